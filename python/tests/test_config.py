@@ -56,7 +56,7 @@ def test_a_configuration_is_a_value(job):
     "make, text",
     [
         (lambda: Config(micro_batch={"max_token": 8}),
-         "micro_batch.max_token: unknown key. Keys there: micro_batch.mode, micro_batch.max_tokens, "),
+         "micro_batch.max_token: unknown key. Valid keys: micro_batch.mode, micro_batch.max_tokens, "),
         (lambda: Config({"mesh": {"dp": 0}}), "mesh.dp: 0 is out of range; allowed: 1 to 1048576, or auto"),
         (lambda: Config.parse("mesh:\n  dp: 0\n", "job.yaml"), "job.yaml:2: mesh.dp: 0 is out of range"),
         (lambda: Config.parse("", "job.yaml", ["mesh.dp=0"]), "--set mesh.dp=0: 0 is out of range"),

@@ -18,7 +18,7 @@ std::int64_t checked_sum(std::span<const std::int64_t> values, std::string_view 
     }
     if (values[i] >= sum_limit - sum) {
       throw InputError(std::string(what), "the sum reaches 2^62 at item " + std::to_string(i),
-                       "use a coarser unit");
+                       "Use a coarser unit");
     }
     sum += values[i];
   }
@@ -46,8 +46,8 @@ std::int64_t checked_counts_within(BinItems items, BinLimits limits) {
     return n;
   }
   if (items.counts.size() != items.sizes.size()) {
-    throw InputError("counts", std::to_string(items.counts.size()) + " counts for " + std::to_string(n) +
-                                   " sizes; there must be as many");
+    throw InputError("counts", "there are " + std::to_string(items.counts.size()) + " counts for " +
+                                   std::to_string(n) + " sizes; the two numbers must be equal");
   }
   const std::int64_t sum = checked_sum(items.counts, "counts");
   for (Item item = 0; item < n; ++item) {

@@ -124,7 +124,7 @@ WorldRank Grid::rank_of(const GridPoint& point) const {
   int stride = 1;
   for (const Axis axis : order_.axes()) {
     if (point[axis] < 0 || point[axis] >= sizes_[axis]) {
-      throw MeshError("mesh", "there is no place " + describe(point) + " in a grid of " + describe(sizes_));
+      throw MeshError("mesh", "position " + describe(point) + " is outside a grid of " + describe(sizes_));
     }
     rank += point[axis] * stride;
     stride *= sizes_[axis];

@@ -235,7 +235,7 @@ bool operator==(const Column& a, const Column& b) noexcept {
 void Column::require_dtype(DType dtype) const {
   if (dtype == spec_.dtype) return;
   throw InputError("field '" + spec_.name + "'", "has elements of " + std::string(name_of(spec_.dtype)) +
-                                                     ", read as " + std::string(name_of(dtype)));
+                                                     ", but they are read as " + std::string(name_of(dtype)));
 }
 
 SampleRows SampleRows::of_counts(std::span<const std::int64_t> counts) {
@@ -270,8 +270,8 @@ SampleRows SampleRows::of_offsets(std::vector<std::int64_t> offsets) {
 SampleRows SampleRows::in_common(std::vector<RowRange> ranges, std::int64_t rows) {
   for (const RowRange& range : ranges) {
     if (0 <= range.begin && range.begin <= range.end && range.end <= rows) continue;
-    throw InputError("rows in common",
-                     "are " + std::to_string(rows) + ", but a sample has those from " +
+    throw InputError("shared rows",
+                     "there are " + std::to_string(rows) + ", but a sample refers to rows " +
                          std::to_string(range.begin) + " to " + std::to_string(range.end),
                      "Give each sample a range within them");
   }

@@ -25,7 +25,7 @@ std::int64_t count_of(const json& number) {
   const std::int64_t count = integer_at(number);
   constexpr std::int64_t most = std::int64_t{1} << 53;
   if (count > most || count < -most)
-    throw InputError("totals", "have " + std::to_string(count) + ", more than is possible");
+    throw InputError("totals", "have " + std::to_string(count) + ", which is too large");
   return count;
 }
 
@@ -123,7 +123,8 @@ std::int64_t groups_of_text(std::string_view text) {
   std::int64_t groups = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), groups);
   if (error != std::errc{} || end != text.data() + text.size() || groups < 1)
-    throw InputError("groups of a step", "are '" + std::string(text) + "', which is not a number of groups");
+    throw InputError("groups of a step",
+                     "are '" + std::string(text) + "'; a number of groups, at least 1, is needed");
   return groups;
 }
 

@@ -196,7 +196,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
                if (pass.empty()) {
                  throw InputError(
                      "job", "is missing from the URL",
-                     "Call POST /v1/job/begin first, and add ?job=JOB with the job number that it returns");
+                     "Call POST /v1/job/begin first, and append ?job=NUMBER with the number that it returns");
                }
                act(response, object_of(body), pass);
              });

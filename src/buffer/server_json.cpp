@@ -275,7 +275,7 @@ std::string metrics_of(const BufferStatus& status) {
   value("samples", of.waiting.samples, "state=\"waiting\"");
   value("samples", of.formed.samples, "state=\"formed\"");
   if (!of.lacking.empty()) {
-    family("samples_lacking_field", "gauge", "Samples that wait for a field that is added later");
+    family("samples_lacking_field", "gauge", "Samples that are waiting for a late field");
     for (const auto& [field, samples] : of.lacking)
       value("samples_lacking_field", samples, fmt::format("field={}", nlohmann::json(field).dump()));
   }
@@ -296,7 +296,8 @@ std::string metrics_of(const BufferStatus& status) {
           fmt::format("reason=\"{}\"", to_string(static_cast<stream::DropReason>(i))));
   }
   family("samples_behind_policy_total", "counter",
-         "Samples of steps, by the versions that they were behind; the last also counts all that were more");
+         "Samples of steps, by the number of versions that they were behind the policy; the largest number "
+         "includes all above it");
   for (const auto& [behind, samples] : of.staleness)
     value("samples_behind_policy_total", samples, fmt::format("versions=\"{}\"", behind));
   family("waited_seconds_total", "counter", "Seconds that jobs have waited for samples");

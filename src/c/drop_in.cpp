@@ -47,8 +47,8 @@ Numbers work_of(std::span<const std::int64_t> lengths) {
 void require_enough_keys(std::span<const std::uint64_t> keys, std::int64_t k, bool equal) {
   const auto distinct = static_cast<std::int64_t>(std::set<std::uint64_t>(keys.begin(), keys.end()).size());
   if (distinct < k)
-    throw InputError("k_partitions", std::to_string(k) + " groups of " + std::to_string(distinct) +
-                                         " uids: some would be empty");
+    throw InputError("k_partitions", "is " + std::to_string(k) + ", but there are only " +
+                                         std::to_string(distinct) + " uids, so some groups would be empty");
   if (equal && k >= 1 && distinct % k != 0)
     throw InputError("equal_size", std::to_string(distinct) + " values cannot be divided into " +
                                        std::to_string(k) + " groups of equal size");
@@ -317,7 +317,7 @@ evenkeel_status evenkeel_seqlen_balance_figures(const int64_t* lengths, int64_t 
     if (partition.size() == 0) throw InputError("partitions", "is empty");
     for (const Item item : partition.items())
       if (item < 0 || item >= count)
-        throw InputError("partitions", "has the item " + std::to_string(item) + " of " +
+        throw InputError("partitions", "names item " + std::to_string(item) + ", but there are " +
                                            std::to_string(count) + " lengths");
     hand_out_figures(seqlen_balance_metrics(values, partition), figures);
   });
@@ -340,7 +340,8 @@ evenkeel_status evenkeel_take_rows(const void* source, int64_t num_rows, int64_t
     const Partition groups = c::partition_of(items, num_items, offsets, k);
     for (const Item row : groups.items())
       if (row < 0 || row >= num_rows)
-        throw InputError("partitions", "name row " + std::to_string(row) + " of " + std::to_string(num_rows));
+        throw InputError("partitions", "name row " + std::to_string(row) + ", but there are " +
+                                           std::to_string(num_rows) + " rows");
     require_list(targets, k, "targets");
     if (row_bytes <= 0 || num_items == 0) return;  // Rows of zero bytes need no memory.
     require(source, "source");

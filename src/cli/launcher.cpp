@@ -53,7 +53,7 @@ constexpr std::array launchers{
     LauncherVariables{"torchrun", "LOCAL_RANK", "WORLD_SIZE", "RANK",
                       "torchrun does not start MPI jobs: mpirun -n "},
     LauncherVariables{"srun", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
-                      "Let Slurm connect the ranks (srun --mpi=list says how it can), or call mpirun in the "
+                      "Let Slurm connect the ranks (srun --mpi=list shows the ways), or call mpirun in the "
                       "allocation: srun --mpi=pmix -n "}};
 
 std::optional<LaunchedProcesses> found_processes() {

@@ -73,7 +73,7 @@ std::string one_of_words(std::string& text, const std::vector<std::string>& word
 }
 
 std::string not_empty(const std::string& text) {
-  return text.empty() ? "needs a value; it is empty, like a variable that is not set" : "";
+  return text.empty() ? "needs a value, but the value is empty. Was a shell variable not set?" : "";
 }
 
 std::string not_an_option(const std::string& text) {
@@ -173,7 +173,7 @@ void add_read_as_option(CLI::App& command, DeclaredFormats& declared) {
           [&declared](const std::vector<std::string>& words) {
             for (const std::string& word : words) read(word, declared);
           },
-          "How JSON Lines write fields: rows, text, bytes, axes or runs")
+          "The formats of fields in JSON Lines: rows, text, bytes, axes or runs")
       ->type_name("NAME=FORMAT,...")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -202,7 +202,7 @@ SourceKind source_kind_of(const fs::path& path, const std::string& word) {
   if (ending == ".idx" || ending == ".bin") return SourceKind::megatron;
   throw ConfigError(path.string(), "has a name that does not imply a format",
                     ending == ".csv"
-                        ? "A length table has no tokens; --from lengths makes them up"
+                        ? "A length table has no tokens; --from lengths generates synthetic ones"
                         : fmt::format("Name the format: --from {}", fmt::join(source_kind_words(), ", ")));
 }
 

@@ -132,24 +132,26 @@ void PrometheusMetrics::count_pass(const StepFigures& f) {
         f.left_out);
   count("evenkeel_rows_total", "Rows delivered, including alignment.", f.rows);
   if (f.shapes)
-    count("evenkeel_shape_padding_rows_total", "Rows added to reach one of few shapes.", f.shapes->padding);
+    count("evenkeel_shape_padding_rows_total", "Rows added to pad micro-batches to one of the shapes.",
+          f.shapes->padding);
   count("evenkeel_padded_rows_total", "Rows that a padded batch would take.", f.padded_rows);
   count("evenkeel_micro_batches_total", "Micro-batches of each DP rank.", f.micro_batches);
-  count("evenkeel_micro_batches_lower_bound_total", "Fewest that some DP rank needs.", f.lower_bound);
+  count("evenkeel_micro_batches_lower_bound_total", "Lower bound on the micro-batches of each DP rank.",
+        f.lower_bound);
   count("evenkeel_empty_micro_batches_total", "Empty micro-batches over all DP ranks.", f.empty);
   count("evenkeel_micro_batches_above_cap_total", "Micro-batches above the cap over all DP ranks.",
         f.above_cap);
   count("evenkeel_waited_seconds_total", "Seconds that the trainer waited for steps, mean over ranks.",
         f.waited);
   count("evenkeel_longest_waited_seconds_total",
-        "Seconds that the trainer waited for steps, of each pass on the rank that waited longest.",
+        "Seconds that the trainer waited for steps, in each pass on the rank that waited longest.",
         f.longest_waited);
   for (std::size_t p = 0; p < phase_names.size(); ++p) {
     const Labels phase = with("phase", phase_names[p]);
     families_->count("evenkeel_phase_seconds_total", "Seconds of making steps, mean over ranks.", phase,
                      f.seconds[p]);
     families_->count("evenkeel_slowest_phase_seconds_total",
-                     "Seconds of making steps, of each pass and phase on the rank that took longest.", phase,
+                     "Seconds of making steps, in each pass and phase on the rank that took longest.", phase,
                      f.slowest[p]);
     families_->set("evenkeel_slowest_rank", "The rank that took longest in a phase of the latest pass.",
                    phase, f.slowest_ranks[p]);

@@ -105,9 +105,9 @@ void require_one_document(const std::string& text, const Place& place) {
     const std::string_view rest = std::string_view(text).substr(at);
     const std::string where = place.of_syntax_error(second.mark());
     if (rest.starts_with("---")) throw ConfigError(where, "expected one YAML document, found another");
-    throw_malformed(where,
-                    "the document has ended before \"" + shortened(rest.substr(0, rest.find('\n'))) + "\"",
-                    "Remove what follows, or look for a bracket too many or a line indented too little");
+    throw_malformed(
+        where, "the document has ended before \"" + shortened(rest.substr(0, rest.find('\n'))) + "\"",
+        "Remove what follows, or look for an extra bracket or a line that is not indented enough");
   }
 }
 

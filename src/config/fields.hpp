@@ -44,7 +44,7 @@ Settings read_fields(const ConfigValue& value, const std::vector<Field<Settings>
   for (const auto& [name, field_value] : map_entries(value.node, where_of)) {
     const auto field = std::ranges::find(fields, name, &Field<Settings>::name);
     if (field == fields.end()) {
-      throw ConfigError(field_value.where, "unknown key", "Keys there: " + join(names_of(fields)));
+      throw ConfigError(field_value.where, "unknown key", "Valid keys: " + join(names_of(fields)));
     }
     field->read(settings, field_value);
   }

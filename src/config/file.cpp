@@ -53,7 +53,7 @@ std::vector<std::string> section_names() {
 /// Returns the hint for a key that is not in the table.
 std::string hint_for_unknown(const std::string& path) {
   const auto siblings = paths_of_section(section_of(path));
-  if (!siblings.empty()) return "Keys there: " + config_detail::join(siblings);
+  if (!siblings.empty()) return "Valid keys: " + config_detail::join(siblings);
   return "Sections: " + config_detail::join(section_names());
 }
 

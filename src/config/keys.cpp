@@ -93,19 +93,20 @@ Keys mesh_keys() {
   const auto m = &Config::mesh;
   const Integer<int> axis{1, largest_axis};
   return {
-      key("mesh.tp", m, &MeshSettings::tp, axis, "Tensor-parallel ranks; they get equal tensors."),
-      cp_key("Context-parallel ranks; each gets its part of every sequence. flexible gives each micro-batch "
-             "a group of its own size of neighboring DP ranks, a power of two of them; mesh.dp is then the "
-             "number of "
-             "ranks divided by tp and pp. balance.meet says where the trainer's ranks wait."),
+      key("mesh.tp", m, &MeshSettings::tp, axis,
+          "Number of tensor-parallel ranks, which all get the same tensors."),
+      cp_key("Number of context-parallel ranks, each of which gets its part of every sequence. flexible: "
+             "each micro-batch gets its own group of neighboring DP ranks, whose size is a power of two; "
+             "mesh.dp is then the number of ranks divided by tp and pp, and balance.meet specifies where the "
+             "trainer's ranks wait for each other."),
       key("mesh.max_cp", m, &MeshSettings::max_cp, OptionalInteger<int>{"auto", axis},
-          "With cp: flexible, the largest group of a micro-batch, a power of two; auto is the largest "
-          "possible."),
-      key("mesh.pp", m, &MeshSettings::pp, axis, "Pipeline stages."),
+          "With cp: flexible, the maximum number of ranks in a micro-batch's group, a power of two; auto is "
+          "the largest possible number."),
+      key("mesh.pp", m, &MeshSettings::pp, axis, "Number of pipeline stages."),
       key("mesh.vpp", m, &MeshSettings::vpp, axis,
-          "Virtual stages of each pipeline rank (interleaved schedule)."),
+          "Number of virtual stages per pipeline rank (interleaved schedule)."),
       key("mesh.dp", m, &MeshSettings::dp, OptionalInteger<int>{"auto", axis},
-          "Data-parallel ranks; auto uses all ranks: ranks / (tp * cp * pp)."),
+          "Number of data-parallel ranks; auto uses all ranks: ranks / (tp * cp * pp)."),
       key("mesh.order", m, &MeshSettings::order, AxisOrder{},
           "The order in which ranks are assigned to the grid, fastest axis first."),
   };
@@ -131,48 +132,51 @@ Keys balance_keys() {
       {{"auto", std::nullopt}, {"step", Meeting::once_a_step}, {"micro-batch", Meeting::every_micro_batch}});
   return {
       key("balance.algorithm", b, &BalanceKeys::algorithm, algorithms,
-          "How samples are assigned to DP ranks: the best for their number, largest differencing, longest "
-          "first, every dp-th by increasing length, or contiguous runs in source order."),
-      cost_key("The work of a sample of s tokens: s; 24576 s + s^2; computed from a model's shape; linear s "
-               "+ quadratic s^2; or that with coefficients fitted, at intervals of steps, to the latest "
-               "times that the trainer reports, starting from an initial cost (tokens). With an encoder, its "
-               "work for the rows of a field is balanced over DP ranks as well (linear and quadratic, in the "
-               "units of the model's cost). {field: NAME}: the sum of a sample's elements of that field, "
-               "which are integers >= 0, in units of a token's work."),
+          "How samples are assigned to DP ranks. auto: the best algorithm for the number of samples. "
+          "karmarkar-karp: largest differencing. lpt: longest first. sorted-stride: every dp-th sample in "
+          "ascending order of length. none: contiguous runs in source order."),
+      cost_key("The work of a sample of s tokens. tokens: s. flops-7b: 24576 s + s^2. model: computed from "
+               "the shape of a model. linear and quadratic: linear s + quadratic s^2. measured: the same "
+               "formula, whose coefficients are fitted every few steps to the latest times that the trainer "
+               "reports, starting from an initial cost (tokens). encoder: the work of an encoder for the "
+               "rows of a field, which is balanced over DP ranks as well (linear and quadratic, in the units "
+               "of the model's cost). field: the sum of a sample's elements of that field, which must be "
+               "integers of at least 0, in units of a token's work."),
       key("balance.speeds", b, &BalanceKeys::speeds, DecimalList{"equal", speed},
-          "How fast each DP rank works, one number for each, 0.5 for half as fast as 1: work is assigned so "
-          "that ranks finish together. With mesh.cp: flexible a group is as fast as its slowest rank."),
+          "The relative speed of each DP rank, as one number per rank; 0.5 is half as fast as 1. Work is "
+          "assigned so that all ranks finish at the same time. With mesh.cp: flexible, a group is as fast as "
+          "its slowest rank."),
       key("balance.equal_count", b, &BalanceKeys::equal_count, Boolean{},
-          "Give DP ranks equal numbers of samples, to within one; with prefix.share, equal numbers of "
-          "groups, or of the parts into which the cap splits them."),
+          "Give DP ranks equal numbers of samples, up to a difference of one; with prefix.share, equal "
+          "numbers of groups, or of the parts into which the cap splits groups."),
       key("balance.refine", b, &BalanceKeys::refine, Boolean{},
-          "Then improve the assignment by moves and swaps."),
+          "Improve the assignment of the algorithm by moving and swapping samples."),
       key("balance.strategy", b, &BalanceKeys::strategy, strategies,
-          "Assign to DP ranks first and let each pack its own (hierarchical); or pack the whole step first "
-          "and lay its micro-batches out over the DP ranks (grid), for ranks that wait for each other at "
-          "every micro-batch. auto plans every step in both ways and uses the plan that ends first according "
-          "to balance.meet, for either of its values; if that is not set, it is hierarchical. With "
-          "prefix.share a grid cuts trees further for equal work, and repeats what their parts share."),
+          "hierarchical: assign samples to DP ranks first, and pack the samples of each rank. grid: pack the "
+          "whole step first, and assign its micro-batches to the DP ranks, for ranks that wait for each "
+          "other at every micro-batch. auto: plan every step in both ways and use the plan that ends first "
+          "according to balance.meet; if balance.meet is not set, auto is hierarchical. With prefix.share, a "
+          "grid cuts trees into more parts to equalize work, and repeats the tokens that these parts share."),
       key("balance.meet", b, &BalanceKeys::meet, meetings,
           "Where the trainer's DP ranks wait for each other: once per step, as in plain data parallelism "
           "(DDP, Megatron), or at every micro-batch (FSDP, experts' all-to-all)."),
       key("balance.placement", b, &BalanceKeys::placement, placements,
-          "Which DP rank gets which share: the one that already holds most of its tokens, so that fewer are "
-          "sent; or as the algorithm numbers them, as presets always do."),
+          "Which DP rank gets which share of the samples. locality: the rank that already holds most of the "
+          "share's tokens, so that fewer tokens are sent. none: the rank that the algorithm chose, which is "
+          "always the case with presets."),
       key("balance.overhead", b, &BalanceKeys::overhead,
           OptionalInteger<Int64>{"auto", {0, (Int64{1} << 53) - 1}},
-          "The constant cost of a micro-batch, in the units of the cost; auto is the work of 256 tokens, or "
-          "the measured one. For micro_batch.count: fastest, mesh.cp: flexible, and balance.strategy: auto, "
-          "which adds it to the time of each micro-batch in both ways."),
+          "The constant cost of a micro-batch, in the units of balance.cost; auto is the work of 256 tokens, "
+          "or the measured overhead. It is used by micro_batch.count: fastest, mesh.cp: flexible, and "
+          "balance.strategy: auto, which adds it to the time of each micro-batch in both plans."),
       key("balance.communication", b, &BalanceKeys::communication, CommunicationFormat{},
-          "With mesh.cp: flexible, the cost of passing one token's keys and values to the next rank, in the "
-          "units of the cost, in groups inside a node and in larger ones; how many places (ranks divided by "
-          "tp and pp) a node has; and the share of attention that hides it, 0 to 1. auto is 333 and 2500 of "
-          "the "
-          "24576 that a token costs a 7B model with grouped queries, 8 / tp places, and 1. With a measured "
-          "cost, the first two are initial values."),
+          "With mesh.cp: flexible, the cost of passing one token's keys and values to the next rank (in the "
+          "units of balance.cost), in groups inside a node and in groups of several nodes; the number of "
+          "places (ranks divided by tp and pp) per node; and the fraction of attention, 0 to 1, that hides "
+          "this communication. auto is 333 and 2500 (a token costs 24576 in a 7B model with grouped "
+          "queries), 8 / tp places, and 1. With a measured cost, the two costs are initial values."),
       key("balance.preset", b, &BalanceKeys::preset, presets,
-          "Reproduce another system's exact partitions. None of them keeps the cap; the report counts the "
+          "Reproduce another system's exact partitions. Presets do not keep the cap; the report counts the "
           "micro-batches above it."),
   };
 }
@@ -197,49 +201,53 @@ Keys micro_batch_keys() {
   const Choice<EqualCounts> equal_counts({{"always", EqualCounts::always}, {"auto", EqualCounts::automatic}});
   return {
       key("micro_batch.mode", m, &MicroBatchKeys::mode, modes,
-          "As many sequences as the cap holds, balanced and back to back; sequences of similar length padded "
-          "to one length; or a fixed number of sequences in order, back to back."),
-      max_tokens_key("The cap: maximum number of tokens of one micro-batch after alignment, over its whole "
-                     "CP group; auto if max_tokens_per_rank is set."),
-      max_tokens_per_rank_key("The cap in tokens per rank: a micro-batch on a CP group may have cp times as "
-                              "many; instead of max_tokens, and required with mesh.cp: flexible."),
+          "packed: as many sequences as the cap allows, balanced and concatenated. padded: sequences of "
+          "similar length, padded to one length. fixed: a fixed number of sequences in their order, "
+          "concatenated."),
+      max_tokens_key("The cap: the maximum number of tokens of one micro-batch after alignment, over its "
+                     "whole CP group; auto if max_tokens_per_rank is set."),
+      max_tokens_per_rank_key(
+          "The cap in tokens per rank, instead of max_tokens: a micro-batch on a CP group may have cp times "
+          "as many tokens. It is required with mesh.cp: flexible."),
       key("micro_batch.max_samples", m, &MicroBatchKeys::max_samples, most_samples,
           "Maximum number of samples in one micro-batch; null for no limit."),
       key("micro_batch.max_rows", m, &MicroBatchKeys::max_rows, RowCapsFormat{},
-          "Maximum number of rows that the samples of one micro-batch have in each of these fields, over its "
-          "whole CP group, no matter how many of them a rank gets: a limit in addition to max_tokens, such "
-          "as {patches: 16384} for what an encoder can hold."),
+          "Maximum number of rows that the samples of one micro-batch may have in each of these fields, such "
+          "as {patches: 16384} for the memory of an encoder. It applies in addition to max_tokens, and "
+          "counts rows over the whole CP group, no matter how many of them each rank gets."),
       key("micro_batch.min_count", m, &MicroBatchKeys::min_count,
           Integer<Int64>{1, most_forced_micro_batches},
           "Minimum number of micro-batches of a DP rank in each mini-batch, including empty ones."),
       key("micro_batch.multiple_of", m, &MicroBatchKeys::multiple_of, multiple,
           "The number of micro-batches is a multiple of this; auto is pp if vpp > 1, otherwise 1."),
       key("micro_batch.size", m, &MicroBatchKeys::size, Integer<Int64>{1, largest_int32},
-          "Samples of a fixed micro-batch; fewer if the cap requires it, or if samples that share prefixes "
-          "would be separated."),
+          "Number of samples in a fixed micro-batch; it has fewer if the cap requires it, or if samples that "
+          "share prefixes would be separated."),
       key("micro_batch.length_round", m, &MicroBatchKeys::length_round, tokens(1, largest_multiple),
           "A padded micro-batch's length is rounded up to a multiple of this and of the alignment."),
       key("micro_batch.order", m, &MicroBatchKeys::order, orders,
-          "The order of a DP rank's packed micro-batches: cheap ones at both ends, as planned, costliest "
-          "first, or the best one found by simulating the pipeline (1F1B, or interleaved with vpp > 1; with "
-          "pp 1 as pipeline). In a tree (cp: flexible with strategy hierarchical) larger groups always come "
-          "first; in a grid and in waves it is the order of whole columns and waves, by their longest "
-          "micro-batch."),
+          "The order of a DP rank's packed micro-batches. pipeline: cheap ones at both ends. plan: as "
+          "planned. cost: the most expensive first. schedule: the best order found by simulating the "
+          "pipeline (1F1B, or interleaved with vpp > 1); with pp 1, it is the same as pipeline. With cp: "
+          "flexible and strategy: hierarchical, larger groups always come first. In a grid, whole columns "
+          "are ordered by their longest micro-batch, and with cp: flexible, whole waves."),
       key("micro_batch.packing", m, &MicroBatchKeys::packing, packings,
-          "How packed micro-batches are made: as few as can be found, with balanced work; or exactly the "
-          "bins of the named algorithm for the aligned lengths, without balancing."),
+          "How packed micro-batches are made. auto: as few as can be found, with balanced work. Otherwise, "
+          "they are exactly the bins that the named algorithm makes of the aligned lengths, without "
+          "balancing."),
       key("micro_batch.count", m, &MicroBatchKeys::count, counts,
-          "How many micro-batches a DP rank gets: as few as all ranks can manage with, or up to seven steps "
-          "more if ranks that wait for each other at every micro-batch are then expected to end earlier, "
-          "which a loose cap allows. The cap holds at every count."),
+          "How many micro-batches a DP rank gets. fewest: the smallest number that is enough for all ranks. "
+          "fastest: up to seven multiples of multiple_of more, if ranks that wait for each other at every "
+          "micro-batch are then expected to end earlier. The cap holds in both cases."),
       key("micro_batch.equal_counts", m, &MicroBatchKeys::equal_counts, equal_counts,
-          "Whether DP ranks get equal numbers of micro-batches: always, or with auto only if balance.meet is "
-          "micro-batch. With balance.meet: step each rank then gets as many as it needs, at least one."),
+          "Whether DP ranks get equal numbers of micro-batches. always: they do. auto: only with "
+          "balance.meet: micro-batch; with balance.meet: step, each rank gets as many as it needs, at least "
+          "one."),
       key("micro_batch.shapes", m, &MicroBatchKeys::shapes, OptionalInteger<Int64>{"null", {1, max_shapes}},
           "Maximum number of shapes (rows, sequences, max_seqlen and, with mesh.cp: flexible, ranks of the "
           "group) to which micro-batches of the whole run are padded, for CUDA graphs and batch-invariant "
-          "kernels; the same in all profiles; null: each micro-batch has its own shape. Without max_samples, "
-          "there may be as many samples as alignments fit into the cap."),
+          "kernels. It must be the same in all profiles. null: each micro-batch has its own shape. Without "
+          "max_samples, a shape has up to the cap divided by the alignment as its number of sequences."),
       key("micro_batch.shuffle", m, &MicroBatchKeys::shuffle, Boolean{},
           "Shuffle a DP rank's samples before they are divided into fixed micro-batches."),
   };
@@ -252,25 +260,24 @@ Keys pack_keys() {
   const Choice<CpLayout> layouts({{"zigzag", CpLayout::zigzag}, {"contiguous", CpLayout::contiguous}});
   return {
       key("pack.deliver", p, &PackSettings::deliver, deliveries,
-          "Samples of a micro-batch are aligned and cut over the CP ranks (packed), or every CP rank gets "
-          "them "
-          "whole and without pad rows (samples), for frameworks that pack and cut themselves. Plans are the "
-          "same, and count the alignment."),
+          "packed: the samples of a micro-batch are aligned and cut over the CP ranks. samples: every CP "
+          "rank gets whole samples without pad rows, for frameworks that pack and cut samples themselves. "
+          "Plans are the same in both cases, and count the alignment."),
       key("pack.cp_layout", p, &PackSettings::cp_layout, layouts,
-          "How a sequence is split over CP ranks: 2 * cp chunks, of which rank r takes r and 2 * cp - 1 - r "
-          "(ring attention), or cp chunks in order (Ulysses)."),
+          "How a sequence is split over CP ranks. zigzag: into 2 * cp chunks, of which rank r gets r and 2 * "
+          "cp - 1 - r (ring attention). contiguous: into cp chunks in order (Ulysses)."),
       key("pack.align", p, &PackSettings::align, align,
-          "Each sequence's length is rounded up to a multiple of this; auto is what tp and cp need."),
+          "Each sequence's length is rounded up to a multiple of this; auto is the smallest alignment that "
+          "tp and cp allow."),
       key("pack.align_lcm", p, &PackSettings::align_lcm, tokens(1, largest_int32),
-          "The alignment becomes its least common multiple with this; FP8 kernels need 16 or 32."),
+          "The alignment is the least common multiple of pack.align and this; FP8 kernels need 16 or 32."),
       key("pack.pad_token", p, &PackSettings::pad_token, Integer<Int64>{0, largest_int32},
           "The token in pad slots."),
       key("pack.label_pad", p, &PackSettings::label_pad, Integer<Int64>{smallest_int32, largest_int32},
           "The label in pad slots and at the end of each sequence."),
       key("pack.predict_ahead", p, &PackSettings::predict_ahead, Integer<Int64>{0, max_tokens_ahead},
-          "How many tokens after the label are predicted too (multi-token prediction): for k up to this "
-          "there "
-          "are input_ids@k, labels@k, loss_mask@k and loss_weights@k."),
+          "How many tokens after the label are also predicted (multi-token prediction). For each k from 1 to "
+          "this number, micro-batches have input_ids@k, labels@k, loss_mask@k and loss_weights@k."),
       key("pack.padding_mask", p, &PackSettings::padding_mask, Boolean{},
           "Add the tensor padding_mask, true in pad rows."),
   };
@@ -284,26 +291,26 @@ Keys prefix_keys() {
       {{"packed", SegmentSchedule::packed}, {"dfs", SegmentSchedule::depth_first}});
   return {
       {{"prefix.share", sharing.type(), sharing.write(Config{}.prefix), sharing.values(),
-        "Samples with the same uid share tokens, which are sent and computed once: nothing, their prompt, or "
-        "every prefix that some of them have in common."},
+        "What samples with the same uid share, so that it is sent and computed only once. false: nothing. "
+        "true: their prompt. tree: every prefix that some of them have in common."},
        [=](const ConfigValue& value, Config& config) { config.prefix = sharing.read(value); },
        [=](const Config& config) { return sharing.write(config.prefix); }},
       {{"prefix.max_path_tokens", cap.type(), cap.write(Config{}.max_path_tokens), cap.values(),
         "Maximum number of tokens from the root of a tree to a leaf, before alignment: the limit of "
         "attention and positions, while micro_batch.max_tokens is the limit of memory. A path is a sample "
-        "with its prompt; a longer path is an error, or handled by batch.too_long. null: samples may be as "
-        "long as a micro-batch."},
+        "with its prompt; a longer path is an error, unless batch.too_long handles it. null: samples may be "
+        "as long as a micro-batch."},
        [=](const ConfigValue& value, Config& config) { config.max_path_tokens = cap.read(value); },
        [=](const Config& config) { return cap.write(config.max_path_tokens); }},
       {{"prefix.schedule", schedules.type(), schedules.write(Config{}.segment_schedule), schedules.values(),
-        "How the trainer runs a micro-batch's segments: all at once (packed), or depth first, with one path "
-        "in memory at a time (dfs). Then each micro-batch has the schedule."},
+        "How the trainer runs a micro-batch's segments. packed: all at once. dfs: depth first, with one path "
+        "in memory at a time; each micro-batch then contains the schedule."},
        [=](const ConfigValue& value, Config& config) { config.segment_schedule = schedules.read(value); },
        [=](const Config& config) { return schedules.write(config.segment_schedule); }},
       {{"prefix.max_kept_tokens", cap.type(), cap.write(Config{}.max_kept_tokens), cap.values(),
-        "Maximum number of tokens, with alignment, of which more than keys and values is kept at the same "
-        "time, depth first. Beyond it, tokens at the top of a tree are computed twice. null: all tokens of a "
-        "path are kept."},
+        "With schedule: dfs, the maximum number of tokens, including alignment, for which all activations "
+        "(not only keys and values) are kept at the same time. If a path has more, tokens at the top of its "
+        "tree are computed twice. null: the activations of all tokens of a path are kept."},
        [=](const ConfigValue& value, Config& config) { config.max_kept_tokens = cap.read(value); },
        [=](const Config& config) { return cap.write(config.max_kept_tokens); }},
   };
@@ -323,13 +330,15 @@ Keys loss_keys() {
   const Choice<FullyMasked> masked({{"count", FullyMasked::count}, {"skip", FullyMasked::skip}});
   return {
       key("loss.aggregation", l, &LossSettings::aggregation, aggregations,
-          "The loss over all tokens of a step, independent of the split; mindspeed-rl is that system's own "
-          "rule, which depends on the split."),
+          "How the losses of all tokens of a step are aggregated, no matter how the step is split; "
+          "mindspeed-rl is that system's own rule, which depends on the split."),
       key("loss.micro_batches", l, &LossSettings::micro_batches, reductions,
-          "How the trainer reduces over a rank's micro-batches."),
-      key("loss.dp_ranks", l, &LossSettings::dp_ranks, reductions, "How the trainer reduces over DP ranks."),
+          "How the trainer reduces the losses of a rank's micro-batches."),
+      key("loss.dp_ranks", l, &LossSettings::dp_ranks, reductions,
+          "How the trainer reduces the losses of DP ranks."),
       key("loss.fully_masked", l, &LossSettings::fully_masked, masked,
-          "Whether samples without loss tokens count as samples and prompts of a mean."),
+          "Whether samples without loss tokens count in means over samples and prompts (count) or not "
+          "(skip)."),
       key("loss.norm_length", l, &LossSettings::norm_length, tokens(1, largest_int32),
           "The fixed length that seq-mean-token-sum-norm divides by."),
   };
@@ -338,7 +347,8 @@ Keys loss_keys() {
 // The loader, not this entry, reads and writes profiles. An entry's value is a map of sections.
 Keys profile_keys() {
   return {{{"profiles", "map", "{}", "names, each with any keys of balance, micro_batch, pack and loss",
-            "Settings of one kind of pass, such as log_prob or update, where they differ from those above."},
+            "Settings for one kind of pass, such as log_prob or update, that replace the job's settings in "
+            "this pass."},
            {},
            {}}};
 }
@@ -355,20 +365,23 @@ Keys exchange_keys() {
                                              {"never", NodeAggregation::never}});
   return {
       key("exchange.path", &Config::exchange, &ExchangeSettings::path, paths,
-          "How tokens are sent: the best way; copied once from the owner's memory inside a node and in "
-          "messages between nodes; one message for each pair of ranks; or one collective call."),
+          "How tokens are sent. auto: in the best of the following ways. shared-memory: copied once from the "
+          "owner's memory inside a node, and in messages between nodes. point-to-point: in one message per "
+          "pair of ranks. alltoallv: in one collective call."),
       key("exchange.tp_copies", &Config::exchange, &ExchangeSettings::tp_copies, copies,
-          "Tensor-parallel ranks of one place and node have a copy of its tensors each, or all read those of "
-          "the first: one copy in memory, which trainers must not modify."),
+          "own: each tensor-parallel rank has its own copy of the tensors. shared: tensor-parallel ranks of "
+          "one place and node all read the tensors of the first of them, so that there is one copy in "
+          "memory, which trainers must not modify."),
       key("exchange.aggregate", &Config::exchange, &ExchangeSettings::aggregate, aggregation,
-          "Ranks of a node send data for another node through one of them, in one message: if their "
-          "messages are small, on average at most " +
+          "Whether ranks of a node send their data for another node through one of them, in one message. "
+          "auto: if their messages are small, on average at most " +
               std::to_string(small_message_bytes) +
-              " bytes; whenever it fits the leaders' memory; or never."),
+              " bytes. always: whenever the data fits into that rank's memory. never: each rank sends its "
+              "own messages."),
       key("exchange.prefetch", &Config::exchange, &ExchangeSettings::prefetch,
           Integer<Int64>{0, max_prefetched},
-          "Number of steps made ahead of the trainer, by a thread if MPI permits threads. Each takes a "
-          "step's memory."),
+          "Number of steps that are made ahead of the trainer, by a thread if MPI permits threads. Each of "
+          "them takes the memory of a step."),
   };
 }
 
@@ -376,8 +389,8 @@ Keys watchdog_keys() {
   return {
       key("watchdog.seconds", &Config::watchdog, &JobWatchdogSettings::seconds,
           Integer<Int64>{0, longest_watch},
-          "A job that cannot continue, because a rank is stopped, disconnected or never arrives, ends within "
-          "this many seconds, with a message that names it; 0: never. For `evenkeel run`."),
+          "If `evenkeel run` cannot continue because a rank is stopped, disconnected or missing, the job "
+          "ends within this many seconds, with a message that names the rank; 0 disables this."),
   };
 }
 
@@ -414,16 +427,16 @@ std::string_view section_meaning(std::string_view section) {
       {"sources", "Several sources that are mixed, by name."},
       {"stream", "Samples that arrive while the job trains (source.kind: stream)."},
       {"batch", "What one step takes from the source."},
-      {"field", "What becomes of the fields that `fields` names, unless it says otherwise for one of them."},
-      {"fields", "Fields that samples bring, by name, and what becomes of them."},
+      {"field", "Defaults for the fields that `fields` names."},
+      {"fields", "Fields of the samples, by name, and how each of them is delivered."},
       {"balance", "How samples are assigned to data-parallel ranks."},
       {"micro_batch", "How a data-parallel rank's samples are split into micro-batches."},
       {"pack", "What a micro-batch's tensors look like."},
-      {"prefix", "Groups of samples that share their prompt."},
-      {"loss", "How the trainer reduces the loss, so that the weights come out exact."},
+      {"prefix", "Samples that share prefixes, such as their prompt."},
+      {"loss", "How the trainer reduces the loss, which determines the loss weights."},
       {"profiles", "Settings for one kind of pass over a step's samples, by name."},
-      {"exchange", "How tokens get from their owners to the trainer."},
-      {"watchdog", "When ranks that wait for each other in vain end together."},
+      {"exchange", "How tokens are sent from their owners to the trainer's ranks."},
+      {"watchdog", "When a job ends whose ranks cannot continue."},
   };
   const auto* found =
       std::ranges::find(meanings, section, &std::pair<std::string_view, std::string_view>::first);

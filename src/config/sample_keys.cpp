@@ -45,37 +45,39 @@ Keys source_keys() {
                                                              {"embedded", SourceKind::embedded}})};
   return {
       key("source.kind", s, &SourceSettings::kind, kinds,
-          "Where samples come from: rollouts, one JSON object per line; synthetic long-tailed rollouts; a "
-          "table of lengths with synthetic tokens; the documents of a Megatron-Core indexed dataset; ragged "
-          "or padded tensors in safetensors files; a dump of evenkeel run --dump; samples that arrive while "
-          "the job trains (section stream); or the program that embeds Evenkeel. evenkeel run requires it; a "
-          "program that embeds Evenkeel does not."),
-      path_key("The file of lengths, the file of jsonl and safetensors, a pattern for several (such as "
-               "'rollouts/*.jsonl') or a list of files and patterns, the name of megatron's files without "
-               ".bin and .idx, or the folder of dump, relative to the folder where the job is started; the "
-               "address of a stream's buffer, such as http://127.0.0.1:8710; the folder of a spool, from "
-               "which the job's own buffer takes files; or null for the job's own buffer without a spool."),
+          "Where samples come from. jsonl: rollouts, one JSON object per line. synthetic: generated "
+          "long-tailed rollouts. lengths: a table of lengths, with synthetic tokens. megatron: the documents "
+          "of a Megatron-Core indexed dataset. safetensors: ragged or padded tensors. dump: the files that "
+          "evenkeel run --dump wrote. stream: samples that arrive while the job trains (section stream). "
+          "embedded: the program that embeds Evenkeel. evenkeel run requires this key; a program that embeds "
+          "Evenkeel does not."),
+      path_key(
+          "The file or folder to read, relative to the folder where the job is started. jsonl and "
+          "safetensors: a file, a pattern for several files (such as 'rollouts/*.jsonl'), or a list of files "
+          "and patterns. lengths: a file. megatron: the name of the files without .bin and .idx. dump: a "
+          "folder. stream: the address of a buffer, such as http://127.0.0.1:8710; a spool folder, from "
+          "which the job's own buffer takes files; or null for the job's own buffer without a spool."),
       key("source.seed", s, &SourceSettings::seed, Integer<std::uint64_t>{},
-          "Seed of synthetic tokens and lengths."),
+          "The seed of synthetic tokens and lengths."),
       key("source.samples", s, &SourceSettings::samples, Integer<Int64>{1, largest_source},
-          "How many samples a synthetic source has."),
+          "Number of samples of a synthetic source."),
       key("source.epochs", s, &SourceSettings::epochs, Integer<Int64>{1, largest_int32},
-          "How many times the source is read in one epoch of batch.epochs, in a new order each time if there "
-          "is a shuffle; steps continue from one to the next."),
+          "How many times the source is read in each of the batch.epochs epochs; with batch.shuffle, in a "
+          "new order each time. A step may contain samples of two consecutive readings."),
       key("source.weight", s, &SourceSettings::weight, Decimal{weight_parts, 1, 1000000 * weight_parts},
-          "The source's share among several, relative to the others' weights, until one runs out."),
+          "The source's share if several sources are mixed, relative to the weights of the others, until one "
+          "of them has no samples left."),
   };
 }
 
 // The loader, not this entry, reads and writes sources. An entry's value is a map of the keys of section
 // source.
 Keys named_source_keys() {
-  return {
-      {{"sources", "map", "{}", "names, each with any keys of source",
-        "Several sources that are mixed, instead of one, each with its differences from source; source.path "
-        "is then not set."},
-       {},
-       {}}};
+  return {{{"sources", "map", "{}", "names, each with any keys of source",
+            "Several sources that are mixed, instead of one. Keys that an entry does not set are those of "
+            "section source; source.path must not be set."},
+           {},
+           {}}};
 }
 
 Keys batch_keys() {
@@ -85,13 +87,14 @@ Keys batch_keys() {
           "Number of samples in one step, over all ranks."),
       key("batch.mini_batches", &Config::mini_batches, &MiniBatchSettings::count,
           Integer<Int64>{1, most_forced_micro_batches},
-          "Optimizer updates in a step; at most its samples, global_batch."),
+          "Number of optimizer updates in a step, at most global_batch."),
       key("batch.epochs", b, &ScheduleSettings::epochs, Integer<Int64>{1, largest_int32},
-          "How many times the job reads its source or sources. Steps end with each epoch."),
+          "How many times the job reads its source or sources. No step contains samples of two epochs."),
       key("batch.shuffle", b, &ScheduleSettings::shuffle, Boolean{},
           "Shuffle the samples again in every epoch."),
       key("batch.seed", b, &ScheduleSettings::seed, Integer<std::uint64_t>{},
-          "Seed of all random draws: shuffles, and mini-batches that are not kept."),
+          "The seed of all random choices: shuffles, and the split into mini-batches if keep_mini_batch is "
+          "false."),
       key("batch.drop_last", b, &ScheduleSettings::drop_last, Boolean{},
           "Skip an epoch's last batch if it is smaller than global_batch."),
       key("batch.mix", &Config::mix, Choice<MixBy>({{"samples", MixBy::samples}, {"tokens", MixBy::tokens}}),
@@ -101,29 +104,32 @@ Keys batch_keys() {
                            {"drop", TooLong::drop},
                            {"truncate", TooLong::truncate},
                            {"split", TooLong::split}}),
-          "What happens to samples of more than max_length tokens: they are an error, before the first step "
-          "if max_length is a number, otherwise in the step that contains one; they are skipped; their first "
-          "tokens are kept; or they are split into pieces, each a separate sample. Counted and reported."),
+          "What happens to samples of more than max_length tokens, which are counted and reported. error: "
+          "the job ends with an error, before the first step if max_length is a number, otherwise in the "
+          "step that contains such a sample. drop: they are skipped. truncate: only their first max_length "
+          "tokens are kept. split: they are split into pieces, each a separate sample."),
       key("batch.empty", &Config::filter, &FilterSettings::empty,
           Choice<EmptySample>(
               {{"keep", EmptySample::keep}, {"error", EmptySample::error}, {"drop", EmptySample::drop}}),
-          "What happens to samples without any token: they are kept, and do not count in a mean over tokens; "
-          "they are an error before the first step; or they are skipped, counted and reported."),
+          "What happens to samples without tokens. keep: they are kept, and do not count in a mean over "
+          "tokens. error: the job ends with an error before the first step. drop: they are skipped, counted "
+          "and reported."),
       key("batch.without_loss", &Config::filter, &FilterSettings::without_loss,
           Choice<WithoutLoss>(
               {{"keep", WithoutLoss::keep}, {"drop", WithoutLoss::drop}, {"error", WithoutLoss::error}}),
           "What happens to samples in which no token carries loss, because the response was cut off or its "
-          "loss mask is 0: they are kept but have no effect on the loss; they are removed from their step, "
-          "which then has fewer samples; or a step with one is an error. Counted and reported."),
+          "loss mask is 0; they are counted and reported. keep: they are kept, but have no effect on the "
+          "loss. drop: they are removed from their step, which then has fewer samples. error: a step with "
+          "such a sample is an error."),
       key("batch.max_length", &Config::filter, &FilterSettings::max_length,
           OptionalInteger<Int64>{"auto", tokens(1, largest_int32)},
-          "Maximum number of tokens of a sample for too_long, before alignment; auto is the smallest "
-          "micro_batch.max_tokens of the passes over a step, or prefix.max_path_tokens if that is less, and "
-          "is refused for too_long if it depends on the mesh (mesh.cp: flexible, "
+          "Maximum number of tokens of a sample for too_long, before alignment. auto: the smallest "
+          "micro_batch.max_tokens of the passes over a step, or prefix.max_path_tokens if that is less. auto "
+          "cannot be used with drop, truncate or split if it would depend on the mesh (mesh.cp: flexible, "
           "micro_batch.max_tokens_per_rank)."),
       key("batch.keep_mini_batch", &Config::mini_batches, &MiniBatchSettings::keep, Boolean{},
-          "Cut mini-batches first, in the order of the source, and balance each over the DP ranks; otherwise "
-          "balance the whole batch and split each rank's share at random."),
+          "true: cut mini-batches first, in the order of the source, and balance each of them over the DP "
+          "ranks. false: balance the whole batch, and split each rank's share at random."),
       key("batch.delay_outliers", &Config::delay, &DelaySettings::steps, Integer<Int64>{0, max_steps_delayed},
           "Maximum number of steps that a sample of more than outlier_length tokens waits for others of "
           "similar size, so that DP ranks do not wait for a single one; 0 disables it. This changes which "
@@ -133,8 +139,9 @@ Keys batch_keys() {
           "Number of tokens above which a sample is an outlier for delay_outliers."),
       key("batch.outlier_companions", &Config::delay, &DelaySettings::companions,
           OptionalInteger<Int64>{"null", {2, max_companions}},
-          "How many outliers share a step with delay_outliers: as many as there are DP ranks. It is not "
-          "derived from the mesh, because the mesh must not determine the samples of a step."),
+          "With delay_outliers, the number of outliers that share a step, which should be the number of DP "
+          "ranks. It is not derived from the mesh, because the mesh must not determine the samples of a "
+          "step."),
   };
 }
 
@@ -174,9 +181,10 @@ Keys field_keys() {
   const Choice<FieldWidth> widths({{"as-brought", FieldWidth::as_brought}, {"narrow", FieldWidth::narrow}});
   return {
       key("field.layers", f, &FieldSettings::layers, LayersFormat{},
-          "null: rows are whole. Otherwise the first dimension of a row is layers of the model, and each "
-          "pipeline stage gets its own: stage splits them evenly over the virtual stages, in order; or a "
-          "list for each virtual stage, with list v * pp + s for part v of pipeline rank s."),
+          "Which layers of a row each pipeline stage gets, if the first dimension of a row is the layers of "
+          "the model. null: rows are delivered whole. stage: layers are split evenly over the virtual "
+          "stages, in order. Otherwise, one list of layers per virtual stage, where list v * pp + s is for "
+          "part v of pipeline rank s."),
       key("field.stage", f, &FieldSettings::stage,
           Choice<FieldStages>(
               {{"last", FieldStages::last}, {"first", FieldStages::first}, {"all", FieldStages::all}}),
@@ -187,38 +195,40 @@ Keys field_keys() {
                                                          {"bytes", LineFormat::bytes},
                                                          {"axes", LineFormat::axes},
                                                          {"runs", LineFormat::runs}})},
-          "How JSON Lines write the field: a list of any number of rows, a text, bytes in base64, a list for "
-          "each axis with a number per token, or runs of tokens as [value, count]. null: numbers, with the "
-          "shape of their lists; text is ignored."),
+          "How JSON Lines write the field. rows: a list of any number of rows. text: a text. bytes: bytes in "
+          "base64. axes: a list per axis, with a number per token. runs: runs of tokens, as [value, count]. "
+          "null: numbers, with the shape of their lists; text is ignored."),
       key("field.at", f, &FieldSettings::at,
           OptionalChoice<RowConvention>{Choice<RowConvention>({{"token", RowConvention::token},
                                                                {"next", RowConvention::next},
                                                                {"response", RowConvention::response}})},
-          "Where samples have the value of a token, which steps have at the row that predicts it. token: at "
-          "the token. next: at the row that predicts it. response: at its place in the response. null: rows "
-          "are delivered where they are; labels and loss_mask with one value per token are then refused."),
+          "Where samples have the value of a token; micro-batches have it at the row that predicts the "
+          "token. token: at the token itself. next: at the row that predicts it. response: at its place in "
+          "the response. null: rows are not moved; labels and loss_mask with one value per token are then an "
+          "error."),
       key("field.wire", f, &FieldSettings::wire, widths,
-          "The type in which integers are sent: that of the samples, or the smallest type, from uint8 and "
-          "int8 up, that holds every element of the step over all ranks."),
+          "The type in which integers are sent. as-brought: the type of the samples. narrow: the smallest "
+          "type, starting with uint8 and int8, that can hold every element of the step on all ranks."),
       key("field.hand_out", f, &FieldSettings::hand_out, widths,
-          "The type in micro-batches: that of the samples, or that of wire, which may change from step to "
-          "step."),
+          "The type of integers in micro-batches. as-brought: the type of the samples. narrow: the type in "
+          "which they were sent (wire), which may change from step to step."),
       key("field.share", f, &FieldSettings::share,
           Choice<FieldSharing>({{"none", FieldSharing::none}, {"equal", FieldSharing::equal}}),
-          "For rows, text and bytes. none: each sample has its own. equal: values with equal bytes in "
-          "samples of one rank are sent to a node once and stored there once, for all its ranks."),
+          "For fields of kind rows, text and bytes. none: each sample has its own values. equal: values with "
+          "equal bytes in samples of one rank are sent to a node once and stored there once, for all ranks "
+          "of the node."),
       key("field.cut_by", f, &FieldSettings::cut_by, OptionalFieldName{},
-          "For rows. null: each context-parallel rank of a sample has all of them. Otherwise another field "
-          "of rows, [rows, 2] of int64, has each row's tokens, [first, after the last], and a rank gets only "
-          "the rows with a token in its chunks, as do pieces of samples that batch.too_long cuts; that field "
-          "is cut in the same way."),
+          "For fields of kind rows. null: each context-parallel rank of a sample gets all rows. Otherwise, "
+          "the name of another field of kind rows, [rows, 2] of int64, that has the tokens of each row as "
+          "[first, after the last]. A rank then gets only the rows that have a token in its chunks, and so "
+          "does each piece of a sample that batch.too_long cuts; the other field is cut in the same way."),
       key("field.spread_pads", f, &FieldSettings::spread_pads, Integer<Int64>{0, max_experts},
           "For routes, whose elements are numbers of experts: pad rows are distributed round-robin over this "
           "many experts, so that no expert gets all of them; each context-parallel rank starts at a "
-          "different expert. 0: they are zeros."),
+          "different expert. 0: pad rows are zeros."),
       key("field.profiles", f, &FieldSettings::profiles, ProfileNames{},
-          "The profiles whose passes get the field, such as pixels for an encoder's pass. "
-          "all: every pass. A pass without a profile gets only fields that go to all."),
+          "The profiles whose passes get the field; only the pass of an encoder needs pixels, for example. "
+          "all: every pass. A pass without a profile gets only the fields with all."),
   };
 }
 

@@ -13,18 +13,17 @@ Keys stream_keys() {
   const auto s = &Config::stream;
   return {
       key("stream.listen", s, &ArrivalSettings::listen, Address{},
-          "Where producers find the job's own buffer, on the machine of the first rank that reads. Addresses "
-          "other than the loopback need token_file."),
+          "The address at which producers reach the job's own buffer, on the machine of the first rank that "
+          "reads. Addresses other than the loopback require token_file."),
       key("stream.dir", s, &ArrivalSettings::dir, FilePath{},
-          "The folder in which the job's own buffer keeps samples; it needs one if store is lmdb."),
+          "The folder in which the job's own buffer stores samples; it is required if store is lmdb."),
       key("stream.store", s, &ArrivalSettings::store, StoreName{},
-          "Where the job's own buffer keeps samples: lmdb in dir; redis://HOST in a Redis, with other "
-          "servers; "
-          "memory loses them when the job ends, however it ends."),
+          "Where the job's own buffer stores samples. lmdb: in dir. redis://HOST: in a Redis server, which "
+          "other buffers can share. memory: in memory, which loses them when the job ends for any reason."),
       key("stream.name", s, &ArrivalSettings::name, BufferName{},
-          "With a Redis: the name of the job's own buffer, as there may be several."),
+          "With Redis, the name of the job's own buffer, since one Redis server may have several buffers."),
       key("stream.redis_password_file", s, &ArrivalSettings::redis_password_file, FilePath{},
-          "A file whose first line is the password of the Redis; only its owner may read it."),
+          "A file whose first line is the password of the Redis server; only its owner may read it."),
       key("stream.capacity", s, &ArrivalSettings::capacity, ByteCount{Int64{1} << 20, Int64{1} << 50},
           "Maximum number of bytes in the job's own buffer; if it is full, producers wait."),
       key("stream.token_file", s, &ArrivalSettings::token_file, FilePath{},
@@ -34,44 +33,45 @@ Keys stream_keys() {
           "Certificates (PEM) to trust for a buffer at https, instead of the system's."),
       key("stream.group_size", s, &ArrivalSettings::group_size,
           OptionalInteger<Int64>{"auto", {1, max_in_group}},
-          "Number of samples in a complete group; auto is the buffer's, 1 for the job's own. A step has "
-          "batch.global_batch samples, in whole groups."),
+          "Number of samples in a complete group; auto is the buffer's number, which is 1 for the job's own "
+          "buffer. A step has batch.global_batch samples, in whole groups."),
       key("stream.min_group", s, &ArrivalSettings::min_group,
           OptionalInteger<Int64>{"auto", {1, max_in_group}},
-          "Minimum number of samples with which a group that was closed before it was complete is trained; "
-          "auto is the buffer's, group_size for the job's own."),
+          "Minimum number of samples that a group must have to be trained if it was closed before it was "
+          "complete; auto is the buffer's number, which is group_size for the job's own buffer."),
       key("stream.deadline", s, &ArrivalSettings::deadline, OptionalSeconds{"auto"},
-          "Seconds after its first sample at which a group is closed; auto is the buffer's, never for the "
-          "job's own."),
+          "A group is closed this many seconds after its first sample; auto is the buffer's setting, which "
+          "is never for the job's own buffer."),
       key("stream.ticket_deadline", s, &ArrivalSettings::ticket_deadline, OptionalSeconds{"auto"},
-          "Seconds after which a ticket expires if no group was started with it; auto is the buffer's, 600 "
-          "for the job's own."),
+          "Seconds after which a ticket expires if no group was started with it; auto is the buffer's "
+          "setting, which is 600 for the job's own buffer."),
       key("stream.max_staleness", s, &ArrivalSettings::max_staleness,
           OptionalInteger<Int64>{"auto", {0, largest_int32}},
           "Maximum number of versions that a sample may be behind when its step is formed; auto is the "
-          "buffer's, no limit for the job's own."),
+          "buffer's setting, which is no limit for the job's own buffer."),
       key("stream.on_stale", s, &ArrivalSettings::on_stale,
           Choice<std::optional<OnStale>>({{"auto", std::nullopt},
                                           {"wait", OnStale::wait},
                                           {"drop", OnStale::drop},
                                           {"mask", OnStale::mask}}),
-          "How staleness is limited: by fewer tickets for new groups; or not at all, and stale samples are "
-          "dropped, or trained with a loss mask of 0. auto is the buffer's, wait for the job's own."),
+          "What limits staleness. wait: fewer tickets for new groups are granted, so that samples do not "
+          "become stale. drop: stale samples are dropped. mask: stale samples are trained with a loss mask "
+          "of 0. auto: the buffer's setting, which is wait for the job's own buffer."),
       key("stream.take_over", s, &ArrivalSettings::take_over, Boolean{},
-          "Whether the job takes the buffer from another job that is alive, which then ends with an error; "
-          "evenkeel run --resume always does. Otherwise the job waits up to ten seconds for the other one to "
-          "end, and is refused after that."),
+          "Whether the job takes over the buffer from another running job, which then ends with an error; "
+          "evenkeel run --resume always does. Otherwise, the job waits up to ten seconds for the other job "
+          "to end, and then ends with an error."),
       key("stream.patience", s, &ArrivalSettings::patience, OptionalSeconds{"null"},
-          "Seconds that a step waits without any new sample, or without the buffer, before the job ends with "
-          "an error. null waits forever."),
+          "Seconds that a step waits without a new sample, or for a buffer that does not respond, before the "
+          "job ends with an error. null: it waits forever."),
       key("stream.look_ahead", s, &ArrivalSettings::look_ahead, Integer<Int64>{0, max_ahead},
           "Number of steps to look ahead when a step is formed from waiting groups, so that this step and "
-          "the following ones end early; 0 is first come, first served. No group waits more than this many "
-          "steps beyond its turn."),
+          "the following ones take less time; 0 is first come, first served. No group waits more than this "
+          "many steps beyond its turn."),
       key("stream.version", s, &ArrivalSettings::versions_by_trainer,
           Choice<bool>({{"step", false}, {"trainer", true}}),
-          "The policy's version: the number of the step that is being formed, because each step makes a "
-          "version; or the version published by the trainer, which embeds Evenkeel."),
+          "The version of the policy. step: the number of the step that is being formed, because each step "
+          "makes a new version. trainer: the version that the trainer published, which must embed Evenkeel."),
   };
 }
 

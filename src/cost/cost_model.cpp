@@ -30,7 +30,7 @@ std::optional<std::int64_t> multiply_add(std::int64_t left, std::int64_t right, 
 
 std::int64_t model_product(std::int64_t left, std::int64_t right, std::int64_t addend = 0) {
   const std::optional<std::int64_t> result = multiply_add(left, right, addend);
-  if (!result) throw LimitError("model", "the number of weights reaches 2^62", "check the sizes");
+  if (!result) throw LimitError("model", "the number of weights reaches 2^62", "Check the sizes");
   return *result;
 }
 
@@ -51,7 +51,7 @@ std::int64_t head_dim_of(const ModelDescription& model) {
     throw InputError(
         "model.heads",
         std::to_string(model.heads) + " heads do not divide hidden_size " + std::to_string(model.hidden_size),
-        "give head_dim");
+        "Set head_dim");
   }
   return model.hidden_size / model.heads;
 }

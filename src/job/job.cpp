@@ -313,8 +313,8 @@ void Job::warn_about_input() const {
     const std::string name = printable(source_name(source));
     if (!source.left_out.empty()) observer_.on_warning(name + ": left out: " + printable(source.left_out));
     if (!source.undecided.empty())
-      observer_.on_warning(name +
-                           ": one row per token, as all prompts are empty: " + printable(source.undecided));
+      observer_.on_warning(name + ": all prompts are empty, so these fields are read as one row per token: " +
+                           printable(source.undecided));
     if (const std::string filtered = describe_filter(source.counts); !filtered.empty())
       observer_.on_warning(name + ": " + filtered);
   }
@@ -392,7 +392,7 @@ void Job::warn_about_loss(const StepFigures& figures) {
   if (has_warned || (without == 0 && !trains_nothing)) return;
   has_warned = true;
   const std::string step = "step " + std::to_string(figures.step) + ": ";
-  const std::string advice = "; the report counts all. See batch.without_loss";
+  const std::string advice = "; the report counts all such samples. See batch.without_loss";
   observer_.on_warning(trains_nothing ? step + "no token carries loss, so it trains nothing" + advice
                                       : step + counted(without, "sample has", "samples have") +
                                             " no token that carries loss" + advice);

@@ -47,8 +47,9 @@ std::string JobState::read_unless_other_job(bool overwrite) {
   if (!found) return {};
   if (settings_.resume) return to_text(*found);
   if (found->next_step == 0) return {};
-  throw IoError(folder_->path(), fmt::format("has the state of a job before step {}", found->next_step),
-                "Give --resume to continue it, --overwrite to start again, or --state another folder");
+  throw IoError(
+      folder_->path(), fmt::format("has the state of a job before step {}", found->next_step),
+      "Give --resume to continue the job, --overwrite to start again, or another folder to --state");
 }
 
 std::vector<std::string> JobState::accept(const ServiceState& now) const {

@@ -37,7 +37,7 @@ void require_chunks(std::int64_t aligned_length, std::int64_t chunks) {
   throw InputError("context-parallel cut",
                    "a length of " + std::to_string(aligned_length) + " rows cannot be cut into " +
                        std::to_string(chunks) + " equal chunks",
-                   "Align every sequence to a multiple of it first");
+                   "Align every sequence to a multiple of " + std::to_string(chunks) + " first");
 }
 
 void require_cumulative(std::span<const std::int32_t> cu_seqlens, const char* what) {
@@ -95,7 +95,7 @@ CuSeqlensOnRank cu_seqlens_on_cp_rank(std::span<const std::int32_t> cu_seqlens,
   require_cumulative(cu_seqlens_padded, "cu_seqlens_padded");
   if (cu_seqlens.size() != cu_seqlens_padded.size()) {
     throw InputError("cu_seqlens", "has " + std::to_string(cu_seqlens.size()) +
-                                       " entries, cu_seqlens_padded has " +
+                                       " entries, but cu_seqlens_padded has " +
                                        std::to_string(cu_seqlens_padded.size()));
   }
   const std::int64_t chunks = 2 * std::int64_t{cp_size};

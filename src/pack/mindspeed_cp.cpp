@@ -50,8 +50,8 @@ std::vector<std::int64_t> columns_of_each_sequence(const MindSpeedCp& cp, std::i
     cu_seqlens.push_back(narrow<std::int32_t>(on_one_rank * cp.size, "sequence ends"));
   }
   if (cu_seqlens.back() != columns) {
-    throw InputError("sequence ends", "reach column " + std::to_string(cu_seqlens.back()) + " of " +
-                                          std::to_string(columns) + " over all ranks");
+    throw InputError("sequence ends", "reach column " + std::to_string(cu_seqlens.back()) + " instead of " +
+                                          std::to_string(columns) + ", the number of columns over all ranks");
   }
   return partitioned_indices(cu_seqlens, {cp.size, CpLayout::zigzag}, rank);
 }

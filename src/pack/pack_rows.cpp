@@ -17,8 +17,8 @@ namespace {
 std::size_t row_bytes_of(const PackedLayout& layout, std::size_t local_bytes) {
   const auto rows = static_cast<std::size_t>(layout.local_rows());
   if (rows == 0 ? local_bytes == 0 : local_bytes % rows == 0) return rows == 0 ? 0 : local_bytes / rows;
-  throw InputError("packed rows", std::to_string(local_bytes) + " bytes cannot hold " + std::to_string(rows) +
-                                      " rows of one size");
+  throw InputError("packed rows", std::to_string(local_bytes) + " bytes cannot be divided into " +
+                                      std::to_string(rows) + " rows of equal size");
 }
 
 /// Checks the sizes of the buffers and returns the bytes of one row.

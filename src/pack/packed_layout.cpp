@@ -59,7 +59,7 @@ PackedLayout::PackedLayout(std::span<const std::int64_t> lengths,
     : cp_(cp), alignment_(alignment) {
   require_alignment(alignment, cp);
   if (lengths.size() != aligned_lengths.size()) {
-    throw InputError("packed micro-batch", std::to_string(lengths.size()) + " lengths and " +
+    throw InputError("packed micro-batch", "has " + std::to_string(lengths.size()) + " lengths but " +
                                                std::to_string(aligned_lengths.size()) + " aligned lengths");
   }
   for (std::size_t i = 0; i < lengths.size(); ++i) {

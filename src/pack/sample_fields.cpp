@@ -62,8 +62,8 @@ std::string description_of(const FieldSpec& spec) {
 
 void require_usable_name(const FieldSpec& spec) {
   if (std::ranges::find(derived_names, spec.name) == derived_names.end()) return;
-  throw InputError(quoted_name(spec), "has a name that Evenkeel uses itself",
-                   "Choose another name than " + list_of(derived_names));
+  throw InputError(quoted_name(spec), "has a name that is reserved for Evenkeel's own tensors",
+                   "Choose a name other than " + list_of(derived_names));
 }
 
 void require_usable_form(const FieldSpec& spec) {

@@ -71,7 +71,7 @@ std::vector<Difference> differences(const std::vector<ConfigSetting>& first,
 
 std::string describe(const Difference& difference, int rank) {
   const auto text = [](const Value& value) {
-    return value && value->empty() ? "empty" : value.value_or("not there");
+    return value && value->empty() ? "empty" : value.value_or("not set");
   };
   return "is " + text(difference.first) + " on rank 0 and " + text(difference.other) + " on rank " +
          std::to_string(rank);

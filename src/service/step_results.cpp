@@ -33,10 +33,10 @@ void StepResults::put(std::size_t m, FieldSpec spec, std::span<const std::byte> 
     std::vector<Column>& fields = fields_for(m, spec);
     const std::string where = name_of_result(m, spec);
     if (is_counted(spec.kind)) {
-      throw InputError(
-          where,
-          "is of " + std::string(name_of(spec.kind)) + ", for which each sample has its own number of rows",
-          "Put it with the number of rows of every sample");
+      throw InputError(where,
+                       "is of kind " + std::string(name_of(spec.kind)) +
+                           ", for which each sample has its own number of rows",
+                       "Put it with the number of rows of every sample");
     }
     const std::int64_t rows = rows_in(values, spec.row_bytes(), where);
     fields.push_back(fill_column(Column::unwritten(std::move(spec), rows), values));
@@ -74,8 +74,8 @@ void StepResults::fail(const ErrorReport& report) noexcept {
 // this result.
 std::vector<Column>& StepResults::fields_for(std::size_t m, const FieldSpec& spec) {
   if (m >= micro_batches_.size()) {
-    throw InputError(name_of_result(m, spec),
-                     "the results are of " + std::to_string(micro_batches_.size()) + " micro-batches");
+    throw InputError(name_of_result(m, spec), "does not exist: there are results of " +
+                                                  std::to_string(micro_batches_.size()) + " micro-batches");
   }
   std::vector<Column>& fields = micro_batches_[m].fields;
   if (std::ranges::any_of(fields, [&](const Column& c) { return c.spec().name == spec.name; }))

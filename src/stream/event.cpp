@@ -44,7 +44,7 @@ class Reader {
   [[nodiscard]] std::int64_t count(const char* key) const {
     const std::int64_t count = integer(key);
     if (count > most_counted || count < -most_counted)
-      refuse(std::string("'") + key + "' is " + std::to_string(count) + ", more than is possible");
+      refuse(std::string("'") + key + "' is " + std::to_string(count) + ", which is too large");
     return count;
   }
   [[nodiscard]] std::string text(const char* key) const {

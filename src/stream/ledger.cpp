@@ -121,7 +121,8 @@ std::string Ledger::refusal(const SampleAccepted& sample) const {
   if (const std::string why = refusal_of(sample.key.uid); !why.empty()) return why;
   if (index < 0 || index >= settings_.group_size) {
     return "has index " + std::to_string(index) + ", but stream.group_size allows 0 to " +
-           std::to_string(settings_.group_size - 1) + ". Set stream.group_size to the responses of a prompt";
+           std::to_string(settings_.group_size - 1) +
+           ". Set stream.group_size to the number of responses to a prompt";
   }
   if (sample.version < 0) return "has version " + std::to_string(sample.version) + ". Versions begin at 0";
   if (sample.prompt < 0 || sample.response < 0 || sample.bytes < 0) return "has a negative size";
@@ -173,7 +174,7 @@ void Ledger::require(std::int64_t number, const FieldsAdded& fields) const {
   const WaitingSample* const sample = find_sample(fields.key);
   const std::string name = "sample " + std::to_string(fields.key.index) + " of " + to_text(fields.key.uid);
   if (sample == nullptr || step_of(fields.key.uid))
-    refuse(number, name + " does not wait, so no field can be added to it");
+    refuse(number, name + " is not waiting, so no field can be added to it");
   for (const auto& [field, content] : fields.content) {
     if (!is_replay(number) && !lacking_.contains(field))
       refuse(number, "field '" + field + "' of " + name + " is not a late field");
@@ -193,7 +194,7 @@ void Ledger::require(std::int64_t number, const SamplesDropped& dropped) const {
   std::set<std::int64_t> all;
   for (const std::int64_t arrival : dropped.arrivals) {
     if (!(group_of_.contains(arrival) || strays_.contains(arrival)) || !all.insert(arrival).second)
-      refuse(number, "arrival " + std::to_string(arrival) + " does not wait, so it cannot be dropped");
+      refuse(number, "arrival " + std::to_string(arrival) + " is not waiting, so it cannot be dropped");
   }
 }
 
@@ -216,7 +217,7 @@ void Ledger::require(std::int64_t number, const StepFormed& formed) const {
     const GroupState* state = find(key);
     const bool waits = state != nullptr && !state->step && (state->place || is_old);
     if (!waits || !all.insert(key).second)
-      refuse(number, step + " has group " + to_text(group.uid) + ", which does not wait for a step");
+      refuse(number, step + " has group " + to_text(group.uid) + ", which is not waiting for a step");
     if (!is_old && std::ssize(state->samples) != group.samples)
       refuse(number, step + " has group " + to_text(group.uid) + " with " + std::to_string(group.samples) +
                          " samples, but it has " + std::to_string(state->samples.size()));

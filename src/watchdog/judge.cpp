@@ -197,8 +197,8 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
   for (const int rank : verdict.blamed)
     silent = std::min(silent, ranks[static_cast<std::size_t>(rank)].silent);
   return fmt::format(
-      "{} {} sent no heartbeat for {:.1f} seconds, {}: stopped, or the machine or its link is down{}", who,
-      have, silent, seen, end);
+      "{} {} sent no heartbeat for {:.1f} seconds, {}: {} stopped, or the machine or its link is down{}", who,
+      have, silent, seen, one ? "it is" : "at least one of them is", end);
 }
 
 std::string message_of_waiting(const WatchedRank& rank, double seconds) {

@@ -254,9 +254,8 @@ class Watchdog::Runner {
   void warn_about_unheard_ranks() {
     const std::vector<int> ranks = unheard_ranks(ranks_);
     if (ranks.empty() || !settings_.warns) return;
-    settings_.warns(
-        "the watchdog does not hear " + named(ranks) +
-        ": datagrams (UDP, IPv4) do not get through. It can only notice when other ranks fall silent");
+    settings_.warns("the watchdog receives nothing from " + named(ranks) +
+                    ": datagrams (UDP, IPv4) are blocked. It can detect only failures of the other ranks");
   }
 
   void end_job(const WatchdogReport& report) {

@@ -41,7 +41,7 @@ TEST(Acceptance, fields_that_no_job_accepts_are_refused_before_a_job_begins_and_
       {R"("labels": [7.5, 8, 9])", "field 'labels' is a float32 response_token field"},
       {R"("labels": 7)", "field 'labels' is an int64 sample field"},
       {R"("loss_mask": 1)", "field 'loss_mask' is an int64 sample field"},
-      {R"("sample_index": 3)", "field 'sample_index' has a name that Evenkeel uses itself"},
+      {R"("sample_index": 3)", "field 'sample_index' has a name that is reserved for Evenkeel's own tensors"},
       {R"("cu_seqlens": [1, 2, 3])", "field 'cu_seqlens' has a name"},
       {R"("loss_weights": [1, 2, 3])", "field 'loss_weights' has a name"}};
   for (const auto& [fields, why] : refused) {
@@ -179,8 +179,9 @@ TEST(Acceptance, samples_with_the_same_segments_but_different_tokens_do_not_form
       message_of([&] {
         buffer.form({0, 0, {{"good", 2}, {"bad", 2}}, {}, {}});
       }),
-      AllOf(HasSubstr("step 0: cannot be built: sample 1 of group 'bad' names the same segments up to row 3"),
-            HasSubstr("Number segments of other tokens differently")));
+      AllOf(
+          HasSubstr("step 0: cannot be built: sample 1 of group 'bad' has the same segment_ids up to row 3"),
+          HasSubstr("Give segments with different tokens different numbers")));
   buffer.form({0, 0, {{"good", 2}}, {}, {}});
 }
 

@@ -67,7 +67,7 @@ TEST(ReceivedSamples, have_the_version_of_their_oldest_token) {
   EXPECT_EQ(one.samples()[0].accepted.version, 4);
   const ErrorReport other = refused(
       R"({"uid": 1, "index": 0, "version": 6, "prompt_ids": [], "response_ids": [3], "versions": [[4, 1]]})");
-  EXPECT_EQ(other.message, "field 'version' is 6; the oldest of versions is 4");
+  EXPECT_EQ(other.message, "field 'version' is 6, but the oldest version in 'versions' is 4");
 }
 
 TEST(ReceivedSamples, rejects_requests_without_samples) {

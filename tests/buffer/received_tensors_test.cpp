@@ -169,7 +169,7 @@ TEST(ReceivedTensors, need_a_group_an_index_and_a_version) {
   EXPECT_EQ(three().with("index", {3}, std::vector<float>{0, 1, 0}).refused().message,
             "field 'index' is not one integer per sample");
   EXPECT_EQ(three().with("versions", {6}, std::vector<std::int32_t>{4, 4, 4, 6, 6, 6}).refused().message,
-            "sample 1: field 'version' is 5; the oldest of versions is 4");
+            "sample 1: field 'version' is 5, but the oldest version in 'versions' is 4");
 }
 
 TEST(ReceivedTensors, are_refused_with_the_same_errors_as_those_of_a_file) {

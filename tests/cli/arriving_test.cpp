@@ -67,7 +67,7 @@ TEST_F(JobWithABuffer, trains_fresh_samples_and_accounts_for_every_sample) {
   const std::string metrics = (scratch_ / "run.prom").string();
   const ProgramResult told = run(2, "--report " + report + " --prometheus-file " + metrics);
   ASSERT_EQ(told.status, 0) << told.err;
-  EXPECT_THAT(told.err, HasSubstr("samples that arrive, no end known"));
+  EXPECT_THAT(told.err, HasSubstr("samples that arrive, in an unknown number of steps"));
   // All samples are of version 0: those of two steps are fresh enough, and the last group is dropped.
   EXPECT_THAT(told.out,
               AllOf(HasSubstr("10: 8 trained, 0 in steps, 0 waiting, 2 dropped (2 stale); 1 duplicate\n"),

@@ -299,7 +299,7 @@ TEST(Bench, refuses_wrong_words_with_status_2) {
            {"", "See: evenkeel-bench --help"},
            {"plan --cap 32kb", "--cap: '32kb' is not an integer; allowed: 1 or more"},
            {"pack --repeat x", "--repeat: 'x' is not an integer; allowed: 1 to 2147483647"},
-           {"read --folder ''", "--folder: needs a value; it is empty"}}) {
+           {"read --folder ''", "--folder: needs a value, but the value is empty"}}) {
     const ProgramResult result = run_bench(words);
     EXPECT_EQ(result.status, 2) << words;
     EXPECT_THAT(result.err, HasSubstr(line));

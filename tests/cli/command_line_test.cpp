@@ -89,8 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
         WrongWords{"synth --out x --prompt-max 8",
                    "--prompt-max: '8' is out of range; allowed: 16 to 1099511627776"},
         WrongWords{"config import x.yaml --from verl --override a.b=1 ~c",
-                   "config import: is the command python3 -m evenkeel.config_import of the Python package, "
-                   "or evenkeel-import where pip installed it"},
+                   "config import: is part of the Python package: run python3 -m evenkeel.config_import, or "
+                   "evenkeel-import if pip installed it"},
         WrongWords{"config schema mesh --markdown",
                    "--markdown: writes all keys. Leave out mesh, or --markdown"},
         WrongWords{"run job.yaml \"$(printf '\\033[31mx')\"",
@@ -114,7 +114,7 @@ TEST(IncompleteCommandLine, names_the_missing_option_and_points_to_help) {
 }
 
 TEST(CommandLineWithoutAValue, is_refused_by_the_option_s_name_in_every_command) {
-  const std::string why = ": needs a value; it is empty, like a variable that is not set";
+  const std::string why = ": needs a value, but the value is empty. Was a shell variable not set?";
   for (const auto& [words, option] : std::vector<std::pair<std::string, std::string>>{
            {"run job.yaml --state '' --resume", "--state"},
            {"run job.yaml --dump ''", "--dump"},

@@ -171,7 +171,7 @@ TEST_F(ConvertCommand, has_options_for_formats_that_names_do_not_imply) {
   EXPECT_EQ(unknown.status, 2);
   EXPECT_THAT(unknown.err, HasSubstr("b.parquet: has a name that does not imply a format"));
   write_text(in("l.csv"), "length\n3\n");
-  EXPECT_THAT(convert("l.csv", "m.jsonl").err, HasSubstr("--from lengths makes them up"));
+  EXPECT_THAT(convert("l.csv", "m.jsonl").err, HasSubstr("--from lengths generates synthetic ones"));
   EXPECT_EQ(convert("l.csv", "m.jsonl", "--from lengths").status, 0);
   EXPECT_EQ(convert("a.jsonl", "tokens", "--to megatron --drop all").status, 0);
   EXPECT_TRUE(std::filesystem::exists(in("tokens.bin")));

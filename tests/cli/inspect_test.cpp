@@ -99,10 +99,11 @@ TEST(InspectCommand, reports_fields_whose_kind_depends_on_empty_prompts_like_a_j
                    "\n");
   write_text(scratch / "job.yaml", "source: {kind: jsonl, path: " + path + "}\n");
   const std::string run = "run " + (scratch / "job.yaml").string();
-  EXPECT_THAT(shown(path), AllOf(HasSubstr("turn    int64  token, as all prompts are empty\n"),
+  EXPECT_THAT(shown(path), AllOf(HasSubstr("turn    int64  token, since all prompts are empty\n"),
                                  HasSubstr("reward  int64  sample\n")));
-  EXPECT_THAT(run_evenkeel(run).err,
-              HasSubstr(path + ": one row per token, as all prompts are empty: 'turn'"));
+  EXPECT_THAT(
+      run_evenkeel(run).err,
+      HasSubstr(path + ": all prompts are empty, so these fields are read as one row per token: 'turn'"));
   write_text(path, R"({"prompt_ids":[1],"response_ids":[2,3],"turn":[0,1],"reward":1})"
                    "\n");
   EXPECT_THAT(shown(path), HasSubstr("turn    int64  response_token\n"));

@@ -51,7 +51,8 @@ TEST(PlanOfARun, warns_if_a_run_depends_on_the_owners_of_samples) {
         .err;
   };
   const std::string drawn = "--set micro_batch.mode=fixed --set micro_batch.shuffle=true ";
-  EXPECT_THAT(warnings(drawn), HasSubstr("warning: micro_batch.shuffle depends on the numbers of DP ranks"));
+  EXPECT_THAT(warnings(drawn),
+              HasSubstr("warning: micro_batch.shuffle depends on how DP ranks are numbered"));
   EXPECT_EQ(warnings(drawn + "--set balance.placement=none"), "");
   EXPECT_EQ(warnings("--set micro_batch.mode=fixed"), "");
 }

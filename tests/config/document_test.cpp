@@ -27,10 +27,9 @@ std::string repeated(const std::string& text, int times) {
 
 // yaml-cpp treats what it cannot parse as the next document, again and again.
 TEST(ConfigDocument, content_after_its_end_is_refused_with_its_line) {
-  EXPECT_EQ(
-      refusal(","),
-      "job.yaml:1:1: malformed YAML: the document has ended before \",\". Remove what follows, or look for "
-      "a bracket too many or a line indented too little");
+  EXPECT_EQ(refusal(","),
+            "job.yaml:1:1: malformed YAML: the document has ended before \",\". Remove what follows, or look "
+            "for an extra bracket or a line that is not indented enough");
   EXPECT_THAT(refusal(R"({"mesh": {"tp": 1}},)"), StartsWith("job.yaml:1:20: malformed YAML: "));
   EXPECT_THAT(refusal("mesh: {tp: 1}}"), StartsWith("job.yaml:1:14: malformed YAML: "));
   EXPECT_THAT(refusal("{mesh: {tp: 1}}\n]\n"), StartsWith("job.yaml:2:1: malformed YAML: "));

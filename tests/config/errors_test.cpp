@@ -16,10 +16,10 @@ using testing::StartsWith;
 
 TEST(ConfigUnknownKey, names_the_line_and_the_keys_of_its_section) {
   EXPECT_THAT(refusal("mesh: {tp: 2}\nmicro_batch:\n  max_token: 4096\n"),
-              StartsWith("job.yaml:3: micro_batch.max_token: unknown key. Keys there: micro_batch.mode, "
+              StartsWith("job.yaml:3: micro_batch.max_token: unknown key. Valid keys: micro_batch.mode, "
                          "micro_batch.max_tokens, "));
   EXPECT_EQ(refusal("prefix: {colour: 4}\n"),
-            "job.yaml:1: prefix.colour: unknown key. Keys there: prefix.share, prefix.max_path_tokens, "
+            "job.yaml:1: prefix.colour: unknown key. Valid keys: prefix.share, prefix.max_path_tokens, "
             "prefix.schedule, prefix.max_kept_tokens");
 }
 
@@ -40,12 +40,11 @@ TEST(ConfigDelay, requires_every_setting_that_determines_the_samples_of_a_step) 
   const std::string source = "source: {kind: synthetic}\nbatch: {delay_outliers: 4";
   EXPECT_EQ(
       refusal(source + "}"),
-      "job.yaml: batch.outlier_length: is not set, but batch.delay_outliers needs it, since nothing else "
-      "says which samples are outliers. Set it to the length above which a sample is an outlier");
-  EXPECT_EQ(
-      refusal(source + ", outlier_length: 512}"),
-      "job.yaml: batch.outlier_companions: is not set, but batch.delay_outliers needs it, since nothing "
-      "else says how many outliers share a step. Set it to the number of DP ranks");
+      "job.yaml: batch.outlier_length: is not set, but batch.delay_outliers needs it, since no other key "
+      "defines which samples are outliers. Set it to the length above which a sample is an outlier");
+  EXPECT_EQ(refusal(source + ", outlier_length: 512}"),
+            "job.yaml: batch.outlier_companions: is not set, but batch.delay_outliers needs it, since no "
+            "other key defines how many outliers share a step. Set it to the number of DP ranks");
   EXPECT_EQ(refusal(source + ", outlier_length: 512, outlier_companions: 8}"), "accepted");
 }
 
@@ -57,7 +56,7 @@ TEST(ConfigDelay, is_refused_with_incompatible_settings_and_the_reason) {
         others);
   };
   EXPECT_THAT(with("mesh: {cp: flexible}\nmicro_batch: {max_tokens_per_rank: 4096}"),
-              testing::HasSubstr("which gets a larger group"));
+              testing::HasSubstr("a long sample gets a larger group"));
   EXPECT_THAT(with("prefix: {share: true}"),
               testing::HasSubstr("would separate samples that share a prefix"));
   EXPECT_THAT(with("balance: {cost: measured}"), testing::HasSubstr("differs from run to run"));
@@ -212,10 +211,8 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
             "job.yaml: fields.x.stage: first or all needs rows that are not split by layers, since layers "
             "determine which stage gets which rows. Set fields.x.layers: null, or fields.x.stage: last");
   EXPECT_EQ(refusal("source: {kind: synthetic}\nfields: {x: {read_as: text}}\n"),
-            "job.yaml: fields.x.read_as: needs JSON Lines, since it says how JSON Lines write the field. Set "
-            "source.kind: "
-            "jsonl or stream, or "
-            "fields.x.read_as: null");
+            "job.yaml: fields.x.read_as: needs JSON Lines, since the key describes how JSON Lines write the "
+            "field. Set source.kind: jsonl or stream, or fields.x.read_as: null");
   EXPECT_EQ(refusal("fields: {x: {cut_by: y, share: equal}}\n"),
             "job.yaml: fields.x.cut_by: needs values that samples do not share, since rows that are stored "
             "once for all ranks are not cut. Set fields.x.share: none, or fields.x.cut_by: null");
@@ -290,7 +287,7 @@ TEST(ConfigCost, an_encoders_cost_needs_a_field_coefficients_and_a_model) {
   EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {field: pixels}}}"),
             "job.yaml:1: balance.cost: encoder: linear and quadratic are both 0");
   EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {field: pixels, window: 3}}}"),
-            "job.yaml:1: balance.cost: encoder: window: unknown key. Keys there: field, linear, quadratic");
+            "job.yaml:1: balance.cost: encoder: window: unknown key. Valid keys: field, linear, quadratic");
   EXPECT_EQ(
       refusal("balance: {cost: {model: {layers: 2}, encoder: {field: pixels, linear: 3}}}").substr(0, 33),
       "job.yaml:1: balance.cost: model: ");
@@ -317,7 +314,7 @@ TEST(ConfigCost, an_encoders_work_is_balanced_only_by_evenkeels_own_algorithm) {
 
 TEST(ConfigCost, a_measured_cost_has_only_its_own_keys) {
   EXPECT_EQ(refusal("balance: {cost: {measured: {until: 3}}}"),
-            "job.yaml:1: balance.cost: measured: until: unknown key. Keys there: initial, every, window");
+            "job.yaml:1: balance.cost: measured: until: unknown key. Valid keys: initial, every, window");
   EXPECT_EQ(refusal("balance: {cost: {measured: {every: 0}}}"),
             "job.yaml:1: balance.cost: measured: every: 0 is out of range; allowed: 1 to 1048576");
   EXPECT_EQ(refusal("balance: {cost: {measured: {window: 15}}}"),
@@ -374,7 +371,7 @@ TEST(ConfigOverrideErrors, name_the_override_instead_of_a_line) {
   EXPECT_EQ(refusal("", {"micro_batch.max_tokens=0"}),
             "--set micro_batch.max_tokens=0: 0 is out of range; allowed: 1 to 2147483647, or auto");
   EXPECT_THAT(refusal("", {"micro_batch.max_token=1"}),
-              StartsWith("--set micro_batch.max_token=1: unknown key. Keys there: "));
+              StartsWith("--set micro_batch.max_token=1: unknown key. Valid keys: "));
   EXPECT_EQ(refusal("", {"mesh.tp"}), "--set mesh.tp: has no '='. Write section.key=value");
   EXPECT_EQ(refusal("", {"mesh.tp="}), "--set mesh.tp=: expected an integer, found null");
   EXPECT_EQ(refusal("", {"mesh=2"}), "--set mesh=2: expected a map of keys, found 2");

@@ -143,17 +143,15 @@ TEST(Requirements, a_cap_on_kept_rows_is_at_least_the_alignment) {
 TEST(Requirements, name_the_key_and_the_required_value) {
   EXPECT_EQ(test::refusal("balance: {strategy: grid, equal_count: true}"),
             "job.yaml: balance.equal_count: true cannot be combined with balance.strategy: grid, since a "
-            "grid packs the "
-            "micro-batches of all DP ranks at once, in its own way. Set balance.equal_count: false, or "
-            "balance.strategy: hierarchical");
-  EXPECT_EQ(test::refusal("mesh: {cp: flexible}"),
-            "job.yaml: micro_batch.max_tokens_per_rank: is not set, but mesh.cp: flexible needs it, since "
-            "the cap of a group is this times its ranks. Set it instead of "
-            "micro_batch.max_tokens");
+            "grid packs the micro-batches of all DP ranks at once, with its own algorithm. Set "
+            "balance.equal_count: false, or balance.strategy: hierarchical");
+  EXPECT_EQ(
+      test::refusal("mesh: {cp: flexible}"),
+      "job.yaml: micro_batch.max_tokens_per_rank: is not set, but mesh.cp: flexible needs it, since the cap "
+      "of a group is this number times the ranks of the group. Set it instead of micro_batch.max_tokens");
   EXPECT_EQ(test::refusal("profiles: {update: {balance: {speeds: [1, 2], refine: false}}}"),
             "job.yaml: profiles.update.balance.refine: false cannot be combined with balance.speeds, since "
-            "balancing by "
-            "speed is an algorithm of its own. Set balance.refine: true, or balance.speeds: equal");
+            "balancing by speed has its own algorithm. Set balance.refine: true, or balance.speeds: equal");
 }
 
 TEST(Requirements, name_existing_keys_and_hold_for_the_defaults) {

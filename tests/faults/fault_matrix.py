@@ -236,7 +236,7 @@ class Plan:
         self.add("a slow link", ON_SLOW_NODES, Expected.SAME)
         for rank in (0, 2, 3):
             waited = {phase: call for phase, call, _ in reversed(calls[rank]) if call in WAITS}
-            for phase in (*sorted(BEGINNINGS), "make the job ready", "plan", "exchange", "gather figures", "write the report"):
+            for phase in (*sorted(BEGINNINGS), "prepare the job", "plan", "exchange", "gather figures", "write the report"):
                 if phase not in waited:
                     continue
                 at = {"rank": rank, "call": waited[phase], "phase": phase}

@@ -147,7 +147,7 @@ TEST(IndexedDataset, returns_negative_tokens_and_floats_unchanged) {
   const IndexedDataset dataset(floats.prefix());
   const ErrorReport report = report_of<InputError>([&] { (void)tokens_of(dataset, {0, 1}); });
   EXPECT_EQ(report.where, floats.index_path().string());
-  EXPECT_EQ(report.message, "is of float32; tokens are integers");
+  EXPECT_EQ(report.message, "has elements of float32; tokens are integers");
   EXPECT_TRUE(std::ranges::equal(dataset.read_bytes({0, 1}), std::as_bytes(std::span(one_and_half))));
 }
 

@@ -168,7 +168,7 @@ TEST(SafetensorsFile, a_header_that_is_cut_off_or_too_long_is_refused) {
   EXPECT_THAT(safetensors_error(""), HasSubstr("has 0 bytes"));
   EXPECT_THAT(safetensors_error("1234567"), HasSubstr("has 7 bytes"));
   EXPECT_THAT(safetensors_error(file_text("{}", "").substr(0, 9)),
-              HasSubstr("the header has 2 bytes, the file has 1"));
+              HasSubstr("the header has 2 bytes, but the file has 1"));
   EXPECT_THAT(safetensors_error(std::string(8, '\xff')), HasSubstr("at most 100000000"));
 }
 
@@ -200,7 +200,7 @@ TEST(SafetensorsFile, a_tensor_entry_that_is_malformed_is_refused) {
               HasSubstr("too many elements"));
   EXPECT_THAT(message(R"({"dtype":"U8","shape":[8]})"), HasSubstr("data_offsets is not a list"));
   EXPECT_THAT(message(R"({"dtype":"U8","shape":[8],"data_offsets":[0]})"),
-              HasSubstr("the begin and the end"));
+              HasSubstr("the start and the end"));
   EXPECT_THAT(message(R"({"dtype":"I32","shape":[8],"data_offsets":[0,8]})"),
               HasSubstr("8 bytes; its shape and dtype need 32"));
   EXPECT_THAT(message(R"({"dtype":"U8","shape":[0],"data_offsets":[8,0]})"), HasSubstr("need 0"));
@@ -216,8 +216,8 @@ TEST(SafetensorsFile, holes_overlaps_and_unused_bytes_are_refused) {
   EXPECT_THAT(two("[0,4]", "[5,9]", "123456789"), HasSubstr("'b' starts at byte 5"));
   EXPECT_THAT(two("[0,4]", "[3,7]", "1234567"), HasSubstr("'b' starts at byte 3"));
   EXPECT_THAT(two("[1,5]", "[5,9]", "123456789"), HasSubstr("'a' starts at byte 1"));
-  EXPECT_THAT(two("[0,4]", "[4,8]", "123456789"), HasSubstr("have 8 bytes, the file has 9"));
-  EXPECT_THAT(two("[0,4]", "[4,8]", "1234567"), HasSubstr("have 8 bytes, the file has 7"));
+  EXPECT_THAT(two("[0,4]", "[4,8]", "123456789"), HasSubstr("have 8 bytes, but the file has 9"));
+  EXPECT_THAT(two("[0,4]", "[4,8]", "1234567"), HasSubstr("have 8 bytes, but the file has 7"));
 }
 
 RC_GTEST_PROP(SafetensorsFile, any_tensors_come_back_aligned, ()) {

@@ -363,7 +363,7 @@ TEST(SampleTensors, false_sizes_in_a_header_are_refused_before_memory_is_allocat
   EXPECT_THAT(refusal(R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}})"),
               HasSubstr("too many elements"));
   EXPECT_THAT(refusal(R"({"a":{"dtype":"I64","shape":[1099511627776],"data_offsets":[0,8796093022208]}})"),
-              HasSubstr("8796093022208 bytes, the file has 0"));
+              HasSubstr("8796093022208 bytes, but the file has 0"));
   EXPECT_THAT(refusal(R"({"a":{"dtype":"I63","shape":[],"data_offsets":[0,8]}})"),
               HasSubstr("which is not a dtype of safetensors"));
 }
@@ -379,7 +379,7 @@ TEST(SampleTensors, tensors_of_unsupported_dtypes_are_skipped_with_the_reason) {
   const SampleTensors samples(open_safetensors(file.path()));
   EXPECT_THAT(values_of<std::int64_t>(read_all(samples), "input_ids"), ElementsAre(65535, 1));
   ASSERT_EQ(samples.left_out().size(), 1);
-  EXPECT_EQ(samples.left_out()[0].second, "elements of F8_E4M3");
+  EXPECT_EQ(samples.left_out()[0].second, "its elements are F8_E4M3");
 }
 
 TEST(SampleTensors, unsigned_64_bit_integers_become_int64_if_they_fit) {

@@ -108,7 +108,7 @@ TEST(Dump, reserves_the_names_of_its_own_tensors) {
       RaggedBatch batch = equal_samples(world);
       batch.add_field({name, DType::int64, FieldKind::sample, {}});
       EXPECT_THAT(testing_support::message_of([&] { (void)service.step(batch); }),
-                  HasSubstr("field '" + name + "': has a name that Evenkeel uses itself"));
+                  HasSubstr("field '" + name + "': has a name that is reserved for Evenkeel's own tensors"));
     }
   }
 }

@@ -115,13 +115,13 @@ TEST(MindSpeedColumns, refuse_sequence_ends_that_do_not_fit_the_batch) {
   EXPECT_THAT(input_error_of([] {
                 (void)held_by(ring_of_each_sequence(2), 12, 0, {2, 4});
               }),
-              HasSubstr("reach column 8 of 12"));
+              HasSubstr("reach column 8 instead of 12"));
   EXPECT_THAT(input_error_of([] {
                 (void)held_by(ring_of_each_sequence(2), 8, 0, {6, 4});
               }),
               HasSubstr("decrease"));
   EXPECT_THAT(input_error_of([] { (void)held_by(ring_of_each_sequence(2), 8, 0); }),
-              HasSubstr("reach column 0 of 8"));
+              HasSubstr("reach column 0 instead of 8"));
 }
 
 TEST(MindSpeedColumns, refuse_a_rank_outside_the_group) {

@@ -71,7 +71,7 @@ TEST(SampleChecks, require_utf8_in_text_and_nothing_in_bytes) {
   EXPECT_THAT(said, testing::HasSubstr("sample 7"));
   EXPECT_THAT(said, testing::HasSubstr("not valid UTF-8 at byte 2"));
   EXPECT_THAT(refusal_of({"source", DType::int32, FieldKind::text, {}}, "1234"),
-              testing::HasSubstr("text is of single uint8 values"));
+              testing::HasSubstr("text fields have single uint8 values"));
 }
 
 TEST(SampleChecks, refuse_a_field_with_the_name_of_anothers_offsets) {

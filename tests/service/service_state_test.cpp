@@ -69,7 +69,7 @@ TEST(ServiceState, omits_undetermined_communication) {
   const std::string text = to_text(made_up_state());
   const std::string broken = replaced(text, "\"between_nodes\": 0.0", "\"between_nodes\": -1.0");
   EXPECT_THAT(refusal_of(with_right_checksum(broken)),
-              HasSubstr("between_nodes that is not a number of seconds"));
+              HasSubstr("'between_nodes' that is not a number of seconds"));
 }
 
 TEST(ServiceState, of_an_older_version_without_shapes_round_trips) {
@@ -94,7 +94,7 @@ TEST(ServiceState, compares_full_digests_if_both_states_have_them) {
 TEST(ServiceState, has_no_shape_without_rows) {
   const std::string broken = replaced(to_text(made_up_state()), "\"rows\": 4096", "\"rows\": 0");
   EXPECT_THAT(refusal_of(with_right_checksum(broken)),
-              HasSubstr("a shape has a rows that is not an integer from 1"));
+              HasSubstr("a shape has a 'rows' that is not an integer from 1"));
 }
 
 TEST(ServiceState, round_trips_through_text) {

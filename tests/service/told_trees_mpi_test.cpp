@@ -145,7 +145,7 @@ TEST(ToldTrees, are_refused_on_every_rank_where_tokens_differ_in_a_segment) {
   };
   for (const FieldKind kind : {FieldKind::token, FieldKind::response_token})
     EXPECT_THAT(tell(kind, 0), AllOf(HasSubstr("field 'input_ids': differs in rows "),
-                                     HasSubstr(", which have the same numbers there")));
+                                     HasSubstr(", which have the same segment numbers there")));
   EXPECT_THAT(tell(FieldKind::token, -1), HasSubstr("sample 7: its segment_ids contain -1"));
   RaggedBatch real = with_tokens(world);
   real.add_field({"segment_ids", DType::float32, FieldKind::response_token, {}});

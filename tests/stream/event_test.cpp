@@ -46,7 +46,7 @@ TEST(StreamEvent, describes_invalid_json) {
   EXPECT_EQ(why(R"({"number": 9223372036854775808, "event": "ended"})"),
             "event of a stream: 'number' is not a 64-bit integer");
   EXPECT_EQ(why(R"({"number": 1, "event": "granted", "groups": 9223372036854775807})"),
-            "event of a stream: 'groups' is 9223372036854775807, more than is possible");
+            "event of a stream: 'groups' is 9223372036854775807, which is too large");
   EXPECT_EQ(why(R"({"number": 1, "event": "begun"})"), "event of a stream: is of an unknown kind, 'begun'");
   EXPECT_EQ(why(R"({"number": 1, "event": "fields", "uid": 1, "index": 0, "bytes": 0, "content": 3})"),
             "event of a stream: 'content' is not an object");

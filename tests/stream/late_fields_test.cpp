@@ -92,7 +92,7 @@ TEST(LateFields, may_come_after_the_end_of_the_stream) {
 TEST(LateFields, are_refused_by_name_unless_the_sample_waits_and_lacks_them) {
   Keeper keeper(with_late_fields(1));
   const auto refusal = [&](FieldsAdded what) { return message_of([&] { keeper.tell(std::move(what)); }); };
-  EXPECT_THAT(refusal(fields(uid_a, 0, {{"values", 1}})), HasSubstr("sample 0 of 'a' does not wait"));
+  EXPECT_THAT(refusal(fields(uid_a, 0, {{"values", 1}})), HasSubstr("sample 0 of 'a' is not waiting"));
   keeper.tell(sample(uid_a, 0));
   EXPECT_THAT(refusal(fields(uid_a, 0, {{"value", 1}})),
               HasSubstr("'value' of sample 0 of 'a' is not a late field"));
@@ -101,7 +101,7 @@ TEST(LateFields, are_refused_by_name_unless_the_sample_waits_and_lacks_them) {
               HasSubstr("'values' of sample 0 of 'a' was already added"));
   keeper.tell(fields(uid_a, 0, {{"old_log_probs", 1}}));
   keeper.form(0, 1);
-  EXPECT_THAT(refusal(fields(uid_a, 0, {{"old_log_probs", 1}})), HasSubstr("does not wait"));
+  EXPECT_THAT(refusal(fields(uid_a, 0, {{"old_log_probs", 1}})), HasSubstr("is not waiting"));
 }
 
 TEST(LateFields, have_names_that_no_sample_brings) {

@@ -224,9 +224,9 @@ TEST(Ledger, refuses_steps_that_do_not_follow_or_whose_groups_changed) {
   keeper.tell(sample(a, 0));
   keeper.tell(sample(a, 1));
   keeper.tell(sample(b, 0));
-  EXPECT_NE(why({0, 0, {{b, 1}}, {}, {}}).find("group 'b', which does not wait for a step"),
+  EXPECT_NE(why({0, 0, {{b, 1}}, {}, {}}).find("group 'b', which is not waiting for a step"),
             std::string::npos);
-  EXPECT_NE(why({0, 0, {{a, 2}, {a, 2}}, {}, {}}).find("does not wait"), std::string::npos);
+  EXPECT_NE(why({0, 0, {{a, 2}, {a, 2}}, {}, {}}).find("is not waiting"), std::string::npos);
   EXPECT_NE(why({0, 1, {{a, 2}}, {}, {}}).find("at version 1, but the current version is 0"),
             std::string::npos);
   keeper.tell(GroupAborted{a, 0, ""});
@@ -277,9 +277,9 @@ TEST(Ledger, reports_why_a_sample_is_refused) {
   Ledger ledger(groups_of(4));
   EXPECT_EQ(ledger.refusal(sample(a, 3)), "");
   EXPECT_EQ(ledger.refusal_of_version(99), "") << "no version was published yet";
-  EXPECT_EQ(
-      ledger.refusal(sample(a, 4)),
-      "has index 4, but stream.group_size allows 0 to 3. Set stream.group_size to the responses of a prompt");
+  EXPECT_EQ(ledger.refusal(sample(a, 4)),
+            "has index 4, but stream.group_size allows 0 to 3. Set stream.group_size to the number of "
+            "responses to a prompt");
   EXPECT_EQ(ledger.refusal(sample(std::monostate{}, 0)), "has no uid. Name its group");
   EXPECT_EQ(ledger.refusal(sample(Uid(""), 0)), "has an empty uid. Name its group");
   EXPECT_EQ(ledger.refusal(sample(Uid(std::string(1024, 'u')), 0)), "");
@@ -441,12 +441,12 @@ TEST(Ledger, refuses_stored_events_that_no_ledger_has_written) {
   const auto why = [&](std::int64_t number, Event::What what) {
     return message_of([&] { static_cast<void>(ledger.apply({number, std::move(what)})); });
   };
-  EXPECT_THAT(why(1, StepFormed{0, 0, {{a, 2}}, {}, {}}), HasSubstr("'a', which does not wait for a step"));
+  EXPECT_THAT(why(1, StepFormed{0, 0, {{a, 2}}, {}, {}}), HasSubstr("'a', which is not waiting for a step"));
   EXPECT_THAT(why(1, sample(a, -1)), HasSubstr("a sample of 'a' has a negative number"));
   ledger.apply({1, sample(a, 0)});
   ledger.apply({2, sample(a, 1)});
   ledger.apply({3, StepFormed{0, 0, {{a, 2}}, {}, {}}});
-  EXPECT_THAT(why(4, StepFormed{1, 0, {{a, 2}}, {}, {}}), HasSubstr("'a', which does not wait for a step"));
+  EXPECT_THAT(why(4, StepFormed{1, 0, {{a, 2}}, {}, {}}), HasSubstr("'a', which is not waiting for a step"));
 }
 
 TEST(StreamSettings, names_the_key_that_is_out_of_range) {

@@ -167,7 +167,7 @@ const std::vector<RankState> four{watched(0, "n1", {"gather lengths", 3, "other 
 TEST(Message, of_a_silent_rank_names_rank_host_phase_and_cause) {
   EXPECT_EQ(message_of({Kind::silent, {2}}, four, 60),
             "rank 2 (host n2) has sent no heartbeat for 50.0 seconds, last activity: read samples of step 3: "
-            "stopped, or the machine or its link is down. The job ends (watchdog.seconds: 60)");
+            "it is stopped, or the machine or its link is down. The job ends (watchdog.seconds: 60)");
 }
 
 TEST(Message, of_an_absent_rank_says_what_it_does_instead) {

@@ -174,7 +174,7 @@ class WithFields:
         axes (M-RoPE)."""
         rows = self[name]
         if rows.ndim != 2:
-            _c.raise_error("input", f"field {name!r}", f"has the shape {list(rows.shape)}", "Take a field of rows of axes")
+            _c.raise_error("input", f"field {name!r}", f"has the shape {list(rows.shape)}", "Use a field whose rows are lists of axes")
         return rows.T
 
     def _by_name(self) -> dict[str, Any]:
@@ -263,7 +263,7 @@ def joined(rows: Sequence[Any], name: str) -> Any:
         _c.raise_error("input", f"field {name!r}", f"is a list of {type(rows[0]).__name__}",
                           "Pass one tensor of all rows, or one tensor or list of numbers per sample")
     if len({str(row.dtype) for row in rows}) > 1:
-        _c.raise_error("input", f"field {name!r}", f"has the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}")
+        _c.raise_error("input", f"field {name!r}", f"mixes the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}")
     if _arrays.is_tensor(rows[0]):
         return sys.modules["torch"].cat(list(rows))
     return np.concatenate(rows)

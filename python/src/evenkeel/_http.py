@@ -186,4 +186,4 @@ def _error_of(text: bytes) -> str:
 
 def _refusal(status: int, text: bytes, classes: Mapping[int, type[Error]]) -> Error:
     kinds: dict[int, type[Error]] = {401: ConfigError, 413: LimitError, **classes}
-    return kinds.get(status, InputError)(_error_of(text) or f"the server refuses this with status {status}")
+    return kinds.get(status, InputError)(_error_of(text) or f"the server refused the request with status {status}")

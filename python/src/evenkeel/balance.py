@@ -299,7 +299,7 @@ def _bins(sizes: Any, max_size: int | None, max_items: int | None, counts: Any) 
     values = _arrays.integers(sizes, "sizes")
     of_items = None if counts is None else _arrays.integers(counts, "counts")
     if of_items is not None and len(of_items) not in (0, len(values)):
-        _c.raise_error("input", "counts", f"{len(of_items)} counts for {len(values)} sizes; there must be as many")
+        _c.raise_error("input", "counts", f"there are {len(of_items)} counts for {len(values)} sizes; the two numbers must be equal")
     size, items = (_UNLIMITED if limit is None else _c.int64(limit) for limit in (max_size, max_items))
     return values, of_items if of_items is not None and len(of_items) else None, size, items
 

@@ -168,7 +168,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> _Parser:
     parser = _Parser(prog="python3 -m evenkeel.compare",
-                     description="Plan one step by Evenkeel and by the own code of installed frameworks, and compare the plans.",
+                     description="Plan one step with Evenkeel and with the code of installed frameworks, and compare the plans.",
                      epilog="Exit status: 0 success; 1 the work failed; 2 the command line is wrong.")
     parser.add_argument("lengths", metavar="LENGTHS", help=".csv with the column length, or prompt_length and response_length, or with one number per line")
     parser.add_argument("--with", dest="packages", metavar="NAMES", required=True, help=f"frameworks, separated by commas: {', '.join(PEERS)}")

@@ -119,7 +119,7 @@ class PackedLayout:
         aligned = None if aligned_lengths is None else _arrays.integers(aligned_lengths, "aligned_lengths")
         multiple = sequence_alignment(tp, group) if alignment is None else _c.int64(alignment)
         if aligned is not None and len(aligned) != len(numbers):
-            _c.raise_error("input", "packed micro-batch", f"{len(numbers)} lengths and {len(aligned)} aligned lengths")
+            _c.raise_error("input", "packed micro-batch", f"has {len(numbers)} lengths but {len(aligned)} aligned lengths")
         true, padded = np.empty(len(numbers) + 1, np.int32), np.empty(len(numbers) + 1, np.int32)
         longest = ctypes.c_int32()
         self._set(group, true, padded, multiple)
@@ -269,7 +269,7 @@ def cu_seqlens_on_cp_rank(cu_seqlens: Any, cu_seqlens_padded: Any, cp_size: int,
     true, padded = (_arrays.small_integers_of(sums, name) for sums, name in (
         (cu_seqlens, "cu_seqlens"), (cu_seqlens_padded, "cu_seqlens_padded")))
     if len(true) != len(padded):
-        _c.raise_error("input", "cu_seqlens", f"has {len(true)} entries, cu_seqlens_padded has {len(padded)}")
+        _c.raise_error("input", "cu_seqlens", f"has {len(true)} entries, but cu_seqlens_padded has {len(padded)}")
     found = [np.empty_like(true) for _ in range(3)]
     lib.evenkeel_cu_seqlens_on_cp_rank(_c.address(true), _c.address(padded), len(true), _c.int32(cp_size), _c.int32(cp_rank),
                                        *map(_c.address, found))

@@ -53,7 +53,7 @@ def test_nothing_is_written_while_something_that_matters_is_not_found(command):
     assert not pathlib.Path("evenkeel.yaml").exists()
     assert "not found" in err
     assert "micro_batch.max_tokens: 8192" in err
-    assert "evenkeel-import: error: nothing is written: 4 of what decides" in err
+    assert "evenkeel-import: error: nothing is written: 4 settings of memory" in err
     assert "--allow-missing" in err
 
 
@@ -119,7 +119,7 @@ def test_an_option_without_a_value_is_refused(command):
     write("good.yaml", "rollout_batch_size: 8\n")
     for option in ("--from", "--output"):
         assert command("good.yaml", option, "")[0] == 2
-    assert "needs a value; it is empty, like a variable that is not set" in command("good.yaml", "--output", "")[2]
+    assert "needs a value, but the value is empty. Was a shell variable not set?" in command("good.yaml", "--output", "")[2]
 
 
 def test_help_has_all_options(command):

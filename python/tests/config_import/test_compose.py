@@ -107,7 +107,7 @@ def test_a_file_that_is_not_found_is_told_with_what_it_would_fill():
 def test_what_a_lost_file_may_say_has_no_default():
     references = 'x: "${oc.select:m.actor.cap,16384}"\ny: "${oc.select:m.other,1}"'
     x, y = document(f"defaults: [{{actor@m.actor: dp}}]\n{references}").keys
-    assert "which actor/dp.yaml may say, and that file is not found" in x.value.missing
+    assert "which actor/dp.yaml may set, but that file was not found" in x.value.missing
     assert y.text == "1"
 
 

@@ -32,7 +32,7 @@ rl_config:
         "rl_config.use_remove_padding": "micro_batch.mode: packed",
     }
     assert config.yaml == """\
-# Imported from a MindSpeed-RL configuration. Where samples come from is not in it and has to be set:
+# Imported from a MindSpeed-RL configuration, which does not specify where samples come from. Set it:
 # source: {kind: jsonl, path: rollouts.jsonl}
 micro_batch:
   mode: packed         # rl_config.use_remove_padding
@@ -159,7 +159,7 @@ def test_context_parallelism_is_contiguous_unless_it_is_a_ring():
     assert setting(ring, "pack.cp_layout") == "zigzag"
     hybrid = imported(sizes + "  context_parallel_algo: hybrid_cp_algo\n")
     assert setting(hybrid, "pack.cp_layout") == "(not set)"
-    assert "unused: no layout" in outcome(hybrid, "actor_config.context_parallel_algo")
+    assert "unused: Evenkeel does not have this layout" in outcome(hybrid, "actor_config.context_parallel_algo")
 
 
 def test_a_mesh_of_another_model_is_named_when_it_differs():
@@ -184,7 +184,7 @@ rl_config: {n_samples_per_prompt: 16, mini_batch_size: 24, epochs: 1, token_leve
     assert setting(config, "batch.seed") == "3"
     assert setting(config, "batch.shuffle") == "true"
     assert setting(config, "loss.aggregation") == "seq-mean-token-mean"
-    assert "unused: passes over a step" in outcome(config, "rl_config.epochs")
+    assert "unused: the trainer repeats passes over a step" in outcome(config, "rl_config.epochs")
 
 
 def test_the_preset_asks_for_its_own_partitions():
@@ -203,9 +203,9 @@ megatron_training: {reset_position_ids: false, variable_seq_lengths: true}
 rl_config: {use_remove_padding: false}
 """)
     assert outcome(config, "megatron_training.reset_position_ids") == (
-        "unused: always so: positions start at 0 in every sequence"
+        "unused: always true in Evenkeel: positions start at 0 in every sequence"
     )
-    assert outcome(config, "rl_config.use_remove_padding") == "unused: Evenkeel packs: padding is never computed on"
+    assert outcome(config, "rl_config.use_remove_padding") == "unused: Evenkeel packs samples, so nothing is computed on padding"
 
 
 def test_the_kind_of_job_says_how_losses_are_summed_up():

@@ -97,7 +97,7 @@ def test_dynamic_batching_becomes_padded_profiles_and_every_other_key_is_named()
     environment = "unused: the environment of the trainer's processes"
     generation = "unused: generation"
     prompts = "unused: where prompts come from: set source to where the rollouts are"
-    step_size = "unused: batch.mini_batches needs the step's size too, which this file does not say"
+    step_size = "unused: batch.mini_batches needs the size of a step, which this file does not specify"
     no_effect = "has no effect when micro_batch.mode is padded"
     config = imported(dynamic_batching)
     assert config.system == "roll"
@@ -120,7 +120,7 @@ def test_dynamic_batching_becomes_padded_profiles_and_every_other_key_is_named()
         "actor_train.strategy_args.strategy_config.tensor_model_parallel_size": "mesh.tp: 1",
         "actor_train.strategy_args.strategy_config.pipeline_model_parallel_size": "mesh.pp: 1",
         "actor_train.strategy_args.strategy_config.expert_model_parallel_size":
-            "unused: experts are spread over dp: no axis of its own",
+            "unused: experts are spread over dp, without their own axis",
         "actor_train.strategy_args.strategy_config.use_distributed_optimizer": model,
         "actor_train.device_mapping": step_size,
         "actor_train.infer_batch_size": "unused: " + no_effect,
@@ -155,7 +155,7 @@ def test_dynamic_batching_becomes_padded_profiles_and_every_other_key_is_named()
         "reference.data_args.template": prompts,
         "reference.strategy_args.strategy_name": model,
         "reference.strategy_args.strategy_config": model,
-        "reference.device_mapping": "unused: the launcher says where ranks run",
+        "reference.device_mapping": "unused: the launcher determines where ranks run",
         "reference.infer_batch_size": "unused: " + no_effect,
         "reference.use_dynamic_batching_in_infer": "profiles.reference.micro_batch.mode: padded",
         "reference.max_tokens_per_microbatch_in_infer": "profiles.reference.micro_batch.max_tokens: 16384",
@@ -166,7 +166,7 @@ def test_dynamic_batching_becomes_padded_profiles_and_every_other_key_is_named()
 def test_sequence_packing_becomes_packed_profiles():
     config = imported(sequence_packing)
     assert config.yaml == """\
-# Imported from a ROLL configuration. Where samples come from is not in it and has to be set:
+# Imported from a ROLL configuration, which does not specify where samples come from. Set it:
 # source: {kind: jsonl, path: rollouts.jsonl}
 balance:
   cost: flops-7b                    # ROLL balances work, not tokens

@@ -59,7 +59,7 @@ def test_a_trainer_on_fsdp_with_ulysses():
             "micro_batch.max_tokens: 32768, profiles.update.micro_batch.max_tokens: 32768",
         actor + "loss_agg_mode": "loss.aggregation: token-mean",
         actor + "ulysses_sequence_parallel_size": "mesh.cp: 2, pack.cp_layout: contiguous",
-        actor + "ppo_epochs": "unused: passes over a step are the trainer's: iterate its micro-batches again",
+        actor + "ppo_epochs": "unused: the trainer repeats passes over a step: iterate its micro-batches again",
         actor + "shuffle": "batch.keep_mini_batch: true",
         ref + "log_prob_use_dynamic_bsz": "profiles.ref_log_prob.micro_batch.mode: packed",
         ref + "log_prob_max_token_len_per_gpu": "profiles.ref_log_prob.micro_batch.max_tokens: 32768",
@@ -71,13 +71,13 @@ def test_a_trainer_on_fsdp_with_ulysses():
             "profiles.log_prob.micro_batch.mode: fixed, profiles.log_prob.micro_batch.size: 8",
         "trainer.balance_batch": "balance.algorithm: auto",
         "trainer.total_epochs": "batch.epochs: 15",
-        "trainer.n_gpus_per_node": "unused: the launcher says where ranks run",
+        "trainer.n_gpus_per_node": "unused: the launcher determines where ranks run",
     }
     assert setting(config, "balance.cost") == "flops-7b"
 
 
 def test_the_cap_of_one_gpu_is_multiplied_by_those_that_share_a_sequence():
-    assert "times 2" in note_of(imported(fsdp), "actor_rollout_ref.actor.ppo_max_token_len_per_gpu")
+    assert "multiplied by 2" in note_of(imported(fsdp), "actor_rollout_ref.actor.ppo_max_token_len_per_gpu")
 
 
 def test_a_trainer_on_megatron_cuts_in_zigzag_and_takes_means():

@@ -113,7 +113,7 @@ def test_malformed_yaml_is_refused_with_its_line(text, why):
             "actor_train: {use_sequence_packing: true, sequence_packing_args: {algorithm: magic}}",
             "expected none or load_balance, found magic",
         ),
-        ("rollout_batch_size: 2147483647\nnum_return_sequences_in_group: 2", "more samples a step"),
+        ("rollout_batch_size: 2147483647\nnum_return_sequences_in_group: 2", "more samples per step"),
         ("actor_rollout_ref: {actor: {strategy: [fsdp]}}", "expected a word, found [fsdp]"),
     ],
 )
@@ -185,8 +185,8 @@ rl_config.use_dp_batch_balance  true   balance.algorithm: auto""",
         """\
 not used          value  why
 rl_config.gamma   1.0    the RL algorithm
-rl_config.epochs  1      passes over a step are the trainer's: iterate
-                         its micro-batches again""",
+rl_config.epochs  1      the trainer repeats passes over a step:
+                         iterate its micro-batches again""",
     ]
     assert import_table(config, 40).split("\n\n")[0] == """\
 mindspeed-rl

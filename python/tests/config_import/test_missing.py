@@ -230,7 +230,7 @@ actor_rollout_ref: {rollout: {n: 1, log_prob_micro_batch_size_per_gpu: 1}}
     assert "actor_rollout_ref.actor.ppo_mini_batch_size -> batch.mini_batches: 1" in missing(config)
     assert "actor_rollout_ref.actor.use_dynamic_bsz -> micro_batch.mode: packed" in missing(config)
     assert "actor_rollout_ref.actor.loss_agg_mode -> loss.aggregation: token-mean" in missing(config)
-    assert "actor/dp_actor.yaml may say it, and that file is not found" in config.missing[0].why
+    assert "actor/dp_actor.yaml may set it, but that file was not found" in config.missing[0].why
     assert not [it for it in config.missing if "optim" in it.foreign]
     assert "not found: optim/adam.yaml (optim@optim: adam)\n" in import_table(config)
 

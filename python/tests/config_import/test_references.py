@@ -70,15 +70,15 @@ def test_a_reference_stands_for_what_omegaconf_gives(reference):
 def test_a_reference_tells_what_it_follows():
     assert via_of(SECTIONS + "b: ${nested.x}") == "follows nested.x"
     assert via_of(SECTIONS + "b: ${nested.deep.z}") == "follows nested.deep.z, follows a"
-    assert via_of(SECTIONS + "b: ${oc.select:nothing,16384}") == "there is no nothing: its default"
-    assert via_of(SECTIONS + "b: ${mul:2,3}") == "worked out by mul"
+    assert via_of(SECTIONS + "b: ${oc.select:nothing,16384}") == "nothing does not exist, so its default is used"
+    assert via_of(SECTIONS + "b: ${mul:2,3}") == "computed by mul"
 
 
 def test_dots_lead_to_the_sections_around_the_key():
     assert value_of(SECTIONS, "nested.same") == "3"
     assert value_of(SECTIONS, "nested.up") == "8192"
     assert value_of(SECTIONS, "nested.deep.z") == "8192"
-    assert "! refers to ....b, which leads out of the file" in value_of("a: ${....b}\nb: 1", "a")
+    assert "! refers to ....b, which is outside the file" in value_of("a: ${....b}\nb: 1", "a")
     assert value_of(SECTIONS + "b: ${list[7]}") == "! refers to list.7, which this file does not have"
 
 
@@ -114,9 +114,9 @@ def test_oc_select_may_look_around_itself():
 def test_oc_env_is_what_the_caller_hands_in():
     environment = {"CAP": "2048"}
     assert value_of("b: ${oc.env:CAP}", "b", environment) == "2048"
-    assert via_of("b: ${oc.env:CAP}", "b", environment) == "CAP of the environment"
+    assert via_of("b: ${oc.env:CAP}", "b", environment) == "environment variable CAP"
     assert value_of("b: ${oc.env:CAP,4096}") == "4096"
-    assert via_of("b: ${oc.env:CAP,4096}") == "CAP is not set in the environment: its default"
+    assert via_of("b: ${oc.env:CAP,4096}") == "CAP is not set in the environment, so its default is used"
     assert value_of("b: ${oc.env:CAP,null}") == "null"
     assert value_of("b: ${oc.env:CAP}") == "! needs CAP, which is not set in the environment"
 
@@ -166,8 +166,8 @@ def test_arithmetic_that_makes_no_number_leads_nowhere(reference):
 
 def test_what_leads_nowhere_says_why():
     assert value_of("b: ${my.cap}") == "! refers to my.cap, which this file does not have"
-    assert value_of("b: ${a}\na: ${b}") == "! refers to itself, by way of a"
-    assert value_of("b: ???") == "! is ??? there: a value that has to be given, on the command line, say"
+    assert value_of("b: ${a}\na: ${b}") == "! refers to itself through a"
+    assert value_of("b: ???") == "! is ??? there: a value that must be set, for example on the command line"
     for broken in ("${a", "${", "${oc.select:a", "${oc.select:'a}"):
         assert "cannot be read" in value_of(f'a: 1\nb: "{broken}"'), broken
 

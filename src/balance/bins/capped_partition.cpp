@@ -83,8 +83,8 @@ class LimitedItems {
   LimitedItems(std::span<const Cost> costs, BinItems items, BinLimits limits)
       : costs_(costs), items_(items), limits_(limits) {
     if (costs.size() != items.sizes.size()) {
-      throw InputError("sizes", std::to_string(items.sizes.size()) + " sizes for " +
-                                    std::to_string(costs.size()) + " costs; there must be as many");
+      throw InputError("sizes", "there are " + std::to_string(items.sizes.size()) + " sizes for " +
+                                    std::to_string(costs.size()) + " costs; the two numbers must be equal");
     }
     balance_checks::checked_sum(costs, "costs");
     sum_bound_ = sum_bound(balance_checks::checked_load_within(items, limits), limits);

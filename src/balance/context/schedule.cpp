@@ -15,14 +15,14 @@ namespace {
 
 void require_at_least(std::int64_t value, std::int64_t least, const std::string& what) {
   if (value >= least) return;
-  throw InputError(what, std::to_string(value) + ", below " + std::to_string(least));
+  throw InputError(what, "is " + std::to_string(value) + "; it must be at least " + std::to_string(least));
 }
 
 void require_shape(const Problem& problem) {
   require_at_least(problem.ranks, 1, "ranks");
   require_at_least(problem.max_size, 1, "max_size");
   if (problem.max_size > problem.ranks) {
-    throw InputError("max_size", std::to_string(problem.max_size) + ", above the number of ranks, " +
+    throw InputError("max_size", "is " + std::to_string(problem.max_size) + ", above the number of ranks, " +
                                      std::to_string(problem.ranks));
   }
   require_at_least(problem.limits.max_size, 0, "limits.max_size");
@@ -34,12 +34,13 @@ void require_shape(const Problem& problem) {
   require_at_least(cost.overhead, 0, "communication.overhead");
   require_at_least(cost.overlap, 0, "communication.overlap");
   if (cost.overlap > 1000)
-    throw InputError("communication.overlap", std::to_string(cost.overlap) + ", above 1000 thousandths");
+    throw InputError("communication.overlap",
+                     "is " + std::to_string(cost.overlap) + " thousandths; at most 1000 are possible");
 }
 
 void require_length(std::size_t has, std::size_t wanted, const std::string& what) {
   if (has == wanted) return;
-  throw InputError(what, std::to_string(has) + " entries; there must be " + std::to_string(wanted));
+  throw InputError(what, "has " + std::to_string(has) + " entries; it must have " + std::to_string(wanted));
 }
 
 void require_speeds(const Problem& problem) {
@@ -84,7 +85,7 @@ class CheckedSum {
       throw InputError(what_, "item " + std::to_string(item) + " has " + std::to_string(value) + ", below 0");
     }
     if (value >= sum_limit - sum_) {
-      throw InputError(what_, "the sum reaches 2^62 at item " + std::to_string(item), "use a coarser unit");
+      throw InputError(what_, "the sum reaches 2^62 at item " + std::to_string(item), "Use a coarser unit");
     }
     sum_ += value;
   }
@@ -131,7 +132,7 @@ void require_numbers(const Problem& problem) {
   throw InputError("speeds",
                    "the slowest rank has 1 / " + std::to_string(fastest / slowest) +
                        " of the fastest rank's speed, so times reach 2^62",
-                   "use a coarser unit of cost, or leave that rank out");
+                   "Use a coarser unit of cost, or leave that rank out");
 }
 
 [[noreturn]] void throw_too_large(const Problem& problem, Item item) {

@@ -54,8 +54,8 @@ Cost sum_of(const std::vector<Item>& items, std::span<const Cost> costs) {
 Partition balance_whole_groups(std::span<const Cost> costs, std::span<const std::uint64_t> keys,
                                std::int64_t k, GroupSize groups_per_part) {
   if (keys.size() != costs.size()) {
-    throw InputError("keys", std::to_string(keys.size()) + " keys for " + std::to_string(costs.size()) +
-                                 " costs; there must be as many");
+    throw InputError("keys", "there are " + std::to_string(keys.size()) + " keys for " +
+                                 std::to_string(costs.size()) + " costs; the two numbers must be equal");
   }
   balance_checks::checked_sum(costs, "costs");
   const Partition groups{items_by_key(keys)};

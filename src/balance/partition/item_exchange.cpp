@@ -270,8 +270,8 @@ std::int64_t bins_of(std::span<const Item> items, const ExchangeRules& rules) {
 
 Partition refine(std::span<const Cost> costs, Partition start, GroupSize group_size) {
   if (start.num_items() != static_cast<std::int64_t>(costs.size())) {
-    throw InputError("start", std::to_string(start.num_items()) + " items for " +
-                                  std::to_string(costs.size()) + " costs; there must be as many");
+    throw InputError("start", "has " + std::to_string(start.num_items()) + " items for " +
+                                  std::to_string(costs.size()) + " costs; the two numbers must be equal");
   }
   EVENKEEL_PRECONDITION(thorough, is_permutation(start.items(), start.num_items()), start.num_items());
   const Cost bound = max_sum_lower_bound(costs, start.size(), group_size);

@@ -136,7 +136,7 @@ HttpListener::HttpListener(const ServerSettings& settings, HttpAnswer answer)
                       "Set a token file, or listen on 127.0.0.1");
   }
   if (settings.certificate.empty() != settings.key.empty())
-    throw ConfigError("cert", "and key must be given together", "Give both or neither");
+    throw ConfigError("cert", "must be given together with key", "Give both, or neither of them");
   server_ = make_server(settings);
   bind();
   if (settings.socket.empty()) return;

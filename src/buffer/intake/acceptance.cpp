@@ -155,14 +155,14 @@ std::optional<std::pair<std::int64_t, ErrorReport>> fault_of_tree(const RaggedBa
       path.add(keys[at]);
       const auto [known, is_new] = token_after.emplace(path.value(), tokens[at]);
       if (is_new || known->second == tokens[at]) continue;
-      return std::pair(i,
-                       ErrorReport{ErrorKind::input,
-                                   {},
-                                   "names the same segments up to row " + std::to_string(row - rows.begin) +
-                                       " as another sample of its group, whose token there is " +
-                                       std::to_string(known->second) + ", not " + std::to_string(tokens[at]),
-                                   "Number segments of other tokens differently, or leave segment_ids out",
-                                   -1});
+      return std::pair(
+          i, ErrorReport{ErrorKind::input,
+                         {},
+                         "has the same segment_ids up to row " + std::to_string(row - rows.begin) +
+                             " as another sample of its group, but a different token in that row: " +
+                             std::to_string(tokens[at]) + " instead of " + std::to_string(known->second),
+                         "Give segments with different tokens different numbers, or leave segment_ids out",
+                         -1});
     }
   }
   return std::nullopt;

@@ -239,8 +239,8 @@ void ReceivedSamples::parse_lines(const DeclaredFormats& declared) {
     if (versions && (*versions)[i] != version) {
       throw InputError(files.names().where(lines[i].number),
                        "field 'version' is " + std::to_string((*versions)[i]) +
-                           "; the oldest of versions is " + std::to_string(version),
-                       "Send the oldest, or leave version out");
+                           ", but the oldest version in 'versions' is " + std::to_string(version),
+                       "Send the oldest version, or leave version out");
     }
     if (std::holds_alternative<std::monostate>(uids[i])) {
       throw InputError(files.names().where(lines[i].number), "has no uid",

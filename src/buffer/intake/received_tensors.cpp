@@ -229,8 +229,8 @@ class Versions {
         *std::min_element(of_tokens_.begin() + rows.begin, of_tokens_.begin() + rows.end);
     if (version_.is_present() && declared_version() != oldest) {
       refuse_body(name + ": field 'version' is " + std::to_string(declared_version()) +
-                      "; the oldest of versions is " + std::to_string(oldest),
-                  "Send the oldest, or leave version out");
+                      ", but the oldest version in 'versions' is " + std::to_string(oldest),
+                  "Send the oldest version, or leave version out");
     }
     return oldest;
   }

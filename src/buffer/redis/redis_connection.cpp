@@ -99,7 +99,7 @@ void RedisConnection::log_in(const RedisAddress& address) {
     for (const char* const refusal :
          {"NOAUTH", "WRONGPASS", "invalid password", "AUTH", "NOPERM", "out of range"}) {
       if (is_open_ && said.find(refusal) != std::string::npos)
-        throw ConfigError(name_, "refuses access: it " + said,
+        throw ConfigError(name_, "refuses access: the server " + said,
                           "Check the user, the password and the database");
     }
     throw;

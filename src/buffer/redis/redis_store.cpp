@@ -127,7 +127,7 @@ class RedisStore : public Store {
     std::map<stream::GroupKey, std::uint64_t> found;  // a map, since HSCAN may return an entry twice
     for_each(keys_.seen, [&](std::string_view key, std::string_view record) {
       stream::SeenSlot slot;
-      if (key.size() != sizeof slot.slot) throw damage_error("a name of seen keys");
+      if (key.size() != sizeof slot.slot) throw damage_error("the name of a record of seen keys");
       std::memcpy(&slot.slot, key.data(), sizeof slot.slot);
       const std::string_view bits =
           record_content(RecordKind::seen, number_of_slot(slot.slot), record, name());
@@ -207,7 +207,7 @@ class RedisStore : public Store {
       return "Redis does not report how often it writes to the disk (CONFIG GET appendfsync): unless that is "
              "always, the latest samples may be lost when its machine fails";
     }
-    return "Redis writes to the disk later than it answers (appendfsync " + sync +
+    return "Redis answers before it writes to the disk (appendfsync " + sync +
            "): " + (sync == "everysec" ? "up to two seconds of samples" : "the latest samples") +
            " may be lost when its machine fails";
   }

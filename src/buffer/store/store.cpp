@@ -19,7 +19,7 @@ std::string_view words_for(RecordKind kind) {
     case RecordKind::note:
       return "note ";
     case RecordKind::seen:
-      return "seen keys ";
+      return "record of seen keys ";
   }
   return "record ";
 }

@@ -140,7 +140,8 @@ std::vector<AxisRange> ranges_in(const ordered_json& list, const std::string& wh
   for (const ordered_json& range : list) {
     if (!range.is_array() || range.size() != 2)
       refuse("has a range of " + whose + " that is not [BEGIN, END]");
-    ranges.push_back({number_in(range[0], "a begin", whose), number_in(range[1], "an end", whose)});
+    ranges.push_back({number_in(range[0], "the start of a range", whose),
+                      number_in(range[1], "the end of a range", whose)});
     const AxisRange& last = ranges.back();
     if (last.begin > last.end || (ranges.size() > 1 && last.begin < ranges[ranges.size() - 2].end)) {
       refuse("has range [" + std::to_string(last.begin) + ", " + std::to_string(last.end) + "] of " + whose +
@@ -294,7 +295,7 @@ ValueQuery query_of(std::string_view text) {
 ValueSelection selection_of(std::string_view text) {
   const ordered_json in = object_in(text);
   if (in == ordered_json{{"all", true}}) return {};
-  require_members(in, {"indexes", "fields"}, "its JSON (or it is {\"all\": true} alone)");
+  require_members(in, {"indexes", "fields"}, "its JSON ('all' must be its only member)");
   ValueSelection selection{numbers_in(list_in(in, "indexes", "its JSON"), "an index")};
   if (in.contains("fields")) selection.fields = names_in(list_in(in, "fields", "its JSON"));
   return selection;

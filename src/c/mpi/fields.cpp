@@ -52,7 +52,7 @@ std::string names_of(std::span<const Column> fields) {
 // Returns the rows of each sample in a counted field.
 SampleRows samples_of(const evenkeel_field& field, const std::string& where) {
   if (field.ranges != nullptr) {
-    throw InputError(where, "has ranges, like returned fields with shared rows",
+    throw InputError(where, "has ranges, which only returned fields with shared rows can have",
                      "Provide each sample's own rows, with offsets");
   }
   require_list(field.offsets, field.num_samples, "field->offsets");
@@ -68,9 +68,9 @@ SampleRows samples_of(const evenkeel_field& field, const std::string& where) {
 // Throws InputError if a field of an uncounted kind has offsets or ranges.
 void require_no_samples(const evenkeel_field& field, FieldKind kind, const std::string& where) {
   if (field.offsets == nullptr && field.ranges == nullptr && field.num_samples == 0) return;
-  throw InputError(where,
-                   "is of " + std::string(name_of(kind)) + ", whose rows follow from the samples' lengths",
-                   "Set num_samples, offsets and ranges to 0, or provide rows, text or bytes");
+  throw InputError(
+      where, "is of kind " + std::string(name_of(kind)) + ", whose rows follow from the samples' lengths",
+      "Set num_samples, offsets and ranges to 0, or provide rows, text or bytes");
 }
 
 }  // namespace

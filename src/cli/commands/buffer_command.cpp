@@ -130,8 +130,7 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
       ->type_name("COUNT")
       ->check(whole_number(1, stream::max_in_group));
   command
-      ->add_option("--deadline", options->deadline,
-                   "Seconds after its first sample at which a group is closed")
+      ->add_option("--deadline", options->deadline, "Close a group this many seconds after its first sample")
       ->type_name("SECONDS")
       ->check(decimal_number());
   command
@@ -147,13 +146,14 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
       ->check(whole_number(0));
   command
       ->add_option("--on-stale", options->on_stale,
-                   "wait: fewer tickets, so that nothing gets stale; drop; mask: train with a loss mask of 0")
+                   "wait: grant fewer tickets, so that samples do not become stale; drop: drop stale "
+                   "samples; mask: train them with a loss mask of 0")
       ->type_name("WORD")
       ->transform(one_of({"wait", "drop", "mask"}))
       ->capture_default_str();
   command
       ->add_option("--late-fields", options->late_fields,
-                   "Fields that are added to samples after these were stored, and before they are trained")
+                   "Fields that are added to samples after they are stored and before they are trained")
       ->type_name("NAME,...")
       ->delimiter(',')
       ->allow_extra_args(false);

@@ -9,7 +9,7 @@ namespace evenkeel::cli {
 namespace {
 
 void add_missing_command(CLI::App& app, Action& chosen, const std::string& name) {
-  auto* command = app.add_subcommand(name, "Not in this program, which was built without MPI");
+  auto* command = app.add_subcommand(name, "Not available, since this program was built without MPI");
   command->footer("");
   command->prefix_command();  // accepts the words of the missing command
   command->callback([name, &chosen] {

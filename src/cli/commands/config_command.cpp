@@ -31,7 +31,8 @@ void add_schema_command(CLI::App& config, Action& chosen) {
       config.add_subcommand("schema", "Print keys with their types, defaults, values and meanings");
   auto options = std::make_shared<SchemaOptions>();
   command->add_option("KEY", options->key, "A key or a section, such as micro_batch; all keys by default");
-  command->add_flag("--markdown", options->markdown, "As the reference page docs/configuration.md, all keys");
+  command->add_flag("--markdown", options->markdown,
+                    "Print all keys as the reference page docs/configuration.md");
   command->footer(
       "Examples:\n"
       "  evenkeel config schema\n"
@@ -67,8 +68,8 @@ void add_import_command(CLI::App& config, Action& chosen) {
   command->callback([&chosen] {
     chosen = []() -> int {
       throw ConfigError("config import",
-                        "is the command python3 -m evenkeel.config_import of the Python package, or "
-                        "evenkeel-import where pip installed it");
+                        "is part of the Python package: run python3 -m evenkeel.config_import, or "
+                        "evenkeel-import if pip installed it");
     };
   });
 }
@@ -76,8 +77,8 @@ void add_import_command(CLI::App& config, Action& chosen) {
 }  // namespace
 
 void add_config_command(CLI::App& app, Action& chosen) {
-  auto* config =
-      app.add_subcommand("config", "The configuration: its keys, and one file checked and filled in");
+  auto* config = app.add_subcommand(
+      "config", "Describe the configuration's keys, or check a file and fill in its defaults");
   config->require_subcommand(1);
   add_schema_command(*config, chosen);
   add_show_command(*config, chosen);

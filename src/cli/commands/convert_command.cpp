@@ -99,7 +99,7 @@ void note_ignored_content(const SampleSource& source, const ConvertOptions& opti
     print_note(printable(options.from.string()) + ": not read: " + printable(left));
   if (const std::string open = source.undecided(); !open.empty())
     print_note(printable(options.from.string()) +
-               ": one row per token, as all prompts are empty: " + printable(open));
+               ": all prompts are empty, so these fields are read as one row per token: " + printable(open));
 }
 
 /// Throws InputError for a word of --drop that is neither a field of the samples nor a word for other data.
@@ -110,7 +110,7 @@ void require_known(const std::vector<std::string>& drop, const RaggedBatch& batc
     std::vector<std::string> fields;
     for (const Column& column : batch.fields()) fields.push_back(column.spec().name);
     throw InputError("--drop", "names '" + name + "', which is not a field of the samples",
-                     fmt::format("Fields: {}; besides uid, prompt_lengths, all", fmt::join(fields, ", ")));
+                     fmt::format("Name one of {}, or uid, prompt_lengths or all", fmt::join(fields, ", ")));
   }
 }
 

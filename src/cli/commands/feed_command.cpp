@@ -131,7 +131,7 @@ void add_source_options(CLI::App& command, const std::shared_ptr<FeedOptions>& o
   add_read_as_option(command, options->read_as);
   command
       .add_option("--config", options->config,
-                  "A job's configuration: its source, sources, batch and fields count")
+                  "A job's configuration, of which source, sources, batch and fields are used")
       ->type_name("FILE");
   command
       .add_option("--set", options->overrides,

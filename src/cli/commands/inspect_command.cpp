@@ -34,7 +34,7 @@ void show(const TextTable& table) {
 
 std::string rows_text(const JsonlSchema& schema, const FieldSpec& field) {
   const bool is_open = schema.kind_open.contains(field.name);
-  return std::string(name_of(field.kind)) + (is_open ? ", as all prompts are empty" : "");
+  return std::string(name_of(field.kind)) + (is_open ? ", since all prompts are empty" : "");
 }
 
 void show_fields(const JsonlSchema& schema) {
@@ -131,7 +131,7 @@ void show_fields(const SampleTensors& samples) {
   for (const FieldSpec& field : samples.fields()) {
     const bool is_open = std::ranges::count(samples.undecided(), field.name) > 0;
     fields.add({printable(field.name), std::string(name_of(field.dtype)),
-                std::string(name_of(field.kind)) + (is_open ? ", as all prompts are empty" : ""),
+                std::string(name_of(field.kind)) + (is_open ? ", since all prompts are empty" : ""),
                 field.trailing.empty() ? "" : shape_text(field.trailing)});
   }
   if (!samples.fields().empty()) show(fields);

@@ -300,8 +300,8 @@ void require_cost_of_lengths(const PlanOptions& options, const PlanSettings& set
 void warn_if_owners_matter(const PlanSettings& settings) {
   if (settings.dp > 1 && strategy_of(settings).depends_on_owners(settings)) {
     print_warning(
-        "micro_batch.shuffle depends on the numbers of DP ranks, and with balance.placement: locality a run "
-        "numbers them by the samples that they hold, so it may draw other orders than this plan");
+        "micro_batch.shuffle depends on how DP ranks are numbered, and with balance.placement: locality a "
+        "run numbers them by the samples that they hold, so the run may shuffle differently from this plan");
   }
 }
 
@@ -421,10 +421,10 @@ void add_plan_command(CLI::App& app, Action& chosen) {
           "Write the plan to this file as a page with charts: what each DP rank gets, and what to change; "
           "with --compare all plans, side by side")
       ->type_name("FILE");
-  command->add_flag("--compare", options->compare,
-                    "Plan in several ways, including those of other systems, and show them side by side, "
-                    "with prefix.share ways to share, too; --json writes them as an array, --html draws "
-                    "them");
+  command->add_flag(
+      "--compare", options->compare,
+      "Plan in several ways, including those of other systems (and with prefix.share, in several ways of "
+      "sharing), and show the plans side by side; --json writes them as an array, --html as charts");
   command
       ->add_option(
           "--arrivals", options->arrivals,
@@ -442,9 +442,9 @@ void add_plan_command(CLI::App& app, Action& chosen) {
       ->check(whole_number(0, stream::max_ahead))
       ->capture_default_str();
   command
-      ->add_option(
-          "--max-staleness", options->max_staleness,
-          "With --arrivals: drop samples that are older than this many versions, as steps count them")
+      ->add_option("--max-staleness", options->max_staleness,
+                   "With --arrivals: drop samples that are more than this many versions behind; each step "
+                   "makes a version")
       ->type_name("VERSIONS")
       ->check(whole_number(0, std::int64_t{1} << 30));
   command->footer(

@@ -56,7 +56,7 @@ class ShownJob final : public JobObserver {
                 std::optional<std::int64_t> steps) override {
     const std::string left = steps ? counted(*steps - from, "step") : "steps as samples arrive";
     spdlog::info("{}, {}", samples ? counted(*samples, "sample") : "samples that arrive",
-                 steps ? counted(*steps, "step") : "no end known");
+                 steps ? counted(*steps, "step") : "in an unknown number of steps");
     if (from > 0) spdlog::info("resumes with step {}, {} left", from, left);
     progress_.emplace(style_, steps ? std::optional(*steps - from) : std::nullopt);
     if (metrics_ && steps) metrics_->start(*steps);
@@ -96,7 +96,7 @@ int run_job(const RunOptions& options, JobWatchdog& watchdog) {
     Config config = loaded([&] { return read_config(world, options); });
     // Processes of the interrupted job may still be alive.
     if (options.state.resume && config.source.kind == SourceKind::stream) config.stream.take_over = true;
-    const Phase phase("make the job ready");
+    const Phase phase("prepare the job");
     watchdog.settle(config);
     send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
     set_up_logging(world.rank(), options.log_all_ranks, options.log_level);
@@ -137,8 +137,8 @@ void add_output_options(CLI::App& command, const std::shared_ptr<RunOptions>& op
       ->type_name("FOLDER");
   command
       .add_option("--trace", options->trace,
-                  "Write trace.json for Perfetto to this folder: every phase on every rank, and what went "
-                  "from rank to rank")
+                  "Write trace.json for Perfetto to this folder: every phase on every rank, and what ranks "
+                  "sent to each other")
       ->type_name("FOLDER");
   command.add_flag("--overwrite", options->overwrite,
                    "Remove an earlier run's files from these folders, and nothing else");
@@ -162,7 +162,7 @@ void add_state_options(CLI::App& command, const std::shared_ptr<RunOptions>& opt
   command
       .add_flag_function(
           "--allow-changed", [options](std::int64_t) { options->state.changed = ChangedJob::accepted; },
-          "Resume even if configuration or sources differ from the state; says what differs")
+          "Resume even if configuration or sources differ from the state, and print the differences")
       ->needs(resume);
 }
 
@@ -170,14 +170,14 @@ void add_prometheus_options(CLI::App& command, const std::shared_ptr<RunOptions>
   command
       .add_option(
           "--prometheus", options->prometheus.address,
-          "Answer Prometheus' scrapes at http://ADDRESS:PORT/metrics while the run goes on, on rank 0's "
-          "machine; "
-          "127.0.0.1 unless another IPv4 address is given, any free port for 0")
+          "Serve metrics to Prometheus at http://ADDRESS:PORT/metrics during the run, on rank 0's machine; "
+          "ADDRESS is 127.0.0.1 unless another IPv4 address is given, and port 0 is any free one")
       ->type_name("[ADDRESS:]PORT")
       ->transform(listening_address());
   command
-      .add_option("--prometheus-file", options->prometheus.file,
-                  "Write the same to this file after every step, for node_exporter's textfile collector")
+      .add_option(
+          "--prometheus-file", options->prometheus.file,
+          "Write the same metrics to this file after every step, for node_exporter's textfile collector")
       ->type_name("FILE.prom");
 }
 

@@ -90,14 +90,14 @@ void add_server_options(CLI::App& command, ServerOptions& options, const ServerH
       ->capture_default_str();
   command
       .add_option("--dir", options.folder,
-                  "The folder to keep " + words.content + " in, for this " + words.server + " alone")
+                  "The folder in which to keep " + words.content + ", for this " + words.server + " alone")
       ->type_name("DIR")
       ->capture_default_str();
   command
       .add_option("--store", options.store,
                   "lmdb keeps " + words.content +
-                      " in the folder; redis://HOST:PORT in a Redis, where several servers share "
-                      "them; memory loses them at the end")
+                      " in the folder; redis://HOST:PORT keeps them in a Redis server, which several servers "
+                      "can share; memory loses them when the process ends")
       ->type_name("STORE")
       ->check(store_word())
       ->capture_default_str();

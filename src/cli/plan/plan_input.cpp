@@ -81,9 +81,9 @@ void require_equal_tokens(const std::string& file, const RaggedBatch& samples, c
                        "its tokens " + std::to_string(segment.source().begin) + " to " +
                            std::to_string(segment.source().end - 1) + " differ from those of line " +
                            line_of(segment.first_sample) +
-                           ", although both have the same numbers there in '" +
+                           ", although both have the same segment numbers there in '" +
                            std::string(segment_ids_field) + "'",
-                       "Number segments of other tokens differently, or leave that field out");
+                       "Give segments with different tokens different numbers, or leave that field out");
     }
   }
 }

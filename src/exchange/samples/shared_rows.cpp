@@ -109,10 +109,11 @@ class SharedRows {
     report.where = "field '" + field.name() + "'";
     report.samples = {table_[one].shape.id, table_[other].shape.id};
     if (field.name() == input_ids_field) {
-      report.message = what + "have the same numbers there in '" + std::string(segment_ids_field) + "'";
-      report.hint = "Number segments of other tokens differently, or leave that field out";
+      report.message =
+          what + "have the same segment numbers there in '" + std::string(segment_ids_field) + "'";
+      report.hint = "Give segments with different tokens different numbers, or leave that field out";
     } else {
-      report.message = what + "have equal tokens there; with shared prefixes both have one row";
+      report.message = what + "have equal tokens there, so they share these rows";
       report.hint = "Supply one value per response token, or set prefix.share: false";
     }
     throw InputError(std::move(report));

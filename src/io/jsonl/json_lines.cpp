@@ -198,7 +198,7 @@ std::optional<LineFault> fault_of_escape(std::string_view line, std::size_t& at)
   at += 2;
   if (letter != 'u') {
     if (std::string_view(R"("\/bfnrt)").find(letter) != std::string_view::npos) return std::nullopt;
-    return LineFault{begin, "has the escape \\" + std::string(1, letter), "JSON does not have that one",
+    return LineFault{begin, "has the escape \\" + std::string(1, letter), "JSON does not have this escape",
                      R"(Write a backslash as \\)"};
   }
   const std::optional<unsigned> unit = code_unit(line, at);

@@ -171,7 +171,7 @@ class RowReader {
 
   [[nodiscard]] std::string expected() const {
     if (spec_.dtype == DType::boolean) return "true or false";
-    return spec_.dtype == DType::int64 ? "a 64-bit integer" : "a number that float32 holds";
+    return spec_.dtype == DType::int64 ? "a 64-bit integer" : "a number that fits into float32";
   }
 
   [[noreturn]] void fail(const std::string& what) const {

@@ -13,12 +13,11 @@ simdjson::dom::array token_list(const JsonLine& line, std::string_view key) {
   if (line.object.at_key(key).get(value)) {
     const bool is_to_be_converted =
         !line.object.at_key("input_ids").get(value) || !line.object.at_key("messages").get(value);
-    line.fail(
-        "has no " + std::string(key),
-        std::string("A rollout needs prompt_ids and response_ids") +
-            (is_to_be_converted ? "; python3 -m evenkeel.convert makes them of input_ids with a mask or "
-                                  "labels, and of chats"
-                                : ""));
+    line.fail("has no " + std::string(key),
+              std::string("A rollout needs prompt_ids and response_ids") +
+                  (is_to_be_converted ? "; python3 -m evenkeel.convert makes them from input_ids with a mask "
+                                        "or labels, or from chats"
+                                      : ""));
   }
   simdjson::dom::array list;
   if (value.get(list)) line.fail(std::string(key) + " is " + text_of(value) + "; a list of tokens is needed");

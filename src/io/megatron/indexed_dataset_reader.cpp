@@ -292,7 +292,8 @@ ByteRange IndexedDataset::bytes_of(RowRange sequences) const noexcept {
 
 bool IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const {
   if (indexed_dataset::is_float(dtype_)) {
-    throw InputError(index_.path(), "is of " + std::string(name_of(dtype_)) + "; tokens are integers",
+    throw InputError(index_.path(),
+                     "has elements of " + std::string(name_of(dtype_)) + "; tokens are integers",
                      "Give a dataset of token ids");
   }
   const auto element = size_of(dtype_);

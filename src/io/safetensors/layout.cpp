@@ -60,8 +60,8 @@ class HeaderReader {
       expected = entry.end;
     }
     if (expected != bytes) {
-      fail("the tensors have " + std::to_string(expected) + " bytes, the file has " + std::to_string(bytes) +
-           " after its header");
+      fail("the tensors have " + std::to_string(expected) + " bytes, but the file has " +
+           std::to_string(bytes) + " after its header");
     }
   }
 
@@ -94,7 +94,7 @@ class HeaderReader {
     const std::int64_t bits = read_dtype(what, parts, entry.dtype);
     entry.shape = read_integers(what + " shape", parts["shape"]);
     const std::vector<std::int64_t> offsets = read_integers(what + " data_offsets", parts["data_offsets"]);
-    if (offsets.size() != 2) fail(what + " data_offsets must be two integers, the begin and the end");
+    if (offsets.size() != 2) fail(what + " data_offsets must be two integers, the start and the end");
     entry.begin = offsets[0];
     entry.end = offsets[1];
     const std::optional<std::int64_t> bytes = safetensors::bytes_of(bits, entry.shape);
@@ -149,7 +149,7 @@ SafetensorsLayout read_safetensors_layout(const InputFile& file) {
   }
   const auto rest = static_cast<std::uint64_t>(file.size()) - sizeof header_bytes;
   if (header_bytes > rest) {
-    header.fail("the header has " + std::to_string(header_bytes) + " bytes, the file has " +
+    header.fail("the header has " + std::to_string(header_bytes) + " bytes, but the file has " +
                 std::to_string(rest) + " after its length");
   }
   std::string text(header_bytes, '\0');

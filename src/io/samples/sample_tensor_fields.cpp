@@ -176,9 +176,9 @@ void SampleTensors::find_fields() {
     if (is_repeated) {
       left_out_.emplace_back(name, "repeats " + at(tokens_).name);
     } else if (name == input_ids_field || name == names::tokens) {
-      left_out_.emplace_back(name, "has a name for tokens");
+      left_out_.emplace_back(name, "its name is reserved for tokens");
     } else if (!at(tensor).dtype) {
-      left_out_.emplace_back(name, "elements of " + at(tensor).stored);
+      left_out_.emplace_back(name, "its elements are " + at(tensor).stored);
     } else if (const auto offsets = offsets_of_field(tensor)) {
       add_counted_field(tensor, *offsets);
     } else if (!is_offsets_of_field(tensor)) {

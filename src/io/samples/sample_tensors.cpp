@@ -56,7 +56,7 @@ std::vector<std::int64_t> SampleTensors::prompts_of(RowRange samples) const {
   std::vector<std::int64_t> offsets =
       file_->read_integers(*prompt_offsets_, {samples.begin, samples.end + 1});
   if (samples.begin == 0 && offsets.front() != 0)
-    fail(*prompt_offsets_, "begins at " + std::to_string(offsets.front()) + "; it begins at 0");
+    fail(*prompt_offsets_, "begins at " + std::to_string(offsets.front()) + "; it must begin at 0");
   for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
     // Invalid lengths become -1 and are reported together with the sample.
     const bool falls = offsets[i] < 0 || offsets[i + 1] < offsets[i];
@@ -77,7 +77,7 @@ std::vector<TensorSample> SampleTensors::ragged_lengths(RowRange samples) const 
       const std::int64_t first = offsets[at];
       const std::int64_t end = offsets[at + 1];
       if (part.begin + i == 0 && first != 0)
-        fail(*offsets_, "begins at " + std::to_string(first) + "; it begins at 0");
+        fail(*offsets_, "begins at " + std::to_string(first) + "; it must begin at 0");
       if (end < first || first < 0) {
         fail(*offsets_, "falls from " + std::to_string(first) + " to " + std::to_string(end) +
                             " at element " + std::to_string(part.begin + i + 1));
@@ -114,7 +114,7 @@ std::vector<std::int64_t> SampleTensors::attention_of(RowRange samples) const {
   fail(*mask_,
        "has " + std::to_string(*wrong) + " in row " +
            std::to_string(samples.begin + (wrong - mask.begin()) / width_) + "; a mask has only 0 and 1",
-       "Write 1 at each token and 0 at padding, and rows of several sequences as one row each");
+       "Write 1 at each token and 0 at padding, and give each sequence its own row");
 }
 
 std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const {

@@ -112,7 +112,7 @@ class DocumentWriter : public SampleWriter {
       const SampleShape& shape = batch.samples()[static_cast<std::size_t>(i)];
       const std::string sample = "sample " + std::to_string(shape.id.value());
       if (shape.prompt > 0 && !is_dropped(dropped_, prompt_word))
-        refuse(path_, "cannot store where prompts end, but " + sample + " has one", prompt_word);
+        refuse(path_, "cannot store where prompts end, but " + sample + " has a prompt", prompt_word);
       // Documents cannot share a group.
       const bool is_own = std::holds_alternative<std::monostate>(uids[static_cast<std::size_t>(i)]);
       if (!is_own && !is_dropped(dropped_, group_word))

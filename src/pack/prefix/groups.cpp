@@ -19,7 +19,8 @@ std::string name_of_group(std::size_t group) {
 /// overflow.
 std::int64_t checked_tokens(std::size_t group, std::span<const std::int64_t> lengths) {
   if (lengths.size() < 2) {
-    throw InputError(name_of_group(group), "has no suffix", "Give a prefix length and at least one more");
+    throw InputError(name_of_group(group), "has no suffix",
+                     "Give a prefix length and at least one suffix length");
   }
   std::int64_t tokens = 0;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -54,8 +55,8 @@ void require_group_sizes(std::span<const std::int64_t> sizes, std::int64_t group
     left -= size;
   }
   if (left == 0) return;
-  throw InputError("group sizes",
-                   "leave " + std::to_string(left) + " of " + std::to_string(suffixes) + " suffixes over");
+  throw InputError("group sizes", "leave " + std::to_string(left) + " of " + std::to_string(suffixes) +
+                                      " suffixes without a group");
 }
 
 }  // namespace

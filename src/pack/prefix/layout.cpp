@@ -181,7 +181,8 @@ std::int64_t score_entries(std::span<const std::int32_t> cu_seqlens_q,
                            std::span<const std::int32_t> cu_seqlens_k) {
   if (cu_seqlens_q.size() != cu_seqlens_k.size()) {
     throw InputError("cu_seqlens_k", "has " + std::to_string(cu_seqlens_k.size()) +
-                                         " entries, cu_seqlens_q has " + std::to_string(cu_seqlens_q.size()));
+                                         " entries, but cu_seqlens_q has " +
+                                         std::to_string(cu_seqlens_q.size()));
   }
   std::int64_t entries = 0;
   for (std::size_t e = 1; e < cu_seqlens_q.size(); ++e) {

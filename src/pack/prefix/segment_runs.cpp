@@ -47,8 +47,8 @@ void FollowingTokens::write(std::int64_t run, RowRange rows, std::int64_t ahead,
 
 std::int64_t FollowingTokens::sent(std::int64_t place) const {
   if (place < std::ssize(halo_)) return halo_[static_cast<std::size_t>(place)];
-  throw InputError("halo tokens", "there are " + std::to_string(halo_.size()) + "; a label is number " +
-                                      std::to_string(place));
+  throw InputError("halo tokens", "there are " + std::to_string(halo_.size()) +
+                                      ", but a label needs the one with number " + std::to_string(place));
 }
 
 std::int64_t FollowingTokens::behind(std::int64_t run, std::span<const std::int64_t> path,

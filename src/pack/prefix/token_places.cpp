@@ -143,7 +143,7 @@ TokenPlaces::TokenPlaces(PaddedShape shape, std::span<const TokenRun> runs) : sh
 
 void TokenPlaces::append(TokenRun run) {
   if (run.size == 0) return;
-  if (run.size > max_places - size_) throw InputError("token places", "2^63 tokens or more are named");
+  if (run.size > max_places - size_) throw InputError("token places", "the ranges have 2^63 tokens or more");
   if (!runs_.empty() && runs_.back().row == run.row &&
       runs_.back().column + runs_.back().size == run.column) {
     runs_.back().size += run.size;

@@ -226,8 +226,9 @@ PrefixTree PrefixTree::subtree(std::span<const std::int64_t> samples) const {
   std::vector<std::int64_t> through(segments_.size(), 0);
   for (const std::int64_t i : samples) {
     if (i < 0 || i >= num_samples()) {
-      throw InputError("subtree",
-                       "there is no sample " + std::to_string(i) + " among " + std::to_string(num_samples()));
+      throw InputError("subtree", "sample " + std::to_string(i) +
+                                      " does not exist; the number of samples is " +
+                                      std::to_string(num_samples()));
     }
     if (sample_end(i) != -1) ++through[at(sample_end(i))];
   }

@@ -61,7 +61,8 @@ void CutRows::cut_sequences(const PackedLayout& layout, CpLayout cut, int tp) {
       throw InputError("sequence " + std::to_string(s),
                        "of " + std::to_string(length) + " rows cannot be cut into " + std::to_string(chunks) +
                            " equal chunks",
-                       "Align every sequence to a multiple of them, for instance with pack.align_lcm");
+                       "Align every sequence to a multiple of " + std::to_string(chunks) +
+                           ", for instance with pack.align_lcm");
     }
     const std::int64_t chunk = length / chunks;
     const std::int64_t local = layout.local_range(s).begin;

@@ -24,11 +24,12 @@ void validate(const PaddedBatchingSettings& settings) {
   plan_checks::require_at_least(1, settings.min_count, "micro_batch.min_count");
   plan_checks::require_at_least(1, settings.count_multiple, "micro_batch.multiple_of");
   if (settings.widen_empty_samples && settings.max_tokens < settings.length_round) {
-    throw ConfigError("micro_batch.max_tokens",
-                      "the cap of " + std::to_string(settings.max_tokens) +
-                          " tokens is below one sample of micro_batch.length_round " +
-                          std::to_string(settings.length_round) + " tokens",
-                      "Raise the cap or lower micro_batch.length_round");
+    throw ConfigError(
+        "micro_batch.max_tokens",
+        "the cap of " + std::to_string(settings.max_tokens) +
+            " tokens is less than the smallest padded sample, whose length is micro_batch.length_round: " +
+            std::to_string(settings.length_round) + " tokens",
+        "Raise the cap or lower micro_batch.length_round");
   }
 }
 

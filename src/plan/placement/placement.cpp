@@ -20,7 +20,7 @@ namespace {
 void require_entry_count(std::string_view what, std::size_t given, std::int64_t wanted) {
   if (static_cast<std::int64_t>(given) == wanted) return;
   throw InputError(std::string(what),
-                   std::to_string(given) + " entries; there must be " + std::to_string(wanted));
+                   "has " + std::to_string(given) + " entries; it must have " + std::to_string(wanted));
 }
 
 void require_in_range(std::string_view what, std::int64_t value, std::int64_t from, std::int64_t end) {

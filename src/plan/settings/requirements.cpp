@@ -24,7 +24,7 @@ constexpr Need known_meeting{
 constexpr Need one_rank{"mesh.cp", "1", "sequences that are not cut",
                         [](C c) { return !c.flexible_cp && c.cp == 1; }};
 constexpr Need one_stage{"mesh.pp", "1", "a model on one stage", [](C c) { return c.pp == 1; }};
-constexpr Need nothing_ahead{"pack.predict_ahead", "0", "one token ahead",
+constexpr Need nothing_ahead{"pack.predict_ahead", "0", "predictions of the next token only",
                              [](C c) { return c.predict_ahead == 0; }};
 constexpr Need depth_first{"prefix.schedule", "dfs", "segments that are run depth first",
                            [](C c) { return c.schedule == SegmentSchedule::depth_first; }};
@@ -45,7 +45,7 @@ constexpr Need own_reading{"source.kind", "any but embedded", "samples that Even
 constexpr Need read_once{"source.epochs", "1", "a source that is read once",
                          [](C c) { return c.source_epochs == 1; }};
 constexpr Need one_epoch{"batch.epochs", "1", "one epoch", [](C c) { return c.batch.epochs == 1; }};
-constexpr Need unshuffled{"batch.shuffle", "false", "samples in the order of their steps",
+constexpr Need unshuffled{"batch.shuffle", "false", "samples that are not shuffled",
                           [](C c) { return !c.batch.shuffle; }};
 constexpr Need last_batch{"batch.drop_last", "false", "a last step that may be smaller",
                           [](C c) { return !c.batch.drop_last; }};
@@ -61,7 +61,7 @@ constexpr Need whole_rows{"field.layers", "null", "rows that are not split by la
                           [](C c) { return !c.field.layers; }};
 constexpr Need narrow_wire{"field.wire", "narrow", "integers that are sent narrow",
                            [](C c) { return c.field.wire == FieldWidth::narrow; }};
-constexpr Need elements_as_brought{"field.hand_out", "as-brought", "elements as they are brought",
+constexpr Need elements_as_brought{"field.hand_out", "as-brought", "elements in the type of the samples",
                                    [](C c) { return c.field.hand_out == FieldWidth::as_brought; }};
 constexpr Need own_values{"field.share", "none", "values that samples do not share",
                           [](C c) { return c.field.share == FieldSharing::none; }};
@@ -144,41 +144,47 @@ constexpr Feature read_as{"field.read_as", "", "field.read_as: null",
 constexpr Requirement table[] = {
     {max_cp, own_sizes, "otherwise all groups have mesh.cp ranks"},
 
-    {flexible, cap_of_a_rank, "the cap of a group is this times its ranks"},
+    {flexible, cap_of_a_rank, "the cap of a group is this number times the ranks of the group"},
     {flexible_counts, meeting, "otherwise ranks have different numbers of micro-batches"},
     {flexible_meeting, meeting,
      "otherwise ranks have different numbers of micro-batches, and some would wait forever"},
 
     {free_counts, known_meeting, "ranks that meet at every micro-batch hang if their numbers differ"},
 
-    {path_cap, shared, "a separate sample is not a path of a tree: batch.max_length limits samples"},
+    {path_cap, shared,
+     "samples that do not share prefixes are not paths of a tree, and batch.max_length limits them"},
 
     {dfs, shared, "separate samples are run one after another without a schedule"},
     {dfs, meeting_once,
      "DP ranks have different numbers of segments, and some that meet in every pass would wait forever"},
-    {dfs, one_stage, "segments of a path wait for each other, and a pipeline's stages would stand idle"},
+    {dfs, one_stage, "segments of a path wait for each other, so stages of a pipeline would be idle"},
     {dfs, nothing_ahead,
      "a module that predicts further ahead would need the keys and values of each of its depths"},
-    {kept_cap, depth_first, "one pass over all segments keeps them all"},
-    {kept_cap, one_rank, "it cuts segments, and each context-parallel rank would have other rows of a part"},
+    {kept_cap, depth_first, "a schedule that runs all segments at once keeps all of their tokens"},
+    {kept_cap, one_rank,
+     "the cap cuts segments, and each context-parallel rank would have different rows of a part"},
 
-    {delay, outlier_length, "nothing else says which samples are outliers"},
-    {delay, companions, "nothing else says how many outliers share a step"},
+    {delay, outlier_length, "no other key defines which samples are outliers"},
+    {delay, companions, "no other key defines how many outliers share a step"},
     {delay, own_reading, "samples that a program adds to a step stay in that step"},
 
     {arrivals, read_once, "samples that arrive are trained once"},
     {arrivals, one_epoch, "samples that arrive are trained once"},
-    {arrivals, unshuffled, "steps are formed of what waits, in an order that is written down"},
-    {arrivals, last_batch, "every sample that arrives is accounted for: the last step has what is left"},
+    {arrivals, unshuffled,
+     "steps are formed from the samples that are waiting, in an order that is recorded"},
+    {arrivals, last_batch,
+     "every sample that arrives is trained or counted as dropped, and the last step has the remaining ones"},
     {arrivals, no_delay, "stream.look_ahead chooses which long samples share a step"},
-    {arrivals, empty_allowed, "samples are known one by one, and not before the first step"},
-    {arrivals, masked_allowed, "a step that is written down must be built, or nothing is trained after it"},
+    {arrivals, empty_allowed,
+     "samples arrive one by one, so they cannot all be checked before the first step"},
+    {arrivals, masked_allowed, "a recorded step must be built before later steps can be trained"},
 
     {stage, whole_rows, "layers determine which stage gets which rows"},
     {narrow, narrow_wire, "the narrow type is chosen when integers are sent"},
     {cut_by, own_values, "rows that are stored once for all ranks are not cut"},
-    {spread_pads, elements_as_brought, "a narrow type is chosen for the experts that samples bring alone"},
-    {read_as, lines, "it says how JSON Lines write the field"},
+    {spread_pads, elements_as_brought,
+     "the narrow type is chosen from the experts of the samples, and may not hold those of pad rows"},
+    {read_as, lines, "the key describes how JSON Lines write the field"},
 };
 
 constexpr Feature foreign_to_groups[] = {
@@ -198,19 +204,22 @@ constexpr Feature foreign_to_delay[] = {encoder, cost_of_field, max_rows};
 constexpr Exclusion exclusion_table[] = {
     {flexible, foreign_to_groups,
      "groups of DP ranks get samples, and their sizes are chosen with the samples"},
-    {grid, foreign_to_grids, "a grid packs the micro-batches of all DP ranks at once, in its own way"},
+    {grid, foreign_to_grids,
+     "a grid packs the micro-batches of all DP ranks at once, with its own algorithm"},
     {reference, foreign_to_references, "a preset plans exactly as its system does"},
     {padded, foreign_to_padded, "a padded row has one sample, and a length that all DP ranks share"},
-    {fixed, foreign_to_fixed, "fixed micro-batches are cut by their number of samples"},
-    {speeds, foreign_to_speeds, "balancing by speed is an algorithm of its own"},
-    {encoder, foreign_to_encoders, "balancing two kinds of work is an algorithm of its own"},
+    {fixed, foreign_to_fixed, "fixed micro-batches have a fixed number of samples"},
+    {speeds, foreign_to_speeds, "balancing by speed has its own algorithm"},
+    {encoder, foreign_to_encoders, "balancing two kinds of work has its own algorithm"},
     {fastest,
      {&packing, 1},
-     "micro-batches of each count tried are balanced, and those of a named packing are not"},
-    {fastest, {&free_counts, 1}, "it compares numbers of micro-batches that all ranks have"},
+     "it balances the micro-batches of each count that it tries, and those of a named packing are not "
+     "balanced"},
+    {fastest, {&free_counts, 1}, "it compares numbers of micro-batches that are equal on all ranks"},
     {shapes, {&sharing, 1}, "the number of segments of shared prefixes has no bound"},
     {whole_samples, foreign_to_whole_samples, "whole samples have neither pad rows nor shared rows"},
-    {delay, foreign_to_delay, "it depends on rows of a field, which are not known before a step is read"},
+    {delay, foreign_to_delay,
+     "balancing then depends on rows of a field, which are not known before a step is read"},
     {delay,
      {&sharing, 1},
      "steps are arranged by lengths alone, before samples are read, which would separate samples that share "
@@ -222,7 +231,7 @@ constexpr Exclusion exclusion_table[] = {
      "step"},
     {delay,
      {&flexible, 1},
-     "with groups of different sizes no DP rank waits for a long sample, which gets a larger group"},
+     "with groups of different sizes, a long sample gets a larger group, so no DP rank waits for it"},
     {delay, {&speeds, 1}, "the samples of a step would depend on the machines"},
 };
 

@@ -128,9 +128,10 @@ void require_counted(const FieldSpec& spec) {
 void require_routes(const FieldSpec& spec, std::int64_t experts) {
   const std::string hint = "Set fields." + spec.name + ".spread_pads: 0";
   const auto refuse = [&](const std::string& why) {
-    throw InputError("field '" + spec.name + "'",
-                     why + ", but its pads are to be spread over " + std::to_string(experts) + " experts",
-                     hint);
+    throw InputError(
+        "field '" + spec.name + "'",
+        why + ", but spread_pads is to distribute its pad rows over " + std::to_string(experts) + " experts",
+        hint);
   };
   if (!spec.rule().is_per_token()) refuse("has one row per " + std::string(name_of(spec.kind)));
   if (!is_integer(spec.dtype)) refuse("has elements of " + std::string(name_of(spec.dtype)));
@@ -156,11 +157,11 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
     throw InputError(where, "is cut by '" + name + "', which samples do not have", hint);
   }
   if (!has_form_of_ranges(found->spec)) {
-    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', which is not rows [2] of int64",
+    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', but does not have rows [2] of int64",
                      hint);
   }
   if (found->shares_equal) {
-    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', and has share: equal",
+    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', but has share: equal",
                      "Set fields." + name + ".share: none");
   }
   if (found->profiles != cut.profiles) {
@@ -181,7 +182,7 @@ void cut_with_tokens(std::vector<CarriedField>& carried, const NamedFields& sett
     const auto of_ranges = settings.find(by);
     if (of_ranges != settings.end() && !of_ranges->second.cut_by.empty() && of_ranges->second.cut_by != by) {
       throw InputError("field '" + by + "'",
-                       "cuts '" + field.name() + "', and has cut_by: '" + of_ranges->second.cut_by + "'",
+                       "cuts '" + field.name() + "', but has cut_by: '" + of_ranges->second.cut_by + "'",
                        "Set fields." + by + ".cut_by: null");
     }
     field.cut_by = by;

@@ -8,7 +8,8 @@ std::vector<std::int64_t> inverse_order(std::span<const Item> order) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Item item = order[i];
     if (item < 0 || item >= n) {
-      throw InputError("order", "names item " + std::to_string(item) + " of " + std::to_string(n));
+      throw InputError(
+          "order", "names item " + std::to_string(item) + ", but there are " + std::to_string(n) + " items");
     }
     std::int64_t& at = inverse[static_cast<std::size_t>(item)];
     if (at >= 0) throw InputError("order", "names item " + std::to_string(item) + " twice");

@@ -52,7 +52,7 @@ void TokensOfRows::require_valid(const SampleShape& sample, const std::string& f
                      "Give each row at least one token of its sample, as [first, after the last]");
     }
     if (tokens.begin < before.begin || tokens.end < before.end) {
-      throw error_of(sample, field, said + ", and the row before those of " + text_of(before),
+      throw error_of(sample, field, said + ", but the previous row has tokens " + text_of(before),
                      "Provide rows in the order of their tokens");
     }
     before = tokens;

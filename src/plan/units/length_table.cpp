@@ -16,8 +16,8 @@ namespace {
 std::int64_t length_of(std::span<const std::int64_t> lengths, std::size_t i, const char* what) {
   if (lengths[i] >= 0) return lengths[i];
   throw InputError("sample " + std::to_string(i),
-                   std::string(what) + " of " + std::to_string(lengths[i]) + " tokens",
-                   "Lengths are numbers of tokens, 0 or more");
+                   "has " + std::string(what) + " of " + std::to_string(lengths[i]) + " tokens",
+                   "Lengths must be 0 or more");
 }
 
 }  // namespace
@@ -34,10 +34,10 @@ LengthTable LengthTable::of(std::span<const std::int64_t> lengths) {
 
 LengthTable LengthTable::of(std::span<const std::int64_t> prompts, std::span<const std::int64_t> responses) {
   if (prompts.size() != responses.size()) {
-    throw InputError(
-        "lengths",
-        std::to_string(prompts.size()) + " prompts and " + std::to_string(responses.size()) + " responses",
-        "Give one of each for every sample");
+    throw InputError("lengths",
+                     "there are " + std::to_string(prompts.size()) + " prompts but " +
+                         std::to_string(responses.size()) + " responses",
+                     "Give one of each for every sample");
   }
   std::vector<LengthEntry> entries(prompts.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {

@@ -216,7 +216,7 @@ class Reader {
   [[nodiscard]] Reader object(const char* key) const { return Reader(at(key), key); }
   [[nodiscard]] std::string text(const char* key) const {
     const Json& value = at(key);
-    if (!value.is_string()) refuse(fmt::format("has a {} that is not a text", key));
+    if (!value.is_string()) refuse(fmt::format("has a '{}' that is not a text", key));
     return value.get<std::string>();
   }
   [[nodiscard]] std::uint64_t hash(const char* key) const {
@@ -224,12 +224,12 @@ class Reader {
     std::uint64_t number = 0;
     const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
     if (failure != std::errc() || digits.size() != 16 || end != digits.data() + digits.size())
-      refuse(fmt::format("has a {} that is not a number of 16 hexadecimal digits", key));
+      refuse(fmt::format("has a '{}' that is not a number of 16 hexadecimal digits", key));
     return number;
   }
   [[nodiscard]] const Json& items(const char* key, Json::value_t type) const {
     const Json& value = at(key);
-    if (value.type() != type) refuse(fmt::format("has {} in a wrong form", key));
+    if (value.type() != type) refuse(fmt::format("has a '{}' of the wrong type", key));
     return value;
   }
   [[nodiscard]] std::int64_t integer(const char* key, std::int64_t least, std::int64_t most) const {
@@ -237,7 +237,7 @@ class Reader {
     const bool fits = value.is_number_integer() && (!value.is_number_unsigned() ||
                                                     std::in_range<std::int64_t>(value.get<std::uint64_t>()));
     if (!fits || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
-      refuse(fmt::format("has a {} that is not an integer from {} to {}", key, least, most));
+      refuse(fmt::format("has a '{}' that is not an integer from {} to {}", key, least, most));
     return value.get<std::int64_t>();
   }
   /// Returns 0 or a positive number within the range of measurements, since costs are later converted to
@@ -248,7 +248,7 @@ class Reader {
     const Json& value = at(key);
     const double number = value.is_number() ? value.get<double>() : -1;
     if (number != 0 && !(number >= least && number <= most))
-      refuse(fmt::format("has a {} that is not a number of seconds", key));
+      refuse(fmt::format("has a '{}' that is not a number of seconds", key));
     return number;
   }
 

@@ -44,7 +44,7 @@ void require_bytes(const RaggedBatch& batch, const Column& column) {
   const std::string kind(name_of(spec.kind));
   if (spec.dtype != DType::uint8 || !spec.trailing.empty()) {
     throw InputError(name_of(spec),
-                     "is " + description_of(spec) + "; " + kind + " is of single uint8 values");
+                     "is " + description_of(spec) + "; " + kind + " fields have single uint8 values");
   }
   if (!spec.rule().is_text()) return;
   for (std::int64_t i = 0; i < column.samples().size() && i < batch.size(); ++i) {
@@ -105,7 +105,7 @@ void require_valid_ids(const RaggedBatch& batch) {
   const auto wrong = std::ranges::find_if(batch.samples(),
                                           [](const SampleShape& sample) { return sample.id < SampleId{0}; });
   if (wrong == batch.samples().end()) return;
-  throw InputError(wrong->id, "ids are lines of the source; they cannot be negative");
+  throw InputError(wrong->id, "ids are line numbers of the source, which cannot be negative");
 }
 
 void require_valid_tokens(const RaggedBatch& batch) {

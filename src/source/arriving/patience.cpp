@@ -82,7 +82,9 @@ void Patience::on_unreachable(const Error& error) {
   }
   const double lost = std::chrono::duration<double>(Clock::now() - *lost_).count();
   if (most_ && lost > *most_) throw;
-  tell([&] { return fmt::format("trying the buffer again for {:.0f} s: {}", lost, error.what()); });
+  tell([&] {
+    return fmt::format("retrying, since the buffer has not responded for {:.0f} s: {}", lost, error.what());
+  });
   std::this_thread::sleep_for(pause_);
   pause_ = std::min(2 * pause_, longest_pause);
 }

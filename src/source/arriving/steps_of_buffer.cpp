@@ -64,7 +64,7 @@ void require_next_step(std::int64_t number, const JobStep& known) {
     throw InputError(step,
                      "cannot be created again: the buffer has freed the samples of steps up to " +
                          std::to_string(*known.trained_step) + ", which were trained",
-                     "Resume from the job's latest state, or give a job that begins a new buffer");
+                     "Resume from the job's latest state, or start from the beginning with a new buffer");
   }
   if (known.formed_step && number != *known.formed_step + 1) {
     const bool is_ahead = number > *known.formed_step;
@@ -74,7 +74,7 @@ void require_next_step(std::int64_t number, const JobStep& known) {
                        std::to_string(number - 1) + "} gives up steps " +
                        std::to_string(*known.formed_step + 1) + " to " + std::to_string(number - 1) +
                        ": samples of these that the copy has are trained again, and later ones are lost"
-                 : "Resume from the job's latest state, or give a job that begins a new buffer");
+                 : "Resume from the job's latest state, or start from the beginning with a new buffer");
   }
 }
 
@@ -223,7 +223,7 @@ std::optional<stream::FormedStep> StepsOfBuffer::try_form_step(std::int64_t numb
   if (!is_formed && ++changes_ > max_changes) {
     throw InputError("step " + std::to_string(number),
                      "cannot be recorded: the waiting samples changed at every attempt",
-                     "Do producers close or abort groups all the time?");
+                     "Do producers close or abort groups constantly?");
   }
   JobStep come = look_for(number, no_wait, patience);
   if (come.step) changes_ = 0;
@@ -249,7 +249,7 @@ ArrivalFigures StepsOfBuffer::figures() {
     are_figures_current_ = is_current;
     if (!is_current)
       note_waiting("the buffer at " + access_.url +
-                   " cannot be reached: figures of samples stay as they were");
+                   " cannot be reached, so the figures about samples may be out of date");
   }
   return *figures_;
 }

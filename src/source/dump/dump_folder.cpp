@@ -73,7 +73,7 @@ Marker read_marker(const fs::path& path) {
 
 [[noreturn]] void refuse_missing(const fs::path& file) {
   throw InputError(file.string(), "is missing, although the run wrote it",
-                   "evenkeel inspect FOLDER says what else is");
+                   "evenkeel inspect FOLDER shows what else is missing");
 }
 
 DumpedPart first_part(std::int64_t step, bool flexible, std::int32_t place) {
@@ -152,10 +152,10 @@ class StepLister {
     part.cp = 0;
     part.place = narrow<std::int32_t>(group.first + rank, "places of a dump");
     throw InputError(place_folder(folder_, part).string(),
-                     "has no file of a micro-batch that it shares with others of the " +
-                         std::to_string(group.size) + " ranks from data-" + std::to_string(group.first) +
-                         " on, although the run wrote one",
-                     "evenkeel inspect FOLDER says what else is missing");
+                     "has no file of a micro-batch that is shared by ranks data-" +
+                         std::to_string(group.first) + " to data-" +
+                         std::to_string(group.first + group.size - 1) + ", although the run wrote one",
+                     "evenkeel inspect FOLDER shows what else is missing");
   }
 
   const fs::path& folder_;
@@ -176,7 +176,7 @@ fs::path dump_marker(const fs::path& folder) {
     if (fs::exists(folder, unknown))
       throw InputError(folder.string(), "is a file; the folder of a dump is needed",
                        "Give the folder of evenkeel run --dump");
-    throw IoError(folder.string(), "is not there", "Give the folder of evenkeel run --dump");
+    throw IoError(folder.string(), "does not exist", "Give the folder of evenkeel run --dump");
   }
   if (fs::exists(folder / marker_name, unknown)) return folder / marker_name;
   fs::path above = folder.has_filename() ? folder.parent_path() : folder.parent_path().parent_path();
@@ -195,13 +195,13 @@ DumpedSteps steps_of_dump(const fs::path& folder) {
   }
   if (!marker.is_complete) {
     throw InputError(folder.string(), "is the dump of a run that has not ended, or failed",
-                     "Wait until evenkeel inspect calls it complete, or run the job again");
+                     "Wait until evenkeel inspect shows that it is complete, or run the job again");
   }
   if (fs::exists(folder / marker_name) && !marker.profiles.empty()) {
     throw InputError(folder.string(), "has a folder for each profile: " + marker.profiles,
                      "Give one of these folders");
   }
-  if (marker.steps < 0) throw InputError(path.string(), "does not say how many steps there are");
+  if (marker.steps < 0) throw InputError(path.string(), "does not specify the number of steps");
   if (marker.from < 0 || marker.from >= marker.steps)
     throw InputError(folder.string(), "is a dump without steps", "Give the folder of a run that made some");
   return {marker.from, marker.steps};

@@ -138,7 +138,7 @@ void DumpSource::require_all_samples(std::span<const DumpedSample> samples) cons
     throw InputError(folder_.string(),
                      "has " + std::to_string(found[part.step]) + " of the " + std::to_string(part.samples) +
                          " samples of step " + std::to_string(part.step),
-                     "evenkeel inspect FOLDER says what is missing");
+                     "evenkeel inspect FOLDER shows what is missing");
   }
 }
 

@@ -59,7 +59,7 @@ SharedBuffer::SharedBuffer(std::size_t bytes) {
   const std::optional<SharedHeap::Place> place = SharedHeap::of_process().find(data_.get(), size);
   if (!place) {
     throw LimitError("shared memory",
-                     "the system provides no memory file of " + std::to_string(size) + " bytes",
+                     "the system cannot create a memory file of " + std::to_string(size) + " bytes",
                      "Raise the limits on memory and on open files, or set exchange.path: point-to-point");
   }
   place_ = *place;

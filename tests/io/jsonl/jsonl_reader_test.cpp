@@ -347,11 +347,11 @@ TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {
             "field 'adv' (response_token, float32) has 1 rows; the sample needs 2");
   EXPECT_EQ(jsonl_error(rollout_with("\"adv\": 1"), {advantages}).message,
             "field 'adv' (response_token, float32) has 1 where a list is needed");
-  EXPECT_EQ(jsonl_error(rollout_with("\"adv\": [1, true]"), {advantages}).message,
-            "field 'adv' (response_token, float32) has an element true; a number that float32 holds is "
-            "needed");
+  EXPECT_EQ(
+      jsonl_error(rollout_with("\"adv\": [1, true]"), {advantages}).message,
+      "field 'adv' (response_token, float32) has an element true; a number that fits into float32 is needed");
   EXPECT_THAT(jsonl_error(rollout_with("\"adv\": [1, 1e39]"), {advantages}).message,
-              HasSubstr("a number that float32 holds"));
+              HasSubstr("a number that fits into float32"));
   EXPECT_EQ(jsonl_error(rollout_with("\"n\": 1.5"), {count}).message,
             "field 'n' (sample, int64) has an element 1.5; a 64-bit integer is needed");
   EXPECT_THAT(jsonl_error(rollout_with("\"n\": 9223372036854775808"), {count}).message,

@@ -195,15 +195,15 @@ TEST(CarriedFields, are_refused_by_name_if_they_cannot_be_cut) {
                          FieldSpec{"spans", DType::int64, FieldKind::rows, {3}},
                          FieldSpec{"spans", DType::int64, FieldKind::token, {2}}}) {
     EXPECT_THAT(refusal({patches, form}),
-                HasSubstr("field 'spans': cuts 'patches', which is not rows [2] of int64"));
+                HasSubstr("field 'spans': cuts 'patches', but does not have rows [2] of int64"));
   }
   FieldRouting ways = cut_ways();
   ways.settings["spans"].share = FieldSharing::equal;
   EXPECT_THAT(refusal({patches, spans}, ways),
-              HasSubstr("field 'spans': cuts 'patches', and has share: equal"));
+              HasSubstr("field 'spans': cuts 'patches', but has share: equal"));
   ways = cut_ways();
   ways.settings["spans"].cut_by = "patches";
-  EXPECT_THAT(refusal({patches, spans}, ways), HasSubstr("and has cut_by: 'patches'"));
+  EXPECT_THAT(refusal({patches, spans}, ways), HasSubstr("but has cut_by: 'patches'"));
 }
 
 }  // namespace

@@ -91,8 +91,10 @@ TEST(TokensOfRows, refuse_ranges_that_are_empty_outside_the_sample_or_out_of_ord
   EXPECT_THAT(why({0, 3, 3, 3}), HasSubstr("field 'spans' of sample 4: gives row 1 the tokens [3, 3) of 8"));
   EXPECT_THAT(why({-1, 3}), HasSubstr("row 0 the tokens [-1, 3)"));
   EXPECT_THAT(why({0, 9}), HasSubstr("row 0 the tokens [0, 9) of 8"));
-  EXPECT_THAT(why({4, 5, 3, 6}), HasSubstr("row 1 the tokens [3, 6), and the row before those of [4, 5)"));
-  EXPECT_THAT(why({2, 6, 3, 5}), HasSubstr("row 1 the tokens [3, 5), and the row before those of [2, 6)"));
+  EXPECT_THAT(why({4, 5, 3, 6}),
+              HasSubstr("row 1 the tokens [3, 6), but the previous row has tokens [4, 5)"));
+  EXPECT_THAT(why({2, 6, 3, 5}),
+              HasSubstr("row 1 the tokens [3, 5), but the previous row has tokens [2, 6)"));
 }
 
 }  // namespace

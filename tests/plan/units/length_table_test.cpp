@@ -63,7 +63,7 @@ TEST(LengthTable, of_negative_lengths_or_lists_of_different_sizes_is_an_error) {
   EXPECT_THAT(message_of([] {
                 (void)LengthTable::of(Lengths{1}, Lengths{5, 6});
               }),
-              HasSubstr("1 prompts and 2 responses"));
+              HasSubstr("1 prompts but 2 responses"));
 }
 
 }  // namespace

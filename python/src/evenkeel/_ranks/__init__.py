@@ -41,7 +41,7 @@ def ranks_of(group: Any) -> Ranks:
             return _ranks_of_python(TorchRanks.of(group))
         if group is distributed.GroupMember.NON_GROUP_MEMBER:
             _c.raise_error("input", "group", "does not include this process",
-                              "Make the service in the processes of the group alone")
+                              "Create the service only in processes of the group")
     _c.raise_error(
         "input",
         "group",
@@ -167,7 +167,7 @@ class TorchRanks:
         import torch.distributed as distributed
 
         if members != sorted(members):
-            _c.raise_error("input", "group", f"has its ranks in the order {members}; new groups have them in ascending order")
+            _c.raise_error("input", "group", f"has its ranks in the order {members}, but new groups have them in ascending order")
         self._dist = distributed
         self._group = group
         self._members = members  # ranks of the members in the default group, for broadcast()

@@ -18,12 +18,12 @@ from evenkeel.errors import ConfigError, Error, IoError
 _ABOUT = "Turn a MindSpeed-RL, ROLL or verl configuration into an Evenkeel one, key by key."
 _EPILOG = """\
 The configuration goes to standard output and the table to standard error; with --output, the configuration goes to the
-file and the table to standard output. Keys that could not be used are listed with the reason: nothing is dropped in
-silence. Where something is not found that decides memory, batches, the mesh or the loss, nothing is written and the
-status is 1; --allow-missing writes it with Evenkeel's defaults.
+file and the table to standard output. Keys that could not be used are listed with the reason: nothing is dropped
+silently. If a setting that decides memory, batches, the mesh or the loss is not found, nothing is written and the exit
+status is 1; --allow-missing writes the configuration with Evenkeel's defaults.
 
-Files that its defaults lists name are looked for beside it. Overrides are those of the launch command, in Hydra's words:
-KEY=VALUE, +KEY=VALUE, ++KEY=VALUE, ~KEY, GROUP=OPTION.
+Files that the defaults lists of FILE name are searched in its folder. Overrides are those of the launch command, in
+Hydra's syntax: KEY=VALUE, +KEY=VALUE, ++KEY=VALUE, ~KEY, GROUP=OPTION.
 
 Examples:
   evenkeel-import grpo.yaml > evenkeel.yaml
@@ -41,7 +41,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _word(text: str) -> str:
     if not text:
-        raise argparse.ArgumentTypeError("needs a value; it is empty, like a variable that is not set")
+        raise argparse.ArgumentTypeError("needs a value, but the value is empty. Was a shell variable not set?")
     return text
 
 
@@ -63,14 +63,14 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("FILE", type=_word, help="The foreign YAML file")
     add("--from", dest="system", metavar="SYSTEM", type=_system,
-        help="Whose it is, when its keys do not tell: mindspeed-rl, roll or verl")
+        help="The system that it belongs to, if its keys do not show it: mindspeed-rl, roll or verl")
     add("--output", metavar="FILE", type=_word, help="Write the configuration to this file")
     add("--preset", action="store_true",
         help="Set balance.preset too: the foreign system's exact partitions instead of Evenkeel's planner")
     add("--override", metavar="KEY=VALUE", nargs="+", action="extend", default=[],
-        help="Lay these on the configuration, as the launch command does; ends at the next option")
+        help="Apply these overrides, as the launch command does; the list ends at the next option")
     add("--allow-missing", action="store_true",
-        help="Write the configuration although something that matters is not found")
+        help="Write the configuration even if settings that matter are not found")
     return parser
 
 
@@ -148,8 +148,8 @@ def _import(options: argparse.Namespace) -> int:
     if imported.missing and not options.allow_missing:
         print(import_table(imported, _width(sys.stderr)), file=sys.stderr)
         _tell(
-            f"nothing is written: {len(imported.missing)} of what decides memory, batches, the mesh or the loss not "
-            "found; Evenkeel's defaults would be used with --allow-missing"
+            f"nothing is written: {len(imported.missing)} settings of memory, batches, the mesh or the loss are not found; "
+            "with --allow-missing, Evenkeel's defaults are used for them"
         )
         return 1
     if options.output is None:

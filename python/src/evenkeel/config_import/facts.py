@@ -176,14 +176,14 @@ class Facts:
             return
         if at is not None and not lost and self.keys[at].value.data is None:
             self.outcomes[at].understood = True
-            add_once(self.outcomes[at].notes, "not set there either")
+            add_once(self.outcomes[at].notes, "not set there")
             return
         if at is not None:
             add_once(self.outcomes[at].notes, rule.note)
         for fact in rule.facts.split():
             earlier = self.facts.get(fact)
             if earlier is not None and earlier.key is not None and at is not None:
-                add_once(self.outcomes[earlier.key].reasons, f"{path} says it too, and comes first")
+                add_once(self.outcomes[earlier.key].reasons, f"{path} sets the same and takes precedence")
             self.facts[fact] = _Fact(at, path, lost=lost)
 
     def why_lost(self, path: str) -> str:
@@ -193,7 +193,7 @@ class Facts:
                 return key.value.missing
         for part in self.lost:
             if starts_with(split_path(path), part.package):
-                return f"{part.file} may say it, and that file is not found ({part.entry})"
+                return f"{part.file} may set it, but that file was not found ({part.entry})"
         return ""
 
     def has(self, fact: str) -> bool:

@@ -32,7 +32,7 @@ def import_mesh(facts: Facts) -> None:
     _import_cp(facts, cp)
     why = "cp is the same for all micro-batches"
     if is_dynamic:
-        why = "each micro-batch has a cp of its own, and the cap of a rank is not found"
+        why = "each micro-batch has its own cp, but the cap per rank was not found"
         facts.miss("mesh.cp", "dynamic_cp", why)
     if on_megatron:
         facts.leave("dynamic_cp rank_cap", why)
@@ -43,7 +43,7 @@ def _import_vpp_of_layers(facts: Facts) -> None:
     of_stage = facts.integer("vpp_layers")
     if of_stage is None or "mesh.vpp" in facts.settings:
         return
-    why = "mesh.vpp is the layers of a pipeline stage over this: the model's layers are not found"
+    why = "mesh.vpp is the number of layers per pipeline stage divided by this, but the number of layers was not found"
     layers = facts.integer("layers")
     facts.leave("vpp_layers", why)
     if layers is None:
@@ -51,13 +51,13 @@ def _import_vpp_of_layers(facts: Facts) -> None:
         return
     stages = facts.mesh_size("pp") * of_stage
     if layers % stages:
-        facts.refuse("vpp_layers", f"{layers} layers do not divide by pp times this")
+        facts.refuse("vpp_layers", f"{layers} layers cannot be divided evenly by pp times this")
     facts.set("mesh.vpp", layers // stages, "vpp_layers layers", "layers / pp / this")
 
 
 def _import_flexible_cp(facts: Facts) -> None:
     """Context parallelism that Megatron chooses for each micro-batch."""
-    facts.set("mesh.cp", "flexible", "dynamic_cp", "each micro-batch has a group of its own")
+    facts.set("mesh.cp", "flexible", "dynamic_cp", "each micro-batch has its own group")
     facts.settle("cp", "groups have the sizes that their micro-batches need")
     if facts.mesh_size("pp") > 1:
         facts.set_because("balance.strategy", "grid", "with mesh.cp: flexible the stages of a pipeline need it")
@@ -78,7 +78,7 @@ def _import_cp(facts: Facts, stated: list[str]) -> None:
     if sizes[cp] is not None:
         facts.set("mesh.cp", size, cp)
     if size == 1:
-        facts.settle("cp_algo", "nothing is cut while cp is 1")
+        facts.settle("cp_algo", "with cp 1, nothing is cut")
     elif cp != "cp":
         facts.set("pack.cp_layout", "contiguous", cp, "Ulysses: chunks in order")
     else:
@@ -91,7 +91,7 @@ def _import_cp_layout(facts: Facts) -> None:
     if layout is not None:
         facts.set("pack.cp_layout", layout, "cp_algo")
     elif algorithm is not None:
-        why = "no layout of Evenkeel's: set pack.cp_layout to zigzag or contiguous"
+        why = "Evenkeel does not have this layout: set pack.cp_layout to zigzag or contiguous"
         facts.leave("cp_algo", why)
         facts.miss("pack.cp_layout", "cp_algo", why)
 
@@ -120,7 +120,7 @@ def _samples_of_update(facts: Facts) -> int | None:
         return None
     of_model = facts.mesh_size("tp") * facts.mesh_size("cp") * facts.mesh_size("pp")
     if devices % of_model:
-        facts.refuse("devices", f"{devices} devices do not divide by the {of_model} of tp, cp and pp")
+        facts.refuse("devices", f"{devices} devices cannot be divided evenly by {of_model}, the product of tp, cp and pp")
     return min(rank_batch * accumulation, LARGEST_COUNT) * (devices // of_model)
 
 
@@ -128,10 +128,10 @@ def _import_rank_batches(facts: Facts) -> None:
     """SFT and DPO: a step is one update."""
     samples = _samples_of_update(facts)
     if samples is not None and samples > LARGEST_COUNT:
-        facts.refuse("rank_batch", f"more samples a step than {LARGEST_COUNT}")
+        facts.refuse("rank_batch", f"more samples per step than {LARGEST_COUNT}")
     facts.set("batch.global_batch", samples, _UPDATE, "times the DP ranks")
-    facts.leave(_UPDATE, "batch.global_batch needs more than this file says")
-    facts.want("batch.global_batch", _UPDATE.split(), "the keys do not say how large an update is")
+    facts.leave(_UPDATE, "batch.global_batch needs settings that this file does not have")
+    facts.want("batch.global_batch", _UPDATE.split(), "the keys do not specify how large an update is")
 
 
 def _import_prompts(facts: Facts) -> None:
@@ -139,12 +139,12 @@ def _import_prompts(facts: Facts) -> None:
     responses = facts.integer("responses") if facts.has("responses") else 1
     samples = None if prompts is None or responses is None else prompts * responses
     if samples is not None and samples > LARGEST_COUNT:
-        facts.refuse("prompts", f"more samples a step than {LARGEST_COUNT}")
+        facts.refuse("prompts", f"more samples per step than {LARGEST_COUNT}")
     facts.set("batch.global_batch", samples, "prompts responses")
     facts.leave("responses", "the step's number of prompts is not in this file: set batch.global_batch")
     _import_mini_batches(facts, prompts, samples)
     facts.want("batch.global_batch", ["prompts"], "no key says how many prompts a step has")
-    facts.want("batch.mini_batches", ["mini", "rank_batch", "devices"], "the keys do not say how large an update is")
+    facts.want("batch.mini_batches", ["mini", "rank_batch", "devices"], "the keys do not specify how large an update is")
 
 
 def _import_mini_batches(facts: Facts, prompts: int | None, samples: int | None) -> None:
@@ -154,7 +154,7 @@ def _import_mini_batches(facts: Facts, prompts: int | None, samples: int | None)
     if whole is not None and part is not None:
         note = "it does not divide the step: mini-batches differ by one sample at most" if whole % part else ""
         facts.set("batch.mini_batches", -(-whole // part), sources, note)
-    needs = "more than this file says" if prompts is not None else "the step's size too, which this file does not say"
+    needs = "settings that this file does not have" if prompts is not None else "the size of a step, which this file does not specify"
     facts.leave(f"mini {_UPDATE}", f"batch.mini_batches needs {needs}")
 
 

@@ -6,7 +6,7 @@ from evenkeel.config_import.facts import Facts
 from evenkeel.config_import.job import trainer_of
 
 _NORM = "seq-mean-token-sum-norm"
-_NO_MODE = "no mode of loss.aggregation: give the trainer omega of the one that is nearest"
+_NO_MODE = "loss.aggregation has no such mode: give the trainer the omega of the most similar one"
 
 
 def import_loss(facts: Facts) -> None:
@@ -32,7 +32,7 @@ def _import_aggregation(facts: Facts, section: str, fact: str) -> None:
     if word is None:
         return
     mode = facts.table.loss_words.get(word)
-    facts.set(section + "aggregation", mode, fact, "over the whole step, whatever the split")
+    facts.set(section + "aggregation", mode, fact, "over the whole step, no matter how it is split")
     if mode is None:
         facts.leave(fact, _NO_MODE)
         facts.miss(section + "aggregation", fact, _NO_MODE)
@@ -75,12 +75,12 @@ def _import_trainer(facts: Facts) -> None:
         facts.set("loss.micro_batches", trainer.micro_batches, "trainer", "how this trainer reduces its losses")
         facts.set("loss.dp_ranks", "mean", "trainer")
     elif facts.has("trainer") and not facts.is_lost("trainer"):
-        facts.leave("trainer", "say with loss.micro_batches and loss.dp_ranks how this trainer reduces")
-        why = "a trainer that is not known here: how it reduces its losses, and its mesh"
+        facts.leave("trainer", "set loss.micro_batches and loss.dp_ranks to how this trainer reduces its losses")
+        why = "this trainer is not known, so its mesh and how it reduces losses are not known either"
         for path in ("loss.micro_batches", "loss.dp_ranks", "mesh.tp", "mesh.cp", "mesh.pp"):
             facts.miss(path, "trainer", why)
     for path in ("loss.micro_batches", "loss.dp_ranks"):
-        facts.want(path, ["trainer"], "no key says what trains")
+        facts.want(path, ["trainer"], "no key names the trainer")
 
 
 def _import_loss_of_stage(facts: Facts, stage: str) -> None:

@@ -66,11 +66,11 @@ def _of_rl(keys: str) -> str:
 
 
 _OUTSIDE = {
-    "*.expert_model_parallel_size": "experts are spread over dp: no axis of its own",
+    "*.expert_model_parallel_size": "experts are spread over dp, without their own axis",
     "*.sequence_parallel": "the alignment always allows for it",
     "*.seq_length": "real lengths decide, not a padded width",
-    "megatron_training.stage": "it tells which passes there are",
-    "rl_config.epochs": "passes over a step are the trainer's: iterate its micro-batches again",
+    "megatron_training.stage": "it determines which passes there are",
+    "rl_config.epochs": "the trainer repeats passes over a step: iterate its micro-batches again",
     "generate_config": "generation",
     **outside(_MODEL, "megatron_training actor_config ref_config"),
     "reward_config": "the reward model",
@@ -89,7 +89,7 @@ _OUTSIDE = {
         "rewards", _of_rl("rule_reward verifier_function verifier_weight verifier_parallel verifier_timeout")
     ),
     **outside(
-        "where the workers run and how they talk",
+        "where the workers run and how they communicate",
         _of_rl(
             "actor_resource reference_resource reward_resource critic_resource vit_resource use_integrated_worker "
             "blocking async_engine guarantee_order zmq_communication runtime_env_path num_cpus_for_local_task "

@@ -20,7 +20,7 @@ from evenkeel.config_import.values import TOO_LARGE, Lost, Path, Value, dotted, 
 
 MOST_WORK = 200_000
 DEEPEST = 64
-MANDATORY = "is ??? there: a value that has to be given, on the command line, say"
+MANDATORY = "is ??? there: a value that must be set, for example on the command line"
 
 
 @dataclass
@@ -131,7 +131,7 @@ class References:
         """Evaluates a text that contains references."""
         if at not in self.followed:
             if at in self.open or len(self.open) > DEEPEST:
-                result = Value(missing=f"refers to itself, by way of {dotted(self.open[-1])}")
+                result = Value(missing=f"refers to itself through {dotted(self.open[-1])}")
             else:
                 self.open.append(at)
                 result = self.read(str(value.data), at)
@@ -164,7 +164,7 @@ class References:
     def referred(self, key: str, at: Path) -> Value:
         path = self.path_of(key, at)
         if path is None:
-            return Value(missing=f"refers to {key}, which leads out of the file")
+            return Value(missing=f"refers to {key}, which is outside the file")
         selected = self.select(path)
         return selected.add_via(f"follows {dotted(path)}") if selected else Value(missing=self.why_absent(path))
 
@@ -187,7 +187,7 @@ class References:
     def why_absent(self, path: Path) -> str:
         part = next((part for part in self.lost if starts_with(path, part.package)), None)
         if part:
-            return f"refers to {dotted(path)}, which {part.file} may say, and that file is not found"
+            return f"refers to {dotted(path)}, which {part.file} may set, but that file was not found"
         return f"refers to {dotted(path)}, which this file does not have"
 
     def resolve(self, name: str, arguments: list[Value], at: Path) -> Value:
@@ -206,32 +206,32 @@ class References:
             return self.select_or_default(arguments[:1], at)
         value = arithmetic.resolve(name, arguments)
         if value is None:
-            return Value(missing=f"needs the resolver {name}, which cannot be followed here")
+            return Value(missing=f"needs the resolver {name}, which is not supported here")
         value = replace(value)
         for argument in arguments:
             value.add_via(argument.via)
-        return value if value.via else value.add_via(f"worked out by {name}")
+        return value if value.via else value.add_via(f"computed by {name}")
 
     def select_or_default(self, arguments: list[Value], at: Path) -> Value:
         key = str(arguments[0].data)
         path = self.path_of(key, at)
         if path is None:
-            return Value(missing=f"refers to {key}, which leads out of the file")
+            return Value(missing=f"refers to {key}, which is outside the file")
         selected = self.select(path)
         if selected and selected.data != "???":
             return selected.add_via(f"follows {dotted(path)}")
         if not selected and any(starts_with(path, part.package) for part in self.lost):
             return Value(missing=self.why_absent(path))
         fallback = replace(arguments[1]) if len(arguments) == 2 else Value()
-        return fallback.add_via(f"there is no {dotted(path)}: its default")
+        return fallback.add_via(f"{dotted(path)} does not exist, so its default is used")
 
     def from_environment(self, arguments: list[Value], at: Path) -> Value:
         name = str(arguments[0].data)
         if name in self.environment:
-            return Value(self.environment[name], quoted=True, via=f"{name} of the environment")
+            return Value(self.environment[name], quoted=True, via=f"environment variable {name}")
         if len(arguments) == 1:
             return Value(missing=f"needs {name}, which is not set in the environment")
-        return replace(arguments[1]).add_via(f"{name} is not set in the environment: its default")
+        return replace(arguments[1]).add_via(f"{name} is not set in the environment, so its default is used")
 
     def decode(self, argument: Value, at: Path) -> Value:
         """Parses a text as if it were in the file: "[1, 2]" becomes a list."""

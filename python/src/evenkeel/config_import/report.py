@@ -58,7 +58,7 @@ def _apply_always_rules(facts: Facts) -> None:
         if path in facts.index:
             outcome = facts.outcomes[facts.index[path]]
             outcome.understood = _plain_value(facts, path, "") == value
-            add_once(outcome.notes if outcome.understood else outcome.reasons, f"always so: {note}")
+            add_once(outcome.notes if outcome.understood else outcome.reasons, f"always true in Evenkeel: {note}")
 
 
 def _plain_value(facts: Facts, path: str, fallback: str) -> str:
@@ -94,7 +94,7 @@ def _apply_same_rule(facts: Facts, rule: Same) -> None:
         return
     why = lost or f"one job has one value, that of {rule.like}"
     if at is None:
-        why += f"; this one is {rule.fallback} there"
+        why += f"; this key is {rule.fallback} by default"
     else:
         add_once(facts.outcomes[at].reasons, why)
     # The key it is compared with determines the setting, and its value differs.

@@ -11,17 +11,17 @@ SIGNS = (
 
 _MODEL = "the model and its training"
 _OUTSIDE = {
-    "*.expert_model_parallel_size": "experts are spread over dp: no axis of its own",
-    "ppo_epochs": "passes over a step are the trainer's: iterate its micro-batches again",
-    "train_batch_size": "ROLL makes its batches of per_device_train_batch_size, accumulation and DP ranks",
+    "*.expert_model_parallel_size": "experts are spread over dp, without their own axis",
+    "ppo_epochs": "the trainer repeats passes over a step: iterate its micro-batches again",
+    "train_batch_size": "ROLL makes its batches from per_device_train_batch_size, accumulation and DP ranks",
     **outside("generation", "actor_infer student_infer"),
     "rewards": "rewards",
     **outside("validation", "validation val_batch_size"),
-    "*.apply_loss_scale": "omega and the scale of each micro-batch say it: see loss.micro_batches",
+    "*.apply_loss_scale": "Evenkeel provides omega and the scale of each micro-batch: see loss.micro_batches",
     "*.system_envs": "the environment of the trainer's processes",
     **outside(_MODEL, "*.model_args *.training_args *.strategy_args"),
     "*.data_args": "where prompts come from: set source to where the rollouts are",
-    **outside("the launcher says where ranks run", "*.device_mapping num_gpus_per_node num_nodes"),
+    **outside("the launcher determines where ranks run", "*.device_mapping num_gpus_per_node num_nodes"),
     "hydra": "Hydra's own",
     **outside(
         "DeepSpeed's settings: " + _MODEL, "deepspeed_zero deepspeed_zero2 deepspeed_zero3 deepspeed_zero3_cpuoffload"

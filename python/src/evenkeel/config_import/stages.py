@@ -109,13 +109,13 @@ class _StageReader:
             return
         cap = self.fact("gpu_cap")
         if any(map(self.facts.is_lost, ("cp", "ulysses", "engine_ulysses"))):
-            why = "is of one GPU, and how many share a sequence is not found"
+            why = "is the cap of one GPU, but the number of GPUs that share a sequence was not found"
             self.facts.miss(self.path_of("max_tokens"), cap, why)
             return
         gpus = self.facts.mesh_size("cp")
         if of_gpu * gpus > LARGEST_COUNT:
             self.facts.refuse(cap, f"too large, times {gpus} GPUs")
-        note = f"of one GPU there, of the CP group here: times {gpus}" if gpus > 1 else ""
+        note = f"for one GPU there, for the CP group here: multiplied by {gpus}" if gpus > 1 else ""
         self.settings["max_tokens"] = _Setting(of_gpu * gpus, cap, note)
 
     def read_size(self) -> None:
@@ -127,13 +127,13 @@ class _StageReader:
         if over_all is None:
             return
         if nodes is None or gpus is None:
-            self.facts.miss(self.path_of("size"), size, "is over all GPUs, and their number is not found")
+            self.facts.miss(self.path_of("size"), size, "is for all GPUs, whose number was not found")
             return
         of_model = self.facts.mesh_size("tp") * self.facts.mesh_size("cp") * self.facts.mesh_size("pp")
         ranks = nodes * gpus // of_model
         if not 1 <= ranks <= over_all:
             self.facts.refuse(size, "fewer than the DP ranks")
-        self.settings["size"] = _Setting(over_all // ranks, size, "over all GPUs there, of one DP rank here")
+        self.settings["size"] = _Setting(over_all // ranks, size, "for all GPUs there, for one DP rank here")
 
     def want_the_rest(self) -> None:
         """Call after the settings are set: records what is missing for them."""
@@ -141,13 +141,13 @@ class _StageReader:
             return
         if not self.mode:
             if self.is_asked_for:
-                why = "the keys do not say how this pass cuts its micro-batches"
+                why = "the keys do not specify how this pass cuts its micro-batches"
                 self.want("mode", "packed padded size global_size", why)
         elif self.mode == "fixed":
-            self.want("size", "size global_size", "its micro-batches have a fixed size, and no key says it")
+            self.want("size", "size global_size", "its micro-batches have a fixed size, but no key sets it")
         else:
             cap = "padded_cap" if self.mode == "padded" else "cap"
-            self.want("max_tokens", f"{cap} gpu_cap", "its micro-batches have a cap, and no key says it")
+            self.want("max_tokens", f"{cap} gpu_cap", "its micro-batches have a cap, but no key sets it")
 
     def want(self, key: str, names: str, why: str) -> None:
         self.facts.want(self.path_of(key), self.fact(names).split(), why)
@@ -196,8 +196,8 @@ def _import_packing(facts: Facts) -> None:
     """Evenkeel always packs without padding: the key specifies it only if nothing else does."""
     packing = facts.flag("packing")
     if packing is False:
-        facts.leave("packing", "Evenkeel packs: padding is never computed on")
+        facts.leave("packing", "Evenkeel packs samples, so nothing is computed on padding")
     elif packing and "micro_batch.mode" not in facts.settings:
         facts.set("micro_batch.mode", "packed", "packing")
     elif packing:
-        facts.settle("packing", "always so: micro-batches are packed without padding")
+        facts.settle("packing", "always true in Evenkeel: micro-batches are packed without padding")

@@ -26,7 +26,7 @@ def settings_yaml(title: str, settings: dict[str, Setting]) -> str:
         opened = maps
     width = max((len(text) for text, comment in lines if comment), default=0)
     return (
-        f"# Imported from a {title} configuration. Where samples come from is not in it and has to be set:\n"
+        f"# Imported from a {title} configuration, which does not specify where samples come from. Set it:\n"
         "# source: {kind: jsonl, path: rollouts.jsonl}\n"
         + "".join(f"{text:{width}}  # {comment}\n" if comment else f"{text}\n" for text, comment in lines)
     )
@@ -62,7 +62,7 @@ def import_table(imported: Imported, width: int = 1 << 20) -> str:
     if imported.unused:
         unused = [(key.foreign, key.value, [""], key.note) for key in imported.unused]
         parts.append(_table(["not used", "value", "", "why"], unused, width))
-    to_set = "to be set: source.kind, and source.path for a file; no configuration of theirs says where samples are"
+    to_set = "to be set: source.kind, and source.path for a file; the imported configuration does not specify where samples are"
     parts.append("".join(line + "\n" for line in _wrapped(to_set, width)))
     if imported.missing:
         missing = [(it.foreign, it.value, it.evenkeel, it.why) for it in imported.missing]

@@ -16,7 +16,7 @@ _ROLLOUT = "actor_rollout_ref.rollout."
 _ULYSSES = "ulysses_sequence_parallel_size"
 
 _LOGS = "the run, its logs and its checkpoints"
-_LAUNCHER = "the launcher says where ranks run"
+_LAUNCHER = "the launcher determines where ranks run"
 _FILES = "packed micro-batches are not padded to a few shapes"
 
 
@@ -105,7 +105,7 @@ def _same() -> list[Same]:
 
 
 _RUN = {
-    "*.expert_model_parallel_size": "experts are spread over dp: no axis of its own",
+    "*.expert_model_parallel_size": "experts are spread over dp, without their own axis",
     "*.pad_to_length": _FILES,
     "*.pad_to_length_bucket": _FILES,
     "trainer.nnodes": _LAUNCHER,
@@ -119,11 +119,11 @@ _RUN = {
     "model_engine": "the name of the files its defaults list chooses",
 }
 _RL_OUTSIDE = {
-    "*.ppo_epochs": "passes over a step are the trainer's: iterate its micro-batches again",
+    "*.ppo_epochs": "the trainer repeats passes over a step: iterate its micro-batches again",
     _ACTOR + "use_prefix_grouper": "shared prompts are prefix.share: set it where your version has it",
-    _ACTOR + "use_kl_loss": "the RL algorithm; it tells whether ref_log_prob runs",
-    "algorithm.use_kl_in_reward": "the RL algorithm; it tells whether ref_log_prob runs",
-    "critic.enable": "it tells whether the critic runs",
+    _ACTOR + "use_kl_loss": "the RL algorithm; it determines whether ref_log_prob runs",
+    "algorithm.use_kl_in_reward": "the RL algorithm; it determines whether ref_log_prob runs",
+    "critic.enable": "it determines whether the critic runs",
     "data.max_prompt_length": "real lengths decide, not a padded width",
     "data": "where prompts come from: set source to where the rollouts are",
     "actor_rollout_ref.rollout": "generation",

@@ -299,7 +299,7 @@ class Rows:
         plain = self._plain("attention_mask", value)
         if isinstance(plain, list) and (wrong := [each for each in plain if each not in (0, 1)]):
             self._refuse("attention_mask", f"holds {wrong[0]!r}; a mask has only 0 and 1",
-                         "Write 1 at each token and 0 at padding, and rows of several sequences as one row each")
+                         "Write 1 at each token and 0 at padding, and give each sequence its own row")
         return self._flags("attention_mask", plain, size)
 
     def _uid_of(self, value: Any) -> Any:

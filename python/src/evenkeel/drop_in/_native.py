@@ -75,7 +75,7 @@ def longest_processing_time(seqlen_list: Numbers, k_partitions: int, equal_size:
 def _partitioned(algorithm: int, seqlen_list: Numbers, k_partitions: int, equal_size: bool, checked: bool) -> Lists:
     costs, k = whole_numbers(seqlen_list, "seqlen_list"), _c.int64(k_partitions)
     if checked and len(costs) < k:
-        _c.raise_error("input", "k_partitions", f"{k} groups of {len(costs)} values: some would be empty")
+        _c.raise_error("input", "k_partitions", f"is {k}, but there are only {len(costs)} values, so some groups would be empty")
     if equal_size and k >= 1 and len(costs) % k != 0:
         _c.raise_error("input", "equal_size", f"{len(costs)} values cannot be divided into {k} groups of equal size")
     items, offsets = partitioned(algorithm, costs, k, equal_size)

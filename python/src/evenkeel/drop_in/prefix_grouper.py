@@ -112,7 +112,7 @@ class PrefixGrouper:
         groups = prefix_mask.shape[0]
         sizes = [group_sizes] * groups if isinstance(group_sizes, int) else [int(size) for size in group_sizes]
         if len(sizes) != groups or sum(sizes) != suffix_mask.shape[0] or min(sizes, default=0) < 0:
-            _shared.refuse("group_sizes", f"is {group_sizes}, of {groups} prefixes and {suffix_mask.shape[0]} suffixes")
+            _shared.refuse("group_sizes", f"is {group_sizes}, but there are {groups} prefixes and {suffix_mask.shape[0]} suffixes")
         suffixes = iter(_lengths_of(suffix_mask).tolist())
         group_info = [[prefix, *(next(suffixes) for _ in range(size))]
                       for prefix, size in zip(_lengths_of(prefix_mask).tolist(), sizes)]

@@ -295,8 +295,10 @@ struct UniformItems {
 
 Schedule schedule_waves(const Problem& problem, std::int64_t multiple_of, std::int64_t min_waves) {
   require_fits(problem);
-  if (multiple_of < 1) throw InputError("multiple_of", std::to_string(multiple_of) + ", below 1");
-  if (min_waves < 0) throw InputError("min_waves", std::to_string(min_waves) + ", below 0");
+  if (multiple_of < 1)
+    throw InputError("multiple_of", "is " + std::to_string(multiple_of) + "; it must be at least 1");
+  if (min_waves < 0)
+    throw InputError("min_waves", "is " + std::to_string(min_waves) + "; it must be at least 0");
   Schedule schedule;
   if (!problem.items.empty()) {
     const Levels levels(problem);
