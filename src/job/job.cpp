@@ -189,7 +189,7 @@ Job::Job(const boost::mpi::communicator& world, const Config& config, const JobS
       config_(config),
       profiles_(passes_of(options, config_)),
       state_(world, options.state, config_, options.overwrite),
-      // Changed settings are reported below, together with changed sources.
+      // Accepts changed settings here: describe() compares them together with the sources, and refuses them.
       service_(world, config_, state_.begin(), ChangedJob::accepted),
       stream_(open_observed(world, config_, profiles_, observer)) {
   if (state_.is_kept()) describe();

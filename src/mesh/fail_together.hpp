@@ -15,8 +15,8 @@ namespace evenkeel {
 template <typename Work>
 [[nodiscard]] std::optional<ErrorReport> try_locally(Work&& work) noexcept;
 
-/// Does the same for work on replicated data. Every rank throws the same Error there, so fail_together() does
-/// not name a rank.
+/// Does the same for work whose input is equal on all ranks. All of them fail in the same way, so
+/// fail_together() does not name a rank.
 template <typename Work>
 [[nodiscard]] std::optional<ErrorReport> try_on_replicated_data(Work&& work) noexcept;
 

@@ -47,7 +47,8 @@ void spread_pad_rows(const PackedLayout& layout, CpRank rank, bool all_rows, std
 
 /// Derives each row's weight in the loss: its sequence's entry of `token_weights` if the loss mask is set, 0
 /// otherwise. `mask` has one byte per local row, nonzero if set. Sequences after the last entry are fillers
-/// with weight 0. Throws InputError if there are more entries than sequences.
+/// with weight 0. Throws InputError if there are more entries than sequences. For callers that pack alone;
+/// the service uses set_token_weights() in service/step/exchanged.
 void derive_loss_weights(const PackedLayout& layout, std::span<const double> token_weights,
                          std::span<const std::uint8_t> mask, std::span<float> out);
 

@@ -60,7 +60,7 @@ class MiniBatchTotals {
         return ratio(1, prompts * samples_of_prompt_.at(entry.shape.group) * own);
       }
       case LossAggregation::mindspeed_rl:
-        break;  // depends on the micro-batch
+        break;  // depends on the micro-batch, so loss_weights() computes it
     }
     return 0;
   }
@@ -89,7 +89,8 @@ MicroBatchTotals totals_of(const LengthTable& table, const MicroBatchPlan& plan,
   return totals;
 }
 
-// Returns the weight of a micro-batch's own mean in the mini-batch's loss.
+// Returns the weight of a micro-batch's own mean in the mini-batch's loss, which is the sum of its tokens'
+// weights if the aggregation has no mean over a micro-batch.
 double share_of(const MicroBatchTotals& m, const MiniBatchTotals& whole, const LossSettings& settings,
                 double sum_of_weights) {
   switch (settings.aggregation) {

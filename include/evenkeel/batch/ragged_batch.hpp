@@ -45,7 +45,7 @@ inline constexpr std::uint64_t first_own_group = std::uint64_t{1} << 63;
 /// One sample's place in the source, and its lengths in tokens.
 struct SampleShape {
   SampleId id{0};             ///< 0-based line in the source
-  std::uint64_t group = 0;    ///< equal for all samples of a prompt (see group_of_uid)
+  std::uint64_t group = 0;    ///< equal for all samples with the same uid
   std::int64_t prompt = 0;    ///< number of prompt tokens
   std::int64_t response = 0;  ///< number of response tokens
 

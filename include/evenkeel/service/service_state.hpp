@@ -46,7 +46,7 @@ struct SavedCost {
 /// step is a pure function of its number, the configuration and the sources, so a state contains neither
 /// samples nor their order: as text, it has at most `max_bytes`, regardless of the size of the source. It
 /// does not depend on the mesh: it records the mesh on which it was taken, but a job may resume on another
-/// mesh, with the same steps.
+/// mesh, with the same samples and the same loss in each step.
 ///
 /// A value type. Equal on all ranks when the service's contract guarantees it.
 struct ServiceState {
@@ -78,9 +78,9 @@ struct ServiceState {
 /// differs), from an unknown version, or with an invalid value.
 [[nodiscard]] ServiceState parse_state(std::string_view text, std::string_view name);
 
-/// Returns the differences between the jobs of `saved` and `now` that would change steps, one sentence each:
-/// the key or source, both values, and the effect on steps. The mesh, the way tokens are transferred and the
-/// names of files do not count. Empty if resuming gives the same steps as without the interruption.
+/// Returns the differences between the jobs of `saved` and `now` that would change a step's samples, cuts or
+/// loss, one sentence each: the key or source, both values, and the effect. The mesh, the way tokens are
+/// transferred and the names of files do not count, although another mesh has other micro-batches.
 [[nodiscard]] std::vector<std::string> differences(const ServiceState& saved, const ServiceState& now);
 
 /// What to do with a job that differs from the job of the state from which it resumes.

@@ -16,7 +16,8 @@
 namespace evenkeel {
 namespace {
 
-/// The effect on steps if a key of this section changes; empty if steps remain the same.
+/// The effect on steps if a key with this prefix changes; empty if the change is allowed. The first entry
+/// that matches a key counts.
 struct Consequence {
   std::string_view prefix;
   std::string_view text;

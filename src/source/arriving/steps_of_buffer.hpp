@@ -45,7 +45,8 @@ struct FormingRules {
 /// wait until a step is recorded in the buffer.
 ///
 /// Local; not thread-safe. If the buffer cannot be reached, calls retry for the configured time
-/// (BufferAccess::patience). The reader that forms steps sends waiting notes after 10 seconds.
+/// (BufferAccess::patience). The reader that forms steps sends waiting
+/// notes after 10 seconds without enough samples, or after one second without the buffer.
 class StepsOfBuffer {
  public:
   /// `must_stop` ends waiting from another thread; it must outlive this object.
