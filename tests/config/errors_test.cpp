@@ -244,7 +244,7 @@ TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
 
 TEST(ConfigCost, refuses_an_invalid_cost) {
   EXPECT_EQ(refusal("balance:\n  cost: {model: {heads: 4, head: 5}}\n").substr(0, 57),
-            "job.yaml:2: balance.cost: model: head: unknown key. Keys ");
+            "job.yaml:2: balance.cost: model: head: unknown key. Valid");
   EXPECT_EQ(refusal("balance: {cost: {model: {heads: four}}}"),
             "job.yaml:1: balance.cost: model: heads: expected an integer, found four");
   EXPECT_EQ(refusal("balance: {cost: {model: 7b}}"),
