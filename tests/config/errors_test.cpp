@@ -33,7 +33,7 @@ TEST(ConfigUnknownKey, outside_of_sections_lists_all_sections) {
 
 TEST(ConfigUnknownKey, a_key_has_no_subkeys) {
   EXPECT_EQ(refusal("", {"micro_batch.max_tokens.x=1"}).substr(0, 52),
-            "--set micro_batch.max_tokens.x=1: unknown key. Keys ");
+            "--set micro_batch.max_tokens.x=1: unknown key. Valid");
 }
 
 TEST(ConfigDelay, requires_every_setting_that_determines_the_samples_of_a_step) {
@@ -230,8 +230,8 @@ TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
             "job.yaml:2: profiles.update.mesh: unknown key of a profile. A profile has keys of balance, "
             "micro_batch, pack and loss");
   EXPECT_THAT(refusal("profiles:\n  update: {micro_batch: {max_token: 2}}\n"),
-              StartsWith("job.yaml:2: profiles.update.micro_batch.max_token: unknown key of a profile. Keys "
-                         "there: micro_batch.mode, "));
+              StartsWith("job.yaml:2: profiles.update.micro_batch.max_token: unknown key of a profile. Valid "
+                         "keys: micro_batch.mode, "));
   EXPECT_EQ(refusal("profiles:\n  update: {micro_batch: {max_tokens: 0}}\n"),
             "job.yaml:2: profiles.update.micro_batch.max_tokens: 0 is out of range; allowed: 1 to "
             "2147483647, or auto");
@@ -244,7 +244,7 @@ TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
 
 TEST(ConfigCost, refuses_an_invalid_cost) {
   EXPECT_EQ(refusal("balance:\n  cost: {model: {heads: 4, head: 5}}\n").substr(0, 57),
-            "job.yaml:2: balance.cost: model: head: unknown key. Keys ");
+            "job.yaml:2: balance.cost: model: head: unknown key. Valid");
   EXPECT_EQ(refusal("balance: {cost: {model: {heads: four}}}"),
             "job.yaml:1: balance.cost: model: heads: expected an integer, found four");
   EXPECT_EQ(refusal("balance: {cost: {model: 7b}}"),
