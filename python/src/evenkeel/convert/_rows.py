@@ -1,5 +1,5 @@
-"""Converts rows of a dataset to JSON lines: prompt, response, uid, loss mask and fields, or the reason why that is
-impossible."""
+"""Converts rows of a dataset to JSON lines: prompt, response, uid, loss mask and fields. Raises InputError, with the
+reason, if that is impossible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evenkeel._conventions import IGNORED, LABELS, OF_INPUTS, WITHOUT_LOSS, of_r
 from evenkeel.errors import InputError
 
 MASKS = ("assistant_masks", "assistant_mask", "assistant_tokens_mask", "completion_mask", "loss_mask", "response_mask")
-LOSS_FLAGS = ("weight", "loss", "loss_scale", "trainable", "train", "training")  # keys of a message that say whether it is trained
+LOSS_FLAGS = ("weight", "loss", "loss_scale", "trainable", "train", "training")  # keys of a message that specify whether it carries loss
 TEMPLATE_COLUMNS = ("tools", "documents")  # columns of a chat that its template also uses
 
 
@@ -107,8 +107,8 @@ class Rows:
         if self.told.mask == "all":
             line["prompt_ids"], line["response_ids"] = [], tokens
             return kept
-        # The first token, which is not predicted, always belongs to the prompt. Thus the mask has one value per
-        # response token; a mask as long as the tokens would be read as saying whether the next token carries loss.
+        # The first token, which is not predicted, always belongs to the prompt. Thus the mask has one value per response
+        # token; a mask as long as the tokens would be taken to specify whether the next token carries loss.
         first = max(carries.index(True), 1) if True in carries else len(tokens)
         line["prompt_ids"], line["response_ids"] = tokens[:first], tokens[first:]
         line["loss_mask"] = [int(flag) for flag in carries[first:]]
@@ -190,7 +190,7 @@ class Rows:
             self._refuse(self._messages, f"is not rendered by the chat template: {type(error).__name__}: {error}")
 
     def _loss_flag(self, message: Any, number: int) -> bool | None:
-        """Whether a message specifies that it carries loss; None if it does not specify it."""
+        """Returns whether a message specifies that it carries loss, or None if it does not specify it."""
         flags = {}
         for name in LOSS_FLAGS if isinstance(message, Mapping) else ():
             value = message.get(name)
@@ -205,8 +205,8 @@ class Rows:
         return next(iter(flags.values()), None)
 
     def _tokens_of_message(self, chat: Any, number: int, tokens: list[int], arguments: dict[str, Any]) -> tuple[int, int]:
-        """The range of the tokens of one message, from templates of the chat that ends with it and of the one before
-        it."""
+        """Returns the range of one message's tokens, found by rendering the chat up to this message and up to the previous
+        one."""
         ends = []
         for size in (number, number + 1):
             part = self._templated(chat[:size], arguments)[0] if size else []
@@ -239,7 +239,7 @@ class Rows:
         return self._placed(name, plain, at, moves, prompt, responses)
 
     def _placed(self, name: str, values: list[Any], at: str | None, moves: bool, prompt: int, responses: int) -> list[Any]:
-        """The values of the response tokens, unless their rows are unspecified or they describe inputs. If a mask
+        """Returns the values of the response tokens, unless their rows are unspecified or they describe inputs. If a mask
         specifies for each token whether it carries loss (``moves``), the other columns follow the same convention."""
         is_of_tokens = len(values) == prompt + responses and prompt > 0
         if at is None and is_of_tokens and name in WITHOUT_LOSS:
@@ -249,7 +249,7 @@ class Rows:
             at = "token"
         if at is None:
             return values
-        if prompt == 0:  # as long as the tokens, which a job may confuse it with
+        if prompt == 0:  # equally long, so the job cannot infer the convention
             self.told.read_as[name] = {"at": "response"}
         try:
             return of_response(name, values, at, prompt, responses)
