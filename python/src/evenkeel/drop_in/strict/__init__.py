@@ -1,9 +1,9 @@
-"""The drop-in modules with ``strict_reference=True`` as the default, for those who choose by an import line:
+"""The drop-in modules with ``strict_reference=True`` as the default, for users who select it by an import:
 
     from evenkeel.drop_in.strict.verl import rearrange_micro_batches
 
-gives what verl's code does, also where that breaks verl's own documentation (docs/verl.md). Modules: verl, roll,
-mindspeed_rl and prefix_grouper. Since the projects' code asserts, what their functions raise here is an AssertionError, too.
+reproduces verl's code even if that violates verl's own documentation (docs/verl.md). Modules: verl, roll, mindspeed_rl and
+prefix_grouper. Since the projects' code uses assertions, the InputErrors and LimitErrors raised here are AssertionErrors, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class AssertedLimitError(LimitError, AssertionError):
 
 
 def strictly(module: ModuleType, *more: str) -> dict[str, Any]:
-    """The public names of a drop-in module, and ``more``, with that default."""
+    """Returns the public names of a drop-in module, and ``more``, with that default."""
     return {name: _strict(getattr(module, name)) for name in (*module.__all__, *more)}
 
 
