@@ -1,4 +1,4 @@
-"""The service: balances, packs and exchanges the samples of all ranks, and returns results to the ranks that brought
+"""The service: balances, packs and exchanges the samples of all ranks, and returns results to the ranks that provided
 the samples (docs/python.md)."""
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class DataService:
         return next(ranks for ranks in self.context_groups() if len(ranks) == size and self.rank in ranks)
 
     def step(self, samples: Samples | Callable[[], Samples], profile: str = "") -> Step:
-        """Makes one step from samples that the ranks bring.
+        """Makes one step from samples that the ranks provide.
 
         samples  this rank's samples, or a callable that returns them. An exception that it raises is raised on all
                  ranks
@@ -127,7 +127,7 @@ class DataService:
         step     cannot be used afterwards, even if the call fails
         profile  the profile of the new pass
         added    further fields of this rank's samples, or a callable that returns them. They have the ids, groups and
-                 lengths of the samples that this rank brought, in the same order, as collect() returns them"""
+                 lengths of the samples that this rank provided, in the same order, as collect() returns them"""
         reader = None if added is None else _Reader(added)
         try:
             brought, later = None if reader is None else reader.read(), step._pass.for_next_pass()
@@ -138,7 +138,7 @@ class DataService:
 
     def collect(self, step: Step) -> Samples:
         """Returns the results that were put into the step's micro-batches, for this rank's samples in the order in
-        which it brought them."""
+        which it provided them."""
         return self._home(lib.evenkeel_service_collect, step)
 
     def collect_on(self, step: Step, root: int) -> Samples:
@@ -163,7 +163,7 @@ class DataService:
         reductions give the loss and the gradients of the whole mini-batch.
 
         over           the ranks over which the trainer reduces gradients: "data", those along dp and cp, as Megatron,
-                       FSDP and DDP with parallel states do; or "all", where ranks along tp and pp compute the same loss
+                       FSDP and DDP with parallel states do; or "all", if ranks along tp and pp compute the same loss
         ranks          "sum" or "mean": how the trainer reduces over these ranks. None: the value of ``loss.dp_ranks``
         micro_batches  "sum" or "mean": how the trainer reduces over a rank's micro-batches. None: the value of
                        ``loss.micro_batches``
@@ -382,7 +382,7 @@ def _micro_batches_of(step: Step, mini_batch: int | None) -> int:
 
 
 class _Reader:
-    """Reads samples that a program brings, or calls the function that returns them. Keeps the exception of that
+    """Reads samples that the program provides, or calls the function that returns them. Keeps the exception of that
     function, which becomes the cause of this rank's error."""
 
     def __init__(self, samples: Samples | Callable[[], Samples]) -> None:

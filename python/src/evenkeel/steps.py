@@ -1,4 +1,4 @@
-"""Steps and micro-batches: what the trainer of one rank gets (docs/micro-batches.md)."""
+"""Steps and micro-batches: the input of one rank's trainer (docs/micro-batches.md)."""
 
 from __future__ import annotations
 
