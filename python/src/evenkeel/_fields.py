@@ -157,7 +157,7 @@ class WithFields:
         return iter(self._by_name())
 
     def keys(self) -> KeysView[str]:
-        """The names of its fields."""
+        """Returns the names of the fields."""
         return self._by_name().keys()
 
     def get(self, name: str, default: Any = None) -> Any:

@@ -88,14 +88,14 @@ def _verl(lengths: list[int], dp: int, cap: int, call: Clock) -> Ranks:
     return ranks
 
 
-def _shuffled(count: int) -> list[int]:
+def _shuffle(count: int) -> list[int]:
     import torch
     from torch.utils.data import RandomSampler
 
     return list(RandomSampler(range(count), generator=torch.Generator().manual_seed(42)))
 
 
-def _dealt(order: list[int], rows: int, dp: int) -> list[list[list[int]]]:
+def _shard(order: list[int], rows: int, dp: int) -> list[list[list[int]]]:
     """Returns the batches of each rank as Accelerate distributes them for a Trainer's sampler."""
     from accelerate.data_loader import BatchSamplerShard
     from torch.utils.data import BatchSampler
@@ -118,9 +118,9 @@ def _trainer(strategy: str) -> Way:
             batches = call(sampler._assign, list(range(len(lengths))), lengths)  # for all ranks
         elif strategy == "group_by_length":
             grouped = LengthGroupedSampler(rows * accumulation, lengths=lengths, generator=torch.Generator().manual_seed(42))
-            batches = _dealt(call(list, grouped), rows, dp)
+            batches = _shard(call(list, grouped), rows, dp)
         else:
-            batches = _dealt(call(_shuffled, len(lengths)), rows, dp)
+            batches = _shard(call(_shuffle, len(lengths)), rows, dp)
         return [[_padded(lengths, batch) for batch in of_rank] for of_rank in batches]
 
     return way
@@ -136,7 +136,7 @@ def _packed(strategy: str) -> Way:
         datasets.disable_progress_bars()
         data = datasets.Dataset.from_dict({"input_ids": [np.full(length, sample) for sample, length in enumerate(lengths)]})
         rows = call(pack_dataset, data, cap, strategy).with_format("numpy")["input_ids"]
-        return [[_pieces(rows[row]) for (row,) in of_rank] for of_rank in _dealt(_shuffled(len(rows)), 1, dp)]
+        return [[_pieces(rows[row]) for (row,) in of_rank] for of_rank in _shard(_shuffle(len(rows)), 1, dp)]
 
     return way
 

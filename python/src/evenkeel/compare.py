@@ -87,7 +87,7 @@ def _installed(package: str) -> tuple[str, Peer]:
         _c.refuse("--with", f"{package} is not installed", f"Install it: python3 -m pip install {package}=={PEERS[package].tested}")
 
 
-def _judged(step: Step, way: Way) -> tuple[Figures, float]:
+def _measure(step: Step, way: Way) -> tuple[Figures, float]:
     """Returns the figures, and the minimum of up to three times in milliseconds, since the first plan also allocates memory."""
     times: list[float] = []
     start = time.perf_counter()
@@ -105,14 +105,14 @@ def ways_of(step: Step, packages: Iterable[str]) -> Iterator[tuple[str, Figures,
     """
     peers = [_installed(package) for package in packages]
     for meet in ("step", "micro-batch"):
-        yield f"evenkeel, meet: {meet}", *_judged(step, _evenkeel(step.cost, meet))
+        yield f"evenkeel, meet: {meet}", *_measure(step, _evenkeel(step.cost, meet))
     if len(step.lengths) % step.dp:
         _c.refuse("LENGTHS", f"{len(step.lengths)} samples are not a multiple of {step.dp} DP ranks, but frameworks give each rank "
                   "equally many", "Leave out some, or choose another --dp")
     for name, peer in peers:
         for word, way in peer.ways.items():
             try:
-                yield f"{name}, {word}", *_judged(step, way)
+                yield f"{name}, {word}", *_measure(step, way)
             except Exception as error:
                 _c.refuse(f"{name}, {word}", f"cannot plan this step: {type(error).__name__}: {error}",
                           f"Version {peer.tested} was tested")

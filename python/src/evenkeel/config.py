@@ -33,17 +33,17 @@ class Config:
 
     def __init__(self, base: ConfigLike = None, /, **sections: Any) -> None:
         texts = [*_texts_of(base), (_yaml_of(sections), "")]
-        self._handle = _parsed([text for text in texts if text[0] != "{}"])
+        self._handle = _parse([text for text in texts if text[0] != "{}"])
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Config:
         """Reads a YAML file, then applies overrides of the form ``section.key=value`` in order, like ``--set`` of the program."""
-        return cls._of(_made(lib.evenkeel_config_load, os.fsencode(path), *_texts(list(overrides))))
+        return cls._of(_create(lib.evenkeel_config_load, os.fsencode(path), *_texts(list(overrides))))
 
     @classmethod
     def parse(cls, yaml: str, name: str = "text", overrides: Iterable[str] = ()) -> Config:
         """Like load(), but parses YAML text; messages use ``name`` as the file name."""
-        return cls._of(_parsed([(yaml, name)], list(overrides)))
+        return cls._of(_parse([(yaml, name)], list(overrides)))
 
     @classmethod
     def of(cls, config: ConfigLike, /, **sections: Any) -> Config:
@@ -100,13 +100,13 @@ def _texts(values: list[str]) -> tuple[Any, int]:
     return (ctypes.c_char_p * len(values))(*map(_c.encoded, values)), len(values)
 
 
-def _parsed(named: list[tuple[str, str]], overrides: list[str] = []) -> _arrays.Handle:
+def _parse(named: list[tuple[str, str]], overrides: list[str] = []) -> _arrays.Handle:
     """Parses a configuration from named texts."""
     yamls, _ = _texts([yaml for yaml, _ in named])
-    return _made(lib.evenkeel_config_parse_texts, yamls, *_texts([name for _, name in named]), *_texts(overrides))
+    return _create(lib.evenkeel_config_parse_texts, yamls, *_texts([name for _, name in named]), *_texts(overrides))
 
 
-def _made(function: Any, *arguments: Any) -> _arrays.Handle:
+def _create(function: Any, *arguments: Any) -> _arrays.Handle:
     pointer = ctypes.c_void_p()
     function(*arguments, ctypes.byref(pointer))
     return _arrays.Handle(pointer, lib.evenkeel_config_destroy)

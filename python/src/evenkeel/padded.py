@@ -67,14 +67,14 @@ def _samples_of(
         column = _tokens_first(name, column, *places.tokens.shape)
         kind, offset = places.kind_of(name, column, told.get(name))
         if kind == "token":
-            fields[kind][name] = _picked(column, places.tokens)
+            fields[kind][name] = _select_tokens(column, places.tokens)
         elif kind == "response_token":
             places.require_no_loss_of_prompts(name, column, offset)
-            fields[kind][name] = _picked(column, places.responses, offset)
+            fields[kind][name] = _select_tokens(column, places.responses, offset)
         else:
             fields[kind][name] = column
     if loss_mask:
-        fields["response_token"][LOSS_MASK] = _picked(places.mask, places.responses, places.offset).astype(np.float32)
+        fields["response_token"][LOSS_MASK] = _select_tokens(places.mask, places.responses, places.offset).astype(np.float32)
     for name, column in others.items():
         values = np.asarray(column)
         if name == uid:
@@ -297,7 +297,7 @@ def _array(column: Any, name: str) -> npt.NDArray[Any]:
     return _arrays.as_numpy(column, name)
 
 
-def _picked(column: Any, where: npt.NDArray[np.bool_], offset: int = 0) -> Any:
+def _select_tokens(column: Any, where: npt.NDArray[np.bool_], offset: int = 0) -> Any:
     """Concatenates the values of the tokens selected by ``where`` [n, width]. A token's value is ``offset`` columns before
     the token; values before the first column are 0, because their tokens are not predicted."""
     rows, columns = np.nonzero(where)

@@ -413,7 +413,7 @@ class _Samples:
             _c.raise_error("input", "lengths", f"{len(prompts)} prompts and {len(responses)} responses", "Give one of each for every sample")
         self._count = len(prompts)
         self._prompts, self._responses = prompts, responses
-        self._groups = None if groups is None else self._checked(_numbered(groups), "groups")
+        self._groups = None if groups is None else self._checked(_number_groups(groups), "groups")
         self._loss_tokens = None if loss_tokens is None else self._checked(_arrays.integers(loss_tokens, "loss_tokens"), "loss_tokens")
         self._tokens = self._offsets = None
         if tokens is not None:
@@ -436,11 +436,11 @@ def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[
     if set(numbers) == {"lengths"}:
         return np.zeros_like(numbers["lengths"]), numbers["lengths"]
     if set(numbers) == {"lengths", "prompts"}:
-        return numbers["prompts"], _rest(numbers["lengths"], numbers["prompts"])
+        return numbers["prompts"], _responses_of(numbers["lengths"], numbers["prompts"])
     raise TypeError("samples are described by lengths, by prompts and responses, or by lengths and prompts")
 
 
-def _rest(lengths: Int64s, prompts: Int64s) -> Int64s:
+def _responses_of(lengths: Int64s, prompts: Int64s) -> Int64s:
     if lengths.shape != prompts.shape:
         _c.raise_error("input", "prompts", f"there are {len(prompts)} for {len(lengths)} samples")
     responses: Int64s = lengths - prompts
@@ -450,7 +450,7 @@ def _rest(lengths: Int64s, prompts: Int64s) -> Int64s:
     return responses
 
 
-def _numbered(groups: Iterable[Any]) -> Int64s:
+def _number_groups(groups: Iterable[Any]) -> Int64s:
     """Numbers groups in the order of their first occurrence."""
     if hasattr(groups, "tolist"):
         groups = groups.tolist()

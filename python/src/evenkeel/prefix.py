@@ -594,7 +594,7 @@ def group(layout: PrefixLayout, prefix: Any, suffix: Any, *, pad: Any = 0, heads
 
 def ungroup(layout: PrefixLayout, grouped: Any, *, pad: Any = 0, heads_first: bool = False) -> tuple[Any, Any]:
     """The inverse of group(): returns (prefixes, left-padded; suffixes, right-padded)."""
-    prefix, suffix = (_moved(places, grouped, pad, heads_first) for places in (layout.prefix, layout.suffix))
+    prefix, suffix = (_move_padded(places, grouped, pad, heads_first) for places in (layout.prefix, layout.suffix))
     return prefix, suffix
 
 
@@ -614,9 +614,9 @@ def split_output(
     """
     prefix, suffix = layout.split(include_prefix_last, short_prefix=short_prefix)
     return (
-        _moved(prefix, output, pad, heads_first),
+        _move_padded(prefix, output, pad, heads_first),
         _arrays.handed_out(prefix[1].mask(), output),
-        _moved(suffix, output, pad, heads_first),
+        _move_padded(suffix, output, pad, heads_first),
         _arrays.handed_out(suffix[1].mask(), output),
     )
 
@@ -626,7 +626,7 @@ def convert_padding(
 ) -> Any:
     """Moves the tokens of a padded tensor to other positions in their rows, with ``pad`` elsewhere: from padding on one side to
     the other, or to a mask. Raises InputError if a row has different numbers of tokens in ``source`` and ``target``."""
-    return _moved((source, target), values, pad, heads_first, same_rows=True)
+    return _move_padded((source, target), values, pad, heads_first, same_rows=True)
 
 
 def tree_rows(tree: PrefixTree, samples: Sequence[Any]) -> Any:
@@ -692,7 +692,7 @@ def _pad_row(rows: _arrays.Rows, leading: int, pad: Any) -> npt.NDArray[Any]:
     return rows.row_of(pad, "pad", leading)
 
 
-def _moved(places: Places, values: Any, pad: Any, heads_first: bool, same_rows: bool = False) -> Any:
+def _move_padded(places: Places, values: Any, pad: Any, heads_first: bool, same_rows: bool = False) -> Any:
     rows = _arrays.Rows(values, "values")
     leading = 3 if heads_first else 2
     if rows.array.ndim < leading:

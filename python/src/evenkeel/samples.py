@@ -78,7 +78,7 @@ class Samples(WithFields):
             return core
 
         super().__init__(False)
-        self._core = _built(build)
+        self._core = _try_build(build)
 
     @classmethod
     def _of(cls, core: Any, tensors: bool) -> Samples:
@@ -159,7 +159,7 @@ def core_of(samples: Any) -> _arrays.Handle:
 def built_by(build: Callable[[], Samples]) -> Samples:
     """Returns the samples that ``build`` returns. If it raises an exception, the returned samples keep it, as those of
     the constructor do."""
-    return Samples._of(_built(lambda: core_of(build())), False)
+    return Samples._of(_try_build(lambda: core_of(build())), False)
 
 
 def samples_of_error(error: BaseException) -> _arrays.Handle:
@@ -169,7 +169,7 @@ def samples_of_error(error: BaseException) -> _arrays.Handle:
     return core
 
 
-def _built(build: Callable[[], _arrays.Handle]) -> _arrays.Handle | _NotBuilt:
+def _try_build(build: Callable[[], _arrays.Handle]) -> _arrays.Handle | _NotBuilt:
     try:
         return build()
     except Exception as error:

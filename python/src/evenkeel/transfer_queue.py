@@ -186,15 +186,15 @@ def _storable(name: str, column: Any) -> Any:
     axes, become bytes by TransferQueue's own serializer, which marks what it pickles."""
     if isinstance(column, torch.Tensor):
         fits = column.layout in (torch.strided, torch.jagged) and column.dim() <= 1 + _AXES and values.dtype_of(column)
-        return column if fits else [_serialized(row) for row in column.unbind()]
+        return column if fits else [_serialize(row) for row in column.unbind()]
     if isinstance(column, (NonTensorStack, list)):
-        return [_serialized(row) for row in (column if isinstance(column, list) else column.tolist())]
+        return [_serialize(row) for row in (column if isinstance(column, list) else column.tolist())]
     if isinstance(column, (np.ndarray, TensorDictBase)):
-        return [_serialized(column[i]) for i in range(len(column))]
+        return [_serialize(column[i]) for i in range(len(column))]
     raise InputError(f"field {name!r}: is one {type(column).__name__} for all samples. Pass NonTensorStack(*values), with a value per sample")
 
 
-def _serialized(value: Any) -> memoryview:
+def _serialize(value: Any) -> memoryview:
     pieces = serial_utils.encode(value)
     buffer = bytearray(serial_utils.calc_packed_size(pieces))
     serial_utils.pack_into(buffer, pieces)
@@ -210,11 +210,11 @@ def _batch(column: Values, layouts: dict[tuple[int, ...], torch.Tensor]) -> Any:
             return column.flat_tensor()
         if len({shape[1:] for shape in column.shapes}) == 1 and all(column.shapes):
             return _jagged(column, layouts)
-    rows = [_deserialized(column, i) if dtype == values.BYTES else column.tensor(i) for i, dtype in enumerate(column.dtypes)]
+    rows = [_deserialize(column, i) if dtype == values.BYTES else column.tensor(i) for i, dtype in enumerate(column.dtypes)]
     return _nested(rows) if all(isinstance(row, torch.Tensor) for row in rows) else NonTensorStack(*rows)
 
 
-def _deserialized(column: Values, at: int) -> Any:
+def _deserialize(column: Values, at: int) -> Any:
     return serial_utils.decode(serial_utils.unpack_from(column.raw(at).data))
 
 
@@ -332,7 +332,7 @@ class BalancedSampler(BaseSampler):
         if batch not in states.get(rank, {}):
             # The controller knows which samples were fetched, and reuses their indexes once they are cleared.
             reserved = {index for batches in states.values() for samples, fetched in batches.values() if not fetched for index in samples}
-            tagged = self._tagged([index for index in ready_indexes if index not in reserved], config["task_name"], partition)
+            tagged = self._remove_untagged([index for index in ready_indexes if index not in reserved], config["task_name"], partition)
             groups = self._ready_groups(tagged, partition)
             needed = batch_size // self._group_size * self._dp_size
             if len(groups) < needed:
@@ -343,7 +343,7 @@ class BalancedSampler(BaseSampler):
         states[rank][batch] = (samples, True)
         return list(samples), list(samples)
 
-    def _tagged(self, ready: list[int], task: str, partition: Any) -> list[int]:
+    def _remove_untagged(self, ready: list[int], task: str, partition: Any) -> list[int]:
         """Removes samples whose tags have not arrived. After _TAG_SECONDS they are kept, and rejected when a tag is needed."""
         tags, now = partition.get_custom_meta(ready), time.monotonic()
         before = self._untagged_since.get((partition.partition_id, task), {})

@@ -168,7 +168,7 @@ class ValueClient:
         head = {"indexes": indexes, "fields": {name: column.description() for name, column in columns.items()}}
         text = json.dumps(head, separators=(",", ":")).encode()
         text += b" " * (-(8 + len(text)) % _ALIGNMENT)
-        body = _joined([memoryview(len(text).to_bytes(8, "little") + text), *(part for column in columns.values() for part in column.parts)])
+        body = _join_small([memoryview(len(text).to_bytes(8, "little") + text), *(part for column in columns.values() for part in column.parts)])
         answer = self._server.request("POST", "/v1/values", body, headers={"Content-Type": "application/octet-stream"})
         return int(answer["bytes"])
 
@@ -344,7 +344,7 @@ def _one_or_all(name: str, items: Sequence[Any]) -> dict[str, Any]:
     return {name: first} if items and all(item == first for item in items) else {name + "s": list(items)}
 
 
-def _joined(parts: Iterable[memoryview]) -> list[memoryview]:
+def _join_small(parts: Iterable[memoryview]) -> list[memoryview]:
     """Returns the same bytes in fewer pieces, by joining small adjacent pieces."""
     pieces: list[list[memoryview]] = []
     size = _JOINED
@@ -361,7 +361,7 @@ def _read_frame(response: http.client.HTTPResponse, fields: list[str], count: in
     """Reads values into one buffer, in which every field is aligned."""
     size = np.empty(8, np.uint8)
     _read(response, size)
-    text = np.empty(_limited(response, int.from_bytes(size.tobytes(), "little")), np.uint8)
+    text = np.empty(_require_available(response, int.from_bytes(size.tobytes(), "little")), np.uint8)
     _read(response, text)
     columns: dict[str, tuple[list[str], list[Shape], int, int]] = {}
     end = 0
@@ -369,7 +369,7 @@ def _read_frame(response: http.client.HTTPResponse, fields: list[str], count: in
         dtypes = field["dtypes"] if "dtypes" in field else [field["dtype"]] * count
         shapes: list[Shape] = [tuple(shape) for shape in field["shapes"]] if "shapes" in field else [tuple(field["shape"])] * count
         begin = end + -end % _ALIGNMENT
-        end = begin + _limited(response, _total(dtypes, shapes))
+        end = begin + _require_available(response, _total(dtypes, shapes))
         columns[name] = dtypes, shapes, begin, end
     buffer = np.empty(end, np.uint8)
     found: dict[str, Values] = {}
@@ -381,7 +381,7 @@ def _read_frame(response: http.client.HTTPResponse, fields: list[str], count: in
     return found
 
 
-def _limited(response: http.client.HTTPResponse, size: int) -> int:
+def _require_available(response: http.client.HTTPResponse, size: int) -> int:
     """Returns the size. Raises IncompleteRead if the response is shorter."""
     if response.length is not None and size > response.length:
         raise http.client.IncompleteRead(b"", size - response.length)

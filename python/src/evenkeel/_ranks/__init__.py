@@ -280,13 +280,13 @@ def _new_group(members: list[int], *, asked_by: list[int]) -> _Group:
     if distributed.get_backend() == "mpi":
         _c.raise_error("input", "group", "belongs to a job that uses torch's MPI backend, which cannot create the groups that are needed",
                           "Pass a communicator of mpi4py")
-    return _Group(_made_by_members(members), is_own=True)
+    return _Group(_create_by_members(members), is_own=True)
 
 
 _made: collections.Counter[tuple[int, ...]] = collections.Counter()
 
 
-def _made_by_members(members: list[int]) -> Any:
+def _create_by_members(members: list[int]) -> Any:
     """Creates a group like new_group(), but does not wait for all processes of the job at the end.
 
     Members find each other by a name that contains the number of groups they have created before. PyTorch has had

@@ -45,7 +45,7 @@ def _is_sweep(text: str) -> bool:
 
 def _value_of(text: str, place: str) -> Value:
     if text[:1] in ("{", "["):
-        value = _placed(literal(text, place), place)
+        value = _set_place(literal(text, place), place)
     elif text[:1] in ("'", '"'):
         if len(text) < 2 or text[-1] != text[0]:
             refuse(place, "a quote is not closed")
@@ -58,11 +58,11 @@ def _value_of(text: str, place: str) -> Value:
     return value
 
 
-def _placed(value: Value, place: str) -> Value:
+def _set_place(value: Value, place: str) -> Value:
     value.place = place
     below = value.data if isinstance(value.data, list) else value.data.values() if isinstance(value.data, dict) else ()
     for item in below:
-        _placed(item, place)
+        _set_place(item, place)
     return value
 
 

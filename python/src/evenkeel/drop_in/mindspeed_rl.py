@@ -312,7 +312,7 @@ def get_output_allgather_cp_with_pack(
     import torch
     import torch.distributed as distributed
 
-    gathered = _gathered(output_orig, cp_size, cp_group)
+    gathered = _gather(output_orig, cp_size, cp_group)
     if index is None:
         return gathered
     indices = [torch.empty_like(index) for _ in range(cp_size)]
@@ -331,7 +331,7 @@ def get_output_allgather_cp_without_pack(
     """Like get_output_allgather_cp_with_pack, for two of 2 * cp_size chunks per rank, or one range (``index`` is None)."""
     import torch
 
-    gathered = _gathered(output_orig, cp_size, cp_group)
+    gathered = _gather(output_orig, cp_size, cp_group)
     if index is None:
         return gathered
     chunks = gathered.chunk(2 * cp_size, dim=1)
@@ -342,12 +342,12 @@ def get_output_allgather_cp_without_pack(
 def allgather_tensor_cp_group(cp_tensor: torch.Tensor, cp_size: int, *, cp_group: Any = None) -> torch.Tensor:
     """Concatenates the tensors [n, s / cp, ...] of all ranks of a context-parallel group in rank order: [n, s, ...].
     Gradients flow to this rank's tensor only."""
-    return _gathered(cp_tensor, cp_size, cp_group)
+    return _gather(cp_tensor, cp_size, cp_group)
 
 
 def allgather_output_cp_group(output_orig: torch.Tensor, cp_size: int, *, cp_group: Any = None) -> torch.Tensor:
     """The same as allgather_tensor_cp_group, under the name in older versions."""
-    return _gathered(output_orig, cp_size, cp_group)
+    return _gather(output_orig, cp_size, cp_group)
 
 
 get_tensor_allgather_cp_with_pack = get_output_allgather_cp_with_pack
@@ -358,7 +358,7 @@ def _group(cp_group: Any) -> Any:
     return cp_group if cp_group is not None else _parallel_state().get_context_parallel_group()
 
 
-def _gathered(output: torch.Tensor, cp_size: int, cp_group: Any) -> torch.Tensor:
+def _gather(output: torch.Tensor, cp_size: int, cp_group: Any) -> torch.Tensor:
     import torch
     import torch.distributed as distributed
 

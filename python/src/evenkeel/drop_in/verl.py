@@ -328,8 +328,8 @@ def build_pg_from_micro_batch(
 
     from evenkeel.drop_in.prefix_grouper import PrefixGrouper
 
-    prompts, responses = _padded(micro_batch["prompts"], pad_token_id), _padded(micro_batch["responses"], pad_token_id)
-    response_mask = _padded(micro_batch["response_mask"], 0)
+    prompts, responses = _pad(micro_batch["prompts"], pad_token_id), _pad(micro_batch["responses"], pad_token_id)
+    response_mask = _pad(micro_batch["response_mask"], 0)
     uids = micro_batch["uid"]
     if type(uids).__name__ == "NonTensorData":  # tensordict's wrapper of a whole column
         uids = uids.data
@@ -345,7 +345,7 @@ def build_pg_from_micro_batch(
     return grouper, input_ids, grouper.padding_mask, grouper.position_ids(0), responses, response_mask
 
 
-def _padded(tensor: torch.Tensor, value: float) -> torch.Tensor:
+def _pad(tensor: torch.Tensor, value: float) -> torch.Tensor:
     """Pads a nested tensor on the right to [n, longest]; returns other tensors unchanged."""
     import torch
 

@@ -61,7 +61,7 @@ def _asserting(function: Any) -> Any:
         try:
             made = function(*arguments, **named)
         except Error as error:
-            raise _asserted(error) from error.__cause__
+            raise _to_assertion(error) from error.__cause__
         return _asserting_items(made) if inspect.isgenerator(made) else made
 
     return asserting
@@ -71,9 +71,9 @@ def _asserting_items(items: Iterator[Any]) -> Iterator[Any]:
     try:
         yield from items
     except Error as error:
-        raise _asserted(error) from error.__cause__
+        raise _to_assertion(error) from error.__cause__
 
 
-def _asserted(error: Error) -> Error:
+def _to_assertion(error: Error) -> Error:
     kind: type[Error] = {InputError: AssertedInputError, LimitError: AssertedLimitError}.get(type(error), type(error))
     return kind(error.args[0], error.where, error.message, error.hint, error.rank).with_traceback(error.__traceback__)
