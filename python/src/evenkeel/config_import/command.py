@@ -147,7 +147,7 @@ def _import(options: argparse.Namespace) -> int:
     )
     if imported.missing and not options.allow_missing:
         print(import_table(imported, _width(sys.stderr)), file=sys.stderr)
-        _print_error(
+        _tell(
             f"nothing is written: {len(imported.missing)} of what decides memory, batches, the mesh or the loss not "
             "found; Evenkeel's defaults would be used with --allow-missing"
         )
@@ -161,7 +161,7 @@ def _import(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_error(message: str) -> None:
+def _tell(message: str) -> None:
     print(f"evenkeel-import: error: {message}", file=sys.stderr)
 
 
@@ -171,5 +171,5 @@ def run(arguments: list[str]) -> int:
     try:
         return _import(_parser().parse_args(arguments))
     except Error as error:
-        _print_error(str(error))
+        _tell(str(error))
         return 2 if isinstance(error, ConfigError) else 1

@@ -56,7 +56,7 @@ def _import_vpp_of_layers(facts: Facts) -> None:
 
 
 def _import_flexible_cp(facts: Facts) -> None:
-    """Imports context parallelism that Megatron chooses for each micro-batch."""
+    """Context parallelism that Megatron chooses for each micro-batch."""
     facts.set("mesh.cp", "flexible", "dynamic_cp", "each micro-batch has a group of its own")
     facts.settle("cp", "groups have the sizes that their micro-batches need")
     if facts.mesh_size("pp") > 1:

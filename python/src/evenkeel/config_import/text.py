@@ -63,7 +63,7 @@ def import_table(imported: Imported, width: int = 1 << 20) -> str:
         unused = [(key.foreign, key.value, [""], key.note) for key in imported.unused]
         parts.append(_table(["not used", "value", "", "why"], unused, width))
     to_set = "to be set: source.kind, and source.path for a file; no configuration of theirs says where samples are"
-    parts.append("".join(line + "\n" for line in _wrap(to_set, width)))
+    parts.append("".join(line + "\n" for line in _wrapped(to_set, width)))
     if imported.missing:
         missing = [(it.foreign, it.value, it.evenkeel, it.why) for it in imported.missing]
         parts.append(_table(["not found", "value", "Evenkeel would use", "why"], missing, width))
@@ -105,7 +105,7 @@ def _narrow_to(width: int, least: list[int], widths: list[int]) -> bool:
 
 
 def _in_columns(row: list[str], widths: list[int]) -> Iterator[str]:
-    shown = [(_wrap(cell, width), width) for cell, width in zip(row, widths) if width]
+    shown = [(_wrapped(cell, width), width) for cell, width in zip(row, widths) if width]
     for line in zip_longest(*(lines for lines, _ in shown), fillvalue=""):
         cells = (f"{cell:{width}}" for cell, (_, width) in zip(line, shown))
         yield "  ".join(cells).rstrip(" ") + "\n"
@@ -113,15 +113,15 @@ def _in_columns(row: list[str], widths: list[int]) -> Iterator[str]:
 
 def _as_list(row: list[str], headings: list[str], width: int) -> str:
     """Formats the first cell as a heading, and the others below it with their column names."""
-    lines = _wrap(row[0], width)
+    lines = _wrapped(row[0], width)
     for heading, cell in zip(headings[1:], row[1:]):
         if cell:
             named = f"{heading}: {cell}" if heading else cell
-            lines += ["  " + line for line in _wrap(named, max(width - 2, 1))]
+            lines += ["  " + line for line in _wrapped(named, max(width - 2, 1))]
     return "".join(line + "\n" for line in lines)
 
 
-def _wrap(text: str, width: int) -> list[str]:
+def _wrapped(text: str, width: int) -> list[str]:
     """Splits a text at spaces into lines of at most `width` characters; a longer word gets a line of its own."""
     lines: list[str] = []
     line: str | None = None
