@@ -86,7 +86,7 @@ def _dynamic_cp_scheduler() -> type:
 
 
 def partitions_of_mini_batches(lengths: Sequence[int], ranks: int, mini_batches: int = 1) -> list[list[int]]:
-    """Returns the samples of each rank, mini-batch by mini-batch, equally many on every rank.
+    """Returns the samples of each rank, mini-batch by mini-batch. All ranks have the same number.
 
     A mini-batch has consecutive samples of ``lengths``, so groups of responses stay together. Within it, ranks get
     equal work. Raises InputError unless ``ranks * mini_batches`` divides the number of samples."""

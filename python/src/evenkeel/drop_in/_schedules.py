@@ -11,7 +11,7 @@ from evenkeel.planning import plan
 
 def planned(lengths: Sequence[int], dp: int, micro_batch: dict[str, Any], sections: dict[str, Any]) -> list[list[list[int]]]:
     """Returns the samples of each micro-batch of each of ``dp`` ranks, ascending, as evenkeel.plan assigns them. All ranks have
-    equally many micro-batches, some of which may be empty. Raises InputError if ``sections`` sets what the framework determines.
+    the same number of micro-batches, some of which may be empty. Raises InputError if ``sections`` sets what the framework determines.
     """
     others = sections.get("micro_batch", {})
     decided = {"mesh", "batch"} & set(sections) | {f"micro_batch.{key}" for key in {*micro_batch, "equal_counts"} & set(others)}

@@ -167,7 +167,7 @@ def is_distributed() -> bool:
 
 
 def planned_together(make: Callable[[], Any], group: Any, *, together: bool, strict: bool) -> list[list[int]]:
-    """Returns this rank's micro-batches; all ranks of the group have equally many. ``make`` creates a planner of this rank's
+    """Returns this rank's micro-batches; all ranks of the group have the same number. ``make`` creates a planner of this rank's
     samples (count, agreed, kept_count and of; see _native.MicroBatches). If it raises on one rank, all ranks raise.
     ``strict``: use the maximum of the ranks' counts; otherwise the smallest from there on with which every rank keeps its cap."""
     planners: list[Any] = []
@@ -222,7 +222,7 @@ def _all_reduce_max(value: int, group: Any) -> int:
 # Tokens
 
 def moved(rows: Any, source: Any, target: Any, size: int, pad: float = 0) -> Any:
-    """Returns a tensor of `size` rows in which row target[i] is rows[source[i]], and the others are `pad`. Gradients flow."""
+    """Returns a tensor of `size` rows in which row target[i] is rows[source[i]], and other rows are `pad`. Gradients flow."""
     import torch
 
     device = rows.device

@@ -44,7 +44,7 @@ __all__ = [
 
 def heapq_partition(seqlen_list: Sequence[int], k_partitions: int, equal_size: bool) -> list[list[int]]:
     """Partitions indices into `k_partitions` groups of nearly equal sums: in descending order, each value goes to the
-    lightest group. With ``equal_size``, groups have equally many indices; their number must divide that of the values."""
+    lightest group. With ``equal_size``, groups have equal sizes; their number must divide that of the values."""
     return _native.longest_processing_time(seqlen_list, k_partitions, equal_size, False)
 
 
@@ -74,7 +74,7 @@ def rearrange_micro_batches(
     strict_reference: bool = False,
 ) -> list[list[int]]:
     """Returns the samples of each micro-batch: at most `max_token_len` tokens and `dynamic_max_batch_size` samples each, with
-    nearly equal tokens. If torch.distributed is initialized, all ranks of ``dp_group`` (None: the world) have equally many;
+    nearly equal tokens. If torch.distributed is initialized, all ranks of ``dp_group`` (None: the world) have the same number;
     a rank with fewer samples than that has empty ones. Raises LimitError, on every rank, for a sample above `max_token_len`.
 
     If a multimodal MindSpeed-RL is imported, calls balanced_bin_packing, as MindSpeed-RL does.

@@ -68,9 +68,9 @@ def batch_balance(
     """Reorders a DataProto in place so that each of `dp_size` equal runs has nearly equal work. Returns balance metrics (see
     log_seqlen_unbalance). With ``keep_minibatch``, each run of `minibatch_size` samples over all ranks is distributed
     separately; samples after the last whole one are a smaller mini-batch. If `dp_size` does not divide the number of
-    samples, the first ranks have one more.
+    samples, the first ranks have one sample more.
 
-    ``strict_reference``: samples after the last whole mini-batch are dropped, and `dp_size` must divide the samples.
+    ``strict_reference``: drops samples after the last whole mini-batch. `dp_size` must divide all samples, or each run.
     """
     lengths = _shared.lengths_of(batch.batch["attention_mask"])
     if keep_minibatch and minibatch_size < 1:
@@ -108,7 +108,7 @@ def dynamic_batching_shard(
     global_micro_batch_indices, the range [begin, end) in a shard of each micro-batch, global_micro_batch_lengths, the same
     two as micro_batch_indices and micro_batch_lengths, and num_micro_batchs. With virtual pipeline stages, their number is
     a multiple of `pipeline_model_parallel_size`; if a shard has fewer samples than that, the last ones are empty. If
-    `dp_size` does not divide the number of samples, the first shards have one more, and ``meta_info["shard_sizes"]`` has
+    `dp_size` does not divide the number of samples, the first shards have one sample more, and ``meta_info["shard_sizes"]`` has
     their sizes.
 
     Raises LimitError for a sample that is above the cap after rounding up.
@@ -221,8 +221,8 @@ class LoadBalancePacker(SequencePackingPacker):
         micro_batch_size: int | None = None,
     ) -> Iterator[Any]:
         """Returns micro-batches of at most max_packed_sequence_length tokens, with every sequence aligned to get_pad_factor
-        and cheap ones at both ends. All ranks of ``dp_group`` have equally many, a multiple of ``vp_size``; if that exceeds
-        the number of samples, some are empty. Ranks plan and agree during the call, not during the iteration.
+        and cheap ones at both ends. All ranks of ``dp_group`` have the same number, a multiple of ``vp_size``; if that
+        exceeds the number of samples, some are empty. Ranks plan and agree during the call, not during the iteration.
 
         ``mini_batch.meta_info["partition_indices_list"]`` has the samples of each. A micro-batch's meta_info is a copy of
         the mini-batch's, with micro_batch_idx, partition_indices, num_micro_batchs, mini_batch_size and is_padding_batch.

@@ -51,7 +51,7 @@ def roundup_divisible(a: int, b: int) -> int:
 
 
 def balanced_chunk_range(num_items: int, num_chunks: int, chunk_idx: int) -> tuple[int, int]:
-    """Returns the items [begin, end) of one of `num_chunks` chunks of `num_items` items; the first chunks may have one more."""
+    """Returns the items [begin, end) of one of `num_chunks` chunks of `num_items` items; the first chunks may be one longer."""
     if num_items < 0 or num_chunks < 1 or not 0 <= chunk_idx < num_chunks:
         _shared.refuse("chunk_idx", f"{chunk_idx} is not a chunk of {num_items} items in {num_chunks} chunks")
     size, longer = divmod(num_items, num_chunks)
@@ -68,7 +68,7 @@ def karmarkar_karp(seqlen_list: Sequence[int], k_partitions: int, equal_size: bo
     """Partitions indices of `seqlen_list` into `k_partitions` groups of nearly equal sums by the largest differencing method.
 
     The heaviest group comes first; indices are in the order in which the method joined them. With ``equal_size``, groups
-    have equally many; their number must divide that of the values. With fewer values than groups, the last groups are empty.
+    have equal sizes; their number must divide that of the values. With fewer values than groups, the last groups are empty.
     Raises InputError for an empty list. Takes O(n log n) time.
     """
     if len(seqlen_list) == 0:
@@ -157,7 +157,7 @@ def rearrange_micro_batches(
     ``batch``                    columns by name, with "attention_mask" [n, width] or nested "input_ids": a dict of tensors,
                                  a TensorDict, another type that supports ``batch[key]`` and ``batch[indices]``, or a
                                  DataProto; micro-batches have the same type
-    ``dp_group``                 a group of torch.distributed (None: all ranks) whose ranks have equally many micro-batches, if
+    ``dp_group``                 a group of torch.distributed (None: all ranks) whose ranks have the same number of micro-batches, if
                                  ``same_micro_num_in_dp`` and torch.distributed is initialized
     ``num_batches_divided_by``   the number of micro-batches is a multiple of it
     ``min_num_micro_batch``      minimum number of micro-batches

@@ -4,7 +4,7 @@
 
     config.dataloader = BalancedDataLoader.Config(samples=my_samples, global_batch_size=config.training.global_batch_size)
 
-torchtitan trains rows of ``training.seq_len`` tokens, equally many on every rank and in every step. The loader fills the rows
+torchtitan trains rows of ``training.seq_len`` tokens, the same number on every rank and in every step. The loader fills the rows
 of each step with whole samples: as many of the next samples as fit, with equal work in all rows. docs/torchtitan.md has the
 details, and evenkeel.torchtitan.rl the batcher for torchtitan's reinforcement learning.
 """
@@ -32,7 +32,7 @@ Indices = npt.NDArray[np.int64]
 
 
 def plan_rows(lengths: Sequence[int] | Indices, ranks: int, seq_len: int, settings: Mapping[str, Any], **counts: int) -> StepPlan:
-    """Plans rows of at most ``seq_len`` tokens, equally many on each rank: they are the micro-batches of the plan.
+    """Plans rows of at most ``seq_len`` tokens, the same number on each rank: the micro-batches of the plan.
 
     ``settings`` are sections as for evenkeel.plan, except mesh, batch and micro_batch, which torchtitan determines. ``counts``
     are ``min_count`` and ``multiple_of`` of the section micro_batch.
