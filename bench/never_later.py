@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Compares when plans of `evenkeel plan` end with plans of plain alternatives, on lengths drawn from files.
+"""Compares the durations of plans of `evenkeel plan` with those of simple alternatives, on lengths drawn from files.
 
 Each draw chooses a file, a number of samples, DP ranks, a cap, the overhead of a micro-batch, and where ranks
-meet. The alternatives are the other strategies of Evenkeel, Karmarkar-Karp with equal counts, Karmarkar-Karp
-with free counts, and best-fit bins; pairs of samples are then swapped until no swap makes the step end
-earlier. The script checks that every plan is legal: it holds each sample once, and no micro-batch is above
-the cap. Lists the cases in which the default plan ends later than the best alternative by more than
---tolerance, and then exits with 1. With --flexible, plans with flexible context parallelism for ranks that meet
-once a step are compared with those for ranks that meet at every micro-batch, whose groups they could use.
+synchronize. The alternatives are Evenkeel's other strategies, Karmarkar-Karp with equal counts, Karmarkar-Karp
+with free counts, and best-fit bins; pairs of samples are then swapped until no swap shortens the step.
+The script checks that every plan is legal: it has each sample once, and no micro-batch is above the cap.
+Lists the cases in which the default plan ends later than the best alternative by more than --tolerance, and
+then exits with 1. With --flexible, compares flexible context parallelism for ranks that synchronize once per
+step with that for ranks that synchronize at every micro-batch, whose groups they could use.
 
     python3 bench/never_later.py build/release/bin/evenkeel lengths.csv --draws 200
 """
@@ -74,7 +74,7 @@ def end_of(case: Case, ranks: Ranks) -> int:
     return max(map(sum, costs)) + count * case.overhead
 
 
-# What Evenkeel plans.
+# Evenkeel's plans.
 
 
 def planned(program: str, case: Case, settings: list[str], folder: pathlib.Path) -> Ranks:
@@ -101,11 +101,11 @@ STRATEGIES = {
 }
 
 
-# Plain alternatives.
+# Simple alternatives.
 
 
 def differenced(costs: list[int], groups: int, run: int) -> list[list[int]]:
-    """Karmarkar-Karp; with runs of `groups` items in sorted order all groups get as many items, to within one."""
+    """Karmarkar-Karp. With runs of `groups` items in sorted order, the groups' numbers of items differ by at most one."""
     order = sorted(range(len(costs)), key=lambda i: costs[i])
     pad = -len(order) % run
     items = [None] * pad + order
@@ -125,7 +125,7 @@ def differenced(costs: list[int], groups: int, run: int) -> list[list[int]]:
 
 
 def best_fit(case: Case, samples: list[int]) -> list[list[int]]:
-    """Bins under the cap by falling length, each sample in the fullest bin that has room for it."""
+    """Bins under the cap, in descending order of length: each sample goes to the fullest bin that has room for it."""
     bins: list[list[int]] = []
     rooms: list[tuple[int, int]] = []
     for sample in sorted(samples, key=lambda s: -case.lengths[s]):
@@ -141,7 +141,7 @@ def best_fit(case: Case, samples: list[int]) -> list[list[int]]:
 
 
 def swapped(case: Case, groups: list[list[int]], fits, fixed_cost, moves: bool = False) -> list[list[int]]:
-    """Swaps (or moves) samples of the costliest group, always for the greatest gain, until none helps."""
+    """Swaps (or moves) samples of the costliest group, always with the greatest gain, until that does not help."""
     groups = [sorted(group, key=case.cost) for group in groups]
     costs = [[case.cost(s) for s in group] for group in groups]
     sums = [sum(own) + fixed_cost(group) for own, group in zip(costs, groups)]
@@ -292,9 +292,9 @@ def excess_of_tree(program: str, case: Case, folder: pathlib.Path) -> tuple[floa
 
 
 def excess_of_plan(program: str, case: Case, folder: pathlib.Path) -> tuple[float, str]:
-    """Returns how much later the default plan ends than the best alternative, and the name of that.
+    """Returns how much later the default plan ends than the best alternative, and the name of the alternative.
 
-    The default is as few micro-batches as possible; where ranks meet at each, more may end earlier.
+    The default makes as few micro-batches as possible; if ranks synchronize at each, more may end earlier.
     """
     settings = ["micro_batch.count=fastest"] if case.meet == "micro-batch" else []
     ours = end_of(case, planned(program, case, settings, folder))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Prints a time before which no plan of `mesh.cp: flexible` with `balance.strategy: grid` ends.
+"""Prints a lower bound on the duration of plans with `mesh.cp: flexible` and `balance.strategy: grid`.
 
     python3 bench/tight_bound.py lengths.csv --dp 64 --max-tokens-per-rank 16384 --linear 24576 --quadratic 1
 
-The bound is that of a mixed integer program, which HiGHS solves through SciPy. docs/flexible-cp.md explains the program and
-proves that it is a bound. The options have the names of the configuration's keys.
+The bound is the solution of a mixed integer program, which HiGHS solves through SciPy. docs/flexible-cp.md explains the program
+and proves the bound. The options are named like the configuration's keys.
 """
 
 import argparse
@@ -17,9 +17,9 @@ import sys
 import numpy as np
 from scipy import optimize, sparse
 
-MOST_LONG = 64  # long samples with variables of their own
-GRAINS = 16  # values of work per token that stand for all other samples
-CLASS_RATIO = 1.04  # upper limit over lower limit of a class of heights
+MOST_LONG = 64  # maximum number of long samples with their own variables
+GRAINS = 16  # number of values of work per token that represent all other samples
+CLASS_RATIO = 1.04  # ratio of the limits of a class of heights
 SOLVER_ERROR = 1e-5  # larger than HiGHS's tolerances
 
 
@@ -40,12 +40,12 @@ class Job:
     max_cp: int = 0  # 0: dp
 
     def sizes(self) -> list[int]:
-        """Sizes that groups may have."""
+        """Returns the possible sizes of groups."""
         largest = self.max_cp or self.dp
         return [2**power for power in range(largest.bit_length())]
 
     def tokens(self, lengths: np.ndarray, size: int) -> np.ndarray:
-        """Tokens with the padding of a group of `size`."""
+        """Returns the numbers of tokens with the padding of a group of `size`."""
         alignment = self.tp * (2 * size if size > 1 else 1)
         return -(-lengths // alignment) * alignment
 
@@ -53,12 +53,12 @@ class Job:
         return (self.linear + self.quadratic * lengths) * lengths
 
     def exposed(self, lengths: np.ndarray, size: int) -> np.ndarray:
-        """Communication minus all the attention that could hide it, which may be negative."""
+        """Returns communication minus all the attention that could hide it, which may be negative."""
         hop = 0 if size == 1 else self.inside_node if size <= self.ranks_per_node else self.between_nodes
         return hop * (size - 1) * lengths - self.overlap * self.quadratic * lengths**2
 
     def times(self, lengths: np.ndarray) -> np.ndarray:
-        """Time of each sample alone on each size of group, infinite if it does not fit."""
+        """Returns the time of each sample alone on each size of group; infinite if it does not fit."""
         columns = []
         for size in self.sizes():
             time = self.overhead + (self.work(lengths) + np.maximum(0, self.exposed(lengths, size))) / size
@@ -67,7 +67,7 @@ class Job:
 
 
 def simple_bound(job: Job, lengths: np.ndarray) -> float:
-    """The larger of all work, spread over all ranks, and the longest sample on its best group."""
+    """Returns the larger of all work divided by all ranks, and the longest sample on its best group."""
     if not len(lengths):
         return 0.0
     groups = max(1, -(-int(lengths.sum()) // job.max_tokens_per_rank))
@@ -76,21 +76,21 @@ def simple_bound(job: Job, lengths: np.ndarray) -> float:
 
 @dataclasses.dataclass
 class Items:
-    """What is distributed over groups: each row is one or more equal long samples, or a grain of the others.
+    """The items distributed over groups: each row is one or more equal long samples, or a grain of the other samples.
 
     `tokens`, `work` and `hidden` have one column for each size of group.
     """
 
-    amount: np.ndarray  # samples of a row; 1 for a grain
+    amount: np.ndarray  # number of samples in a row; 1 for a grain
     is_long: np.ndarray
-    time: np.ndarray  # alone; 0 for grains
+    time: np.ndarray  # of the sample alone; 0 for grains
     tokens: np.ndarray
-    work: np.ndarray  # with communication that no company can hide
+    work: np.ndarray  # with communication that other samples cannot hide
     hidden: np.ndarray  # with communication, minus all attention that could hide it
 
 
 def company_hides(job: Job, lengths: np.ndarray, size: int) -> np.ndarray:
-    """The most that each sample adds to what hides the communication of others in its group."""
+    """Returns the most that each sample adds to what hides the communication of others in its group."""
     return np.maximum(0, -job.exposed(lengths, size))
 
 
@@ -100,7 +100,7 @@ def long_items(job: Job, lengths: np.ndarray, counts: np.ndarray, everything: np
         exposed.append(job.exposed(lengths, size))
         tokens.append(job.tokens(lengths, size))
     hidden, tokens = np.stack(exposed, axis=1), np.stack(tokens, axis=1)
-    # Communication stays exposed for sure if nobody in the step has attention to spare in a group of that size.
+    # Communication is certainly exposed if no sample of the step has attention to spare in a group of that size.
     alone = np.maximum(0, hidden)
     for level, size in enumerate(job.sizes()):
         if company_hides(job, everything, size).any():
@@ -110,7 +110,7 @@ def long_items(job: Job, lengths: np.ndarray, counts: np.ndarray, everything: np
 
 
 def grains(job: Job, lengths: np.ndarray) -> Items:
-    """The samples as a mixture of a few values of work per token, with the same tokens and work in total."""
+    """Represents the samples by a few values of work per token, with the same total tokens and work."""
     lengths = lengths[lengths > 0]
     density = job.work(lengths) / lengths
     edges = np.unique(density)
@@ -140,7 +140,7 @@ def grains(job: Job, lengths: np.ndarray) -> Items:
 
 
 def all_items(job: Job, lengths: np.ndarray, bound: float) -> Items:
-    """Long samples, which need several ranks or much of the step's time, and grains of all others."""
+    """Returns long samples, which need several ranks or much of the step's time, and grains of all others."""
     lengths = np.sort(lengths)[::-1]
     best = job.times(lengths)
     candidates = np.flatnonzero((best[:, 0] > bound / 4) | (best[:, 0] == np.inf))[:MOST_LONG]
@@ -152,7 +152,7 @@ def all_items(job: Job, lengths: np.ndarray, bound: float) -> Items:
 
 
 def height_classes(items: Items, highest: float) -> np.ndarray:
-    """Limits of classes of heights: the lowest class has waves that hold none of the long samples."""
+    """Returns limits of classes of heights. The waves of the lowest class have no long samples."""
     least = items.time.min(axis=1)[items.is_long]
     if not len(least):
         return np.array([0, highest])
@@ -188,7 +188,7 @@ class WaveProgram:
         return self.first_share + np.arange(self.count) * self.num_groups + at * self.levels + level
 
     def require(self, columns: list, values: list, most: float = 0.0) -> None:
-        """The sum of values times variables is at most `most`."""
+        """Requires that the sum of values times variables is at most `most`."""
         self._rows.append((np.concatenate(columns), np.concatenate(values)))
         self._most.append(most)
 
@@ -229,8 +229,8 @@ class WaveProgram:
                     self.require([columns[fits], [self.height(at)]], [items.time[item][fits], [-1.0]])
 
     def upper_limits(self) -> np.ndarray:
-        """A sample is not on a group on which it alone takes longer than the wave. No limit is infinite, since HiGHS
-        of SciPy 1.10 takes some programs with infinite ones for infeasible."""
+        """Returns upper limits of variables. A sample is not on a group on which it alone takes longer than the wave. Limits
+        are finite, since HiGHS in SciPy 1.10 considers some programs with infinite limits infeasible."""
         upper = np.full(self.variables, float(self.most_waves))
         upper[self.classes : 2 * self.classes] = 1
         upper[2 * self.classes : self.first_share] *= self.job.dp
@@ -243,7 +243,7 @@ class WaveProgram:
         return upper
 
     def solve(self, seconds: float) -> float:
-        """The least total height that is proven, in the units of the costs."""
+        """Returns the best proven lower bound on the total height, in the units of the costs."""
         self.build()
         unit = self.high[-1]
         lengths = [len(columns) for columns, _ in self._rows]
@@ -255,7 +255,7 @@ class WaveProgram:
             ),
             shape=(len(self._rows), self.variables),
         )
-        # Heights are solved for in units of the largest one, and rows are scaled, for accuracy.
+        # For accuracy, heights are in units of the largest one, and rows are scaled.
         scale = np.ones(self.variables)
         scale[self.classes : 2 * self.classes] = unit
         matrix = matrix @ sparse.diags(scale)
@@ -290,7 +290,7 @@ class WaveProgram:
 
 
 def tight_bound(job: Job, lengths: np.ndarray, known_end: float | None = None, seconds: float = 60) -> float:
-    """A time before which no schedule of waves ends. A known end of one makes the program smaller."""
+    """Returns a time before which no schedule of waves ends. The known end of a schedule makes the program smaller."""
     bound = simple_bound(job, lengths)
     if bound == 0:
         return 0.0

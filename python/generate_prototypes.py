@@ -2,11 +2,11 @@
 """generate_prototypes.py HEADER... OUT: writes a Python module with the ctypes prototypes of everything that C headers of Evenkeel
 declare, including the headers that they include from their own folder: constants, structures, callbacks, and FUNCTIONS. By the name of
 each header, which is that of a library, it has the functions that no header before it declares: the result and the arguments of each
-function, and whether the result is a status. Runs when the package is built and needs the standard library alone.
+function, and whether the result is a status. Runs when the package is built, and needs only the standard library.
 
-Pointers to structures with members, and texts that are passed in, have types of their own. All other pointers (handles, arrays,
-texts that are returned through a pointer) are c_void_p, which takes addresses and byref(). Raises ValueError for a declaration that it
-does not understand, so that no function is left out."""
+Pointers to structures with members, and texts that are passed in, have their own types. All other pointers (handles, arrays,
+texts that are returned through a pointer) are c_void_p, which accepts addresses and byref(). Raises ValueError for a declaration that
+it does not understand, so that no function is left out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Prototypes:
     def __init__(self) -> None:
         self.constants: list[str] = []
         self.types: list[str] = []
-        self.functions: list[str] = []  # of the header that is read
+        self.functions: list[str] = []  # of the header being read
         self.aliases: dict[str, str] = {}  # of scalars
         self.structures: set[str] = set()
         self.handles: set[str] = set()
@@ -133,7 +133,7 @@ class Prototypes:
         return "ctypes.c_void_p"
 
     def module(self, headers: list[pathlib.Path]) -> str:
-        """The text of the module."""
+        """Returns the text of the module."""
         functions = []
         for header in headers:
             self.functions = []

@@ -1,5 +1,5 @@
-"""Builds the C libraries of evenkeel with CMake, from the repository that this folder is part of, and puts them beside the Python files,
-which call them through ctypes: a wheel is for every Python 3."""
+"""Builds the C libraries of evenkeel with CMake, from the repository that contains this folder, and puts them next to the Python files,
+which call them through ctypes, so a wheel supports every Python 3."""
 
 import os
 import pathlib
@@ -23,7 +23,7 @@ SOURCES = ("CMakeLists.txt", "VERSION", "LICENSE", "cmake", "include", "src", "p
 
 
 def repository() -> pathlib.Path:
-    """The folder with Evenkeel's CMakeLists.txt: that of an sdist, the one above, or what EVENKEEL_SOURCE names."""
+    """Returns the folder with Evenkeel's CMakeLists.txt: that of an sdist, the parent folder, or EVENKEEL_SOURCE."""
     named = os.environ.get("EVENKEEL_SOURCE")
     root = pathlib.Path(named).resolve() if named else HERE / "repository"
     if not named and not root.is_dir():
@@ -53,14 +53,14 @@ class BuildWithCMake(build_py):
                 shutil.copy2(file, copy)
 
     def built(self) -> pathlib.Path:
-        """The folder of a build for this package."""
+        """Returns the folder of a build for this package."""
         build = pathlib.Path(self.get_finalized_command("build").build_temp).resolve() / "cmake"
         settings = {
-            "CMAKE_UNITY_BUILD": "ON",  # several sources at once: less than half the time
+            "CMAKE_UNITY_BUILD": "ON",  # compiles several sources at once, in less than half the time
             "CMAKE_BUILD_TYPE": os.environ.get("CMAKE_BUILD_TYPE") or "Release",
             "EVENKEEL_BUILD_PYTHON": "ON",
             "Python3_EXECUTABLE": sys.executable,
-            # The service needs MPI's headers and library, also where jobs run without MPI. EVENKEEL_MPI=OFF leaves it out.
+            # The service needs MPI's headers and library, even if jobs run without MPI. EVENKEEL_MPI=OFF leaves it out.
             "EVENKEEL_MPI": os.environ.get("EVENKEEL_MPI", "ON" if shutil.which("mpicxx") else "OFF"),
             "EVENKEEL_TORCH": "OFF",
             "EVENKEEL_INSTALL": "OFF",
@@ -105,7 +105,7 @@ class ForEveryPython(bdist_wheel):
 
 class WithLibraries(Distribution):
     def has_ext_modules(self) -> bool:
-        return True  # the libraries are of a platform, as extension modules are
+        return True  # the libraries are platform-specific, like extension modules
 
 
 setup(

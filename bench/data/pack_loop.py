@@ -8,7 +8,7 @@ from torch.nn.functional import pad
 
 
 def pack_into(sequences, packed):
-    """Copies every sequence to its place."""
+    """Copies every sequence to its position."""
     start = 0
     for sequence in sequences:
         packed[start:start + len(sequence)] = sequence
@@ -16,12 +16,12 @@ def pack_into(sequences, packed):
 
 
 def pad_and_cat(sequences, multiple):
-    """Pads every sequence to a multiple and joins them."""
+    """Pads every sequence to a multiple and concatenates them."""
     return torch.cat([pad(s, (0, -len(s) % multiple)) for s in sequences])
 
 
 def zigzag(sequences, cp):
-    """The rows of every context-parallel rank: chunks r and 2*cp-1-r of every padded sequence."""
+    """Returns the rows of each context-parallel rank: chunks r and 2*cp-1-r of every padded sequence."""
     ranks = []
     for rank in range(cp):
         pieces = []

@@ -1,9 +1,9 @@
-"""Karmarkar and Karp's differencing method for k sets, timed on the inputs it is given, written twice: plainly, a class
-for each thing and its order in it, and tuned to Python, tuples that the interpreter compares by itself.
+"""Times two implementations of Karmarkar and Karp's differencing method for k sets: a plain one, with a class for each
+object and its order, and one tuned to Python, with tuples that the interpreter compares itself.
 
-Sets are (sum, number of items, items in the order they were joined). A state is k sets in falling order; the
-state with the largest spread between its first and its last set goes first, of equal ones the one with the
-greater first set. Two states are merged by joining the heaviest set of one to the lightest of the other.
+Sets are (sum, number of items, items in the order they were joined). A state is k sets in descending order. The state with
+the largest spread between its first and its last set goes first; ties go to the state with the greater first set. Two
+states are merged by joining the heaviest set of one to the lightest of the other.
 """
 import heapq
 import json
@@ -60,7 +60,7 @@ class Arrangement:
 
 
 def partition_plainly(costs, k, equal):
-    """Sums of the k sets, largest first."""
+    """Returns the sums of the k sets, largest first."""
     items = sorted((cost, item) for item, cost in enumerate(costs))
     step = k if equal else 1
     heap = []
@@ -86,13 +86,13 @@ class State:
         return self.sets[0] > other.sets[0]
 
     def merged(self, other):
-        """Combines the heaviest set with the lightest, and so on."""
+        """Joins the heaviest set of one state to the lightest of the other, and so on."""
         return State([(a[0] + b[0], a[1] + b[1], a[2] + b[2])
                       for a, b in zip(self.sets, reversed(other.sets))])
 
 
 def partition_tuned(costs, k, equal):
-    """The same."""
+    """Like partition_plainly, with tuples."""
     items = sorted((cost, item) for item, cost in enumerate(costs))
     step = k if equal else 1
     empty = [(0, 0, [])]
@@ -108,7 +108,7 @@ def partition_tuned(costs, k, equal):
 
 
 def timed(partition, case):
-    """The median over the rounds, and the sums found."""
+    """Returns the median time over the rounds, and the sums found."""
     seconds = []
     for _ in range(case["rounds"]):
         start = time.perf_counter()

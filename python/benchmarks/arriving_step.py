@@ -1,9 +1,9 @@
-"""How long after its last sample was acknowledged a step is given to trainers, on the slowest rank, beside the same step from a
-file. Samples come from a process of their own, while all ranks wait for the step:
+"""Measures how long after its last sample was acknowledged a step is delivered to trainers, on the slowest rank, compared with the
+same step from a file. A separate process sends the samples while all ranks wait for the step:
 
-    mpirun -n 4 python3 python/benchmarks/arriving_step.py PROGRAM [steps] [samples a step] [tokens a sample]
+    mpirun -n 4 python3 python/benchmarks/arriving_step.py PROGRAM [steps] [samples per step] [tokens per sample]
 
-PROGRAM is evenkeel, which is started as a buffer in memory. A sample has 4 bytes a token.
+PROGRAM is evenkeel, which is started as a buffer in memory. A sample has 4 bytes per token.
 """
 
 import json
@@ -24,14 +24,14 @@ TOKENS = int(sys.argv[4]) if len(sys.argv) > 4 else 4096
 
 
 def rollouts(step):
-    """The samples of a step, each in a separate group."""
+    """Returns the samples of a step, each in a separate group."""
     return [{"uid": f"{step}.{index}", "index": 0, "version": step, "prompt_ids": [1],
              "response_ids": [10_000 + (step + index + token) % 90_000 for token in range(TOKENS - 1)], "reward": 1.0}
             for index in range(SAMPLES)]
 
 
 def produce(url):
-    """Sends all samples of a step but one, and the last one when a line asks for it; prints when that was
+    """Sends all samples of a step but one, and the last one when a line requests it. Prints when the last one was
     acknowledged."""
     producer = evenkeel.Producer(url)
     for step in range(STEPS):
@@ -43,7 +43,7 @@ def produce(url):
         time.sleep(0.02)  # time in which the ranks start to wait
         producer.put(last)
         print(time.monotonic(), flush=True)
-        sys.stdin.readline()  # the ranks have the step: nothing else may use their cores until then
+        sys.stdin.readline()  # until the ranks have the step, nothing else may use their cores
 
 
 def config(path, **more):
@@ -52,7 +52,7 @@ def config(path, **more):
 
 
 def from_file(ranks, folder):
-    """Seconds that each step takes from a file, on the slowest rank."""
+    """Returns the seconds that each step takes from a file, on the slowest rank."""
     path = str(pathlib.Path(folder) / "rollouts.jsonl")
     if ranks.rank == 0:
         with open(path, "w", encoding="utf-8") as file:
@@ -69,7 +69,7 @@ def from_file(ranks, folder):
 
 
 def from_stream(ranks, url, producer):
-    """Seconds from when the last sample of each step was acknowledged until the slowest rank has the step."""
+    """Returns the seconds from the acknowledgment of each step's last sample until the slowest rank has the step."""
     steps, took = iter(evenkeel.DataService(ranks, config(url, kind="stream") | {"stream": {"patience": 60}})), []
     for _ in range(STEPS):
         if producer:
@@ -93,7 +93,7 @@ def show(name, took):
 
 
 def started(*command):
-    """A process that is not a rank, with lines to read and to write."""
+    """Starts a process that is not a rank, with lines to read and to write."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_"))}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 

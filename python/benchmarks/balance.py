@@ -12,7 +12,7 @@ import evenkeel
 
 
 def seconds_of(call, rounds):
-    """The median, after a round that is not counted."""
+    """Returns the median, after a warm-up round."""
     call()
     times = []
     for _ in range(rounds):

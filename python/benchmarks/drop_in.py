@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""drop_in.py [--calls N] [--threads N]: the drop-in functions against the same written plainly in Python and torch.
+"""drop_in.py [--calls N] [--threads N]: compares the drop-in functions with plain implementations in Python and torch.
 
-Prints medians over calls of both in turns, and checks that both give the same."""
+Prints medians over alternating calls of both, and checks that both return the same."""
 
 import argparse
 import random
@@ -31,12 +31,12 @@ def lengths_up_to(most, samples):
 
 
 def measured(calls, own, plain):
-    """Median seconds of a call of both, alternating, and the results of each."""
+    """Returns median seconds of a call of both, alternating, and the results of each."""
     seconds = {own: [], plain: []}
     results = {}
     for call in range(calls):
         for compute in (own, plain):
-            results.pop(compute, None)  # freed outside of the measured time
+            results.pop(compute, None)  # freed outside the measured time
             begin = time.perf_counter()
             results[compute] = compute()
             seconds[compute].append(time.perf_counter() - begin)

@@ -1,7 +1,7 @@
-"""How long a trainer waits from next(it) to the first micro-batch on its device (the GPU where there is one, else the CPU), and
-what is copied on the way. Two ranks, each with a core of its own:
+"""Measures how long a trainer waits from next(it) to the first micro-batch on its device (a GPU if there is one, else the CPU), and
+what is copied on the way. Two ranks, each with its own core:
 
-    mpirun -n 2 python3 python/benchmarks/first_micro_batch.py [tokens a micro-batch] [samples a step] [steps]
+    mpirun -n 2 python3 python/benchmarks/first_micro_batch.py [tokens per micro-batch] [samples per step] [steps]
 """
 
 import statistics
@@ -28,7 +28,7 @@ def on_device(micro_batch):
 
 
 def copied(micro_batch, tensors):
-    """The number of copies to the device and their bytes; none if tensors use the packed memory itself."""
+    """Returns the number of copies to the device and their bytes; zeros if tensors use the packed memory itself."""
     moved = [tensor for name, tensor in tensors.items()
              if torch.is_tensor(tensor) and tensor.data_ptr() != micro_batch[name].data_ptr()]
     blocks = {storage.data_ptr(): storage.nbytes() for storage in map(storage_of, moved)}
@@ -40,7 +40,7 @@ def storage_of(tensor):
 
 
 def waits(prefetch, computing):
-    """Seconds from next(it) to the first micro-batch of each step but the first two, on the slowest rank; copies of the last."""
+    """Returns seconds from next(it) to the first micro-batch of each step but the first two, on the slowest rank; copies of the last."""
     service = evenkeel.DataService(MPI.COMM_WORLD, {
         "source": {"kind": "synthetic", "samples": SAMPLES * STEPS}, "batch": {"global_batch": SAMPLES},
         "micro_batch": {"max_tokens": TOKENS}, "exchange": {"prefetch": prefetch},

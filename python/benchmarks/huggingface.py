@@ -1,5 +1,5 @@
-"""huggingface.py [ROUNDS]: tokens per second of processor time of a tiny model on two processes, trained by Hugging Face's Trainer
-with Evenkeel, with its own samplers and with TRL's packing in turn, in an environment of launch/test-frameworks.sh huggingface.
+"""huggingface.py [ROUNDS]: measures tokens per second of processor time of a tiny model on two processes, trained by Hugging Face's
+Trainer with Evenkeel, with its own samplers and with TRL's packing in turn, in an environment of launch/test-frameworks.sh huggingface.
 """
 
 import os
@@ -41,14 +41,14 @@ class Clock(TrainerCallback):
         self.ends.append(time.process_time())
 
     def seconds(self):
-        """The sum over steps of the slower process's time."""
+        """Returns the sum over steps of the slower process's time."""
         own, found = np.diff(self.ends), [None] * PROCESSES
         torch.distributed.all_gather_object(found, own)
         return np.max(found, axis=0).sum()
 
 
 def tokens_per_second(way, lengths, folder):
-    """Of one epoch, true tokens of all processes over the processor time of the slower one in each step."""
+    """Returns true tokens of all processes in one epoch over the processor time of the slower process in each step."""
     data = datasets.Dataset.from_dict({"input_ids": [[1] * length for length in lengths]})
     kind, collator = Trainer, DataCollatorForLanguageModeling(pad_token_id=0)
     if way.startswith("TRL"):
@@ -73,7 +73,7 @@ def train_as_rank(rounds):
     lengths = np.random.RandomState(7).lognormal(4, 1, size=COUNT).astype(int).clip(2, 256)
     found = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory() as folder:
-        for round_ in range(rounds + 1):  # the first one is not counted
+        for round_ in range(rounds + 1):  # the first round is a warm-up
             for way in WAYS:
                 speed = tokens_per_second(way, lengths, folder)
                 if round_:

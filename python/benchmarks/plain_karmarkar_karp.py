@@ -1,5 +1,5 @@
-"""Karmarkar and Karp's method in plain Python, as verl, slime and MindSpeed-RL have it: what the C++ one is measured
-against. The same result, to the last tie."""
+"""Karmarkar and Karp's method in plain Python, as in verl, slime and MindSpeed-RL: the baseline for the C++ implementation.
+Gives the same result, including ties."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A step of the service over torch.distributed against one bare all_to_all_single of the same bytes. Start it as torchrun
+"""Compares a step of the service over torch.distributed with one bare all_to_all_single of the same bytes. Start it as torchrun
 starts processes:
 
-    torchrun --nproc_per_node 4 python/benchmarks/service_exchange.py [MiB a rank] [rounds]
+    torchrun --nproc_per_node 4 python/benchmarks/service_exchange.py [MiB per rank] [rounds]
 
-Prints medians over the rounds, which take turns, of the slowest rank; in shared memory, as ranks of one node have it, and in
-messages alone. A step also gathers lengths, plans, packs and derives fields. `placement: none` makes most samples change
-ranks; the bare call sends each pair of ranks exactly the bytes that the step sends it, those that stay included.
+Prints medians of the slowest rank over alternating rounds, in shared memory, as for ranks of one node, and with messages only.
+A step also gathers lengths, plans, packs and derives fields. `placement: none` makes most samples change ranks. In the bare call,
+each pair of ranks exchanges exactly the bytes that the step exchanges, including those that stay.
 """
 
 import statistics
@@ -25,7 +25,7 @@ ROW_BYTES = 8 + 256  # a token and a row of 64 floats
 
 
 def slowest(act):
-    """Seconds from the time when all ranks have arrived until the last one is done."""
+    """Returns the seconds from the time when all ranks have arrived until the last one is done."""
     distributed.barrier()
     start = time.perf_counter()
     act()
@@ -35,7 +35,7 @@ def slowest(act):
 
 
 def samples_of(rank, size):
-    """Lengths around LENGTH, with a long tail, until they add up to MIB."""
+    """Returns lengths around LENGTH, with a long tail, that add up to MIB."""
     lengths = np.random.default_rng(rank).lognormal(np.log(LENGTH) - 0.5, 1, 1 << 16).clip(64, 8 * LENGTH).astype(np.int64)
     count = int(np.searchsorted(lengths.cumsum(), (MIB << 20) // ROW_BYTES))
     lengths = lengths[:count]
@@ -47,7 +47,7 @@ def samples_of(rank, size):
 
 
 def bytes_from(step, size):
-    """Bytes that this rank gets from each."""
+    """Returns the bytes that this rank receives from each rank."""
     sizes = np.zeros(size, np.int64)
     for micro_batch in step.micro_batches:
         ids, lengths = micro_batch.samples, micro_batch.response_lengths

@@ -1,7 +1,7 @@
-"""What a loop in Python adds to a step of 64 micro-batches: all that a trainer asks of each micro-batch, against the time
-that C++ takes to make the step. One rank:
+"""Measures the time that a loop in Python adds to a step of 64 micro-batches: everything that a trainer requests of each
+micro-batch, compared with the time that C++ takes to make the step. One rank:
 
-    mpirun -n 1 python3 python/benchmarks/service_loop.py [tokens a micro-batch] [rounds]
+    mpirun -n 1 python3 python/benchmarks/service_loop.py [tokens per micro-batch] [rounds]
 """
 
 import statistics
@@ -9,7 +9,7 @@ import sys
 import time
 
 import numpy as np
-import torch  # noqa: F401  what is handed out are tensors
+import torch  # noqa: F401  the service then returns tensors
 from mpi4py import MPI
 
 import evenkeel

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The time it takes to view a tensor as an array, to pass an array to torch, and to pack rows between two tensors."""
+"""Measures the time to view a tensor as an array, to pass an array to torch, and to pack rows between two tensors."""
 
 import statistics
 import time
@@ -12,7 +12,7 @@ from evenkeel import _arrays, packing
 
 
 def microseconds_of(call, rounds=2001):
-    """The median, after a tenth of the rounds as warm-up."""
+    """Returns the median, after a tenth of the rounds as warm-up."""
     times = []
     for _ in range(rounds):
         start = time.perf_counter()

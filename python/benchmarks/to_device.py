@@ -1,9 +1,9 @@
-"""How long the tensors of a micro-batch take to a device: in one copy (MicroBatch.to) and one by one, in turn, from pinned and
-from pageable memory. One process, over mpi4py or else torch.distributed:
+"""Measures how long it takes to move the tensors of a micro-batch to a device: in one copy (MicroBatch.to) and one by one, in turn,
+from pinned and from pageable memory. One process, over mpi4py or else torch.distributed:
 
     python3 python/benchmarks/to_device.py [device] [repeats]
 
-The device is the GPU where there is one, else ``meta``: nothing is copied then, and the figures are of the calls alone.
+The device is a GPU if there is one, else ``meta``: then nothing is copied, and only the calls are measured.
 """
 
 import statistics
@@ -26,7 +26,7 @@ def finished():
 
 
 def one_by_one(micro_batch):
-    """As without an arena: one copy per tensor."""
+    """Moves tensors as without an arena: one copy per tensor."""
     def moved(value):
         if isinstance(value, tuple):
             return tuple(moved(part) for part in value)
@@ -40,7 +40,7 @@ def at_once(micro_batch):
 
 
 def seconds(move, micro_batch):
-    """Seconds until the program continues, and until everything has arrived."""
+    """Returns the seconds until the program continues, and until everything has arrived."""
     finished()
     start = time.perf_counter()
     tensors = move(micro_batch)
@@ -59,7 +59,7 @@ def copies_of(tensors):
 
 
 def micro_batch_of(service, tokens, patches):
-    """One of so many tokens in samples of 1024, with as many patches of 1176 half floats a sample."""
+    """Returns a micro-batch of ``tokens`` tokens in samples of 1024, each with ``patches`` patches of 1176 half floats."""
     count = tokens // 1024
     fields = {"token": {"input_ids": torch.arange(tokens), "old_log_probs": torch.zeros(tokens)},
               "sample": {"rewards": torch.zeros(count)}}
@@ -79,7 +79,7 @@ def equal(one, other):
 
 
 def alone():
-    """A group with only this process."""
+    """Returns a group with only this process."""
     try:
         from mpi4py import MPI
 

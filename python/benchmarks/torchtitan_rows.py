@@ -1,4 +1,4 @@
-"""Padding and planned time of torchtitan's rows, in the environment of launch/test-frameworks.sh torchtitan: the numbers of docs/torchtitan.md."""
+"""Computes the numbers of docs/torchtitan.md: padding and planned time of torchtitan's rows, in the environment of launch/test-frameworks.sh torchtitan."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ RANKS, SEQ_LEN = 8, 8192
 
 
 def work(lengths):
-    """Of a 7B model's forward pass, up to a factor: docs/benchmarks.md."""
+    """Returns the work of a 7B model's forward pass, up to a factor: docs/benchmarks.md."""
     return sum(24576 * int(length) + int(length) ** 2 for length in lengths)
 
 
 def next_fit(lengths):
-    """Rows as torchtitan's ChatDataset and Batcher fill them."""
+    """Returns rows as torchtitan's ChatDataset and Batcher fill them."""
     rows = [[]]
     for length in lengths:
         if sum(rows[-1]) + length > SEQ_LEN:
@@ -23,13 +23,13 @@ def next_fit(lengths):
 
 
 def own(lengths):
-    """By step and rank, rows of torchtitan's own data sets, each of which reads a part of the samples."""
+    """Returns, by step and rank, rows of torchtitan's own datasets, each of which reads a part of the samples."""
     of_ranks = [next_fit(lengths[rank::RANKS]) for rank in range(RANKS)]
     return [[[row] for row in step] for step in zip(*of_ranks)]
 
 
 def balanced(lengths, rows, **settings):
-    """By step and rank, rows as BalancedDataLoader fills them."""
+    """Returns, by step and rank, rows as BalancedDataLoader fills them."""
     steps, first = [], 0
     while first < len(lengths):
         left = lengths[first:]
@@ -43,7 +43,7 @@ def balanced(lengths, rows, **settings):
 
 def measured(steps):
     rows = [row for step in steps for rank in step for row in rank]
-    # Padding is a sequence of its own, whose rows are computed, too.
+    # Padding is a sequence of its own, whose rows are also computed.
     time_of = [[[work([*row, SEQ_LEN - sum(row)]) for row in rank] for rank in step] for step in steps]
     time = sum(max(column) for step in time_of for column in zip(*step))
     bound = sum(map(work, rows)) / RANKS

@@ -1,9 +1,9 @@
 """Times put and get of TransferQueue with its own SimpleStorage and with Evenkeel's store, over loopback TCP and over its UNIX
-socket, one after the other in each round.
+socket, in turn in each round.
 
     python3 python/benchmarks/transfer_queue_store.py build/release/bin/evenkeel --rounds 3
 
-Prints a table of medians in milliseconds, and how many times as fast the store is over each connection. All include what they have in common:
+Prints a table of medians in milliseconds, and the speedup of the store over each connection. All times include the common part:
 TransferQueue's client and its requests to the controller. Needs torch and TransferQueue 0.1.11."""
 
 import argparse
@@ -29,7 +29,7 @@ FIELDS = [1, 32]
 
 
 def measured(section, repetitions):
-    """Seconds of put and get by (bytes of a sample, fields)."""
+    """Returns seconds of put and get by (bytes of a sample, fields)."""
     transfer_queue.init(OmegaConf.create({"controller": {"polling_mode": True}, "backend": section}))
     times = {}
     for samples, size in CASES:

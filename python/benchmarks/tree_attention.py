@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Attention over a packed tree on a GPU: one prompt, eight agents that begin with it, six leaves each. Through FlexAttention with
-the block mask that Evenkeel makes on the host, through a varlen kernel with gathered keys, and path by path through the same
-kernels. First losses and gradients of all are compared with a dense mask on a small tree. Needs torch 2.10 and a GPU:
+"""Times attention over a packed tree on a GPU: one prompt, eight agents that begin with it, six leaves each. Runs FlexAttention with
+the block mask that Evenkeel makes on the host, a varlen kernel with gathered keys, and the same kernels path by path. First
+compares losses and gradients of all with a dense mask on a small tree. Needs torch 2.10 and a GPU:
 
     python3 python/benchmarks/tree_attention.py [rows of the tree] [heads] [head dimension]
 """
@@ -32,7 +32,7 @@ causal = {"is_causal": True} if "is_causal" in inspect.signature(varlen_attn).pa
 
 
 def tree_of(rows):
-    """A quarter of the rows is the prompt, a quarter the agents' first turns, and half the leaves; the paths to them."""
+    """Returns a tree in which the prompt has a quarter of the rows, the agents' first turns a quarter, and the leaves half."""
     random = np.random.default_rng(1)
     prompt = random.integers(0, 50000, rows // 4)
     paths = []
@@ -77,7 +77,7 @@ class GatheredKeys:
 
 
 class Paths:
-    """The same kernel path by path: every path's rows on their own."""
+    """The same kernel path by path, with separate rows for every path."""
 
     def __init__(self, lengths):
         self.ends = torch.tensor(np.concatenate([[0], np.cumsum(lengths)]), dtype=torch.int32, device=DEVICE)
@@ -93,7 +93,7 @@ def tensors_of(rows, dtype, seed=1):
 
 
 def passed(attend, q, k, v, weights):
-    """The output, and the gradients of a weighted sum."""
+    """Returns the output, and the gradients of a weighted sum."""
     out = attend(q, k, v)
     return [out, *torch.autograd.grad((out * weights).sum(), (q, k, v))]
 
@@ -148,7 +148,7 @@ def build(layout):
 
 
 def require_equal(made, ours):
-    """The same tiles in the same order; what stands after them has no meaning."""
+    """Requires the same tiles in the same order; entries after them have no meaning."""
     for kind in ("kv", "full_kv", "q", "full_q"):
         counts, lists = (getattr(made, f"{kind}_{what}")[0, 0] for what in ("num_blocks", "indices"))
         our_counts, our_lists = (getattr(ours, f"{kind}_{what}")[0, 0] for what in ("num_blocks", "indices"))

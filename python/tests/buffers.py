@@ -1,4 +1,4 @@
-"""A buffer and a store for tests: the program's own, in a process."""
+"""Runs a buffer and a store of the program in separate processes, for tests."""
 
 import http.client
 import json

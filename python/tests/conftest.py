@@ -1,4 +1,4 @@
-"""What tests of rows share: rows of every kind and dtype, and packing written down as plainly as can be."""
+"""Shared by tests of rows: rows of every kind and dtype, and a plain reference implementation of packing."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ DTYPES = ["bool", "uint8", "int32", "int64", "float16", "float32", "float64", "c
 
 
 class NumPyRows:
-    """Makes rows that NumPy has."""
+    """Makes NumPy rows."""
 
     @staticmethod
     def make(shape, dtype, seed=0):
@@ -19,7 +19,7 @@ class NumPyRows:
 
 
 class TorchRows:
-    """Makes rows that torch has."""
+    """Makes torch rows."""
 
     @staticmethod
     def make(shape, dtype, seed=0):
@@ -39,7 +39,7 @@ def kind(request):
 
 
 def rows_of_rank(layout, cp_rank):
-    """(sequence, position) of each local row of a CP rank, by the definition of the cut."""
+    """Returns (sequence, position) of each local row of a CP rank, by the definition of the cut."""
     chunks = layout.cp.chunks
     places = []
     for sequence, aligned in enumerate(layout.aligned_lengths.tolist()):
@@ -51,7 +51,7 @@ def rows_of_rank(layout, cp_rank):
 
 
 def packed_plainly(layout, values, cp_rank, pad):
-    """What pack must give, row by row."""
+    """Returns the expected result of pack, row by row."""
     rows = []
     for sequence, t in rows_of_rank(layout, cp_rank):
         first = int(layout.cu_seqlens[sequence])

@@ -1,4 +1,4 @@
-"""The same mask in every form that attention kernels take, against the two comparisons that define it."""
+"""The same mask in every form that attention kernels take, compared with its definition by two comparisons."""
 
 import numpy as np
 import pytest

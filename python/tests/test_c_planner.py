@@ -1,4 +1,4 @@
-"""Programs in C and Fortran, without MPI, plan and pack as Python does."""
+"""Programs in C and Fortran plan and pack as Python does, without MPI."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ PROGRAM = os.environ.get("EVENKEEL_C_PLANNER")  # examples/c_planner.c of the sa
 
 
 def printed_by_python():
-    """What examples/c_planner.c prints."""
+    """Returns the output of examples/c_planner.c."""
     lengths = [5, 3, 4, 2, 7, 1]
     plan = evenkeel.plan(lengths, mesh={"dp": 2, "cp": 2}, micro_batch={"max_tokens": 16})
     lines = [f"DP rank {rank.dp_rank}, {m.tokens} tokens, samples {' '.join(map(str, m.samples))}"

@@ -21,7 +21,7 @@ def whole(lengths, *ranks):
 
 
 def one_by_one(lengths, dp, cap, call):
-    """Sample i is on rank i % dp, alone in a micro-batch."""
+    """Puts sample i on rank i % dp, alone in a micro-batch."""
     return whole(lengths, *[[[sample] for sample in range(rank, len(lengths), dp)] for rank in range(dp)])
 
 

@@ -15,7 +15,7 @@ from evenkeel.convert.__main__ import main
 
 @pytest.fixture
 def lines_of(tmp_path):
-    """The lines made from rows, and the messages."""
+    """Returns the lines made from rows, and the messages."""
     def made(rows, **options):
         told = convert.to_jsonl(rows, tmp_path / "out.jsonl", overwrite=True, **options)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl"]
@@ -158,7 +158,7 @@ def test_a_uid_may_be_missing_or_have_another_name(lines_of):
 
 
 class Tokenizer:
-    """As far as it is asked: a token a letter."""
+    """The attributes that the converter uses: one token per letter."""
 
     def apply_chat_template(self, chat, *, tokenize, return_dict, return_assistant_tokens_mask, tools=None, documents=None):
         assert tokenize and return_dict and return_assistant_tokens_mask

@@ -1,5 +1,5 @@
-"""Samples of other frameworks, as they make them, arrive in a buffer; keys as of the agent loops of verl 0.9.1, slime
-0d234f3 and prime-rl 02f03ab, and prime-rl's later form without a prompt of its own."""
+"""Samples in the forms of other frameworks arrive in a buffer. Keys are those of the agent loops of verl 0.9.1, slime 0d234f3 and
+prime-rl 02f03ab, and prime-rl's later form without a separate prompt."""
 
 import pytest
 

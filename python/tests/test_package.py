@@ -1,4 +1,4 @@
-"""What the package promises to those who import it."""
+"""What the package promises to programs that import it."""
 
 import inspect
 import pathlib
@@ -37,7 +37,7 @@ def test_importing_it_imports_neither_torch_nor_mpi_nor_omegaconf():
     assert run.stdout.strip() == "[]"
 
 
-# What a wheel has: the service once more, for where the one with MPI cannot be loaded. Here the same library stands for both.
+# A wheel contains the service twice; the second is used if the one with MPI cannot be loaded. Here one library serves as both.
 WHEEL_WITHOUT_MPI = """
 import ctypes
 

@@ -163,7 +163,7 @@ def test_trees_are_found_in_tokens():
 
 
 def made_up_paths(random):
-    """Prompts, paths and uids of agents: each path keeps the prompt and a part of an earlier path of its uid."""
+    """Returns prompts, paths and uids of agents: each path keeps the prompt and a part of an earlier path of its uid."""
     prompts, paths, uids = [], [], []
     for uid in range(random.integers(1, 7)):
         prompt = random.integers(0, 100, random.integers(0, 5)).tolist()

@@ -13,7 +13,7 @@ GROUPS = [[3, 2, 1], [2, 4]]
 
 
 def made_up_samples(seed):
-    """Samples over few tokens, so that they share much."""
+    """Returns samples with few distinct tokens, so that they share much."""
     random = np.random.default_rng(seed)
     return [random.integers(0, 2, size=random.integers(0, 8)) for _ in range(random.integers(1, 9))]
 

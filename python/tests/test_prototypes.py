@@ -1,4 +1,4 @@
-"""The prototypes of the C library: the generator understands headers, and what it wrote is what the library, tests and pages have."""
+"""The prototypes of the C library: the generator understands headers, and its output matches the library, tests and pages."""
 
 import ctypes
 import importlib.util
@@ -54,7 +54,7 @@ BELOW = "typedef int32_t evenkeel_status;\nenum { ZERO = 0 };\nEVENKEEL_API int6
 
 
 def generated(folder, header, below=BELOW, of=("example.h",)):
-    """The module that the generator makes of headers."""
+    """Returns the module that the generator writes for headers."""
     (folder / "base.h").write_text(below)
     (folder / "example.h").write_text(header)
     headers = [folder / name for name in of]
@@ -103,7 +103,7 @@ def test_a_declaration_that_it_does_not_understand_is_an_error(tmp_path, declara
 
 
 def declared_in(header):
-    """The functions of a header and of those that it includes."""
+    """Returns the functions of a header and of those that it includes."""
     text = re.sub(r"/\*.*?\*/", "", (HEADERS / header).read_text(), flags=re.DOTALL)
     below = [declared_in(name) for name in re.findall(r'#include "evenkeel/c/(.*?)"', text)]
     return set(re.findall(r"EVENKEEL_API [^;]*?\b(evenkeel_\w+)\(", text)).union(*below)
@@ -130,7 +130,7 @@ def test_every_function_of_the_libraries_is_tested_in_c_and_on_the_page():
 
 
 def test_every_function_of_the_libraries_is_called_by_python_or_not_needed_there():
-    """Python parses all texts of a configuration at once, and asks for all fields at once."""
+    """Python parses all texts of a configuration in one call, and requests all fields in one call."""
     without = {"evenkeel_status_name", "evenkeel_config_parse", "evenkeel_samples_find_field", "evenkeel_step_num_micro_batches",
                "evenkeel_step_find_field", "evenkeel_service_context"}
     modules = "\n".join(file.read_text() for file in (ROOT / "python" / "src" / "evenkeel").rglob("*.py"))

@@ -1,4 +1,4 @@
-"""Rows move between cuts as the lists say; what crosses a cut is what layers of sequences need."""
+"""Rows move between cuts as the lists specify, and layers of sequences get the rows and states that cross a cut."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def layout_of(seed):
 
 
 def exchanged(parts, of_members):
-    """What each member gets from an all-to-all, placed according to its route."""
+    """Returns what each member receives from an all-to-all, placed according to its route."""
     messages = [np.split(part[route.send_rows], np.cumsum(route.send_counts)[:-1]) for part, route in zip(parts, of_members)]
     out = []
     for member, route in enumerate(of_members):

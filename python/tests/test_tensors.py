@@ -16,7 +16,7 @@ TORCH_DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, t
 
 
 class ThroughDlpack:
-    """An array of some library that knows DLPack only."""
+    """An array of a library that only supports DLPack."""
 
     def __init__(self, tensor, device=None):
         self.tensor = tensor

@@ -40,7 +40,7 @@ def fixture_client(store):
 
 
 def numbers(shape, dtype, seed=0):
-    """Any bits, except for booleans."""
+    """Returns random bits, except for booleans."""
     random = np.random.default_rng(seed)
     if dtype == "bool":
         return random.integers(0, 2, shape).astype(bool)

@@ -7,8 +7,8 @@
 
 This module contains what most programs need; evenkeel.balance, .packing, .padding, .prefix, .planning, .routes and
 .tensors contain everything. Nothing here needs MPI, and torch is only needed for arguments that are tensors. Errors are
-Error and its subclasses (see evenkeel.errors). Producer sends samples to a buffer; it works where the C library is not
-installed, too."""
+Error and its subclasses (see evenkeel.errors). Producer sends samples to a buffer and also works without the C
+library."""
 
 from importlib.util import find_spec
 from pathlib import Path

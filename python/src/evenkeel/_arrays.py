@@ -1,5 +1,5 @@
-"""Arrays and tensors as NumPy arrays over the same memory, and back. Never imports torch itself: whoever passes a
-tensor has imported it."""
+"""Converts arrays and tensors to NumPy arrays over the same memory, and back. Never imports torch itself: a caller who
+passes a tensor has already imported it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evenkeel import _c, errors
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
 
-CPU = 1  # DLPack's number of the device type
+CPU = 1  # the DLPack device type
 PINNED = 3  # CUDA's page-locked memory, which the CPU can access directly
 
 
@@ -28,8 +28,8 @@ def is_tensor(value: Any) -> bool:
 
 
 def as_numpy(value: Any, name: str) -> npt.NDArray[Any]:
-    """The array or tensor as a NumPy array over the same memory. Raises an InputError with a hint if that is
-    impossible: memory of another device, sparse tensors, tensors whose gradients would be lost."""
+    """Returns an array or tensor as a NumPy array over the same memory; ranges and other sequences are copied. Raises an
+    InputError with a hint for memory of another device, sparse tensors, and tensors whose gradients would be lost."""
     if isinstance(value, np.ma.MaskedArray):
         _c.raise_error("input", name, "is a masked array, whose mask would be lost", "Pass x.filled() or x.compressed()")
     if isinstance(value, np.ndarray):
@@ -74,7 +74,7 @@ def integers(values: Any, name: str) -> npt.NDArray[np.int64]:
 
 
 def joined(lists: Iterable[Any], name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The whole numbers of lists, one list after another, and where each list begins and the last one ends."""
+    """Concatenates lists of integers. Returns the integers, and the offsets of the lists: [lists + 1]."""
     parts = [part if type(part) is np.ndarray and part.dtype == np.int64 and part.ndim == 1 else integers(part, f"{name}[{i}]")
              for i, part in enumerate(lists)]
     return np.concatenate(parts or [np.empty(0, np.int64)]), np.cumsum([0, *map(len, parts)], dtype=np.int64)
@@ -92,8 +92,8 @@ _MARSHALLED = np.dtype([("type", "u1"), ("value", "<i4")])
 
 
 def small_integers(values: list[Any] | tuple[Any, ...]) -> npt.NDArray[np.int64] | None:
-    """The same for ints of 32 bits, several times faster than NumPy; returns None for other values. Marshal writes such
-    a list as 5 bytes, then "i" and 4 bytes for each int."""
+    """Like integers(), for ints of 32 bits only, but several times faster than NumPy; returns None for other values.
+    Marshal writes such a list as 5 bytes, then "i" and 4 bytes for each int."""
     try:
         data = marshal.dumps(values, 2)
     except ValueError:
@@ -113,7 +113,7 @@ def _integer_of(entry: Any, where: str) -> int:
 
 
 def small_integers_of(values: Any, name: str) -> npt.NDArray[np.int32]:
-    """The same as int32. Raises InputError for numbers outside its range."""
+    """Like integers(), but returns int32. Raises InputError for numbers outside its range."""
     numbers = integers(values, name)
     small = numbers.astype(np.int32)
     if (wrong := small != numbers).any():
@@ -123,13 +123,13 @@ def small_integers_of(values: Any, name: str) -> npt.NDArray[np.int32]:
 
 
 def ranges(begins: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """begin, begin + 1, ... of each range, one range after another."""
+    """Returns begin, begin + 1, ... for each range, one range after another."""
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(begins - (ends - sizes), sizes)
 
 
 def checked_index(index: int, size: int, name: str) -> int:
-    """The index, counted from 0; negative ones count from the end. Raises IndexError if it is out of range."""
+    """Returns the index, counted from 0; negative indices count from the end. Raises IndexError if it is out of range."""
     at = operator.index(index)
     if not -size <= at < size:
         raise IndexError(f"{name} {at} does not exist; there are {size}")
@@ -137,8 +137,8 @@ def checked_index(index: int, size: int, name: str) -> int:
 
 
 def readable(array: npt.NDArray[Any], name: str) -> Any:
-    """The bytes of a contiguous array for the library. Raises InputError for one that is not contiguous or contains
-    Python objects."""
+    """Returns an array's memory in the form that the library reads. Raises InputError if the array is not contiguous or
+    contains Python objects."""
     if array.dtype.hasobject:
         _c.raise_error("input", name, f"has the dtype {array.dtype.name!r}: Python objects cannot be moved as bytes",
                        "Pass an array of numbers")
@@ -149,7 +149,7 @@ def readable(array: npt.NDArray[Any], name: str) -> Any:
 
 
 def writable(array: npt.NDArray[Any], name: str) -> Any:
-    """The same for writing. Also raises InputError for a read-only array."""
+    """Like readable(), for memory that the library writes. Also raises InputError for a read-only array."""
     rows = readable(array, name)
     if not array.flags.writeable:
         _c.raise_error("input", name, "is read-only", "Pass one that may be written, such as a copy")
@@ -157,7 +157,7 @@ def writable(array: npt.NDArray[Any], name: str) -> Any:
 
 
 def row_bytes_of(array: npt.NDArray[Any], leading: int) -> int:
-    """Bytes of one row of an array whose first ``leading`` dimensions index the row."""
+    """Returns the bytes of one row of an array whose first ``leading`` dimensions index the row."""
     return int(array.itemsize * np.prod(array.shape[leading:], dtype=np.int64))
 
 
@@ -175,13 +175,13 @@ class Handle:
 
 
 class _Memory(ctypes.c_char * sys.maxsize):  # type: ignore[misc]
-    """The whole address space as a buffer, which begins at address 1, since NumPy takes NULL for no buffer. Arrays over it keep it, and
-    it keeps the handle whose memory they show. NumPy makes them several times faster than from an __array_interface__."""
+    """A buffer over the whole address space. It begins at address 1 because NumPy treats NULL as a missing buffer. Arrays over it keep it
+    alive, and it keeps the handle that owns their memory. NumPy creates them several times faster than from an __array_interface__."""
 
     owner: Handle
 
 
-DTYPES = {  # and NumPy's name of memory that they have; it has no bfloat16
+DTYPES = {  # the library's constant, and NumPy's type of the same size; NumPy has no bfloat16
     "bool": (c.EVENKEEL_BOOL, "|b1"), "uint8": (c.EVENKEEL_UINT8, "|u1"), "int8": (c.EVENKEEL_INT8, "|i1"),
     "int16": (c.EVENKEEL_INT16, "<i2"), "uint16": (c.EVENKEEL_UINT16, "<u2"), "int32": (c.EVENKEEL_INT32, "<i4"),
     "uint32": (c.EVENKEEL_UINT32, "<u4"), "int64": (c.EVENKEEL_INT64, "<i8"), "float16": (c.EVENKEEL_FLOAT16, "<f2"),
@@ -192,33 +192,33 @@ _SHAPES = [ctypes.c_int64 * dimensions for dimensions in range(5)]
 
 
 def memory_of(owner: Handle) -> _Memory:
-    """Memory for view_in()."""
+    """Returns a buffer for view_in() that keeps ``owner`` alive."""
     memory: _Memory = _Memory.from_address(1)
     memory.owner = owner
     return memory
 
 
 def view(owner: Handle, address: int | None, shape: tuple[int, ...], dtype: int) -> npt.NDArray[Any]:
-    """A NumPy array over memory of a handle, which it keeps alive."""
+    """Returns a NumPy array over memory of a handle, which the array keeps alive."""
     return view_in(memory_of(owner), address, shape, dtype)
 
 
 def view_in(memory: _Memory, address: int | None, shape: tuple[int, ...], dtype: int) -> npt.NDArray[Any]:
-    """The same for several arrays over memory of one handle."""
+    """Like view(), for several arrays over memory of one handle."""
     if not address or 0 in shape:
         return np.empty(shape, _TYPES[dtype])
     return np.ndarray(shape, _TYPES[dtype], memory, address - 1)
 
 
 def copy_of(address: int | None, size: int, dtype: Any) -> npt.NDArray[Any]:
-    """A copy of so many elements of the library."""
+    """Copies ``size`` elements from memory of the library."""
     if not address or not size:
         return np.empty(0, dtype)
     return np.frombuffer(ctypes.string_at(address, size * np.dtype(dtype).itemsize), dtype).copy()
 
 
 def create(function: Any, *arguments: Any) -> ctypes.c_void_p:
-    """The handle that a function of the library returns through its last argument."""
+    """Returns the handle that a library function writes to its last argument."""
     pointer = ctypes.c_void_p()
     function(*arguments, ctypes.byref(pointer))
     return pointer
@@ -233,8 +233,8 @@ def named_arrays(function: Any, *arguments: Any) -> dict[str, Any]:
 
 
 class LazyArrays(dict[str, Any]):
-    """The arrays of an owner, each converted to a NumPy array on first access. ``places`` maps names to indices. It is
-    the same for all owners of a kind, and the first one fills it in."""
+    """A mapping that converts each array of an owner to NumPy on first access. ``places`` maps names to indices; all owners
+    of a kind share it, and the first one fills it in."""
 
     __slots__ = ("_pointer", "_memory", "_places")
 
@@ -250,7 +250,7 @@ class LazyArrays(dict[str, Any]):
 
 
 def _array_at(pointer: Any, index: int, memory: _Memory) -> tuple[str, Any]:
-    """The name of an array and the array, or the number, which is an int64."""
+    """Returns the name and the NumPy array at an index; a single number is returned as an int."""
     found = c.evenkeel_array()
     lib.evenkeel_arrays_at(pointer, index, found)
     name = found.name.decode()
@@ -261,8 +261,8 @@ def _array_at(pointer: Any, index: int, memory: _Memory) -> tuple[str, Any]:
 
 
 class Rows:
-    """Rows of an array or a tensor as stored in memory. ``array`` is a NumPy array over that memory with the correct
-    item size, but for dtypes that NumPy lacks (bfloat16) not the correct dtype."""
+    """Rows of an array or a tensor as stored in memory. ``array`` is a NumPy array over that memory. It has the correct item
+    size, but not the correct dtype if NumPy lacks it (bfloat16)."""
 
     __slots__ = ("array", "_tensor")
 
@@ -273,13 +273,13 @@ class Rows:
         self._tensor = value if is_tensor(value) else None
 
     def empty(self, *shape: int) -> Rows:
-        """New memory of this shape, of the same kind and dtype."""
+        """Returns uninitialized rows of this shape in the same library (NumPy or torch) and dtype."""
         if self._tensor is None:
             return Rows(np.empty(shape, self.array.dtype), "rows")
         return Rows(self._tensor.new_empty(shape), "rows")
 
     def shaped_as(self, value: Any, shape: tuple[int, ...], name: str) -> Rows:
-        """The caller's memory for a result with this shape, kind and dtype. Raises InputError if it does not match."""
+        """Returns the caller's memory for a result as Rows. Raises InputError unless it has this shape and the same dtype."""
         rows = Rows(value, name)
         if tuple(rows.array.shape) != shape:
             _c.raise_error("input", name, f"has the shape {tuple(rows.array.shape)}; {shape} is needed")
@@ -302,9 +302,9 @@ class Rows:
         return tuple(self.array.shape[1:])
 
     def row_of(self, pad: Any, name: str, leading: int = 1) -> npt.NDArray[Any]:
-        """One row filled with a number, or with one number per element, in this dtype. Empty for zeros. A row consists
-        of the dimensions after the first ``leading`` ones. Raises InputError for a number that this dtype cannot
-        represent."""
+        """Returns the bytes of one row filled with a number, or with one number per element, in this dtype; empty for
+        zeros. A row consists of the dimensions after the first ``leading`` ones. Raises InputError for a number that this
+        dtype cannot represent."""
         if isinstance(pad, (int, float)) and pad == 0:
             return np.empty(0, np.uint8)
         try:
@@ -318,8 +318,8 @@ class Rows:
         return np.ascontiguousarray(bits).reshape(-1).view(np.uint8)
 
     def _filled(self, shape: tuple[int, ...], pad: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
-        """A row of this shape filled with numbers, and whether it represents them. A float may be rounded to a smaller
-        type."""
+        """Returns the bits of a row of this shape filled with numbers, and whether the dtype can represent them. A float
+        may be rounded to a smaller type."""
         if self._tensor is not None:
             wanted = sys.modules["torch"].as_tensor(pad)
             row = self._tensor.new_empty(shape)
@@ -338,7 +338,7 @@ class Rows:
 
 
 def handed_out(array: npt.NDArray[Any], like: Any) -> Any:
-    """An array as a tensor over the same memory if ``like`` is a tensor, otherwise unchanged."""
+    """Returns an array as a tensor over the same memory if ``like`` is a tensor, otherwise unchanged."""
     return sys.modules["torch"].from_numpy(array) if is_tensor(like) else array
 
 

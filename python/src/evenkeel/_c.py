@@ -1,11 +1,11 @@
-"""The C libraries, which are part of the package, called with ctypes. Calls release the interpreter lock.
+"""Calls the package's C libraries through ctypes. Calls release the interpreter lock.
 
-``lib`` has every function in evenkeel/c/evenkeel.h, with the types of its declaration, and ``service`` those that
-evenkeel/c/evenkeel_mpi.h adds. A status that is not EVENKEEL_OK becomes an exception of evenkeel.errors, with the text of
-the library. Arrays are passed by ``address``; keep them alive meanwhile.
+``lib`` has every function in evenkeel/c/evenkeel.h with its declared types, and ``service`` has the functions that
+evenkeel/c/evenkeel_mpi.h adds. A status other than EVENKEEL_OK raises an exception from evenkeel.errors with the library's
+text. Arrays are passed by ``address``; the caller keeps them alive during the call.
 
-Functions that the library calls do not raise: they return ``note(error)``. The error that comes back from the library then
-has the exception as its cause, with its traceback."""
+Callbacks do not raise: they return ``note(error)``. The exception raised for the library's error then has the original
+exception as its cause, with its traceback."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def _last_error(status: int) -> Exception:
     return error
 
 
-_noted: list[tuple[str, BaseException]] = []  # what was noted last
+_noted: list[tuple[str, BaseException]] = []  # the last error noted, with its message
 
 
 def note(error: BaseException, where: str, message: str = "") -> int:
-    """Makes an exception the last error of this thread, for the library, and returns its status. One that is not Evenkeel's becomes an
-    InputError about ``where``, with its text after ``message``."""
+    """Makes an exception the library's last error of this thread and returns its status. An exception that is not an
+    evenkeel.errors.Error becomes an InputError at ``where``, with its text after ``message``."""
     if isinstance(error, errors.Error):
         status, parts = _STATUSES[error.kind], (error.where, error.message, error.hint)
     else:
@@ -65,7 +65,7 @@ def note(error: BaseException, where: str, message: str = "") -> int:
 
 
 def _load(name: str) -> Any:
-    """A library with its prototypes."""
+    """Loads a library and declares the types of its functions."""
     library = ctypes.CDLL(str(pathlib.Path(__file__).parent / f"{name}.so"))
     for function, prototype in _prototypes.FUNCTIONS[pathlib.PurePath(name).name.removeprefix("lib")].items():
         _declare(getattr(library, function), *prototype)
@@ -84,8 +84,8 @@ _set_last_error: Any = _declare(lib["evenkeel_set_last_error"], *_prototypes.FUN
 
 
 class _Service:
-    """The functions of libevenkeel_mpi, which is loaded when the first of them is called. Where MPI's library is missing, it is that of a
-    wheel without MPI, and ``missing`` says why."""
+    """The functions of libevenkeel_mpi, which is loaded on first use. If no MPI library is found, loads the variant without MPI that
+    wheels contain; ``missing`` is then the reason."""
 
     def __init__(self) -> None:
         self.missing = ""
@@ -110,7 +110,7 @@ class _Service:
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(self.load(), name)
-        setattr(self, name, function)  # asked once
+        setattr(self, name, function)  # bypasses __getattr__ from now on
         return function
 
 
@@ -118,7 +118,7 @@ service: Any = _Service()
 
 
 def text(value: bytes) -> str:
-    """Converts a text from the library."""
+    """Decodes a text from the library."""
     return value.decode("utf-8", "replace")
 
 
@@ -128,8 +128,8 @@ def encoded(value: str) -> bytes:
 
 
 def raise_error(kind: str, where: str, message: str, hint: str = "") -> NoReturn:
-    """Raises the error of a kind (config, input, limit, mesh, io, mpi or end), with the text that the library composes
-    from its parts."""
+    """Raises the error of a kind (config, input, limit, mesh, io, mpi or end). The library composes its text from these
+    parts."""
     if kind not in _STATUSES:
         raise ValueError(f"no kind of error is called {kind}")
     lib.evenkeel_set_last_error(_STATUSES[kind], encoded(where), encoded(message), encoded(hint), -1)
@@ -142,9 +142,9 @@ def refuse(where: str, message: str, hint: str = "") -> NoReturn:
 
 
 def address(array: Any) -> int:
-    """The address of a NumPy array's first element."""
+    """Returns the address of a NumPy array's first element."""
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # a third of the time of the other way
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # three times as fast as __array_interface__
     except (TypeError, ValueError):  # empty, read-only or not contiguous
         return array.__array_interface__["data"][0]
 
@@ -155,7 +155,7 @@ def int64(value: Any) -> int:
 
 
 def int32(value: Any) -> int:
-    """Converts a value to int32_t in the same way."""
+    """Converts a value to int32_t. Raises TypeError like int64()."""
     return _of_bits(value, 31)
 
 
@@ -167,7 +167,7 @@ def _of_bits(value: Any, bits: int) -> int:
 
 
 def value_of(words: dict[str, int], word: str, name: str) -> int:
-    """The constant for a word. Raises an InputError that lists the valid words."""
+    """Returns the constant for a word. Raises InputError, which lists the valid words, for any other word."""
     if not isinstance(word, str):
         raise TypeError(f"{name} is a {type(word).__name__}; a str is needed")
     if word not in words:

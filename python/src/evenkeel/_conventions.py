@@ -1,9 +1,9 @@
-"""Row conventions: the row at which a framework puts the value of a token (docs/micro-batches.md). Standard library only.
+"""Row conventions: the row at which a framework puts a token's value (docs/micro-batches.md). Standard library only.
 
-    token      the value of token t is at t; as long as the tokens
-    next       the value of token t is at the row that predicts it, t - 1; as long as the tokens, whose last row predicts
-               nothing, or one shorter
-    response   the value of response token j is at j; as long as the response
+    token      the value of token t is at row t; one value per token
+    next       the value of token t is at row t - 1, which predicts it; one value per token, although the last row predicts
+               nothing, or one fewer
+    response   the value of response token j is at row j; one value per response token
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from evenkeel.errors import ConfigError, InputError
 CONVENTIONS = ("token", "next", "response")
 IGNORED = -100
 LABELS, LOSS_MASK = "labels", "loss_mask"
-# Values of tokens as inputs, which stay at their token; all others belong to the prediction of their token.
+# Fields that describe tokens as inputs and stay at their rows; all other fields belong to the prediction of their token.
 OF_INPUTS = ("position_ids", "segment_ids", "token_type_ids", "mm_token_type_ids", "routed_experts")
 WITHOUT_LOSS = {LABELS: IGNORED, LOSS_MASK: 0, "response_mask": 0}  # the value of a token without loss
 
 
 def require_conventions(at: Mapping[str, str] | None, words: Sequence[str] = CONVENTIONS) -> dict[str, str]:
-    """``at`` as a dictionary. Raises ConfigError for a word that does not name a convention."""
+    """Returns ``at`` as a dictionary. Raises ConfigError for a word that does not name a convention."""
     for name, word in (at or {}).items():
         if word not in words:
             message = f"is {word!r}"
@@ -32,9 +32,9 @@ def require_conventions(at: Mapping[str, str] | None, words: Sequence[str] = CON
 
 
 def of_response(name: str, values: Sequence[Any], at: str, prompt: int, response: int, where: str = "") -> list[Any]:
-    """The values of the response tokens of a sample with ``prompt`` and ``response`` tokens. Values of prompt tokens
-    are omitted, because they are not trained. Raises InputError, at ``where`` or the name, for a list whose length does
-    not fit the convention, for a loss mask or labels that train a token of the prompt, and for those that are set at
+    """Returns the values of the response tokens of a sample with ``prompt`` and ``response`` tokens. Values of prompt
+    tokens are dropped because prompts are not trained. Raises InputError, at ``where`` or the name, for a list whose length
+    does not fit the convention, for a loss mask or labels that train a prompt token, and for a loss mask or labels set at
     the last row of ``next``, which predicts nothing."""
     values, tokens, where = list(values), prompt + response, where or name
     lengths = {"token": (tokens,), "next": (tokens, tokens - 1), "response": (response,)}[at]

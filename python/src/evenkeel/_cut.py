@@ -1,4 +1,4 @@
-"""Micro-batches of samples that stay on their rank, as many on each rank as the rank needs that needs the most."""
+"""Cuts each rank's own samples into micro-batches. All ranks make as many as the rank that needs the most."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _FAILED = 2**31
 def cut(
     lengths: Sequence[int], micro_batch: dict[str, Any], largest: Callable[[list[int]], list[int]], remedy: str, **sections: Any
 ) -> list[list[int]]:
-    """The samples of each micro-batch of this rank.
+    """Returns the samples of each micro-batch of this rank.
 
     ``micro_batch`` and ``sections`` are settings of evenkeel.plan. ``largest`` returns the elementwise maximum of numbers over the
-    ranks. If a rank cannot cut its samples, or has fewer than other ranks need micro-batches, all ranks raise; ``remedy`` says what
-    to change in the latter case."""
+    ranks. All ranks raise if a rank cannot cut its samples, or has fewer samples than other ranks need micro-batches; ``remedy`` is
+    the hint in the latter case."""
 
     def planned(**settings: Any) -> Any:
         return plan(lengths, mesh={"dp": 1}, micro_batch={**micro_batch, **settings}, **sections)

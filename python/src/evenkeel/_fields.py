@@ -14,9 +14,9 @@ from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel.errors import MissingFieldError
 
-# Attributes that tensors of the dtypes added in torch 2.3 have: the same numbers, copied.
+# dtypes that torch lacks before 2.3, and the wider ones to which their values are copied.
 WIDER = {"uint16": "int32", "uint32": "int64"}
-_ALIGNMENT = 256  # of tensors in an arena, and of its size: MicroBatchArena::alignment
+_ALIGNMENT = 256  # bytes, of an arena's tensors and its size: MicroBatchArena::alignment
 
 
 class FieldRule(NamedTuple):
@@ -51,12 +51,12 @@ SHAPE = np.dtype([("id", "<i8"), ("group", "<i8"), ("prompt", "<i8"), ("response
 
 @functools.lru_cache(maxsize=64)
 def fields_of(count: int) -> Any:
-    """The type of an array of fields for the library to fill in. Kept, since otherwise Python's collector would have to free it."""
+    """Returns the type of an array of fields for the library to fill in. Cached, since the garbage collector would have to free it."""
     return c.evenkeel_field * count
 
 
 def field_of(name: str, kind: str, rows: _arrays.Rows, counts: list[int] | None) -> Any:
-    """A field for the library, over memory of ``rows``, which the caller keeps."""
+    """Returns a field for the library over the memory of ``rows``, which it keeps alive."""
     dtypes = {word: number for word, (number, _) in _arrays.DTYPES.items()}
     field = c.evenkeel_field(_c.encoded(name), _c.value_of(dtypes, str(rows.dtype).removeprefix("torch."), f"dtype of field '{name}'"),
                              _c.value_of({word: rule.value for word, rule in RULES.items()}, kind, f"kind of field '{name}'"))
@@ -69,12 +69,12 @@ def field_of(name: str, kind: str, rows: _arrays.Rows, counts: list[int] | None)
         offsets = np.cumsum([0, *counts], dtype=np.int64)
         field.num_samples, field.offsets = len(counts), _c.address(offsets)
         kept.append(offsets)
-    field.kept = kept  # as long as the structure
+    field.kept = kept  # alive as long as the structure
     return field
 
 
 class Block:
-    """Memory of an owner, and the one block in which most of a micro-batch's arrays stand, if there is one."""
+    """Memory of an owner, and the one block that contains most arrays of a micro-batch, if there is one."""
 
     __slots__ = ("array", "_memory", "_first")
 
@@ -83,17 +83,17 @@ class Block:
         self.array = _arrays.view_in(self._memory, first, (size,), c.EVENKEEL_UINT8)
 
     def view(self, address: int | None, shape: tuple[int, ...], dtype: int) -> npt.NDArray[Any]:
-        """An array over memory of the owner, which it keeps."""
+        """Returns an array over memory of the owner, which the array keeps alive."""
         return _arrays.view_in(self._memory, address, shape, dtype)
 
     def sums(self, address: int, size: int, dtype: int) -> npt.NDArray[Any]:
-        """Prefix sums: in the block if they stand there, else a copy."""
+        """Returns prefix sums: a view if they are in the block, otherwise a copy."""
         found = self.view(address, (size,), dtype)
         return found if 0 <= address - self._first < self.array.size else found.copy()
 
 
 def columns_of(block: Block, fields: Any) -> list[tuple[Any, ...]]:
-    """Name, dtype, kind, places and rows of each field."""
+    """Returns the name, dtype, kind, positions and rows of each field."""
     columns: list[tuple[Any, ...]] = []
     for field in fields:
         dtype, kind = field.dtype, _KINDS[field.kind]
@@ -109,7 +109,7 @@ def columns_of(block: Block, fields: Any) -> list[tuple[Any, ...]]:
 
 
 def _places_of(block: Block, field: Any) -> npt.NDArray[np.int64]:
-    """Where the rows of each sample are: offsets [samples + 1], or [samples, 2] of begin and end."""
+    """Returns the positions of each sample's rows: offsets [samples + 1], or begin and end [samples, 2]."""
     samples = field.num_samples
     if field.offsets:
         return block.sums(field.offsets, samples + 1, c.EVENKEEL_INT64)
@@ -127,11 +127,11 @@ class WithFields:
         self._columns: list[tuple[Any, ...]] | None = None
 
     def _shapes(self) -> npt.NDArray[Any]:
-        """Ids, groups and lengths."""
+        """Returns ids, groups and lengths."""
         raise NotImplementedError
 
     def _ask_for_fields(self) -> list[tuple[Any, ...]]:
-        """Name, dtype, kind, places and rows of each field."""
+        """Returns the name, dtype, kind, positions and rows of each field."""
         raise NotImplementedError
 
     @property
@@ -157,7 +157,7 @@ class WithFields:
         return iter(self._by_name())
 
     def keys(self) -> KeysView[str]:
-        """The names of its fields."""
+        """Returns the names of the fields."""
         return self._by_name().keys()
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -165,12 +165,12 @@ class WithFields:
         return self._by_name().get(name, default)
 
     def kinds(self) -> dict[str, str]:
-        """For each name, the unit for which a field has a row: token, response_token, sample; or rows, text or bytes.
-        """
+        """Returns the kind of each field: token, response_token or sample, for which it has one row each; or rows, text or
+        bytes."""
         return {name: kind for name, _, kind, *_ in self._fields()}
 
     def axes_first(self, name: str) -> Any:
-        """Returns a field [rows, axes] as [axes, rows], a view: the form in which models expect positions with several
+        """Returns a view of a field [rows, axes] as [axes, rows], the layout in which models expect positions with several
         axes (M-RoPE)."""
         rows = self[name]
         if rows.ndim != 2:
@@ -178,7 +178,7 @@ class WithFields:
         return rows.T
 
     def _by_name(self) -> dict[str, Any]:
-        """The returned values, which are the same objects each time."""
+        """Returns the fields by name: the same objects on each call."""
         if self._views is None:
             self._views = self._made(self._tensors)
         return self._views
@@ -187,16 +187,16 @@ class WithFields:
         return {name: value_of(rows, dtype, kind, places, tensors) for name, dtype, kind, places, rows in self._fields()}
 
     def _fields(self) -> list[tuple[Any, ...]]:
-        """Name, dtype, kind, places and rows of each field. The library gives write access to its memory only for the
-        first request, so there is only one."""
+        """Returns the name, dtype, kind, positions and rows of each field. Cached, because the library gives write access
+        to its memory only on the first request."""
         if self._columns is None:
             self._columns = self._ask_for_fields()
         return self._columns
 
 
 def value_of(rows: npt.NDArray[Any], dtype: str, kind: str, places: Any, tensors: bool) -> Any:
-    """A field as users see it: rows; or, for fields counted per sample, rows and their positions; or one str or bytes
-    per sample. Positions are offsets [samples + 1], or ranges [samples, 2] if equal values are stored once."""
+    """Returns a field as users see it: rows; or, for fields counted per sample, rows and their positions; or one str or
+    bytes per sample. Positions are offsets [samples + 1], or ranges [samples, 2] if equal values are stored once."""
     if places is None:
         return handed_out(rows, dtype, tensors)
     form = RULES[kind].form
@@ -210,8 +210,7 @@ def value_of(rows: npt.NDArray[Any], dtype: str, kind: str, places: Any, tensors
 
 
 def _of_these_alone(rows: npt.NDArray[Any], ranges: npt.NDArray[np.int64]) -> tuple[Any, npt.NDArray[np.int64]]:
-    """Copies these samples' rows from those of a whole node, each value once, because torch has no read-only tensors.
-    """
+    """Copies these samples' rows from those of a whole node, each distinct value once. Torch has no read-only tensors."""
     distinct, which = np.unique(ranges, axis=0, return_inverse=True)
     ends = np.cumsum(distinct[:, 1] - distinct[:, 0])
     mine = np.concatenate([rows[begin:end] for begin, end in distinct.tolist()])
@@ -253,7 +252,7 @@ def _counted_rows(name: str, values: Any) -> tuple[Any, list[int]]:
 def joined(rows: Sequence[Any], name: str) -> Any:
     """Concatenates the rows of all samples. Lists of numbers become arrays: int64 if all numbers are integers,
     otherwise float32, as for JSON lines."""
-    if not rows:  # of any dtype: a rank without samples gets that of the others
+    if not rows:  # any dtype will do: a rank without samples gets that of the others
         return np.empty(0, np.int64)
     if isinstance(rows[0], (bool, int, float)):
         return _numbers(rows, name)
@@ -270,7 +269,7 @@ def joined(rows: Sequence[Any], name: str) -> Any:
 
 
 def _numbers(values: Sequence[Any], name: str) -> npt.NDArray[Any]:
-    """A list of numbers, or of lists of numbers with equal lengths."""
+    """Converts a list of numbers, or of lists of numbers with equal lengths, to an array."""
     types = set(map(type, values))
     if bool in types and len(types) > 1:
         _refuse_mixed(name)
@@ -341,12 +340,12 @@ def handed_out(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:
 
 
 def _as_float32(bits: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Numbers of bfloat16, a dtype that NumPy lacks, as float32, which represents them exactly. A copy."""
+    """Converts bits of bfloat16, a dtype that NumPy lacks, to float32, which represents them exactly. Returns a copy."""
     return (bits.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
 def on_device(values: dict[str, Any], arena: npt.NDArray[np.uint8], device: Any, non_blocking: bool) -> dict[str, Any]:
-    """Moves tensors to a device, also those in tuples; other values are unchanged.
+    """Moves tensors to a device, including those in tuples; other values are unchanged.
 
     Tensors in the arena are copied together, from the first to the last byte needed, and become views of the copy with
     the same dtypes and shapes. Other tensors are copied separately: those shared by the ranks of a node or added in a
@@ -354,7 +353,7 @@ def on_device(values: dict[str, Any], arena: npt.NDArray[np.uint8], device: Any,
     """
     import torch
 
-    places: dict[int, int] = {}  # of tensors that lie in the arena, by id
+    places: dict[int, int] = {}  # of tensors in the arena, by id
     begin, end = 0, 0
     if len(arena) and torch.device(device).type != "cpu":
         first, size = arena.ctypes.data, len(arena)

@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer with a cap in tokens: the part of evenkeel.huggingface for samples that the trainer makes itself."""
+"""Adds a cap in tokens to TRL's GRPOTrainer: the part of evenkeel.huggingface for samples that the trainer generates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenkeel._cut import cut
 
 _Base: Any = object
 
-# The tensors of a batch, as TRL prepares it. Those of completions have a row for each sample.
+# The tensors of a batch, as TRL prepares it. Those of completions have one row per sample.
 _PROMPTS = {"prompt_ids", "prompt_mask"}
 _COMPLETIONS = {
     "completion_ids", "completion_mask", "tool_mask", "advantages", "old_per_token_logps", "ref_per_token_logps", "sampling_per_token_logps",
@@ -19,17 +19,17 @@ _COMPLETIONS = {
 }
 _OF_THE_STEP = {"num_items_in_batch"}
 
-# How TRL's losses divide: by a number that does not depend on the micro-batch, by its samples, or by its tokens with loss.
+# What TRL's losses divide by: a number that does not depend on the micro-batch, its samples, or its tokens with loss.
 _BY_STEP, _BY_SAMPLES, _BY_TOKENS = {"cispo", "dapo", "vespo"}, {"grpo", "sapo", "dr_grpo", "luspo"}, {"bnpo"}
 
 
 class BalancedGRPOTrainer(_Base):  # type: ignore[misc]
-    """Cuts each batch of a GRPOTrainer into micro-batches. Must precede it in the list of base classes."""
+    """Cuts each batch of a GRPOTrainer into micro-batches. Must precede GRPOTrainer in the list of base classes."""
 
     balance_cap: int
 
     def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None) -> Any:
-        """The loss of the batch. The gradients of all its micro-batches but the last are accumulated already."""
+        """Returns the loss of the batch. All its micro-batches but the last have already been backpropagated."""
         if return_outputs or not self.model.training:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if self.is_deepspeed_enabled:
@@ -48,8 +48,8 @@ class BalancedGRPOTrainer(_Base):  # type: ignore[misc]
                 before = before + loss.detach()
 
     def _lists(self, inputs: Any) -> list[list[int]]:
-        """The rows of each micro-batch. A row is as long as the longest prompt of the batch and its own completion, so that the cap holds
-        however prompts and completions are paired."""
+        """Returns the rows of each micro-batch. A row counts as the longest prompt of the batch plus its own completion, so the cap holds
+        for any combination of rows."""
         prompt = int(inputs["prompt_mask"].sum(1).max())
         lengths = (prompt + inputs["completion_mask"].sum(1).clamp(min=1)).tolist()
         settings = {"mode": "padded", "length_round": 1, "max_tokens": self.balance_cap}
@@ -62,7 +62,7 @@ class BalancedGRPOTrainer(_Base):  # type: ignore[misc]
         return largest
 
     def _share(self, part: Any, inputs: Any) -> Any:
-        """The factor with which the losses of micro-batches add up to that of the batch."""
+        """Returns the weight of a micro-batch's loss; the weighted losses add up to the loss of the batch."""
         if self.loss_type in _BY_STEP:
             return 1
         if self.loss_type in _BY_SAMPLES:
@@ -83,7 +83,7 @@ class BalancedGRPOTrainer(_Base):  # type: ignore[misc]
 
 @contextmanager
 def _gathering_any_length(accelerator: Any) -> Iterator[None]:
-    """Lets TRL gather metrics of micro-batches that have different numbers of samples on the ranks. TRL leaves out NaN, which fills up."""
+    """Lets TRL gather metrics when ranks have micro-batches of different sizes, by padding with NaN, which TRL ignores."""
     gather = accelerator.gather
     accelerator.gather = lambda values: gather(accelerator.pad_across_processes(values, pad_index=float("nan")))
     try:
@@ -93,7 +93,7 @@ def _gathering_any_length(accelerator: Any) -> Iterator[None]:
 
 
 def _rows_of(inputs: Any, rows: list[int]) -> Any:
-    """These samples of a batch, without columns that are padding in all of them. Prompts are padded on the left."""
+    """Returns these rows of a batch, without columns that are padding in all of them. Prompts are padded on the left."""
     unknown = sorted(set(inputs) - _PROMPTS - _COMPLETIONS - _OF_THE_STEP)
     if unknown:
         refuse(f"input {unknown[0]!r}", "is not supported: only text batches are", "Use TRL's own trainer")

@@ -1,4 +1,4 @@
-"""Requests to Evenkeel's servers over HTTP, repeated until they are answered. Only needs the standard library."""
+"""Sends HTTP requests to Evenkeel's servers and retries them until they are answered. Needs only the standard library."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def json_of(response: http.client.HTTPResponse) -> Any:
 
 
 class _SocketConnection(http.client.HTTPConnection):
-    """A connection to a socket in the file system."""
+    """A connection to a Unix socket."""
 
     def __init__(self, path: str, host: str, timeout: float) -> None:
         super().__init__(host, timeout=timeout)
@@ -45,14 +45,14 @@ class _SocketConnection(http.client.HTTPConnection):
 
 
 class Server:
-    """Sends requests to one server over connections that stay open. Threads may share it: each request in flight has a
-    connection of its own.
+    """Sends requests to one server over persistent connections. Threads may share it: each request in flight has its own
+    connection.
 
     ``url``       where the server listens, such as "http://127.0.0.1:8710", or "unix:PATH" for a socket on this machine
     ``token``     content of the server's token file
-    ``ca``        a file of certificates (PEM) to trust for https, instead of the system's
+    ``ca``        a PEM file of certificates to trust for https instead of the system's
     ``timeout``   seconds to wait for one answer
-    ``patience``  seconds to go on trying while the server is full or cannot be reached; None is forever
+    ``patience``  seconds to keep trying while the server is full or unreachable; None means forever
     ``headers``   sent with every request
     """
 
@@ -79,12 +79,12 @@ class Server:
 
     def request(self, method: str, path: str, body: Body = b"", *, headers: Mapping[str, str] | None = None,
                 read: Reader = json_of, refusals: Mapping[int, type[Error]] | None = None) -> Any:
-        """Returns what ``read`` makes of the response with status 200.
+        """Sends a request and returns the result of ``read`` for a response with status 200.
 
-        Sends the request again after a lost connection, after ``read`` raised OSError, HTTPException or JSONDecodeError,
-        and while the server is full or cannot answer, so a request must have the same effect if it is sent twice. Raises
-        IoError when the patience is over, and the class in ``refusals`` for other statuses: by default ConfigError for
-        401, LimitError for 413, otherwise InputError, with the server's text."""
+        Retries after a lost connection, after ``read`` raised OSError, HTTPException or JSONDecodeError, and while the
+        server is full or cannot answer, so sending a request twice must have the same effect as once. Raises IoError when
+        the patience has run out. Other statuses raise the class in ``refusals``, by default ConfigError for 401,
+        LimitError for 413 and otherwise InputError, with the server's text."""
         begun = time.monotonic()
         pause = _FIRST_PAUSE
         while True:
@@ -129,7 +129,7 @@ class Server:
             self._idle.pop().close()
 
     def _connection(self) -> tuple[http.client.HTTPConnection, bool]:
-        """Returns an idle connection or a new one, and whether it has been in use before."""
+        """Returns an idle connection or a new one, and whether it has been used before."""
         if self._process != os.getpid():  # a forked child must not share the parent's connections
             self._idle, self._process = [], os.getpid()
         try:
@@ -144,8 +144,8 @@ class Server:
 
     def _exchange(self, connection: http.client.HTTPConnection, method: str, path: str, body: Body, headers: Mapping[str, str],
                   read: Reader) -> tuple[int, Any, float | None]:
-        """Sends the request once. Returns the status, what ``read`` made of the response, or its text for other statuses
-        than 200, and how many seconds the server wants the client to wait."""
+        """Sends the request once. Returns the status; the result of ``read``, or the response's text if the status is not
+        200; and how many seconds the server asks the client to wait."""
         size = len(body) if isinstance(body, bytes) else sum(part.nbytes for part in body)
         sent = False
         try:
@@ -155,7 +155,7 @@ class Server:
             except (BrokenPipeError, ConnectionResetError):
                 if connection.sock is None:
                     raise
-                # A server may refuse a request before it has read the body: its response says why.
+                # A server may reject a request before it has read the body; its response says why.
             with connection.getresponse() as response:
                 answer = read(response) if response.status == 200 else response.read()
                 wait = _seconds(response.headers.get("Retry-After"))
@@ -166,7 +166,7 @@ class Server:
             if sent:
                 self._idle.append(connection)
             else:
-                connection.close()  # the rest of its data does not belong to another request
+                connection.close()  # unread data must not reach the next request
         return response.status, answer, wait
 
 

@@ -1,8 +1,8 @@
-"""How training frameworks plan a step, by their own code: each function here calls a framework's functions unmodified.
+"""Plans a step as training frameworks do: each function here calls a framework's own functions, unmodified.
 
 A function gets the lengths of a step's samples, the number of data-parallel ranks, the cap in tokens, and a Clock that
-calls the framework. It returns the micro-batches of each rank. A micro-batch of a Trainer is one packed row, or as many padded
-rows as fit below the cap if all of them are as long as the longest sample.
+calls the framework. It returns the micro-batches of each rank. A micro-batch of a Trainer is one packed row, or as many
+padded rows as would fit below the cap if all of them were as long as the longest sample.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class Piece(NamedTuple):
 
     sample: int
     tokens: int
-    padding: int = 0  # computed, too
-    ranks: int = 1  # that share its tokens and its work evenly
+    padding: int = 0  # padding tokens, which are also computed
+    ranks: int = 1  # number of ranks that share its tokens and work evenly
 
 
 Ranks = list[list[list[Piece]]]  # by rank and micro-batch
 
 
 class Clock:
-    """Calls functions, and measures their processor time. Ranks plan at the same time, so of what each does alone the slowest counts."""
+    """Calls functions and measures their processor time. Ranks plan concurrently, so only the slowest rank counts."""
 
     def __init__(self) -> None:
         self._seconds: dict[int | None, float] = defaultdict(float)  # by rank; None: for all ranks
@@ -50,7 +50,7 @@ Way = Callable[[list[int], int, int, Clock], Ranks]
 
 
 class Peer(NamedTuple):
-    """A package of the Python index."""
+    """A Python package, and its ways to plan by name."""
 
     tested: str  # version
     ways: dict[str, Way]
@@ -62,12 +62,12 @@ def _padded(lengths: list[int], samples: Sequence[int]) -> list[Piece]:
 
 
 def _pieces(row: Any) -> list[Piece]:
-    """The pieces in a row whose tokens are numbers of samples, negative in padding."""
+    """Returns the pieces in a row whose tokens are sample numbers, or negative for padding."""
     return [Piece(int(sample), int(count)) for sample, count in zip(*np.unique(row, return_counts=True)) if sample >= 0]
 
 
 def _verl(lengths: list[int], dp: int, cap: int, call: Clock) -> Ranks:
-    """PPOTrainer._balance_batch gives ranks equal numbers of samples; each engine then makes micro-batches, as many as any needs."""
+    """PPOTrainer._balance_batch gives ranks equal numbers of samples; engines then make equal numbers of micro-batches."""
     import torch
     from tensordict import TensorDict
     from verl.utils.seqlen_balancing import calculate_workload, get_seqlen_balanced_partitions, rearrange_micro_batches
@@ -82,21 +82,21 @@ def _verl(lengths: list[int], dp: int, cap: int, call: Clock) -> Ranks:
     work = call(calculate_workload, torch.tensor(lengths))
     shares = call(get_seqlen_balanced_partitions, work, k_partitions=dp, equal_size=True)
     ranks = [micro_batches_of(rank, 1) for rank in range(dp)]
-    while len(set(map(len, ranks))) > 1:  # ranks agree on the largest number, by an all-reduce
+    while len(set(map(len, ranks))) > 1:  # ranks agree on the largest number with an all-reduce
         most = max(map(len, ranks))
         ranks = [micro_batches_of(rank, most) for rank in range(dp)]
     return ranks
 
 
-def _shuffled(count: int) -> list[int]:
+def _shuffle(count: int) -> list[int]:
     import torch
     from torch.utils.data import RandomSampler
 
     return list(RandomSampler(range(count), generator=torch.Generator().manual_seed(42)))
 
 
-def _dealt(order: list[int], rows: int, dp: int) -> list[list[list[int]]]:
-    """The batches of each rank, as Accelerate deals out those of a Trainer's sampler."""
+def _shard(order: list[int], rows: int, dp: int) -> list[list[list[int]]]:
+    """Returns the batches of each rank as Accelerate distributes them for a Trainer's sampler."""
     from accelerate.data_loader import BatchSamplerShard
     from torch.utils.data import BatchSampler
 
@@ -105,7 +105,7 @@ def _dealt(order: list[int], rows: int, dp: int) -> list[list[list[int]]]:
 
 
 def _trainer(strategy: str) -> Way:
-    """A train_sampling_strategy of Transformers' Trainer."""
+    """Plans by a train_sampling_strategy of Transformers' Trainer."""
 
     def way(lengths: list[int], dp: int, cap: int, call: Clock) -> Ranks:
         import torch
@@ -118,16 +118,16 @@ def _trainer(strategy: str) -> Way:
             batches = call(sampler._assign, list(range(len(lengths))), lengths)  # for all ranks
         elif strategy == "group_by_length":
             grouped = LengthGroupedSampler(rows * accumulation, lengths=lengths, generator=torch.Generator().manual_seed(42))
-            batches = _dealt(call(list, grouped), rows, dp)
+            batches = _shard(call(list, grouped), rows, dp)
         else:
-            batches = _dealt(call(_shuffled, len(lengths)), rows, dp)
+            batches = _shard(call(_shuffle, len(lengths)), rows, dp)
         return [[_padded(lengths, batch) for batch in of_rank] for of_rank in batches]
 
     return way
 
 
 def _packed(strategy: str) -> Way:
-    """A packing_strategy of TRL's SFTTrainer."""
+    """Plans by a packing_strategy of TRL's SFTTrainer."""
 
     def way(lengths: list[int], dp: int, cap: int, call: Clock) -> Ranks:
         import datasets
@@ -136,13 +136,13 @@ def _packed(strategy: str) -> Way:
         datasets.disable_progress_bars()
         data = datasets.Dataset.from_dict({"input_ids": [np.full(length, sample) for sample, length in enumerate(lengths)]})
         rows = call(pack_dataset, data, cap, strategy).with_format("numpy")["input_ids"]
-        return [[_pieces(rows[row]) for (row,) in of_rank] for of_rank in _dealt(_shuffled(len(rows)), 1, dp)]
+        return [[_pieces(rows[row]) for (row,) in of_rank] for of_rank in _shard(_shuffle(len(rows)), 1, dp)]
 
     return way
 
 
 def _megatron(lengths: list[int], dp: int, cap: int, call: Clock) -> Ranks:
-    """Hybrid context parallelism: a pass for each sample. Ranks wait for each other after each group of passes."""
+    """Hybrid context parallelism with one pass per sample. Ranks synchronize after each group of passes."""
     from megatron.core.pipeline_parallel.hybrid_cp_schedule import BalancedCPScheduler
 
     scheduler = BalancedCPScheduler(max_seq_len_per_rank=cap, dp_cp_group=SimpleNamespace(size=lambda: dp))
@@ -157,7 +157,7 @@ def _megatron(lengths: list[int], dp: int, cap: int, call: Clock) -> Ranks:
 
 
 def _torchtitan(lengths: list[int], dp: int, cap: int, call: Clock) -> Ranks:
-    """ChatDataset packs the samples of each rank in order. Its rows are counted without the padding up to the cap."""
+    """ChatDataset packs the samples of each rank in order. Padding up to the cap is not counted."""
     import datasets
     from torchtitan.hf_datasets.text_datasets import ChatDataset
 

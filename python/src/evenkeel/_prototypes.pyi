@@ -1,4 +1,4 @@
-"""What generate_prototypes.py writes: constants, structures and callbacks of the C headers."""
+"""Constants, structures and callbacks of the C headers, written by generate_prototypes.py."""
 
 from typing import Any
 

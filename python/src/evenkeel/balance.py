@@ -37,7 +37,7 @@ _ALGORITHMS = {
 
 
 class Partition:
-    """Items 0..n-1 in k groups; their order is part of the value.
+    """Items 0..n-1 in k groups. Partitions with a different order of groups or items are not equal.
 
     ``partition[g]`` is an int64 array of group g's items, ``len(partition)`` is k, and iteration visits the groups."""
 
@@ -68,26 +68,26 @@ class Partition:
 
     @property
     def items(self) -> Int64s:
-        """All items, group after group: [n] int64."""
+        """All items, group by group: [n] int64."""
         return self._items.copy()
 
     @property
     def offsets(self) -> Int64s:
-        """The offset of each group in items, and n: [k + 1] int64."""
+        """The offset of each group in ``items``, followed by n: [k + 1] int64."""
         return self._offsets.copy()
 
     def to_lists(self) -> list[list[int]]:
-        """The groups as lists of ints."""
+        """Returns the groups as lists of ints."""
         return lists_of(self._items, self._offsets)
 
     def sorted(self) -> Partition:
-        """The same groups, with ascending items in each."""
+        """Returns the same groups, each with its items in ascending order."""
         items = self._items.copy()
         lib.evenkeel_sort_groups(_c.address(items), len(items), _c.address(self._offsets), len(self))
         return Partition._of(items, self._offsets)
 
     def sums(self, costs: Any) -> Int64s:
-        """The sum of each group's costs: [k] int64. Raises InputError if an item has no cost."""
+        """Returns the sum of each group's costs: [k] int64. Raises InputError if an item has no cost."""
         values = _arrays.integers(costs, "costs")
         missing = (self._items < 0) | (self._items >= len(values))
         if missing.any():
@@ -124,12 +124,12 @@ class CostModel:
 
     @staticmethod
     def tokens() -> CostModel:
-        """Every token costs 1."""
+        """Returns the model in which every token costs 1."""
         return CostModel()
 
     @staticmethod
     def flops_7b() -> CostModel:
-        """The constant for a 7B model in verl and ROLL: 24576 s + s**2."""
+        """Returns the model that verl and ROLL use for 7B models: 24576 s + s**2."""
         model = CostModel()
         lib.evenkeel_cost_model_flops_7b(ctypes.byref(model._model))
         return model
@@ -150,9 +150,9 @@ class CostModel:
         sliding_window: int = 0,
         backward: bool = False,
     ) -> CostModel:
-        """Derives the model from a transformer's shape by counting FLOPs. 0 means: as many kv_heads as heads, head_dim
-        hidden_size / heads, shared_ffn_size ffn_size, no sliding window. Raises InputError for a size that is missing
-        or negative."""
+        """Derives the model from a transformer's shape by counting FLOPs. If 0, kv_heads is heads, head_dim is
+        hidden_size / heads, shared_ffn_size is ffn_size, and there is no sliding window. Raises InputError for a size that
+        is missing or negative."""
         shape = c.evenkeel_model_shape(
             hidden_size=_c.int64(hidden_size), layers=_c.int64(layers), heads=_c.int64(heads), kv_heads=_c.int64(kv_heads),
             head_dim=_c.int64(head_dim), ffn_size=_c.int64(ffn_size), vocab_size=_c.int64(vocab_size),
@@ -192,7 +192,7 @@ class CostModel:
         return costs
 
     def of_group(self, prefix: int, suffixes: Any) -> int:
-        """The work of samples that share a prefix of this many tokens, with the prefix counted once."""
+        """Returns the work of samples that share a prefix of ``prefix`` tokens, counting the prefix once."""
         lengths, cost = _arrays.integers(suffixes, "suffixes"), ctypes.c_int64()
         lib.evenkeel_cost_of_group(ctypes.byref(self._model), _c.int64(prefix), _c.address(lengths), len(lengths),
                                    ctypes.byref(cost))
@@ -226,10 +226,10 @@ def _not_negative(value: int, name: str) -> int:
 
 
 def karmarkar_karp(costs: Any, k: int, *, equal_count: bool = False) -> Partition:
-    """Partitions n costs into k groups of nearly equal sums, by the largest differencing method.
+    """Partitions n costs into k groups of nearly equal sums by the largest differencing method.
 
-    Identical to the implementation that verl, slime and MindSpeed-RL share, including the order of groups, of items in
-    them and of ties. With ``equal_count``, the groups' numbers of items differ by at most one.
+    Identical to the implementation that verl, slime and MindSpeed-RL share, including tie-breaking and the order of groups
+    and of items in them. With ``equal_count``, the groups' numbers of items differ by at most one.
 
     >>> karmarkar_karp([1, 2, 2, 5, 3, 7, 6, 3], 4).to_lists()
     [[1, 6], [7, 4, 0], [3, 2], [5]]
@@ -240,7 +240,7 @@ def karmarkar_karp(costs: Any, k: int, *, equal_count: bool = False) -> Partitio
 
 
 def partitioned(algorithm: int, costs: Int64s, k: int, equal_count: bool) -> tuple[Int64s, Int64s]:
-    """The items and offsets of a partition."""
+    """Returns the items and offsets of a partition."""
     groups = _c.int64(k)
     items, offsets = np.empty_like(costs), np.empty(max(groups, 0) + 1, np.int64)
     lib.evenkeel_partition(algorithm, _c.address(costs), len(costs), groups, bool(equal_count), _c.address(items),
@@ -249,13 +249,13 @@ def partitioned(algorithm: int, costs: Int64s, k: int, equal_count: bool) -> tup
 
 
 def lists_of(items: Int64s, offsets: Int64s) -> list[list[int]]:
-    """The groups of a partition as lists of ints."""
+    """Returns the groups of a partition as lists of ints."""
     every, bounds = items.tolist(), offsets.tolist()
     return [every[begin:end] for begin, end in zip(bounds, bounds[1:])]
 
 
 def max_sum_lower_bound(costs: Any, k: int, *, equal_count: bool = False) -> int:
-    """A lower bound for the largest sum of any partition into k groups.
+    """Returns a lower bound on the largest group sum of any partition into k groups.
 
     >>> max_sum_lower_bound([9, 9, 1, 2, 3, 4], 3)
     10
@@ -273,12 +273,12 @@ def pack_bins(
     counts: Any = None,
     algorithm: str = "first-fit-decreasing",
 ) -> Partition:
-    """Packs items into few bins, none of which holds more than ``max_size`` or more than ``max_items``.
+    """Packs items into few bins, each with a total of at most ``max_size`` and at most ``max_items`` items.
 
-    ``counts`` is the number of samples that each item represents, if some items stand for several samples that must
-    stay together. ``algorithm`` is first-fit-decreasing, best-fit-decreasing or modified-first-fit-decreasing. Raises a
-    LimitError that names the first item that does not fit into a bin, InputError for a negative size or lists of
-    different lengths.
+    ``counts`` is the number of samples in each item, if some items consist of several samples that must stay together;
+    ``max_items`` then limits samples. ``algorithm`` is first-fit-decreasing, best-fit-decreasing or
+    modified-first-fit-decreasing. Raises a LimitError that names the first item that does not fit into a bin, InputError
+    for a negative size or lists of different lengths.
 
     >>> pack_bins([5, 4, 3, 2], 7).to_lists()
     [[0, 3], [1, 2]]
@@ -288,7 +288,7 @@ def pack_bins(
 
 
 def packed_bins(algorithm: int, sizes: Int64s, counts: Int64s | None, max_size: int, max_items: int) -> tuple[Int64s, Int64s]:
-    """The items and offsets of bins."""
+    """Returns the items and offsets of bins."""
     items, offsets, bins = np.empty_like(sizes), np.empty(len(sizes) + 1, np.int64), ctypes.c_int64()
     lib.evenkeel_pack_bins(algorithm, _c.address(sizes), None if counts is None else _c.address(counts), len(sizes), max_size,
                            max_items, _c.address(items), _c.address(offsets), ctypes.byref(bins))
@@ -307,7 +307,7 @@ def _bins(sizes: Any, max_size: int | None, max_items: int | None, counts: Any) 
 def min_bins_lower_bound(
     sizes: Any, max_size: int | None = None, *, max_items: int | None = None, counts: Any = None
 ) -> int:
-    """The fewest bins that any packing needs, by Martello and Toth's L2 bounds. 0 for no items.
+    """Returns Martello and Toth's L2 lower bound on the number of bins; 0 if there are no items.
 
     >>> min_bins_lower_bound([5, 4, 3, 2], 7)
     2
@@ -319,7 +319,7 @@ def min_bins_lower_bound(
 
 
 def max_over_mean(work: Any, speeds: Any = None) -> float:
-    """The largest work over the mean of k ranks' work; as time where speeds are given, one a rank: work over speed.
+    """Returns the maximum over the mean of k ranks' work, or of their times, work / speed, if ``speeds`` are given.
 
     >>> max_over_mean([3, 1])
     1.5

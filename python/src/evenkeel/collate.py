@@ -1,9 +1,9 @@
-"""Collators, which convert the samples of a micro-batch to the tensors that Hugging Face models take.
+"""Collators that convert the samples of a micro-batch to the tensors that Hugging Face models take.
 
 A sample is a mapping with ``input_ids`` and, optionally, ``labels``, both one number per token. Labels follow Hugging Face's
 convention (``at: token``): the label of token t is at row t, -100 carries no loss, and the model shifts them. Without
-``labels`` every token is its own label. Token 0 of a sequence is not predicted by anything, so its label is -100: in packed
-rows the last token of the sequence before it would predict it otherwise.
+``labels`` every token is its own label. Nothing predicts token 0 of a sequence, so its label is -100; otherwise the last
+token of the preceding sequence in a packed row would predict it.
 
 A micro-batch without samples, which BalancedBatchSampler yields as an empty list, becomes one token without loss, so that all
 ranks run the same number of forward and backward passes. torch is imported when tensors are made.
@@ -41,7 +41,7 @@ class PaddingFree:
     Makes ``input_ids``, ``labels`` and ``position_ids``, which begin at 0 in each sequence. ``boundaries`` adds what
     variable-length kernels take: ``cu_seq_lens_q`` and ``cu_seq_lens_k`` [sequences + 1] int32, ``max_length_q`` and
     ``max_length_k``, and ``seq_idx`` [1, tokens] int32, the sequence of each token. There is no attention_mask: models
-    recognize the sequences by their positions. They do so only without a cache of keys and values, so ``use_cache`` is
+    recognize the sequences by their positions. They do so only without a KV cache, so ``use_cache`` is
     False.
 
     pad_token_id  the token of a micro-batch without samples; any token of the vocabulary
@@ -80,7 +80,7 @@ class PaddingFree:
 
 
 class Padded:
-    """Pads the sequences of a micro-batch on the right to the longest, [sequences, width].
+    """Pads the sequences of a micro-batch on the right to the length of the longest, [sequences, width].
 
     Makes ``input_ids``, ``labels`` (-100 in padding) and ``attention_mask``. The width is rounded up to
     ``pad_to_multiple_of``. Plan with ``padded=True`` and the same multiple, so that the cap counts padding.
@@ -107,16 +107,16 @@ class Padded:
 
 
 class MicroBatches:
-    """A data set whose items are the samples of whole micro-batches: ``MicroBatches(data)[[3, 1]]`` is ``[data[3], data[1]]``.
+    """A dataset whose items are the samples of whole micro-batches: ``MicroBatches(data)[[3, 1]]`` is ``[data[3], data[1]]``.
 
-    With it a DataLoader fetches what StepSampler yields.
+    Lets a DataLoader fetch the micro-batches that StepSampler yields.
     """
 
     def __init__(self, data: Any) -> None:
         self.data = data
 
     def __len__(self) -> int:
-        """Number of samples in the data set."""
+        """Returns the number of samples in the dataset."""
         return len(self.data)
 
     def __getitem__(self, indices: Sequence[int]) -> list[Any]:
@@ -126,7 +126,7 @@ class MicroBatches:
 
 
 class Steps:
-    """Collates each micro-batch of a step separately, to a list of batches, for loaders whose items are whole steps."""
+    """Collates each micro-batch of a step separately, into a list of batches, for loaders whose items are whole steps."""
 
     def __init__(self, collator: Any) -> None:
         self.collator = collator
@@ -136,12 +136,12 @@ class Steps:
 
 
 def sequences_of(samples: Sequence[Sample]) -> list[tuple[Rows, Rows]]:
-    """The tokens and labels of each sample, as many labels as tokens. The first label of a sample is -100."""
+    """Returns the tokens and labels of each sample, one label per token. The first label of a sample is -100."""
     return [_sequence_of(sample, f"samples[{index}]", "labels" in samples[0]) for index, sample in enumerate(samples)]
 
 
 def _without_loss(token: int) -> Sample:
-    """What a micro-batch without samples has."""
+    """Returns the sample that stands in for a micro-batch without samples."""
     return {"input_ids": [token], "labels": [WITHOUT_LOSS]}
 
 

@@ -1,4 +1,4 @@
-"""Plans one step by Evenkeel and by the own code of installed training frameworks, and judges all plans by one measure.
+"""Plans one step with Evenkeel and with the code of installed training frameworks, and compares the plans by the same figures.
 
     python3 -m evenkeel.compare lengths.csv --with verl --dp 64 --max-tokens 32768
 """
@@ -28,7 +28,7 @@ __all__ = ["Figures", "Step", "judge", "main", "ways_of"]
 
 
 class Step(NamedTuple):
-    """What is planned: the samples of one step."""
+    """The step to plan: the lengths of its samples, DP ranks, the cap in tokens, and the cost model."""
 
     lengths: list[int]
     dp: int
@@ -37,20 +37,20 @@ class Step(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What one plan is worth."""
+    """Figures that describe the quality of a plan."""
 
     micro_batches: int  # of the rank with the most
-    above_cap: int  # micro-batches
-    fullest: float  # most tokens in a micro-batch, over the cap
-    padding: float  # over the samples' tokens
-    cut: int  # samples that are not whole in one micro-batch of one rank
-    wrong: int  # samples of which tokens are missing or repeated
-    once: float  # end over the bound if ranks meet once per step
-    each: float  # the same if ranks meet at each micro-batch
+    above_cap: int  # number of micro-batches
+    fullest: float  # tokens in the fullest micro-batch / cap
+    padding: float  # padding / the samples' tokens
+    cut: int  # samples split across micro-batches or ranks
+    wrong: int  # samples with missing or repeated tokens
+    once: float  # duration / lower bound if ranks synchronize once per step
+    each: float  # the same if ranks synchronize at each micro-batch
 
 
 def judge(step: Step, ranks: Ranks) -> Figures:
-    """Judges the micro-batches of each rank. The bound holds for samples that are not cut; micro-batches have no overhead."""
+    """Computes the figures of a plan. The lower bound assumes that samples are not cut and micro-batches have no overhead."""
     pieces = [p for rank in ranks for m in rank for p in m]
     held = np.bincount([p.sample for p in pieces], [p.tokens / p.ranks for p in pieces], len(step.lengths))
     sizes = [sum((p.tokens + p.padding) / p.ranks for p in m) for rank in ranks for m in rank]
@@ -78,7 +78,7 @@ def _evenkeel(cost: CostModel, meet: str) -> Way:
 
 
 def _installed(package: str) -> tuple[str, Peer]:
-    """The name with the version, and how it plans."""
+    """Returns the package's name with its version, and how it plans."""
     if package not in PEERS:
         _c.refuse("--with", f"'{package}' is not known; known are {', '.join(PEERS)}")
     try:
@@ -87,8 +87,8 @@ def _installed(package: str) -> tuple[str, Peer]:
         _c.refuse("--with", f"{package} is not installed", f"Install it: python3 -m pip install {package}=={PEERS[package].tested}")
 
 
-def _judged(step: Step, way: Way) -> tuple[Figures, float]:
-    """The figures, and the least time of up to three in milliseconds, since the first plan also allocates memory."""
+def _measure(step: Step, way: Way) -> tuple[Figures, float]:
+    """Returns the figures, and the minimum of up to three times in milliseconds, since the first plan also allocates memory."""
     times: list[float] = []
     start = time.perf_counter()
     while not times or (len(times) < 3 and time.perf_counter() - start < 1):
@@ -99,30 +99,30 @@ def _judged(step: Step, way: Way) -> tuple[Figures, float]:
 
 
 def ways_of(step: Step, packages: Iterable[str]) -> Iterator[tuple[str, Figures, float]]:
-    """Yields each way to plan: its name, its figures, and the milliseconds that planning takes.
+    """Yields the name of each way to plan, its figures, and the milliseconds that planning takes.
 
-    Raises LimitError for a sample above the cap, and InputError for packages that are unknown, not installed or fail.
+    Raises LimitError for a sample above the cap, and InputError for a package that is unknown, not installed or fails.
     """
     peers = [_installed(package) for package in packages]
     for meet in ("step", "micro-batch"):
-        yield f"evenkeel, meet: {meet}", *_judged(step, _evenkeel(step.cost, meet))
+        yield f"evenkeel, meet: {meet}", *_measure(step, _evenkeel(step.cost, meet))
     if len(step.lengths) % step.dp:
         _c.refuse("LENGTHS", f"{len(step.lengths)} samples are not a multiple of {step.dp} DP ranks, but frameworks give each rank "
                   "equally many", "Leave out some, or choose another --dp")
     for name, peer in peers:
         for word, way in peer.ways.items():
             try:
-                yield f"{name}, {word}", *_judged(step, way)
+                yield f"{name}, {word}", *_measure(step, way)
             except Exception as error:
                 _c.refuse(f"{name}, {word}", f"cannot plan this step: {type(error).__name__}: {error}",
                           f"Version {peer.tested} was tested")
 
 
-# The command.
+# Command line.
 
 
 def read_lengths(path: str) -> list[int]:
-    """The lengths of a .csv with the column length, or prompt_length and response_length, or with one number per line."""
+    """Reads lengths from a .csv with the column length, or prompt_length and response_length, or with one number per line."""
     try:
         with open(path, newline="", encoding="utf-8") as file:
             reader = csv.reader(file)
@@ -146,7 +146,7 @@ def _length_of(row: list[str], columns: list[int], where: str) -> int:
 
 
 def text_of(step: Step, found: list[tuple[str, Figures, float]]) -> str:
-    """What was planned, and the table."""
+    """Returns a description of the step and the table of figures."""
     rows = [["way", "micro-", "above", "fullest", "padding", "samples", "once /", "at each", "ms"],
             ["", "batches", "cap", "/ cap", "", "cut", "bound", "/ bound", ""]]
     for name, f, milliseconds in found:
@@ -180,7 +180,7 @@ def _parser() -> _Parser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Returns its exit status."""
+    """Runs the command and returns its exit status."""
     try:
         given = _parser().parse_args(arguments)
         cost = CostModel(linear=given.linear, quadratic=given.quadratic)
@@ -193,6 +193,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")  # frameworks warn of kernels that planning does not need
+    warnings.simplefilter("ignore")  # frameworks warn about missing kernels, which planning does not need
     logging.disable(logging.WARNING)
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""The configuration: the keys of the YAML file, from a file, text, dicts or keywords."""
+"""The configuration: the keys of the YAML file, read from a file, text, mappings or keyword arguments."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ class Config:
     """A job's configuration with defaults filled in. Immutable.
 
     ``base`` is another Config, a mapping of sections, or the path of a YAML file; ``sections`` are sections passed as
-    keywords, which override it. Keys and values are those of the file (docs/configuration.md), so that
+    keywords, which override it. Keys and values are those of the file (docs/configuration.md):
 
         Config({"mesh": {"dp": 8}}, micro_batch={"max_tokens": 16384, "count": "fastest"})
 
-    is the file ``mesh: {dp: 8}`` and ``micro_batch: {max_tokens: 16384, count: fastest}``. Raises a ConfigError that
-    names the key of the first error, IoError for a file that cannot be read."""
+    equals the file ``mesh: {dp: 8}`` and ``micro_batch: {max_tokens: 16384, count: fastest}``. Raises a ConfigError that
+    names the first invalid key, and IoError for a file that cannot be read."""
 
     __slots__ = ("_handle",)
 
     def __init__(self, base: ConfigLike = None, /, **sections: Any) -> None:
         texts = [*_texts_of(base), (_yaml_of(sections), "")]
-        self._handle = _parsed([text for text in texts if text[0] != "{}"])
+        self._handle = _parse([text for text in texts if text[0] != "{}"])
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], overrides: Iterable[str] = ()) -> Config:
-        """Reads a YAML file, then applies overrides in order, each ``section.key=value`` (``--set`` of the program)."""
-        return cls._of(_made(lib.evenkeel_config_load, os.fsencode(path), *_texts(list(overrides))))
+        """Reads a YAML file, then applies overrides of the form ``section.key=value`` in order, like ``--set`` of the program."""
+        return cls._of(_create(lib.evenkeel_config_load, os.fsencode(path), *_texts(list(overrides))))
 
     @classmethod
     def parse(cls, yaml: str, name: str = "text", overrides: Iterable[str] = ()) -> Config:
-        """The same from YAML text; messages use ``name`` as the file name."""
-        return cls._of(_parsed([(yaml, name)], list(overrides)))
+        """Like load(), but parses YAML text; messages use ``name`` as the file name."""
+        return cls._of(_parse([(yaml, name)], list(overrides)))
 
     @classmethod
     def of(cls, config: ConfigLike, /, **sections: Any) -> Config:
@@ -57,12 +57,12 @@ class Config:
         return config
 
     def to_yaml(self) -> str:
-        """The configuration as a YAML file with one line per key; parsing it gives an equal one."""
+        """Returns the configuration as YAML with one line per key; parsing it gives an equal configuration."""
         return self._text(lib.evenkeel_config_to_yaml)
 
     def settings(self) -> dict[str, Any]:
-        """Every key and its value, such as ``{"micro_batch.max_tokens": 8192}``: numbers and booleans as such, all
-        other values as YAML text."""
+        """Returns every key and its value, such as ``{"micro_batch.max_tokens": 8192}``: numbers and booleans as Python
+        values, all other values as YAML text."""
         return {key: _value_of(text) for key, text in self._texts().items()}
 
     @property
@@ -71,7 +71,7 @@ class Config:
         return list(dict.fromkeys(key.split(".")[1] for key in self._texts() if key.startswith("profiles.")))
 
     def _texts(self) -> dict[str, str]:
-        """Every key and its value as YAML text."""
+        """Returns every key and its value as YAML text."""
         pairs = (line.partition("=") for line in self._text(lib.evenkeel_config_settings).split("\n")[:-1])
         return {key: value for key, _, value in pairs}
 
@@ -96,17 +96,17 @@ class Config:
 
 
 def _texts(values: list[str]) -> tuple[Any, int]:
-    """An array of texts for the library, and its length."""
+    """Returns an array of texts for the library, and its length."""
     return (ctypes.c_char_p * len(values))(*map(_c.encoded, values)), len(values)
 
 
-def _parsed(named: list[tuple[str, str]], overrides: list[str] = []) -> _arrays.Handle:
+def _parse(named: list[tuple[str, str]], overrides: list[str] = []) -> _arrays.Handle:
     """Parses a configuration from named texts."""
     yamls, _ = _texts([yaml for yaml, _ in named])
-    return _made(lib.evenkeel_config_parse_texts, yamls, *_texts([name for _, name in named]), *_texts(overrides))
+    return _create(lib.evenkeel_config_parse_texts, yamls, *_texts([name for _, name in named]), *_texts(overrides))
 
 
-def _made(function: Any, *arguments: Any) -> _arrays.Handle:
+def _create(function: Any, *arguments: Any) -> _arrays.Handle:
     pointer = ctypes.c_void_p()
     function(*arguments, ctypes.byref(pointer))
     return _arrays.Handle(pointer, lib.evenkeel_config_destroy)
@@ -121,7 +121,7 @@ def _value_of(text: str) -> Any:
 
 
 def _texts_of(base: ConfigLike) -> list[tuple[str, str]]:
-    """The input of the C++ side: YAML, and the name used for it in messages."""
+    """Returns YAML texts for the library, each with the name used for it in messages."""
     if base is None:
         return []
     if isinstance(base, Config):

@@ -19,8 +19,8 @@ class StepDataset(IterableDataset):  # type: ignore[misc]
 
     All ranks make a step together, so the loader must not use workers or form batches:
     ``DataLoader(StepDataset(service), batch_size=None, num_workers=0)``. The service itself reads and makes steps ahead
-    (``exchange.prefetch``). The methods state_dict and load_state_dict are those that torchdata's StatefulDataLoader
-    calls. Raises InputError when it is iterated in a worker."""
+    (``exchange.prefetch``). The methods state_dict and load_state_dict are the ones that torchdata's StatefulDataLoader
+    calls. Raises InputError if it is iterated in a worker."""
 
     def __init__(self, service: DataService) -> None:
         super().__init__()

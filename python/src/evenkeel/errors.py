@@ -9,9 +9,9 @@ from typing import Any
 
 
 class Error(Exception):
-    """Base of everything Evenkeel raises for bad input, bad configuration and failed communication.
+    """Base class of everything that Evenkeel raises for bad input, bad configuration and failed communication.
 
-    ``str(error)`` is the one line a user reads. Its parts are attributes:
+    ``str(error)`` is the one line that a user reads. Its parts are attributes:
 
     ``where``    the location: a file and line, a configuration key, an argument; may be empty
     ``message``  what is wrong, with the offending value and the limit that it exceeds
@@ -32,7 +32,7 @@ class Error(Exception):
     def __str__(self) -> str:
         return str(self.args[0])
 
-    def __reduce__(self) -> tuple[Any, ...]:  # so that it travels between processes with its parts
+    def __reduce__(self) -> tuple[Any, ...]:  # so that pickling keeps its parts
         return type(self), (self.args[0], self.where, self.message, self.hint, self.rank)
 
 
@@ -53,7 +53,7 @@ class MissingFieldError(InputError, KeyError):
 
 
 class UnknownLengthError(InputError, TypeError):
-    """The number of steps was requested but is unknown. A TypeError, so list() and tqdm work without it."""
+    """The number of steps was requested but is unknown. Also a TypeError, so that list() and tqdm work without it."""
 
 
 class LimitError(Error, ValueError):

@@ -5,9 +5,9 @@
 
     trainer = balanced(SFTTrainer, max_tokens=16384)(model=model, args=args, train_dataset=data, data_collator=PaddingFree())
 
-Items of the loader are whole optimizer steps: the list of this rank's micro-batches, whose number differs between steps. The
-trainer accumulates gradients over the list, so one step of the loader is one of its update steps, and its counters, schedules
-and resumed positions hold. Import this module where transformers or accelerate are installed; docs/huggingface.md has the rest.
+Each item of the loader is a whole optimizer step: the list of this rank's micro-batches, whose number differs between steps. The
+trainer accumulates gradients over the list, so one item is one of its update steps, and its counters, schedules and resumed
+positions are correct. Needs transformers or accelerate; docs/huggingface.md has the details.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _Base: Any = object
 def balanced(
     trainer: Any, *, max_tokens: int, padded: bool | None = None, pad_to_multiple_of: int | None = None, **settings: Any
 ) -> Any:
-    """A subclass of a Trainer whose training steps are planned by Evenkeel.
+    """Returns a subclass of a Trainer whose training steps are planned by Evenkeel.
 
-    An update step has ``per_device_train_batch_size`` times the number of processes samples, as in ``trainer`` itself. Evenkeel
-    cuts them into micro-batches of at most ``max_tokens`` tokens. Set ``gradient_accumulation_steps=1``: the number of
-    micro-batches follows from the lengths. The loss of a step is the mean over all its tokens with loss on all ranks, as
+    An update step has ``per_device_train_batch_size`` samples per process, as in ``trainer`` itself. Evenkeel cuts them into
+    micro-batches of at most ``max_tokens`` tokens. Set ``gradient_accumulation_steps=1``, because the number of micro-batches
+    depends on the lengths. The loss of a step is the mean over all its tokens with loss on all ranks, as
     ``num_items_in_batch`` counts them.
 
     max_tokens          the cap of a micro-batch, in tokens
-    padded              whether the trainer's data_collator pads; known for evenkeel.collate's
-    pad_to_multiple_of  what the collator rounds padded lengths up to; known for evenkeel.collate's
+    padded              whether the trainer's data_collator pads; known for the collators of evenkeel.collate
+    pad_to_multiple_of  the multiple to which the collator rounds padded lengths up; known for the collators of evenkeel.collate
     settings            settings of the planner, as for evenkeel.plan: ``config=...``, ``balance={"cost": "flops-7b"}``
 
     Arguments of the trainer keep their meaning: seed and data_seed, dataloader_drop_last, dataloader_num_workers,
     train_sampling_strategy ("random" or "sequential"), length_column_name. Raises InputError for arguments that do not fit.
 
-    TRL's GRPOTrainer makes its samples itself. Its batches of ``per_device_train_batch_size`` samples stay on their ranks, and each is
-    cut into padded micro-batches of at most ``max_tokens`` tokens when its loss is computed; ``gradient_accumulation_steps`` and all
-    other arguments keep their meaning. Other keywords of ``balanced`` are then refused.
+    TRL's GRPOTrainer generates its samples itself. Its batches of ``per_device_train_batch_size`` samples stay on their ranks, and
+    each is cut into padded micro-batches of at most ``max_tokens`` tokens when its loss is computed; ``gradient_accumulation_steps``
+    and all other arguments keep their meaning. Raises InputError for other keywords of ``balanced``.
     """
     if hasattr(trainer, "_generate_and_score_completions"):
         given = {"padded": padded, "pad_to_multiple_of": pad_to_multiple_of, **settings}
@@ -68,9 +68,9 @@ def balanced(
 def step_loader(
     data: Any, sampler: BalancedBatchSampler, collator: Any, *, accelerator: Any = None, **options: Any
 ) -> Any:
-    """A DataLoader whose items are whole steps of ``sampler``: lists of batches that ``collator`` makes.
+    """Returns a DataLoader whose items are whole steps of ``sampler``: lists of batches that ``collator`` makes.
 
-    With ``accelerator`` the loader puts batches on its device and follows ``set_epoch``. Do not pass it to
+    With ``accelerator``, the loader puts batches on its device and follows ``set_epoch``. Do not pass it to
     ``accelerator.prepare``, which would distribute the steps of one rank over all of them. ``options`` go to DataLoader.
     """
     from torch.utils.data import DataLoader
@@ -93,7 +93,7 @@ def step_loader(
 
 
 def loss_tokens(step: Iterable[Mapping[str, Any]]) -> Any:
-    """Tokens with loss in the batches of one rank's step, as a tensor, by labels that the model shifts.
+    """Counts the tokens with loss in the batches of one rank's step, as a tensor, by labels that the model shifts.
 
     ``accelerator.reduce(loss_tokens(step))`` is the ``num_items_in_batch`` of the step.
     """
@@ -101,7 +101,7 @@ def loss_tokens(step: Iterable[Mapping[str, Any]]) -> Any:
 
 
 class _BalancedTrainer(_Base):  # type: ignore[misc]
-    """Makes a Trainer train on lists of micro-batches. Must precede it in the list of base classes."""
+    """Makes a Trainer train on lists of micro-batches. Must precede the Trainer in the list of base classes."""
 
     balance_settings: dict[str, Any]
     balance_padding: dict[str, Any]
@@ -142,7 +142,7 @@ class _BalancedTrainer(_Base):  # type: ignore[misc]
         )
 
     def training_step(self, model: Any, inputs: Sequence[Any], num_items_in_batch: Any = None) -> Any:
-        """Accumulates gradients over the micro-batches of a step, and exchanges them with the last. Returns the step's loss."""
+        """Accumulates gradients over the micro-batches of a step, and synchronizes them at the last. Returns the step's loss."""
         if num_items_in_batch is None:
             refuse(
                 type(self).__name__, "cannot count the tokens with loss of a step: the model takes no num_items_in_batch",
@@ -208,5 +208,5 @@ class _BalancedTrainer(_Base):  # type: ignore[misc]
 
 
 def _batches_of(step: Any) -> list[Any]:
-    """The batches of a training step, or the one batch of an evaluation."""
+    """Returns the batches of a training step, or the one batch of an evaluation."""
     return step if isinstance(step, list) else [step]

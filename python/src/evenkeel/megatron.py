@@ -37,7 +37,7 @@ def data_iterator(service: DataService, *, device: Any = None, parallel_state: A
     sources.
 
     service         the service that makes the steps
-    device          the device of the tensors; None: where they are
+    device          the device of the tensors; None: unchanged
     parallel_state  Megatron's parallel_state; None: that of megatron.core
 
     Raises MeshError on a rank whose place in the service's mesh differs from its place in Megatron's mesh. Raises

@@ -1,4 +1,4 @@
-"""Memory that the program supplies for all tensors it gets: pinned, for fast copies to a device, or an arena.
+"""Lets the program supply the memory of all tensors it gets: pinned, for fast copies to a device, or an arena.
 
     evenkeel.memory.supply(evenkeel.memory.pinned)
     for step in evenkeel.DataService(group, "job.yaml"):
@@ -27,24 +27,24 @@ def supply(allocate: Callable[[int], Any] | None) -> None:
 
     ``allocate`` returns a writable, contiguous array or tensor of uint8 on the CPU, with ``nbytes`` bytes that nothing else uses.
     Evenkeel releases it when no array views it any more. ``allocate`` should reuse released memory, as torch's allocators do, since
-    each step asks for about as much as the one before. Threads that make steps call it, too. An exception from it is raised on all
-    ranks. None restores Evenkeel's own memory.
+    each step needs about as much as the one before. Threads that make steps call it, too. If it raises, all ranks raise. None
+    restores Evenkeel's own memory.
 
     With ``exchange.tp_copies: shared``, tensors that ranks of a node share stay in shared memory. Samples in supplied memory
-    reach other ranks of the node with one more copy. Call this before the first service. Raises what a first, small request
-    raises.
+    reach other ranks of the node with one more copy. Call this before creating the first service. Raises whatever ``allocate``
+    raises for a first, small request.
     """
     if allocate is None:
         lib.evenkeel_set_memory(c.evenkeel_allocate(), c.evenkeel_deallocate(), None)
         return
     _arrays.Rows(allocate(64), "memory")
     blocks = _Blocks(allocate)
-    _kept.append(blocks)  # its functions are called as long as it has blocks
+    _kept.append(blocks)  # the library calls its functions as long as it has blocks
     lib.evenkeel_set_memory(blocks.allocate, blocks.deallocate, None)
 
 
 def pinned(nbytes: int) -> Any:
-    """Page-locked memory, out of torch's cache of it. Needs torch with a device."""
+    """Returns page-locked memory from torch's cache. Needs torch with a device."""
     import torch
 
     return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
@@ -55,13 +55,13 @@ atexit.register(lambda: supply(None) if _kept else None)  # while functions can 
 
 
 class _Blocks:
-    """Blocks that a callable supplies, which are kept until the library returns them. Any thread may ask for one."""
+    """Blocks that a callable supplies, which are kept until the library returns them. Any thread may request one."""
 
     def __init__(self, supplier: Callable[[int], Any]) -> None:
         self._supplier = supplier
         self._lock = threading.Lock()
-        self._firsts: list[int] = []  # of the blocks in use, ascending
-        self._blocks: dict[int, tuple[int, Any]] = {}  # by first address, the end and what was supplied
+        self._firsts: list[int] = []  # first addresses of the blocks in use, ascending
+        self._blocks: dict[int, tuple[int, Any]] = {}  # by first address: the end, and the supplied memory
         self.allocate = c.evenkeel_allocate(self._allocate)
         self.deallocate = c.evenkeel_deallocate(self._deallocate)
 
@@ -96,4 +96,4 @@ class _Blocks:
         with self._lock:
             del self._firsts[bisect.bisect_left(self._firsts, block)]
             _, array = self._blocks.pop(block)
-        del array  # which may run code of the program, without the lock
+        del array  # may run code of the program, so not under the lock

@@ -1,9 +1,9 @@
-"""Sequences into packed tensors, aligned and cut for context parallelism, and back.
+"""Packs sequences into tensors, aligned and cut for context parallelism, and unpacks them.
 
-A tensor of rows is a NumPy array, a torch.Tensor of the CPU or anything with DLPack, of any dtype: [rows, ...]. Ragged rows
-are the true rows of all sequences back to back, [num_tokens, ...]; local rows are what one context-parallel rank holds,
-[local_rows, ...]. What comes back is of the kind that went in. Nothing is copied but the rows themselves, once, and no lock
-is held meanwhile. Arrays that are not contiguous, on another device or require a gradient are refused with InputError.
+A tensor of rows is a NumPy array, a torch.Tensor on the CPU or any object with DLPack, of any dtype: [rows, ...]. Ragged rows
+are the concatenated true rows of all sequences, [num_tokens, ...]; local rows are those of one context-parallel rank,
+[local_rows, ...]. Results have the type of the arguments. Only the rows themselves are copied, once, without holding a lock.
+Arrays that are not contiguous, are on another device or require a gradient raise InputError.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LAYOUTS = {"zigzag": c.EVENKEEL_ZIGZAG, "contiguous": c.EVENKEEL_CONTIGUOUS}
 
 
 class CpGroup:
-    """The ranks of context parallelism and how they cut a sequence.
+    """The ranks of context parallelism, and how they cut a sequence.
 
     'zigzag': 2 * size equal chunks, of which rank r takes chunks r and 2 * size - 1 - r (Megatron, Transformer Engine).
     'contiguous': size equal chunks in order (Ulysses).
@@ -70,7 +70,7 @@ class CpGroup:
 
     @property
     def chunks(self) -> int:
-        """Equal chunks that a sequence is cut into."""
+        """Number of equal chunks into which a sequence is cut."""
         return 2 * self._size if self._layout == "zigzag" and self._size > 1 else self._size
 
     def __eq__(self, other: object) -> bool:
@@ -94,14 +94,14 @@ def _group_of(cp: CpGroup | int) -> CpGroup:
 
 
 class PackedLayout:
-    """Where b sequences stand in one packed micro-batch.
+    """The positions of b sequences in one packed micro-batch.
 
-    They stand back to back, each aligned, each cut over the context-parallel ranks on its own. ``lengths`` are true lengths in
-    tokens; ``alignment`` is what each is rounded up to a multiple of, by default what tp and cp need: 2 * cp * tp for zigzag.
-    ``cp`` is a CpGroup, or the size of a zigzag one. ``aligned_lengths`` gives each sequence's aligned length instead.
+    Sequences are concatenated; each is aligned and cut over the context-parallel ranks separately. ``lengths`` are true lengths
+    in tokens, which are rounded up to multiples of ``alignment``, by default what tp and cp need: 2 * cp * tp for zigzag. ``cp``
+    is a CpGroup, or the size of a zigzag one. ``aligned_lengths`` gives each sequence's aligned length instead.
 
-    Raises InputError for a negative length or an alignment that the cut does not divide, LimitError above 2**31 - 1 rows.
-    A value: arrays it hands out are copies.
+    Raises InputError for a negative length or an alignment that cannot be cut evenly, LimitError above 2**31 - 1 rows.
+    Immutable: the arrays that it returns are copies.
     """
 
     __slots__ = ("_cp", "_true", "_padded", "_max_seqlen", "_struct")
@@ -147,7 +147,7 @@ class PackedLayout:
 
     @property
     def alignment(self) -> int:
-        """In tokens."""
+        """The alignment in tokens."""
         return int(self._struct.alignment)
 
     @property
@@ -196,23 +196,23 @@ class PackedLayout:
         return self.num_rows // self._cp.size
 
     def local_range(self, sequence: int) -> slice:
-        """The rows of a sequence in each CP rank's tensors, as a slice."""
+        """Returns the rows of a sequence in each CP rank's tensors, as a slice."""
         at = _arrays.checked_index(sequence, len(self), "sequence")
         return slice(int(self._padded[at]) // self._cp.size, int(self._padded[at + 1]) // self._cp.size, 1)
 
     def padded_to(self, rows: int) -> PackedLayout:
-        """This layout made so many rows long: the last sequence's aligned length takes up the difference. Raises InputError where
-        rows would be cut off or what is added is not a multiple of the alignment."""
+        """Returns this layout extended to ``rows`` rows by a longer aligned length of the last sequence. Raises InputError if that
+        would cut rows off, or add rows that are not a multiple of the alignment."""
         padded, longest = np.empty_like(self._padded), ctypes.c_int32()
         lib.evenkeel_layout_pad_to(ctypes.byref(self._struct), _c.int64(rows), _c.address(padded), ctypes.byref(longest))
         return PackedLayout._of(self._cp, self._true, padded, self.alignment, longest.value)
 
     def runs(self, cp_rank: int = 0) -> list[tuple[int, int, int, int]]:
-        """Every run of true tokens of a CP rank as (sequence, begin, end, local row), in local order."""
+        """Returns every run of true tokens of a CP rank as (sequence, begin, end, local row), in local order."""
         return [(sequence, begin, end, local) for sequence, begin, end, local in self._runs(cp_rank).tolist()]
 
     def _runs(self, cp_rank: int) -> Int64s:
-        """The same as an array, [runs, 4]."""
+        """Like runs(), as an array [runs, 4]."""
         return _arrays.named_arrays(lib.evenkeel_layout_runs, ctypes.byref(self._struct), _c.int32(cp_rank))["runs"]
 
     def __eq__(self, other: object) -> bool:
@@ -231,8 +231,8 @@ class PackedLayout:
 
 
 def sequence_alignment(tp: int = 1, cp: CpGroup | int = CpGroup(), *, extra: int = 1) -> int:
-    """The multiple that every sequence's length is rounded up to, in tokens: 2 * cp * tp for zigzag, cp * tp for
-    contiguous, tp without context parallelism; then the least common multiple with ``extra`` (FP8 kernels like 16)."""
+    """Returns the multiple to which every sequence's length is rounded up, in tokens: 2 * cp * tp for zigzag, cp * tp for
+    contiguous, tp without context parallelism; then the least common multiple with ``extra``, such as 16 for FP8 kernels."""
     return _alignment_of(_c.int32(tp), *_group_of(cp)._numbers(), _c.int64(extra))
 
 
@@ -244,7 +244,7 @@ def _alignment_of(tp: int, cp_size: int, cp_layout: int, extra: int) -> int:
 
 
 def cp_runs(aligned_length: int, cp: CpGroup | int, cp_rank: int) -> list[tuple[int, int]]:
-    """The rows of one aligned sequence that a CP rank holds, as (begin, end), in the order in which it holds them.
+    """Returns the rows of one aligned sequence that a CP rank holds, as (begin, end), in local order.
 
     >>> cp_runs(8, 2, 0)
     [(0, 2), (6, 8)]
@@ -255,8 +255,8 @@ def cp_runs(aligned_length: int, cp: CpGroup | int, cp_rank: int) -> list[tuple[
 
 
 def partitioned_indices(cu_seqlens_padded: Any, cp: CpGroup | int, cp_rank: int) -> Any:
-    """Transformer Engine's ``thd_get_partitioned_indices``: the rows of the whole packed tensor that a CP rank holds, in
-    local order: [local_rows] int64."""
+    """Transformer Engine's ``thd_get_partitioned_indices``: returns the rows of the whole packed tensor that a CP rank holds,
+    in local order: [local_rows] int64."""
     sums, group = _arrays.small_integers_of(cu_seqlens_padded, "cu_seqlens_padded"), _group_of(cp)
     indices = np.empty(max(0, int(sums[-1])) // group.size if len(sums) else 0, np.int64)
     lib.evenkeel_partitioned_indices(_c.address(sums), len(sums), *group._numbers(), _c.int32(cp_rank), _c.address(indices))
@@ -264,8 +264,8 @@ def partitioned_indices(cu_seqlens_padded: Any, cp: CpGroup | int, cp_rank: int)
 
 
 def cu_seqlens_on_cp_rank(cu_seqlens: Any, cu_seqlens_padded: Any, cp_size: int, cp_rank: int) -> tuple[Any, Any, Any]:
-    """Transformer Engine's ``get_cu_seqlens_on_cp_rank``, zigzag: the true tokens of each sequence on one CP rank as
-    cumulative lengths, of the first half of its rows, of the second half, and of all: three of [b + 1] int32."""
+    """Transformer Engine's ``get_cu_seqlens_on_cp_rank``, zigzag: returns cumulative numbers of true tokens of each sequence on
+    one CP rank, in the first half of its rows, in the second half, and in both: three arrays [b + 1] int32."""
     true, padded = (_arrays.small_integers_of(sums, name) for sums, name in (
         (cu_seqlens, "cu_seqlens"), (cu_seqlens_padded, "cu_seqlens_padded")))
     if len(true) != len(padded):
@@ -280,12 +280,12 @@ def cu_seqlens_on_cp_rank(cu_seqlens: Any, cu_seqlens_padded: Any, cp_size: int,
 def pack(
     layout: PackedLayout, values: Any, *, cp_rank: int = 0, pad: Any = 0, out: Any = None, threads: int = 1
 ) -> Any:
-    """Ragged rows [num_tokens, ...] into the packed, cut rows of one CP rank, [local_rows, ...].
+    """Packs ragged rows [num_tokens, ...] and returns the rows of one CP rank, [local_rows, ...].
 
-    ``values`` are the rows of all sequences back to back, or a list of one tensor a sequence, [length, ...]. ``pad`` fills
+    ``values`` are the concatenated rows of all sequences, or a list with one tensor per sequence, [length, ...]. ``pad`` fills
     alignment: a number, or one for each element of a row. ``out`` is memory for the result, of its shape and dtype.
-    ``threads`` is the most threads that share the work, where megabytes are moved. Raises InputError for another number of
-    rows than the layout has tokens.
+    ``threads`` is the maximum number of threads that share the work, if megabytes are moved. Raises InputError if the number
+    of rows is not that of the layout's tokens.
     """
     if isinstance(values, (list, tuple)):
         return _pack_sequences(layout, values, cp_rank, pad, out, threads)
@@ -298,7 +298,7 @@ def pack(
 
 
 def pack_all(layout: PackedLayout, values: Any, *, pad: Any = 0, threads: int = 1) -> list[Any]:
-    """The same for all CP ranks at once, which reads the ragged rows once: one tensor a rank."""
+    """Like pack(), for all CP ranks at once, reading the ragged rows only once. Returns one tensor per rank."""
     rows = _rows_of(values, layout.num_tokens, "values")
     targets = [rows.empty(layout.local_rows, *rows.trailing) for _ in range(layout.cp.size)]
     pad_row, buffers = rows.row_of(pad, "pad"), _buffers(_arrays.writable(target.array, "out") for target in targets)
@@ -308,8 +308,8 @@ def pack_all(layout: PackedLayout, values: Any, *, pad: Any = 0, threads: int = 
 
 
 def unpack(layout: PackedLayout, local: Any, *, out: Any, cp_rank: int = 0, threads: int = 1) -> Any:
-    """One CP rank's rows into its share of the ragged rows ``out``, [num_tokens, ...]; other ranks' rows stay untouched,
-    so that calling it for every rank merges. Returns ``out``."""
+    """Copies one CP rank's rows to their positions in the ragged rows ``out``, [num_tokens, ...]. Other ranks' rows are
+    unchanged, so calling it for every rank merges them. Returns ``out``."""
     rows = _rows_of(local, layout.local_rows, "local")
     target = rows.shaped_as(out, (layout.num_tokens, *rows.trailing), "out")
     lib.evenkeel_unpack_rows(ctypes.byref(layout._struct), _c.int32(cp_rank), _arrays.readable(rows.array, "local"),
@@ -318,9 +318,9 @@ def unpack(layout: PackedLayout, local: Any, *, out: Any, cp_rank: int = 0, thre
 
 
 def merge(layout: PackedLayout, locals: Sequence[Any], *, out: Any = None, threads: int = 1) -> Any:
-    """The rows of all CP ranks, one tensor a rank, back as ragged rows [num_tokens, ...]: the inverse of pack_all.
+    """Merges the rows of all CP ranks, one tensor per rank, into ragged rows [num_tokens, ...]: the inverse of pack_all.
 
-    Without context parallelism the packed tensor itself will do for ``locals``.
+    Without context parallelism, ``locals`` may be the packed tensor itself.
     """
     if layout.cp.size == 1 and not isinstance(locals, (list, tuple)):
         locals = [locals]
@@ -335,7 +335,7 @@ def merge(layout: PackedLayout, locals: Sequence[Any], *, out: Any = None, threa
 
 
 def split(layout: PackedLayout, ragged: Any) -> list[Any]:
-    """Each sequence's rows of ragged rows [num_tokens, ...]: views of the same memory."""
+    """Splits ragged rows [num_tokens, ...] into those of each sequence, which are views of the same memory."""
     if ragged.shape[0] != layout.num_tokens:
         _c.raise_error("input", "ragged", f"has {ragged.shape[0]} rows; the layout has {layout.num_tokens} tokens")
     bounds = layout.cu_seqlens.tolist()
@@ -343,7 +343,7 @@ def split(layout: PackedLayout, ragged: Any) -> list[Any]:
 
 
 def fill_padding(layout: PackedLayout, local: Any, *, cp_rank: int = 0, pad: Any = 0) -> Any:
-    """Fills only the pad rows of local rows, in place, for tensors that something else fills. Returns ``local``."""
+    """Fills only the pad rows of local rows, in place, for tensors that other code fills. Returns ``local``."""
     rows = _rows_of(local, layout.local_rows, "local")
     pad_row = rows.row_of(pad, "pad")
     lib.evenkeel_fill_pad_rows(ctypes.byref(layout._struct), _c.int32(cp_rank), _arrays.readable(pad_row, "pad"), _arrays.writable(rows.array, "local"))
@@ -351,14 +351,14 @@ def fill_padding(layout: PackedLayout, local: Any, *, cp_rank: int = 0, pad: Any
 
 
 def position_ids(layout: PackedLayout, *, cp_rank: int = 0) -> npt.NDArray[np.int64]:
-    """Position ids of a CP rank's rows, from 0 in every sequence; they run on through pad rows: [local_rows] int64."""
+    """Returns position ids of a CP rank's rows, [local_rows] int64: from 0 in every sequence, continuing through pad rows."""
     ids = np.empty(layout.local_rows, np.int64)
     lib.evenkeel_position_ids(ctypes.byref(layout._struct), _c.int32(cp_rank), _c.address(ids))
     return ids
 
 
 def labels(layout: PackedLayout, tokens: Any, *, cp_rank: int = 0, label_pad: int = -100) -> Any:
-    """Labels of a CP rank's rows, [local_rows] int64: the next token of the same sequence, also where another CP rank
+    """Returns labels of a CP rank's rows, [local_rows] int64: the next token of the same sequence, even if another CP rank
     holds it; ``label_pad`` at its end and in pad rows. ``tokens`` are the ragged tokens, [num_tokens] int64."""
     rows = _rows_of(tokens, layout.num_tokens, "tokens")
     target = rows.empty(layout.local_rows, *rows.trailing)
@@ -372,16 +372,16 @@ def labels(layout: PackedLayout, tokens: Any, *, cp_rank: int = 0, label_pad: in
 
 
 def loss_mask(layout: PackedLayout, prompt_lengths: Any, *, cp_rank: int = 0) -> Any:
-    """Loss mask of a CP rank's rows, [local_rows] float32, shifted as the labels are: 1 where the label is a response
-    token. ``prompt_lengths`` has one entry a sequence."""
+    """Returns the loss mask of a CP rank's rows, [local_rows] float32, shifted as the labels are: 1 if the label is a response
+    token. ``prompt_lengths`` has one entry per sequence."""
     prompts, mask = _arrays.integers(prompt_lengths, "prompt_lengths"), np.empty(layout.local_rows, np.float32)
     lib.evenkeel_loss_mask(ctypes.byref(layout._struct), _c.int32(cp_rank), _c.address(prompts), len(prompts), _c.address(mask))
     return _arrays.handed_out(mask, prompt_lengths)
 
 
 def loss_weights(layout: PackedLayout, token_weights: Any, mask: Any) -> Any:
-    """Each row's weight in the loss, [local_rows] float32: its sequence's entry of ``token_weights`` (as a plan's
-    micro-batches have them) where ``mask`` is not 0, else 0. Multiply by the rows' losses, sum up, and multiply by the
+    """Returns each row's weight in the loss, [local_rows] float32: its sequence's entry of ``token_weights`` (as in a plan's
+    micro-batches) if ``mask`` is nonzero, otherwise 0. Multiply by the rows' losses, add them up, and multiply by the
     micro-batch's scale."""
     by_sequence = np.ascontiguousarray(token_weights, dtype=np.float64)
     given = _rows_of(mask, layout.local_rows, "mask")
@@ -420,13 +420,13 @@ def _pack_sequences(
 
 
 def _buffers(rows: Iterable[Any]) -> Any:
-    """An array of evenkeel_rows."""
+    """Returns an array of evenkeel_rows."""
     every = list(rows)
     return (c.evenkeel_rows * len(every))(*every)
 
 
 def _require_alike(parts: Sequence[_arrays.Rows], name: str) -> None:
-    """Rows of one dtype and shape, whose bytes can stand in one tensor."""
+    """Requires rows of one dtype and shape, which can be stored in one tensor."""
     first = parts[0]
     for i, part in enumerate(parts):
         if part.dtype != first.dtype or part.trailing != first.trailing:

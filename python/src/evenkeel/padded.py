@@ -23,26 +23,27 @@ def samples_of(
     batch: Any, *, first_id: int, response_mask: str = RESPONSE_MASK, uid: str = "uid", loss_mask: bool = True,
     at: Mapping[str, str] | None = None,
 ) -> Samples:
-    """The samples of a padded batch: the tokens that ``attention_mask`` [n, width] names with ones.
+    """Converts a padded batch to samples with the tokens at which ``attention_mask`` [n, width] is 1.
 
-    ``batch`` is a DataProto, a TensorDict, or a mapping of tensors or arrays. Its ``response_mask`` says which tokens are the
-    response, and with ``loss_mask`` which of these carry loss (several turns):
+    ``batch`` is a DataProto, a TensorDict, or a mapping of tensors or arrays. Its ``response_mask`` specifies which tokens are the
+    response, and with ``loss_mask``, which of these carry loss (several turns):
 
     - [n, r], as in verl: the last r columns are the response.
-    - [n, width], as in ROLL and NeMo-RL, each value at its own token: the response has the columns of ``responses`` [n, r], or
-      those behind ``prompts`` [n, width - r]. Without either it begins with the first token that is set.
+    - [n, width], as in ROLL and NeMo-RL, each value at its own token: the response is in the columns of ``responses`` [n, r], or
+      in those after ``prompts`` [n, width - r]. Without either, it begins with the first token that is set.
 
-    ``at`` says by name where a column has the value of a token (docs/micro-batches.md#row-conventions): ``token`` [n, width, ...], each
-    at its own; ``next`` [n, width, ...] or [n, width - 1, ...], each at the one before; ``response`` [n, r, ...]. These become
-    response-token fields; ``sample`` is a vector for each sample. Otherwise columns [n, r, ...] and [n, width - 1, ...] become
-    response-token fields, ``prompts`` are left out, since input_ids have them; columns [n, width, ...] token fields, but beside a response mask as wide they follow it, except those of
-    the inputs (position_ids, segment_ids, token_type_ids, mm_token_type_ids, routed_experts); columns [n] sample fields. Of a
-    DataProto's ``non_tensor_batch``, and of a mapping's arrays of objects and text, columns of numbers become sample fields and
-    columns of str text. ``uid``, integers or str, names the prompt's groups, if it is there. ``position_ids`` of several axes, [n, axes, width] as verl has them for images, become [tokens, axes].
-    Samples are numbered from ``first_id``: numbers of different ranks must differ.
+    ``at`` gives the row convention of columns by name (docs/micro-batches.md#row-conventions): ``token`` [n, width, ...], each value at
+    its token; ``next`` [n, width, ...] or [n, width - 1, ...], each at the preceding token; ``response`` [n, r, ...]. These become
+    response-token fields; ``sample`` is one vector per sample. By default, columns [n, r, ...] and [n, width - 1, ...] become
+    response-token fields, except ``prompts``, which input_ids contain; columns [n] become sample fields; columns [n, width, ...] become
+    token fields, but if the response mask is as wide, they follow it, except those of the inputs (position_ids, segment_ids,
+    token_type_ids, mm_token_type_ids, routed_experts). In a DataProto's ``non_tensor_batch``, and in a mapping's arrays of objects and
+    text, numbers become sample fields and str become text fields. ``uid``, integers or str, defines the prompts' groups, if it exists.
+    ``position_ids`` of several axes, [n, axes, width] as in verl for images, become [tokens, axes]. Samples are numbered from
+    ``first_id``; numbers of different ranks must differ.
 
-    Columns that do not fit are an InputError, and so are a column that two of these rules fit (width = r), and masks and labels
-    that train a token of the prompt. The samples keep it: see evenkeel.Samples.
+    Columns that do not fit, a column that fits two of these rules (width = r), and masks and labels that train prompt tokens are
+    InputErrors. Like evenkeel.Samples, the samples keep the error for the step instead of raising it here.
     """
     return built_by(lambda: _samples_of(batch, first_id, response_mask, uid, loss_mask, at))
 
@@ -66,14 +67,14 @@ def _samples_of(
         column = _tokens_first(name, column, *places.tokens.shape)
         kind, offset = places.kind_of(name, column, told.get(name))
         if kind == "token":
-            fields[kind][name] = _picked(column, places.tokens)
+            fields[kind][name] = _select_tokens(column, places.tokens)
         elif kind == "response_token":
             places.require_no_loss_of_prompts(name, column, offset)
-            fields[kind][name] = _picked(column, places.responses, offset)
+            fields[kind][name] = _select_tokens(column, places.responses, offset)
         else:
             fields[kind][name] = column
     if loss_mask:
-        fields["response_token"][LOSS_MASK] = _picked(places.mask, places.responses, places.offset).astype(np.float32)
+        fields["response_token"][LOSS_MASK] = _select_tokens(places.mask, places.responses, places.offset).astype(np.float32)
     for name, column in others.items():
         values = np.asarray(column)
         if name == uid:
@@ -98,10 +99,10 @@ def _samples_of(
 def results_like(
     samples: Samples, name: str, batch: Any, *, response_mask: str = RESPONSE_MASK, pad: float = 0, at: str | None = None
 ) -> Any:
-    """A result that came home (``service.collect(step)``) as the padded batch has its columns, ``pad`` where it has no value: a
-    token field [n, width, ...]; a response-token field as ``at`` says, token [n, width, ...], next [n, width - 1, ...] or response
-    [n, r, ...], by default response beside a response mask [n, r], and next beside one as wide as the tokens (ROLL); a sample field
-    as it is. ``samples`` are in the order of ``batch``, as collect() returns them."""
+    """Returns a result of ``service.collect(step)`` in the padded form of the batch's columns, with ``pad`` where it has no value:
+    a token field as [n, width, ...]; a response-token field in the convention ``at``: token [n, width, ...], next [n, width - 1, ...]
+    or response [n, r, ...], by default response if the response mask is [n, r], and next if it is as wide as the tokens (ROLL); a
+    sample field unchanged. ``samples`` are in the order of ``batch``, as collect() returns them."""
     tensors, _ = _columns_of(batch)
     require_conventions({} if at is None else {name: at})
     rows = samples[name]
@@ -131,14 +132,14 @@ def results_like(
 
 @dataclasses.dataclass
 class _Places:
-    """Which columns of a padded batch are tokens, and which of these are responses."""
+    """The positions of tokens and of responses in a padded batch."""
 
     tokens: npt.NDArray[np.bool_]  # [n, width]
     responses: npt.NDArray[np.bool_]  # [n, width]
-    mask: npt.NDArray[Any]  # the name of the mask that specifies which response tokens carry loss
+    mask: npt.NDArray[Any]  # specifies which response tokens carry loss
     at: str  # the convention of the mask
     offset: int  # the column of a token minus that of its value in the mask
-    r: Optional[int]  # number of columns at the end that are the response; None if it differs between samples
+    r: Optional[int]  # number of response columns, at the end; None if it differs between samples
 
     @classmethod
     def of(cls, tensors: Mapping[str, Any], response_mask: str, at: str | None) -> _Places:
@@ -168,12 +169,12 @@ class _Places:
         return cls(tokens, responses, mask, at, offset, r)
 
     def repeats_prompts(self, column: Any) -> bool:
-        """Whether a column equals input_ids in the columns of the prompts."""
+        """Returns whether a column has the shape of prompts, whose tokens are also in input_ids."""
         n, width = self.tokens.shape
         return self.r is not None and tuple(column.shape) == (n, width - self.r)
 
     def kind_of(self, name: str, column: Any, at: str | None) -> tuple[str, int]:
-        """The kind of field that a column becomes, and the column of a token minus that of its value."""
+        """Returns the kind of field that a column becomes, and the column of a token minus that of its value."""
         shape, (n, width) = tuple(column.shape), self.tokens.shape
         if shape[:1] != (n,):
             _refuse(name, f"has the shape {list(shape)}; the batch has {n} samples")
@@ -203,8 +204,7 @@ class _Places:
                 "nor those of the response", f"If it is a vector for each sample, pass at={{{name!r}: 'sample'}}")
 
     def require_no_loss_of_prompts(self, name: str, column: Any, offset: int) -> None:
-        """Rejects loss on prompts, which are not trained here; the first token of a sample is never predicted anyway.
-        """
+        """Rejects loss on prompts, which are not trained, except at a sample's first token, which is never predicted."""
         if name not in WITHOUT_LOSS:
             return
         n, width = self.tokens.shape
@@ -219,7 +219,7 @@ class _Places:
                     f"If the value of each token is at the token itself, pass at={{{name!r}: 'token'}}")
 
     def columns(self, at: str | None) -> npt.NDArray[np.bool_]:
-        """The columns in which a padded column has the values of the response tokens."""
+        """Returns the positions at which a padded column has the values of the response tokens, as a mask."""
         at = at or ("response" if self.at == "response" else "next")
         if at == "response" and self.r is None:
             _refuse("at", "is response, and the batch does not say how many columns its responses have", "Use token or next")
@@ -228,7 +228,7 @@ class _Places:
 
 
 def _attention(tensors: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
-    """Which columns are tokens."""
+    """Returns which positions are tokens: [n, width]."""
     if MASK not in tensors:
         _c.raise_error("input", "batch", f"has no {MASK}; the columns are {', '.join(tensors) or 'none'}")
     mask = _array(tensors[MASK], MASK)
@@ -242,7 +242,7 @@ def _attention(tensors: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
 
 
 def _tokens_first(name: str, column: Any, n: int, width: int) -> Any:
-    """Positions of several axes, [n, axes, width], as [n, width, axes]; any other column as it is."""
+    """Converts positions of several axes, [n, axes, width], to [n, width, axes]; returns any other column unchanged."""
     shape = tuple(column.shape)
     if name != "position_ids" or len(shape) != 3 or shape[0] != n or shape[2] != width:
         return column
@@ -253,7 +253,7 @@ def _tokens_first(name: str, column: Any, n: int, width: int) -> Any:
 
 
 def _by_token(column: npt.NDArray[Any], offset: int, width: int) -> npt.NDArray[np.bool_]:
-    """[n, width]: whether the value of each token is set."""
+    """Returns whether the value of each token is set: [n, width]."""
     wide = np.zeros((len(column), width), bool)
     values = column[:, : width - offset] != 0
     wide[:, offset : offset + values.shape[1]] = values
@@ -261,7 +261,7 @@ def _by_token(column: npt.NDArray[Any], offset: int, width: int) -> npt.NDArray[
 
 
 def _response_columns(tensors: Mapping[str, Any], n: int, width: int) -> int | None:
-    """The number of columns of the responses, if another column specifies it."""
+    """Returns the number of response columns, if another column specifies it."""
     for name in ("responses", "prompts"):
         shape: tuple[int, ...] = tuple(tensors[name].shape) if name in tensors else ()
         if len(shape) == 2 and shape[0] == n and shape[1] <= width:
@@ -270,7 +270,7 @@ def _response_columns(tensors: Mapping[str, Any], n: int, width: int) -> int | N
 
 
 def _begins(tokens: npt.NDArray[np.bool_], carries: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-    """The column of the first token that carries loss, not counting the first token of the sample, which is not
+    """Returns the column of the first token that carries loss, apart from the sample's first token, which is not
     predicted."""
     width = tokens.shape[1]
     return np.where(carries.any(1), np.maximum(carries.argmax(1), tokens.argmax(1) + 1), width)
@@ -281,8 +281,8 @@ def _refuse(name: str, message: str, hint: str = "") -> NoReturn:
 
 
 def _columns_of(batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tensors by name, and the remaining columns: other parts of a DataProto, and a mapping's arrays of objects and
-    text."""
+    """Returns the tensors by name, and the remaining columns: other parts of a DataProto, and a mapping's arrays of objects
+    and text."""
     tensors = batch.batch if hasattr(batch, "batch") and hasattr(batch, "meta_info") else batch
     others = getattr(batch, "non_tensor_batch", None) if tensors is not batch else None
     names: Any = tensors.keys() if hasattr(tensors, "keys") else ()
@@ -297,9 +297,9 @@ def _array(column: Any, name: str) -> npt.NDArray[Any]:
     return _arrays.as_numpy(column, name)
 
 
-def _picked(column: Any, where: npt.NDArray[np.bool_], offset: int = 0) -> Any:
-    """The concatenated values of the tokens selected by ``where`` [n, width]. A token's value is ``offset`` columns
-    before the token; values before the first column are 0, because their tokens are not predicted."""
+def _select_tokens(column: Any, where: npt.NDArray[np.bool_], offset: int = 0) -> Any:
+    """Concatenates the values of the tokens selected by ``where`` [n, width]. A token's value is ``offset`` columns before
+    the token; values before the first column are 0, because their tokens are not predicted."""
     rows, columns = np.nonzero(where)
     columns = columns - offset
     is_before, columns = columns < 0, np.maximum(columns, 0)

@@ -1,6 +1,6 @@
 """Converts padded tensors with a mask, padded on any side, to ragged rows and back.
 
-Tensors are as in evenkeel.packing. A mask is [batch, seq], 1 where a token is real: bool or any integers.
+Tensors are as in evenkeel.packing. A mask is [batch, seq], 1 at real tokens: bool or any integer dtype.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["lengths_of_mask", "pad_right", "remove_padding", "response_predictio
 
 
 def lengths_of_mask(mask: Any) -> Any:
-    """The true length of each row of a mask: [batch] int64. Raises InputError for entries other than 0 and 1."""
+    """Returns the true length of each row of a mask: [batch] int64. Raises InputError for entries other than 0 and 1."""
     return _arrays.handed_out(_lengths_of(mask_bytes(mask)), mask)
 
 
@@ -34,8 +34,8 @@ def remove_padding(padded: Any, mask: Any) -> Any:
 
 
 def restore_padding(ragged: Any, mask: Any, *, pad: Any = 0) -> Any:
-    """The inverse: ragged rows [num_tokens, ...] at the positions of the mask's ones, ``pad`` elsewhere: [batch, seq,
-    ...]."""
+    """The inverse of remove_padding: returns [batch, seq, ...] with the ragged rows [num_tokens, ...] at the mask's ones and
+    ``pad`` elsewhere."""
     rows = _arrays.Rows(ragged, "ragged")
     places = mask_bytes(mask)
     target = rows.empty(*places.shape, *rows.trailing)
@@ -46,10 +46,10 @@ def restore_padding(ragged: Any, mask: Any, *, pad: Any = 0) -> Any:
 
 
 def pad_right(ragged: Any, lengths: Any, *, seq: int | None = None, kept: Any = None, pad: Any = 0) -> Any:
-    """Ragged rows [sum(lengths), ...] as right-padded ones, [b, seq, ...]; ``seq`` defaults to the longest length.
+    """Converts ragged rows [sum(lengths), ...] to right-padded ones, [b, seq, ...]; ``seq`` defaults to the maximum length.
 
-    ``kept`` is (begins, ends), the rows of each sequence to keep; a begin of -1 is a row before the first, which is
-    ``pad``. With the result of response_prediction_rows, column j is response token j."""
+    ``kept`` is (begins, ends), the range of rows to keep of each sequence; a begin of -1 is a row before the first, filled
+    with ``pad``. With the result of response_prediction_rows, column j is response token j."""
     rows = _arrays.Rows(ragged, "ragged")
     numbers = _arrays.integers(lengths, "lengths")
     begins, ends = (np.zeros_like(numbers), numbers) if kept is None else (_arrays.integers(k, "kept") for k in kept)
@@ -68,8 +68,8 @@ def pad_right(ragged: Any, lengths: Any, *, seq: int | None = None, kept: Any = 
 
 
 def response_prediction_rows(lengths: Any, prompt_lengths: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The rows [begin, end) at which a model predicts each sequence's response tokens, for pad_right: two of [b] int64.
-    Nothing predicts the first token of a sequence without a prompt: its row is -1."""
+    """Returns the rows [begin, end) at which a model predicts each sequence's response tokens, for pad_right: two arrays [b]
+    int64. Nothing predicts the first token of a sequence without a prompt, so its row is -1."""
     numbers, prompts = _arrays.integers(lengths, "lengths"), _arrays.integers(prompt_lengths, "prompt_lengths")
     if len(prompts) != len(numbers):
         _c.raise_error("input", "prompt_lengths", f"has {len(prompts)} entries for {len(numbers)} sequences")
@@ -87,15 +87,15 @@ def _lengths_of(places: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
 
 
 def c_mask(places: npt.NDArray[np.uint8]) -> Any:
-    """The bytes of a mask for the library."""
+    """Returns a mask's bytes in the form that the library reads."""
     if places.ndim != 2:
         _c.raise_error("input", "mask", f"has {places.ndim} dimensions; it needs [batch, seq]")
     return c.evenkeel_mask(*places.shape, _arrays.readable(places, "mask").data)
 
 
 def mask_bytes(mask: Any) -> npt.NDArray[np.uint8]:
-    """A mask as bytes: over the same memory if it is bool, otherwise a copy in which 2 represents any value other than
-    0 and 1."""
+    """Returns a mask as bytes: over the same memory if it is bool or uint8, otherwise a copy in which 2 represents any
+    value other than 0 and 1."""
     array = _arrays.as_numpy(mask, "mask")
     if array.dtype == np.bool_ or array.dtype == np.uint8:
         return array.view(np.uint8)

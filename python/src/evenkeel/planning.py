@@ -22,7 +22,7 @@ Float64s = npt.NDArray[np.float64]
 __all__ = ["DpRankPlan", "MicroBatchLoss", "MicroBatchPlan", "StepPlan", "losses_of", "plan"]
 
 
-_PLACES: dict[str, int] = {}  # of the arrays of plans
+_PLACES: dict[str, int] = {}  # indices of a plan's arrays by name
 
 
 class Quality(TypedDict):
@@ -51,13 +51,13 @@ class MicroBatchLoss:
 
     @property
     def scale(self) -> float:
-        """Multiply the sum of weight * loss by this, and the trainer's own means over micro-batches and DP ranks give
+        """The factor for the sum of weight * loss with which the trainer's own means over micro-batches and DP ranks give
         exactly the loss of the whole mini-batch."""
         return self._scale
 
     @property
     def mean_weight(self) -> float:
-        """For trainers that compute local means: multiply the micro-batch's own mean by this instead."""
+        """The factor for the micro-batch's own mean instead, for trainers that compute local means."""
         return self._mean_weight
 
 
@@ -107,7 +107,7 @@ class MicroBatchPlan:
 
     @property
     def cost(self) -> int:
-        """In units of the cost model."""
+        """The work in units of the cost model."""
         return self._number("cost")
 
     @property
@@ -117,13 +117,13 @@ class MicroBatchPlan:
 
     @property
     def mini_batch(self) -> int:
-        """The optimizer update it belongs to."""
+        """The optimizer update to which it belongs."""
         return self._number("mini_batch")
 
     @property
     def context(self) -> tuple[int, int]:
-        """The ranks that run it: the first position, dp * cp's size + cp, and the number of ranks; with mesh.cp:
-        flexible, DP ranks."""
+        """The ranks that run it: the first one's position, dp * cp's size + cp (with mesh.cp: flexible, its DP rank), and the
+        number of ranks."""
         return self._number("context_first"), self._number("context_size")
 
     @property
@@ -138,13 +138,13 @@ class MicroBatchPlan:
 
     @property
     def scale(self) -> float:
-        """Multiply that sum by this, and the trainer's own means over micro-batches and DP ranks give exactly the loss
+        """The factor for that sum with which the trainer's own means over micro-batches and DP ranks give exactly the loss
         of the whole mini-batch."""
         return float(self._plan._arrays["scale"][self._at])
 
     @property
     def mean_weight(self) -> float:
-        """For trainers that compute local means: multiply the micro-batch's own mean by this instead."""
+        """The factor for the micro-batch's own mean instead, for trainers that compute local means."""
         return float(self._plan._arrays["mean_weight"][self._at])
 
     @property
@@ -162,12 +162,12 @@ class MicroBatchPlan:
         return PackedLayout._of(cp, found["cu_seqlens"], found["cu_seqlens_padded"], found["alignment"], found["max_seqlen"])
 
     def tree(self) -> PackedTreeLayout | None:
-        """The PackedTreeLayout of samples that share prefixes, whose segments form the layout; otherwise None."""
+        """Returns the PackedTreeLayout of samples that share prefixes, whose segments form the layout; otherwise None."""
         found = self._layout()
         return PackedTreeLayout._of(PrefixTree._of(found), self._segments(found)) if "parents" in found else None
 
     def layout(self) -> PackedLayout:
-        """The PackedLayout of its tensors: one sequence per sample, or the segments of samples that share prefixes; one
+        """Returns the PackedLayout of its tensors: one sequence per sample, or the segments of samples that share prefixes; one
         filler sequence if there are no tokens."""
         return self._segments(self._layout())
 
@@ -194,7 +194,7 @@ class DpRankPlan:
 
     @property
     def micro_batches(self) -> list[MicroBatchPlan]:
-        """Its MicroBatchPlans, mini-batch after mini-batch."""
+        """Its MicroBatchPlans, mini-batch by mini-batch."""
         return [MicroBatchPlan(self._plan, self._rank, m) for m in range(len(self))]
 
     @property
@@ -220,7 +220,7 @@ class DpRankPlan:
 
     @property
     def lower_bound(self) -> int:
-        """A lower bound for the number of micro-batches into which its samples can be packed under the limits."""
+        """A lower bound on the number of micro-batches into which its samples can be packed under the limits."""
         return int(self._plan._arrays["lower_bound"][self._rank])
 
     def __len__(self) -> int:
@@ -254,7 +254,7 @@ class StepPlan:
 
     @property
     def ranks(self) -> list[DpRankPlan]:
-        """The DpRankPlans."""
+        """The plans of all DP ranks."""
         return [DpRankPlan(self, r) for r in range(len(self))]
 
     def _number(self, name: str) -> int:
@@ -270,7 +270,7 @@ class StepPlan:
 
     @property
     def num_micro_batches(self) -> int:
-        """Micro-batches of each DP rank."""
+        """Number of micro-batches of each DP rank."""
         return self._number("num_micro_batches")
 
     @property
@@ -280,17 +280,17 @@ class StepPlan:
 
     @property
     def lower_bound(self) -> int:
-        """A lower bound for the number of micro-batches per DP rank with this assignment."""
+        """A lower bound on the number of micro-batches per DP rank with this assignment."""
         return int(self._arrays["lower_bound"].max(initial=0))
 
     @property
     def alignment(self) -> int:
-        """Sequence lengths are rounded up to a multiple of this many tokens."""
+        """The multiple to which sequence lengths are rounded up, in tokens."""
         return self._number("alignment")
 
     @property
     def cp(self) -> CpGroup:
-        """The CpGroup."""
+        """The context-parallel group."""
         return self._cp
 
     @property
@@ -299,7 +299,7 @@ class StepPlan:
 
     @property
     def dp_rank_of_sample(self) -> Int64s:
-        """[num_samples] int64."""
+        """The DP rank of each sample: [num_samples] int64."""
         owners = np.zeros(self.num_samples, np.int64)
         for rank in self.ranks:
             owners[rank.samples] = rank.dp_rank
@@ -307,8 +307,8 @@ class StepPlan:
 
     @property
     def quality(self) -> Quality:
-        """How balanced it is, as a dict. *_max_over_mean: 1 is perfect; waiting_*: the share of the step that an
-        average DP rank waits for the slowest, 0 is perfect."""
+        """Balance metrics. *_max_over_mean: 1 is perfect; waiting_*: the fraction of the step for which an average DP rank
+        waits for the slowest, 0 is perfect."""
         before, dp, micro_batch, step, once, every_micro_batch = self._arrays["quality"].tolist()
         return {"dp_max_over_mean_before": before, "dp_max_over_mean": dp, "micro_batch_max_over_mean": micro_batch,
                 "step_max_over_mean": step, "waiting_once": once, "waiting_every_micro_batch": every_micro_batch}
@@ -348,19 +348,19 @@ def plan(
     ``lengths`` if all tokens are response tokens, otherwise ``prompts`` and ``responses``, or ``lengths`` and
     ``prompts``.
 
-    groups       the prompt of each sample, by a uid, a number or anything that can be a key of a dict: what prompt-mean
-                 averages over, and whose samples ``prefix`` lets share tokens
-    loss_tokens  tokens that carry loss by a mask of yours; -1: the sample's response tokens
-    tokens       each sample's tokens; needed with ``prefix={"share": "tree"}`` only
+    groups       the prompt of each sample: a uid, a number or any other dict key. prompt-mean averages over prompts, and
+                 samples of one prompt can share tokens by ``prefix``
+    loss_tokens  number of tokens that carry loss by your own mask; -1: the sample's response tokens
+    tokens       each sample's tokens; only needed with ``prefix={"share": "tree"}``
     config       a Config, a mapping, or the path of a YAML file; ``sections`` change it, such as
                  ``mesh={"dp": 8}, micro_batch={"max_tokens": 16384}``
     profile      the name of one of its profiles
-    ranks        ranks of the world, where mesh.dp is auto
-    step         the number of the step, which names what is drawn for it
+    ranks        number of ranks in the world, if mesh.dp is auto
+    step         the number of the step, which seeds its random choices
 
     Deterministic: every process that plans from equal arguments has an equal plan (compare ``plan.hash``). Raises
-    ConfigError for settings that do not fit, LimitError for a sample above micro_batch.max_tokens, InputError for lengths
-    that are negative or no whole numbers, or lists of different sizes. Takes O(n log n) and holds no lock meanwhile.
+    ConfigError for settings that do not fit together, LimitError for a sample above micro_batch.max_tokens, and InputError for
+    lengths that are negative or not integers, or lists of different sizes. Takes O(n log n) time, without holding a lock.
     """
     prompts, responses = _prompts_and_responses(lengths, prompts, responses)
     samples = _Samples(prompts, responses, groups, loss_tokens, tokens)
@@ -387,7 +387,7 @@ def losses_of(
 
     ``micro_batches`` has one list per DP rank, with one list of samples per micro-batch; together they are one
     mini-batch. Samples are given as for plan(), and ``loss={"aggregation": ...}`` or ``config`` defines the loss.
-    Returns one list per DP rank. Raises InputError unless every sample is in one micro-batch and all DP ranks have the
+    Returns one list per DP rank. Raises InputError unless every sample is in exactly one micro-batch and all DP ranks have the
     same number of them.
     """
     prompts, responses = _prompts_and_responses(lengths, prompts, responses)
@@ -413,7 +413,7 @@ class _Samples:
             _c.raise_error("input", "lengths", f"there are {len(prompts)} prompts but {len(responses)} responses", "Give one of each for every sample")
         self._count = len(prompts)
         self._prompts, self._responses = prompts, responses
-        self._groups = None if groups is None else self._checked(_numbered(groups), "groups")
+        self._groups = None if groups is None else self._checked(_number_groups(groups), "groups")
         self._loss_tokens = None if loss_tokens is None else self._checked(_arrays.integers(loss_tokens, "loss_tokens"), "loss_tokens")
         self._tokens = self._offsets = None
         if tokens is not None:
@@ -428,7 +428,7 @@ class _Samples:
 
 
 def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[Int64s, Int64s]:
-    """Each sample's prompt and response tokens, from any two of the three or from lengths alone."""
+    """Returns each sample's prompt and response tokens, from prompts and responses, lengths and prompts, or lengths alone."""
     given = {"lengths": lengths, "prompts": prompts, "responses": responses}
     numbers = {name: _arrays.integers(values, name) for name, values in given.items() if values is not None}
     if set(numbers) == {"prompts", "responses"}:
@@ -436,11 +436,11 @@ def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[
     if set(numbers) == {"lengths"}:
         return np.zeros_like(numbers["lengths"]), numbers["lengths"]
     if set(numbers) == {"lengths", "prompts"}:
-        return numbers["prompts"], _rest(numbers["lengths"], numbers["prompts"])
+        return numbers["prompts"], _responses_of(numbers["lengths"], numbers["prompts"])
     raise TypeError("samples are described by lengths, by prompts and responses, or by lengths and prompts")
 
 
-def _rest(lengths: Int64s, prompts: Int64s) -> Int64s:
+def _responses_of(lengths: Int64s, prompts: Int64s) -> Int64s:
     if lengths.shape != prompts.shape:
         _c.raise_error("input", "prompts", f"there are {len(prompts)} for {len(lengths)} samples")
     responses: Int64s = lengths - prompts
@@ -450,8 +450,8 @@ def _rest(lengths: Int64s, prompts: Int64s) -> Int64s:
     return responses
 
 
-def _numbered(groups: Iterable[Any]) -> Int64s:
-    """Groups as numbers in the order of their first occurrence."""
+def _number_groups(groups: Iterable[Any]) -> Int64s:
+    """Numbers groups in the order of their first occurrence."""
     if hasattr(groups, "tolist"):
         groups = groups.tolist()
     numbers: dict[Any, int] = {}

@@ -1,8 +1,8 @@
-"""Samples that share prefixes: layouts that hold every shared token once.
+"""Samples that share prefixes: layouts that store every shared token once.
 
-PrefixGroups and PrefixLayout are one prompt with many responses in padded tensors, after PrefixGrouper. PrefixTree and
-PackedTreeLayout are any prefixes that samples have in common, in packed tensors. The functions here move rows between such
-tensors; tensors are as in evenkeel.packing. They know no gradients: for those, gather by ``TokenPlaces.indices()``.
+PrefixGroups and PrefixLayout describe one prompt with many responses in padded tensors, as in PrefixGrouper. PrefixTree and
+PackedTreeLayout describe any shared prefixes in packed tensors. The functions here move rows between such tensors, which are
+as in evenkeel.packing. They do not support gradients: for those, gather by ``TokenPlaces.indices()``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SHORT_PREFIXES = {"error": 0, "pad": 1}
 class PrefixGroups:
     """The lengths of b prefix groups in tokens: PrefixGrouper's group_info.
 
-    One list per group: the prefix's length, then those of its suffixes. Suffixes are numbered through all groups. Raises
+    One list per group: the prefix's length, then those of its suffixes. Suffixes are numbered over all groups. Raises
     InputError if there is no group, a group has no suffix or a length is negative.
     """
 
@@ -68,7 +68,7 @@ class PrefixGroups:
 
     @staticmethod
     def from_masks(prefix_mask: Any, suffix_mask: Any, group_sizes: Any) -> PrefixGroups:
-        """The groups of padded prefixes [b, any] and suffixes [n, any]: masks, and how many suffixes each group has."""
+        """Returns the groups of padded prefixes [b, any] and suffixes [n, any], given masks and each group's number of suffixes."""
         prefixes, suffixes = (lengths_of_mask(mask).tolist() for mask in (prefix_mask, suffix_mask))
         sizes = _arrays.integers(group_sizes, "group_sizes").tolist()
         if len(sizes) != len(prefixes):
@@ -96,7 +96,7 @@ class PrefixGroups:
         return np.delete(self._lengths, self._offsets[:-1])
 
     def to_lists(self) -> list[list[int]]:
-        """The group_info."""
+        """Returns the group_info."""
         return [lengths.tolist() for lengths in np.split(self._lengths, self._offsets[1:-1])]
 
     def __eq__(self, other: object) -> bool:
@@ -112,27 +112,27 @@ class PrefixGroups:
 
 
 class TokenPlaces:
-    """The places of tokens 0..n-1 in a padded [batch, width] tensor.
+    """The positions of tokens 0..n-1 in a padded [batch, width] tensor.
 
-    Two of them with the same number of tokens describe a copy, in either direction.
+    Two TokenPlaces with the same number of tokens describe a copy, in either direction.
     """
 
     __slots__ = ("_shape", "_runs", "_struct")
 
     def __init__(self, shape: Sequence[int], runs: Int64s) -> None:
-        """Takes (batch, width), and the row, first column and tokens of each run: [runs, 3] int64."""
+        """Takes (batch, width), and the row, first column and number of tokens of each run: [runs, 3] int64."""
         self._shape, self._runs = (shape[0], shape[1]), runs
         self._struct = c.evenkeel_places(*shape, len(runs), _c.address(runs))
 
     @staticmethod
     def of_mask(mask: Any) -> TokenPlaces:
-        """Where a mask [batch, width] is 1, row after row."""
+        """Returns the positions at which a mask [batch, width] is 1, row by row."""
         entries = mask_bytes(mask)
         return TokenPlaces(entries.shape, _arrays.named_arrays(lib.evenkeel_places_of_mask, c_mask(entries))["runs"])
 
     @staticmethod
     def of_lengths(lengths: Any, *, width: int | None = None, side: str = "right") -> TokenPlaces:
-        """Dense rows of these lengths, padded on one side up to width, by default to the longest."""
+        """Returns the positions in dense rows of these lengths, padded on one side to ``width``, by default the maximum length."""
         sizes, at_left = _arrays.integers(lengths, "lengths"), _c.value_of(_SIDES, side, "side") == c.EVENKEEL_PAD_LEFT
         shape = (len(sizes), int(sizes.max(initial=0)) if width is None else _c.int64(width))
         if shape[1] < 0:
@@ -148,17 +148,17 @@ class TokenPlaces:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(batch, width)"""
+        """(batch, width)."""
         return self._shape
 
     def mask(self) -> npt.NDArray[np.bool_]:
-        """Where tokens are: bool [batch, width]."""
+        """Returns where tokens are: bool [batch, width]."""
         mask = np.zeros(self._shape, np.bool_)
         mask.reshape(-1)[self.indices()] = True
         return mask
 
     def indices(self) -> Int64s:
-        """row * width + column of every token: [n] int64, for index_select and index_add on a flattened tensor."""
+        """Returns row * width + column of every token: [n] int64, for index_select and index_add on a flattened tensor."""
         rows, columns, sizes = self._runs.T
         return _arrays.ranges(rows * self._shape[1] + columns, sizes)
 
@@ -172,11 +172,11 @@ Places = tuple[TokenPlaces, TokenPlaces]
 
 
 class PrefixLayout:
-    """Shared-prefix tensors of b groups with n suffixes, after PrefixGrouper.
+    """Shared-prefix tensors of b groups with n suffixes, as in PrefixGrouper.
 
-    The places of every token in the grouped tensor [b, s], ``[prefix | suffix 1 | ... | suffix G]`` per row; in the prefix
-    tensor [b, sp], left-padded; and in the suffix tensor [n, ss], right-padded. ``padding`` is the side of the grouped tensor's
-    padding; ``mask``, [b, s], gives the tokens' places instead.
+    Has the positions of every token in the grouped tensor [b, s], with rows ``[prefix | suffix 1 | ... | suffix G]``; in the
+    prefix tensor [b, sp], left-padded; and in the suffix tensor [n, ss], right-padded. ``padding`` is the side of the grouped
+    tensor's padding; ``mask``, [b, s], specifies the tokens' positions instead.
     """
 
     __slots__ = ("_groups", "_mask", "_struct", "_grouped", "_prefix", "_suffix")
@@ -200,30 +200,30 @@ class PrefixLayout:
 
     @property
     def grouped(self) -> TokenPlaces:
-        """The places of all tokens in the grouped tensor."""
+        """The positions of all tokens in the grouped tensor."""
         return self._grouped
 
     @property
     def prefix(self) -> Places:
-        """The places of the prefixes' tokens in the grouped tensor, and in the prefix tensor."""
+        """The positions of the prefixes' tokens in the grouped tensor, and in the prefix tensor."""
         return self._prefix
 
     @property
     def suffix(self) -> Places:
-        """The places of the suffixes' tokens in the grouped tensor, and in the suffix tensor."""
+        """The positions of the suffixes' tokens in the grouped tensor, and in the suffix tensor."""
         return self._suffix
 
     def suffix_keys(self) -> Places:
-        """What suffix attention attends to, [n, sp + ss]: places in the grouped tensor, and there."""
+        """Returns the keys of suffix attention: their positions in the grouped tensor, and in a tensor [n, sp + ss]."""
         return self._split(int(self._groups.prefixes.max()), "pad")[2]
 
     def split(self, include_prefix_last: int = 0, *, short_prefix: str = "error") -> tuple[Places, Places]:
-        """(prefix, suffix), each as above, with the last tokens of every prefix in front of each of its suffixes instead.
-        ``short_prefix`` says what becomes of a prefix with fewer tokens: "error" or "pad"."""
+        """Returns (prefix, suffix) like the properties, but with the last tokens of every prefix before each of its suffixes.
+        ``short_prefix`` is the treatment of a prefix with fewer tokens: "error" or "pad"."""
         return self._split(include_prefix_last, short_prefix)[1:]
 
     def position_ids(self, padding: int = 0) -> Int64s:
-        """A prefix counts from 0, every suffix from its prefix's length; ``padding`` elsewhere: [b, s] int64."""
+        """Returns [b, s] int64: a prefix counts from 0, a suffix from its prefix's length; ``padding`` elsewhere."""
         ids = np.empty(self._grouped.shape, np.int64)
         lib.evenkeel_prefix_position_ids(self._struct, _c.int64(padding), _c.address(ids))
         return ids
@@ -235,11 +235,11 @@ class PrefixLayout:
 
 
 class PrefixTree:
-    """Samples that share prefixes, and prefixes of prefixes: every shared token once.
+    """Samples that share prefixes, and prefixes of prefixes, with every shared token once.
 
-    Segments are numbered depth-first, a parent, then the subtree of each child; their rows stand back to back in that order. A
+    Segments are numbered depth-first: a parent, then the subtree of each child. Their rows are concatenated in that order. A
     sample is the path of segments from a root to the one where it ends (-1 for an empty sample). The constructor takes the
-    structure: each segment's parent (-1 for a root) and tokens, and the segment where each sample ends.
+    structure: each segment's parent (-1 for a root) and number of tokens, and the segment where each sample ends.
     """
 
     __slots__ = ("_parents", "_tokens", "_ends", "_struct", "_segments")
@@ -267,16 +267,16 @@ class PrefixTree:
 
     @staticmethod
     def of_tokens(samples: Iterable[Any], *, ahead: int = 0) -> PrefixTree:
-        """The tree of samples with these tokens, one integer array a sample: two share all tokens up to the first that differs,
-        but for the last `ahead` of them: so many behind a shared token are equal, too. Takes time in the order of the samples'
-        total length."""
+        """Returns the tree of samples, given as one integer array of tokens per sample. Two samples share their common prefix
+        except its last `ahead` tokens, so that the `ahead` tokens after a shared token are equal, too. Takes time proportional to
+        the samples' total length."""
         tokens, offsets = _arrays.joined(samples, "samples")
         return PrefixTree._of(_arrays.named_arrays(lib.evenkeel_tree_of_tokens, _c.address(tokens), _c.address(offsets),
                                                    len(offsets) - 1, _c.int64(ahead)))
 
     @staticmethod
     def of_groups(groups: PrefixGroups) -> PrefixTree:
-        """The tree of PrefixGroups, whose tokens are not looked at: samples are the suffixes."""
+        """Returns the tree of PrefixGroups, without knowing their tokens: samples are the suffixes."""
         parents: list[int] = []
         tokens: list[int] = []
         ends: list[int] = []
@@ -291,7 +291,7 @@ class PrefixTree:
 
     @property
     def num_rows(self) -> int:
-        """Tokens, each shared one counted once."""
+        """Number of tokens, with each shared token counted once."""
         return int(self._tokens.sum())
 
     @property
@@ -300,17 +300,17 @@ class PrefixTree:
 
     @property
     def sample_ends(self) -> Int64s:
-        """The segment where each sample ends; -1 for an empty one: [num_samples] int64."""
+        """The segment where each sample ends; -1 for an empty sample: [num_samples] int64."""
         return self._ends.copy()
 
     @property
     def parents(self) -> Int64s:
-        """The segment in front of each; -1 for a root: [segments] int64."""
+        """The parent of each segment; -1 for a root: [segments] int64."""
         return self._parents.copy()
 
     @property
     def lengths(self) -> Int64s:
-        """Tokens of each segment: [segments] int64."""
+        """Number of tokens in each segment: [segments] int64."""
         return self._tokens.copy()
 
     def _of_segments(self, name: str) -> Int64s:
@@ -318,21 +318,21 @@ class PrefixTree:
 
     @property
     def depths(self) -> Int64s:
-        """Tokens in front of each segment in its samples: [segments] int64."""
+        """Number of tokens before each segment in its samples: [segments] int64."""
         return self._of_segments("depths")
 
     @property
     def first_samples(self) -> Int64s:
-        """The lowest number of a sample that goes through each segment: [segments] int64."""
+        """The lowest number of a sample that contains each segment: [segments] int64."""
         return self._of_segments("first_samples")
 
     @property
     def samples_through(self) -> Int64s:
-        """How many samples go through each segment: [segments] int64."""
+        """Number of samples that contain each segment: [segments] int64."""
         return self._of_segments("samples_through")
 
     def sample_length(self, sample: int) -> int:
-        """In tokens."""
+        """Returns the length of a sample in tokens."""
         end = int(self._ends[_arrays.checked_index(sample, self.num_samples, "sample")])
         return 0 if end < 0 else int(self._segments["depths"][end] + self._tokens[end])
 
@@ -341,42 +341,42 @@ class PrefixTree:
         return self._asked(lib.evenkeel_tree_sample, at)[name]
 
     def rows_of(self, sample: int) -> Int64s:
-        """For every token of a sample its row: int64."""
+        """Returns the row of every token of a sample: int64."""
         return self._sample(sample, "rows")
 
     def prediction_rows(self, sample: int) -> Int64s:
-        """For every token of a sample the row that predicts it; -1 for the first: int64."""
+        """Returns the row that predicts each token of a sample; -1 for the first: int64."""
         return self._sample(sample, "prediction_rows")
 
     def path_to(self, segment: int) -> list[int]:
-        """The segments from a root to this one, both included."""
+        """Returns the segments from a root to this one, both included."""
         path = [_arrays.checked_index(segment, len(self), "segment")]
         while self._parents[path[-1]] >= 0:
             path.append(int(self._parents[path[-1]]))
         return path[::-1]
 
     def subtree(self, samples: Any) -> PrefixTree:
-        """The tree of some of the samples, numbered as listed."""
+        """Returns the tree of some of the samples, numbered as listed."""
         numbers = _arrays.integers(samples, "samples")
         return PrefixTree._of(self._asked(lib.evenkeel_tree_subtree, _c.address(numbers), len(numbers)))
 
     def position_ids(self) -> Int64s:
-        """Every row's position in its own samples: [num_rows] int64."""
+        """Returns every row's position in its samples: [num_rows] int64."""
         return self._asked(lib.evenkeel_tree_rows)["position_ids"]
 
     def branch_states(self) -> dict[str, Any]:
-        """For layers that carry a state from token to token, as a dict: for every segment the one whose last state it begins with
-        (``from``; -1: at zero), how many begin with its own (``uses``) and the last of them (``last_use``), after which it may be
-        freed; and how many are kept at once (``most_kept``)."""
+        """Returns a dict for layers that carry a state from token to token. For every segment: the segment whose last state it
+        starts from (``from``; -1: zero), how many segments start from its own (``uses``), and the last of them (``last_use``), after
+        which the state may be freed. ``most_kept`` is the maximum number of states kept at once."""
         return self._asked(lib.evenkeel_tree_branch_states)
 
     def ancestor_intervals(self) -> tuple[Int64s, Int64s]:
-        """(tin, tout), [num_rows] int64 each: query row q sees key row k if and only if tin[k] <= tin[q] < tout[k]."""
+        """Returns (tin, tout), [num_rows] int64 each: query row q sees key row k if and only if tin[k] <= tin[q] < tout[k]."""
         rows = self._asked(lib.evenkeel_tree_rows)
         return rows["tin"], rows["tout"]
 
     def savings(self) -> dict[str, int]:
-        """Tokens and query-key pairs of causal attention, with sharing and with every sample on its own."""
+        """Returns numbers of tokens and of query-key pairs of causal attention, with sharing and with separate samples."""
         return self._asked(lib.evenkeel_tree_savings)
 
     def __eq__(self, other: object) -> bool:
@@ -395,10 +395,10 @@ class PrefixTree:
 
 
 class Predictions:
-    """Where the prediction of every response token stands.
+    """The position of each response token's prediction.
 
-    One entry a response token, sample after sample. A row in front of a branch predicts a token of every sample behind it, so
-    that it is listed for each.
+    One entry per response token, sample by sample. A row before a branch predicts a token of every sample after it, so it is
+    listed for each.
     """
 
     __slots__ = ("_arrays",)
@@ -411,7 +411,7 @@ class Predictions:
 
     @property
     def offsets(self) -> Int64s:
-        """Sample i has entries offsets[i] to offsets[i + 1]: [samples + 1] int64."""
+        """Offsets of each sample's entries: [samples + 1] int64."""
         return self._arrays["offsets"].copy()
 
     @property
@@ -421,12 +421,12 @@ class Predictions:
 
     @property
     def row(self) -> Int64s:
-        """The local row on that rank; -1 likewise: int64."""
+        """The local row on that rank; -1 for a first token: int64."""
         return self._arrays["row"].copy()
 
     def on(self, cp_rank: int) -> tuple[Int64s, Int64s]:
-        """(rows, entries) of one CP rank: the local rows to gather, logits.index_select(0, rows), and which entry each belongs
-        to."""
+        """Returns (rows, entries) of one CP rank: the local rows to gather, logits.index_select(0, rows), and the entry that each
+        belongs to."""
         if _c.int32(cp_rank) < 0:
             _c.raise_error("input", "context-parallel rank", f"{cp_rank} is below 0")
         entries = np.flatnonzero(self._arrays["rank"] == cp_rank)
@@ -434,7 +434,7 @@ class Predictions:
 
 
 def schedule_of(found: dict[str, Any]) -> dict[str, Any]:
-    """What the library has of a schedule, with its steps as words and pieces."""
+    """Converts the library's arrays of a schedule to a dict whose steps are pairs of a word and a piece."""
     kinds, pieces = found.pop("kinds").tolist(), found.pop("pieces").tolist()
     found["steps"] = [(("push", "visit", "pop")[kind], piece) for kind, piece in zip(kinds, pieces)]
     return found
@@ -443,8 +443,8 @@ def schedule_of(found: dict[str, Any]) -> dict[str, Any]:
 class PackedTreeLayout:
     """A PrefixTree in one packed micro-batch.
 
-    Its segments stand back to back, each aligned and cut over the CP ranks on its own, as ``segments``, a PackedLayout, says.
-    Pack and merge through that, with the rows of the tree as ragged rows.
+    Its segments are concatenated, each aligned and cut over the CP ranks separately, as specified by ``segments``, a
+    PackedLayout. Use that to pack and merge, with the rows of the tree as ragged rows.
     """
 
     __slots__ = ("_tree", "_segments", "_struct")
@@ -471,7 +471,7 @@ class PackedTreeLayout:
 
     @staticmethod
     def of_sequences(sequences: PackedLayout) -> PackedTreeLayout:
-        """Sequences that share nothing: a root for each, for the same masks."""
+        """Returns the layout of sequences that share nothing, each with its own root, for use of the same masks."""
         roots = _arrays.named_arrays(lib.evenkeel_tree_of_sequences, ctypes.byref(sequences._struct))
         return PackedTreeLayout._of(PrefixTree._of(roots), sequences)
 
@@ -484,58 +484,58 @@ class PackedTreeLayout:
         return self._segments
 
     def position_ids(self, *, cp_rank: int = 0) -> Int64s:
-        """Of a CP rank's rows: every segment counts from its depth; pad rows run on: [local_rows] int64."""
+        """Returns position ids of a CP rank's rows, [local_rows] int64: each segment counts from its depth, through pad rows."""
         ids = np.empty(self._segments.local_rows, np.int64)
         lib.evenkeel_position_ids(ctypes.byref(self._struct), _c.int32(cp_rank), _c.address(ids))
         return ids
 
     def ancestor_intervals(self, *, cp_rank: int = 0) -> tuple[Int64s, Int64s]:
-        """(tin, tout) of a CP rank's rows, pad rows included, numbered alike on all ranks: put the ranks' lists one after the
-        other, as an all-gather puts their keys. No query sees a pad row."""
+        """Returns (tin, tout) of a CP rank's rows, including pad rows. All ranks use the same numbers: concatenate the ranks' lists
+        in the order in which an all-gather concatenates their keys. No query sees a pad row."""
         rows = self._asked(lib.evenkeel_tree_intervals, _c.int32(cp_rank))
         return rows["tin"], rows["tout"]
 
     def depth_first(self, *, max_kept: int | None = None) -> dict[str, Any]:
-        """How a trainer runs it with one path in memory at a time, as a dict: ``steps``, each ('push', 'visit' or 'pop', piece),
-        over pieces of segments, which are the local ``rows`` [pieces, 2], below ``parents``, and attend to the keys and values of
-        ``keys_before`` rows on their path and to their own; and ``most_keys`` and ``most_kept``, the rows whose keys and values,
-        and of which all else, is there at once. With ``max_kept``, no more are kept, and the rows ``computed_again`` are pushed
-        and later visited."""
+        """Returns a schedule for a trainer with one path in memory at a time, as a dict. ``steps`` are ('push', 'visit' or 'pop',
+        piece). Pieces of segments are the local ``rows`` [pieces, 2], have ``parents``, and attend to the keys and values of
+        ``keys_before`` rows on their path and to their own. ``most_keys`` and ``most_kept`` are the maximum numbers of rows whose
+        keys and values, and of rows whose other data, are in memory at once. With ``max_kept``, no more rows are kept, and the rows
+        ``computed_again`` are pushed and later visited."""
         return schedule_of(self._asked(lib.evenkeel_tree_depth_first, _UNLIMITED if max_kept is None else _c.int64(max_kept)))
 
     def attention(self, *, cp_rank: int = 0) -> dict[str, Any]:
-        """What a varlen attention kernel needs on a CP rank, as a dict: queries are the rank's rows as they stand, keys and values
-        those of the whole micro-batch at key_rows, causal, aligned at the last query and key."""
+        """Returns the arguments of a varlen attention kernel on a CP rank, as a dict. Queries are the rank's rows in order; keys and
+        values are those of the whole micro-batch at key_rows. Attention is causal, aligned at the last query and key."""
         return self._asked(lib.evenkeel_tree_attention, _c.int32(cp_rank))
 
     def block_mask(
         self, *, cp_rank: int = 0, keys: str = "packed", block_size: tuple[int, int] = (128, 128)
     ) -> dict[str, Int32s]:
-        """FlexAttention's mask of a CP rank: the eight int32 tensors of torch's BlockMask, by name.
+        """Returns FlexAttention's mask of a CP rank: the eight int32 tensors of torch's BlockMask, by name.
 
-        Queries are the rank's rows, keys all rows of the micro-batch: ``packed``, one segment after the other, or ``gathered``,
-        the rows of one CP rank after those of another. ``block_size`` is (queries, keys) of a tile. Pass the arrays to
-        ``BlockMask`` with a ``mask_mod`` that compares ``ancestor_intervals()``: it is asked in partial tiles alone."""
+        Queries are the rank's rows, keys all rows of the micro-batch: ``packed`` concatenates segments, ``gathered`` concatenates
+        the rows of CP ranks. ``block_size`` is (queries, keys) of a tile. Pass the arrays to ``BlockMask`` with a ``mask_mod`` that
+        compares ``ancestor_intervals()``: it is called only in partial tiles."""
         queries, columns = block_size
         return self._asked(lib.evenkeel_tree_block_mask, *_rank_and_keys(cp_rank, keys), _c.int64(queries), _c.int64(columns))
 
     def startend_row_indices(self, *, cp_rank: int = 0, keys: str = "packed") -> Int32s:
-        """FlashMask's mask of a CP rank, without ``causal``: for every key the first row below that is masked, and the end of
-        those above: [keys, 2] int32."""
+        """Returns FlashMask's mask of a CP rank, without ``causal``: for every key, the first row below it that is masked, and the
+        end of the masked rows above it: [keys, 2] int32."""
         return self._asked(lib.evenkeel_tree_column_mask, *_rank_and_keys(cp_rank, keys))["startend"]
 
     def attention_slices(self, *, cp_rank: int = 0, keys: str = "packed") -> tuple[Int32s, Int32s, Int32s]:
-        """MagiAttention's mask of a CP rank: q_ranges [n, 2], k_ranges [n, 2] and attn_type_map [n], all int32; 0 is full, 1 is
-        causal. Slices do not overlap."""
+        """Returns MagiAttention's mask of a CP rank: q_ranges [n, 2], k_ranges [n, 2] and attn_type_map [n], all int32. Type 0 is
+        full, 1 is causal. Slices do not overlap."""
         slices = self._asked(lib.evenkeel_tree_slices, *_rank_and_keys(cp_rank, keys))
         return slices["q_ranges"], slices["k_ranges"], slices["kinds"]
 
     def additive_mask(self, *, cp_rank: int = 0, keys: str = "packed") -> npt.NDArray[np.float32]:
-        """0 where a query sees a key, minus infinity elsewhere: [queries, keys] float32. For small ones."""
+        """Returns 0 where a query sees a key, minus infinity elsewhere: [queries, keys] float32. For small micro-batches."""
         return self._asked(lib.evenkeel_tree_additive_mask, *_rank_and_keys(cp_rank, keys))["mask"]
 
     def predictions(self, prompt_lengths: Any) -> Predictions:
-        """Predictions of all response tokens; one prompt length a sample."""
+        """Returns the predictions of all response tokens. ``prompt_lengths`` has one entry per sample."""
         prompts = _arrays.integers(prompt_lengths, "prompt_lengths")
         return Predictions(self._asked(lib.evenkeel_tree_predictions, _c.address(prompts), len(prompts)))
 
@@ -550,24 +550,24 @@ def _rank_and_keys(cp_rank: int, keys: str) -> tuple[int, int]:
 
 
 def groups_from_masks(prefix_mask: Any, suffix_mask: Any, group_sizes: Any) -> PrefixGroups:
-    """The groups of padded prefixes [b, any] and padded suffixes [n, any], whose masks tell the lengths. ``group_sizes`` is
-    how many suffixes each group has, or one number for all of them."""
+    """Returns the groups of padded prefixes [b, any] and padded suffixes [n, any], whose masks define the lengths.
+    ``group_sizes`` is the number of suffixes of each group, or one number for all of them."""
     if isinstance(group_sizes, int):
         group_sizes = [group_sizes] * prefix_mask.shape[0]
     return PrefixGroups.from_masks(prefix_mask, suffix_mask, group_sizes)
 
 
 def places_of_mask(mask: Any) -> TokenPlaces:
-    """Where a mask [batch, width] is 1, row after row."""
+    """Returns the positions at which a mask [batch, width] is 1, row by row."""
     return TokenPlaces.of_mask(mask)
 
 
 def concat_input(
     layout: PrefixLayout, prefix: Any, prefix_mask: Any, suffix: Any, suffix_mask: Any, *, pad: Any = 0
 ) -> Any:
-    """Puts padded prefixes [b, any, ...] and padded suffixes [n, any, ...] together as the grouped tensor [b, s, ...];
-    ``pad`` where no token stands. Raises InputError where a mask has another number of ones than its prefix or suffix has
-    tokens."""
+    """Combines padded prefixes [b, any, ...] and padded suffixes [n, any, ...] into the grouped tensor [b, s, ...], with ``pad``
+    in padding. Raises InputError if a mask has a number of ones other than the number of tokens of its prefix or suffix.
+    """
     prefixes, suffixes = _pair(prefix, suffix, leading=2)
     _require_lengths(prefix_mask, layout.groups.prefixes, "prefix")
     _require_lengths(suffix_mask, layout.groups.suffixes, "suffix")
@@ -579,8 +579,8 @@ def concat_input(
 
 
 def group(layout: PrefixLayout, prefix: Any, suffix: Any, *, pad: Any = 0, heads_first: bool = False) -> Any:
-    """Prefixes [b, sp, ...] and suffixes [n, ss, ...] as the layout has them -> the grouped tensor [b, s, ...]. With
-    ``heads_first`` tensors are [batch, heads, width, ...]."""
+    """Combines prefixes [b, sp, ...] and suffixes [n, ss, ...] of the layout into the grouped tensor [b, s, ...]. With
+    ``heads_first``, tensors are [batch, heads, width, ...]."""
     leading = 3 if heads_first else 2
     prefixes, suffixes = _pair(prefix, suffix, leading)
     _require_width(prefixes, layout.prefix[1], heads_first, "prefix")
@@ -593,8 +593,8 @@ def group(layout: PrefixLayout, prefix: Any, suffix: Any, *, pad: Any = 0, heads
 
 
 def ungroup(layout: PrefixLayout, grouped: Any, *, pad: Any = 0, heads_first: bool = False) -> tuple[Any, Any]:
-    """The inverse of group: (prefixes, left-padded, suffixes, right-padded)."""
-    prefix, suffix = (_moved(places, grouped, pad, heads_first) for places in (layout.prefix, layout.suffix))
+    """The inverse of group(): returns (prefixes, left-padded; suffixes, right-padded)."""
+    prefix, suffix = (_move_padded(places, grouped, pad, heads_first) for places in (layout.prefix, layout.suffix))
     return prefix, suffix
 
 
@@ -607,16 +607,16 @@ def split_output(
     pad: Any = 0,
     heads_first: bool = False,
 ) -> tuple[Any, npt.NDArray[Any], Any, npt.NDArray[Any]]:
-    """What a model gave for the grouped tensor, as (prefixes, their bool mask, suffixes, their bool mask).
+    """Splits a model's output for the grouped tensor into (prefixes, their bool mask, suffixes, their bool mask).
 
-    With ``include_prefix_last=1`` row i of the suffixes holds what predicts each token of suffix i, then what follows it.
-    ``short_prefix`` says what becomes of a prefix with fewer tokens: "error" or "pad". Masks are of the kind of ``output``.
+    With ``include_prefix_last=1``, row i of the suffixes has the predictions of each token of suffix i, then that of the next
+    token. ``short_prefix`` is the treatment of a prefix with fewer tokens: "error" or "pad". Masks have the type of ``output``.
     """
     prefix, suffix = layout.split(include_prefix_last, short_prefix=short_prefix)
     return (
-        _moved(prefix, output, pad, heads_first),
+        _move_padded(prefix, output, pad, heads_first),
         _arrays.handed_out(prefix[1].mask(), output),
-        _moved(suffix, output, pad, heads_first),
+        _move_padded(suffix, output, pad, heads_first),
         _arrays.handed_out(suffix[1].mask(), output),
     )
 
@@ -624,14 +624,14 @@ def split_output(
 def convert_padding(
     source: TokenPlaces, target: TokenPlaces, values: Any, *, pad: Any = 0, heads_first: bool = False
 ) -> Any:
-    """Moves the tokens of a padded tensor to other places of their rows, ``pad`` elsewhere: from one side's padding to the
-    other's, or to a mask. Raises InputError where a row has another number of tokens on the two sides."""
-    return _moved((source, target), values, pad, heads_first, same_rows=True)
+    """Moves the tokens of a padded tensor to other positions in their rows, with ``pad`` elsewhere: from padding on one side to
+    the other, or to a mask. Raises InputError if a row has different numbers of tokens in ``source`` and ``target``."""
+    return _move_padded((source, target), values, pad, heads_first, same_rows=True)
 
 
 def tree_rows(tree: PrefixTree, samples: Sequence[Any]) -> Any:
-    """The rows of a tree, [num_rows, ...], out of each sample's rows [length, ...]: what PackedTreeLayout.segments packs.
-    A shared row is taken from the first sample that has it."""
+    """Returns the rows of a tree, [num_rows, ...], taken from each sample's rows [length, ...]: the rows that
+    PackedTreeLayout.segments packs. A shared row is taken from the first sample that has it."""
     if len(samples) != tree.num_samples:
         _c.raise_error("input", "samples", f"there are {len(samples)}; the tree has {tree.num_samples}")
     for i, sample in enumerate(samples):
@@ -649,7 +649,7 @@ def tree_rows(tree: PrefixTree, samples: Sequence[Any]) -> Any:
 
 
 def _pair(prefix: Any, suffix: Any, leading: int) -> tuple[_arrays.Rows, _arrays.Rows]:
-    """Two tensors whose rows go into one."""
+    """Returns two tensors as Rows. Raises InputError unless their rows fit into one tensor."""
     rows = _arrays.Rows(prefix, "prefix"), _arrays.Rows(suffix, "suffix")
     for part, name in zip(rows, ("prefix", "suffix")):
         if part.array.ndim < leading:
@@ -666,7 +666,7 @@ def _pair(prefix: Any, suffix: Any, leading: int) -> tuple[_arrays.Rows, _arrays
 
 
 def _require_lengths(mask: Any, lengths: Int64s, name: str) -> None:
-    """Raises InputError unless a mask has one row per length, with as many ones."""
+    """Raises InputError unless a mask has one row per length, with that many ones."""
     found = lengths_of_mask(mask_bytes(mask))
     if len(found) != len(lengths):
         _c.refuse(f"{name} mask", f"has {len(found)} rows; {len(lengths)} are needed, one for each {name}")
@@ -682,7 +682,7 @@ def _require_width(rows: _arrays.Rows, places: TokenPlaces, heads_first: bool, n
 
 
 def _empty_at(like: _arrays.Rows, places: TokenPlaces, heads_first: bool) -> _arrays.Rows:
-    """Memory for these places and rows like those: [batch, width, ...] or [batch, heads, width, ...]."""
+    """Returns memory for these positions, with rows like those of ``like``: [batch, width, ...] or [batch, heads, width, ...]."""
     batch, width = places.shape
     shape = like.array.shape
     return like.empty(batch, shape[1], width, *shape[3:]) if heads_first else like.empty(batch, width, *shape[2:])
@@ -692,7 +692,7 @@ def _pad_row(rows: _arrays.Rows, leading: int, pad: Any) -> npt.NDArray[Any]:
     return rows.row_of(pad, "pad", leading)
 
 
-def _moved(places: Places, values: Any, pad: Any, heads_first: bool, same_rows: bool = False) -> Any:
+def _move_padded(places: Places, values: Any, pad: Any, heads_first: bool, same_rows: bool = False) -> Any:
     rows = _arrays.Rows(values, "values")
     leading = 3 if heads_first else 2
     if rows.array.ndim < leading:
@@ -706,7 +706,7 @@ def _moved(places: Places, values: Any, pad: Any, heads_first: bool, same_rows: 
 
 
 def _format_of(array: npt.NDArray[Any], heads_first: bool) -> tuple[int, int]:
-    """Heads, and bytes of a row."""
+    """Returns the number of heads, and the bytes of a row."""
     return (array.shape[1], _arrays.row_bytes_of(array, 3)) if heads_first else (1, _arrays.row_bytes_of(array, 2))
 
 

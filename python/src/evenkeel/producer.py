@@ -1,11 +1,11 @@
-"""Sends finished samples to a buffer (`evenkeel buffer`, or one in a job) from any process and any machine.
+"""Sends finished samples to a buffer (`evenkeel buffer`, or the buffer of a job) from any process and any machine.
 
     producer = evenkeel.Producer("http://127.0.0.1:8710")
     if producer.tickets(1):
         ...  # generate the group's responses with the policy of producer.version
         producer.put({"uid": "q1", "index": 0, "version": producer.version, "prompt_ids": [5, 6], "response_ids": [7]})
 
-This module only needs the standard library, neither the C library nor NumPy."""
+Needs only the standard library, neither the C library nor NumPy."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ class FieldsReceipt:
 
 
 class Producer:
-    """Sends samples to a buffer, each exactly once: samples that are not known to have arrived are sent again with the
-    same key (``uid``, ``index``), and the buffer accepts a key once. A key that was accepted with different content is
-    rejected with InputError.
+    """Sends samples to a buffer, each exactly once: samples that may not have arrived are sent again with the same key
+    (``uid``, ``index``), and the buffer accepts a key once. Raises InputError for a key that was accepted with different
+    content.
 
     ``url``       where the buffer listens, such as "http://127.0.0.1:8710"
-    ``token``     what the buffer's token file has
-    ``holder``    who holds the tickets that are granted here and uses them for new groups that are sent here; None: this
-                  process, by host and number
-    ``ca``        a file of certificates (PEM) to trust for https, instead of the system's
+    ``token``     content of the buffer's token file
+    ``holder``    the owner of tickets granted here, which are used for new groups sent here; None: this process, by host
+                  and process id
+    ``ca``        a PEM file of certificates to trust for https instead of the system's
     ``timeout``   seconds to wait for one answer
-    ``patience``  seconds to go on trying while the buffer is full or cannot be reached; None is forever
+    ``patience``  seconds to keep trying while the buffer is full or unreachable; None means forever
 
-    Calls may come from several threads. Every call raises IoError when its patience is over, ConfigError for a wrong token,
-    and InputError or LimitError with the text of the buffer if it refuses what was sent.
+    Calls may come from several threads. Every call raises IoError when the patience has run out, ConfigError for a wrong
+    token, and InputError or LimitError with the buffer's text if it rejects what was sent.
     """
 
     def __init__(self, url: str, *, token: str | None = None, holder: str | None = None, ca: str | None = None,
@@ -131,7 +131,7 @@ class Producer:
 
 
 def _bodies(samples: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
-    """Lines of JSON, as many per body as fit into a request."""
+    """Yields lines of JSON, as many per body as fit into a request."""
     lines: list[bytes] = []
     size = 0
     for sample in samples:

@@ -49,7 +49,7 @@ def from_verl(output: Mapping[str, Any], *, uid: str | int, index: int, version:
         _require_none(sample, key)
     _require_no_other("extra_fields", extra, {*sample, *named})
     made = {"uid": uid, "index": index, "version": version, **sample, **extra, **named}
-    return _placed(made, {LOSS_MASK: "response", "rollout_log_probs": "response"}, at)
+    return _to_response_values(made, {LOSS_MASK: "response", "rollout_log_probs": "response"}, at)
 
 
 def from_slime(sample: Mapping[str, Any], *, group_size: int, version: int | None = None,
@@ -92,7 +92,7 @@ def from_slime(sample: Mapping[str, Any], *, group_size: int, version: int | Non
     index = _whole("index", given.pop("index", None), "Let slime's data source number its samples") % group_size
     made = {"uid": uid, "index": index, "version": version, "prompt_ids": tokens[: len(tokens) - response],
             "response_ids": tokens[len(tokens) - response :], LOSS_MASK: mask, "reward": reward, **given}
-    return _placed(made, {"rollout_log_probs": "response"}, others)
+    return _to_response_values(made, {"rollout_log_probs": "response"}, others)
 
 
 def from_prime_rl(sample: Mapping[str, Any], *, uid: str | int, index: int, version: int,
@@ -131,10 +131,10 @@ def from_prime_rl(sample: Mapping[str, Any], *, uid: str | int, index: int, vers
         usual[LOSS_MASK] = "response"
     for key in ("mm_kwargs", "mm_token_type_ids", "routed_experts", "pixel_values"):
         _require_none(given, key)
-    return _placed({"uid": uid, "index": index, "version": version, **parts, **given}, usual, at)
+    return _to_response_values({"uid": uid, "index": index, "version": version, **parts, **given}, usual, at)
 
 
-def _placed(sample: dict[str, Any], usual: Mapping[str, str], at: Mapping[str, str] | None) -> dict[str, Any]:
+def _to_response_values(sample: dict[str, Any], usual: Mapping[str, str], at: Mapping[str, str] | None) -> dict[str, Any]:
     """Replaces lists of token values by the values of the response tokens. ``usual`` has the conventions of the
     framework, ``at`` those of the caller."""
     prompt, response = len(sample["prompt_ids"]), len(sample["response_ids"])

@@ -26,7 +26,7 @@ def expand(runs: Sequence[Any], dtype: npt.DTypeLike = np.int32) -> list[npt.NDA
 
 
 def segments(rows: Any) -> tuple[npt.NDArray[np.int64], Any]:
-    """The runs of equal values in a field's rows, [rows]: offsets, [runs + 1], and the value of each, [runs], as an
+    """Returns the runs of equal values in a field's rows, [rows]: offsets, [runs + 1], and the value of each, [runs], as an
     array or tensor like ``rows``. Rows ``offsets[i]`` to ``offsets[i + 1]`` hold ``values[i]``. A new run starts only
     where values differ, not at the boundaries of samples or of context-parallel chunks."""
     array = _arrays.as_numpy(rows, "rows")

@@ -33,24 +33,24 @@ class BalancedBatchSampler:
     exceeds ``max_tokens``, ranks get equal work, and all ranks get the same number of micro-batches. That number
     differs between steps: ``counts`` lists it, and ``steps`` is a sampler of whole steps.
 
-    lengths             tokens of each sample of the data set: a list, an array or a tensor
+    lengths             tokens of each sample of the dataset: a list, an array or a tensor
     max_tokens          the cap of a micro-batch, in tokens
     samples             samples per step over all ranks; the last step of an epoch may have fewer
     ranks               data-parallel ranks
     rank                this rank, or "all" for the micro-batches of ranks 0, 1, 2, ... in turn, the order that Accelerate
                         expects of a batch sampler that it distributes over processes itself
-    padded              pad the sequences of a micro-batch to one length, which the cap then counts; otherwise they are packed
-    pad_to_multiple_of  round that length up to a multiple
-    shuffle, seed       draw a new order for each epoch from (seed, epoch); otherwise keep the order of the data set
+    padded              whether to pad the sequences of a micro-batch to one length, which the cap then counts; otherwise they are packed
+    pad_to_multiple_of  the multiple to which that length is rounded up
+    shuffle, seed       draw a new order for each epoch from (seed, epoch); otherwise keep the order of the dataset
     drop_last           leave out an epoch's last step if it has fewer than ``samples`` samples
-    empty               "keep" or "error": a rank with fewer samples than other ranks have micro-batches gets empty lists,
-                        for which evenkeel.collate makes micro-batches without loss; or such a step is an InputError
-    config, sections    settings of the planner, as for evenkeel.plan: ``balance={"cost": "flops-7b"}``. InputError for those that
+    empty               "keep": a rank with fewer samples than other ranks have micro-batches gets empty lists, for which
+                        evenkeel.collate makes micro-batches without loss; "error": such a step raises InputError
+    config, sections    settings of the planner, as for evenkeel.plan: ``balance={"cost": "flops-7b"}``. Raises InputError for those that
                         contradict the arguments above, or under which ranks have different numbers of micro-batches
 
-    The order depends on the seed, the epoch and the number of samples only, so another number of ranks trains the same steps.
-    Each iteration begins at the start of the epoch, or once after load_state_dict at the loaded position; one that reaches the end
-    moves on to the next epoch.
+    The order depends only on the seed, the epoch and the number of samples, so any number of ranks trains the same steps. Each
+    iteration begins at the start of the epoch, or once after load_state_dict at the loaded position; an iteration that reaches the end
+    advances to the next epoch.
 
     Raises LimitError for a sample above the cap, InputError for a sample without tokens, and ConfigError for settings that do not
     fit, all before the first step.
@@ -105,7 +105,7 @@ class BalancedBatchSampler:
 
     @property
     def counts(self) -> list[int]:
-        """For each step of the current epoch, the micro-batches of one rank. Plans the epoch."""
+        """The number of one rank's micro-batches in each step of the current epoch. Plans the epoch."""
         return [plan.num_micro_batches for plan in self._plans()]
 
     @property
@@ -124,7 +124,7 @@ class BalancedBatchSampler:
         return self
 
     def __len__(self) -> int:
-        """Index lists that an iteration over the whole current epoch yields. Plans the epoch."""
+        """Number of index lists that an iteration over the whole current epoch yields. Plans the epoch."""
         return sum(self.counts) * (self.ranks if self.rank == "all" else 1)
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -139,11 +139,11 @@ class BalancedBatchSampler:
         self._move(epoch + 1, 0, 0)
 
     def plan(self, step: int) -> StepPlan:
-        """The plan of one step of the current epoch, whose sample i is ``indices(step)[i]`` of the data set."""
+        """Returns the plan of one step of the current epoch. Its sample i is ``indices(step)[i]`` of the dataset."""
         return self._plan(self._epoch, step)
 
     def indices(self, step: int) -> npt.NDArray[np.int64]:
-        """The samples of one step of the current epoch, over all ranks."""
+        """Returns the samples of one step of the current epoch, over all ranks."""
         return self._indices(self._epoch, step)
 
     def set_epoch(self, epoch: int) -> None:
@@ -153,7 +153,7 @@ class BalancedBatchSampler:
             self._loaded = False
 
     def state_dict(self, step: int | None = None) -> State:
-        """The position after the last index list that was delivered, or after the first ``step`` steps of the epoch.
+        """Returns the position after the last index list that was delivered, or after the first ``step`` steps of the epoch.
 
         A DataLoader with workers asks for index lists ahead of the trainer. Pass the number of trained steps there, or
         use StatefulDataLoader, which saves the state with each batch."""
@@ -174,7 +174,7 @@ class BalancedBatchSampler:
         self._loaded = True
 
     def _begin(self) -> tuple[int, int, int]:
-        """The epoch, step and index list at which an iteration starts."""
+        """Returns the epoch, step and index list at which an iteration starts."""
         if not self._loaded:
             self._move(self._epoch, 0, 0)
         self._loaded = False
@@ -184,7 +184,7 @@ class BalancedBatchSampler:
         self._epoch, self._done, self._taken = epoch, done, taken
 
     def _lists(self, epoch: int, step: int) -> list[list[int]]:
-        """This rank's index lists of one step."""
+        """Returns this rank's index lists of one step."""
         plan, indices = self._plan(epoch, step), self._indices(epoch, step)
         by_rank = [[indices[m.samples].tolist() for m in rank.micro_batches] for rank in plan.ranks]
         if self.empty == "error":
@@ -214,7 +214,7 @@ class BalancedBatchSampler:
         return plan(self.lengths[self._indices(epoch, step)], config=self._config, step=epoch * self.num_steps + step)
 
     def _identity(self) -> State:
-        """Everything that the order of the samples and the steps depends on."""
+        """Returns everything that the order of the samples and the steps depends on."""
         return {
             "lengths": zlib.crc32(self.lengths.astype("<i8").tobytes()),
             "samples": self.samples,
@@ -224,7 +224,7 @@ class BalancedBatchSampler:
         }
 
     def _identity_inside(self, epoch: int, step: int, taken: int) -> State:
-        """What a position inside of a step depends on in addition: the plan, and whether all ranks take turns."""
+        """Returns what a position inside a step also depends on: the plan, and whether all ranks take turns."""
         return {"plan": self._plan(epoch, step).hash, "all_ranks": self.rank == "all"} if taken else {}
 
     def _require_lengths(self) -> None:

@@ -1,4 +1,4 @@
-"""The samples that a rank brings, and the results that it collects (docs/python.md)."""
+"""The samples that a rank provides, and the results that it collects (docs/python.md)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Samples(WithFields):
     text              fields with one str per sample
     bytes             fields with one bytes object per sample
 
-    ``token``, ``response_token`` and ``sample`` fields are one tensor with the rows of all samples back to back, or a
+    ``token``, ``response_token`` and ``sample`` fields are one tensor with the concatenated rows of all samples, or a
     list of one tensor per sample. Lists of numbers, as inference servers return them, are also accepted: integers
     become int64, real numbers float32. For ``rows``, ``text`` and ``bytes`` fields the number of rows may differ per
     sample (docs/side-fields.md#rows-of-their-own). All values are copied. On a rank without samples, an empty list is
@@ -78,7 +78,7 @@ class Samples(WithFields):
             return core
 
         super().__init__(False)
-        self._core = _built(build)
+        self._core = _try_build(build)
 
     @classmethod
     def _of(cls, core: Any, tensors: bool) -> Samples:
@@ -119,7 +119,7 @@ class Samples(WithFields):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields by name: the rows of all samples back to back, as views of this object's memory, which they keep
+        """The fields by name: the concatenated rows of all samples, as views of this object's memory, which they keep
         alive.
 
         A ``rows`` field is a tuple (rows, offsets), a ``text`` field a list of str, and a ``bytes`` field a list of
@@ -159,17 +159,17 @@ def core_of(samples: Any) -> _arrays.Handle:
 def built_by(build: Callable[[], Samples]) -> Samples:
     """Returns the samples that ``build`` returns. If it raises an exception, the returned samples keep it, as those of
     the constructor do."""
-    return Samples._of(_built(lambda: core_of(build())), False)
+    return Samples._of(_try_build(lambda: core_of(build())), False)
 
 
 def samples_of_error(error: BaseException) -> _arrays.Handle:
-    """Returns samples for the library that stand for an error: a step over them raises it on all ranks."""
+    """Returns samples for the library that represent an error: a step over them raises it on all ranks."""
     core = _create([], None, [], [])
     lib.evenkeel_samples_fail(core, _c.note(error, "samples", "could not be passed"))
     return core
 
 
-def _built(build: Callable[[], _arrays.Handle]) -> _arrays.Handle | _NotBuilt:
+def _try_build(build: Callable[[], _arrays.Handle]) -> _arrays.Handle | _NotBuilt:
     try:
         return build()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The service: balances, packs and exchanges the samples of all ranks, and returns results to the ranks that brought
+"""The service: balances, packs and exchanges the samples of all ranks, and returns results to the ranks that provided
 the samples (docs/python.md)."""
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class DataService:
         return next(ranks for ranks in self.context_groups() if len(ranks) == size and self.rank in ranks)
 
     def step(self, samples: Samples | Callable[[], Samples], profile: str = "") -> Step:
-        """Makes one step from samples that the ranks bring.
+        """Makes one step from samples that the ranks provide.
 
         samples  this rank's samples, or a callable that returns them. An exception that it raises is raised on all
                  ranks
@@ -127,7 +127,7 @@ class DataService:
         step     cannot be used afterwards, even if the call fails
         profile  the profile of the new pass
         added    further fields of this rank's samples, or a callable that returns them. They have the ids, groups and
-                 lengths of the samples that this rank brought, in the same order, as collect() returns them"""
+                 lengths of the samples that this rank provided, in the same order, as collect() returns them"""
         reader = None if added is None else _Reader(added)
         try:
             brought, later = None if reader is None else reader.read(), step._pass.for_next_pass()
@@ -138,15 +138,15 @@ class DataService:
 
     def collect(self, step: Step) -> Samples:
         """Returns the results that were put into the step's micro-batches, for this rank's samples in the order in
-        which it brought them."""
-        return self._home(lib.evenkeel_service_collect, step)
+        which it provided them."""
+        return self._collect(lib.evenkeel_service_collect, step)
 
     def collect_on(self, step: Step, root: int) -> Samples:
         """Returns the results of all ranks' samples, ordered by id, on rank ``root``, and no samples on the other
         ranks."""
-        return self._home(lib.evenkeel_service_collect_on, step, _c.int32(root))
+        return self._collect(lib.evenkeel_service_collect_on, step, _c.int32(root))
 
-    def _home(self, function: Any, step: Step, *root: int) -> Samples:
+    def _collect(self, function: Any, step: Step, *root: int) -> Samples:
         pointer = _arrays.create(function, self._core, step._pass, step._pass.results, *root)
         return Samples._of(_arrays.Handle(pointer, lib.evenkeel_samples_destroy), self._tensors)
 
@@ -163,7 +163,7 @@ class DataService:
         reductions give the loss and the gradients of the whole mini-batch.
 
         over           the ranks over which the trainer reduces gradients: "data", those along dp and cp, as Megatron,
-                       FSDP and DDP with parallel states do; or "all", where ranks along tp and pp compute the same loss
+                       FSDP and DDP with parallel states do; or "all", if ranks along tp and pp compute the same loss
         ranks          "sum" or "mean": how the trainer reduces over these ranks. None: the value of ``loss.dp_ranks``
         micro_batches  "sum" or "mean": how the trainer reduces over a rank's micro-batches. None: the value of
                        ``loss.micro_batches``
@@ -270,8 +270,8 @@ class DataService:
         lib.evenkeel_stream_publish(self._open_stream(), _c.int64(version))
 
     def saved(self, state: Mapping[str, Any] | None = None) -> None:
-        """Reports that a state is stored where it survives this process, so the buffer can free the samples of the
-        steps before it.
+        """Reports that a state has been stored such that it survives this process, so the buffer can free the samples
+        of the steps before it.
 
         state  a state that state_dict() returned; None: the latest one
 
@@ -284,7 +284,7 @@ class DataService:
         if not self._awaits_samples:
             return
         if state is not None:
-            next_step = _parsed(state).next_step
+            next_step = _parse_state(state).next_step
         elif self._saves is not None:
             next_step = self._saves
         else:
@@ -300,7 +300,7 @@ class DataService:
         Raises InputError during an iteration, and for a state that is not one or was modified."""
         if self._is_iterated:
             _c.raise_error("input", "state", "cannot be loaded while steps are iterated", "End the iteration first")
-        parsed = _read_for_all(self._ranks, "state", lambda: _parsed(state))
+        parsed = _read_for_all(self._ranks, "state", lambda: _parse_state(state))
         self._stream = None  # it belongs to the previous service
         text = _c.encoded(parsed.text)
         self._core = self._create(lib.evenkeel_service_resume, text, len(text), accept_changes)
@@ -361,7 +361,7 @@ def _read_for_all(ranks: Ranks, where: str, read: Callable[[], T]) -> T:
     raise raised
 
 
-def _parsed(state: Mapping[str, Any]) -> _State:
+def _parse_state(state: Mapping[str, Any]) -> _State:
     if "evenkeel" not in state:
         _c.raise_error("input", "state", f"has no key 'evenkeel'; there are {', '.join(map(str, state)) or 'none'}")
     return _State.of(state["evenkeel"])
@@ -382,7 +382,7 @@ def _micro_batches_of(step: Step, mini_batch: int | None) -> int:
 
 
 class _Reader:
-    """Reads samples that a program brings, or calls the function that returns them. Keeps the exception of that
+    """Reads samples that the program provides, or calls the function that returns them. Keeps the exception of that
     function, which becomes the cause of this rank's error."""
 
     def __init__(self, samples: Samples | Callable[[], Samples]) -> None:

@@ -1,4 +1,4 @@
-"""Steps and micro-batches: what the trainer of one rank gets (docs/micro-batches.md)."""
+"""Steps and micro-batches: the input of one rank's trainer (docs/micro-batches.md)."""
 
 from __future__ import annotations
 
@@ -384,7 +384,7 @@ class MicroBatch(WithFields):
 
         group   the process group of this micro-batch, for ``mesh.cp: flexible``. Megatron then uses it instead of its
                 usual one (``cp_group`` and ``local_cp_size``, which older versions do not have)
-        device  the device of the tensors; None: where they are
+        device  the device of the tensors; None: unchanged
 
         Raises InputError with shared prefixes, since their segments attend to other segments: see ``tree``.
         """
@@ -413,7 +413,7 @@ class MicroBatch(WithFields):
         }
 
     def flash_attn_varlen_kwargs(self, *, device: Any = None) -> dict[str, Any]:
-        """Returns the arguments of flash_attn_varlen_func, with tensors on ``device`` (None: where they are).
+        """Returns the arguments of flash_attn_varlen_func, with tensors on ``device`` (None: their current one).
 
         Pad rows count as the ends of their sequences. Raises InputError if context parallelism leaves this rank parts
         of sequences only, and with shared prefixes. For shared prefixes, ``tree.attention()`` returns the

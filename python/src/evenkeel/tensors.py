@@ -1,4 +1,4 @@
-"""Tensors of a planned micro-batch on one context-parallel rank, for a process that has the samples itself."""
+"""Makes the tensors of a planned micro-batch on one context-parallel rank, in a process that has the samples itself."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def micro_batch_tensors(
     pad_token: int = 0,
     label_pad: int = -100,
 ) -> dict[str, Any]:
-    """What one rank is handed for a forward-backward pass (docs/micro-batches.md), by name.
+    """Returns the tensors of one rank's forward-backward pass (docs/micro-batches.md), by name.
 
-    ``fields`` are token fields: for each name one tensor a sample of the *step*, [length, ...]. ``input_ids``, of int64, must
-    be among them. Micro-batches pick theirs, so that all of a step take the same fields.
+    ``fields`` are token fields: for each name, one tensor [length, ...] per sample of the *step*. They must include
+    ``input_ids``, of int64. Micro-batches select their samples, so all of a step take the same fields.
 
-    Returns your fields packed and cut, [local_rows, ...], 0 (``pad_token`` for tokens) in pad rows; and, unless you bring
-    fields of these names, ``labels`` and ``position_ids`` of int64 and ``loss_mask`` of float32. Then ``loss_weights``
-    [local_rows] float32: sum over rows of loss_weights * loss, times ``micro_batch.scale``, is this rank's part of the loss.
-    And ``cu_seqlens`` and ``cu_seqlens_padded`` [sequences + 1] int32, over the whole CP group, and ``max_seqlen``, an int.
-    All are of the kind that ``input_ids`` are.
+    The result has your fields packed and cut, [local_rows, ...], with 0 (``pad_token`` for tokens) in pad rows. It also has
+    ``labels`` and ``position_ids`` of int64 and ``loss_mask`` of float32, unless they are in ``fields``; ``loss_weights``
+    [local_rows] float32, whose product with the losses, summed over rows and times ``micro_batch.scale``, is this rank's part of
+    the loss; ``cu_seqlens`` and ``cu_seqlens_padded`` [sequences + 1] int32, over the whole CP group; and ``max_seqlen``, an int.
+    Tensors have the type of ``input_ids``.
 
-    An empty micro-batch has one filler sequence: pad tokens, labels of ``label_pad``, mask and weights 0. Raises InputError
-    for a field with another number of samples or rows than planned, and where samples share prefixes (see evenkeel.prefix).
+    An empty micro-batch has one filler sequence: pad tokens, labels of ``label_pad``, mask and weights 0. Raises InputError for a
+    field whose number of samples or rows differs from the plan, and if samples share prefixes (see evenkeel.prefix).
     """
     if micro_batch.tree() is not None:
         _c.raise_error("input", "micro_batch", "its samples share prefixes", "Pack with micro_batch.tree() instead")
@@ -45,7 +45,7 @@ def micro_batch_tensors(
 
 
 class _Maker:
-    """Packs one field after another, and derives the missing ones."""
+    """Packs one field after another, and derives the missing fields."""
 
     def __init__(self, micro_batch: MicroBatchPlan, fields: Mapping[str, Sequence[Any]], cp_rank: int) -> None:
         self.micro_batch = micro_batch
@@ -80,7 +80,7 @@ class _Maker:
         return {**tensors, "max_seqlen": self.whole.max_seqlen}
 
     def of_samples(self, name: str) -> list[Any]:
-        """The field's rows of each sample of the micro-batch."""
+        """Returns the field's rows of each sample of the micro-batch."""
         rows = self.fields[name]
         last = max(self.samples, default=-1)
         if last >= len(rows):
@@ -96,7 +96,7 @@ class _Maker:
         return packing.pack(self.layout, rows, cp_rank=self.cp_rank, pad=pad)
 
     def joined(self, name: str) -> Any:
-        """The concatenated rows of the field."""
+        """Concatenates the rows of the field."""
         rows = [] if self.filler else self.of_samples(name)
         if rows and _arrays.is_tensor(rows[0]):
             import torch

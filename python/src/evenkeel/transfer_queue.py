@@ -1,4 +1,4 @@
-"""TransferQueue's values in Evenkeel's store: a storage manager named Evenkeel, a rank's share of values, and a sampler.
+"""Keeps TransferQueue's values in Evenkeel's store: a storage manager named Evenkeel, a rank's share of values, and a sampler.
 
     import evenkeel.transfer_queue  # in the process that initializes TransferQueue
     transfer_queue.init(OmegaConf.create({"backend": {"storage_backend": "Evenkeel",
@@ -40,9 +40,9 @@ __all__ = ["BalancedSampler", "EvenkeelStorageManager", "Share", "get_share"]
 
 _NAME = "Evenkeel"
 _CHECKPOINT = "evenkeel.values"
-_AXES = 8  # of a value in the store
-_THREADS = 8  # requests in flight of one process
-_TAG_SECONDS = 60.0  # within which a sample's tags must follow its values
+_AXES = 8  # maximum number of axes of a value in the store
+_THREADS = 8  # maximum number of requests of one process in flight
+_TAG_SECONDS = 60.0  # time within which a sample's tags must follow its values
 
 
 class _Registration:
@@ -58,9 +58,9 @@ class _Settings:
 
     ``url``         where the store listens
     ``token_file``  a file with the store's token, which every process can read
-    ``ca``          a file of certificates (PEM) to trust for https, instead of the system's
-    ``existing``    what happens to the values that the store has when TransferQueue is initialized: refuse, clear or keep
-    ``patience``    seconds for which a request is repeated while the store is full or cannot be reached
+    ``ca``          a PEM file of certificates to trust for https instead of the system's
+    ``existing``    what to do with values in the store when TransferQueue is initialized: refuse, clear or keep
+    ``patience``    seconds to repeat a request while the store is full or unreachable
     """
 
     url: str
@@ -118,7 +118,7 @@ def _prepare(conf: Any) -> dict[str, Any]:
 
 @StorageManagerFactory.register(_NAME)
 class EvenkeelStorageManager(StorageManager):
-    """Puts TransferQueue's values into a store and gets them with the types and layouts of its own SimpleStorage."""
+    """Stores TransferQueue's values, and returns them with the types and layouts of its own SimpleStorage."""
 
     def __init__(self, controller_info: Any, config: Mapping[str, Any], zmq_context: Any = None) -> None:
         self.client = _Settings.of(config).client()
@@ -126,7 +126,7 @@ class EvenkeelStorageManager(StorageManager):
         super().__init__(controller_info, config, zmq_context=zmq_context)
 
     async def put_data(self, data: TensorDict, metadata: BatchMeta, data_parser: Callable[[Any], Any] | None = None) -> None:
-        """Stores the values, and tells the controller when they are durable."""
+        """Stores the values, and notifies the controller when they are durable."""
         if data_parser is not None:
             raise NotImplementedError("data_parser is not supported by Evenkeel: its store runs no Python. Parse the data before put")
         if metadata.size == 0:
@@ -136,13 +136,13 @@ class EvenkeelStorageManager(StorageManager):
         await self.notify_data_update(metadata.partition_ids[0], metadata.global_indexes, schema)
 
     async def get_data(self, metadata: BatchMeta) -> TensorDict:
-        """Returns the metadata's fields of its samples. Raises StorageKeyNotFoundError if a value has been cleared."""
+        """Returns the fields of the samples in ``metadata``. Raises StorageKeyNotFoundError if a value has been cleared."""
         if metadata.size == 0:
             return TensorDict({}, batch_size=0)
         return await self._in_thread(self.get_now, metadata)
 
     def get_now(self, metadata: BatchMeta, slices: values.Slices | None = None) -> TensorDict:
-        """As ``get_data``, but blocks; with slices of fields as in ``ValueClient.get``."""
+        """Like ``get_data``, but blocks; with slices of fields as in ``ValueClient.get``."""
         try:
             found = self.client.get(metadata.global_indexes, metadata.field_names, slices=slices)
         except MissingFieldError as error:
@@ -151,12 +151,12 @@ class EvenkeelStorageManager(StorageManager):
         return TensorDict({name: _batch(column, layouts) for name, column in found.items()}, batch_size=len(metadata))
 
     async def clear_data(self, metadata: BatchMeta) -> None:
-        """Removes all fields of the metadata's samples."""
+        """Removes all fields of the samples in ``metadata``."""
         if metadata.size:
             await self._in_thread(self.client.clear, metadata.global_indexes)
 
     async def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Has the store write all of its values to a file in this folder."""
+        """Makes the store write all of its values to a file in this folder."""
         await self._in_thread(self.client.save, _file_in(checkpoint_dir))
 
     async def load_checkpoint(self, checkpoint_dir: str) -> None:
@@ -182,19 +182,19 @@ def _file_in(checkpoint_dir: str) -> str:
 
 
 def _storable(name: str, column: Any) -> Any:
-    """A field of a TensorDict as the store takes it. What the store has no dtype for, and tensors of too many axes, become
-    bytes by TransferQueue's own serializer, which marks what it pickles."""
+    """Converts a field of a TensorDict to a form that the store accepts. Dtypes that the store lacks, and tensors with too many
+    axes, become bytes by TransferQueue's own serializer, which marks what it pickles."""
     if isinstance(column, torch.Tensor):
         fits = column.layout in (torch.strided, torch.jagged) and column.dim() <= 1 + _AXES and values.dtype_of(column)
-        return column if fits else [_serialized(row) for row in column.unbind()]
+        return column if fits else [_serialize(row) for row in column.unbind()]
     if isinstance(column, (NonTensorStack, list)):
-        return [_serialized(row) for row in (column if isinstance(column, list) else column.tolist())]
+        return [_serialize(row) for row in (column if isinstance(column, list) else column.tolist())]
     if isinstance(column, (np.ndarray, TensorDictBase)):
-        return [_serialized(column[i]) for i in range(len(column))]
+        return [_serialize(column[i]) for i in range(len(column))]
     raise InputError(f"field {name!r}: is one {type(column).__name__} for all samples. Pass NonTensorStack(*values), with a value per sample")
 
 
-def _serialized(value: Any) -> memoryview:
+def _serialize(value: Any) -> memoryview:
     pieces = serial_utils.encode(value)
     buffer = bytearray(serial_utils.calc_packed_size(pieces))
     serial_utils.pack_into(buffer, pieces)
@@ -202,24 +202,24 @@ def _serialized(value: Any) -> memoryview:
 
 
 def _batch(column: Values, layouts: dict[tuple[int, ...], torch.Tensor]) -> Any:
-    """A field for a TensorDict: numbers in a dense tensor, other tensors of one dtype in a jagged one if their shapes
-    permit that, otherwise in a strided one; a NonTensorStack of everything else. ``layouts`` has the offsets of jagged
-    tensors by their lengths, which fields of one batch share."""
+    """Converts a field for a TensorDict: numbers to a dense tensor, other tensors of one dtype to a jagged one if their
+    shapes permit that, otherwise to a strided one, and everything else to a NonTensorStack. ``layouts`` has the offsets of
+    jagged tensors by their lengths, which fields of one batch share."""
     if column.dtype and column.dtype != values.BYTES:
         if not any(column.shapes):
             return column.flat_tensor()
         if len({shape[1:] for shape in column.shapes}) == 1 and all(column.shapes):
             return _jagged(column, layouts)
-    rows = [_deserialized(column, i) if dtype == values.BYTES else column.tensor(i) for i, dtype in enumerate(column.dtypes)]
+    rows = [_deserialize(column, i) if dtype == values.BYTES else column.tensor(i) for i, dtype in enumerate(column.dtypes)]
     return _nested(rows) if all(isinstance(row, torch.Tensor) for row in rows) else NonTensorStack(*rows)
 
 
-def _deserialized(column: Values, at: int) -> Any:
+def _deserialize(column: Values, at: int) -> Any:
     return serial_utils.decode(serial_utils.unpack_from(column.raw(at).data))
 
 
 def _jagged(column: Values, layouts: dict[tuple[int, ...], torch.Tensor]) -> torch.Tensor:
-    """Values that differ in their first axes only, over the same memory."""
+    """Returns values that differ only in their first axes as a jagged tensor, over the same memory."""
     lengths = tuple(shape[0] for shape in column.shapes)
     if lengths not in layouts:
         layouts[lengths] = torch.tensor([0, *itertools.accumulate(lengths)])
@@ -240,13 +240,13 @@ def _nested(rows: list[torch.Tensor]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """What one rank needs of each sample.
+    """The part of each sample that one rank needs.
 
-    ``token_fields``  fields with a row per token, of which a context-parallel rank needs its zigzag chunks
-    ``layer_fields``  fields with an axis of layers, and which axis that is
-    ``cp``            the rank among the context-parallel ranks, and how many there are
+    ``token_fields``  fields with one row per token, of which a context-parallel rank needs its zigzag chunks
+    ``layer_fields``  fields with an axis of layers, and the number of that axis
+    ``cp``            the rank among the context-parallel ranks, and the number of these
     ``layers``        the layers of the pipeline stage, as (begin, end); needed with layer_fields
-    ``tp``            tensor-parallel ranks, by which sequences are aligned, too
+    ``tp``            number of tensor-parallel ranks, which also determines the alignment of sequences
     """
 
     token_fields: Sequence[str] = ()
@@ -256,7 +256,7 @@ class Share:
     tp: int = 1
 
     def slices(self, metadata: BatchMeta) -> dict[str, list[dict[str, Any]]]:
-        """The slices that ``ValueClient.get`` takes."""
+        """Returns slices for ``ValueClient.get``."""
         if self.layer_fields and self.layers is None:
             raise InputError("layers: is missing. Pass the layers of the pipeline stage, as (begin, end)")
         slices: dict[str, list[dict[str, Any]]] = {}
@@ -271,7 +271,7 @@ class Share:
         return slices
 
     def rows(self, length: int) -> list[list[int]]:
-        """The ranges of tokens that the rank holds, without alignment."""
+        """Returns the ranges of tokens that the rank holds, without alignment."""
         rank, size = self.cp
         alignment = packing.sequence_alignment(self.tp, size)
         runs = packing.cp_runs(-(-length // alignment) * alignment, size, rank)
@@ -280,7 +280,7 @@ class Share:
 
 def get_share(metadata: BatchMeta, share: Share) -> TensorDict:
     """Returns a rank's share of the values; no other bytes are sent. ``metadata`` is that of TransferQueue's get_meta or
-    kv_retrieve_meta. Raises InputError if TransferQueue's backend is another one."""
+    kv_retrieve_meta. Raises InputError if TransferQueue has a different backend."""
     import transfer_queue
 
     manager = transfer_queue.get_client().storage_manager
@@ -290,20 +290,20 @@ def get_share(metadata: BatchMeta, share: Share) -> TensorDict:
 
 
 class BalancedSampler(BaseSampler):
-    """Deals out whole groups to data-parallel ranks so that their work is even, and each sample once per task.
+    """Distributes whole groups to data-parallel ranks with equal work, and each sample once per task.
 
-    ``dp_size``     data-parallel ranks; ``batch_size`` of a request is that of one rank
-    ``group_size``  samples of a group; a group is ready when all of them are
+    ``dp_size``     number of data-parallel ranks; ``batch_size`` of a request is that of one rank
+    ``group_size``  number of samples in a group; a group is ready when all of them are
     ``group_tag``   the tag of a sample that names its group; needed if groups have more than one sample
-    ``length_tag``  the tag that is its number of tokens
-    ``max_tokens``  the cap of the trainer's micro-batches: a longer sample is refused; None: no limit
+    ``length_tag``  the tag with a sample's number of tokens
+    ``max_tokens``  the cap of the trainer's micro-batches: raises LimitError for a longer sample; None: no limit
     ``cost``        the work of a sample, by default that of its tokens
 
-    All ranks get the same number of groups. Tags are what TransferQueue calls custom_meta. The sampling_config of a
-    request needs task_name, dp_rank and batch_index, as StreamingDataset sends them.
+    All ranks get the same number of groups. TransferQueue calls tags custom_meta. The sampling_config of a request needs
+    task_name, dp_rank and batch_index, as StreamingDataset sends them.
 
-    TransferQueue's controller learns of a sample's values before it learns of its tags. A sample that has no tags is therefore
-    not ready. It is an error if it still has none after 60 seconds."""
+    TransferQueue's controller receives a sample's values before its tags, so a sample without tags is not ready. It is an error
+    if it still has none after 60 seconds."""
 
     def __init__(self, dp_size: int, *, group_size: int = 1, group_tag: str | None = None, length_tag: str = "total_lengths",
                  max_tokens: int | None = None, cost: CostModel | None = None) -> None:
@@ -332,19 +332,19 @@ class BalancedSampler(BaseSampler):
         if batch not in states.get(rank, {}):
             # The controller knows which samples were fetched, and reuses their indexes once they are cleared.
             reserved = {index for batches in states.values() for samples, fetched in batches.values() if not fetched for index in samples}
-            tagged = self._tagged([index for index in ready_indexes if index not in reserved], config["task_name"], partition)
+            tagged = self._remove_untagged([index for index in ready_indexes if index not in reserved], config["task_name"], partition)
             groups = self._ready_groups(tagged, partition)
             needed = batch_size // self._group_size * self._dp_size
             if len(groups) < needed:
                 return [], []
-            for of_rank, samples in enumerate(self._dealt(groups[:needed], partition)):
+            for of_rank, samples in enumerate(self._distribute(groups[:needed], partition)):
                 states.setdefault(of_rank, {})[batch] = (samples, False)
         samples, _ = states[rank][batch]
         states[rank][batch] = (samples, True)
         return list(samples), list(samples)
 
-    def _tagged(self, ready: list[int], task: str, partition: Any) -> list[int]:
-        """Removes samples whose tags have not arrived yet. After _TAG_SECONDS they are kept, and refused when a tag is needed."""
+    def _remove_untagged(self, ready: list[int], task: str, partition: Any) -> list[int]:
+        """Removes samples whose tags have not arrived. After _TAG_SECONDS they are kept, and rejected when a tag is needed."""
         tags, now = partition.get_custom_meta(ready), time.monotonic()
         before = self._untagged_since.get((partition.partition_id, task), {})
         untagged = {index: before.get(index, now) for index in ready if not tags.get(index)}
@@ -352,7 +352,7 @@ class BalancedSampler(BaseSampler):
         return [index for index in ready if now - untagged.get(index, -math.inf) >= _TAG_SECONDS]
 
     def _ready_groups(self, ready: list[int], partition: Any) -> list[list[int]]:
-        """Complete groups, in the order of their first samples."""
+        """Returns complete groups, in the order of their first samples."""
         if self._group_size == 1:
             return [[index] for index in sorted(ready)]
         groups: dict[Any, list[int]] = {}
@@ -363,7 +363,7 @@ class BalancedSampler(BaseSampler):
                 raise InputError(f"group {name!r}: has {len(group)} samples; group_size is {self._group_size}")
         return [group for group in groups.values() if len(group) == self._group_size]
 
-    def _dealt(self, groups: list[list[int]], partition: Any) -> list[list[int]]:
+    def _distribute(self, groups: list[list[int]], partition: Any) -> list[list[int]]:
         work = [sum(self._cost(self._length(index, partition)) for index in group) for group in groups]
         parts = karmarkar_karp(work, self._dp_size, equal_count=True).to_lists()
         return [[index for group in sorted(part) for index in groups[group]] for part in parts]

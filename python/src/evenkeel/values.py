@@ -6,7 +6,7 @@
     found["reward"].stacked()      # array([1. , 0.5], dtype=float32)
     found["input_ids"][0]          # array([8])
 
-A value has an index, a field's name, a dtype and a shape. This module needs NumPy, but not the C library; torch only for
+A value has an index, a field's name, a dtype and a shape. This module needs NumPy but not the C library, and torch only for
 values that are tensors."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from evenkeel.errors import InputError, LimitError, MissingFieldError
 
 __all__ = ["ValueClient", "Values"]
 
-# Names of dtypes, as in safetensors, with NumPy's dtype and torch's name. NumPy lacks three of them: it gets their bits.
+# Names of dtypes, as in safetensors, with NumPy's dtype and torch's name. For three that NumPy lacks, it gets their bits.
 _DTYPES: dict[str, tuple[npt.DTypeLike, str]] = {
     "BOOL": (np.bool_, "bool"),
     "U8": (np.uint8, "uint8"),
@@ -60,15 +60,15 @@ Slices = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]
 
 
 def dtype_of(tensor: Any) -> str | None:
-    """The name of a tensor's dtype; None if values cannot have it."""
+    """Returns the name of a tensor's dtype, or None if values cannot have it."""
     return _OF_TORCH.get(str(tensor.dtype))
 
 
 class Values(Sequence[Any]):
-    """Values of one field: ``values[i]`` is the array of the i-th index, or its bytes. Arrays are views of one buffer for
-    all fields of an answer, which may be written to.
+    """Values of one field: ``values[i]`` is the array of the i-th index, or its bytes. Arrays are writable views of one
+    buffer for all fields of a response.
 
-    ``dtype``   name of the dtype, as in safetensors, or BYTES; empty if the values have different ones
+    ``dtype``   name of the dtype, as in safetensors, or BYTES; empty if the values have different dtypes
     ``dtypes``  one per value
     ``shapes``  one per value
     ``data``    the values' bytes, one after another: [bytes] uint8
@@ -101,22 +101,22 @@ class Values(Sequence[Any]):
         return Values([*self.dtypes, *other.dtypes], [*self.shapes, *other.shapes], np.concatenate([self.data, other.data]))
 
     def stacked(self) -> npt.NDArray[Any]:
-        """All values as one array [values, ...]. Raises InputError unless they have one dtype and one shape."""
+        """Returns all values as one array [values, ...]. Raises InputError unless they have one dtype and one shape."""
         if not self.dtype or self.dtype == BYTES or len(set(self.shapes)) != 1:
             raise InputError(f"the values have the dtypes {', '.join(sorted(set(self.dtypes))) or 'of none'} and "
                              f"{len(set(self.shapes))} shapes; to stack them, they need one dtype and one shape")
         return self.data.view(_DTYPES[self.dtype][0]).reshape(len(self), *self.shapes[0])
 
     def flat_tensor(self) -> Any:
-        """The elements of all values, one value after another, as one torch tensor over the same memory."""
+        """Returns the concatenated elements of all values as one torch tensor over the same memory."""
         return _as_tensor(self.data, self.dtype)
 
     def tensor(self, at: int) -> Any:
-        """A value as a torch tensor over the same memory."""
+        """Returns a value as a torch tensor over the same memory."""
         return _as_tensor(self.raw(at), self.dtypes[at]).reshape(self.shapes[at])
 
     def raw(self, at: int) -> npt.NDArray[np.uint8]:
-        """The bytes of a value, a view unless its elements are not aligned."""
+        """Returns the bytes of a value: a view unless its elements are not aligned."""
         if self._offsets is None:
             self._offsets = [0]
             for size in map(_size, self.dtypes, self.shapes):
@@ -131,28 +131,28 @@ class ValueClient:
 
     ``url``       where the store listens, such as "http://127.0.0.1:8711", or "unix:PATH" for its socket on this machine
     ``token``     content of the store's token file
-    ``ca``        a file of certificates (PEM) to trust for https, instead of the system's
+    ``ca``        a PEM file of certificates to trust for https instead of the system's
     ``timeout``   seconds to wait for one answer
-    ``patience``  seconds to go on trying while the store is full or cannot be reached; None is forever
+    ``patience``  seconds to keep trying while the store is full or unreachable; None means forever
 
-    Threads may share a client. Every call raises IoError when its patience is over, ConfigError for a wrong token, and
-    InputError or LimitError with the store's text if it refuses the request."""
+    Threads may share a client. Every call raises IoError when the patience has run out, ConfigError for a wrong token, and
+    InputError or LimitError with the store's text if it rejects the request."""
 
     def __init__(self, url: str, *, token: str | None = None, ca: str | None = None, timeout: float = 60.0,
                  patience: float | None = 600.0) -> None:
         self._server = Server(url, token=token, ca=ca, timeout=timeout, patience=patience)
 
     def put(self, indexes: Sequence[int], fields: Mapping[str, Any]) -> int:
-        """Stores values of several fields, and returns their bytes when they are durable. They become visible together,
-        unless they have more than 256 MiB. A value that the store has already is replaced.
+        """Stores values of several fields, and returns their number of bytes when they are durable. They become visible
+        together, unless they have more than 256 MiB. Replaces values that the store already has.
 
         A field's values are an array or tensor [indexes, ...], a nested tensor, a list with one array or tensor per
         index, a list of ``bytes``, or ``Values``. Raises InputError for dtypes that cannot be stored, tensors with
-        gradients, and a number of values other than that of the indexes."""
+        gradients, and a number of values that differs from the number of indexes."""
         return self._put([int(index) for index in indexes], {name: _column(name, rows, len(indexes)) for name, rows in fields.items()})
 
     def _put(self, indexes: list[int], columns: Mapping[str, _Column]) -> int:
-        """Halves what is more than a request may have; then the parts become visible one after another."""
+        """Halves what exceeds the limits of a request; the parts then become visible one after another."""
         if len(indexes) < 2:
             return self._put_whole(indexes, columns)
         if sum(column.size for column in columns.values()) <= _BYTES_OF_REQUEST:
@@ -168,7 +168,7 @@ class ValueClient:
         head = {"indexes": indexes, "fields": {name: column.description() for name, column in columns.items()}}
         text = json.dumps(head, separators=(",", ":")).encode()
         text += b" " * (-(8 + len(text)) % _ALIGNMENT)
-        body = _joined([memoryview(len(text).to_bytes(8, "little") + text), *(part for column in columns.values() for part in column.parts)])
+        body = _join_small([memoryview(len(text).to_bytes(8, "little") + text), *(part for column in columns.values() for part in column.parts)])
         answer = self._server.request("POST", "/v1/values", body, headers={"Content-Type": "application/octet-stream"})
         return int(answer["bytes"])
 
@@ -177,7 +177,7 @@ class ValueClient:
         store lacks a value.
 
         ``slices`` selects ranges of the values of a field, which arrive one after another: ``{"axis": 0, "ranges": [[0,
-        4], [12, 16]]}``, or a list of such slices. ``ranges_of`` in place of ``ranges`` has a list for each index."""
+        4], [12, 16]]}``, or a list of such slices. ``ranges_of`` instead of ``ranges`` has one list per index."""
         return self._get([int(index) for index in indexes], list(fields), slices or {})
 
     def _get(self, indexes: list[int], fields: list[str], slices: Slices) -> dict[str, Values]:
@@ -186,7 +186,7 @@ class ValueClient:
 
         try:
             return self._post("/v1/values/get", {"indexes": indexes, "fields": fields, **({"slices": slices} if slices else {})}, read=read)
-        except LimitError:  # more than an answer may have
+        except LimitError:  # above the limit of a response
             if len(indexes) < 2:
                 raise
         half = len(indexes) // 2
@@ -195,23 +195,23 @@ class ValueClient:
         return {name: first[name] + second[name] for name in fields}
 
     def clear(self, indexes: Sequence[int] | None = None, fields: Sequence[str] | None = None) -> int:
-        """Removes values of these indexes and fields, by default of all, and returns how many there were."""
+        """Removes values of these indexes and fields, by default all of them, and returns their number."""
         request: dict[str, Any] = {"all": True} if indexes is None else {"indexes": [int(index) for index in indexes]}
         if fields is not None:
             request["fields"] = list(fields)
         return int(self._post("/v1/values/clear", request)["cleared"])
 
     def status(self) -> dict[str, Any]:
-        """What the store has and how much fits into it."""
+        """Returns what the store contains and how much fits into it."""
         return dict(self._server.request("GET", "/v1/status"))
 
     def save(self, path: str) -> dict[str, Any]:
-        """Writes all values to a file on the store's machine, and returns how many indexes and bytes it has. The file
-        must be in the folder that the store was started with (``--checkpoints``)."""
+        """Writes all values to a file on the store's machine, and returns its numbers of indexes and bytes. The file must
+        be in the folder that the store was started with (``--checkpoints``)."""
         return dict(self._post("/v1/values/save", {"path": path}))
 
     def load(self, path: str) -> dict[str, Any]:
-        """Replaces all values by those of such a file, and returns how many indexes and bytes it has."""
+        """Replaces all values by those of a file that save() wrote, and returns its numbers of indexes and bytes."""
         return dict(self._post("/v1/values/load", {"path": path}))
 
     def close(self) -> None:
@@ -228,7 +228,7 @@ def _size(dtype: str, shape: Shape) -> int:
 
 
 def _total(dtypes: Sequence[str], shapes: Sequence[Shape]) -> int:
-    if dtypes and dtypes.count(dtypes[0]) == len(dtypes):  # one size is looked up instead of one per value
+    if dtypes and dtypes.count(dtypes[0]) == len(dtypes):  # one look-up of the item size instead of one per value
         return _ITEMSIZES[dtypes[0]] * sum(map(math.prod, shapes))
     return sum(map(_size, dtypes, shapes))
 
@@ -242,7 +242,7 @@ def _as_tensor(data: npt.NDArray[np.uint8], dtype: str) -> Any:
 
 @dataclasses.dataclass
 class _Column:
-    """Values of one field as they are sent: one piece of bytes for all of them, or one per value."""
+    """Values of one field in the form that is sent: one piece of bytes for all of them, or one per value."""
 
     dtypes: Sequence[str]
     shapes: Sequence[Shape]
@@ -290,7 +290,7 @@ def _of_rows(name: str, rows: Any) -> _Column:
 
 
 def _of_nested(name: str, nested: Any) -> _Column:
-    """A jagged tensor without holes is one piece; others have a piece per value."""
+    """Converts a nested tensor: a jagged one without holes to one piece, others to one piece per value."""
     import torch
 
     if nested.layout == getattr(torch, "jagged", None) and nested._ragged_idx == 1 and nested.lengths() is None:
@@ -310,7 +310,7 @@ def _of_list(name: str, rows: list[Any]) -> _Column:
 
 
 def _bytes_of(name: str, value: Any) -> tuple[str, memoryview]:
-    """The dtype and bytes of an array, tensor or bytes, over its memory if it is contiguous memory of the CPU."""
+    """Returns the dtype and bytes of an array, tensor or bytes, without a copy if it is contiguous memory of the CPU."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return BYTES, memoryview(value).cast("B")
     if isinstance(value, np.ma.MaskedArray):
@@ -332,20 +332,20 @@ def _bytes_of(name: str, value: Any) -> tuple[str, memoryview]:
 
 
 def _slices_of(slices: Slices, begin: int, end: int) -> Slices:
-    """The slices of some of the indexes."""
+    """Returns the slices of the indexes from begin to end."""
     lists = {name: [of_field] if isinstance(of_field, Mapping) else of_field for name, of_field in slices.items()}
     return {name: [{**cut, "ranges_of": cut["ranges_of"][begin:end]} if "ranges_of" in cut else cut for cut in of_field]
             for name, of_field in lists.items()}
 
 
 def _one_or_all(name: str, items: Sequence[Any]) -> dict[str, Any]:
-    """{"dtype": item} if all items are equal, otherwise {"dtypes": [item, ...]}."""
+    """Returns {"dtype": item} if all items are equal, otherwise {"dtypes": [item, ...]}."""
     first = items[0] if items else None
     return {name: first} if items and all(item == first for item in items) else {name + "s": list(items)}
 
 
-def _joined(parts: Iterable[memoryview]) -> list[memoryview]:
-    """The same bytes in fewer pieces: neighbors that are small are copied into one."""
+def _join_small(parts: Iterable[memoryview]) -> list[memoryview]:
+    """Returns the same bytes in fewer pieces, by joining small adjacent pieces."""
     pieces: list[list[memoryview]] = []
     size = _JOINED
     for part in parts:
@@ -361,7 +361,7 @@ def _read_frame(response: http.client.HTTPResponse, fields: list[str], count: in
     """Reads values into one buffer, in which every field is aligned."""
     size = np.empty(8, np.uint8)
     _read(response, size)
-    text = np.empty(_limited(response, int.from_bytes(size.tobytes(), "little")), np.uint8)
+    text = np.empty(_require_available(response, int.from_bytes(size.tobytes(), "little")), np.uint8)
     _read(response, text)
     columns: dict[str, tuple[list[str], list[Shape], int, int]] = {}
     end = 0
@@ -369,7 +369,7 @@ def _read_frame(response: http.client.HTTPResponse, fields: list[str], count: in
         dtypes = field["dtypes"] if "dtypes" in field else [field["dtype"]] * count
         shapes: list[Shape] = [tuple(shape) for shape in field["shapes"]] if "shapes" in field else [tuple(field["shape"])] * count
         begin = end + -end % _ALIGNMENT
-        end = begin + _limited(response, _total(dtypes, shapes))
+        end = begin + _require_available(response, _total(dtypes, shapes))
         columns[name] = dtypes, shapes, begin, end
     buffer = np.empty(end, np.uint8)
     found: dict[str, Values] = {}
@@ -381,8 +381,8 @@ def _read_frame(response: http.client.HTTPResponse, fields: list[str], count: in
     return found
 
 
-def _limited(response: http.client.HTTPResponse, size: int) -> int:
-    """Returns the size, unless the response is shorter."""
+def _require_available(response: http.client.HTTPResponse, size: int) -> int:
+    """Returns the size. Raises IncompleteRead if the response is shorter."""
     if response.length is not None and size > response.length:
         raise http.client.IncompleteRead(b"", size - response.length)
     return size

@@ -1,18 +1,18 @@
-"""Evenkeel's planner inside verl: in its engines and in its trainer, for batches as verl has them.
+"""Uses Evenkeel's planner inside verl, in its engines and in its trainer, for batches in verl's form.
 
     import evenkeel.verl
     evenkeel.verl.install()                # in each worker, before or after its engine is imported
     evenkeel.verl.install_in_trainer()     # in the process of the trainer
     evenkeel.verl.install_dynamic_cp()     # in each worker of a Megatron engine with dynamic_context_parallel
 
-The trainer gives each data-parallel rank an equal number of samples, which the rank cuts into mini-batches. install_in_trainer() makes
-the work of ranks even in every mini-batch, not only over all of them.
+The trainer gives each data-parallel rank an equal number of samples, which the rank cuts into mini-batches. install_in_trainer()
+balances the work of ranks in every mini-batch, not only over all of them.
 
 Each rank cuts a mini-batch into micro-batches of at most ``max_token_len_per_gpu`` tokens, and all ranks agree on their number. install()
-puts prepare_micro_batches of this module in verl's place: it keeps the samples of each rank, the cap and the order of results, and makes
-as few micro-batches as its planner can on the rank that needs the most.
+replaces verl's prepare_micro_batches by that of this module: it keeps the samples of each rank, the cap and the order of results, and
+makes as few micro-batches as its planner can on the rank that needs the most.
 
-tensordict_of() turns a micro-batch of Evenkeel's service into what verl's engines and losses take.
+tensordict_of() converts a micro-batch of Evenkeel's service to the TensorDict that verl's engines and losses take.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COST = {"linear": 24576, "quadratic": 1}
 
 
 def install() -> None:
-    """Replaces ``prepare_micro_batches`` in verl.workers.engine.utils and in the engines that imported it already."""
+    """Replaces ``prepare_micro_batches`` in verl.workers.engine.utils and in the engines that have already imported it."""
     from verl.workers.engine import utils
 
     original = utils.prepare_micro_batches
@@ -86,7 +86,7 @@ def _dynamic_cp_scheduler() -> type:
 
 
 def partitions_of_mini_batches(lengths: Sequence[int], ranks: int, mini_batches: int = 1) -> list[list[int]]:
-    """The samples of each rank, mini-batch after mini-batch, as many on every rank.
+    """Returns the samples of each rank, mini-batch by mini-batch. All ranks have the same number.
 
     A mini-batch has consecutive samples of ``lengths``, so groups of responses stay together. Within it, ranks get
     equal work. Raises InputError unless ``ranks * mini_batches`` divides the number of samples."""
@@ -113,11 +113,11 @@ def prepare_micro_batches(
     min_num_micro_batch: int | None = None,
     use_dynamic_bsz_balance: bool = True,
 ) -> tuple[list[Any], Any]:
-    """verl's function of this name: the micro-batches of this rank's samples, and the samples in each.
+    """verl's function of this name: returns the micro-batches of this rank's samples, and the samples in each.
 
-    ``data`` is a TensorDict with jagged ``input_ids``, or with an ``attention_mask`` [b, s] beside padded ones. Every other field goes
-    along. Batches without ``use_dynamic_bsz``, and those with ``force_group_size``, are cut by verl itself. Raises on all ranks of
-    ``dp_group`` if one of them has a sample above the cap, or fewer samples than other ranks need micro-batches.
+    ``data`` is a TensorDict with jagged ``input_ids``, or with padded ones and an ``attention_mask`` [b, s]. All other fields are kept.
+    verl itself cuts batches without ``use_dynamic_bsz``, and those with ``force_group_size``. Raises on all ranks of ``dp_group`` if one
+    of them has a sample above the cap, or fewer samples than other ranks need micro-batches.
     """
     from verl.utils import tensordict_utils
 
@@ -144,18 +144,18 @@ def prepare_micro_batches(
 
 
 def tensordict_of(micro_batch: Any, *, responses: Collection[str] = ()) -> Any:
-    """The samples of a service's micro-batch as a TensorDict of jagged tensors, at the rows where verl has their values.
+    """Converts the samples of a service's micro-batch to a TensorDict of jagged tensors, in verl's row conventions.
 
-    - Token fields are as long as the tokens. ``loss_mask`` has each value at its own token, since verl's losses shift it; the
-      micro-batch has it at the row that predicts the token.
-    - The fields named in ``responses``, which samples brought as response-token fields, are as long as the response. Others of these
-      are as long as the tokens, with each value at the row that predicts its token, as in the micro-batch.
+    - Token fields have one row per token. ``loss_mask`` has each value at its own token, since verl's losses shift it; in the
+      micro-batch, it is at the row that predicts the token.
+    - The fields named in ``responses``, which samples provided as response-token fields, have one row per response token. Other
+      response-token fields have one row per token, with each value at the row that predicts its token, as in the micro-batch.
     - ``position_ids`` of several axes are [samples, axes, tokens].
-    - ``rows`` fields are jagged, sample fields are tensors, and ``text`` and ``bytes`` fields have one value for each sample.
+    - ``rows`` fields are jagged, sample fields are tensors, and ``text`` and ``bytes`` fields have one value per sample.
     - ``labels`` and ``loss_weights`` are left out, since verl derives its own.
 
-    The tensors are copies. Raises InputError unless this rank has whole samples (``pack.deliver: samples``), and if a sample has no
-    prompt, but a field in ``responses``, since no row predicts its first token. Raises MissingFieldError for unknown names."""
+    The tensors are copies. Raises InputError unless this rank has whole samples (``pack.deliver: samples``), and for a field in
+    ``responses`` if a sample has no prompt, since no row predicts its first token. Raises MissingFieldError for unknown names."""
     import torch
     from tensordict import NonTensorStack, TensorDict
 
@@ -178,7 +178,7 @@ def tensordict_of(micro_batch: Any, *, responses: Collection[str] = ()) -> Any:
 
 
 def _jagged(parts: list[Any], ragged: int = 0) -> Any:
-    """A nested tensor of parts that differ in this dimension. PyTorch itself would guess which one, if there is one part."""
+    """Returns a nested tensor of parts that differ in this dimension, which PyTorch itself would guess if there is one part."""
     import torch
 
     ends = torch.tensor([0] + [part.shape[ragged] for part in parts]).cumsum(0)
@@ -186,7 +186,7 @@ def _jagged(parts: list[Any], ragged: int = 0) -> Any:
 
 
 def _of_responses(micro_batch: Any, name: str) -> list[Any]:
-    """The rows that predict the response of each sample."""
+    """Returns the rows that predict the response of each sample."""
     prompts, responses = micro_batch.prompt_lengths.tolist(), micro_batch.response_lengths.tolist()
     for index, (prompt, response) in enumerate(zip(prompts, responses)):
         if prompt == 0 and response > 0 and not micro_batch.empty:
@@ -196,20 +196,20 @@ def _of_responses(micro_batch: Any, name: str) -> list[Any]:
 
 
 def _mini_batches_of(config: Any, samples: int) -> int:
-    """The actor's mini-batches of a batch; 1 if the actor shuffles them or if the batch is not for the actor."""
+    """Returns the number of the actor's mini-batches in a batch; 1 if the actor shuffles them or the batch is not for the actor."""
     actor = config.actor_rollout_ref.actor
     size = int(actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n)
     return 1 if actor.get("shuffle", False) or samples % size != 0 else samples // size
 
 
 def _length_of(workload: int) -> int:
-    """The number of tokens s of a sample with this work, 24576 s + s^2."""
+    """Returns the number of tokens s of a sample with this work, 24576 s + s^2."""
     linear = COST["linear"]
     return (math.isqrt(linear * linear + 4 * workload) - linear) // 2
 
 
 def _verls_own() -> Any:
-    """verl's prepare_micro_batches, replaced or not."""
+    """Returns verl's own prepare_micro_batches, replaced or not."""
     from verl.workers.engine import utils
 
     return getattr(prepare_micro_batches, "replaced", utils.prepare_micro_batches)
@@ -222,7 +222,7 @@ def _lengths_of(data: Any) -> list[int]:
 
 
 def _largest(numbers: list[int], dp_group: Any) -> list[int]:
-    """The elementwise maximum over the ranks of the group."""
+    """Returns the elementwise maximum over the ranks of the group."""
     import torch
 
     if dp_group is None or not torch.distributed.is_initialized():

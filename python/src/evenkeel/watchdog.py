@@ -1,4 +1,4 @@
-"""A watchdog, which ends a job whose ranks would wait for each other forever (docs/reliability.md)."""
+"""A watchdog that ends a job whose ranks would wait for each other forever (docs/reliability.md)."""
 
 from __future__ import annotations
 

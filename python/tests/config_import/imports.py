@@ -1,4 +1,4 @@
-"""What tests of the import share."""
+"""Shared by tests of the import."""
 
 import yaml
 
@@ -14,7 +14,7 @@ def imported(text, system=None, **options):
 
 
 def outcomes(config):
-    """What each key of the file became: its Evenkeel keys, "-" when nothing has to be set, "unused: why"."""
+    """Returns the result of each key of the file: its Evenkeel keys, "-" if nothing has to be set, or "unused: why"."""
     understood = {key.foreign: ", ".join(key.evenkeel) or "-" for key in config.keys}
     return {**understood, **{key.foreign: f"unused: {key.note}" for key in config.unused}}
 
@@ -28,7 +28,7 @@ def note_of(config, key):
 
 
 def setting(config, path):
-    """The value of "section.key" in the imported YAML; "(not set)" when it is not there."""
+    """Returns the value of "section.key" in the imported YAML, or "(not set)"."""
     node = yaml.load(config.yaml, yaml.BaseLoader)
     for part in path.split("."):
         if not isinstance(node, dict) or part not in node:
@@ -38,5 +38,5 @@ def setting(config, path):
 
 
 def missing(config):
-    """What is missing, as "foreign key -> what Evenkeel would use"."""
+    """Returns what is missing, as "foreign key -> what Evenkeel would use"."""
     return [f"{it.foreign} -> {setting}" for it in config.missing for setting in it.evenkeel]

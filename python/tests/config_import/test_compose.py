@@ -1,4 +1,4 @@
-"""Defaults lists and overrides, as Hydra has them."""
+"""Defaults lists and overrides, as Hydra defines them."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def document(text, files=None, overrides=()):
 
 
 def keys_of(text, files=None, overrides=()):
-    """All keys as "path=value", in order."""
+    """Returns all keys as "path=value", in order."""
     return [f"{key.path}={key.text}" for key in document(text, files, overrides).keys]
 
 

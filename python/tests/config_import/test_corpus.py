@@ -1,5 +1,5 @@
-"""Configurations written like those of the three systems, in corpus, and all that they become, in expected: Evenkeel's
-configuration, an empty line, and the table. Run this file to write those anew, and look at the difference."""
+"""Configurations like those of the three systems are in corpus, and their results in expected: Evenkeel's configuration, an empty
+line, and the table. Run this file to rewrite the results, then check the difference."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""What decides memory, batches, the mesh or the loss, and cannot be found."""
+"""Settings that determine memory, batches, the mesh or the loss and cannot be found."""
 
 from imports import imported, missing, note_of, outcome, setting
 

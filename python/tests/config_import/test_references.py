@@ -23,7 +23,7 @@ def key_of(text, key="b", environment=None):
 
 
 def value_of(text, key="b", environment=None):
-    """The value of a key, or "! why" if it cannot be determined."""
+    """Returns the value of a key, or "! why" if it cannot be determined."""
     found = key_of(text, key, environment)
     return f"! {found.value.missing}" if found.value.missing else found.text
 

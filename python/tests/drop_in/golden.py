@@ -1,4 +1,4 @@
-"""The vectors of tests/golden, and how results are compared with them."""
+"""The vectors of tests/golden, and the comparison of results with them."""
 
 import json
 import pathlib
@@ -23,7 +23,7 @@ def is_error(value):
 
 
 def result_of(compute):
-    """The result of a call, or the Evenkeel error that it raises."""
+    """Returns the result of a call, or the Evenkeel error that it raises."""
     try:
         return plain(compute())
     except evenkeel.Error as error:
@@ -31,7 +31,7 @@ def result_of(compute):
 
 
 def plain(value):
-    """Tensors as nested lists."""
+    """Converts tensors to nested lists."""
     if isinstance(value, torch.Tensor):
         return value.tolist()
     if isinstance(value, dict):
@@ -40,8 +40,8 @@ def plain(value):
 
 
 def difference(expected, actual, exact_errors, path="result"):
-    """What is wrong, or None. Integers are equal, floats to 1e-5; of a dict the expected keys are compared. An expected
-    error is an error; unless `exact_errors`, a result will do, too."""
+    """Returns what is wrong, or None. Compares integers exactly, floats to 1e-5, and the expected keys of a dict. An expected
+    error must be an error; unless `exact_errors`, any result is accepted instead."""
     if is_error(expected):
         has_one = isinstance(actual, dict) and "error" in actual
         return None if has_one or not exact_errors else f"{path}: no error, but {actual}"

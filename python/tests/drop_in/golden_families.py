@@ -1,4 +1,4 @@
-"""Each family of tests/golden, run through the drop-in functions: the results that the vectors have. And what the other
+"""Runs each family of tests/golden through the drop-in functions, for comparison with the vectors. Also checks what the other
 projects' documents promise about some of them."""
 
 from unittest import mock
@@ -140,7 +140,7 @@ def remove_padding(case, strict):
 
 
 def restored(settings, shares, indices, packed):
-    """All ranks' shares as one, with an all-gather that gives rank 0 the parts of the others."""
+    """Combines all ranks' shares, with an all-gather that gives rank 0 the parts of the others."""
     gather = {True: mindspeed_rl.get_tensor_allgather_cp_with_pack,
               False: mindspeed_rl.get_tensor_allgather_cp_without_pack}[packed]
     of_ranks = iter([shares, indices])
@@ -323,7 +323,7 @@ def run(family, case, strict, **others):
 # What the documents promise
 
 def holds(partitions, sizes, cap, most=None):
-    """No group is above the cap, nor has more samples than `most`."""
+    """Returns whether no group is above the cap or has more samples than `most`."""
     return all(sum(sizes[i] for i in part) <= cap and (most is None or len(part) <= most) for part in partitions)
 
 
@@ -352,7 +352,7 @@ def keeps_prefix_grouper(case, result):
     return all(group[0] >= case["include_prefix_last"] for group in case["group_info"])
 
 
-#: Whether a result keeps what its project promises; those that are not here promise nothing beyond the result.
+#: Whether a result keeps its project's promise. Families that are missing here promise nothing beyond the result.
 PROMISES = {
     "rearrange_micro_batches": keeps_mindspeed,
     "verl_rearrange_micro_batches": keeps_verl,

@@ -1,6 +1,6 @@
-"""rank_program.py RESULTS: process RANK of WORLD_SIZE, variables as torchrun sets them, of torch.distributed (gloo), which
-meet in the folder RESULTS. Runs the vectors' cases of that many ranks and some of its own, and writes what this rank gets to
-RESULTS/RANK.json."""
+"""rank_program.py RESULTS: process RANK of WORLD_SIZE (variables as set by torchrun) of torch.distributed (gloo); processes
+rendezvous in the folder RESULTS. Runs the vectors' cases for that many ranks and some of its own, and writes this rank's results
+to RESULTS/RANK.json."""
 
 import json
 import os
@@ -24,7 +24,7 @@ LENGTHS = {  # the keys of a case's own lengths
 
 
 def golden_results(rank, size, group):
-    """By family and case: the results of this rank, with strict_reference and by default."""
+    """Returns this rank's results by family and case, with strict_reference and by default."""
     results = {}
     for family, key in LENGTHS.items():
         for case in cases_of(family):
@@ -36,7 +36,7 @@ def golden_results(rank, size, group):
 
 
 def of_a_subgroup(rank, size):
-    """Only the ranks of dp_group agree; the others have the count that they need."""
+    """Only the ranks of dp_group agree on a count; the others have the count that they need."""
     group = distributed.new_group([0, 1])
     lengths = [4] * (8 if rank == 0 else 2)
     if rank > 1:
@@ -45,13 +45,13 @@ def of_a_subgroup(rank, size):
 
 
 def of_no_group(rank, size):
-    """As verl's actors and critics call it: all ranks of the job agree."""
+    """All ranks of the job agree on a count, as in the calls of verl's actors and critics."""
     lengths = [4] * (8 if rank == size - 1 else 2)
     return [len(rearrange(columns_of(lengths), 4)[1]) for rearrange in (verl.rearrange_micro_batches, verl.prepare_dynamic_batch)]
 
 
 def an_error_on_the_last_rank(rank, size):
-    """A sample above the cap on one rank stops all of them."""
+    """A sample above the cap on one rank makes all ranks raise."""
     lengths = [3, 9] if rank == size - 1 else [3, 3]
     try:
         verl.rearrange_micro_batches(columns_of(lengths), 8, distributed.group.WORLD)
@@ -69,7 +69,7 @@ def a_wrong_type_on_the_first_rank(rank, size):
 
 
 def caps_that_one_rank_breaks(rank, size):
-    """Rank 0 needs one more than its tokens say, which the others hear."""
+    """Rank 0 needs one more micro-batch than its tokens require, which the other ranks learn."""
     lengths = [2, 2, 2] if rank == 0 else [1, 1, 1]
     return verl.rearrange_micro_batches(columns_of(lengths), 3, distributed.group.WORLD)[1]
 
@@ -81,7 +81,7 @@ def a_packing_without_a_group(rank, size):
 
 
 def context_parallel_round_trip(rank, size):
-    """A batch is cut, and comes back whole from all ranks, with this rank's gradient."""
+    """A batch is cut and gathered from all ranks again, with this rank's gradient."""
     whole = torch.arange(2 * 8 * size, dtype=torch.double).reshape(2, 8 * size)
     equal = {}
     for name, settings in {
@@ -120,7 +120,7 @@ def main():
 
 
 main()
-# All is written. A thread of torch 1.13's gloo may let go of its last tensor while Python ends, for which Python ends the
-# thread and C++ the process ("terminate called without an active exception").
+# All results are written. A thread of torch 1.13's gloo may release its last tensor while Python exits. Python then ends the
+# thread, and C++ the process ("terminate called without an active exception").
 sys.stdout.flush()
 os._exit(0)

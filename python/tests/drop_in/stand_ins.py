@@ -8,7 +8,7 @@ import torch
 
 
 class TensorDict:
-    """Columns by name and rows by index, which are not mistaken for each other."""
+    """Columns by name and rows by index, which must not be confused."""
 
     def __init__(self, source, batch_size):
         self.columns = dict(source)
@@ -44,7 +44,7 @@ class DataProto:
 
 
 class OrderedDataProto(DataProto):
-    """One that reorders itself."""
+    """A DataProto that reorders itself."""
 
     def reorder(self, indices):
         assert isinstance(indices, torch.Tensor) and indices.dtype == torch.long
@@ -53,7 +53,7 @@ class OrderedDataProto(DataProto):
 
 
 def mask_of(lengths, width=None, left=False):
-    """[n, width] int64, 1 where there is a token."""
+    """Returns [n, width] int64, 1 at tokens."""
     width = max(lengths, default=0) if width is None else width
     mask = (torch.arange(width) < torch.tensor(lengths, dtype=torch.long).reshape(-1, 1)).long()
     return mask.flip(1) if left else mask

@@ -79,7 +79,7 @@ def test_outputs_may_have_no_trailing_or_many_dimensions():
 
 
 def test_a_step_of_grpo_gives_the_losses_of_separate_sequences():
-    """Ids are grouped, a model without attention runs, and each response token gets the logits in front of it."""
+    """Ids are grouped, a model without attention runs, and each response token gets the logits of the preceding row."""
     torch.manual_seed(1)
     prompts = torch.tensor([[0, 5, 6, 7], [0, 0, 8, 9]])
     responses = torch.tensor([[1, 2, 0, 0], [3, 0, 0, 0], [4, 5, 6, 7]])
@@ -188,7 +188,7 @@ def test_a_packed_grouper_moves_the_tokens_of_the_padded_one(mask):
     padded, packed = grouper(), PrefixGrouperForPackedSequence(GROUPS, padding_mode=mask)
     places = torch.arange(12) if mask is None else mask.nonzero()[:, 0]
     q = torch.randn(2, 6, 4, 8, dtype=torch.double)
-    rows = torch.full((packed.x_shape[0], 4, 8), 7.0, dtype=torch.double)  # 7 where no token stands
+    rows = torch.full((packed.x_shape[0], 4, 8), 7.0, dtype=torch.double)  # 7 in padding
     rows[places] = q[padded.padding_mask]
     for x, y in zip(packed.ungroup(rows, rows, rows), padded.ungroup(*[q.transpose(1, 2)] * 3)):
         assert torch.equal(x, y.transpose(1, 2))

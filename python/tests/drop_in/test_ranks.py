@@ -1,4 +1,4 @@
-"""Ranks of torch.distributed agree on how many micro-batches they have: real processes, over gloo."""
+"""Ranks of torch.distributed agree on their number of micro-batches: real processes, over gloo."""
 
 import json
 import os
@@ -20,7 +20,7 @@ KEYS = {  # where a case has the other ranks' results, and of what
 
 
 def results_of(size, folder):
-    """What each of that many processes wrote."""
+    """Returns the results that each of ``size`` processes wrote."""
     variables = {**os.environ, "WORLD_SIZE": str(size), "GLOO_SOCKET_IFNAME": "lo"}
     ranks = [subprocess.Popen([sys.executable, PROGRAM, folder], env={**variables, "RANK": str(rank)},
                               stderr=subprocess.PIPE, text=True) for rank in range(size)]
@@ -46,7 +46,7 @@ def golden_cases(size):
 
 
 def in_place_of(family, case, rank):
-    """A case's input and expected result as they are for that rank; None where the vectors do not say."""
+    """Returns a case's input and expected result for that rank, or None if the vectors do not contain them."""
     lengths, result, others = KEYS[family]
     if rank == 0:
         return case["input"], case["expected"]

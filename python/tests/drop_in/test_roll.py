@@ -248,7 +248,7 @@ def test_results_go_back_by_the_configured_algorithm():
 
 
 def strategy(tp_size, cp_size, cp_rank):
-    """ROLL's strategy, as far as packing asks it."""
+    """ROLL's strategy, with the attributes that packing uses."""
     rank_info = types.SimpleNamespace(tp_size=tp_size, cp_size=cp_size, cp_rank=cp_rank)
 
     class Strategy:

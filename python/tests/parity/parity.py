@@ -1,9 +1,9 @@
 """parity.py PROCESSES: two tables, printed by a CTest at 1, 2, 4 and 8 processes.
 
 The first counts the vectors of tests/golden, which other projects' own code wrote: the drop-in functions are called in that
-many processes of torch.distributed (gloo), which share the cases out; those of several data-parallel ranks are run by as many
-of the processes together. The second compares the service over mpi4py and over torch.distributed: every byte of two steps,
-a later pass and the results. Ends with 1 when anything differs where it must not.
+many processes of torch.distributed (gloo), which divide the cases among them; cases of several data-parallel ranks are run by that
+many processes together. The second compares the service over mpi4py and over torch.distributed: every byte of two steps,
+a later pass and the results. Exits with 1 if anything differs that must be equal.
 """
 
 import json
@@ -24,7 +24,7 @@ from test_service import MODES, config_of  # noqa: E402
 
 
 def reference_keeps_promise(family, case):
-    """Whether the reference's results of all ranks are known, no errors and what its documents say."""
+    """Returns whether the reference's results of all ranks are known, are not errors and are what its documents say."""
     ranks = [in_place_of(family, case, rank) for rank in range(len(case["input"].get("other_ranks", [])) + 1)]
     factor = {"pad_factor": case["expected"].get("pad_factor")}
     known = all(expected is not None and "error" not in expected for _, expected in ranks)
@@ -51,7 +51,7 @@ def judge(counts, family, case, rank, results):
 
 
 def own_cases(rank, size, alone):
-    """This process's part of the cases of one rank, by family; `alone` is a group of this process."""
+    """Returns this process's part of the cases of one rank, by family; `alone` is a group of this process."""
     tables = {family: Counter() for family in FAMILIES}
     number = 0
     for family in FAMILIES:
@@ -67,7 +67,7 @@ def own_cases(rank, size, alone):
 
 
 def common_cases(tables, rank, size, groups):
-    """Cases of several ranks, by the first processes of the job."""
+    """Runs cases of several ranks on the first processes of the job."""
     for family in KEYS:
         for case in cases_of(family):
             ranks = len(case["input"].get("other_ranks", [])) + 1
@@ -79,7 +79,7 @@ def common_cases(tables, rank, size, groups):
 
 
 def in_a_job():
-    """A process of the job: prints its counts."""
+    """Runs a process of the job, which prints its counts."""
     import torch
     import torch.distributed as distributed
 
@@ -95,7 +95,7 @@ def in_a_job():
 
 
 def drop_ins(size):
-    """Prints the first table. Returns whether all is as it must be."""
+    """Prints the first table. Returns whether all counts are as required."""
     total = {family: Counter() for family in FAMILIES}
     for process in processes([sys.executable, str(HERE / "parity.py")], size, over="torch"):
         for family, counts in json.loads(process.stdout.splitlines()[-1]).items():

@@ -1,4 +1,4 @@
-"""Padded batches of verl and ROLL in and out, Megatron's iterator, and advantages spread over rows."""
+"""Conversion of padded batches of verl and ROLL, Megatron's iterator, and advantages expanded to rows."""
 
 import sys
 
@@ -16,14 +16,14 @@ told = {}
 
 
 class DataProto:
-    """As far as adapters look at it."""
+    """The attributes that adapters use."""
 
     def __init__(self, batch, non_tensor_batch, meta_info):
         self.batch, self.non_tensor_batch, self.meta_info = batch, non_tensor_batch, meta_info
 
 
 def batch_of(rank):
-    """Six samples: prompts on the left padded to 5, responses of two turns on the right padded to 7."""
+    """Six samples: prompts padded on the left to 5, responses of two turns padded on the right to 7."""
     generator = torch.Generator().manual_seed(rank)
     prompts, responses = [torch.randint(1, most + 1, (6,), generator=generator) for most in (5, 7)]
     at = torch.arange(12)
@@ -106,7 +106,7 @@ told["odd"] = refused(lambda: len(evenkeel.padded.samples_of({**batch.batch, "od
 
 
 class ParallelState:
-    """Megatron's parallel_state, of this rank's place."""
+    """Megatron's parallel_state with this rank's position."""
 
     def __init__(self, place):
         self.place = place

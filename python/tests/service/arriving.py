@@ -43,7 +43,7 @@ told["steps"] = [step.index for step in list(service)]
 told["again"] = told_by(lambda: list(service))
 
 other = evenkeel.DataService(over, config_of(left, version="trainer"))
-other.saved()  # before the first state: nothing is freed but by saved()
+other.saved()  # before the first state, so only saved() frees samples
 other.publish(3)
 steps = iter(other)
 told["left"] = [next(steps).index]

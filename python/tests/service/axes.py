@@ -1,4 +1,4 @@
-"""Positions with three axes, supplied axes first as a model of images makes them: split with their tokens, and
+"""Positions with three axes, provided axes first as image models compute them: they are split with their tokens and
 collected again."""
 
 import json
@@ -14,7 +14,7 @@ prompts, responses = [6, 6, 3], [5, 2, 9]
 
 
 def positions_of(sample):
-    """[3, tokens]: of time, height and width. Samples of one prompt agree on its part."""
+    """[3, tokens]: time, height and width. Samples of one prompt have equal positions in it."""
     t = np.arange(prompts[sample] + responses[sample])
     return np.stack([t, t // 2, t % 3])
 

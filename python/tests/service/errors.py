@@ -1,4 +1,4 @@
-"""Errors of one rank, as every rank gets them."""
+"""Errors of one rank, as all ranks raise them."""
 
 import numpy as np
 from jobs import group, tell
@@ -45,7 +45,7 @@ error_of("nothing put", lambda: [part.put("odd", part["input_ids"][:-1], kind="t
 
 
 class SlimeSample:
-    """As far as the line that docs/python.md recommends looks at it."""
+    """The attributes that the line recommended in docs/python.md uses."""
 
     index, group_index, tokens, response_length, loss_mask = 5, 0, [1, 2, 3], 2, [0, 1]
 

@@ -1,5 +1,5 @@
-"""Starts jobs of several processes for tests: the same script under mpirun, and as processes of torch.distributed that are
-started as torchrun starts them. Each rank tells something; run() returns what, by rank."""
+"""Starts jobs of several processes for tests: the same script under mpirun, and as processes of torch.distributed, started as
+by torchrun. Each rank reports a result with tell(); run() returns the results by rank."""
 
 import json
 import os
@@ -16,7 +16,7 @@ TOLD_IN = "EVENKEEL_TESTS_TOLD_IN"
 
 
 def run(script, ranks, *, over, arguments=()):
-    """What the ranks of a script in this folder printed."""
+    """Runs a script of this folder, and returns the results of its ranks."""
     command = [sys.executable, str(SCRIPTS / script), *map(str, arguments)]
     with tempfile.TemporaryDirectory() as folder:
         processes(command, ranks, over=over, environment={TOLD_IN: folder})
@@ -27,14 +27,14 @@ def run(script, ranks, *, over, arguments=()):
 
 
 def ends(script, ranks, *, over, arguments=()):
-    """The processes of a script in this folder that need not end well."""
+    """Runs a script of this folder whose processes may fail, and returns these."""
     command = [sys.executable, str(SCRIPTS / script), *map(str, arguments)]
     with tempfile.TemporaryDirectory() as folder:
         return _run(command, ranks, over, TIMEOUT, {**os.environ, TOLD_IN: folder})
 
 
 def processes(command, ranks, *, over, timeout=TIMEOUT, environment=None):
-    """A command on this many ranks, ``over`` "mpi" or "torch", which must succeed."""
+    """Runs a command, which must succeed, on this many ranks, ``over`` "mpi" or "torch"."""
     done = _run(command, ranks, over, timeout, {**os.environ, **(environment or {})})
     for process in done:
         assert process.returncode == 0, process.stdout + process.stderr
@@ -49,7 +49,7 @@ def _run(command, ranks, over, timeout, environment):
 
 
 def free_port():
-    """One that the system gives to nobody who asks for any, so that it stays free until the job listens."""
+    """Returns a port that the system does not assign automatically, so it stays free until the job listens."""
     while True:
         port = random.randrange(15_000, 32_000)
         with socket.socket() as trial:
@@ -80,7 +80,7 @@ def _run_by_torch(command, ranks, timeout, environment):
 
 
 def group():
-    """In a script: the group it was started over, and how to end it."""
+    """Returns, in a script, the group over which it was started, and a function that ends the group."""
     if "RANK" not in os.environ:
         from mpi4py import MPI
 

@@ -1,4 +1,4 @@
-"""What Samples, steps and micro-batches are to Python: mappings of fields, and things that are iterated over and shown."""
+"""Samples, steps and micro-batches as Python objects: mappings of fields, iteration and repr."""
 
 import numpy as np
 from jobs import group, tell

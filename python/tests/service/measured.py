@@ -1,4 +1,4 @@
-"""Times that a trainer reports while it iterates reach who plans the passes: the first ones are made ahead, later ones are not."""
+"""Times that a trainer reports during iteration reach the planner of the passes: the first ones are made ahead, later ones are not."""
 
 import json
 import sys

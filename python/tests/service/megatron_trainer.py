@@ -1,5 +1,5 @@
 """A training step of Megatron over data_iterator(): megatron_trainer.py CONFIG [per token]. The schedule, the parallel state and
-the reduction of gradients are as Megatron-Core has them, for a model without pipeline stages."""
+the reduction of gradients match Megatron-Core's, for a model without pipeline stages."""
 
 import sys
 
@@ -24,7 +24,7 @@ class ParallelState:
 
 
 def replicas():
-    """Megatron's data-parallel group with context parallelism: the ranks of this tp."""
+    """Megatron's data-parallel group with context parallelism: the ranks with this tp."""
     places = [None] * service.size
     distributed.all_gather_object(places, service.mesh["tp"][0])
     made = [distributed.new_group([r for r, at in enumerate(places) if at == tp]) for tp in sorted(set(places))]
@@ -32,7 +32,7 @@ def replicas():
 
 
 def forward_backward(forward_step, data_iterator, model, num_microbatches):
-    """As forward_backward_no_pipelining, forward_step_calc_loss and finalize_model_grads do."""
+    """Like forward_backward_no_pipelining, forward_step_calc_loss and finalize_model_grads."""
     told, all_tokens = [], torch.zeros((), dtype=torch.int)
     for _ in range(num_microbatches):
         output, loss_func = forward_step(data_iterator, model)

@@ -1,5 +1,5 @@
-"""Leaves an iterator open at its end, as Megatron's training loop does: open_iterator.py END PREFETCH, where END is `end`;
-`raise`, with which rank 1 alone ends by an exception; or `error`, with which a step is an error of all ranks."""
+"""Leaves an iterator open at exit, as Megatron's training loop does: open_iterator.py END PREFETCH. END is `end`; `raise`, with
+which only rank 1 ends with an exception; or `error`, with which a step raises an error on all ranks."""
 
 import sys
 
@@ -15,7 +15,7 @@ service = evenkeel.DataService(over, {
 })
 if sys.argv[1] == "error":
     service = evenkeel.DataService(over, evenkeel.Config(service.config, micro_batch={"max_tokens": 8}))
-steps = iter(service)  # a global that lives until Python ends
+steps = iter(service)  # a global, which lives until Python exits
 first, second = next(steps), next(steps)
 tell(service.rank, indices=[first.index, second.index])
 if sys.argv[1] == "raise" and service.rank == 1:

@@ -1,5 +1,5 @@
-"""Two passes of PPO over padded batches, as verl's and ROLL's DataProto hold them: old log-probabilities go home, advantages are
-computed on the padded batch, and the loss of the update is that of the padded batches of all ranks."""
+"""Two passes of PPO over padded batches like verl's and ROLL's DataProto: old log-probabilities are collected, advantages are
+computed on the padded batch, and the loss of the update equals that of the padded batches of all ranks."""
 
 import copy
 import pathlib
@@ -19,7 +19,7 @@ import evenkeel.padded
 
 
 def batch_of(rank):
-    """Eight samples: prompts padded on the left to 4, responses of several turns on the right to 9."""
+    """Eight samples: prompts padded on the left to 4, responses of several turns padded on the right to 9."""
     generator = torch.Generator().manual_seed(rank)
     prompts, responses = [torch.randint(1, most + 1, (8, 1), generator=generator) for most in (4, 9)]
     at = torch.arange(13)

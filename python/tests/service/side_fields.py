@@ -31,8 +31,8 @@ def samples_of(service):
 
 
 def parts_of(field):
-    """One array or tensor per sample, whether samples have offsets or, for equal values stored once, ranges; and which
-    of them."""
+    """Returns one array or tensor per sample, whether samples have offsets or (for equal values stored once) ranges, and
+    which of the two they have."""
     rows, places = field
     ranges = np.asarray(places)
     in_common = ranges.ndim == 2
@@ -42,7 +42,7 @@ def parts_of(field):
 
 
 def expect(step):
-    """Whether all values are their samples', how many samples there are, and whether equal values lie once."""
+    """Returns whether all samples have their values, the number of samples, and whether equal values are stored once."""
     good, seen, in_common = True, 0, None
     for micro_batch in step.micro_batches:
         if "patches" not in micro_batch.tensors:

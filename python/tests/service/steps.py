@@ -11,7 +11,7 @@ import evenkeel
 
 
 def samples_of(service, step):
-    """A third of the step's samples is on rank 0, and all others have the rest."""
+    """Puts a third of the step's samples on rank 0, and divides the rest among all others."""
     random = np.random.default_rng(step)
     ids = np.arange(30) + 100 * step
     prompts, responses = random.integers(0, 40, 30), random.integers(1, 90, 30)
@@ -27,7 +27,7 @@ def samples_of(service, step):
 
 
 class Handed:
-    """Everything that a rank got, byte by byte."""
+    """Everything that a rank received, byte by byte."""
 
     def __init__(self, service, groups):
         self.service, self.groups = service, groups

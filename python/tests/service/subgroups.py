@@ -1,4 +1,4 @@
-"""One torch job, several services at once, each over a group of its own: subgroups.py '[{"ranks": ..., "config": ...}, ...]'"""
+"""One torch job with several services at once, each over its own group: subgroups.py '[{"ranks": ..., "config": ...}, ...]'"""
 
 import functools
 import json
@@ -12,7 +12,7 @@ import evenkeel
 
 group()
 parts = json.loads(sys.argv[1])
-groups = [distributed.new_group(part["ranks"]) for part in parts]  # all processes make all groups, as torch wants it
+groups = [distributed.new_group(part["ranks"]) for part in parts]  # all processes make all groups, as torch requires
 rank = distributed.get_rank()
 mine, others = sorted(range(len(parts)), key=lambda i: rank not in parts[i]["ranks"])
 try:

@@ -1,4 +1,4 @@
-"""examples/python_trainer.py, as its first lines say."""
+"""examples/python_trainer.py runs as its first lines describe."""
 
 import pathlib
 import re
@@ -32,8 +32,8 @@ def test_it_trains_alike_over_mpi_and_over_torch(tmp_path):
     assert all(re.fullmatch(r"rank [01]: step [012], [1-9]\d* micro-batches, loss \d\.\d{4}, 8 samples back", line)
                for line in over_mpi)
     losses = losses_of(over_mpi)
-    assert losses[:3] == losses[3:]  # one model on both ranks
-    assert losses[0] > losses[1] > losses[2]  # which learns
+    assert losses[:3] == losses[3:]  # both ranks train the same model
+    assert losses[0] > losses[1] > losses[2]  # the model learns
 
 
 @pytest.mark.skipif(not EXAMPLE.exists(), reason="the package is tested without the repository")

@@ -11,7 +11,7 @@ import evenkeel
 from jobs import ends, run
 
 def flexible(strategy, tokens=80):
-    """Few tokens a rank, so that long samples need groups."""
+    """Few tokens per rank, so that long samples need groups."""
     log_prob = {"micro_batch": {"max_tokens_per_rank": 2 * tokens}}
     return {
         "micro_batch": {"max_tokens_per_rank": tokens},
@@ -49,7 +49,7 @@ def config_of(mode, **sections):
     return json.dumps({**base, **MODES.get(mode, {}), **sections})
 
 
-# That process groups are handed what MPI hands out, in every mode: python/tests/parity/parity.py.
+# python/tests/parity/parity.py tests in every mode that process groups receive the same bytes as MPI.
 
 
 @pytest.mark.parametrize("mode, number", [("plain", 4), ("context parallel", 2), ("groups of their own", 7)])

@@ -1,5 +1,5 @@
-"""Trainers over the service have the losses of a plain loop: on any number of processes, resumed on others, in parts of a torch
-job, and through the adapters for frameworks."""
+"""Trainers over the service have the losses of a plain loop: on any number of processes, resumed on a different number, in parts of
+a torch job, and through the adapters for frameworks."""
 
 import json
 import random

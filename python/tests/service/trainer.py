@@ -2,7 +2,7 @@
 
     trainer.py CONFIG FOLDER STEPS
 
-goes on from the state in the folder, where there is one, and leaves its own there."""
+resumes from the state in the folder, if there is one, and saves its own there."""
 
 import pathlib
 import sys
@@ -27,7 +27,7 @@ def losses_of(model, tokens, labels):
 
 
 def train(service, sum_over_ranks, model, optimizer, steps):
-    """The losses of so many steps, and which samples this rank had in each."""
+    """Trains for ``steps`` steps. Returns their losses, and the samples of this rank in each."""
     losses, samples = [], []
     for step in service:
         optimizer.zero_grad()
@@ -49,7 +49,7 @@ def train(service, sum_over_ranks, model, optimizer, steps):
 
 
 def plain_losses(rollouts, batches):
-    """The losses of updates over batches of samples, one sample after the other."""
+    """Returns the losses of updates over batches of samples, one sample at a time."""
     model = model_of()
     optimizer, losses = optimizer_of(model), []
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Delivered tensors: who owns their memory, and for how long."""
+"""The memory of delivered tensors: its owner and its lifetime."""
 
 import gc
 
@@ -51,7 +51,7 @@ told["flash"] = parameters.flash_attn_varlen_kwargs()["cu_seqlens_q"].dtype == t
 
 
 def counted(act):
-    """What it returns, and how many tensors it moves."""
+    """Returns the result of ``act``, and the number of tensors that it moves."""
     moves, to = [], torch.Tensor.to
     torch.Tensor.to = lambda tensor, *args, **kwargs: moves.append(tensor) or to(tensor, *args, **kwargs)
     try:

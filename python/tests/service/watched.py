@@ -1,7 +1,7 @@
-"""One rank goes its own way while the others wait for it: FAULT is what it does, SECONDS those of the watchdog.
+"""One rank leaves the others waiting: FAULT is its behavior, SECONDS the time limit of the watchdog.
 
-    sleep    it sleeps in its own code, until its watchdog says that the job ends
-    slow     it computes for longer than the watchdog waits, and comes
+    sleep    it sleeps in its own code until its watchdog ends the job
+    slow     it computes for longer than the time limit, then continues
 """
 
 import sys

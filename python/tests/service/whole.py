@@ -22,7 +22,7 @@ for micro_batch in step:
     ids = micro_batch.samples.tolist()
     assert micro_batch.layout.cp.size == 1 and micro_batch.layout.cu_seqlens.tolist() == micro_batch.cu_seqlens.tolist()
     assert micro_batch.flash_attn_varlen_kwargs()["cu_seqlens_q"].tolist() == micro_batch.cu_seqlens.tolist()
-    assert micro_batch.route("zigzag", "contiguous").num_rows == lengths[ids].sum()  # they are there already
+    assert micro_batch.route("zigzag", "contiguous").num_rows == lengths[ids].sum()  # this rank already has all rows
     for parts, brought in ((micro_batch.parts("input_ids"), tokens), (micro_batch.parts("patches"), patches)):
         assert all(np.array_equal(part, brought[sample]) for part, sample in zip(parts, ids, strict=True))
     assert [len(part) for part in micro_batch.nested("input_ids").unbind()] == lengths[ids].tolist()

@@ -1,5 +1,5 @@
-"""Losses and gradients of a model whose modules predict tokens ahead, each with its own attention: for a step of
-samples that share prefixes, over ranks, and for each sample alone."""
+"""Losses and gradients of a model whose modules predict tokens ahead, each with its own attention: of a step of samples
+that share prefixes, over ranks, and of each sample alone."""
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ class Model(nn.Module):
         self.attention = nn.ModuleList(nn.Linear(WIDTH, 3 * WIDTH) for _ in range(1 + DEPTHS))
 
     def forward(self, tokens_of_depths, attend):
-        """Log-probabilities of each depth, [1 + DEPTHS] of [rows, VOCABULARY]; depth k embeds the tokens k ahead."""
+        """Returns log-probabilities of each depth, [1 + DEPTHS] of [rows, VOCABULARY]; depth k embeds the tokens k ahead."""
         of_depths, rows = [], None
         for depth, tokens in enumerate(tokens_of_depths):
             embedded = self.embedding(tokens)
@@ -36,7 +36,7 @@ class Model(nn.Module):
 
 
 def samples():
-    """Few tokens, so that responses to a prompt have their first ones in common, and some are a part of others."""
+    """Samples with few distinct tokens, so that responses to a prompt share their first tokens, and some contain others."""
     random = np.random.default_rng(5)
     made = []
     for group in range(4):
@@ -54,7 +54,7 @@ def at_depth(field, depth):
 
 
 def rows_of(micro_batch, field, depth):
-    """Those of a depth ahead come with the places of each sample's."""
+    """Returns the rows of a field at a depth. Those above depth 0 come with the positions of each sample's rows."""
     return micro_batch[at_depth(field, depth)][0] if depth else micro_batch[field]
 
 
@@ -83,13 +83,13 @@ def losses_alone(model, all_samples):
 
 
 def set_to_zero(model):
-    """Modules for a greater depth than a loss has get no gradient."""
+    """Modules for a greater depth than that of a loss get no gradient."""
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
 
 
 def prove(ranks, share, cp_layout, max_tokens):
-    """How far they are apart, relatively, by depth."""
+    """Returns the relative differences by depth."""
     torch.manual_seed(1)
     model = Model().double()
     config = {

@@ -1,5 +1,5 @@
-"""Ranks of a job in the form that the library needs, made of communicators of mpi4py and process groups of
-torch.distributed. Imports neither package: a caller who passes one of these objects has imported its package."""
+"""Ranks of a job in the form that the library needs, created from communicators of mpi4py or process groups of
+torch.distributed. Imports neither package: a caller who passes one of these objects has already imported it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from evenkeel._c import service as lib
 
 
 class Ranks(_arrays.Handle):
-    """Ranks in the library, with the number of this process and their count."""
+    """Ranks in the library, with the rank of this process and the number of ranks."""
 
     __slots__ = ("rank", "size", "_of")
 
@@ -78,7 +78,7 @@ def _ranks_of_python(ranks: TorchRanks) -> Ranks:
     return Ranks(pointer, None, ranks.rank, ranks.size)
 
 
-# Groups that the library uses, by the number under which the library knows each of them.
+# Groups that the library uses, by the number that it passes to the callbacks.
 _groups: dict[int, TorchRanks] = {}
 _numbers = itertools.count(1)
 
@@ -140,7 +140,7 @@ def _release(number: int) -> None:
 
 
 def _guarded(call: Callable[..., None]) -> Callable[..., int]:
-    """Wraps a call of a group for the library: returns a status instead of raising an exception."""
+    """Wraps an operation on a group as a callback that returns a status instead of raising."""
 
     def guarded(number: int, *arguments: Any) -> int:
         try:
@@ -159,7 +159,7 @@ _CALLS = c.evenkeel_group_calls(*(kind(call) for (_, kind), call in zip(c.evenke
 
 class TorchRanks:
     """A process group whose backend can transfer CPU memory. The library calls its methods, which read or fill
-    memoryviews and wait for completion."""
+    memoryviews and return when the operation is complete."""
 
     allows_threads = True
 
@@ -203,7 +203,7 @@ class TorchRanks:
         longest = max(sizes)
         if longest == 0:
             return
-        # Process groups can only gather lists of equal size.
+        # Process groups can only gather tensors of equal size.
         own = torch.empty(longest, dtype=torch.uint8)
         if len(mine):
             own[: len(mine)] = _tensor(mine)
@@ -264,7 +264,7 @@ class _Group:
 def _end_group(place: list[Any]) -> None:
     import torch.distributed as distributed
 
-    with contextlib.suppress(RuntimeError, ValueError, AssertionError):  # the whole job's groups were destroyed before
+    with contextlib.suppress(RuntimeError, ValueError, AssertionError):  # all groups of the job have already been destroyed
         distributed.destroy_process_group(place.pop())
 
 
@@ -280,17 +280,17 @@ def _new_group(members: list[int], *, asked_by: list[int]) -> _Group:
     if distributed.get_backend() == "mpi":
         _c.raise_error("input", "group", "belongs to a job that uses torch's MPI backend, which cannot create the groups that are needed",
                           "Pass a communicator of mpi4py")
-    return _Group(_made_by_members(members), is_own=True)
+    return _Group(_create_by_members(members), is_own=True)
 
 
 _made: collections.Counter[tuple[int, ...]] = collections.Counter()
 
 
-def _made_by_members(members: list[int]) -> Any:
+def _create_by_members(members: list[int]) -> Any:
     """Creates a group like new_group(), but does not wait for all processes of the job at the end.
 
-    Members find each other by a name that contains the number of groups they have created before. PyTorch has
-    ``use_local_synchronization`` since 2.1, but reuses a name once this process has destroyed its group, which other
+    Members find each other by a name that contains the number of groups they have created before. PyTorch has had
+    ``use_local_synchronization`` since 2.1, but it reuses a name once this process has destroyed its group, which other
     members may not have done yet.
     """
     import torch.distributed as distributed
@@ -329,7 +329,7 @@ def _node() -> str:
     except OSError:
         machine = ""
     try:
-        network = os.readlink("/proc/self/ns/net")  # as with MPI, names of simulated nodes distinguish them
+        network = os.readlink("/proc/self/ns/net")  # distinguishes simulated nodes, as their host names do with MPI
     except OSError:
         network = ""
     return f"{socket.gethostname()} {machine} {network}"

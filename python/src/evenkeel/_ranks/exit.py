@@ -1,4 +1,4 @@
-"""Ends background threads before Python exits: a thread that needs Python during the exit aborts the process."""
+"""Ends background threads before Python exits: a thread that needs Python during exit aborts the process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ending = False
 
 
 def end_before_python_does(steps: Iterator[Any]) -> None:
-    """Closes a generator when Python exits, if the program has not closed it. All ranks do so after the same step."""
+    """Registers a generator to be closed at exit if the program has not closed it. All ranks close it after the same step."""
     _open.add(steps)
 
 

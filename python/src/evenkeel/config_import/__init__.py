@@ -1,7 +1,7 @@
-"""Turns a verl, ROLL or MindSpeed-RL configuration into an Evenkeel one, key by key: the command evenkeel-import.
+"""Converts a verl, ROLL or MindSpeed-RL configuration to an Evenkeel one, key by key: the command evenkeel-import.
 
-It reads configurations with OmegaConf, which nothing else of evenkeel needs. From Python, importer.import_config does
-what the command does.
+Reads configurations with OmegaConf, which no other part of evenkeel needs. importer.import_config is the equivalent of the
+command in Python.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Optional
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """The command. Returns its exit status: 0 success, 1 the work failed, 2 the command line or the file is wrong."""
+    """Runs the command. Returns its exit status: 0 success, 1 the work failed, 2 the command line or the file is wrong."""
     try:
         from evenkeel.config_import.command import run
     except ModuleNotFoundError as error:

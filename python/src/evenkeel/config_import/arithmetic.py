@@ -1,4 +1,4 @@
-"""Resolvers for simple arithmetic, under the names that projects give them. Integers remain integers."""
+"""Resolvers for simple arithmetic, under the various names that projects use. Integers remain integers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _number_of(value: Value) -> Number:
 
 
 def _evaluate(node: ast.expr) -> Number:
-    """A Python expression of numbers, + - * / // % **, int() and brackets."""
+    """Evaluates a Python expression of numbers, + - * / // % **, int() and parentheses. Raises _NoNumber for any other."""
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -71,7 +71,7 @@ def _evaluate(node: ast.expr) -> Number:
 
 
 def resolve(name: str, arguments: list[Value]) -> Value | None:
-    """The value of ${name:arguments}; None for any other resolver, and for arguments that it does not accept."""
+    """Returns the value of ${name:arguments}, or None for any other resolver or for arguments that it does not accept."""
     try:
         if name in ("if", "ifelse"):
             condition = as_flag(arguments[0]) if len(arguments) == 3 else None

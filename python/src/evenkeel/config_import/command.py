@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _read(path: str) -> str:
-    """Bytes that are not UTF-8 become surrogates, which are reported when the YAML is read."""
+    """Reads a file. Bytes that are not UTF-8 become surrogates, which are reported when the YAML is parsed."""
     if os.path.isdir(path):
         raise IoError(f"{path}: is a folder, not a file", path)
     try:
@@ -91,7 +91,7 @@ def _read_named(path: str) -> Optional[str]:
 
 
 def _write(path: str, text: str) -> None:
-    """Writes the whole file or nothing."""
+    """Writes the file atomically."""
     if os.path.isdir(path):
         raise IoError(f"{path}: is a folder; a file is needed", path)
     if os.path.exists(path) and not os.path.isfile(path):
@@ -114,7 +114,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _width(stream: IO[str]) -> int:
-    """The characters per line: COLUMNS, the terminal's width, or else 80."""
+    """Returns the characters per line: COLUMNS, the terminal's width, or else 80."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
         return max(20, int(columns))
@@ -124,14 +124,14 @@ def _width(stream: IO[str]) -> int:
 
 
 def _print(text: str) -> None:
-    """Prints to standard output; raises an error that names it if that fails."""
+    """Prints to standard output. Raises IoError if that fails."""
     try:
         if sys.stdout is None:
             raise OSError(9, os.strerror(9))
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        sys.stdout = None  # type: ignore[assignment]  # nothing of it is tried again at the end
+        sys.stdout = None  # type: ignore[assignment]  # not flushed again at exit
         raise IoError(f"standard output: cannot be written: {error.strerror}", "standard output") from None
 
 

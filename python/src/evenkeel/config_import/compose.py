@@ -1,4 +1,4 @@
-"""Composes a configuration like Hydra, from the defaults lists of a file and of those it refers to."""
+"""Composes a configuration as Hydra does, from the defaults lists of a file and of the files it includes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Composition:
     """A composed configuration whose references have not been followed yet."""
 
     root: Value
-    files: list[str] = field(default_factory=list)  # that were read besides the first, in that order
+    files: list[str] = field(default_factory=list)  # read in addition to the first, in order
     lost: list[LostPart] = field(default_factory=list)
 
 
@@ -33,8 +33,8 @@ class _Entry:
 
     key: str  # as written, "actor@actor_rollout_ref.actor"; empty for a separate file
     group: str  # "../optim", "/model"; empty for a separate file
-    where: str | None  # the package behind "@"
-    options: list[str]  # file names in the group; none for null
+    where: str | None  # the package after "@"
+    options: list[str]  # file names in the group; empty for null
     words: set[str]  # "override", "optional"
     text: str  # as written
     place: str
@@ -79,7 +79,7 @@ def _parse_entry(value: Value) -> _Entry:
 
 
 def _normal(path: str) -> str:
-    """"a/../b" -> "b"; a path that leads out of the first folder keeps its ".."."""
+    """Normalizes "a/../b" to "b"; a path that leads out of the first folder keeps its ".."."""
     return posixpath.normpath(path) if path else ""
 
 
@@ -88,7 +88,7 @@ def _package_of_group(group: str) -> Path:
 
 
 def _directive(text: str) -> str | None:
-    """The package in a file's header: "# @package _global_"."""
+    """Returns the package in a file's header, such as "# @package _global_", or None."""
     for line in text.splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
             return None
@@ -99,7 +99,7 @@ def _directive(text: str) -> str | None:
 
 
 def _package_named(name: str, around: Path, group: str) -> Path:
-    """A package as written after "@" or in a directive, relative to the surrounding package."""
+    """Resolves a package name, as written after "@" or in a directive, relative to the surrounding package."""
     if name == "_here_":
         return around
     if name in ("_global_", ""):
@@ -153,7 +153,7 @@ class _Composer:
         return self.made
 
     def find_file(self, name: str) -> tuple[str, str] | None:
-        """A file of the configuration, by its name without ".yaml": its path and text."""
+        """Finds a file of the configuration by its name without ".yaml". Returns its path and text."""
         folders = [self.folder]
         for path in self.search_path:
             folders += [path] if posixpath.isabs(path) else [path, posixpath.join(self.folder, path)]
@@ -165,7 +165,7 @@ class _Composer:
         return None
 
     def add_groups(self, entries: list[_Entry]) -> None:
-        """What "+group=option" adds to the first file's list."""
+        """Adds the groups in "+group=option" overrides to the first file's list."""
         for change in self.overrides:
             group = change.key.partition("@")[0]
             is_there = any(entry.key == change.key for entry in entries)
@@ -175,7 +175,7 @@ class _Composer:
                 entries.insert(at, _parse_entry(Value({change.key: change.value}, place=change.place)))
 
     def choose(self, entries: list[_Entry]) -> None:
-        """The option of each group: from an override, otherwise from the outermost file that specifies it."""
+        """Chooses the option of each group: from an override, otherwise from the outermost file that specifies it."""
         for entry in entries:
             for change in self.overrides:
                 if entry.key and entry.key == change.key:
@@ -215,7 +215,7 @@ class _Composer:
         options = self.overridden.get((of_group, _package_of(entry, package))) if entry.group else None
         for option in entry.options if options is None else options:
             chosen = self.with_choices(option, entry.place)
-            if chosen not in ("", "null"):  # "null" is kept free for others to choose
+            if chosen not in ("", "null"):  # "null" leaves the choice to others
                 self.include_file(entry, of_group, chosen, group, package, depth)
 
     def include_file(self, entry: _Entry, of_group: str, option: str, group: str, package: Path, depth: int) -> None:
@@ -255,10 +255,10 @@ class _Composer:
 
 
 def compose(text: str, name: str, overrides: list[Override], read_file: ReadFile | None) -> Composition:
-    """The lists may hold "- group: option", "- group@package: option", "- file@package", "- /absolute/group: option",
-    "- optional group: option", "- override group: option", "- _self_", lists of options, and ${group} in an option.
-    Files are looked for beside the first one and in its hydra.searchpath (file:// only). What a file says itself comes
-    after its defaults when it has no _self_. Overrides choose options ("model_engine=megatron",
-    "actor@actor_rollout_ref.actor=megatron_actor", "+group=option", "~group") and then set values. What Hydra refuses
-    is refused."""
+    """Composes the configuration in `text`. Defaults lists may contain "- group: option", "- group@package: option",
+    "- file@package", "- /absolute/group: option", "- optional group: option", "- override group: option", "- _self_", lists
+    of options, and ${group} in an option. Files are searched for next to the first one and in its hydra.searchpath (file://
+    only). A file's own keys follow its defaults if it has no _self_. Overrides choose options ("model_engine=megatron",
+    "actor@actor_rollout_ref.actor=megatron_actor", "+group=option", "~group") and then set values. Raises ConfigError for
+    whatever Hydra rejects."""
     return _Composer(name, overrides, read_file).compose(text, name)

@@ -1,4 +1,4 @@
-"""The statements of a foreign configuration, and what has been derived from them so far."""
+"""Facts stated by a foreign configuration, and the settings derived from them so far."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evenkeel.config_import.values import ForeignKey, Value, as_flag, as_integer
 
 T = TypeVar("T")
 
-LARGEST_COUNT = (1 << 31) - 1  # that an Evenkeel key of tokens or samples takes
+LARGEST_COUNT = (1 << 31) - 1  # of tokens or samples in an Evenkeel key
 
 DEFAULTS = Config()._texts()  # of Evenkeel's keys, as YAML text, in the order of the reference page
 
@@ -57,7 +57,7 @@ _SETTING_OF_STAGE, _SETTING_OF_JOB = _by_fact(_DECIDED_BY_STAGE), _by_fact(_DECI
 
 
 def setting_of_fact(table: Table, fact: str) -> str:
-    """The Evenkeel key that a fact determines; empty if it does not determine memory, batches, mesh or loss."""
+    """Returns the Evenkeel key that a fact determines; empty if it does not determine memory, batches, mesh or loss."""
     stage, dot, name = fact.rpartition(".")
     if not dot:
         key = _SETTING_OF_JOB.get(fact, "")
@@ -80,7 +80,7 @@ def _as_word(value: Value) -> str | None:
 
 
 def _count_of_python(text: str) -> int | None:
-    """The number of entries in a Python expression of lists: "list(range(0, 8)) + [9, 10]"."""
+    """Counts the entries in a Python expression of lists, such as "list(range(0, 8)) + [9, 10]"; None for any other text."""
     count = 0
     for term in text.split("+"):
         listed = re.fullmatch(r"\s*\[((?:\s*\d+\s*,)*)(\s*\d+\s*)?\]\s*", term)
@@ -96,7 +96,7 @@ def _count_of_python(text: str) -> int | None:
 
 @dataclass
 class Setting:
-    """The value of an Evenkeel key of the result."""
+    """The value of an Evenkeel key in the result."""
 
     value: str  # as YAML text
     origin: str  # the foreign keys it was derived from, or the reason for it
@@ -104,39 +104,39 @@ class Setting:
 
 @dataclass
 class MissingSetting:
-    """Something that determines memory, batches, the mesh or the loss and that the import could not find, or could not
+    """A setting that determines memory, batches, the mesh or the loss and that the import could not find or could not
     convert exactly."""
 
-    foreign: str  # the key that specifies it there, or would
-    value: str  # as the file has it; empty when no file has the key
+    foreign: str  # the foreign key that specifies it, or would
+    value: str  # as in the file; empty if no file has the key
     evenkeel: list[str]  # the default used instead: "micro_batch.max_tokens: 8192"
     why: str
 
 
 @dataclass
 class _Fact:
-    """A fact is lost if a key states it but its value cannot be found."""
+    """A fact. It is lost if a key states it but its value cannot be found."""
 
-    key: int | None = None  # its index among the keys; none if implied, or lost with its file
+    key: int | None = None  # its index among the keys; None if implied, or lost with its file
     path: str = ""  # of the key that states it
     implied: Value | None = None
-    why: str = ""  # of an implied one
-    lost: str = ""  # why its value is not known
+    why: str = ""  # the reason, if implied
+    lost: str = ""  # why its value is unknown; empty if it is known
 
 
 @dataclass
 class Outcome:
-    """The result for a key."""
+    """How a foreign key was used."""
 
     understood: bool = False
     evenkeel: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # shown when understood
-    reasons: list[str] = field(default_factory=list)  # shown when not
+    notes: list[str] = field(default_factory=list)  # shown if understood
+    reasons: list[str] = field(default_factory=list)  # shown otherwise
 
 
 class Facts:
-    """Facts are requested by name. Every setting names the facts it was derived from, so each foreign key is reported
-    with its result. Requesting a lost fact returns nothing, and it is recorded as missing."""
+    """Facts, requested by name. Every setting names the facts it was derived from, so each foreign key is reported with its
+    result. Requesting a lost fact returns None and records the fact as missing."""
 
     def __init__(self, table: Table, keys: list[ForeignKey], lost: list[LostPart]) -> None:
         self.table = table
@@ -144,7 +144,7 @@ class Facts:
         self.index: dict[str, int] = {}
         for at, key in enumerate(keys):
             self.index.setdefault(key.path, at)
-        self.lost = [part for part in lost if not self._is_harmless(part)]  # those that determine something
+        self.lost = [part for part in lost if not self._is_harmless(part)]  # only parts that may determine a setting
         self.outcomes = [Outcome() for _ in keys]
         self.facts: dict[str, _Fact] = {}
         self.asked_lost: set[str] = set()
@@ -187,7 +187,7 @@ class Facts:
             self.facts[fact] = _Fact(at, path, lost=lost)
 
     def why_lost(self, path: str) -> str:
-        """A missing key may be meant by a section that leads nowhere, or be in a file that was not found."""
+        """Returns why a missing key may have a value: its section cannot be resolved, or its file was not found. Else empty."""
         for key in self.keys:
             if key.value.missing and path.startswith(key.path + "."):
                 return key.value.missing
@@ -197,18 +197,18 @@ class Facts:
         return ""
 
     def has(self, fact: str) -> bool:
-        """Whether a key states it, lost or not, or whether it is implied."""
+        """Returns whether a key states the fact, even if it is lost, or the fact is implied."""
         return fact in self.facts
 
     def is_lost(self, fact: str) -> bool:
         return self.has(fact) and self.facts[fact].lost != ""
 
     def mentions_stage(self, stage: str) -> bool:
-        """Whether the files have a key that states any fact of this stage, even if it is null."""
+        """Returns whether the files have a key that states any fact of this stage, even if it is null."""
         of_stage = [key.path for key in self.table.keys if any(f.startswith(stage + ".") for f in key.facts.split())]
         return any(path in self.index or self.why_lost(path) for path in of_stage)
 
-    # Values of facts. For all four: None if no key states the fact, and if it is lost.
+    # Values of facts. All four functions return None if no key states the fact or if it is lost.
 
     def _ask(self, name: str) -> Value | None:
         fact = self.facts.get(name)
@@ -237,7 +237,7 @@ class Facts:
         return self._read(fact, _as_word, "a word")
 
     def count(self, fact: str) -> int | None:
-        """The number of entries of a list, or of Python's list(range(a, b)) and [0, 1] as text."""
+        """Returns the number of entries of a list, or of Python's list(range(a, b)) and [0, 1] as text."""
         value = self._ask(fact)
         if value is None:
             return None
@@ -258,7 +258,7 @@ class Facts:
     # Derived settings.
 
     def set(self, path: str, value: object, facts: str, note: str = "") -> None:
-        """Adds a setting that follows from these facts, unless its value is None; `note` is for the reader of their keys.
+        """Adds a setting derived from these facts, unless its value is None; `note` explains it next to the facts' keys.
         Facts that no key states give no origin, except implied ones, which give their reason."""
         if value is None:
             return
@@ -284,11 +284,11 @@ class Facts:
         return self.settings[path].value if path in self.settings else None
 
     def has_flexible_cp(self) -> bool:
-        """Whether context-parallel groups differ between micro-batches; call after mesh.cp was set."""
+        """Returns whether context-parallel groups differ between micro-batches. Call it after mesh.cp has been set."""
         return self.value_of("mesh.cp") == "flexible"
 
     def mesh_size(self, axis: str) -> int:
-        """The number of ranks along an axis of the mesh: the setting, or 1."""
+        """Returns the number of ranks along an axis of the mesh: the setting, or 1."""
         size = self.value_of(f"mesh.{axis}")
         return 1 if size is None or size == "flexible" else int(size)
 
@@ -309,8 +309,8 @@ class Facts:
     # Missing settings.
 
     def want(self, path: str, facts: Iterable[str], why: str) -> None:
-        """A setting that this job cannot do without: it is missing unless it was set or a lost fact accounts for it. The
-        key that would say it is that of the first of `facts`."""
+        """Requires a setting: records it as missing unless it was set or a lost fact accounts for it. The record names the
+        key of the first of `facts` that no key states, or of the first one."""
         facts = list(facts)
         if path in self.settings:
             return

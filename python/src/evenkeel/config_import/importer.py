@@ -1,4 +1,4 @@
-"""Turns a MindSpeed-RL, ROLL or verl configuration into an Evenkeel one: their RL, SFT and DPO files."""
+"""Converts MindSpeed-RL, ROLL and verl configurations of RL, SFT and DPO jobs to Evenkeel configurations."""
 
 from __future__ import annotations
 
@@ -53,23 +53,23 @@ def import_config(
     environment: Optional[Mapping[str, str]] = None,
     read_file: Optional[ReadFile] = None,
 ) -> Imported:
-    """`name` is the file's path, for messages and for where other files are looked for. `system` is told from the file's
-    keys when it is not given. `preset` sets balance.preset too, for the foreign system's own partitions. `overrides` are
-    laid on the configuration in this order, in Hydra's words. `environment` is what ${oc.env:NAME} stands for.
-    `read_file` gives the text of another file, None when there is none; it is asked for what defaults lists name, beside
-    the first file and in its hydra.searchpath.
+    """Converts the configuration `text` to an Evenkeel configuration.
 
-    Only what the files say is set, and the defaults of theirs that docs/{verl,roll,mindspeed-rl}.md name. The stages of a step
-    become profiles, and the training stage also the job's own micro_batch settings. What decides memory, batches, the
-    mesh or the loss is right in `yaml` or listed in `missing`. Whether the result suits a job (a cap below the alignment,
-    say) is for Config to tell.
+    `name` is the file's path, for messages and for locating other files. `system` is detected from the file's keys if it is
+    not given. `preset` also sets balance.preset, for the foreign system's own partitions. `overrides` in Hydra's syntax are
+    applied in order. `environment` provides the values of ${oc.env:NAME}. `read_file` returns the text of another file, or
+    None if it does not exist; it is called for files in defaults lists, next to the first file and in its hydra.searchpath.
 
-    Deterministic: it looks at its arguments only. Raises ConfigError for malformed YAML, for a file that is no map, of no
-    recognisable system or without any key that is understood, for a key whose value has the wrong type or range, and for
-    an override that Hydra would refuse.
+    Sets only what the files specify and the foreign defaults in docs/{verl,roll,mindspeed-rl}.md. The stages of a step
+    become profiles, and the training stage also becomes the job's own micro_batch settings. Settings that determine memory,
+    batches, the mesh or the loss are right in `yaml` or listed in `missing`. Config checks that settings fit together.
+
+    Deterministic: depends only on its arguments. Raises ConfigError for malformed YAML, for a file that is not a map, whose
+    system is not recognized or none of whose keys is understood, for a value of the wrong type or range, and for an
+    override that Hydra would reject.
     """
     document = Document(text, name, overrides, environment, read_file)
-    imported = Imported(system or _recognise(document, name))
+    imported = Imported(system or _recognize(document, name))
     imported.files = document.files
     imported.lost_files = [f"{part.file} ({part.entry})" for part in document.lost]
     table = _table_of(imported.system, document)
@@ -89,8 +89,8 @@ def import_config(
     return imported
 
 
-def _recognise(document: Document, name: str) -> str:
-    """The system that has most of the file's keys."""
+def _recognize(document: Document, name: str) -> str:
+    """Returns the system that most of the file's keys belong to. Raises ConfigError if it is not unique."""
     paths = [key.path for key in document.keys] + [dotted(part.package) for part in document.lost]
     count = {
         system: sum(any(is_at_or_below(path, sign) for sign in module.SIGNS) for path in paths)
@@ -107,10 +107,10 @@ def _recognise(document: Document, name: str) -> str:
 
 
 def _table_of(system: str, document: Document) -> Table:
-    """The table for the kind of job that a file describes."""
+    """Returns the table for the kind of job that a file describes."""
 
     def has(mark: str) -> bool:
-        """"a.b": a key at or below it; "a.b=word": with that value."""
+        """Returns whether a mark applies: "a.b" is a key or a section; "a.b=word" also requires that value."""
         path, equals, word = mark.partition("=")
         return any(is_at_or_below(key.path, path) and (not equals or key.text == word) for key in document.keys)
 

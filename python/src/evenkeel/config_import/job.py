@@ -1,4 +1,4 @@
-"""The process grid, batches and balance of the job."""
+"""Imports the process grid, batches and balance of the job."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def import_mesh(facts: Facts) -> None:
 
 
 def _import_vpp_of_layers(facts: Facts) -> None:
-    """Megatron on Ascend specifies the number of layers per virtual stage."""
+    """Imports the number of layers per virtual stage, which Megatron on Ascend specifies."""
     of_stage = facts.integer("vpp_layers")
     if of_stage is None or "mesh.vpp" in facts.settings:
         return
@@ -67,7 +67,7 @@ def _import_flexible_cp(facts: Facts) -> None:
 
 
 def _import_cp(facts: Facts, stated: list[str]) -> None:
-    """The number of ranks that share a sequence: several keys may specify it, and all but one are 1."""
+    """Imports the number of ranks that share a sequence. Several keys may specify it, but not different sizes above 1."""
     sizes = {fact: facts.integer(fact) for fact in stated}
     cp = max((fact for fact in stated if facts.has(fact)), key=lambda fact: sizes[fact] or 0, default=stated[0])
     size = sizes[cp] or 1
@@ -111,7 +111,7 @@ _UPDATE = "rank_batch accumulation devices"
 
 
 def _samples_of_update(facts: Facts) -> int | None:
-    """The samples of one update over all DP ranks in ROLL; None if the file does not determine it."""
+    """Returns the samples of one update over all DP ranks in ROLL, or None if the file does not determine it."""
     rank_batch, devices = facts.integer("rank_batch"), facts.count("devices")
     accumulation = facts.integer("accumulation") if facts.has("accumulation") else 1
     if rank_batch is None or devices is None or accumulation is None:
@@ -125,7 +125,7 @@ def _samples_of_update(facts: Facts) -> int | None:
 
 
 def _import_rank_batches(facts: Facts) -> None:
-    """SFT and DPO: a step is one update."""
+    """Imports the batches of SFT and DPO, in which a step is one update."""
     samples = _samples_of_update(facts)
     if samples is not None and samples > LARGEST_COUNT:
         facts.refuse("rank_batch", f"more samples per step than {LARGEST_COUNT}")

@@ -1,4 +1,4 @@
-"""How losses are aggregated."""
+"""Imports the aggregation of losses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NO_MODE = "loss.aggregation has no such mode: give the trainer the omega of the
 
 
 def import_loss(facts: Facts) -> None:
-    """Call after the stages: some losses divide by the width of what they split."""
+    """Imports the losses. Call it after import_stages(), because some losses depend on micro_batch.mode."""
     table = facts.table
     _import_aggregation(facts, "loss.", "loss")
     facts.want("loss.aggregation", ["loss"], "no key says how losses are summed up")
@@ -39,8 +39,8 @@ def _import_aggregation(facts: Facts, section: str, fact: str) -> None:
 
 
 def _padded_width(facts: Facts) -> tuple[int | None, str]:
-    """What a padded response is divided by where no number is stated, and the facts it follows from. verl pads responses
-    alone. ROLL's mask is of the whole sequence, less the token that nothing predicts."""
+    """Returns the divisor of padded responses if no key states it, and the facts it follows from. verl pads only responses.
+    ROLL's mask covers the whole sequence except the token that nothing predicts."""
     if facts.table.system != "roll":
         return facts.integer("width"), "width"
     sequence = facts.integer("sequence_width")
@@ -84,7 +84,7 @@ def _import_trainer(facts: Facts) -> None:
 
 
 def _import_loss_of_stage(facts: Facts, stage: str) -> None:
-    """The critic's loss, if it differs from the actor's."""
+    """Imports the critic's loss if it differs from the actor's."""
     fact, norm, section = f"{stage}.loss", f"{stage}.norm", f"profiles.{stage}.loss."
     word = facts.word(fact)
     mode = facts.table.loss_words.get(word) if word is not None else None

@@ -1,4 +1,4 @@
-"""MindSpeed-RL's keys."""
+"""Tables of MindSpeed-RL's keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _grid(section: str) -> list[Key]:
 
 
 def _model(section: str) -> Key:
-    """A section includes the model's own file: "model: NAME" means model.NAME."""
+    """Returns the key with the layers of a section's model: "model: NAME" in the section refers to model.NAME."""
     return Key(f"model.{{{section}.model}}.num_layers", "layers")
 
 

@@ -34,7 +34,7 @@ def parse_override(text: str) -> Override:
 
 
 def _is_sweep(text: str) -> bool:
-    """With a comma outside of brackets, quotes and references, Hydra would start several jobs."""
+    """Returns whether Hydra would start several jobs: there is a comma outside of brackets and references."""
     depth = 0
     for character in text:
         depth += (character in "{[(") - (character in "}])")
@@ -45,7 +45,7 @@ def _is_sweep(text: str) -> bool:
 
 def _value_of(text: str, place: str) -> Value:
     if text[:1] in ("{", "["):
-        value = _placed(literal(text, place), place)
+        value = _set_place(literal(text, place), place)
     elif text[:1] in ("'", '"'):
         if len(text) < 2 or text[-1] != text[0]:
             refuse(place, "a quote is not closed")
@@ -58,22 +58,22 @@ def _value_of(text: str, place: str) -> Value:
     return value
 
 
-def _placed(value: Value, place: str) -> Value:
+def _set_place(value: Value, place: str) -> Value:
     value.place = place
     below = value.data if isinstance(value.data, list) else value.data.values() if isinstance(value.data, dict) else ()
     for item in below:
-        _placed(item, place)
+        _set_place(item, place)
     return value
 
 
 def _may_be_lost(path: Path, lost: list[LostPart]) -> bool:
-    """A part that was not found may contain the key, or all sections around it."""
+    """Returns whether a part that was not found may contain the key, or all sections around it."""
     return any(starts_with(path, part.package) or starts_with(part.package, path) for part in lost)
 
 
 def apply_override(root: Value, change: Override, lost: list[LostPart]) -> None:
-    """Sets, adds or removes the value. As with Hydra, a key that is changed or removed must be there (or below a part
-    whose file is not found), and one that is added must have no value."""
+    """Sets, adds or removes the value. As in Hydra, a key that is changed or removed must exist (or be below a part whose
+    file was not found), and a key that is added must not have a value."""
     path = split_path(change.key)
     parent: Value | None = root
     for part in path[:-1]:
@@ -87,8 +87,7 @@ def apply_override(root: Value, change: Override, lost: list[LostPart]) -> None:
     if change.kind == "~":
         section.pop(path[-1], None)
         return
-    # Hydra treats a key that is null or ??? like a missing one when adding, and overrides any value with maps and
-    # lists.
+    # When adding, Hydra treats a key that is null or ??? like a missing one, and lets maps and lists override any value.
     has_value = known is not None and known.data not in (None, "???")
     if change.kind == "+" and has_value and not isinstance(change.value.data, (dict, list)):
         refuse(change.place, f"the configuration has {change.key} already", "To change it, leave out the +")

@@ -1,7 +1,7 @@
-"""What OmegaConf's references in a configuration stand for.
+"""Follows OmegaConf's references in a configuration.
 
-OmegaConf reads their language. What they lead to is looked up here, because each value has to know how it was found,
-and because what a file that is not here may say must not be taken for its default.
+OmegaConf parses them. They are resolved here because each value records how it was found, and because a value that a
+missing file may specify must not be replaced by a default.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def has_reference(value: Value) -> bool:
 
 
 def value_of(data: Any, written: str = "") -> Value:
-    """A text parsed by OmegaConf, as a value; `written` is the text."""
+    """Converts a text parsed by OmegaConf to a value; `written` is the text."""
     if isinstance(data, Value):
         return data
     if isinstance(data, list):
@@ -87,7 +87,7 @@ class _Visitor(GrammarVisitor):
 
 
 def literal(text: str, place: str) -> Value:
-    """Parses a list or a map as written on a command line. References in it are kept and followed at their place."""
+    """Parses a list or a map as written on a command line. Its references are kept, and followed once it is in place."""
     visitor = _Visitor(
         lambda key, memo: Value(f"${{{key}}}"),
         lambda name, args, args_str: Value(f"${{{name}:{','.join(args_str)}}}"),
@@ -100,7 +100,7 @@ def literal(text: str, place: str) -> Value:
 
 class References:
     """Follows ${a.b}, ${.sibling}, ${a[0]}, ${a.${b}}, ${oc.select:key,default}, ${oc.env:NAME}, ${oc.decode:text}
-    and arithmetic. A value that cannot be followed keeps its text and says why."""
+    and arithmetic. A value that cannot be followed keeps its text and records the reason."""
 
     def __init__(self, root: Value, environment: Mapping[str, str], lost: list[LostPart]) -> None:
         self.root = root
@@ -156,7 +156,7 @@ class References:
             return Value(missing="has a reference that cannot be read")
 
     def path_of(self, key: str, at: Path) -> Path | None:
-        """"a.b", "a[0]", ".b", "..b": dots lead from a value to the sections around it. None when they lead out."""
+        """Converts "a.b", "a[0]", ".b" or "..b" to a path; leading dots refer to the sections around `at`. None above them."""
         up = len(key) - len(key.lstrip("."))
         path = (at[: len(at) - up] if up else ()) + tuple(re.findall(r"[^.\[\]]+", key))
         return path if up <= len(at) and path else None
@@ -169,7 +169,7 @@ class References:
         return selected.add_via(f"follows {dotted(path)}") if selected else Value(missing=self.why_absent(path))
 
     def select(self, path: Path) -> Value | None:
-        """The value at a path; None if there is none."""
+        """Returns the value at a path, or None if there is none."""
         node = self.root
         for depth, part in enumerate(path):
             if has_reference(node) and not node.missing:

@@ -1,4 +1,4 @@
-"""The result for each key, and what is missing."""
+"""Reports the result for each key, and what is missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ImportedKey:
 
     foreign: str  # "rl_config.use_dynamic_bsz"
     value: str  # on one line; for an understood key, with references followed
-    evenkeel: list[str]  # "micro_batch.mode: packed"; none if nothing has to be set
+    evenkeel: list[str]  # "micro_batch.mode: packed"; empty if nothing has to be set
     note: str  # a remark for the reader; for an unused key, the reason. May be empty
 
 
@@ -27,7 +27,7 @@ class Imported:
     yaml: str = ""  # the Evenkeel configuration, with a comment on the origin of each key
     keys: list[ImportedKey] = field(default_factory=list)
     unused: list[ImportedKey] = field(default_factory=list)
-    missing: list[MissingSetting] = field(default_factory=list)  # not empty: `yaml` would train differently
+    missing: list[MissingSetting] = field(default_factory=list)  # if not empty, `yaml` would train differently
     files: list[str] = field(default_factory=list)  # read in addition to the first, as listed in defaults lists
     lost_files: list[str] = field(default_factory=list)  # listed in them but not found, each with its entry
 
@@ -62,7 +62,7 @@ def _apply_always_rules(facts: Facts) -> None:
 
 
 def _plain_value(facts: Facts, path: str, fallback: str) -> str:
-    """As one text for all spellings of a value."""
+    """Returns the same text for all spellings of a value."""
     key = facts.keys[facts.index[path]] if path in facts.index else None
     if key is None or key.value.data is None:
         return fallback
@@ -71,7 +71,7 @@ def _plain_value(facts: Facts, path: str, fallback: str) -> str:
 
 
 def _effective_value(facts: Facts, paths: tuple[str, ...], fallback: str) -> str:
-    """The value that the first of these keys states, otherwise one of the others."""
+    """Returns the first value of these keys that differs from the fallback, otherwise the fallback."""
     values = (_plain_value(facts, path, fallback) for path in paths)
     return next((value for value in values if value != fallback), fallback)
 
@@ -125,7 +125,7 @@ def _is_outside(path: str, rule: str) -> bool:
 
 
 def _meant_by(path: str, table: Table) -> str:
-    """A known key of which this one is probably a misspelling: at most two letters wrong, missing, added or swapped."""
+    """Returns a known key that this one probably misspells: at most two letters are wrong, missing, added or swapped."""
     if len(path.rpartition(".")[2]) < 8:
         return ""
     near = (key.path for key in table.keys if key.path != path and abs(len(key.path) - len(path)) <= 2)

@@ -1,4 +1,4 @@
-"""ROLL's keys."""
+"""Tables of ROLL's keys."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _OUTSIDE = {
 
 
 def _common(actor: str) -> Table:
-    """The common part of all of ROLL's pipelines. The trained model determines the mesh and the batches."""
+    """Returns the part that all of ROLL's tables share. The trained model determines the mesh and the batches."""
     return Table(
         system="roll",
         title="ROLL",
@@ -75,7 +75,7 @@ def _common(actor: str) -> Table:
 
 
 def _pass(section: str, stage: str, trains: bool) -> list[Key]:
-    """Settings for which each pass of a model has its own key."""
+    """Returns the settings for which each pass of a model has its own key."""
     padded, packed = ("_in_train", "_train") if trains else ("_in_infer", "_forward")
     packing = f"{section}.sequence_packing_args."
     size = ".training_args.per_device_train_batch_size" if trains else ".infer_batch_size"
@@ -91,8 +91,8 @@ def _pass(section: str, stage: str, trains: bool) -> list[Key]:
 
 
 def _add_workers(table: Table, section: str, train: str, forward: str, is_required: bool = False) -> None:
-    """A section of one model's workers, and the profiles of its training and its forward passes; empty if there are
-    none."""
+    """Adds a section of one model's workers, and the profiles of its training and its forward passes; an empty name means
+    that the model has no such pass."""
     stages = [(stage, trains) for stage, trains in ((train, True), (forward, False)) if stage]
     for stage, trains in stages:
         table.keys += _pass(section, stage, trains)
@@ -115,7 +115,7 @@ def _same(actor: str, *others: str) -> list[Same]:
 
 
 def _rl(actor: str = "actor_train", infer: str = "actor_infer", reference: str = "reference") -> Table:
-    """RLVR and agentic jobs; distillation on its own rollouts calls the same sections by other names."""
+    """RLVR and agentic jobs; distillation on its own rollouts uses other names for the same sections."""
     table = _common(actor)
     _add_workers(table, actor, "train", "forward", True)
     _add_workers(table, reference, "", "reference")
@@ -141,7 +141,7 @@ def _rl(actor: str = "actor_train", infer: str = "actor_infer", reference: str =
 
 
 def _agentic() -> Table:
-    """Trajectories are counted instead of prompts."""
+    """Agentic jobs count trajectories instead of prompts."""
     table = _rl()
     table.marks = ["train_env_manager", "custom_envs"]
     table.keys = [key for key in table.keys if key.facts != "responses"]
@@ -156,7 +156,7 @@ def _distill_rl() -> Table:
 
 
 def _tuning(section: str) -> Table:
-    """SFT, DPO and distillation of a fixed data set: a step is one update."""
+    """SFT, DPO and distillation on a fixed dataset: a step is one update."""
     table = _common(section)
     _add_workers(table, section, "train", "", True)
     table.keys.append(Key(f"{section}.training_args.num_train_epochs", "epochs"))
@@ -192,7 +192,7 @@ def _distill() -> Table:
     """Its loss is a mixture of two means over each micro-batch, which Evenkeel does not support."""
     table = _tuning("student")
     _add_workers(table, "teacher", "", "teacher")
-    # The teacher's micro-batches are as large as those it "trains" with.
+    # The teacher only runs forward, but its batch size is that of its training_args.
     table.keys = [key for key in table.keys if key.path != "teacher.infer_batch_size"]
     table.implied = [it for it in table.implied if it.fact != "teacher.size"]
     table.keys.append(Key("teacher.training_args.per_device_train_batch_size", "teacher.size"))

@@ -1,4 +1,4 @@
-"""The micro-batches of each pass over a step, which become profiles; those of training also become the job's own."""
+"""Imports the micro-batches of each pass over a step as profiles; those of training also become the job's own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _ALL = "packed padded algorithm cap gpu_cap padded_cap max_samples min_count siz
 
 
 class _Setting(NamedTuple):
-    """The value of a key of a stage's micro_batch section."""
+    """The value of a key in a stage's micro_batch section."""
 
     value: object
     facts: str
     note: str = ""
-    why: str = ""  # of a setting that is not stated
+    why: str = ""  # the reason, if no key states the value
 
 
 class _StageReader:
@@ -25,7 +25,7 @@ class _StageReader:
     def __init__(self, facts: Facts, rule: Stage) -> None:
         self.facts = facts
         self.rule = rule
-        self.mode = ""  # while it is not specified in the file
+        self.mode = ""  # empty if the file does not specify it
         self.settings: dict[str, _Setting] = {}
         self.is_asked_for = rule.is_required or facts.mentions_stage(rule.name)
         if facts.has_flexible_cp():
@@ -66,7 +66,7 @@ class _StageReader:
             self.read_size()
             # The plain split only counts samples; Evenkeel's own cap would make its micro-batches smaller.
             self.settings.setdefault("max_tokens", _Setting(LARGEST_COUNT, "", why="no cap there"))
-        # Only the plain split shuffles; the absence of shuffling is valid for all.
+        # Only the plain split shuffles, but every mode accepts shuffle: false.
         shuffle = self.facts.flag(self.fact("shuffle"))
         if shuffle is not None and (not shuffle or self.mode in ("fixed", "")):
             self.settings["shuffle"] = _Setting(shuffle, self.fact("shuffle"))
@@ -136,7 +136,7 @@ class _StageReader:
         self.settings["size"] = _Setting(over_all // ranks, size, "for all GPUs there, for one DP rank here")
 
     def want_the_rest(self) -> None:
-        """Call after the settings are set: records what is missing for them."""
+        """Records which required settings are missing. Call it after the settings are set."""
         if self.facts.has_flexible_cp():
             return
         if not self.mode:
@@ -161,8 +161,8 @@ class _StageReader:
 
 
 def _keep_defaults(facts: Facts, section: str, stage: _StageReader, training: _StageReader) -> None:
-    """What a profile would inherit from the job's own settings although its stage does not specify it. A cap and a size
-    that a stage needs but does not specify are reported as missing."""
+    """Sets defaults for settings that a profile would otherwise inherit from the job although its stage does not specify
+    them. A cap and a size that a stage needs but does not specify are reported as missing."""
     if "mode" not in stage.settings:
         return
     of_mode = {"padded": ["length_round"], "fixed": ["size"]}
@@ -193,7 +193,7 @@ def import_stages(facts: Facts) -> None:
 
 
 def _import_packing(facts: Facts) -> None:
-    """Evenkeel always packs without padding: the key specifies it only if nothing else does."""
+    """Imports the key for packing. It sets the mode only if nothing else does, since Evenkeel always packs without padding."""
     packing = facts.flag("packing")
     if packing is False:
         facts.leave("packing", "Evenkeel packs samples, so nothing is computed on padding")

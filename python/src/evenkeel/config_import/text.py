@@ -1,4 +1,4 @@
-"""The imported configuration as YAML, and the table of the results for each key."""
+"""Formats the imported configuration as YAML, and the results for its keys as a table."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SECTIONS = list(dict.fromkeys(path.split(".")[0] for path in DEFAULTS))  # in t
 
 
 def settings_yaml(title: str, settings: dict[str, Setting]) -> str:
-    """Sections in the order of the reference page, profiles and their sections as they first appear: each map is written
-    once."""
+    """Formats settings as YAML. Sections are in the order of the reference page, profiles and their sections in order of
+    first appearance; each map is written once."""
     lines: list[tuple[str, str]] = []
-    opened: list[str] = []  # the maps around the previous line
+    opened: list[str] = []  # the maps that contain the previous line
     for path in _in_order(list(settings)):
         *maps, key = path.split(".")
         depth = next((i for i, (a, b) in enumerate(zip_longest(opened, maps)) if a != b), len(maps))
@@ -34,7 +34,7 @@ def settings_yaml(title: str, settings: dict[str, Setting]) -> str:
 
 def _in_order(paths: list[str]) -> list[str]:
     def group(path: str) -> str:
-        """The profile, otherwise the section."""
+        """Returns the profile, otherwise the section."""
         return ".".join(path.split(".")[: 2 if path.startswith("profiles.") else 1])
 
     def section(path: str) -> str:
@@ -51,8 +51,8 @@ def _in_order(paths: list[str]) -> list[str]:
 
 
 def import_table(imported: Imported, width: int = 1 << 20) -> str:
-    """For a terminal: foreign key, value, what it became, note; then the keys that were not used, with the reason; then
-    what is missing, and what Evenkeel would use. Lines have at most `width` characters, longer words left aside."""
+    """Formats a result for a terminal: foreign key, value, resulting settings, note; then unused keys with the reason; then
+    missing settings, and what Evenkeel would use. Lines have at most `width` characters, except for longer words."""
     files = [f"read {printable(file)}\n" for file in imported.files]
     files += [f"not found: {printable(file)}\n" for file in imported.lost_files]
     parts = ["".join(files)] if files else []
@@ -70,7 +70,7 @@ def import_table(imported: Imported, width: int = 1 << 20) -> str:
     return "\n".join(parts)
 
 
-def _shortened(value: str) -> str:
+def _shorten(value: str) -> str:
     text = printable(value)
     if len(text.encode("utf-8")) <= _WIDEST_VALUE:
         return text
@@ -81,10 +81,10 @@ _Keys = list[tuple[str, str, list[str], str]]
 
 
 def _table(headings: list[str], keys: _Keys, width: int) -> str:
-    """A key with several results has one row for each."""
+    """Formats a table. A key with several results has one row per result."""
     rows = []
     for foreign, value, became, note in keys:
-        rows.append([printable(foreign), _shortened(value), became[0], printable(note)])
+        rows.append([printable(foreign), _shorten(value), became[0], printable(note)])
         rows += [["", "", more, ""] for more in became[1:]]
     columns = list(zip(headings, *rows))
     widths = [max(map(len, column)) for column in columns]
@@ -95,7 +95,7 @@ def _table(headings: list[str], keys: _Keys, width: int) -> str:
 
 
 def _narrow_to(width: int, least: list[int], widths: list[int]) -> bool:
-    """Narrows the widest columns until all fit, none below its `least`. Returns False if they do not fit."""
+    """Narrows the widest columns until all fit, none below its `least` width. Returns False if they cannot fit."""
     while sum(widths) + 2 * (sum(w > 0 for w in widths) - 1) > width:
         wide = [column for column in range(len(widths)) if widths[column] > least[column]]
         if not wide:
@@ -112,7 +112,7 @@ def _in_columns(row: list[str], widths: list[int]) -> Iterator[str]:
 
 
 def _as_list(row: list[str], headings: list[str], width: int) -> str:
-    """The first cell as a heading, and the others below it with their column names."""
+    """Formats the first cell as a heading, and the others below it with their column names."""
     lines = _wrapped(row[0], width)
     for heading, cell in zip(headings[1:], row[1:]):
         if cell:
@@ -122,7 +122,7 @@ def _as_list(row: list[str], headings: list[str], width: int) -> str:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width` characters, broken at spaces; a longer word gets a line of its own."""
+    """Splits a text at spaces into lines of at most `width` characters; a longer word gets a line of its own."""
     lines: list[str] = []
     line: str | None = None
     for word in text.split(" "):

@@ -17,7 +17,7 @@ MOST_VALUES = 100_000
 DEEPEST = 64
 TOO_LARGE = "the file is nested too deeply or too large to be a configuration"
 
-Path = Tuple[str, ...]  # the keys that lead to a value; a list's entries are called "0", "1", ...
+Path = Tuple[str, ...]  # the keys that lead to a value; the keys of a list's entries are "0", "1", ...
 Data = Union[None, str, List["Value"], Dict[str, "Value"]]
 
 
@@ -27,9 +27,9 @@ class Lost(Exception):
 
 @dataclass
 class Value:
-    """A value, wherever it came from: a file, the command line, a reference, the environment.
+    """A value from a file, the command line, a reference or the environment.
 
-    Scalars keep the text that the file has, so that the report shows what the reader wrote.
+    Scalars keep their text, so that the report shows what the user wrote.
     """
 
     data: Data = None
@@ -41,7 +41,7 @@ class Value:
     missing: str = ""  # why the reference cannot be resolved
 
     def __str__(self) -> str:
-        """As part of a surrounding text."""
+        """Returns the text of the value within a surrounding text. Raises Lost if it has none."""
         if self.missing:
             raise Lost(self.missing)
         if isinstance(self.data, (list, dict)):
@@ -85,7 +85,7 @@ def printable(text: str) -> str:
 
 
 def one_line(value: Value) -> str:
-    """The value as YAML, on one line."""
+    """Returns the value as YAML, on one line."""
     text = "null" if value.data is None else _flow(value.data) if not isinstance(value.data, str) else value.data
     return re.sub("[\n\r\t]", " ", text)
 
@@ -102,7 +102,7 @@ def _flow(data: Data) -> str:
 
 
 class _Reader:
-    """Converts YAML nodes to values, with the line of each."""
+    """Converts YAML nodes to values with their line numbers."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -145,7 +145,7 @@ class _Reader:
             if key.value in entries:
                 refuse(f"{self.place(key)}: {where}", "the key is given twice")
             entries[key.value] = value
-        for base in merged:  # YAML 1.1's "<<: *other": keys that the map does not have are those of the other
+        for base in merged:  # YAML 1.1's "<<: *other" adds the keys that the map does not have
             if not isinstance(base.data, dict):
                 refuse(f"{base.place}: <<", "only maps can be merged into one")
             for name, value in base.data.items():
@@ -154,7 +154,7 @@ class _Reader:
 
 
 def read_yaml(text: str, name: str) -> Value:
-    """The only YAML document in `text`. Bytes that are not UTF-8 are represented as surrogates."""
+    """Parses the only YAML document in `text`. Raises ConfigError for malformed YAML, and for surrogates (not UTF-8)."""
     text = text[1:] if text.startswith("\ufeff") else text
     if len(text) > MOST_BYTES:
         refuse(name, f"is larger than a configuration can be, {MOST_BYTES} bytes", "Is it the right file?")
@@ -183,7 +183,7 @@ def read_yaml(text: str, name: str) -> Value:
 
 
 def merge(under: Value, over: Value) -> Value:
-    """`under` overridden by `over`: maps are merged key by key, everything else is replaced."""
+    """Returns `under` overridden by `over`: maps are merged key by key, everything else is replaced."""
     if not isinstance(under.data, dict) or not isinstance(over.data, dict):
         return over
     for key, value in over.data.items():
@@ -208,10 +208,10 @@ def merge_at(root: Value, path: Path, value: Value) -> None:
 
 @dataclass
 class ForeignKey:
-    """One key of a foreign configuration, with all the maps around it: a scalar, a list, or an empty map."""
+    """A key of a foreign configuration, with its full path. Its value is a scalar, a list or an empty map."""
 
     path: str  # "rl_config.use_dynamic_bsz"
-    value: Value  # its value, with references followed
+    value: Value  # with references followed
 
     @property
     def where(self) -> str:
@@ -249,7 +249,7 @@ _FLAGS = {
 
 
 def as_number(data: Any) -> int | float | None:
-    """1_024, 0x400, 8e3: returns an integer if it is written as one."""
+    """Parses 1_024, 0x400 or 8e3. Returns an int if it is written as one, and None if it is not a number."""
     text = data.replace("_", "") if isinstance(data, str) else ""
     integer = _INTEGER.fullmatch(text)
     if integer:
@@ -261,7 +261,7 @@ def as_number(data: Any) -> int | float | None:
 
 
 def as_integer(value: Value) -> int | None:
-    """Also accepts 8.0e3 and "8192"; returns None for a fraction and for anything else."""
+    """Like as_number(), but also returns an int for 8.0e3, and None for fractions."""
     number = as_number(value.data)
     if isinstance(number, float):
         return int(number) if number.is_integer() and abs(number) <= 1 << 53 else None

@@ -1,4 +1,4 @@
-"""verl's keys."""
+"""Tables of verl's keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FILES = "packed micro-batches are not padded to a few shapes"
 
 
 def _engine(section: str) -> list[Key]:
-    """Sizes of the mesh in the section of Megatron's engine."""
+    """Returns the keys with mesh sizes in the section of Megatron's engine."""
     return [
         Key(section + "dynamic_context_parallel", "dynamic_cp"),
         Key(section + "max_seqlen_per_dp_cp_rank", "rank_cap"),
@@ -30,7 +30,7 @@ def _engine(section: str) -> list[Key]:
 
 
 def _pass(stage: str, section: str, dynamic: str, cap: str, size: str) -> list[Key]:
-    """The keys that define how one pass splits its micro-batches."""
+    """Returns the keys that define how one pass splits its samples into micro-batches."""
     return [
         Key(section + dynamic, f"{stage}.packed"),
         Key(section + cap, f"{stage}.gpu_cap", "counted after alignment, and it always holds"),
@@ -146,7 +146,7 @@ def _why_no_reference(facts: Facts) -> str:
 
 
 def _why_no_critic(facts: Facts) -> str:
-    """verl runs the critic if that is configured, otherwise for GAE."""
+    """verl runs the critic if configured to, and by default for GAE."""
     enable, advantages = facts.flag("critic"), facts.word("advantages")
     is_off = not enable if enable is not None else advantages not in (None, "gae")
     return "advantages are not GAE: the critic does not run" if is_off and not facts.is_lost("critic") else ""
@@ -183,7 +183,7 @@ def _rl() -> Table:
 
 
 def _tuning() -> Table:
-    """The common part of its SFT and DPO trainers: a step is one update."""
+    """The part that verl's SFT and DPO trainers share: a step is one update."""
     keys = [
         Key("data.train_batch_size", "prompts"),
         Key("trainer.total_epochs", "epochs"),
@@ -236,7 +236,7 @@ def _sft() -> Table:
         "data.max_token_len_per_gpu data.micro_batch_size_per_gpu data.micro_batch_size model.partial_pretrain"
     ).split()
     table.implied.append(Implied("loss", "token-mean", "verl's SFT takes the mean over tokens"))
-    # The older trainer, identified by its section of the model, averages over micro-batches.
+    # The older trainer, identified by its model.fsdp_config section, averages over micro-batches.
     table.implied.append(Implied("trainer", "sft on fsdp", "verl's older SFT trainer", "model.fsdp_config"))
     table.trainers["sft on fsdp"] = Trainer("mean", meet="micro-batch")
     table.loss_words = {"token-mean": "token-mean"}

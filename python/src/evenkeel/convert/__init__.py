@@ -1,5 +1,5 @@
 """Converts datasets to JSON lines of rollouts, which jobs and ``evenkeel convert`` read (docs/formats.md): Parquet and
-Arrow files, tables of pyarrow, datasets of Hugging Face, and any other rows with named columns.
+Arrow files, pyarrow tables, Hugging Face datasets, and any other rows with named columns.
 
     evenkeel.convert.to_jsonl(datasets.load_dataset(...)["train"], "train.jsonl", tokenizer=tokenizer)
     python3 -m evenkeel.convert 'shards/*.parquet' train.jsonl
@@ -40,23 +40,23 @@ def to_jsonl(
     overwrite: bool = False,
 ) -> Converted:
     """Writes one line per row. The file appears complete or not at all. Only columns named in ``drop`` are omitted; a
-    column that JSON lines cannot represent is rejected by name.
+    column that JSON lines cannot represent raises an InputError that names it.
 
-    ``source``     rows: mappings by column, such as a Dataset of Hugging Face; or columns: a table of pyarrow, a mapping of
-                   lists; or the names of Parquet and Arrow files (pyarrow reads them), patterns too
-    ``mask``       the column, as long as ``input_ids``, that is not 0 where a token carries loss; "all": every token does; None:
-                   assistant_masks, completion_mask, loss_mask or the like, or ``labels`` other than -100, whichever is there
-    ``uid``        the column that says which rows have one prompt; rows without are groups of their own
-    ``messages``   the column with chats, which ``tokenizer`` turns into tokens by its template, where there is no ``input_ids``
-    ``as_is``      columns of lists of any length, for a job whose ``fields`` say what they are
+    ``source``     rows: mappings by column, such as a Hugging Face Dataset; or columns: a pyarrow table or a mapping of lists;
+                   or names or patterns of Parquet and Arrow files, which pyarrow reads, and of JSON lines
+    ``mask``       a column as long as ``input_ids`` that is nonzero at tokens with loss; "all": every token has loss; None:
+                   assistant_masks, completion_mask, loss_mask or similar, or ``labels`` other than -100, whichever exists
+    ``uid``        the column with equal values for rows of one prompt; each row without a value is its own group
+    ``messages``   the column with chats, which the template of ``tokenizer`` converts to tokens if there is no ``input_ids``
+    ``as_is``      columns of lists of any length, for a job whose ``fields`` describe them
     ``at``         by column, the row convention of its lists: token, next or response (docs/micro-batches.md#row-conventions)
 
-    A row has ``prompt_ids`` and ``response_ids``; or ``input_ids``, of which those up to the first with loss are the prompt, one at
-    least, and ``attention_mask`` where they are padded; or a chat. The response's part of the mask becomes ``loss_mask``, so that
-    what users say between answers carries no loss. Lists have a value a token or a response token, numbers and texts are one a
-    sample. A mask says at each token whether that token carries loss, so lists as long as ``input_ids``, such as log-probabilities
-    and advantages, follow the same convention and are cut to the response like it; position_ids, segment_ids, token_type_ids,
-    mm_token_type_ids and routed_experts belong to the inputs and stay as long.
+    A row has ``prompt_ids`` and ``response_ids``, or ``input_ids`` (with ``attention_mask`` if padded), or a chat. The prompt
+    of ``input_ids`` is the tokens before the first one with loss, at least one; with "all" it is empty. The response's part of
+    the mask becomes ``loss_mask``, so user messages between answers carry no loss. Lists have one value per token or response
+    token; numbers and texts are one per sample. A mask is given at each token, so other lists as long as ``input_ids``, such as
+    log-probabilities and advantages, are taken to follow that convention, and are cut to the response. position_ids,
+    segment_ids, token_type_ids, mm_token_type_ids and routed_experts belong to the inputs and keep their length.
     """
     target = pathlib.Path(path)
     if target.exists() and not overwrite:

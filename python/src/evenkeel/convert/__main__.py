@@ -65,7 +65,7 @@ def _convert_tensors(names: Sequence[str], target: str, given: Mapping[str, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command. Returns its exit status."""
+    """Runs the command. Returns its exit status."""
     try:
         given = vars(_parser().parse_args(arguments))
         names = [name for pattern in given.pop("source") for name in files_of(pattern)]

@@ -1,5 +1,5 @@
-"""Converts rows of a dataset to JSON lines: prompt, response, uid, loss mask and fields, or the reason why that is
-impossible."""
+"""Converts rows of a dataset to JSON lines: prompt, response, uid, loss mask and fields. Raises InputError, with the
+reason, if that is impossible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evenkeel._conventions import IGNORED, LABELS, OF_INPUTS, WITHOUT_LOSS, of_r
 from evenkeel.errors import InputError
 
 MASKS = ("assistant_masks", "assistant_mask", "assistant_tokens_mask", "completion_mask", "loss_mask", "response_mask")
-LOSS_FLAGS = ("weight", "loss", "loss_scale", "trainable", "train", "training")  # keys of a message that say whether it is trained
+LOSS_FLAGS = ("weight", "loss", "loss_scale", "trainable", "train", "training")  # keys of a message that specify whether it carries loss
 TEMPLATE_COLUMNS = ("tools", "documents")  # columns of a chat that its template also uses
 
 
@@ -103,12 +103,12 @@ class Rows:
             kept = self._attention(columns.pop("attention_mask"), len(tokens))
         carries = self._loss_of(columns, tokens)
         if kept is not None:
-            tokens, carries = _chosen(tokens, kept), _chosen(carries, kept)
+            tokens, carries = _select(tokens, kept), _select(carries, kept)
         if self.told.mask == "all":
             line["prompt_ids"], line["response_ids"] = [], tokens
             return kept
-        # The first token, which is not predicted, always belongs to the prompt. Thus the mask has one value per
-        # response token; a mask as long as the tokens would be read as saying whether the next token carries loss.
+        # The first token, which is not predicted, always belongs to the prompt. Thus the mask has one value per response
+        # token; a mask as long as the tokens would be taken to specify whether the next token carries loss.
         first = max(carries.index(True), 1) if True in carries else len(tokens)
         line["prompt_ids"], line["response_ids"] = tokens[:first], tokens[first:]
         line["loss_mask"] = [int(flag) for flag in carries[first:]]
@@ -120,7 +120,7 @@ class Rows:
         if self.told.mask not in (None, name):
             self._refuse(name, f"specifies which tokens carry loss, but {self.told.mask} did so in earlier rows")
         self.told.mask = name
-        labels = self._whole("labels", columns.pop("labels"), len(tokens)) if "labels" in columns else None
+        labels = self._integers("labels", columns.pop("labels"), len(tokens)) if "labels" in columns else None
         if name == "all":
             carries = [True] * len(tokens)
         elif name == "labels" and labels is not None:
@@ -168,7 +168,7 @@ class Rows:
         if self._tokenizer is None:
             self._refuse(self._messages, "is a chat, but no tokenizer is given that turns it into tokens",
                          "Pass tokenizer (--tokenizer), whose template marks what the assistant says")
-        tokens, mask = self._templated(chat, arguments)
+        tokens, mask = self._apply_template(chat, arguments)
         for number, message in enumerate(chat):
             trained = self._loss_flag(message, number)
             if trained is None or (trained and message.get("role") == "assistant"):
@@ -181,7 +181,7 @@ class Rows:
                 mask[begin:end] = [0] * (end - begin)
         return {"input_ids": tokens, "assistant_masks": mask}
 
-    def _templated(self, chat: Any, arguments: dict[str, Any]) -> tuple[list[int], list[int]]:
+    def _apply_template(self, chat: Any, arguments: dict[str, Any]) -> tuple[list[int], list[int]]:
         try:
             made = self._tokenizer.apply_chat_template(
                 chat, tokenize=True, return_dict=True, return_assistant_tokens_mask=True, **arguments)
@@ -190,7 +190,7 @@ class Rows:
             self._refuse(self._messages, f"is not rendered by the chat template: {type(error).__name__}: {error}")
 
     def _loss_flag(self, message: Any, number: int) -> bool | None:
-        """Whether a message specifies that it carries loss; None if it does not specify it."""
+        """Returns whether a message specifies that it carries loss, or None if it does not specify it."""
         flags = {}
         for name in LOSS_FLAGS if isinstance(message, Mapping) else ():
             value = message.get(name)
@@ -205,11 +205,11 @@ class Rows:
         return next(iter(flags.values()), None)
 
     def _tokens_of_message(self, chat: Any, number: int, tokens: list[int], arguments: dict[str, Any]) -> tuple[int, int]:
-        """The range of the tokens of one message, from templates of the chat that ends with it and of the one before
-        it."""
+        """Returns the range of one message's tokens, found by rendering the chat up to this message and up to the previous
+        one."""
         ends = []
         for size in (number, number + 1):
-            part = self._templated(chat[:size], arguments)[0] if size else []
+            part = self._apply_template(chat[:size], arguments)[0] if size else []
             if part != tokens[: len(part)]:
                 self._refuse(self._messages, f"specifies whether message {number} carries loss, but the chat template changes earlier "
                              "messages when later ones follow", "Write input_ids and a mask instead")
@@ -228,18 +228,18 @@ class Rows:
             return plain
         at = self._at_of.get(name)
         if kept is not None and len(plain) == len(kept):
-            plain = _chosen(plain, kept)
+            plain = _select(plain, kept)
         elif kept is not None and at == "next" and len(plain) == len(kept) - 1:
-            plain = _chosen([None, *plain], kept)[1:]
+            plain = _select([None, *plain], kept)[1:]
         elif at is None and len(plain) not in (tokens, responses):
             self._refuse(name, f"has {len(plain)} values; the sample has {tokens} tokens, {responses} of them in the response",
                          "Drop it, or carry it as_is for a job whose fields say how it is read")
         if any(isinstance(each, str) for each in plain):
             self._refuse(name, "has texts; a sample can have one", "Drop it, or carry it as_is")
-        return self._placed(name, plain, at, moves, prompt, responses)
+        return self._response_values(name, plain, at, moves, prompt, responses)
 
-    def _placed(self, name: str, values: list[Any], at: str | None, moves: bool, prompt: int, responses: int) -> list[Any]:
-        """The values of the response tokens, unless their rows are unspecified or they describe inputs. If a mask
+    def _response_values(self, name: str, values: list[Any], at: str | None, moves: bool, prompt: int, responses: int) -> list[Any]:
+        """Returns the values of the response tokens, unless their rows are unspecified or they describe inputs. If a mask
         specifies for each token whether it carries loss (``moves``), the other columns follow the same convention."""
         is_of_tokens = len(values) == prompt + responses and prompt > 0
         if at is None and is_of_tokens and name in WITHOUT_LOSS:
@@ -249,7 +249,7 @@ class Rows:
             at = "token"
         if at is None:
             return values
-        if prompt == 0:  # as long as the tokens, which a job may confuse it with
+        if prompt == 0:  # equally long, so the job cannot infer the convention
             self.told.read_as[name] = {"at": "response"}
         try:
             return of_response(name, values, at, prompt, responses)
@@ -275,7 +275,7 @@ class Rows:
         what = "has no value" if value is None else f"is a {type(value).__name__}, which no field is"
         self._refuse(name, what, "Drop it")
 
-    def _whole(self, name: str, value: Any, size: int | None = None) -> list[int]:
+    def _integers(self, name: str, value: Any, size: int | None = None) -> list[int]:
         plain = self._plain(name, value)
         if not isinstance(plain, list) or not all(isinstance(each, int) for each in plain):
             self._refuse(name, "is not a list of whole numbers")
@@ -284,7 +284,7 @@ class Rows:
         return [int(each) for each in plain]
 
     def _tokens(self, name: str, value: Any) -> list[int]:
-        tokens = self._whole(name, value)
+        tokens = self._integers(name, value)
         if any(token < 0 for token in tokens):
             self._refuse(name, f"holds {min(tokens)}; tokens are numbers from 0")
         return tokens
@@ -293,7 +293,7 @@ class Rows:
         plain = self._plain(name, value)
         if isinstance(plain, list):  # masks often contain 0.0 and 1.0
             plain = [int(each) if isinstance(each, float) and each.is_integer() else each for each in plain]
-        return [each != 0 for each in self._whole(name, plain, size)]
+        return [each != 0 for each in self._integers(name, plain, size)]
 
     def _attention(self, value: Any, size: int) -> list[bool]:
         plain = self._plain("attention_mask", value)
@@ -320,5 +320,5 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def _chosen(values: list[Any], kept: list[bool]) -> list[Any]:
+def _select(values: list[Any], kept: list[bool]) -> list[Any]:
     return [value for value, keep in zip(values, kept) if keep]

@@ -1,4 +1,4 @@
-"""The rows of a dataset in any supported form: rows, columns, tables of pyarrow, or Parquet and Arrow files."""
+"""Reads rows of a dataset in any supported form: rows, columns, pyarrow tables, or Parquet, Arrow and JSON lines files."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _rows_of_file(name: str) -> Iterator[Any]:
 
 
 def _rows_of_lines(name: str) -> Iterator[Any]:
-    """Rows from JSON lines, such as pretokenized input_ids and labels, or chats."""
+    """Reads rows from JSON lines, such as pretokenized input_ids and labels, or chats."""
     def refuse_constant(word: str) -> NoReturn:
         raise ValueError(f"holds {word}, which JSON cannot represent")
 

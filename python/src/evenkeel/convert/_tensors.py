@@ -46,7 +46,7 @@ class Tensors:
         self._open[name] = read
 
     def add_array(self, where: str, name: str, array: NDArray[Any]) -> None:
-        """An array of NumPy. A single text is metadata; a list of texts, such as ``uid``, becomes bytes and offsets."""
+        """Adds a NumPy array. A single text becomes metadata; a list of texts, such as ``uid``, becomes bytes and offsets."""
         if array.dtype.kind == "U" and array.ndim == 0:
             self.metadata[name] = str(array)
         elif array.dtype.kind == "U" and array.ndim == 1:

@@ -1,4 +1,4 @@
-"""The micro-batches that ROLL's workers iterate over if micro-batches are padded and of any size
+"""Iterators over the micro-batches of ROLL's workers if micro-batches are padded and have different sizes
 (roll.utils.dynamic_batching)."""
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ def make_mini_batch_iter_for_dynamic_batching(
     *,
     strict_reference: bool = False,
 ) -> Iterator[Any]:
-    """The mini-batches of one rank's shard of dynamic_batching_shard, `epochs` times over.
+    """Yields the mini-batches of one rank's shard from dynamic_batching_shard, `epochs` times.
 
-    A mini-batch has `ga_steps` micro-batches; with ``keep_mini_batch``, `mini_batch_size` samples, and micro-batches that reach
-    across its borders are cut there. With virtual pipeline stages the micro-batches of such a mini-batch are split until their
-    number is a multiple of `pipeline_model_parallel_size`; where it has too few samples for that, the last ones are empty.
+    A mini-batch has `ga_steps` micro-batches; with ``keep_mini_batch``, it has `mini_batch_size` samples, and micro-batches that
+    cross its boundaries are cut there. With virtual pipeline stages, the micro-batches of such a mini-batch are split until their
+    number is a multiple of `pipeline_model_parallel_size`; if it has too few samples for that, the last ones are empty.
     ``meta_info`` of a mini-batch has its own micro_batch_indices, micro_batch_lengths, mini_batch_size and num_micro_batchs.
 
-    Raises InputError for micro-batches that do not hold the samples of ``data``, one after the other.
+    Raises InputError if the micro-batches are not contiguous ranges that cover all samples of ``data``.
 
-    ``strict_reference``: a mini-batch with too few samples for the pipeline stages is refused.
+    ``strict_reference``: raises InputError for a mini-batch with too few samples for the pipeline stages.
     """
     ranges = [(int(begin), int(end)) for begin, end in data.meta_info["global_micro_batch_indices"]]
     lengths = list(data.meta_info["global_micro_batch_lengths"])
@@ -56,7 +56,7 @@ def _require_whole(ranges: list[tuple[int, int]], lengths: list[int], num_sample
 
 
 def _cut_at(size: int | None, parts: list[Any]) -> list[list[Any]]:
-    """Micro-batches of each mini-batch of this many samples."""
+    """Returns the micro-batches of each mini-batch of ``size`` samples."""
     num_samples = parts[-1][0][1] if parts else 0
     if size is None or size < 1 or num_samples % size != 0:
         _shared.refuse("mini_batch_size", f"is {size}, which does not divide the {num_samples} samples")
@@ -70,8 +70,8 @@ def _cut_at(size: int | None, parts: list[Any]) -> list[list[Any]]:
 
 
 def _split_to(multiple: int, group: list[Any], strict: bool) -> list[Any]:
-    """The same samples in a multiple of this many micro-batches: the largest is halved; once all have one sample, empty
-    ones are added."""
+    """Splits micro-batches until their number is a multiple of ``multiple``: halves the largest; once each has one sample,
+    adds empty ones."""
     while len(group) % multiple != 0:
         sizes = [end - begin for (begin, end), _ in group]
         at = sizes.index(max(sizes))
@@ -99,8 +99,8 @@ def _mini_batch(data: Any, group: list[Any]) -> Any:
 
 
 def make_micro_batch_iter_for_dynamic_batching(mini_batch: Any) -> Iterator[Any]:
-    """The micro-batches of a mini-batch, each cut to its own length: columns of as many dimensions as "input_ids", and
-    "position_ids", whose last one is as wide as "input_ids", or one less."""
+    """Yields the micro-batches of a mini-batch, each truncated to its own length: columns with as many dimensions as
+    "input_ids", and "position_ids", if their last dimension is as wide as that of "input_ids", or one less."""
     ranges, lengths = mini_batch.meta_info["micro_batch_indices"], mini_batch.meta_info["micro_batch_lengths"]
     for (begin, end), length in zip(ranges, lengths):
         micro_batch = _shared.selected(mini_batch, range(begin, end))
@@ -114,8 +114,8 @@ def make_micro_batch_iter_for_dynamic_batching(mini_batch: Any) -> Iterator[Any]
 
 
 def get_dynamic_batching_loss_scale(data: Any, loss_agg_mode: str) -> float:
-    """What to multiply the mean over a micro-batch's samples with, so that Megatron's mean over the micro-batches of a
-    mini-batch is one over its samples. ``data`` is the micro-batch, with the mini-batch's meta_info; the mode can be
+    """Returns the factor for the mean over a micro-batch's samples with which Megatron's mean over the micro-batches of a
+    mini-batch becomes a mean over its samples. ``data`` is the micro-batch, with the mini-batch's meta_info; the mode can be
     seq-mean-token-sum or seq-mean-token-mean."""
     modes = ("seq-mean-token-sum", "seq-mean-token-mean")
     if loss_agg_mode not in modes:

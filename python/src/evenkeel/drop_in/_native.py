@@ -1,5 +1,5 @@
-"""What the library has for the drop-in functions, with lists of ints. ``Numbers`` are whole numbers in the forms that users of other
-projects have them in (see whole_numbers)."""
+"""The library's functions for the drop-in modules, with results as lists of ints. ``Numbers`` are integers in the forms that users of
+other projects have (see whole_numbers)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ UNLIMITED = 2**63 - 1
 
 
 def whole_numbers(values: Numbers, name: str) -> Int64s:
-    """Whole numbers out of lists, tuples, arrays, tensors on any device and other iterables, with ints, floats without a fraction, and
-    scalars of NumPy and torch in them. Raises InputError for anything else."""
+    """Converts integers from lists, tuples, arrays, tensors on any device and other iterables, whose entries may be ints, floats
+    without a fraction, and scalars of NumPy and torch. Raises InputError for anything else."""
     sequence = _as_sequence(values, name)
     numbers = _arrays.small_integers(sequence)
     if numbers is None:
@@ -62,7 +62,7 @@ def _whole_number(entry: Any, where: str) -> int:
     _c.raise_error("input", where, f"is {entry!r}, which is not a whole number of 64 bits")
 
 
-# Partitions: `checked` refuses fewer values than groups, and puts each group's values in order.
+# Partitions: `checked` rejects fewer values than groups, and sorts the values of each group.
 
 def karmarkar_karp(seqlen_list: Numbers, k_partitions: int, equal_size: bool, checked: bool) -> Lists:
     return _partitioned(c.EVENKEEL_KARMARKAR_KARP, seqlen_list, k_partitions, equal_size, checked)
@@ -123,7 +123,7 @@ def inverse_order(idx_map: Numbers) -> list[int]:
 
 
 def _groups_of(partitions: Iterable[Numbers]) -> tuple[Int64s, Int64s]:
-    """The items and offsets of lists."""
+    """Returns the items and offsets of lists."""
     lists = [whole_numbers(group, f"partitions[{g}]") for g, group in enumerate(partitions)]
     return np.concatenate(lists or [np.empty(0, np.int64)]), np.cumsum([0, *map(len, lists)], dtype=np.int64)
 
@@ -147,8 +147,8 @@ def dynamic_batching_metrics(lengths: Numbers, actual_tokens: int, max_length: i
 
 
 class MicroBatches:
-    """Micro-batches of one rank's samples: the count that it requests, the count that ranks derive from the largest
-    one, the smallest count from there on that keeps the cap, and the micro-batches themselves."""
+    """Micro-batches of one rank's samples: the count that the rank requests, the count that ranks derive from the largest
+    request, the smallest count from there on that keeps the cap, and the micro-batches themselves."""
 
     def __init__(self, lengths: Numbers, batching: Any) -> None:
         self._lengths = whole_numbers(lengths, "lengths")
@@ -202,7 +202,7 @@ def roll_micro_batches(
 def padded_batches(
     lengths: Numbers, dp_size: int, max_tokens: int, length_round: int, count_multiple: int
 ) -> tuple[Lists, Lists, list[int], int]:
-    """Shards, [begin, end) of each micro-batch in them, padded lengths, tokens with padding."""
+    """Returns the shards, [begin, end) of each micro-batch in them, padded lengths, and the number of tokens with padding."""
     values, dp, multiple = whole_numbers(lengths, "attention_mask"), _c.int32(dp_size), _c.int64(count_multiple)
     found = _arrays.named_arrays(lib.evenkeel_padded_batches, _c.address(values), len(values), dp, _c.int64(max_tokens),
                                  _c.int64(length_round), multiple)
@@ -217,8 +217,8 @@ def sequence_alignment(tp_size: int, cp_size: int, extra: int) -> int:
 def packed_rows(
     lengths: Numbers, alignment: int, cp_size: int, cp_rank: int, rows: int | None
 ) -> tuple[Int64s, Int64s, int, npt.NDArray[np.int32], npt.NDArray[np.int32], int]:
-    """For one CP rank: the index of each true token in the concatenation of all of them, its row in the rank's packed
-    tensor, the tensor's rows, cu_seqlens, cu_seqlens_padded, max_seqlen."""
+    """Returns for one CP rank: the index of each true token in the concatenation of all sequences, its row in the rank's
+    packed tensor, the tensor's rows, cu_seqlens, cu_seqlens_padded, max_seqlen."""
     layout = packing.PackedLayout(whole_numbers(lengths, "lengths"), alignment=alignment, cp=cp_size)
     if rows is not None:
         layout = layout.padded_to(rows)
@@ -229,14 +229,14 @@ def packed_rows(
 
 
 def prediction_rows(lengths: Numbers, prompt_lengths: Numbers) -> list[tuple[int, int]]:
-    """[begin, end) of the rows that predict each response; begin is -1 where nothing predicts its first token."""
+    """Returns [begin, end) of the rows that predict each response; begin is -1 if nothing predicts its first token."""
     begins, ends = padding.response_prediction_rows(whole_numbers(lengths, "seqlens_in_batch"),
                                                     whole_numbers(prompt_lengths, "prompt_length"))
     return list(zip(begins.tolist(), ends.tolist()))
 
 
 def prefix_layout(group_info: Iterable[Numbers], side: str, mask: Any) -> prefix.PrefixLayout:
-    """Padded on a side, or with tokens where a mask is 1."""
+    """Returns the layout of groups that are padded on a side, or have tokens where a mask is 1."""
     lengths = [whole_numbers(group, f"group_info[{g}]") for g, group in enumerate(group_info)]
     return prefix.PrefixLayout(prefix.PrefixGroups(lengths), padding=side, mask=mask)
 

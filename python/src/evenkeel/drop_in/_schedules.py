@@ -1,4 +1,4 @@
-"""Plans for frameworks whose own arguments decide the ranks and the cap."""
+"""Plans for frameworks whose own arguments determine the ranks and the cap."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from evenkeel.planning import plan
 
 
 def planned(lengths: Sequence[int], dp: int, micro_batch: dict[str, Any], sections: dict[str, Any]) -> list[list[list[int]]]:
-    """The samples of each micro-batch of each of ``dp`` ranks, ascending, as evenkeel.plan assigns them. All ranks have as many
-    micro-batches, some of which may be empty. InputError if ``sections`` set what the framework decides.
+    """Returns the samples of each micro-batch of each of ``dp`` ranks, ascending, as evenkeel.plan assigns them. All ranks have
+    the same number of micro-batches, some of which may be empty. Raises InputError if ``sections`` sets what the framework determines.
     """
     others = sections.get("micro_batch", {})
     decided = {"mesh", "batch"} & set(sections) | {f"micro_batch.{key}" for key in {*micro_batch, "equal_counts"} & set(others)}
@@ -25,10 +25,10 @@ def planned(lengths: Sequence[int], dp: int, micro_batch: dict[str, Any], sectio
 def plan_without_empty(
     lengths: Sequence[int], dp: int, micro_batch: dict[str, Any], sections: dict[str, Any], where: str
 ) -> list[list[list[int]]]:
-    """What ``planned`` returns, for frameworks in which no micro-batch can be empty.
+    """Like ``planned``, for frameworks in which no micro-batch can be empty.
 
-    A rank whose few samples are long may have fewer of them than other ranks have micro-batches. Each of its empty ones gets the
-    shortest sample of a micro-batch that has several. InputError if there are fewer samples than micro-batches.
+    A rank with few long samples may have fewer samples than other ranks have micro-batches. Each of its empty micro-batches gets
+    the shortest sample of any micro-batch that has several. Raises InputError if there are fewer samples than micro-batches.
     """
     ranks = planned(lengths, dp, micro_batch, sections)
     parts = [part for rank in ranks for part in rank]

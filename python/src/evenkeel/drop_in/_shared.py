@@ -1,4 +1,4 @@
-"""Common code of the drop-in modules: rows of batches of any kind, counts that ranks agree on, moved tokens."""
+"""Common code of the drop-in modules: rows of batches of any kind, counts that ranks agree on, and moving tokens."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ refuse = _c.refuse
 # Batches
 
 def tensors_of(data: Any) -> Any:
-    """The object that holds the tensors by name: a DataProto's batch, or the batch itself."""
+    """Returns the object that holds the tensors by name: a DataProto's batch, or the batch itself."""
     return data.batch if hasattr(data, "batch") and hasattr(data, "meta_info") else data
 
 
 def lengths_of(mask: Any) -> list[int]:
-    """The number of tokens of each sample in an attention mask, [n, ...]; a mask [n] contains the lengths themselves.
+    """Returns the number of tokens of each sample in an attention mask [n, ...]; a mask [n] contains the lengths themselves.
     """
     import torch
 
@@ -38,7 +38,7 @@ def lengths_of(mask: Any) -> list[int]:
 
 
 def require_flags(mask: torch.Tensor, name: str = "attention_mask") -> None:
-    """Raises InputError for a mask with other values than 0 and 1, such as numbers of packed sequences, or an additive mask."""
+    """Raises InputError for a mask with values other than 0 and 1, such as numbers of packed sequences, or an additive mask."""
     import torch
 
     if mask.dtype == torch.bool:
@@ -50,12 +50,12 @@ def require_flags(mask: torch.Tensor, name: str = "attention_mask") -> None:
 
 
 def size_of(batch: Any) -> int:
-    """The number of samples."""
+    """Returns the number of samples."""
     return int(tensors_of(batch)["attention_mask"].shape[0])
 
 
 def rows_of(values: Any, indices: Sequence[int] | torch.Tensor) -> Any:
-    """The samples with these indices from one column, or from a batch that supports ``batch[indices]``."""
+    """Returns the samples with these indices from one column, or from a batch that supports ``batch[indices]``."""
     import torch
 
     if isinstance(values, torch.Tensor):
@@ -75,8 +75,8 @@ def rows_of(values: Any, indices: Sequence[int] | torch.Tensor) -> Any:
 
 
 def selected(data: Any, indices: Sequence[int]) -> Any:
-    """The samples of these indices: of a mapping of columns, of whatever knows ``batch[indices]``, or of an object with
-    ``.batch`` and ``.meta_info``, with a copy of its meta_info."""
+    """Returns the samples with these indices from a mapping of columns, a batch that supports ``batch[indices]``, or an
+    object with ``.batch`` and ``.meta_info``, whose meta_info is copied."""
     if tensors_of(data) is not data:
         chosen = copy.copy(data)
         _set_rows(chosen, indices)
@@ -91,7 +91,7 @@ def selected(data: Any, indices: Sequence[int]) -> Any:
 
 
 def split(data: Any, partitions: Sequence[Sequence[int]]) -> list[Any]:
-    """selected() for each of the partitions; all tensors of a mapping together."""
+    """Returns selected() for each partition. One call copies a tensor of a mapping to all partitions."""
     tensors = tensors_of(data)
     if not _is_mapping(tensors):
         return [selected(data, partition) for partition in partitions]
@@ -123,7 +123,7 @@ def _split_column(name: str, values: Any, partitions: Sequence[Sequence[int]]) -
 
 
 def _is_plain_memory(tensor: torch.Tensor) -> bool:
-    """Whether its rows can be copied as bytes by this process without losing anything."""
+    """Returns whether this process can copy the tensor's rows as bytes without losing anything."""
     import torch
 
     return (type(tensor) is torch.Tensor and tensor.device.type == "cpu" and tensor.layout is torch.strided
@@ -132,12 +132,12 @@ def _is_plain_memory(tensor: torch.Tensor) -> bool:
 
 
 def _is_mapping(tensors: Any) -> bool:
-    """Whether it contains columns by name without any notion of rows. A TensorDict is a mapping with rows."""
+    """Returns whether this maps names to columns and has no notion of rows. A TensorDict is a mapping with rows."""
     return isinstance(tensors, Mapping) and not hasattr(tensors, "batch_size")
 
 
 def reorder(data: Any, indices: Sequence[int]) -> None:
-    """Puts a DataProto's samples into this order, in place."""
+    """Reorders a DataProto's samples in place."""
     if hasattr(data, "reorder"):
         import torch
 
@@ -161,15 +161,15 @@ def _keys_of(data: Any) -> list[Any]:
 # Counts that ranks agree on
 
 def is_distributed() -> bool:
-    """Whether torch.distributed has been initialized. Does not import torch."""
+    """Returns whether torch.distributed has been initialized. Does not import torch."""
     distributed = sys.modules.get("torch.distributed")
     return distributed is not None and distributed.is_available() and distributed.is_initialized()
 
 
 def planned_together(make: Callable[[], Any], group: Any, *, together: bool, strict: bool) -> list[list[int]]:
-    """This rank's micro-batches, as many as every rank of the group has. ``make`` makes a planner of this rank's samples
-    (count, agreed, kept_count and of; see _native.MicroBatches). What it raises is raised on every rank. ``strict``: the
-    largest of the ranks' counts; else the smallest from there on with which every rank keeps its cap."""
+    """Returns this rank's micro-batches; all ranks of the group have the same number. ``make`` creates a planner of this rank's
+    samples (count, agreed, kept_count and of; see _native.MicroBatches). If it raises on one rank, all ranks raise.
+    ``strict``: use the maximum of the ranks' counts; otherwise the smallest from there on with which every rank keeps its cap."""
     planners: list[Any] = []
 
     def first_count() -> int:
@@ -194,7 +194,7 @@ def _own(compute: Callable[[], int], group: Any) -> int:
 
 
 def _largest(compute: Callable[[], int], group: Any) -> int:
-    """The largest number over the ranks of the group."""
+    """Returns the maximum over the ranks of the group. If ``compute`` raises on one rank, all ranks raise."""
     failure = None
     try:
         mine = compute()
@@ -222,7 +222,7 @@ def _all_reduce_max(value: int, group: Any) -> int:
 # Tokens
 
 def moved(rows: Any, source: Any, target: Any, size: int, pad: float = 0) -> Any:
-    """A tensor of `size` rows in which row target[i] is rows[source[i]], and `pad` elsewhere. Gradients flow."""
+    """Returns a tensor of `size` rows in which row target[i] is rows[source[i]], and other rows are `pad`. Gradients flow."""
     import torch
 
     device = rows.device
@@ -232,7 +232,7 @@ def moved(rows: Any, source: Any, target: Any, size: int, pad: float = 0) -> Any
 
 
 def ranges(bounds: Sequence[tuple[int, int]]) -> Any:
-    """The numbers in all ranges [begin, end), concatenated, as an int64 tensor."""
+    """Concatenates the numbers in all ranges [begin, end) to an int64 tensor."""
     import torch
 
     begins, ends = torch.tensor(bounds, dtype=torch.long).reshape(-1, 2).unbind(1)
@@ -242,5 +242,5 @@ def ranges(bounds: Sequence[tuple[int, int]]) -> Any:
 
 
 def whole_counts(metrics: dict[str, float], *fractions: str) -> dict[str, Any]:
-    """Counts of tokens as ints; the named figures remain floats."""
+    """Converts counts of tokens to ints; metrics with the names in ``fractions`` remain floats."""
     return {name: value if name.rsplit("/", 1)[-1] in fractions else int(value) for name, value in metrics.items()}

@@ -2,9 +2,9 @@
 
     from evenkeel.drop_in.mindspeed_rl import rearrange_micro_batches, preprocess_packed_seqs
 
-Lengths are in tokens, indices count samples from 0. Lists may be lists, tuples, arrays or tensors of whole numbers; what
-is returned are lists of lists of ints. Bad input raises evenkeel.InputError. Tensors may be on any device; gradients
-flow through what moves them.
+Lengths are in tokens, and indices count samples from 0. Lists may be lists, tuples, arrays or tensors of integers;
+functions return lists of lists of ints. Invalid input raises evenkeel.InputError. Tensors may be on any device; gradients
+flow through functions that move them.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ __all__ = [
 # Balancing
 
 def heapq_partition(seqlen_list: Sequence[int], k_partitions: int, equal_size: bool) -> list[list[int]]:
-    """Indices in `k_partitions` groups of about equal sums: the largest value first, each to the lightest group. With
-    ``equal_size`` groups have equally many, which their number must divide."""
+    """Partitions indices into `k_partitions` groups of nearly equal sums: in descending order, each value goes to the
+    lightest group. With ``equal_size``, groups have equal sizes; their number must divide that of the values."""
     return _native.longest_processing_time(seqlen_list, k_partitions, equal_size, False)
 
 
 def get_seqlen_balanced_partitions(seqlen_list: Sequence[int], k_partitions: int, equal_size: bool) -> list[list[int]]:
-    """heapq_partition with each group's indices ascending. InputError for fewer values than groups."""
+    """Like heapq_partition, with each group's indices ascending. Raises InputError for fewer values than groups."""
     return _native.longest_processing_time(seqlen_list, k_partitions, equal_size, True)
 
 
 def heapq_partition_with_max(seqlen_list: Sequence[int], k_partitions: int, max_token_len: int) -> list[list[int]]:
-    """heapq_partition from `k_partitions` groups on; one that a value would lift above `max_token_len` is closed, and
-    another begins with that value. A value above it is a group of its own, and may have closed an empty one."""
+    """Like heapq_partition, starting with `k_partitions` groups. A value that would raise a group above `max_token_len`
+    closes it and starts another. A value above `max_token_len` is its own group, and may have closed an empty one."""
     return _native.longest_processing_time_with_cap(seqlen_list, k_partitions, max_token_len)
 
 
 def balanced_bin_packing(seqlen_list: Sequence[int], max_capacity: int) -> list[list[int]]:
-    """Indices in few groups of at most `max_capacity`: best fit by falling value, then evened out. Raises LimitError for a
-    value above it."""
+    """Packs indices into few groups of at most `max_capacity`: best fit in descending order, then evened out. Raises
+    LimitError for a value above it."""
     return _native.balanced_bin_packing(seqlen_list, max_capacity)
 
 
@@ -73,13 +73,13 @@ def rearrange_micro_batches(
     *,
     strict_reference: bool = False,
 ) -> list[list[int]]:
-    """The samples of each micro-batch: of at most `max_token_len` tokens and `dynamic_max_batch_size` samples, with about
-    equal tokens. Where torch.distributed is initialized, all ranks of ``dp_group`` (None: of the world) have equally many;
-    one with fewer samples than that has empty ones. Raises LimitError, on every rank, for a sample above `max_token_len`.
+    """Returns the samples of each micro-batch: at most `max_token_len` tokens and `dynamic_max_batch_size` samples each, with
+    nearly equal tokens. If torch.distributed is initialized, all ranks of ``dp_group`` (None: the world) have the same number;
+    a rank with fewer samples than that has empty ones. Raises LimitError, on every rank, for a sample above `max_token_len`.
 
-    Beside a multimodal MindSpeed-RL it is balanced_bin_packing, as there.
+    If a multimodal MindSpeed-RL is imported, calls balanced_bin_packing, as MindSpeed-RL does.
 
-    ``strict_reference``: `max_token_len` and `dynamic_max_batch_size` only decide how many micro-batches there are.
+    ``strict_reference``: `max_token_len` and `dynamic_max_batch_size` only determine the number of micro-batches.
     """
     mindspeed = sys.modules.get("mindspeed_rl.utils")
     if mindspeed is not None and mindspeed.is_multimodal():
@@ -103,13 +103,13 @@ def preprocess_packed_seqs(
     *,
     strict_reference: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Padded sequences back to back, each aligned to a multiple of `tp_size` tokens with zeros.
+    """Concatenates padded sequences, each padded with zeros to a multiple of `tp_size` tokens.
 
-    ``input_ids``, ``labels``, ``attention_mask_1d`` are [n, width]; the mask is 1 where a token stands. Returns input ids
-    [1, packed], position ids [1, packed] int32, which run on through what is filled up, labels [1, packed], lengths [n]
-    int32, and [n + 1] int32 of where each aligned sequence begins and ends.
+    ``input_ids``, ``labels``, ``attention_mask_1d`` are [n, width]; the mask is 1 at tokens. Returns input ids [1, packed],
+    position ids [1, packed] int32, which continue through the padding, labels [1, packed], lengths [n] int32, and the
+    offsets [n + 1] int32 of the aligned sequences.
 
-    ``strict_reference``: of a row with m ones, the first m columns are taken, wherever the ones stand.
+    ``strict_reference``: a row with m ones provides its first m columns, regardless of where the ones are.
     """
     import torch
 
@@ -131,7 +131,7 @@ def preprocess_packed_seqs(
 
 
 def _token_positions(mask: torch.Tensor, lengths: list[int], strict_reference: bool) -> torch.Tensor:
-    """The positions of the tokens in a flattened [n, width] tensor."""
+    """Returns the positions of the tokens in a flattened [n, width] tensor."""
     import torch
 
     if strict_reference:
@@ -149,16 +149,16 @@ def postprocess_packed_seqs(
     *,
     strict_reference: bool = False,
 ) -> torch.Tensor:
-    """What a model gave for packed sequences [1, packed, ...], as [n, seq_len, ...] with zeros behind each sequence.
-    Gradients flow. The other arguments are as preprocess_packed_seqs gives them.
+    """Unpacks a model's output for packed sequences [1, packed, ...] to [n, seq_len, ...], with zeros after each sequence.
+    Gradients flow. The other arguments are those that preprocess_packed_seqs returns.
 
-    With ``prompt_length`` [n] only the rows that predict the response: of a sequence of l tokens with a prompt of p, rows
-    p - 1 to l - 2, so that column j belongs to response token j. Without a prompt (p = 0) column 0 is zero, since
+    With ``prompt_length`` [n], returns only the rows that predict the response: of a sequence of l tokens with a prompt of
+    p, rows p - 1 to l - 2, so that column j belongs to response token j. Without a prompt (p = 0), column 0 is zero, since
     nothing predicts the first token. Raises InputError for a prompt that is longer than its sequence, and for rows that do
     not fit into `seq_len`.
 
-    ``strict_reference``: a prompt longer than its sequence leaves the whole sequence; one of 0 takes the row in front of
-    it, and raises InputError for the first.
+    ``strict_reference``: for a prompt longer than its sequence, returns the whole sequence; for p = 0, returns the row
+    before the sequence as column 0, and raises InputError for the first sequence.
     """
     if output.dim() < 2 or output.shape[0] != 1:
         _shared.refuse("output", f"has the shape {tuple(output.shape)}; one packed row is needed")
@@ -182,7 +182,7 @@ def postprocess_packed_seqs(
 
 
 def _kept_rows(lengths: list[int], starts: list[int], prompts: Any, strict_reference: bool) -> list[tuple[int, int]]:
-    """[begin, end) of the rows to return from each sequence."""
+    """Returns [begin, end) of the rows to return from each sequence."""
     if prompts is None:
         return [(0, length) for length in lengths]
     if not strict_reference:
@@ -198,10 +198,10 @@ def _kept_rows(lengths: list[int], starts: list[int], prompts: Any, strict_refer
 # Context parallelism
 
 def get_ring_degree(megatron_config: Any, *, strict_reference: bool = False) -> int:
-    """How many ranks a ring has: `context_parallel_size` for megatron_cp_algo, 1 for ulysses_cp_algo, and for
+    """Returns the number of ranks in a ring: `context_parallel_size` for megatron_cp_algo, 1 for ulysses_cp_algo, and for
     hybrid_cp_algo the size divided by `ulysses_degree_in_cp`, which must divide it.
 
-    ``strict_reference``: a ring of one rank is refused for hybrid_cp_algo.
+    ``strict_reference``: raises InputError for a ring of one rank with hybrid_cp_algo.
     """
     degree = int(_cp_of(megatron_config).ring_degree())
     is_hybrid = _algorithm_of(megatron_config) == "hybrid_cp_algo" and megatron_config.context_parallel_size > 1
@@ -218,20 +218,20 @@ def get_batch_on_this_cp_rank(
     cp_rank: int | None = None,
     strict_reference: bool = False,
 ) -> Any:
-    """This context-parallel rank's columns of a batch of [n, s, ...] tensors, and the index of what it has.
+    """Cuts a batch of [n, s, ...] tensors to this context-parallel rank's columns, in place.
 
     ``megatron_config``   context_parallel_size, context_parallel_algo, ulysses_degree_in_cp, reset_attention_mask, and
                           cp_attention_mask_type or attention_mask_type
-    ``actual_seq_len``    where packed sequences end, divided by the ring degree; used where each is cut on its own:
+    ``actual_seq_len``    ends of packed sequences, divided by the ring degree; used if each is cut separately:
                           megatron_cp_algo with reset_attention_mask and a causal mask
-    ``cp_rank``           by default what MindSpeed-RL's parallel state says
+    ``cp_rank``           by default, the rank in MindSpeed-RL's parallel state
 
-    Changes the batch in place; "attention_mask" and None stay. Returns (batch, index): the numbers of the rank's two
-    chunks of 2 * size, or of its columns where each sequence is cut on its own, None for the other algorithms. The batch
-    alone where context_parallel_size is 1. Raises InputError for a cut that does not come out even.
+    "attention_mask" and None values are unchanged. Returns (batch, index). The index holds the numbers of the rank's two
+    chunks of 2 * size, or its columns if each sequence is cut separately; it is None for the other algorithms. Returns only
+    the batch if context_parallel_size is 1. Raises InputError for columns that cannot be cut evenly.
 
-    ``strict_reference``: hybrid_cp_algo leaves the batch uncut, and where each sequence is cut on its own, the tokens in
-    the middle of one whose length does not come out even are left out.
+    ``strict_reference``: hybrid_cp_algo does not cut the batch; if each sequence is cut separately, tokens in the middle of
+    a sequence that cannot be cut evenly are dropped.
     """
     import torch
 
@@ -266,7 +266,7 @@ def get_batch_on_this_cp_rank(
 
 
 def _lossy_columns(size: int, ends: list[int], rank: int) -> list[int]:
-    """Chunks `rank` and 2 * size - 1 - rank of each sequence, rounded down, counted from its begin and from its end."""
+    """Returns chunks `rank` and 2 * size - 1 - rank of each sequence, rounded down, counted from its start and its end."""
     columns: list[int] = []
     start = 0
     for end in ends:
@@ -306,13 +306,13 @@ def _cp_rank() -> int:
 def get_output_allgather_cp_with_pack(
     output_orig: torch.Tensor, cp_size: int, index: torch.Tensor | None, *, cp_group: Any = None
 ) -> torch.Tensor:
-    """The outputs [n, s / cp, ...] of all ranks of a context-parallel group as one [n, s, ...], in the order of columns
-    that get_batch_on_this_cp_rank cut; with ``index`` None they stand rank after rank. Gradients flow to this rank's own.
-    ``cp_group`` is by default what MindSpeed-RL's parallel state says."""
+    """Gathers the outputs [n, s / cp, ...] of all ranks of a context-parallel group to [n, s, ...], in the column order from
+    before get_batch_on_this_cp_rank; if ``index`` is None, in rank order. Gradients flow to this rank's output only.
+    ``cp_group`` is by default the group in MindSpeed-RL's parallel state."""
     import torch
     import torch.distributed as distributed
 
-    gathered = _gathered(output_orig, cp_size, cp_group)
+    gathered = _gather(output_orig, cp_size, cp_group)
     if index is None:
         return gathered
     indices = [torch.empty_like(index) for _ in range(cp_size)]
@@ -328,10 +328,10 @@ def get_output_allgather_cp_with_pack(
 def get_output_allgather_cp_without_pack(
     output_orig: torch.Tensor, cp_size: int, index: Any, *, cp_group: Any = None
 ) -> torch.Tensor:
-    """The same where each rank has two of 2 * cp_size chunks (``index`` not None), or one run (None)."""
+    """Like get_output_allgather_cp_with_pack, for two of 2 * cp_size chunks per rank, or one range (``index`` is None)."""
     import torch
 
-    gathered = _gathered(output_orig, cp_size, cp_group)
+    gathered = _gather(output_orig, cp_size, cp_group)
     if index is None:
         return gathered
     chunks = gathered.chunk(2 * cp_size, dim=1)
@@ -340,14 +340,14 @@ def get_output_allgather_cp_without_pack(
 
 
 def allgather_tensor_cp_group(cp_tensor: torch.Tensor, cp_size: int, *, cp_group: Any = None) -> torch.Tensor:
-    """The tensors [n, s / cp, ...] of all ranks of a context-parallel group, rank after rank: [n, s, ...]. Gradients flow to
-    this rank's own."""
-    return _gathered(cp_tensor, cp_size, cp_group)
+    """Concatenates the tensors [n, s / cp, ...] of all ranks of a context-parallel group in rank order: [n, s, ...].
+    Gradients flow to this rank's tensor only."""
+    return _gather(cp_tensor, cp_size, cp_group)
 
 
 def allgather_output_cp_group(output_orig: torch.Tensor, cp_size: int, *, cp_group: Any = None) -> torch.Tensor:
-    """As allgather_tensor_cp_group, under the name of older versions."""
-    return _gathered(output_orig, cp_size, cp_group)
+    """The same as allgather_tensor_cp_group, under the name in older versions."""
+    return _gather(output_orig, cp_size, cp_group)
 
 
 get_tensor_allgather_cp_with_pack = get_output_allgather_cp_with_pack
@@ -358,7 +358,7 @@ def _group(cp_group: Any) -> Any:
     return cp_group if cp_group is not None else _parallel_state().get_context_parallel_group()
 
 
-def _gathered(output: torch.Tensor, cp_size: int, cp_group: Any) -> torch.Tensor:
+def _gather(output: torch.Tensor, cp_size: int, cp_group: Any) -> torch.Tensor:
     import torch
     import torch.distributed as distributed
 

@@ -1,11 +1,11 @@
-"""A packer for NeMo-RL: nemo_rl.data.packing.get_packer returns it once it is registered.
+"""A packer for NeMo-RL, returned by nemo_rl.data.packing.get_packer once it is registered.
 
     import nemo_rl.distributed.batched_data_dict as batches
     from evenkeel.drop_in.nemo_rl import Packer
     batches.get_packer = lambda algorithm, bin_capacity, **settings: Packer(bin_capacity, **settings)
 
-BatchedDataDict.shard_by_batch_size deals out bins to data-parallel ranks in turn, and asks for a multiple of their number. So bins
-are planned for as many ranks by evenkeel.plan, and returned in that order. Neither NeMo-RL nor torch is imported.
+BatchedDataDict.shard_by_batch_size distributes bins to data-parallel ranks in turn, and requires a multiple of their number. So
+evenkeel.plan plans bins for that many ranks, which are returned in that order. Imports neither NeMo-RL nor torch.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ class Packer:
 
     bin_capacity           the cap of a bin, in tokens
     collect_metrics        must be False: NeMo-RL's metrics are computed by its own packers
-    min_bin_count          at least so many bins
-    bin_count_multiple     a multiple of it: the data-parallel ranks that bins are dealt out to in turn
-    max_sequences_per_bin  at most so many sequences in a bin
-    sections               settings of evenkeel.plan; the work of a sequence is ``balance={"cost": "flops-7b"}`` unless they say
-                           otherwise
+    min_bin_count          minimum number of bins
+    bin_count_multiple     the number of bins is a multiple of it: the number of data-parallel ranks that get bins in turn
+    max_sequences_per_bin  maximum number of sequences in a bin
+    sections               settings of evenkeel.plan; the work of a sequence is by default ``balance={"cost": "flops-7b"}``
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Packer:
         }
 
     def pack(self, sequence_lengths: Sequence[int]) -> list[list[int]]:
-        """Bins as positions in ``sequence_lengths``, none empty: the first of each rank, then the second of each, and so on.
+        """Returns bins of positions in ``sequence_lengths``, none empty: the first of each rank, then the second of each, and so on.
 
         Raises LimitError for a sequence above the capacity, and InputError for fewer sequences than bins.
         """

@@ -1,9 +1,9 @@
-"""prefix_grouper, with PrefixGrouper's names and results: shared-prefix training around the attention a model has.
+"""prefix_grouper, with PrefixGrouper's names and results: shared-prefix training around a model's own attention function.
 
     from evenkeel.drop_in.prefix_grouper import PrefixGrouper
 
-Shapes name b groups, n suffixes, s columns of grouped tensors, sp and ss of prefix and suffix tensors, h heads, d elements.
-Every operation takes tensors of any dtype and device, and gradients flow. Bad input raises evenkeel.InputError.
+In shapes, b is groups, n suffixes, s columns of grouped tensors, sp and ss those of prefix and suffix tensors, h heads, d elements.
+Every operation accepts tensors of any dtype and device, and gradients flow. Invalid input raises evenkeel.InputError.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["GroupInfo", "Info", "PrefixGrouper", "PrefixGrouperForPackedSequence
 
 
 class Info(Sequence[int]):
-    """One group's lengths in tokens: as a sequence, the prefix's and then each suffix's."""
+    """One group's lengths in tokens; as a sequence, the prefix's followed by each suffix's."""
 
     def __init__(self, prefix_len: int, suffix_lens: Sequence[int]) -> None:
         self.prefix_len = int(prefix_len)
@@ -53,18 +53,18 @@ class GroupInfo(tuple[Info, ...]):
 
 
 class PrefixGrouper:
-    """b groups of one prefix and one or more suffixes each, which may have any lengths.
+    """b groups, each with one prefix and one or more suffixes of any lengths.
 
-    ``group_info``         one list a group: the prefix's length in tokens, then those of its suffixes; None to call init()
+    ``group_info``         one list per group: the prefix's length in tokens, then those of its suffixes; None to call init()
                            later
-    ``device``             where masks and indices are kept; they go along to the device of the tensors handed in
-    ``padding_mode``       where padding stands in grouped tensors [b, s]: "right", "left", or a mask [b, s] that is not 0
-                           where tokens stand
+    ``device``             the device of masks and indices; operations move them to the device of their tensors
+    ``padding_mode``       the side of padding in grouped tensors [b, s], "right" or "left", or a mask [b, s] that is nonzero
+                           at tokens
     ``strict_reference``   split_output() accepts more tokens than a prefix has
 
     Grouped rows are ``[prefix | suffix 1 | suffix 2 | ...]``. Prefix tensors [b, sp, ...] are padded on the left, suffix
-    tensors [n, ss, ...] on the right. Raises InputError for no group, a group without a suffix, a negative length, or a
-    mask that does not fit.
+    tensors [n, ss, ...] on the right. Raises InputError if there is no group, a group has no suffix, a length is negative, or
+    a mask does not fit.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class PrefixGrouper:
     def init(
         self, group_info: Sequence[Sequence[int]], device: Any = None, padding_mode: str | torch.Tensor = "right"
     ) -> None:
-        """Takes these groups, as the constructor does."""
+        """Sets the groups, as the constructor does."""
         layout, device = _layout_of(group_info, padding_mode), torch.device("cpu" if device is None else device)
         self.group_info = GroupInfo(Info(group[0], group[1:]) for group in group_info)
         self._layout = layout
@@ -105,8 +105,8 @@ class PrefixGrouper:
         *,
         strict_reference: bool = False,
     ) -> PrefixGrouper:
-        """Groups with the lengths of padded prefixes [b, any] and suffixes [n, any], which the masks tell; `group_sizes`
-        suffixes each, or group_sizes[g] in group g."""
+        """Creates groups with the lengths of padded prefixes [b, any] and suffixes [n, any], which the masks define.
+        ``group_sizes`` is the number of suffixes in every group, or a list with that of each group."""
         for name, mask in (("prefix_mask", prefix_mask), ("suffix_mask", suffix_mask)):
             _require_mask(mask, name)
         groups = prefix_mask.shape[0]
@@ -123,7 +123,7 @@ class PrefixGrouper:
         x: torch.Tensor, x_mask: torch.Tensor, padding_mode: str | torch.Tensor = "right"
     ) -> torch.Tensor:
         """Moves the tokens of a padded tensor [b, any, ...] to one side, in as many columns as the longest row has tokens,
-        or to where another mask [b, s] is not 0. Other places get 0."""
+        or to the nonzero positions of another mask [b, s]. Other positions are 0."""
         _require_mask(x_mask, "x_mask")
         if x.shape[:2] != x_mask.shape:
             _shared.refuse("x_mask", f"has the shape {tuple(x_mask.shape)}, but the tensor has {tuple(x.shape)}")
@@ -145,8 +145,8 @@ class PrefixGrouper:
     def concat_input(
         self, prefix: torch.Tensor, prefix_mask: torch.Tensor, suffix: torch.Tensor, suffix_mask: torch.Tensor
     ) -> torch.Tensor:
-        """Padded prefixes [b, any, ...] and suffixes [n, any, ...], whose masks tell their tokens, grouped: [b, s, ...], 0
-        where no token stands."""
+        """Combines padded prefixes [b, any, ...] and suffixes [n, any, ...], whose masks define their tokens, into a grouped
+        tensor [b, s, ...], with 0 in padding."""
         self._require_lengths(prefix, prefix_mask, self.prefix_lens, "prefix")
         self._require_lengths(suffix, suffix_mask, self.ungrouped_suffix_lens, "suffix")
         rows = torch.cat([prefix.flatten(0, 1), suffix.flatten(0, 1)])
@@ -156,12 +156,12 @@ class PrefixGrouper:
     def split_output(
         self, output: torch.Tensor, include_prefix_last: int = 0
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """A grouped tensor [b, s, ...] as prefixes, their mask, suffixes and their mask. The last `include_prefix_last`
-        tokens k of every prefix stand in front of each of its suffixes instead: prefixes [b, sp - k, ...], suffixes
-        [n, k + ss, ...]. With 1, row i of the suffixes has what predicts each token of suffix i, then what follows it.
+        """Splits a grouped tensor [b, s, ...] into prefixes, their mask, suffixes and their mask. The last `include_prefix_last`
+        tokens k of every prefix precede each of its suffixes instead: prefixes [b, sp - k, ...], suffixes [n, k + ss, ...].
+        With 1, row i of the suffixes has the predictions of each token of suffix i, then that of the next token.
 
-        Raises InputError for a prefix of fewer than k tokens; with ``strict_reference`` its suffixes begin with padding,
-        which the mask tells, and k is the longest prefix's length at most.
+        Raises InputError for a prefix of fewer than k tokens. With ``strict_reference``, its suffixes begin with padding
+        instead, as the mask shows, and k is at most the longest prefix's length.
         """
         self._require_grouped(output, "output")
         k = int(include_prefix_last)
@@ -174,7 +174,7 @@ class PrefixGrouper:
     def ungroup(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Grouped tensors [b, h, s, d] as the prefixes of all three, [b, h, sp, d], and then their suffixes,
+        """Splits grouped tensors [b, h, s, d] into the prefixes of all three, [b, h, sp, d], followed by their suffixes,
         [n, h, ss, d]."""
         for name, x in (("q", q), ("k", k), ("v", v)):
             self._require_heads(x, name)
@@ -182,8 +182,8 @@ class PrefixGrouper:
         return prefix(q), prefix(k), prefix(v), suffix(q), suffix(k), suffix(v)
 
     def group(self, o_prefix: torch.Tensor, o_suffix: torch.Tensor) -> torch.Tensor:
-        """Attention's outputs [b, sp, h, d] and [n, ss, h, d] as a grouped tensor [b, s, h, d]. Trailing dimensions may be
-        others."""
+        """Combines attention outputs [b, sp, h, d] and [n, ss, h, d] into a grouped tensor [b, s, h, d]. Other trailing
+        dimensions are accepted, too."""
         shapes = (self.prefix_x_shape, self.suffix_x_shape)
         for name, x, shape in zip(("o_prefix", "o_suffix"), (o_prefix, o_suffix), shapes):
             if tuple(x.shape[:2]) != tuple(shape):
@@ -195,11 +195,12 @@ class PrefixGrouper:
         self, __attn_func: Callable[..., torch.Tensor], q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
         *args: Any, **kwargs: Any,
     ) -> torch.Tensor:
-        """Attention over the groups: [b, h, s, d] queries, keys and values (which may have fewer heads) to [b, s, h, d].
+        """Computes attention over the groups. Queries, keys and values are [b, h, s, d], the result is [b, s, h, d]. Keys and
+        values may have fewer heads.
 
         Calls ``__attn_func(q, k, v, attn_mask, *args, **kwargs)`` twice: for prefixes on themselves, and for suffixes on
-        their prefix and themselves. It takes tensors [x, h, length, d] and a mask [x, keys], True where a key stands, and
-        gives [x, queries, h, d]. It must be causal with the last query at the last key, as Flash Attention is.
+        their prefix and themselves. It takes tensors [x, h, length, d] and a mask [x, keys] that is True at keys, and returns
+        [x, queries, h, d]. It must be causal with the last query at the last key, as Flash Attention is.
         """
         for name, x in (("q", q), ("k", k), ("v", v)):
             self._require_heads(x, name)
@@ -215,16 +216,15 @@ class PrefixGrouper:
         )
 
     def position_ids(self, padding: int = 0) -> torch.Tensor:
-        """Position ids [b, s] int64: a prefix counts from 0, every suffix from its prefix's length; `padding` where no
-        token stands."""
+        """Returns position ids [b, s] int64: a prefix counts from 0, a suffix from its prefix's length; `padding` in padding."""
         return torch.from_numpy(self._layout.position_ids(padding)).to(self.padding_mask.device)
 
     def batch_repeat_cat(self, prefix: torch.Tensor, suffix: torch.Tensor, cat_dim: int) -> torch.Tensor:
-        """Each group's row of `prefix` once for each of its suffixes, joined with `suffix` along `cat_dim`."""
+        """Repeats each group's row of `prefix` for each of its suffixes, and concatenates it with `suffix` along `cat_dim`."""
         repeats = self.num_suffixes.to(prefix.device)
         return torch.cat([prefix.repeat_interleave(repeats, dim=0), suffix], dim=cat_dim)
 
-    # Figures
+    # Lengths, shapes and indices
 
     @property
     def prefix_lens(self) -> torch.Tensor:
@@ -243,7 +243,7 @@ class PrefixGrouper:
 
     @property
     def num_suffixes(self) -> torch.Tensor:
-        """Suffixes of each group: [b] int64."""
+        """Number of suffixes in each group: [b] int64."""
         return self._counts(info.num_suffixes for info in self.group_info)
 
     num_samples = num_suffixes
@@ -267,7 +267,7 @@ class PrefixGrouper:
 
     @property
     def grouped_prefix_indices(self) -> torch.Tensor:
-        """Row and column of each prefix token in a grouped tensor: [tokens, 2] int64. The others likewise."""
+        """Row and column of each prefix token in a grouped tensor: [tokens, 2] int64. The other indices have the same form."""
         return self.grouped_prefix_mask.nonzero()
 
     @property
@@ -283,7 +283,7 @@ class PrefixGrouper:
         return self.ungrouped_suffix_mask.nonzero()
 
     def get_ungroup_args(self, device: Any = None) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Size, torch.Size]]:
-        """The four index tensors, ungrouped ones first, and the shapes of prefix and suffix tensors."""
+        """Returns the four index tensors, ungrouped ones first, and the shapes of prefix and suffix tensors."""
         indices = (self.ungrouped_prefix_indices, self.ungrouped_suffix_indices, self.grouped_prefix_indices,
                    self.grouped_suffix_indices)
         return tuple(index.to(device) for index in indices), (self.prefix_x_shape, self.suffix_x_shape)
@@ -292,13 +292,13 @@ class PrefixGrouper:
         return torch.tensor(list(values), dtype=torch.long, device=self.padding_mask.device)
 
     def _grouped(self, rows: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-        """The rows of all prefixes' tokens and then of all suffixes', at their positions in a grouped tensor."""
+        """Moves the rows of all prefixes' tokens, followed by those of all suffixes, to their positions in a grouped tensor."""
         target = torch.cat([self._prefix.source, self._suffix.source])
         grouped = _shared.moved(rows, source, target, math.prod(self._shape))
         return grouped.reshape(*self._shape, *rows.shape[1:])
 
     def _move(self, places: Any) -> _Move:
-        """Of grouped tensors as this class has them."""
+        """Returns a move of tokens out of this class's grouped tensors."""
         return _Move(places)
 
     def _require_grouped(self, x: torch.Tensor, name: str) -> None:
@@ -321,15 +321,15 @@ class PrefixGrouper:
 
 
 class PrefixGrouperForPackedSequence(PrefixGrouper):
-    """The same groups without a batch dimension: grouped tensors are [s, ...], one group's tokens behind the other's.
+    """The same groups without a batch dimension: grouped tensors are [s, ...], the concatenated tokens of the groups.
 
     ``group_info``     as for PrefixGrouper
-    ``padding_mode``   None: every row is a token; or a mask [s] that is not 0 where tokens stand
+    ``padding_mode``   None: every row is a token; or a mask [s] that is nonzero at tokens
 
-    Prefix and suffix tensors are PrefixGrouper's, and so are all methods but these: ungroup() takes [s, h, d] and gives
-    [b, sp, h, d] and [n, ss, h, d]; forward() takes [s, h, d] and gives the same, its ``__attn_func`` is PrefixGrouper's;
-    position_ids() gives [s]. For attention of variable lengths, prepare_packed_qkv() gives queries, keys and values whose
-    sequences cu_seq_lens_q and cu_seq_lens_kv name: each prefix, and each suffix behind its prefix.
+    Prefix and suffix tensors are PrefixGrouper's, and so are all methods but these: ungroup() takes [s, h, d] and returns
+    [b, sp, h, d] and [n, ss, h, d]; forward() takes and returns [s, h, d], with PrefixGrouper's ``__attn_func``;
+    position_ids() returns [s]. For variable-length attention, prepare_packed_qkv() returns queries, keys and values, whose
+    sequences are in cu_seq_lens_q and cu_seq_lens_kv: each prefix, and each suffix after its prefix.
     """
 
     def __init__(
@@ -341,7 +341,7 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
     def init(
         self, group_info: Sequence[Sequence[int]], device: Any = None, padding_mode: torch.Tensor | None = None
     ) -> None:
-        """Takes these groups, as the constructor does."""
+        """Sets the groups, as the constructor does."""
         super().init(group_info, device, "right")
         padded = self.padding_mask
         tokens = int(padded.sum())
@@ -352,7 +352,7 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
         mask = (mask != 0).to(padded.device)
         self._tokens = mask.nonzero()[:, 0]
         self._packed = torch.full((padded.numel(),), -1, dtype=torch.long, device=padded.device)
-        self._packed[padded.flatten()] = self._tokens  # by its place in a padded tensor, each token's in a packed one
+        self._packed[padded.flatten()] = self._tokens  # maps positions in a padded tensor to those in a packed one
         for move in (self._prefix, self._suffix, self._keys):
             move.take_from(self._packed)
         self._shape = (len(mask),)
@@ -367,7 +367,7 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
         cls, prefix_mask: torch.Tensor, suffix_mask: torch.Tensor, group_sizes: int | Sequence[int], device: Any = None,
         padding_mode: torch.Tensor | None = None, *, strict_reference: bool = False,
     ) -> PrefixGrouperForPackedSequence:
-        """As in PrefixGrouper."""
+        """Like PrefixGrouper.from_ungrouped_masks()."""
         made = super().from_ungrouped_masks(
             prefix_mask, suffix_mask, group_sizes, device, padding_mode, strict_reference=strict_reference)
         return made  # type: ignore[return-value]
@@ -375,7 +375,7 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
     def ungroup(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Packed tensors [s, h, d] as the prefixes of all three, [b, sp, h, d], and then their suffixes, [n, ss, h, d]."""
+        """Splits packed tensors [s, h, d] into the prefixes of all three, [b, sp, h, d], followed by their suffixes, [n, ss, h, d]."""
         for name, x in (("q", q), ("k", k), ("v", v)):
             self._require_grouped(x, name)
         prefix, suffix = self._prefix, self._suffix
@@ -384,7 +384,7 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
     def prepare_packed_qkv(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The rows of packed_q_indices of ``q``, and those of packed_kv_indices of ``k`` and ``v``."""
+        """Returns the rows of ``q`` at packed_q_indices, and those of ``k`` and ``v`` at packed_kv_indices."""
         for name, x in (("q", q), ("k", k), ("v", v)):
             self._require_grouped(x, name)
         queries, keys = (index[:, 0].to(q.device) for index in (self.packed_q_indices, self.packed_kv_indices))
@@ -397,7 +397,7 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
 
     @property
     def packed_kv_indices(self) -> torch.Tensor:
-        """For each prefix its tokens, and for each suffix those of its prefix and its own: [any, 1] int64."""
+        """Positions of each prefix's tokens, and for each suffix, of its prefix's tokens and its own: [any, 1] int64."""
         bounds, first = [], 0
         for info in self.group_info:
             prefix = (first, first + info.prefix_len)
@@ -420,7 +420,7 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
             info.prefix_len, *(info.prefix_len + suffix for suffix in info.suffix_lens)))]).cumsum(0)
 
     def position_ids(self, padding: int = 0) -> torch.Tensor:
-        """Position ids [s] int64, as in PrefixGrouper."""
+        """Returns position ids [s] int64, as in PrefixGrouper."""
         padded = super().position_ids(padding)
         packed = padded.new_full(self._shape, padding)
         packed[self._tokens] = padded[self._padded_mask]
@@ -438,7 +438,7 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
 
 
 class _Move:
-    """From the tokens' places in one padded tensor, or a packed one, to those in another of shape [batch, width, ...]."""
+    """Moves tokens from their positions in a padded or packed tensor to those in another of shape [batch, width, ...]."""
 
     def __init__(self, places: tuple[Any, Any], device: Any = None) -> None:
         self.source, self.target = (torch.from_numpy(each.indices()).to(device or "cpu") for each in places)
@@ -447,7 +447,7 @@ class _Move:
         self.batched = True
 
     def take_from(self, packed: torch.Tensor) -> None:
-        """Makes it read from a packed tensor, with each token at packed[position in the padded one]."""
+        """Makes it read from a packed tensor, in which each token is at packed[its position in the padded one]."""
         self.source, self.batched = packed[self.source], False
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -455,7 +455,7 @@ class _Move:
         return _shared.moved(rows, self.source, self.target, self.size).reshape(*self.shape, *rows.shape[1:])
 
     def with_heads(self, x: torch.Tensor) -> torch.Tensor:
-        """The same for [batch, heads, width, elements], or [tokens, heads, elements], as [batch, heads, width, elements]."""
+        """Like calling it, for [batch, heads, width, elements] or [tokens, heads, elements], to [batch, heads, width, elements]."""
         return self(x.transpose(1, 2) if self.batched else x).transpose(1, 2)
 
 
@@ -489,5 +489,5 @@ def _lengths_of(mask: torch.Tensor) -> torch.Tensor:
 
 
 def _flat(mask: torch.Tensor) -> torch.Tensor:
-    """The positions of tokens in a tensor whose first two dimensions are flattened."""
+    """Returns the positions of tokens in a tensor whose first two dimensions are flattened."""
     return (mask != 0).flatten().nonzero()[:, 0]

@@ -4,8 +4,8 @@
     from evenkeel.drop_in.prime_rl import prepare_batch
     prime_rl.orchestrator.packing.prepare_batch = prepare_batch
 
-prime-rl's own functions (of its commit 559b447) truncate samples, join them to micro-batches and pad these. Which samples of text share a
-micro-batch, and which worker gets it, is planned by evenkeel.plan.
+prime-rl's own functions (of its commit 559b447) truncate samples, join them to micro-batches and pad these. evenkeel.plan determines
+which samples of text share a micro-batch, and which worker gets it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def prepare_batch(
     pad_to_multiple_of: int = 1,
     **sections: Any,
 ) -> list[list[Any]]:
-    """The micro-batches of each training worker: equal numbers, of at most ``seq_len`` tokens before padding.
+    """Returns the micro-batches of each training worker: equal numbers, of at most ``seq_len`` tokens before padding.
 
-    ``sections`` are settings of evenkeel.plan. Unless they say otherwise, workers wait for each other at every micro-batch, as with
-    FSDP, and the work of a sample is ``bin_cost`` of its length, which is InputError unless it is linear s + quadratic s^2.
+    ``sections`` are settings of evenkeel.plan. By default, workers synchronize at every micro-batch, as with FSDP, and the work of a
+    sample is ``bin_cost`` of its length. Raises InputError if that is not linear s + quadratic s^2.
 
-    As in prime-rl, longer samples are truncated, micro-batches with images come first, and workers run micro-batches without loss
-    where there are fewer. Samples of text do not share micro-batches with images here. InputError if only some have routed experts.
+    As in prime-rl, longer samples are truncated, micro-batches with images come first, and workers with fewer micro-batches get more
+    without loss. Samples of text do not share micro-batches with images here. Raises InputError if only some have routed experts.
     """
     from prime_rl.trainer import batch as theirs
 
@@ -72,7 +72,7 @@ def _length_of(sample: Any) -> int:
 
 
 def _cost_of(bin_cost: Callable[[Sequence[int]], int], longest: int) -> dict[str, int]:
-    """The coefficients of linear s + quadratic s^2, in units of the quadratic one, or of the linear one if the former is 0."""
+    """Returns the coefficients of linear s + quadratic s^2, in units of the quadratic one, or of the linear one if that is 0."""
     quadratic = (bin_cost([2]) - 2 * bin_cost([1])) / 2
     linear = bin_cost([1]) - quadratic
     if linear < 0 or quadratic < 0 or abs(linear * longest + quadratic * longest**2 - bin_cost([longest])) > 1e-6 * bin_cost([longest]):

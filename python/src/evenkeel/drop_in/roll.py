@@ -2,8 +2,8 @@
 
     from evenkeel.drop_in.roll import dynamic_batching_shard, batch_balance, restore_results_order
 
-What ROLL calls a DataProto may be any object with ``.batch``, which holds tensors by name, and ``.meta_info``, a dict;
-``.non_tensor_batch`` is taken along where it is there. Lengths are in tokens, indices count samples from 0. Bad input
+A DataProto may be any object with ``.batch``, which holds tensors by name, and ``.meta_info``, a dict; if it has a
+``.non_tensor_batch``, its rows are moved, too. Lengths are in tokens, and indices count samples from 0. Invalid input
 raises evenkeel.InputError.
 """
 
@@ -51,8 +51,8 @@ log_seqlen_unbalance = verl.log_seqlen_unbalance
 def get_seqlen_balanced_partitions(
     seqlen_list: Sequence[Any], k_partitions: int, equal_size: bool = False
 ) -> list[list[int]]:
-    """Indices in `k_partitions` groups of about equal sums, ascending, by the largest differencing method. Values are
-    whole numbers, of any type. None is empty: InputError for fewer values than groups."""
+    """Partitions indices into `k_partitions` groups of nearly equal sums, ascending in each, by the largest differencing
+    method. Values are integers of any type. No group is empty: raises InputError for fewer values than groups."""
     return verl.get_seqlen_balanced_partitions(seqlen_list, k_partitions, equal_size)
 
 
@@ -65,12 +65,12 @@ def batch_balance(
     *,
     strict_reference: bool = False,
 ) -> dict[str, Any]:
-    """Reorders a DataProto in place so that each of `dp_size` equal runs has about the same work, and says how even it is
-    (see log_seqlen_unbalance). With ``keep_minibatch`` each run of `minibatch_size` samples over all ranks is dealt out on
-    its own; samples behind the last whole one are a smaller mini-batch. Where `dp_size` does not divide the samples, the
-    first ranks have one more.
+    """Reorders a DataProto in place so that each of `dp_size` equal runs has nearly equal work. Returns balance metrics (see
+    log_seqlen_unbalance). With ``keep_minibatch``, each run of `minibatch_size` samples over all ranks is distributed
+    separately; samples after the last whole one are a smaller mini-batch. If `dp_size` does not divide the number of
+    samples, the first ranks have one sample more.
 
-    ``strict_reference``: samples behind the last whole mini-batch are dropped, and `dp_size` must divide the samples.
+    ``strict_reference``: drops samples after the last whole mini-batch. `dp_size` must divide all samples, or each run.
     """
     lengths = _shared.lengths_of(batch.batch["attention_mask"])
     if keep_minibatch and minibatch_size < 1:
@@ -101,20 +101,20 @@ def dynamic_batching_shard(
     *,
     strict_reference: bool = False,
 ) -> tuple[Any, dict[str, Any]]:
-    """A DataProto of the same samples, shard after shard of the DP ranks, and what it saved.
+    """Returns a DataProto with the same samples, ordered by the DP ranks' shards, and metrics of the padding removed.
 
-    Samples of about the same length stand together in micro-batches of at most `max_tokens_per_microbatch` tokens,
-    padding included, whose lengths are multiples of `sequence_length_round`. They are the same on every rank:
-    ``meta_info`` of the result has global_micro_batch_indices, [begin, end) in a shard for each,
-    global_micro_batch_lengths, the same two as micro_batch_indices and micro_batch_lengths, and num_micro_batchs. With
-    virtual pipeline stages their number is a multiple of `pipeline_model_parallel_size`; where a shard has fewer samples
-    than that, the last ones are empty. Where `dp_size` does not divide the samples, the first shards have one more, and
-    ``meta_info["shard_sizes"]`` has their sizes.
+    Samples of similar lengths share micro-batches of at most `max_tokens_per_microbatch` tokens, including padding, whose
+    lengths are multiples of `sequence_length_round`. They are the same on every rank: ``meta_info`` of the result has
+    global_micro_batch_indices, the range [begin, end) in a shard of each micro-batch, global_micro_batch_lengths, the same
+    two as micro_batch_indices and micro_batch_lengths, and num_micro_batchs. With virtual pipeline stages, their number is
+    a multiple of `pipeline_model_parallel_size`; if a shard has fewer samples than that, the last ones are empty. If
+    `dp_size` does not divide the number of samples, the first shards have one sample more, and ``meta_info["shard_sizes"]`` has
+    their sizes.
 
-    Raises LimitError for a sample that is above the cap once it is rounded up.
+    Raises LimitError for a sample that is above the cap after rounding up.
 
-    ``strict_reference``: `dp_size` must divide the samples, a micro-batch is split once at most, and an empty one may come
-    first where the cap is below `sequence_length_round`.
+    ``strict_reference``: `dp_size` must divide the samples, a micro-batch is split at most once, and an empty one may come
+    first if the cap is below `sequence_length_round`.
     """
     stages = 1
     if isinstance(pipeline_model_parallel_size, str):  # older versions have the prefix at this position
@@ -174,27 +174,27 @@ class SequencePackingConfig:
 
 
 class SequencePackingPacker:
-    """Algorithm "none": samples are packed as they come, `micro_batch_size` at a time."""
+    """Algorithm "none": packs samples in order, `micro_batch_size` at a time."""
 
     def __init__(self, config: Any = None, *, strict_reference: bool = False) -> None:
         self.config = SequencePackingConfig() if config is None else config
         self.strict_reference = strict_reference
 
     def get_pad_factor(self, cp_size: int, tp_size: int) -> int:
-        """What lengths are rounded up to a multiple of: the least common multiple of 16 and 2 * cp * tp (tp where cp is
-        1)."""
+        """Returns the multiple to which lengths are rounded up: the least common multiple of 16 and 2 * cp * tp (tp if cp
+        is 1)."""
         return _native.sequence_alignment(tp_size, cp_size, 16)
 
     @staticmethod
     def calculate_workload(seqlen: int) -> Any:
-        """24576 s + s^2 of a sample of s tokens."""
+        """Returns the work of a sample of s tokens: 24576 s + s^2."""
         return verl.calculate_workload(seqlen)
 
     def make_micro_batch_iter_for_sequence_packing(
         self, mini_batch: Any, tp_size: int, cp_size: int, vp_size: int, is_train: bool = False, dp_group: Any = None,
         micro_batch_size: int | None = None,
     ) -> Iterator[Any]:
-        """Runs of `micro_batch_size` samples, which must divide their number."""
+        """Returns runs of `micro_batch_size` samples, which must divide their number."""
         size = _shared.size_of(mini_batch)
         if not micro_batch_size or micro_batch_size < 1:
             _shared.refuse("micro_batch_size", f"is {micro_batch_size}; at least 1 is needed")
@@ -209,28 +209,28 @@ class SequencePackingPacker:
     def restore_results_order(
         results: Mapping[str, torch.Tensor], partition_indices_list: Sequence[Sequence[int]]
     ) -> Mapping[str, torch.Tensor]:
-        """The results as they are, since nothing was reordered."""
+        """Returns the results unchanged, since nothing was reordered."""
         return results
 
 
 class LoadBalancePacker(SequencePackingPacker):
-    """Algorithm "load_balance": micro-batches of about equal work."""
+    """Algorithm "load_balance": micro-batches of nearly equal work."""
 
     def make_micro_batch_iter_for_sequence_packing(
         self, mini_batch: Any, tp_size: int, cp_size: int, vp_size: int, is_train: bool = False, dp_group: Any = None,
         micro_batch_size: int | None = None,
     ) -> Iterator[Any]:
-        """Micro-batches of at most max_packed_sequence_length tokens, every sequence aligned to get_pad_factor, cheap ones
-        at both ends. All ranks of ``dp_group`` have equally many, a multiple of ``vp_size``; where that is more than
-        samples, some are empty. Planned, and agreed on, when this is called.
+        """Returns micro-batches of at most max_packed_sequence_length tokens, with every sequence aligned to get_pad_factor
+        and cheap ones at both ends. All ranks of ``dp_group`` have the same number, a multiple of ``vp_size``; if that
+        exceeds the number of samples, some are empty. Ranks plan and agree during the call, not during the iteration.
 
         ``mini_batch.meta_info["partition_indices_list"]`` has the samples of each. A micro-batch's meta_info is a copy of
         the mini-batch's, with micro_batch_idx, partition_indices, num_micro_batchs, mini_batch_size and is_padding_batch.
 
         Raises LimitError, on every rank, for a sample whose aligned length is above the cap.
 
-        With ``strict_reference`` the cap decides how many there are, whatever each then holds; it must not be below the
-        width of the mask, and there must be a sample for every micro-batch.
+        With ``strict_reference``, the cap only determines the number of micro-batches; it must not be below the width of
+        the mask, and there must be a sample for every micro-batch.
         """
         phase = "train" if is_train else "forward"
         cap = getattr(self.config, f"max_packed_sequence_length_{phase}")
@@ -269,8 +269,8 @@ class LoadBalancePacker(SequencePackingPacker):
     def restore_results_order(
         results: Mapping[str, torch.Tensor], partition_indices_list: Sequence[Sequence[int]]
     ) -> dict[str, torch.Tensor]:
-        """Tensors [n, ...] that came out micro-batch after micro-batch, back in the samples' order. Scalars and what is no
-        tensor stay. Raises InputError for another number of rows."""
+        """Restores the samples' order of tensors [n, ...] whose rows are in the order of the micro-batches. Scalars and values
+        that are not tensors are unchanged. Raises InputError for another number of rows."""
         if not results:
             return {}
         import torch
@@ -287,7 +287,7 @@ class LoadBalancePacker(SequencePackingPacker):
 
 
 def get_sequence_packing_packer(config: Any = None, *, strict_reference: bool = False) -> SequencePackingPacker:
-    """The packer of config.algorithm: "none" (also without a config) or "load_balance"."""
+    """Returns the packer of config.algorithm: "none" (also without a config) or "load_balance"."""
     packers = {"none": SequencePackingPacker, "load_balance": LoadBalancePacker}
     algorithm = "none" if config is None else config.algorithm
     if algorithm not in packers:
@@ -299,7 +299,7 @@ def make_micro_batch_iter_for_sequence_packing(
     mini_batch: Any, tp_size: int, cp_size: int, vp_size: int, is_train: bool = False, dp_group: Any = None,
     micro_batch_size: int | None = None, config: Any = None, *, strict_reference: bool = False,
 ) -> Iterator[Any]:
-    """The micro-batches of a mini-batch, by the packer of the configuration."""
+    """Returns the micro-batches of a mini-batch by the configuration's packer."""
     packer = get_sequence_packing_packer(config, strict_reference=strict_reference)
     return packer.make_micro_batch_iter_for_sequence_packing(
         mini_batch, tp_size, cp_size, vp_size, is_train, dp_group, micro_batch_size)
@@ -308,7 +308,7 @@ def make_micro_batch_iter_for_sequence_packing(
 def restore_results_order(
     results: Mapping[str, torch.Tensor], partition_indices_list: Sequence[Sequence[int]], config: Any = None
 ) -> Mapping[str, torch.Tensor]:
-    """Results in the samples' order, by the packer of the configuration: without one they stay as they are."""
+    """Restores the samples' order of results by the configuration's packer; without a configuration, they are unchanged."""
     return get_sequence_packing_packer(config).restore_results_order(results, partition_indices_list)
 
 
@@ -335,7 +335,7 @@ def _packed_seq_params_class() -> Any:
 
 
 def _get_pad_factor(self: Any) -> int:
-    """What lengths are rounded up to a multiple of: the least common multiple of 16 and 2 * cp * tp (tp where cp is 1)."""
+    """Returns the multiple to which lengths are rounded up: the least common multiple of 16 and 2 * cp * tp (tp if cp is 1)."""
     sizes = _sizes_of(self)
     return _native.sequence_alignment(sizes.tp_size, sizes.cp_size, 16)
 
@@ -349,19 +349,19 @@ def _pack_sequences(
     *,
     strict_reference: bool = False,
 ) -> tuple[torch.Tensor, Any, torch.Tensor, torch.Tensor]:
-    """Padded sequences back to back, each aligned to a multiple of self._get_pad_factor(), cut over the context-parallel
-    ranks: this rank's part.
+    """Concatenates padded sequences, each aligned to a multiple of self._get_pad_factor(), and cuts them over the
+    context-parallel ranks. Returns this rank's part.
 
     ``self``                ROLL's strategy, whose worker.rank_info has tp_size, cp_size and cp_rank, or a SequencePacker
     ``input_tensor``        [n, width, ...]
-    ``attention_mask``      [n, width], 1 where a token stands, on whatever side
-    ``pad_packed_seq_to``   the packed length over all ranks: the last sequence is made longer
-    ``pad_val``             what stands where no token stands
+    ``attention_mask``      [n, width], 1 at tokens, with padding on any side
+    ``pad_packed_seq_to``   the packed length over all ranks, to which the last sequence is extended
+    ``pad_val``             the value in padding
 
     Returns the tensor [1, packed / cp, ...], Megatron's PackedSeqParams, and cu_seqlens and cu_seqlens_padded [n + 1]
     int32, of true and of aligned lengths over all ranks. Gradients flow.
 
-    ``strict_reference``: of a row with m ones, the first m columns are taken, wherever the ones stand.
+    ``strict_reference``: a row with m ones provides its first m columns, regardless of where the ones are.
     """
     import torch
 
@@ -386,7 +386,7 @@ def _pack_sequences(
 
 
 def _unpack_sequences(self: Any, output_tensor: torch.Tensor, cu_seqlens_padded: torch.Tensor) -> Iterator[torch.Tensor]:
-    """This rank's part of each sequence, [1, aligned length / cp, ...], as views of the packed tensor."""
+    """Yields this rank's part of each sequence, [1, aligned length / cp, ...], as views of the packed tensor."""
     ends = [end // _sizes_of(self).cp_size for end in cu_seqlens_padded.tolist()]
     for begin, end in zip(ends, ends[1:]):
         yield output_tensor[:, begin:end]
@@ -397,8 +397,8 @@ def _sizes_of(strategy: Any) -> Any:
 
 
 class SequencePacker:
-    """The packing of ROLL's Megatron strategy, for whoever has no strategy: of context-parallel rank `cp_rank` of
-    `cp_size`, with lengths rounded up for `tp_size`, or to a multiple of `pad_factor`."""
+    """The packing of ROLL's Megatron strategy for callers without a strategy, on context-parallel rank `cp_rank` of `cp_size`.
+    Lengths are rounded up for `tp_size`, or to a multiple of `pad_factor`."""
 
     def __init__(self, tp_size: int = 1, cp_size: int = 1, cp_rank: int = 0, pad_factor: int | None = None, *,
                  strict_reference: bool = False) -> None:

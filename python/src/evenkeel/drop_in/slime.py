@@ -1,11 +1,11 @@
-"""slime.utils.dp_schedule.build_dp_schedule, which miles has as miles.utils.dp_schedule.build_dp_schedule.
+"""slime.utils.dp_schedule.build_dp_schedule, which is miles.utils.dp_schedule.build_dp_schedule in miles.
 
     import slime.ray.rollout
     from evenkeel.drop_in.slime import build_dp_schedule
     slime.ray.rollout.build_dp_schedule = build_dp_schedule
 
-Neither slime nor torch is imported. Unlike the results of other drop-in functions, schedules are not slime's: the micro-batches of
-a step are planned by evenkeel.plan.
+Imports neither slime nor torch. Unlike the results of other drop-in functions, schedules are not slime's: evenkeel.plan plans the
+micro-batches of a step.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def build_dp_schedule(
 ) -> tuple[list[list[int]], list[list[list[int]]], list[int], list[int]]:
     """Divides samples into steps of ``global_batch_size`` rollouts, and plans the micro-batches of each step for all DP ranks.
 
-    No micro-batch has more than ``args.max_tokens_per_gpu * cp_size`` tokens, times ``args.packing_safety_margin`` if that is set.
+    Each micro-batch has at most ``args.max_tokens_per_gpu * cp_size`` tokens, times ``args.packing_safety_margin`` if that is set.
     All ranks have the same number of micro-batches in a step, a multiple of ``microbatch_group_size_per_vp_stage`` with virtual
-    pipeline stages, and none is empty. The cap holds and ranks are balanced whatever ``args.balance_data`` and
-    ``args.balance_by_flops`` are. ``sections`` are settings of evenkeel.plan; the work of a sample is
-    ``balance={"cost": "flops-7b"}`` unless they say otherwise, such as ``balance={"cost": {"model": {...}}}``.
+    pipeline stages, and none is empty. The cap holds and ranks are balanced regardless of ``args.balance_data`` and
+    ``args.balance_by_flops``. ``sections`` are settings of evenkeel.plan, such as ``balance={"cost": {"model": {...}}}``; the work
+    of a sample is by default ``balance={"cost": "flops-7b"}``.
 
-    Samples with equal ``rollout_indices`` stay in one step. Rollouts after the last whole step are dropped, as in slime, or are a
-    step of their own with miles' ``args.allow_partial_train_step``, if they have a sample for each rank.
+    Samples with equal ``rollout_indices`` stay in one step. Rollouts after the last whole step are dropped, as in slime. With miles'
+    ``args.allow_partial_train_step``, they are a step of their own if they have a sample for each rank.
 
     Returns, as slime does:
 
@@ -47,15 +47,15 @@ def build_dp_schedule(
     - the number of micro-batches per rank of each step;
     - the number of rollouts of each step.
 
-    Raises LimitError for a sample above the cap, which slime puts into a micro-batch of its own. Raises InputError without
+    Raises LimitError for a sample above the cap, which slime puts into its own micro-batch. Raises InputError without
     ``args.use_dynamic_batch_size``, with ``args.global_batch_tokens``, for multimodal samples that
-    ``args.multimodal_aware_packing`` keeps apart, for fewer rollouts than a step has, and for a step with fewer samples than
+    ``args.multimodal_aware_packing`` would separate, for fewer rollouts than a step has, and for a step with fewer samples than
     micro-batches.
     """
     dp = train_parallel_config["dp_size"]
     cap = _cap_of(args, train_parallel_config["cp_size"])
     multiple = train_parallel_config["microbatch_group_size_per_vp_stage"] if (train_parallel_config["vpp_size"] or 1) > 1 else 1
-    _refuse_what_is_not_planned(args, sample_is_multimodal)
+    _require_supported(args, sample_is_multimodal)
     rollouts = _rollouts_of(rollout_indices, len(total_lengths))
     sizes = _sizes_of_steps(args, rollouts, global_batch_size, dp)
 
@@ -83,7 +83,7 @@ def _cap_of(args: Any, cp: int) -> int:
     return max(1, int(args.max_tokens_per_gpu * cp * getattr(args, "packing_safety_margin", 1.0)))
 
 
-def _refuse_what_is_not_planned(args: Any, sample_is_multimodal: Sequence[bool] | None) -> None:
+def _require_supported(args: Any, sample_is_multimodal: Sequence[bool] | None) -> None:
     if getattr(args, "global_batch_tokens", None) is not None:
         refuse("args.global_batch_tokens", "is set, but only steps with a fixed number of rollouts are supported", "Use slime's own function")
     if getattr(args, "multimodal_aware_packing", "off") != "off" and any(sample_is_multimodal or ()):
@@ -93,7 +93,7 @@ def _refuse_what_is_not_planned(args: Any, sample_is_multimodal: Sequence[bool] 
 
 
 def _rollouts_of(rollout_indices: Sequence[int], num_samples: int) -> list[list[int]]:
-    """The samples of each rollout, in the order in which rollouts first appear."""
+    """Returns the samples of each rollout, in the order in which rollouts first appear."""
     if len(rollout_indices) != num_samples:
         refuse("rollout_indices", f"has {len(rollout_indices)} entries for {num_samples} samples")
     rollouts: dict[int, list[int]] = {}

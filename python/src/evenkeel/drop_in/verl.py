@@ -2,8 +2,8 @@
 
     from evenkeel.drop_in.verl import rearrange_micro_batches, get_reverse_idx
 
-Lengths are in tokens, indices count samples from 0. Lists may be lists, tuples, arrays or tensors of whole numbers; what
-is returned are lists of lists of ints. Bad input raises evenkeel.InputError.
+Lengths are in tokens, and indices count samples from 0. Lists may be lists, tuples, arrays or tensors of integers;
+functions return lists of lists of ints. Invalid input raises evenkeel.InputError.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ __all__ = [
 
 
 def ceildiv(a: int, b: int) -> int:
-    """a / b, rounded up."""
+    """Returns a / b, rounded up."""
     return -(-a // b)
 
 
 def roundup_divisible(a: int, b: int) -> int:
-    """The smallest multiple of b that is at least a."""
+    """Returns the smallest multiple of b that is at least a."""
     return ceildiv(a, b) * b
 
 
 def balanced_chunk_range(num_items: int, num_chunks: int, chunk_idx: int) -> tuple[int, int]:
-    """The items [begin, end) of one of `num_chunks` runs of `num_items` items, of which the first have one more."""
+    """Returns the items [begin, end) of one of `num_chunks` chunks of `num_items` items; the first chunks may be one longer."""
     if num_items < 0 or num_chunks < 1 or not 0 <= chunk_idx < num_chunks:
         _shared.refuse("chunk_idx", f"{chunk_idx} is not a chunk of {num_items} items in {num_chunks} chunks")
     size, longer = divmod(num_items, num_chunks)
@@ -60,16 +60,16 @@ def balanced_chunk_range(num_items: int, num_chunks: int, chunk_idx: int) -> tup
 
 
 def calculate_workload(seqlen_list: Any) -> Any:
-    """The work of samples of these lengths, up to a factor: 24576 s + s^2, of a 7B model. A tensor, an array or an int."""
+    """Returns the work of samples, up to a factor: 24576 s + s^2 for s tokens, of a 7B model. Takes a tensor, an array or an int."""
     return seqlen_list * (24576 + seqlen_list)
 
 
 def karmarkar_karp(seqlen_list: Sequence[int], k_partitions: int, equal_size: bool) -> list[list[int]]:
-    """Indices of `seqlen_list` in `k_partitions` groups of about equal sums, by the largest differencing method.
+    """Partitions indices of `seqlen_list` into `k_partitions` groups of nearly equal sums by the largest differencing method.
 
-    The heaviest group comes first; indices stand as the method joined them. With ``equal_size`` groups have equally many,
-    which their number must divide. Fewer values than groups leave groups empty at the end; none at all are refused. About
-    n log n work.
+    The heaviest group comes first; indices are in the order in which the method joined them. With ``equal_size``, groups
+    have equal sizes; their number must divide that of the values. With fewer values than groups, the last groups are empty.
+    Raises InputError for an empty list. Takes O(n log n) time.
     """
     if len(seqlen_list) == 0:
         _shared.refuse("seqlen_list", "is empty")
@@ -77,20 +77,20 @@ def karmarkar_karp(seqlen_list: Sequence[int], k_partitions: int, equal_size: bo
 
 
 def get_seqlen_balanced_partitions(seqlen_list: Sequence[int], k_partitions: int, equal_size: bool) -> list[list[int]]:
-    """karmarkar_karp with ascending indices in each group and no empty groups: InputError for fewer values than groups.
-    """
+    """Like karmarkar_karp, with ascending indices in each group and no empty groups. Raises InputError for fewer values than
+    groups."""
     return _native.karmarkar_karp(seqlen_list, k_partitions, equal_size, True)
 
 
 def greedy_partition(seqlen_list: Sequence[int], k_partitions: int, equal_size: bool) -> list[list[int]]:
-    """Indices in `k_partitions` groups: each value, as they come, to the group with the least sum, the first on a tie.
-    With ``equal_size`` a group that has fewer counts as lighter."""
+    """Partitions indices into `k_partitions` groups: in input order, each value goes to the group with the smallest sum, or
+    the first of several. With ``equal_size``, a group with fewer values counts as lighter."""
     if k_partitions < 1:
         _shared.refuse("k_partitions", f"{k_partitions} groups; at least 1 is needed")
     if equal_size and len(seqlen_list) % k_partitions != 0:
         _shared.refuse("equal_size", f"{len(seqlen_list)} values cannot be divided into {k_partitions} groups")
     partitions: list[list[int]] = [[] for _ in range(k_partitions)]
-    lightest = [(0, 0, group) for group in range(k_partitions)]  # (values if they count, sum, group)
+    lightest = [(0, 0, group) for group in range(k_partitions)]  # (number of values if equal_size, sum, group)
     for item, length in enumerate(seqlen_list):
         count, total, group = lightest[0]
         partitions[group].append(item)
@@ -101,9 +101,9 @@ def greedy_partition(seqlen_list: Sequence[int], k_partitions: int, equal_size: 
 def get_group_balanced_partitions(
     seqlen_list: Sequence[int], uid_list: Sequence[Hashable], k_partitions: int, *, strict_reference: bool = False
 ) -> list[list[int]]:
-    """Indices in `k_partitions` groups of about equal work, samples with the same uid in the same one; each ascending.
+    """Partitions indices into `k_partitions` groups of nearly equal work, keeping samples with the same uid together.
 
-    The numbers of uids in the groups differ by one at most. At least `k_partitions` uids are needed.
+    Each group is ascending. The groups' numbers of uids differ by at most one. At least `k_partitions` uids are needed.
 
     ``strict_reference``: only neighbors with the same uid stay together, and `k_partitions` must divide the number of
     such runs.
@@ -118,18 +118,18 @@ def get_group_balanced_partitions(
 
 
 def _plain(uid: Any) -> Any:
-    """Converts a tensor with one element to a number: equal tensors have different hashes."""
+    """Converts a tensor with one element to a number, because equal tensors have different hashes."""
     return uid.item() if hasattr(uid, "item") else uid
 
 
 def log_seqlen_unbalance(
     seqlen_list: Sequence[int], partitions: Sequence[Sequence[int]], prefix: str, *, strict_reference: bool = False
 ) -> dict[str, Any]:
-    """How even sums of tokens are, under names that begin with `prefix/`: `min`, `max` and `minmax_diff` of equal runs of
-    the list as it is, one a partition, `balanced_min` and `balanced_max` of the partitions, and `mean`.
+    """Returns metrics of how evenly tokens are distributed, with names that begin with `prefix/`: `min`, `max` and
+    `minmax_diff` of the sums of consecutive runs of the list, one per partition; `balanced_min` and `balanced_max` of the
+    partitions' sums; and `mean`.
 
-    Where there are not equally many values in the runs, they differ by one. ``strict_reference``: what is left over is a
-    run of its own.
+    Lengths of runs differ by at most one. ``strict_reference``: they are equal, and the remaining values are another run.
     """
     metrics = _shared.whole_counts(_native.seqlen_balance_metrics(seqlen_list, partitions, prefix), "mean")
     run = len(seqlen_list) // len(partitions)
@@ -152,23 +152,23 @@ def rearrange_micro_batches(
     *,
     strict_reference: bool = False,
 ) -> tuple[list[Any], list[list[int]]]:
-    """Micro-batches of at most `max_token_len` tokens and about equal work, and the samples that each holds.
+    """Returns micro-batches of at most `max_token_len` tokens and nearly equal work, and the samples in each.
 
-    ``batch``                    columns by name, with "attention_mask" [n, width], or "input_ids" nested: a dict of
-                                 tensors, a TensorDict, whatever knows ``batch[key]`` and ``batch[indices]``, or a
-                                 DataProto; a micro-batch is of the same kind
-    ``dp_group``                 a group of torch.distributed (None: all ranks) that shall have equally many micro-batches, if
+    ``batch``                    columns by name, with "attention_mask" [n, width] or nested "input_ids": a dict of tensors,
+                                 a TensorDict, another type that supports ``batch[key]`` and ``batch[indices]``, or a
+                                 DataProto; micro-batches have the same type
+    ``dp_group``                 a group of torch.distributed (None: all ranks) whose ranks have the same number of micro-batches, if
                                  ``same_micro_num_in_dp`` and torch.distributed is initialized
-    ``num_batches_divided_by``   their number is a multiple of it
-    ``min_num_micro_batch``      and at least this
-    ``use_dynamic_bsz_balance``  cheap micro-batches at both ends; else they come heaviest first
-    ``force_group_size``         so many neighboring samples stay together
+    ``num_batches_divided_by``   the number of micro-batches is a multiple of it
+    ``min_num_micro_batch``      minimum number of micro-batches
+    ``use_dynamic_bsz_balance``  whether cheap micro-batches are at both ends; otherwise, the heaviest come first
+    ``force_group_size``         this many neighboring samples stay together
 
-    Where there are more micro-batches than samples, some have no rows. Raises LimitError, on every rank of the group, for
-    a sample of more than `max_token_len` tokens.
+    If there are more micro-batches than samples, some have no rows. Raises LimitError, on every rank of the group, for a
+    sample of more than `max_token_len` tokens.
 
-    ``strict_reference``: there are as many micro-batches as `max_token_len` tokens fill, whatever each then holds; it must
-    not be below the width of the mask, and there must be a sample for every micro-batch.
+    ``strict_reference``: `max_token_len` only determines the number of micro-batches; it must not be below the width of the
+    mask, and there must be a sample for every micro-batch.
     """
     together = _shared.is_distributed() and same_micro_num_in_dp
     num_samples = 0
@@ -200,7 +200,7 @@ def _lengths_and_width(tensors: Any) -> tuple[list[int], int]:
 
 
 class _GroupedMicroBatches:
-    """Like VerlMicroBatches, for groups of adjacent samples that stay together."""
+    """Like _native.verl_micro_batches, for groups of adjacent samples that stay together."""
 
     def __init__(
         self, lengths: list[int], group_size: int, max_tokens: int, min_count: int, multiple_of: int, pipeline_order: bool
@@ -248,8 +248,8 @@ class _GroupedMicroBatches:
 
 
 def get_reverse_idx(idx_map: Any) -> Any:
-    """The inverse of an order of 0..n-1: the result has i at idx_map[i]. A list gives a list, an array or a tensor its
-    like. Raises InputError unless every number is there once."""
+    """Returns the inverse of a permutation of 0..n-1, which has i at idx_map[i]: a list for a list or a tuple, otherwise the
+    type of ``idx_map``. Raises InputError if it is not a permutation."""
     inverse = _native.inverse_order(idx_map)
     if isinstance(idx_map, (list, tuple)):
         return inverse
@@ -275,7 +275,7 @@ def prepare_dynamic_batch(
     *,
     strict_reference: bool = False,
 ) -> tuple[list[Any], list[list[int]]]:
-    """rearrange_micro_batches of a DataProto: each micro-batch is one, with its rows of `batch` and `non_tensor_batch`
+    """Like rearrange_micro_batches, for a DataProto: each micro-batch is one, with its rows of `batch` and `non_tensor_batch`
     and a copy of `meta_info`."""
     return rearrange_micro_batches(
         data, max_token_len, dp_group, num_batches_divided_by, same_micro_num_in_dp, min_num_micro_batch,
@@ -284,8 +284,8 @@ def prepare_dynamic_batch(
 
 
 def restore_dynamic_batch(data: torch.Tensor, batch_idx_list: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Rows [n, ...] that came out micro-batch after micro-batch, back in the samples' order. Gradients flow. Raises
-    InputError unless the lists name every row once."""
+    """Restores the samples' order of rows [n, ...] that are in the order of the micro-batches. Gradients flow. Raises
+    InputError unless the lists contain every row exactly once."""
     order = [index for indices in batch_idx_list for index in indices]
     if len(order) != data.shape[0]:
         _shared.refuse("data", f"has {data.shape[0]} rows for {len(order)} samples")
@@ -295,10 +295,10 @@ def restore_dynamic_batch(data: torch.Tensor, batch_idx_list: Sequence[Sequence[
 def build_position_ids_for_prefix_grouper(
     prefix_grouper: PrefixGrouper, *, strict_reference: bool = False
 ) -> torch.Tensor:
-    """Position ids [groups, width], int64, on the device of its padding mask: a prefix counts from 0, every suffix from
-    its prefix's length; 0 where no token stands.
+    """Returns position ids [groups, width] int64, on the device of the padding mask: a prefix counts from 0, a suffix from
+    its prefix's length; 0 in padding.
 
-    ``strict_reference``: they stand as if padding were on the right, wherever it is.
+    ``strict_reference``: computes them as if padding were on the right, regardless of where it is.
     """
     from evenkeel.drop_in.prefix_grouper import PrefixGrouper
 
@@ -315,21 +315,21 @@ def build_position_ids_for_prefix_grouper(
 def build_pg_from_micro_batch(
     micro_batch: Any, pad_token_id: int, padding_mode: str = "right"
 ) -> tuple[PrefixGrouper, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A PrefixGrouper of the samples of a micro-batch, and what a model needs.
+    """Returns a PrefixGrouper of the samples of a micro-batch, and the inputs of a model.
 
-    ``micro_batch``   "prompts" [n, sp] with `pad_token_id` where no token stands, "responses" [n, ss], "response_mask"
-                      [n, ss] and "uid" [n]; neighbors with the same uid share the first one's prompt. Nested tensors are
-                      padded on the right first
+    ``micro_batch``   "prompts" [n, sp] with `pad_token_id` in padding, "responses" [n, ss], "response_mask" [n, ss] and
+                      "uid" [n]; neighbors with the same uid share the first one's prompt. Nested tensors are padded on the
+                      right first
 
-    Returns the PrefixGrouper, input ids [groups, s] with 0 where no token stands, the attention mask and position ids of
-    the same shape, and the responses and their mask as they came.
+    Returns the PrefixGrouper, input ids [groups, s] with 0 in padding, the attention mask and position ids of the same
+    shape, and the responses and their mask, padded.
     """
     import torch
 
     from evenkeel.drop_in.prefix_grouper import PrefixGrouper
 
-    prompts, responses = _padded(micro_batch["prompts"], pad_token_id), _padded(micro_batch["responses"], pad_token_id)
-    response_mask = _padded(micro_batch["response_mask"], 0)
+    prompts, responses = _pad(micro_batch["prompts"], pad_token_id), _pad(micro_batch["responses"], pad_token_id)
+    response_mask = _pad(micro_batch["response_mask"], 0)
     uids = micro_batch["uid"]
     if type(uids).__name__ == "NonTensorData":  # tensordict's wrapper of a whole column
         uids = uids.data
@@ -345,8 +345,8 @@ def build_pg_from_micro_batch(
     return grouper, input_ids, grouper.padding_mask, grouper.position_ids(0), responses, response_mask
 
 
-def _padded(tensor: torch.Tensor, value: float) -> torch.Tensor:
-    """A nested tensor as [n, longest], padded on the right; other tensors unchanged."""
+def _pad(tensor: torch.Tensor, value: float) -> torch.Tensor:
+    """Pads a nested tensor on the right to [n, longest]; returns other tensors unchanged."""
     import torch
 
     if not getattr(tensor, "is_nested", False):

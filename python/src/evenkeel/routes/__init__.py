@@ -1,14 +1,14 @@
 """Moves rows of a micro-batch to another split, for models whose layers need different ones (docs/hybrid-models.md).
 
-A cut says how the rows of a packed micro-batch are spread over the ranks of its group:
+A cut defines how the rows of a packed micro-batch are divided among the ranks of its group:
 
-- ``"zigzag"``: each sequence in 2 * cp chunks, of which rank r has chunks r and 2 * cp - 1 - r: equal work in attention;
+- ``"zigzag"``: each sequence in 2 * cp chunks, of which rank r has chunks r and 2 * cp - 1 - r, for equal work in attention;
 - ``"contiguous"``: each sequence in cp parts, in order;
-- ``"flat"``: the whole micro-batch in cp parts, in order, wherever sequences begin, as flash-linear-attention's context
-  parallelism wants it.
+- ``"flat"``: the whole micro-batch in cp parts, in order, regardless of sequences, as flash-linear-attention's context
+  parallelism requires.
 
-The group are the CP ranks or, where sequence parallelism cuts the rows of each of them into ``tp`` equal parts, the tp * cp
-ranks, of which member ``cp_rank * tp + tp_rank`` is this one.
+The group is the CP ranks or, if sequence parallelism cuts each CP rank's rows into ``tp`` equal parts, the tp * cp ranks,
+in which this rank is member ``cp_rank * tp + tp_rank``.
 """
 
 from __future__ import annotations
@@ -37,38 +37,38 @@ _DTYPES = {"int32": c.EVENKEEL_INT32, "int64": c.EVENKEEL_INT64}
 
 class RowRoute(NamedTuple):
     """The rows that move between the members of a group, from the perspective of one member: gather ``send_rows``,
-    exchange (it fits ``all_to_all_single``), and put what arrives at ``receive_rows``. Rows that stay are sent to the
-    member itself. Arrays, or tensors on any device; counts are lists, as collectives take them."""
+    exchange them (as ``all_to_all_single`` does), and put received rows at ``receive_rows``. Rows that stay are sent to the
+    member itself. Rows are arrays, or tensors on any device; counts are lists, as collectives take them."""
 
     send_rows: Any
-    """Local rows, those for member 0 first."""
+    """Local rows to send, those for member 0 first."""
     send_counts: list[int]
-    """How many of them each member gets."""
+    """Number of rows for each member."""
     receive_rows: Any
-    """Where the rows that arrive land, those of member 0 first."""
+    """Positions of received rows, those from member 0 first."""
     receive_counts: list[int]
-    """How many of them each member sends."""
+    """Number of rows from each member."""
     num_rows_before: int
-    """Rows of the tensor that rows are sent from."""
+    """Number of rows of the tensor that rows are sent from."""
     num_rows: int
-    """Rows of the tensor that they land in; those where nothing lands are zeros."""
+    """Number of rows of the result; rows that receive nothing are zeros."""
 
     def reversed(self) -> RowRoute:
-        """The reverse route, which gradients take as well."""
+        """Returns the reverse route, which gradients take as well."""
         return RowRoute(
             self.receive_rows, self.receive_counts, self.send_rows, self.send_counts, self.num_rows, self.num_rows_before
         )
 
     def to(self, device: Any) -> RowRoute:
-        """The same route with its rows as tensors on a device: call it once per micro-batch, for all of its layers."""
+        """Returns the same route with its rows as tensors on a device. Call it once per micro-batch, for all of its layers."""
         import torch
 
         send, receive = (torch.as_tensor(rows, device=device) for rows in (self.send_rows, self.receive_rows))
         return self._replace(send_rows=send, receive_rows=receive)
 
     def move(self, rows: torch.Tensor, *, group: Any = None) -> torch.Tensor:
-        """Collective over a process group of torch.distributed (None: all ranks), whose ranks are the members in order,
-        or local for one member: a tensor [num_rows_before, ...] in the other cut, [num_rows, ...]. Gradients take the
+        """Moves a tensor [num_rows_before, ...] to the other cut, [num_rows, ...]. Collective over a process group of
+        torch.distributed (None: all ranks), whose ranks are the members in order; local for one member. Gradients take the
         reverse route, and are added if a row was sent to several positions."""
         if rows.shape[0] != self.num_rows_before:
             _c.raise_error("input", "rows", f"there are {rows.shape[0]}; the route is of {self.num_rows_before}")
@@ -82,27 +82,27 @@ class SequenceRuns(NamedTuple):
     each. A recurrent layer starts each run with the state after another run."""
 
     sequence: npt.NDArray[np.int64]
-    """Its number in the micro-batch; with shared prefixes, the segment's."""
+    """Number of the sequence in the micro-batch; with shared prefixes, of the segment."""
     begin: npt.NDArray[np.int64]
-    """Its first row on the member."""
+    """First row on the member."""
     end: npt.NDArray[np.int64]
-    """The row after its last one, pad rows included."""
+    """The row after the last one, including pad rows."""
     first: npt.NDArray[np.int64]
-    """Which row of the sequence its first one is. 0: the sequence begins here."""
+    """Position of the first row in the sequence; 0 if the sequence begins here."""
     tokens: npt.NDArray[np.int64]
-    """True rows; pad rows follow them."""
+    """Number of true rows; pad rows follow them."""
     member_before: npt.NDArray[np.int64]
-    """The member with the state to begin with; -1: the state is zero."""
+    """The member that has the initial state; -1: the state is zero."""
     run_before: npt.NDArray[np.int64]
-    """Which of that member's runs: the state after all of its tokens."""
+    """The run of that member after whose tokens the state is taken."""
     row_before: npt.NDArray[np.int64]
-    """That run's last token, a row of that member."""
+    """The row of that run's last token on that member."""
     sequence_before: npt.NDArray[np.int64]
-    """That run's sequence; with shared prefixes it may be a segment before this one."""
+    """The sequence of that run; with shared prefixes, it may be a segment before this one."""
 
     @property
     def cu_seqlens(self) -> npt.NDArray[np.int32]:
-        """The runs in the form that varlen kernels take: [runs + 1] int32."""
+        """Offsets of the runs in the form that varlen kernels take: [runs + 1] int32."""
         return np.concatenate([np.zeros(1, np.int32), self.end.astype(np.int32)])
 
 
@@ -116,8 +116,8 @@ def row_route(
     tp: int = 1,
     dtype: str = "int64",
 ) -> RowRoute:
-    """The route from one split to another for one member: both lists of rows are permutations of its rows. For a tree,
-    pass its ``segments``. ``dtype`` is int32 or int64. Raises InputError if a sequence cannot be split this way: align
+    """Returns one member's route from one cut to another; both lists of rows are permutations of its rows. For a tree,
+    pass its ``segments``. ``dtype`` is int32 or int64. Raises InputError if a sequence cannot be cut this way: align
     to 2 * cp * tp."""
     cuts = (_c.value_of(_CUTS, cut, name) for cut, name in ((from_cut, "from_cut"), (to_cut, "to_cut")))
     lists = _route(lib.evenkeel_layout_route, ctypes.byref(layout._struct), *cuts, _member(cp_rank, tp_rank, tp), dtype)
@@ -127,7 +127,7 @@ def row_route(
 def sequence_runs(
     layout: PackedLayout | PackedTreeLayout, cut: str, *, cp_rank: int, tp_rank: int = 0, tp: int = 1
 ) -> SequenceRuns:
-    """A member's runs of sequences, or of the segments of a tree, in a split. Raises InputError like row_route."""
+    """Returns a member's runs of sequences, or of the segments of a tree, in a cut. Raises InputError like row_route."""
     chosen, of = _c.value_of(_CUTS, cut, "cut"), _struct_of(layout)
     return SequenceRuns(**_arrays.named_arrays(lib.evenkeel_layout_sequence_runs, ctypes.byref(of), chosen,
                                                _member(cp_rank, tp_rank, tp)))
@@ -143,9 +143,9 @@ def halo_route(
     tp: int = 1,
     dtype: str = "int64",
 ) -> RowRoute:
-    """The tokens before each of a member's runs, for causal convolutions of this width: rows of tensors in this split
-    are written to zeros [runs * (width - 1), ...], width - 1 rows per run, oldest first. Raises InputError like
-    row_route."""
+    """Returns the route of the tokens before each of a member's runs, for causal convolutions of this width: rows of
+    tensors in this cut are written to zeros [runs * (width - 1), ...], width - 1 rows per run, oldest first. Raises
+    InputError like row_route."""
     chosen, of = _c.value_of(_CUTS, cut, "cut"), _struct_of(layout)
     lists = _route(lib.evenkeel_layout_halo_route, ctypes.byref(of), chosen, _c.int64(width), _member(cp_rank, tp_rank, tp), dtype)
     runs = len(sequence_runs(layout, cut, cp_rank=cp_rank, tp_rank=tp_rank, tp=tp).tokens)
@@ -164,6 +164,6 @@ def _member(cp_rank: int, tp_rank: int, tp: int) -> Any:
 
 
 def _route(function: Any, *arguments: Any) -> tuple[Any, list[int], Any, list[int]]:
-    """The lists of a route, whose rows are arrays over its memory. The last argument is the word of a dtype."""
+    """Returns the lists of a route, whose rows are arrays over its memory. The last argument is the name of a dtype."""
     found = _arrays.named_arrays(function, *arguments[:-1], _c.value_of(_DTYPES, arguments[-1], "dtype"))
     return found["send_rows"], found["send_counts"].tolist(), found["receive_rows"], found["receive_counts"].tolist()

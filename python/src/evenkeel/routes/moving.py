@@ -18,14 +18,14 @@ class Moving(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, rows: torch.Tensor, route: RowRoute, group: Any) -> torch.Tensor:
         ctx.route, ctx.group = route, group
-        return _moved(rows, route, group)
+        return _move(rows, route, group)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        return _moved(gradient.contiguous(), ctx.route.reversed(), ctx.group), None, None
+        return _move(gradient.contiguous(), ctx.route.reversed(), ctx.group), None, None
 
 
-def _moved(rows: torch.Tensor, route: RowRoute, group: Any) -> torch.Tensor:
+def _move(rows: torch.Tensor, route: RowRoute, group: Any) -> torch.Tensor:
     sent = rows.index_select(0, route.send_rows)
     received = sent
     if len(route.send_counts) > 1:

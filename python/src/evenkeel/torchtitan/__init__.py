@@ -1,12 +1,12 @@
-"""Rows of torchtitan's Trainer, packed and balanced over all data-parallel ranks.
+"""Packs and balances rows of torchtitan's Trainer over all data-parallel ranks.
 
     from evenkeel.torchtitan import BalancedDataLoader
 
     config.dataloader = BalancedDataLoader.Config(samples=my_samples, global_batch_size=config.training.global_batch_size)
 
-torchtitan trains rows of ``training.seq_len`` tokens, equally many on every rank and in every step. The loader fills the rows
-of each step with whole samples: as many of the next samples as fit, with even work in all rows. docs/torchtitan.md has the
-rest, and evenkeel.torchtitan.rl the batcher for torchtitan's reinforcement learning.
+torchtitan trains rows of ``training.seq_len`` tokens, the same number on every rank and in every step. The loader fills the rows
+of each step with whole samples: as many of the next samples as fit, with equal work in all rows. docs/torchtitan.md has the
+details, and evenkeel.torchtitan.rl the batcher for torchtitan's reinforcement learning.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Indices = npt.NDArray[np.int64]
 
 
 def plan_rows(lengths: Sequence[int] | Indices, ranks: int, seq_len: int, settings: Mapping[str, Any], **counts: int) -> StepPlan:
-    """Plans rows of at most ``seq_len`` tokens, equally many on each rank: they are the micro-batches of the plan.
+    """Plans rows of at most ``seq_len`` tokens, the same number on each rank: the micro-batches of the plan.
 
-    ``settings`` are sections as for evenkeel.plan, except mesh, batch and micro_batch, which torchtitan decides. ``counts``
+    ``settings`` are sections as for evenkeel.plan, except mesh, batch and micro_batch, which torchtitan determines. ``counts``
     are ``min_count`` and ``multiple_of`` of the section micro_batch.
     """
     for section in {"mesh", "batch", "micro_batch"} & settings.keys():
@@ -49,20 +49,20 @@ class BalancedDataLoader(BaseDataLoader):
     @dataclass(kw_only=True, slots=True)
     class Config(BaseDataLoader.Config):
         samples: Annotated[Callable[[Any], Any], tyro.conf.Suppress]
-        """Takes the tokenizer and returns the data set: a sequence of mappings with ``input_ids`` and, optionally, ``labels``,
-        each at its own token, -100 where it carries no loss."""
+        """Takes the tokenizer and returns the dataset: a sequence of mappings with ``input_ids`` and, optionally, ``labels``,
+        each at its own token, -100 if it carries no loss."""
 
         global_batch_size: int = -1
         """training.global_batch_size: the rows of an optimizer step on all ranks. -1: the rows of one batch on all ranks."""
 
         shuffle: bool = True
-        """Draw a new order of the samples for each epoch."""
+        """Whether to draw a new order of the samples for each epoch."""
 
         seed: int = 0
-        """Decides the orders of all epochs."""
+        """The seed of the orders of all epochs."""
 
         infinite: bool = True
-        """Go on with the next epoch. The last step of an epoch may have rows of padding alone."""
+        """Whether to continue with the next epoch. The last step of an epoch may have rows with only padding."""
 
         settings: dict[str, Any] = field(default_factory=dict)
         """Settings of the planner, as for evenkeel.plan: ``{"balance": {"cost": "flops-7b"}}``."""
@@ -83,8 +83,8 @@ class BalancedDataLoader(BaseDataLoader):
         self.lengths = np.array([len(sample["input_ids"]) - 1 for sample in self.samples], dtype=np.int64)
         self._require_lengths()
         self._epoch = 0
-        self._first = 0  # of the samples of the next step, or of the step that was begun
-        self._taken = 0  # batches of the step that was begun
+        self._first = 0  # first sample of the next step, or of the step in progress
+        self._taken = 0  # number of batches delivered of the step in progress
 
     def __iter__(self) -> Iterator[tuple[dict[str, torch.Tensor], torch.Tensor]]:
         while True:
@@ -102,13 +102,13 @@ class BalancedDataLoader(BaseDataLoader):
                 return
 
     def state_dict(self) -> dict[str, Any]:
-        """The position, equal on all ranks. After whole steps, a loader with other ranks and rows can continue from it."""
+        """Returns the position, equal on all ranks. After whole steps, a loader with other ranks and rows can continue from it."""
         state = {"epoch": self._epoch, "first": self._first, "taken": self._taken, "samples": len(self.lengths)}
         state.update(seed=self.config.seed, shuffle=self.config.shuffle)
         return {**state, "ranks": self.ranks, "rows": self.rows, "seq_len": self.seq_len} if self._taken else state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        if not state_dict:  # torchtitan may have none
+        if not state_dict:  # torchtitan may pass an empty state
             return
         self._epoch, self._first, self._taken = (int(state_dict[name]) for name in ("epoch", "first", "taken"))
         for name, value in self.state_dict().items():
@@ -124,11 +124,11 @@ class BalancedDataLoader(BaseDataLoader):
         return np.random.RandomState([self.config.seed, self._epoch]).permutation(count) if self.config.shuffle else np.arange(count)
 
     def _step(self, order: Indices) -> tuple[list[Indices], int]:
-        """The samples of each row of this rank in the step at _first, and the end of the step in the order."""
+        """Returns the samples of each row of this rank in the step at _first, and the end of the step in the order."""
         left = order[self._first :]
         fewest, planned = 0, None
         most = int(np.searchsorted(np.cumsum(self.lengths[left]), self.ranks * self.rows * self.seq_len, side="right"))
-        count = most  # samples whose tokens fit usually do
+        count = most  # usually, rows can be found for all samples whose tokens fit
         while fewest < most:
             tried = plan_rows(self.lengths[left[:count]], self.ranks, self.seq_len, self.config.settings, min_count=self.rows)
             if tried.num_micro_batches == self.rows:
@@ -136,12 +136,12 @@ class BalancedDataLoader(BaseDataLoader):
             else:
                 most = count - 1
             count = (fewest + most + 1) // 2
-        assert planned is not None  # one sample fits
+        assert planned is not None  # a single sample always fits
         return [left[row.samples] for row in planned.ranks[self.rank].micro_batches], self._first + fewest
 
     def _collate(self, rows: Sequence[Indices]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        """Rows as torchtitan's own data sets make them: labels at the rows that predict them, positions from 0 in each sample
-        and in the padding."""
+        """Converts rows to the form of torchtitan's own datasets: labels at the rows that predict them, positions from 0 in each
+        sample and in the padding."""
         shape = (len(rows), self.seq_len)
         tokens, labels = np.full(shape, self.padding, dtype=np.int64), np.full(shape, IGNORE_INDEX, dtype=np.int64)
         positions = np.zeros(shape, dtype=np.int64)

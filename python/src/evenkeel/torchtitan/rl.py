@@ -1,4 +1,4 @@
-"""The batcher of torchtitan's reinforcement learning, with rows that are packed and balanced by Evenkeel.
+"""The batcher of torchtitan's reinforcement learning, with rows packed and balanced by Evenkeel.
 
     from evenkeel.torchtitan.rl import BalancedBatcher
 
@@ -19,7 +19,7 @@ __all__ = ["BalancedBatcher"]
 
 
 class BalancedBatcher(Batcher):
-    """torchtitan's Batcher, except for which samples share a row, and which rank and micro-batch gets it."""
+    """torchtitan's Batcher, but Evenkeel determines which samples share a row, and which rank and micro-batch gets it."""
 
     @dataclass(kw_only=True, slots=True)
     class Config(Batcher.Config):
@@ -31,8 +31,8 @@ class BalancedBatcher(Batcher):
         self._settings = config.settings
 
     def _assign_training_samples_to_rows(self, training_samples: list[Any]) -> list[list[Any]]:
-        """The samples of each row, in the order in which Batcher deals out rows: to the ranks of each micro-batch in turn, once
-        for each of its local_batch_size rows."""
+        """Returns the samples of each row, in the order in which Batcher distributes rows: to the ranks of each micro-batch in
+        turn, once for each of its local_batch_size rows."""
         lengths = [self.num_tokens_to_pack(sample) for sample in training_samples]
         planned = plan_rows(lengths, self._dp_degree, self.seq_len, self._settings, multiple_of=self.local_batch_size)
         micro_batches = planned.num_micro_batches // self.local_batch_size

@@ -1,9 +1,9 @@
-"""The drop-in modules with ``strict_reference=True`` as the default, for those who choose by an import line:
+"""The drop-in modules with ``strict_reference=True`` as the default, for users who select it by an import:
 
     from evenkeel.drop_in.strict.verl import rearrange_micro_batches
 
-gives what verl's code does, also where that breaks verl's own documentation (docs/verl.md). Modules: verl, roll,
-mindspeed_rl and prefix_grouper. Since the projects' code asserts, what their functions raise here is an AssertionError, too.
+reproduces verl's code even if that violates verl's own documentation (docs/verl.md). Modules: verl, roll, mindspeed_rl and
+prefix_grouper. Since the projects' code uses assertions, the InputErrors and LimitErrors raised here are AssertionErrors, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class AssertedLimitError(LimitError, AssertionError):
 
 
 def strictly(module: ModuleType, *more: str) -> dict[str, Any]:
-    """The public names of a drop-in module, and ``more``, with that default."""
+    """Returns the public names of a drop-in module, and ``more``, with that default."""
     return {name: _strict(getattr(module, name)) for name in (*module.__all__, *more)}
 
 
@@ -61,7 +61,7 @@ def _asserting(function: Any) -> Any:
         try:
             made = function(*arguments, **named)
         except Error as error:
-            raise _asserted(error) from error.__cause__
+            raise _to_assertion(error) from error.__cause__
         return _asserting_items(made) if inspect.isgenerator(made) else made
 
     return asserting
@@ -71,9 +71,9 @@ def _asserting_items(items: Iterator[Any]) -> Iterator[Any]:
     try:
         yield from items
     except Error as error:
-        raise _asserted(error) from error.__cause__
+        raise _to_assertion(error) from error.__cause__
 
 
-def _asserted(error: Error) -> Error:
+def _to_assertion(error: Error) -> Error:
     kind: type[Error] = {InputError: AssertedInputError, LimitError: AssertedLimitError}.get(type(error), type(error))
     return kind(error.args[0], error.where, error.message, error.hint, error.rank).with_traceback(error.__traceback__)
