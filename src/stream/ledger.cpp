@@ -120,9 +120,9 @@ std::string Ledger::refusal(const SampleAccepted& sample) const {
   if (std::holds_alternative<std::monostate>(sample.key.uid)) return "has no uid. Name its group";
   if (const std::string why = refusal_of(sample.key.uid); !why.empty()) return why;
   if (index < 0 || index >= settings_.group_size) {
-    return "has index " + std::to_string(index) + ", but stream.group_size allows 0 to " +
+    return "has index " + std::to_string(index) + ", but the group size allows 0 to " +
            std::to_string(settings_.group_size - 1) +
-           ". Set stream.group_size to the number of responses to a prompt";
+           ". Set it (--group-size, or stream.group_size) to the number of responses to a prompt";
   }
   if (sample.version < 0) return "has version " + std::to_string(sample.version) + ". Versions begin at 0";
   if (sample.prompt < 0 || sample.response < 0 || sample.bytes < 0) return "has a negative size";

@@ -278,8 +278,8 @@ TEST(Ledger, reports_why_a_sample_is_refused) {
   EXPECT_EQ(ledger.refusal(sample(a, 3)), "");
   EXPECT_EQ(ledger.refusal_of_version(99), "") << "no version was published yet";
   EXPECT_EQ(ledger.refusal(sample(a, 4)),
-            "has index 4, but stream.group_size allows 0 to 3. Set stream.group_size to the number of "
-            "responses to a prompt");
+            "has index 4, but the group size allows 0 to 3. "
+            "Set it (--group-size, or stream.group_size) to the number of responses to a prompt");
   EXPECT_EQ(ledger.refusal(sample(std::monostate{}, 0)), "has no uid. Name its group");
   EXPECT_EQ(ledger.refusal(sample(Uid(""), 0)), "has an empty uid. Name its group");
   EXPECT_EQ(ledger.refusal(sample(Uid(std::string(1024, 'u')), 0)), "");
