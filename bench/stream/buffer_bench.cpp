@@ -67,7 +67,7 @@ class CountedStore : public Store {
   void read_events(const std::function<void(std::int64_t, std::string_view)>& take) const override {
     store_->read_events(take);
   }
-  [[nodiscard]] std::vector<stream::SeenSlot> seen() const override { return store_->seen(); }
+  [[nodiscard]] std::vector<stream::SeenSlot> seen_slots() const override { return store_->seen_slots(); }
   [[nodiscard]] std::optional<std::string> note(const std::string& name) const override {
     return store_->note(name);
   }
@@ -120,7 +120,7 @@ class MeasuredBuffer {
     stream::StepFormed step{step_, waiting.stream.version, {}, {}, {}};
     for (const stream::WaitingGroup& group : waiting.groups)
       step.groups.push_back({group.uid, std::ssize(group.samples)});
-    buffer_.form(step);
+    buffer_.form_step(step);
     buffer_.mark_trained(step_++);
   }
 
@@ -158,7 +158,7 @@ void add_durable(Table& table, const fs::path& folder, std::int64_t size, const 
   Samples whole{"batches of all", {}};
   std::vector<double> batches;
   for (int round = -1; round < options.rounds; ++round) {
-    const double seconds = buffer.take(body, options.producers, requests);
+    const double seconds = buffer.accept_samples(body, options.producers, requests);
     const std::int64_t batch = sent / std::max<std::int64_t>(1, buffer.commits());
     const double of_same = write_plainly(folder / "plain", sent, batch);
     const double of_whole = write_plainly(folder / "plain", sent, size * options.producers);
@@ -204,7 +204,7 @@ Table memory_table(const BufferBenchOptions& options) {
     Samples taken{"buffer", {}};
     Samples thrown{"thrown away", {}};
     for (int round = -1; round < options.rounds; ++round) {
-      const double seconds = buffer.take(body, options.producers, requests);
+      const double seconds = buffer.accept_samples(body, options.producers, requests);
       const double of_thrown =
           send_from_all({.port = away.port(), .producers = options.producers, .requests = requests}, body);
       if (round < 0) continue;

@@ -160,9 +160,9 @@ void expect_equal_to_repeated(const Layout& layout, const Samples& samples, at::
   const auto own = [&](const at::Tensor& x) { return x.index_select(0, rows.tree); };
   const auto of_tokens = [&](const at::Tensor& x) { return gradient_of(x).index_select(0, rows.local); };
   EXPECT_TRUE(close(out, own(expected)));
-  EXPECT_TRUE(close(of_tokens(q), own(gradient_of(whole.q))));
-  EXPECT_TRUE(close(of_tokens(k), own(gradient_of(whole.k))));
-  EXPECT_TRUE(close(of_tokens(v), own(gradient_of(whole.v))));
+  EXPECT_TRUE(close(from_tokens(q), own(gradient_of(whole.q))));
+  EXPECT_TRUE(close(from_tokens(k), own(gradient_of(whole.k))));
+  EXPECT_TRUE(close(from_tokens(v), own(gradient_of(whole.v))));
 }
 
 class PackedAttentionOfDtype : public testing::TestWithParam<at::ScalarType> {
@@ -179,7 +179,7 @@ TEST_P(PackedAttentionOfDtype, over_prefix_groups_equals_that_of_repeated_prefix
   const PrefixGroups groups(info);
   for (const CpLayout cut : {CpLayout::zigzag, CpLayout::contiguous}) {
     const PackedPrefixLayout layout(groups, std::vector<SampleId>(7), 2 * cp(cut).chunks(), cp(cut));
-    expect_equal_to_repeated(layout, rows_of(PrefixTree::of_groups(groups)), GetParam());
+    expect_equal_to_repeated(layout, rows_of(PrefixTree::from_groups(groups)), GetParam());
   }
 }
 
@@ -187,7 +187,7 @@ TEST_P(PackedAttentionOfDtype, over_trees_equals_that_of_repeated_samples) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     const Samples samples = random_samples(seed);
     const PrefixTree tree =
-        PrefixTree::of_tokens(std::vector<std::span<const std::int64_t>>(samples.begin(), samples.end()));
+        PrefixTree::from_tokens(std::vector<std::span<const std::int64_t>>(samples.begin(), samples.end()));
     const CpGroup group = cp(seed % 2 == 0 ? CpLayout::zigzag : CpLayout::contiguous);
     expect_equal_to_repeated(PackedTreeLayout(tree, group.chunks(), group), rows_of(tree), GetParam());
   }
