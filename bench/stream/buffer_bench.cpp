@@ -79,7 +79,7 @@ class CountedStore : public Store {
   [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
     return store_->cost_of_event(bytes);
   }
-  [[nodiscard]] std::string risk() const override { return store_->risk(); }
+  [[nodiscard]] std::string data_loss_risk() const override { return store_->data_loss_risk(); }
   [[nodiscard]] std::string name() const override { return store_->name(); }
 
  private:
@@ -158,7 +158,7 @@ void add_durable(Table& table, const fs::path& folder, std::int64_t size, const 
   Samples whole{"batches of all", {}};
   std::vector<double> batches;
   for (int round = -1; round < options.rounds; ++round) {
-    const double seconds = buffer.accept_samples(body, options.producers, requests);
+    const double seconds = buffer.take(body, options.producers, requests);
     const std::int64_t batch = sent / std::max<std::int64_t>(1, buffer.commits());
     const double of_same = write_plainly(folder / "plain", sent, batch);
     const double of_whole = write_plainly(folder / "plain", sent, size * options.producers);
@@ -204,7 +204,7 @@ Table memory_table(const BufferBenchOptions& options) {
     Samples taken{"buffer", {}};
     Samples thrown{"thrown away", {}};
     for (int round = -1; round < options.rounds; ++round) {
-      const double seconds = buffer.accept_samples(body, options.producers, requests);
+      const double seconds = buffer.take(body, options.producers, requests);
       const double of_thrown =
           send_from_all({.port = away.port(), .producers = options.producers, .requests = requests}, body);
       if (round < 0) continue;
