@@ -301,7 +301,7 @@ TEST(Buffer, keeps_the_group_size_until_all_received_samples_are_trained) {
     return std::make_unique<Buffer>(open_lmdb_store(folder / "store", least_lmdb_capacity),
                                     groups_of(group_size));
   };
-  open(4)->take(received(rollout_line("a", 0) + rollout_line("a", 1)));
+  open(4)->accept_samples(received(rollout_line("a", 0) + rollout_line("a", 1)));
   const ErrorReport refusal = report_of<InputError>([&] { open(2); });
   EXPECT_THAT(refusal.message, HasSubstr("has groups of 4 samples, 1 of which were not trained"));
   EXPECT_THAT(refusal.hint, HasSubstr("--group-size"));
@@ -310,7 +310,7 @@ TEST(Buffer, keeps_the_group_size_until_all_received_samples_are_trained) {
   buffer->form_step(step_of(*buffer, 0, 1));
   buffer->mark_trained(0);
   buffer.reset();
-  EXPECT_EQ(open(2)->take(received(rollout_line("b", 0) + rollout_line("b", 1))).accepted, 2);
+  EXPECT_EQ(open(2)->accept_samples(received(rollout_line("b", 0) + rollout_line("b", 1))).accepted, 2);
 }
 
 TEST(Buffer, closes_a_group_at_its_deadline_and_records_it) {

@@ -85,8 +85,8 @@ TEST_F(Arriving, a_step_waits_until_its_groups_are_complete) {
     producer = std::thread([&] {
       for (const char* name : {"a", "b"}) {
         std::this_thread::sleep_for(20ms);
-        (*buffer_)->take(received(rollout_line(name, 0)));
-        (*buffer_)->take(received(rollout_line(name, 1)));
+        (*buffer_)->accept_samples(received(rollout_line(name, 0)));
+        (*buffer_)->accept_samples(received(rollout_line(name, 1)));
       }
     });
   }
@@ -208,10 +208,11 @@ TEST_F(Arriving, a_response_mask_follows_its_convention_if_stale_samples_are_mas
   settings.on_stale = OnStale::mask;
   open(settings);
   for (int i = 0; buffer_ && i < 4; ++i) {
-    (*buffer_)->take(received(R"({"uid": ")" + std::to_string(i) +
-                              R"(", "index": 0, "version": 0, "prompt_ids": [5, 6], "response_ids": [7, 8], )"
-                              R"("response_mask": [0, 0, 0, 1]})"
-                              "\n"));
+    (*buffer_)->accept_samples(
+        received(R"({"uid": ")" + std::to_string(i) +
+                 R"(", "index": 0, "version": 0, "prompt_ids": [5, 6], "response_ids": [7, 8], )"
+                 R"("response_mask": [0, 0, 0, 1]})"
+                 "\n"));
   }
   const Config config = config_of({"fields.response_mask.at=token"});
   SampleStream stream(world_, config);
@@ -289,7 +290,7 @@ TEST_F(Arriving, a_job_continues_after_its_buffer_returns) {
     producer = std::thread([&] {
       buffer_->close_and_open_again();
       for (const char* name : {"a", "b"})
-        (*buffer_)->take(received(rollout_line(name, 0) + rollout_line(name, 1)));
+        (*buffer_)->accept_samples(received(rollout_line(name, 0) + rollout_line(name, 1)));
     });
   }
   EXPECT_EQ(lengths_of(stream, 0).size(), 4);
