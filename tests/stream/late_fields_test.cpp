@@ -91,7 +91,7 @@ TEST(LateFields, may_come_after_the_end_of_the_stream) {
 
 TEST(LateFields, are_refused_by_name_unless_the_sample_waits_and_lacks_them) {
   Keeper keeper(with_late_fields(1));
-  const auto refusal = [&](FieldsAdded what) { return message_of([&] { keeper.tell(std::move(what)); }); };
+  const auto rejection_reason = [&](FieldsAdded what) { return message_of([&] { keeper.tell(std::move(what)); }); };
   EXPECT_THAT(rejection_reason(fields(uid_a, 0, {{"values", 1}})),
               HasSubstr("sample 0 of 'a' does not wait"));
   keeper.tell(sample(uid_a, 0));
@@ -106,7 +106,7 @@ TEST(LateFields, are_refused_by_name_unless_the_sample_waits_and_lacks_them) {
 }
 
 TEST(LateFields, have_names_that_no_sample_brings) {
-  const auto refusal = [](std::vector<std::string> late_fields) {
+  const auto rejection_reason = [](std::vector<std::string> late_fields) {
     StreamSettings settings = groups_of(1);
     settings.late_fields = std::move(late_fields);
     return message_of([&] { settings.validate(); });
