@@ -160,9 +160,9 @@ void expect_equal_to_repeated(const Layout& layout, const Samples& samples, at::
   const auto own = [&](const at::Tensor& x) { return x.index_select(0, rows.tree); };
   const auto of_tokens = [&](const at::Tensor& x) { return gradient_of(x).index_select(0, rows.local); };
   EXPECT_TRUE(close(out, own(expected)));
-  EXPECT_TRUE(close(from_tokens(q), own(gradient_of(whole.q))));
-  EXPECT_TRUE(close(from_tokens(k), own(gradient_of(whole.k))));
-  EXPECT_TRUE(close(from_tokens(v), own(gradient_of(whole.v))));
+  EXPECT_TRUE(close(of_tokens(q), own(gradient_of(whole.q))));
+  EXPECT_TRUE(close(of_tokens(k), own(gradient_of(whole.k))));
+  EXPECT_TRUE(close(of_tokens(v), own(gradient_of(whole.v))));
 }
 
 class PackedAttentionOfDtype : public testing::TestWithParam<at::ScalarType> {
