@@ -131,7 +131,7 @@ int run_on_all_ranks(CollectiveBenchmark<Options> benchmark, const BenchCommand<
   const boost::mpi::communicator world;
   try {
     const Report report = benchmark(world, words.options);
-    together(world, [&] {
+    run_together(world, [&] {
       if (world.rank() == 0) publish(report, words.json);
     });
     return 0;

@@ -17,7 +17,7 @@ int run_program(int argc, char** argv) {
   app.require_subcommand(1);
   cli::Action chosen;
   bench::add_commands(app, chosen);
-  cli::refuse_options_as_values(app);
+  cli::reject_options_as_values(app);
   if (const std::optional<int> status = cli::parse_command_line(app, argc, argv)) return *status;
   try {
     return chosen();

@@ -56,7 +56,7 @@ void print_kernel_masks(const evenkeel::PackedTreeLayout& layout) {
 int main() {
   const std::vector<Tokens> samples{{1, 2, 3, 4}, {1, 2, 3, 5, 6}, {1, 2, 7}};
   const std::vector<std::span<const std::int64_t>> spans(samples.begin(), samples.end());
-  const evenkeel::PrefixTree tree = evenkeel::PrefixTree::of_tokens(spans);
+  const evenkeel::PrefixTree tree = evenkeel::PrefixTree::from_tokens(spans);
 
   Tokens tokens;
   for (const evenkeel::TreeSegment& segment : tree.segments()) {

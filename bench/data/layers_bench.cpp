@@ -94,7 +94,7 @@ RaggedBatch patches_of(int rank, const TransferOptions& options) {
                         .values<std::int64_t>(),
                     7);
   Column column({patches_field, DType::float32, FieldKind::rows, {patch_elements}},
-                SampleRows::of_counts(counts));
+                SampleRows::from_counts(counts));
   std::ranges::fill(column.values<float>(), 0.5F);
   batch.add_field(std::move(column));
   return batch;

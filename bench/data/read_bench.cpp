@@ -133,10 +133,10 @@ class ReadJob {
   ReadJob(const boost::mpi::communicator& world, const fs::path& folder, const Format& format,
           std::int64_t sample_bytes, const ReadOptions& options)
       : world_(world), path_(folder / "samples"), data_(path_.string() + format.data_ending) {
-    together(world_, [&] {
+    run_together(world_, [&] {
       if (world_.rank() == 0) format.write(path_, options.bytes / sample_bytes, sample_bytes);
     });
-    together(world_, [&] {
+    run_together(world_, [&] {
       descriptor_.emplace(data_);
       file_bytes_ = static_cast<std::int64_t>(fs::file_size(data_));
     });
@@ -176,7 +176,7 @@ class ReadJob {
   /// Collective: returns the seconds from the first rank's start to the last one's end, with the file not in
   /// the cache, and the bytes read from disks, over all ranks.
   std::pair<double, std::int64_t> measure(const std::function<void()>& work) const {
-    together(world_, [&] { descriptor_->drop_from_cache(); });
+    run_together(world_, [&] { descriptor_->drop_from_cache(); });
     const std::int64_t before = bytes_from_disk();
     const double seconds = seconds_of([&] {
       work();

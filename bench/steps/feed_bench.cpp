@@ -120,7 +120,7 @@ void run(const boost::mpi::communicator& world, const Config& config, std::int64
   while (const std::optional<Step> step = steps.next()) {
     const double waited = boost::mpi::all_reduce(world, step->waited, boost::mpi::maximum<double>());
     compute();
-    stream.trained(step->index + 1);
+    stream.report_saved_before(step->index + 1);
     const auto end = std::chrono::steady_clock::now();
     if (step->index >= warm_up) {
       times.waits.push_back(waited);
@@ -180,7 +180,7 @@ Table measure(std::span<const Way> ways, int rounds) {
 Report bench_feed(const boost::mpi::communicator& world, const FeedOptions& options) {
   const SharedFolder folder(world, options.folder.empty() ? fs::temp_directory_path() : options.folder);
   const fs::path path = folder.path() / "rollouts.jsonl";
-  together(world, [&] {
+  run_together(world, [&] {
     if (world.rank() == 0) write_rollouts(path, 8 * options.samples);
   });
   const auto read_own = [&](std::int64_t prefetch) {
@@ -191,7 +191,7 @@ Report bench_feed(const boost::mpi::communicator& world, const FeedOptions& opti
   const auto be_fed = [&](const std::function<void()>& compute, Times& times) {
     std::unique_ptr<Feeding> feeding;
     std::string url;
-    together(world, [&] {
+    run_together(world, [&] {
       if (world.rank() == 0) feeding = std::make_unique<Feeding>(folder.path() / "buffer", path, options);
       if (feeding) url = feeding->url();
     });

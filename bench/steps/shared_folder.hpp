@@ -21,7 +21,7 @@ class SharedFolder {
         (parent / ("evenkeel-bench-" + std::to_string(static_cast<std::int64_t>(::getpid())))).string();
     boost::mpi::broadcast(world_, path, 0);
     path_ = path;
-    together(world_, [&] {
+    run_together(world_, [&] {
       if (world_.rank() == 0) std::filesystem::create_directories(path_);
     });
   }

@@ -67,7 +67,7 @@ class CountedStore : public Store {
   void read_events(const std::function<void(std::int64_t, std::string_view)>& take) const override {
     store_->read_events(take);
   }
-  [[nodiscard]] std::vector<stream::SeenSlot> seen() const override { return store_->seen(); }
+  [[nodiscard]] std::vector<stream::SeenSlot> seen_slots() const override { return store_->seen_slots(); }
   [[nodiscard]] std::optional<std::string> note(const std::string& name) const override {
     return store_->note(name);
   }
@@ -79,7 +79,7 @@ class CountedStore : public Store {
   [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
     return store_->cost_of_event(bytes);
   }
-  [[nodiscard]] std::string risk() const override { return store_->risk(); }
+  [[nodiscard]] std::string data_loss_risk() const override { return store_->data_loss_risk(); }
   [[nodiscard]] std::string name() const override { return store_->name(); }
 
  private:
@@ -120,7 +120,7 @@ class MeasuredBuffer {
     stream::StepFormed step{step_, waiting.stream.version, {}, {}, {}};
     for (const stream::WaitingGroup& group : waiting.groups)
       step.groups.push_back({group.uid, std::ssize(group.samples)});
-    buffer_.form(step);
+    buffer_.form_step(step);
     buffer_.mark_trained(step_++);
   }
 

@@ -76,13 +76,13 @@ class AsynchronousJob {
 
   void tell(Event::What what) {
     ledger_.apply({++number_, std::move(what)});
-    for (SamplesDropped& drop : ledger_.due()) ledger_.apply({++number_, std::move(drop)});
+    for (SamplesDropped& drop : ledger_.due_drops()) ledger_.apply({++number_, std::move(drop)});
   }
 
   void generate() {
     while (slots_ > std::ssize(running_)) {
       if (queue_.empty()) {
-        if (next_group_ == groups_.size() || ledger_.grantable(groups_of_step_) == 0) return;
+        if (next_group_ == groups_.size() || ledger_.count_grantable_groups(groups_of_step_) == 0) return;
         tell(TicketsGranted{1});
         for (std::size_t i = 0; i < groups_[next_group_].samples.size(); ++i)
           queue_.push_back({next_group_, i, 0});
@@ -108,7 +108,7 @@ class AsynchronousJob {
   void form() {
     if (ledger_.status().ready_groups < groups_of_step_) return;
     const std::vector<WaitingGroup> ready = ledger_.ready();
-    const std::vector<std::int64_t> coming = ledger_.coming();
+    const std::vector<std::int64_t> coming = ledger_.versions_of_expected_groups();
     const auto formed = form_step(
         {ready, coming, step_, ledger_.version(), groups_of_step_, false, ledger_.settings(), devices_.plan});
     if (!formed) return;

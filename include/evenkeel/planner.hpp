@@ -3,7 +3,7 @@
 // The planner without MPI: takes lengths and returns the plan of every DP rank. Link Evenkeel::plan.
 //
 //   Config         its plan_settings() are the settings for planning a step
-//   LengthTable    the samples of a step; LengthTable::of(lengths)
+//   LengthTable    the samples of a step; LengthTable::from_lengths(lengths)
 //   plan_step      the micro-batches of all DP ranks, the same as in a job
 //   step_balance   how even they are
 //   PrefixTree     what samples share, and the layouts that hold shared tokens once

@@ -45,7 +45,7 @@ Cost crowding_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewes
 
 /// Returns the bound from the t largest items: t groups that include all groups of these items have at least
 /// t (fewest - 1) other items.
-Cost company_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewest) {
+Cost shared_group_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewest) {
   Cost bound = 0;
   for (std::int64_t t = 1; t <= std::min(k, costs.size()); ++t) {
     const Cost held =
@@ -64,7 +64,7 @@ Cost max_sum_lower_bound(std::span<const Cost> costs, std::int64_t k, GroupSize 
   const RankedCosts ranked(costs);
   const std::int64_t fewest = group_size == GroupSize::equal ? ranked.size() / k : 0;
   return std::max({balance_checks::ceil_div(sum, k), crowding_bound(ranked, k, fewest),
-                   company_bound(ranked, k, fewest)});
+                   shared_group_bound(ranked, k, fewest)});
 }
 
 BalanceQuality balance_quality(std::span<const Cost> sums) {

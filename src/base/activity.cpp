@@ -26,7 +26,7 @@ std::array<Lane, max_reported_threads> lanes;
 Lane unseen;  // lane for threads that find all others taken; never read
 std::atomic<bool> left{false};
 
-std::int32_t number_of_thread() noexcept {
+std::int32_t current_thread_id() noexcept {
 #ifdef __linux__
   return static_cast<std::int32_t>(syscall(SYS_gettid));
 #else
@@ -44,7 +44,7 @@ class OwnLane {
       lane.step = no_step;
       lane.wait = nullptr;
       lane.whom = WaitFor::nobody;
-      lane.thread = number_of_thread();
+      lane.thread = current_thread_id();
       lane_ = &lane;
       return;
     }
@@ -63,7 +63,7 @@ class OwnLane {
   Lane* lane_ = &unseen;
 };
 
-Lane& own() noexcept {
+Lane& current_lane() noexcept {
   thread_local const OwnLane lane;
   return lane.get();
 }
@@ -71,7 +71,7 @@ Lane& own() noexcept {
 }  // namespace
 
 Phase::Phase(const char* name, std::int64_t step) noexcept {
-  Lane& lane = own();
+  Lane& lane = current_lane();
   outer_ = lane.phase.exchange(name);
   outer_step_ = lane.step;
   if (step != no_step) lane.step = step;
@@ -79,34 +79,34 @@ Phase::Phase(const char* name, std::int64_t step) noexcept {
 }
 
 Phase::~Phase() {
-  Lane& lane = own();
+  Lane& lane = current_lane();
   lane.phase = outer_;
   lane.step = outer_step_;
   lane.move();
 }
 
-void Phase::becomes(const char* name) noexcept {
-  Lane& lane = own();
+void Phase::switch_to(const char* name) noexcept {
+  Lane& lane = current_lane();
   lane.phase = name;
   lane.move();
 }
 
 Waiting::Waiting(const char* in, WaitFor whom) noexcept {
-  Lane& lane = own();
+  Lane& lane = current_lane();
   outer_ = lane.wait.exchange(in);
   outer_whom_ = lane.whom.exchange(whom);
   lane.move();
 }
 
 Waiting::~Waiting() {
-  Lane& lane = own();
+  Lane& lane = current_lane();
   lane.whom = outer_whom_;
   lane.wait = outer_;
   lane.move();
 }
 
 void begin_exit(const char* phase) noexcept {
-  Lane& lane = own();
+  Lane& lane = current_lane();
   lane.phase = phase;
   lane.step = no_step;
   lane.wait = phase;
@@ -120,7 +120,7 @@ bool is_exiting() noexcept {
 }
 
 void record_progress() noexcept {
-  own().move();
+  current_lane().move();
 }
 
 std::array<ThreadActivity, max_reported_threads> activities() noexcept {

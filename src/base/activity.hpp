@@ -32,7 +32,7 @@ class Phase {
   ~Phase();
 
   /// Ends the current part of the calling thread and begins the part `name`.
-  static void becomes(const char* name) noexcept;
+  static void switch_to(const char* name) noexcept;
 
  private:
   const char* outer_;

@@ -98,7 +98,7 @@ Grid Grid::fill_dp(GridPoint sizes, RankOrder order, int world_size) {
     throw MeshError("mesh",
                     "tp " + std::to_string(sizes.tp) + " x cp " + std::to_string(sizes.cp) + " x pp " +
                         std::to_string(sizes.pp) + " = " + std::to_string(rest) + " does not divide the " +
-                        number_of(world_size, "rank") + " of the world",
+                        format_plain_count(world_size, "rank") + " of the world",
                     "Start a multiple of " + std::to_string(rest) + " ranks or change the mesh");
   }
   sizes.dp = world_size / rest;
@@ -108,7 +108,7 @@ Grid Grid::fill_dp(GridPoint sizes, RankOrder order, int world_size) {
 GridPoint Grid::point_of(WorldRank rank) const {
   if (rank.value() < 0 || rank.value() >= num_ranks_) {
     throw MeshError("mesh", "rank " + std::to_string(rank.value()) + " is outside a grid of " +
-                                number_of(num_ranks_, "rank"));
+                                format_plain_count(num_ranks_, "rank"));
   }
   GridPoint point;
   int rest = rank.value();
@@ -142,9 +142,9 @@ std::vector<WorldRank> Grid::line_through(const GridPoint& point, Axis axis) con
 void Grid::require_world(int world_size) const {
   if (num_ranks_ == world_size) return;
   throw MeshError("mesh",
-                  describe(sizes_) + " = " + number_of(num_ranks_, "rank") + ", but the world has " +
+                  describe(sizes_) + " = " + format_plain_count(num_ranks_, "rank") + ", but the world has " +
                       std::to_string(world_size),
-                  "Start " + number_of(num_ranks_, "rank") + ", or set mesh.dp: auto");
+                  "Start " + format_plain_count(num_ranks_, "rank") + ", or set mesh.dp: auto");
 }
 
 }  // namespace evenkeel

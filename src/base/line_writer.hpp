@@ -14,7 +14,7 @@ namespace evenkeel {
 class LineWriter {
  public:
   LineWriter() = default;
-  explicit LineWriter(std::byte* to) noexcept : to_(to), room_(streaming::room_in_line(to)) {}
+  explicit LineWriter(std::byte* to) noexcept : to_(to), room_(streaming::bytes_left_in_line(to)) {}
 
   /// Appends a piece. `store_lines(to, from, count)` stores its whole lines, as streaming::store_lines does.
   template <typename StoreLines>

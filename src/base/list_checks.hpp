@@ -12,7 +12,7 @@ namespace evenkeel {
 /// Predicates for preconditions on lists, for assertions of level `thorough`.
 
 /// Returns whether all values are at least 0. O(n).
-[[nodiscard]] inline bool none_is_negative(std::span<const std::int64_t> values) {
+[[nodiscard]] inline bool are_all_nonnegative(std::span<const std::int64_t> values) {
   return std::ranges::all_of(values, [](std::int64_t value) { return value >= 0; });
 }
 
@@ -29,7 +29,7 @@ namespace evenkeel {
 
 /// Returns whether every value, a number or an id, is greater than the previous one. O(n).
 template <std::ranges::forward_range Values>
-[[nodiscard]] bool ascends_strictly(const Values& values) {
+[[nodiscard]] bool is_strictly_ascending(const Values& values) {
   return std::ranges::adjacent_find(values, std::ranges::greater_equal{}) == std::ranges::end(values);
 }
 

@@ -23,7 +23,7 @@ struct Room {
 
 /// Returns the number in a file that contains one number; nullopt if the file is missing or contains a word,
 /// such as "max".
-std::optional<std::int64_t> number_in(const std::filesystem::path& path) {
+std::optional<std::int64_t> read_number(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::int64_t number = 0;
   if (file >> number) return number;
@@ -33,7 +33,7 @@ std::optional<std::int64_t> number_in(const std::filesystem::path& path) {
 /// Returns the sum of the numbers after `names` in a file of names and numbers; nullopt if it does not
 /// contain any of these names.
 template <typename... Names>
-std::optional<std::int64_t> numbers_in(const std::filesystem::path& path, Names... names) {
+std::optional<std::int64_t> read_numbers(const std::filesystem::path& path, Names... names) {
   std::ifstream file(path);
   std::optional<std::int64_t> sum;
   std::string name;
@@ -45,11 +45,11 @@ std::optional<std::int64_t> numbers_in(const std::filesystem::path& path, Names.
   return sum;
 }
 
-std::optional<Room> room_of_machine(const std::filesystem::path& root) {
+std::optional<Room> machine_memory(const std::filesystem::path& root) {
   constexpr std::int64_t kibibyte = 1024;
   const std::filesystem::path path = root / "proc/meminfo";
-  const auto available = numbers_in(path, "MemAvailable:", "SwapFree:");
-  const auto total = numbers_in(path, "MemTotal:", "SwapTotal:");
+  const auto available = read_numbers(path, "MemAvailable:", "SwapFree:");
+  const auto total = read_numbers(path, "MemTotal:", "SwapTotal:");
   if (!available || !total) return std::nullopt;
   return Room{*total * kibibyte, *available * kibibyte};
 }
@@ -65,22 +65,22 @@ constexpr GroupFiles version_1{"memory.limit_in_bytes", "memory.usage_in_bytes",
                                "total_active_file"};
 constexpr GroupFiles version_2{"memory.max", "memory.current", "inactive_file", "active_file"};
 
-std::optional<Room> limit_of_cgroup(const std::filesystem::path& folder, const GroupFiles& files) {
+std::optional<Room> cgroup_memory(const std::filesystem::path& folder, const GroupFiles& files) {
   constexpr std::int64_t no_limit = std::int64_t{1}
                                     << 60;  // version 1 reports a huge number if there is no limit
-  const auto limit = number_in(folder / files.limit);
-  const auto used = number_in(folder / files.used);
+  const auto limit = read_number(folder / files.limit);
+  const auto used = read_number(folder / files.used);
   if (!limit || !used || *limit >= no_limit) return std::nullopt;
-  const auto cache = numbers_in(folder / "memory.stat", files.cache, files.other_cache);
+  const auto cache = read_numbers(folder / "memory.stat", files.cache, files.other_cache);
   return Room{*limit, *limit - *used + cache.value_or(0)};
 }
 
 /// Lowers `least` to the minimum that the groups from `path` up to the root of the hierarchy leave. Inside a
 /// container, `path` may be the path outside of it, so folders may be missing.
-void take_groups(const std::filesystem::path& hierarchy, std::filesystem::path path, const GroupFiles& files,
-                 std::optional<std::int64_t>& least) {
+void lower_to_cgroup_limits(const std::filesystem::path& hierarchy, std::filesystem::path path,
+                            const GroupFiles& files, std::optional<std::int64_t>& least) {
   for (;; path = path.parent_path()) {
-    if (const auto room = limit_of_cgroup(hierarchy / path.relative_path(), files))
+    if (const auto room = cgroup_memory(hierarchy / path.relative_path(), files))
       least = std::min(least.value_or(room->to_take()), room->to_take());
     if (!path.has_relative_path()) return;
   }
@@ -90,7 +90,7 @@ void take_groups(const std::filesystem::path& hierarchy, std::filesystem::path p
 
 std::optional<std::int64_t> available_memory(const std::filesystem::path& root) {
   std::optional<std::int64_t> least;
-  if (const auto machine = room_of_machine(root)) least = machine->to_take();
+  if (const auto machine = machine_memory(root)) least = machine->to_take();
   std::ifstream groups(root / "proc/self/cgroup");  // Each line is NUMBER:CONTROLLERS:PATH.
   for (std::string line; std::getline(groups, line);) {
     const std::size_t first = line.find(':');
@@ -98,8 +98,9 @@ std::optional<std::int64_t> available_memory(const std::filesystem::path& root) 
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string_view controllers = std::string_view(line).substr(first + 1, second - first - 1);
     const std::filesystem::path path = line.substr(second + 1);
-    if (controllers.empty()) take_groups(root / "sys/fs/cgroup", path, version_2, least);
-    if (controllers == "memory") take_groups(root / "sys/fs/cgroup/memory", path, version_1, least);
+    if (controllers.empty()) lower_to_cgroup_limits(root / "sys/fs/cgroup", path, version_2, least);
+    if (controllers == "memory")
+      lower_to_cgroup_limits(root / "sys/fs/cgroup/memory", path, version_1, least);
   }
   return least;
 }

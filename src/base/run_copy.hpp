@@ -14,7 +14,7 @@ namespace evenkeel {
 class RunCopier {
  public:
   /// `total_bytes` is the sum over all runs. It decides whether stores bypass the caches.
-  explicit RunCopier(std::size_t total_bytes) noexcept : streams_(streaming::pays_off(total_bytes)) {}
+  explicit RunCopier(std::size_t total_bytes) noexcept : streams_(streaming::is_worthwhile(total_bytes)) {}
   RunCopier(const RunCopier&) = delete;
   RunCopier& operator=(const RunCopier&) = delete;
   ~RunCopier() {
@@ -33,8 +33,8 @@ class RunCopier {
     EVENKEEL_PRECONDITION(thorough, !overlaps_waiting({to, from, bytes}), bytes);
     // Neighboring runs share their first and last cache lines, so these lines are read before they are
     // written.
-    streaming::fetch_to_write(to);
-    streaming::fetch_to_write(to + bytes - 1);
+    streaming::prefetch_for_write(to);
+    streaming::prefetch_for_write(to + bytes - 1);
     Run& longest_waiting = next();
     stream(longest_waiting);
     longest_waiting = {to, from, bytes};
@@ -71,12 +71,13 @@ class RunCopier {
 
   static void stream(const Run& run) noexcept {
     if (run.bytes == 0) return;
-    const std::size_t head = std::min(streaming::room_in_line(run.to) % streaming::line_bytes, run.bytes);
+    const std::size_t head =
+        std::min(streaming::bytes_left_in_line(run.to) % streaming::line_bytes, run.bytes);
     std::memcpy(run.to, run.from, head);
     const std::byte* const lines_from = run.from + head;
     const std::size_t lines = (run.bytes - head) / streaming::line_bytes;
     streaming::store_lines(run.to + head, lines_from, lines,
-                           [&](std::size_t at) { streaming::fetch_soon(lines_from, at + ahead); });
+                           [&](std::size_t at) { streaming::prefetch_to_l1(lines_from, at + ahead); });
     const std::size_t done = head + lines * streaming::line_bytes;
     std::memcpy(run.to + done, run.from + done, run.bytes - done);
   }

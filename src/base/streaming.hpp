@@ -28,19 +28,19 @@ inline constexpr std::size_t line_bytes = 64;
 /// until a reader needs them.
 inline constexpr std::size_t threshold = std::size_t{4} << 20;
 
-[[nodiscard]] constexpr bool pays_off(std::size_t total_bytes) noexcept {
+[[nodiscard]] constexpr bool is_worthwhile(std::size_t total_bytes) noexcept {
   return available && total_bytes >= threshold;
 }
 
 /// Returns the number of bytes from `address` to the start of the next line; line_bytes if a line starts at
 /// `address`.
-[[nodiscard]] inline std::size_t room_in_line(const std::byte* address) noexcept {
+[[nodiscard]] inline std::size_t bytes_left_in_line(const std::byte* address) noexcept {
   return line_bytes - reinterpret_cast<std::uintptr_t>(address) % line_bytes;
 }
 
 /// Prefetches the line `offset` bytes after `from` into the first-level cache, for data that is needed very
 /// soon. The address need not be valid.
-inline void fetch_soon(const std::byte* from, std::size_t offset) noexcept {
+inline void prefetch_to_l1(const std::byte* from, std::size_t offset) noexcept {
 #if defined(__SSE2__)
   // Uses integer arithmetic, since the address may be beyond the end of the object that `from` points into.
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(from) + offset), _MM_HINT_T0);
@@ -52,7 +52,7 @@ inline void fetch_soon(const std::byte* from, std::size_t offset) noexcept {
 
 /// Prefetches the line at `address` into the second-level cache, for data that is needed a few microseconds
 /// later and would not fit in the first level.
-inline void fetch_later(const std::byte* address) noexcept {
+inline void prefetch_to_l2(const std::byte* address) noexcept {
 #if defined(__SSE2__)
   _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T1);
 #else
@@ -62,7 +62,7 @@ inline void fetch_later(const std::byte* address) noexcept {
 
 /// Prefetches the line `offset` bytes after `from`, for data that is read only once. Bypasses the larger
 /// caches if the processor supports that, so they keep their contents. The address need not be valid.
-inline void fetch_once(const std::byte* from, std::size_t offset) noexcept {
+inline void prefetch_read_once(const std::byte* from, std::size_t offset) noexcept {
 #if defined(__SSE2__)
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(from) + offset), _MM_HINT_NTA);
 #else
@@ -72,7 +72,7 @@ inline void fetch_once(const std::byte* from, std::size_t offset) noexcept {
 }
 
 /// Prefetches the line at `address`, which is about to be partially overwritten, into the first-level cache.
-inline void fetch_to_write(const std::byte* address) noexcept {
+inline void prefetch_for_write(const std::byte* address) noexcept {
 #if defined(__GNUC__)
   __builtin_prefetch(address, 1, 3);
 #else
@@ -82,7 +82,7 @@ inline void fetch_to_write(const std::byte* address) noexcept {
 
 /// Copies one line. Precondition: `to` is aligned to line_bytes.
 inline void store_line(std::byte* to, const std::byte* from) noexcept {
-  EVENKEEL_PRECONDITION(cheap, room_in_line(to) == line_bytes, room_in_line(to));
+  EVENKEEL_PRECONDITION(cheap, bytes_left_in_line(to) == line_bytes, bytes_left_in_line(to));
 #if defined(__SSE2__)
   const auto* source = reinterpret_cast<const __m128i*>(from);
   auto* target = reinterpret_cast<__m128i*>(to);

@@ -11,7 +11,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns a space followed by the singular or plural that fits `number`.
-std::string named(std::int64_t number, std::string_view thing, std::string_view things) {
+std::string format_named_number(std::int64_t number, std::string_view thing, std::string_view things) {
   std::string text = " ";
   if (number == 1 || things.empty()) text += thing;
   if (number != 1) text += things.empty() ? "s" : things;
@@ -24,7 +24,7 @@ std::string bold_red(const std::string& text, bool is_colored) {
   return is_colored ? "\033[1;31m" + text + "\033[0m" : text;
 }
 
-std::string grouped(std::int64_t number) {
+std::string format_grouped(std::int64_t number) {
   std::string text = std::to_string(number);
   const std::int64_t first_digit = number < 0 ? 1 : 0;
   for (auto at = static_cast<std::int64_t>(text.size()) - 3; at > first_digit; at -= 3)
@@ -32,12 +32,12 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
-std::string counted(std::int64_t number, std::string_view thing, std::string_view things) {
-  return grouped(number) + named(number, thing, things);
+std::string format_count(std::int64_t number, std::string_view thing, std::string_view things) {
+  return format_grouped(number) + format_named_number(number, thing, things);
 }
 
-std::string number_of(std::int64_t number, std::string_view thing, std::string_view things) {
-  return std::to_string(number) + named(number, thing, things);
+std::string format_plain_count(std::int64_t number, std::string_view thing, std::string_view things) {
+  return std::to_string(number) + format_named_number(number, thing, things);
 }
 
 std::string bytes_text(std::int64_t bytes) {
@@ -54,7 +54,7 @@ std::string bytes_text(std::int64_t bytes) {
   return text.data();
 }
 
-std::string time_now() {
+std::string current_time_text() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);

@@ -14,20 +14,22 @@ namespace evenkeel {
 [[nodiscard]] std::string bold_red(const std::string& text, bool is_colored);
 
 /// Formats 1234567 as "1,234,567".
-[[nodiscard]] std::string grouped(std::int64_t number);
+[[nodiscard]] std::string format_grouped(std::int64_t number);
 
 /// Formats "1 sample", "2,048 samples". The plural is `things`; by default, `thing` with an s.
-[[nodiscard]] std::string counted(std::int64_t number, std::string_view thing, std::string_view things = {});
+[[nodiscard]] std::string format_count(std::int64_t number, std::string_view thing,
+                                       std::string_view things = {});
 
-/// Formats as counted() does but without commas, for errors, whose numbers a user may search for or copy.
-[[nodiscard]] std::string number_of(std::int64_t number, std::string_view thing,
-                                    std::string_view things = {});
+/// Formats as format_count() does but without commas, for errors, whose numbers a user may search for or
+/// copy.
+[[nodiscard]] std::string format_plain_count(std::int64_t number, std::string_view thing,
+                                             std::string_view things = {});
 
 /// Formats 1536 as "1.5 KiB", in KiB, MiB or GiB.
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
 
 /// Returns the current time in UTC, such as 2026-11-22T02:17:08Z.
-[[nodiscard]] std::string time_now();
+[[nodiscard]] std::string current_time_text();
 
 /// A table of text, whose columns are as wide as their widest cell.
 class TextTable {

@@ -9,12 +9,12 @@
 namespace evenkeel {
 namespace {
 
-bool continues(unsigned char byte) noexcept {
+bool is_continuation_byte(unsigned char byte) noexcept {
   return (byte & 0xc0U) == 0x80U;
 }
 
 /// Returns whether the next eight bytes are ASCII. Precondition: text.size() >= 8.
-bool next_are_ascii(std::string_view text) noexcept {
+bool starts_with_ascii_word(std::string_view text) noexcept {
   std::uint64_t word = 0;
   std::memcpy(&word, text.data(), sizeof word);
   return (word & 0x8080808080808080U) == 0;
@@ -48,7 +48,7 @@ void add_escaped(std::string& out, char byte) {
 
 }  // namespace
 
-std::size_t utf8_sequence(std::string_view text) noexcept {
+std::size_t utf8_sequence_length(std::string_view text) noexcept {
   EVENKEEL_PRECONDITION(cheap, !text.empty(), text.size());
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = at(0);
@@ -56,7 +56,7 @@ std::size_t utf8_sequence(std::string_view text) noexcept {
   const std::size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i) {
-    if (!continues(at(i))) return 0;
+    if (!is_continuation_byte(at(i))) return 0;
   }
   const unsigned char second = at(1);
   const bool wrong = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
@@ -64,12 +64,12 @@ std::size_t utf8_sequence(std::string_view text) noexcept {
   return wrong ? 0 : length;
 }
 
-std::size_t utf8_prefix(std::string_view text) noexcept {
+std::size_t utf8_prefix_length(std::string_view text) noexcept {
   std::size_t at = 0;
   while (at < text.size()) {
     const std::string_view rest = text.substr(at);
-    const bool is_ascii = rest.size() >= sizeof(std::uint64_t) && next_are_ascii(rest);
-    const std::size_t length = is_ascii ? sizeof(std::uint64_t) : utf8_sequence(rest);
+    const bool is_ascii = rest.size() >= sizeof(std::uint64_t) && starts_with_ascii_word(rest);
+    const std::size_t length = is_ascii ? sizeof(std::uint64_t) : utf8_sequence_length(rest);
     if (length == 0) break;
     at += length;
   }
@@ -80,7 +80,7 @@ std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const std::size_t length = utf8_sequence(text);
+    const std::size_t length = utf8_sequence_length(text);
     const std::string_view sequence = text.substr(0, length == 0 ? 1 : length);
     if (length == 0 || is_control(sequence)) {
       for (const char byte : sequence) add_escaped(out, byte);

@@ -9,10 +9,10 @@ namespace evenkeel {
 /// Returns the length in bytes of the UTF-8 sequence at the start of `text`, or 0 if it is not valid UTF-8.
 /// Overlong forms, surrogates and code points above U+10FFFF are invalid (RFC 3629, section 4). Precondition:
 /// the text is not empty.
-[[nodiscard]] std::size_t utf8_sequence(std::string_view text) noexcept;
+[[nodiscard]] std::size_t utf8_sequence_length(std::string_view text) noexcept;
 
 /// Returns the length in bytes of the longest valid UTF-8 prefix of `text`. O(bytes).
-[[nodiscard]] std::size_t utf8_prefix(std::string_view text) noexcept;
+[[nodiscard]] std::size_t utf8_prefix_length(std::string_view text) noexcept;
 
 /// Makes external text (a key, a file name, a word of a configuration) safe to show on a terminal and in a
 /// log. Line ends and tabs become \n, \r and \t; other control characters (C0, DEL, and C1 in UTF-8) and

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t smallest_block = 4096;
 constexpr std::size_t max_block_bytes = ~std::size_t{0} / 2;
 
-std::size_t rounded_up(std::size_t bytes) {
+std::size_t round_up_bytes(std::size_t bytes) {
   if (bytes > max_block_bytes) throw std::bad_alloc();
   if (bytes <= smallest_block) return smallest_block;
   const std::size_t unit = std::bit_floor(bytes) / 8;
@@ -33,15 +33,15 @@ BlockPool::~BlockPool() {
   }
 }
 
-BlockPool& BlockPool::of_process() {
+BlockPool& BlockPool::instance() {
   alignas(BlockPool) static std::array<std::byte, sizeof(BlockPool)> place;
   static BlockPool& pool = *new (place.data()) BlockPool;
   return pool;
 }
 
 std::shared_ptr<std::byte> BlockPool::take(std::size_t bytes) {
-  const Block block = find_or_make(rounded_up(bytes));
-  return {block.first, [this, block](std::byte*) noexcept { give_back(block); }};
+  const Block block = find_or_make(round_up_bytes(bytes));
+  return {block.first, [this, block](std::byte*) noexcept { return_block(block); }};
 }
 
 BlockPool::Block BlockPool::find_or_make(std::size_t bytes) {
@@ -73,11 +73,11 @@ BlockPool::Block BlockPool::make(std::size_t bytes) {
     return Block{static_cast<std::byte*>(memory->allocate(bytes, alignment)), bytes, memory};
   };
   try {
-    drop_kept(false);
+    free_cached_blocks(false);
     try {
       return allocate();
     } catch (...) {
-      drop_kept(true);
+      free_cached_blocks(true);
       return allocate();
     }
   } catch (...) {
@@ -87,7 +87,7 @@ BlockPool::Block BlockPool::make(std::size_t bytes) {
   }
 }
 
-void BlockPool::give_back(const Block& block) noexcept {
+void BlockPool::return_block(const Block& block) noexcept {
   {
     const std::lock_guard lock(mutex_);
     in_use_ -= block.bytes;
@@ -101,7 +101,7 @@ void BlockPool::give_back(const Block& block) noexcept {
   block.memory->deallocate(block.first, block.bytes, alignment);
 }
 
-void BlockPool::drop_kept(bool all) noexcept {
+void BlockPool::free_cached_blocks(bool all) noexcept {
   while (true) {
     Block block;
     {
@@ -114,7 +114,7 @@ void BlockPool::drop_kept(bool all) noexcept {
   }
 }
 
-void BlockPool::keep_only(const std::pmr::memory_resource& memory) noexcept {
+void BlockPool::keep_blocks_only_of(const std::pmr::memory_resource& memory) noexcept {
   while (true) {
     Block block;
     {

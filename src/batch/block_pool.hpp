@@ -29,14 +29,14 @@ class BlockPool {
   ~BlockPool();
 
   /// Returns the pool of this process. It is never destroyed, since columns may outlive everything else.
-  [[nodiscard]] static BlockPool& of_process();
+  [[nodiscard]] static BlockPool& instance();
 
   /// Returns at least `bytes` uninitialized bytes. Throws the errors of column_memory(), after a second
   /// attempt without kept blocks.
   [[nodiscard]] std::shared_ptr<std::byte> take(std::size_t bytes);
 
   /// Deallocates kept blocks of other memory. Blocks in use are deallocated when they return.
-  void keep_only(const std::pmr::memory_resource& memory) noexcept;
+  void keep_blocks_only_of(const std::pmr::memory_resource& memory) noexcept;
 
  private:
   struct Block {
@@ -47,9 +47,9 @@ class BlockPool {
 
   [[nodiscard]] Block find_or_make(std::size_t bytes);
   [[nodiscard]] Block make(std::size_t bytes);
-  void give_back(const Block& block) noexcept;
+  void return_block(const Block& block) noexcept;
   /// Deallocates kept blocks: all of them, or until the kept bytes are within the limit.
-  void drop_kept(bool all) noexcept;
+  void free_cached_blocks(bool all) noexcept;
   /// Removes the kept block at `index` and returns it. Precondition: the lock is held.
   Block remove(std::size_t index) noexcept;
 

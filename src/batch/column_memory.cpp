@@ -47,7 +47,7 @@ std::pmr::memory_resource* column_memory() noexcept {
 
 std::pmr::memory_resource* set_column_memory(std::pmr::memory_resource& memory) noexcept {
   std::pmr::memory_resource* const before = current().exchange(&memory);
-  BlockPool::of_process().keep_only(memory);
+  BlockPool::instance().keep_blocks_only_of(memory);
   return before;
 }
 

@@ -47,7 +47,7 @@ Column with_separate_rows(const Column& column) {
   EVENKEEL_PRECONDITION(cheap, is_counted(column.spec().kind), column.spec().name);
   std::vector<std::int64_t> counts;
   for (std::int64_t i = 0; i < column.samples().size(); ++i) counts.push_back(column.samples()[i].size());
-  Column own = Column::unwritten(column.spec(), SampleRows::of_counts(counts));
+  Column own = Column::uninitialized(column.spec(), SampleRows::from_counts(counts));
   auto target = own.bytes().begin();
   for (std::int64_t i = 0; i < column.samples().size(); ++i)
     target = std::ranges::copy(SampleValue(column, i).bytes, target).out;

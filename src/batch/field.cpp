@@ -116,27 +116,27 @@ Column::Column(FieldSpec spec, SampleRows samples)
   grow_to(samples_.rows());
 }
 
-Column Column::unwritten(FieldSpec spec, std::int64_t rows) {
-  return unwritten(std::move(spec), rows, nullptr);
+Column Column::uninitialized(FieldSpec spec, std::int64_t rows) {
+  return uninitialized(std::move(spec), rows, nullptr);
 }
 
-Column Column::unwritten(FieldSpec spec, SampleRows samples) {
-  return unwritten(std::move(spec), std::move(samples), nullptr);
+Column Column::uninitialized(FieldSpec spec, SampleRows samples) {
+  return uninitialized(std::move(spec), std::move(samples), nullptr);
 }
 
-Column Column::unwritten(FieldSpec spec, std::int64_t rows, std::shared_ptr<std::byte> place) {
+Column Column::uninitialized(FieldSpec spec, std::int64_t rows, std::shared_ptr<std::byte> place) {
   EVENKEEL_PRECONDITION(cheap, rows == 0 || !is_counted(spec.kind), spec.name, rows);
-  return unwritten_rows(std::move(spec), rows, std::move(place));
+  return uninitialized_rows(std::move(spec), rows, std::move(place));
 }
 
-Column Column::unwritten(FieldSpec spec, SampleRows samples, std::shared_ptr<std::byte> place) {
+Column Column::uninitialized(FieldSpec spec, SampleRows samples, std::shared_ptr<std::byte> place) {
   EVENKEEL_PRECONDITION(cheap, is_counted(spec.kind), spec.name, name_of(spec.kind));
-  Column column = unwritten_rows(std::move(spec), samples.rows(), std::move(place));
+  Column column = uninitialized_rows(std::move(spec), samples.rows(), std::move(place));
   column.samples_ = std::move(samples);
   return column;
 }
 
-Column Column::unwritten_rows(FieldSpec spec, std::int64_t rows, std::shared_ptr<std::byte> place) {
+Column Column::uninitialized_rows(FieldSpec spec, std::int64_t rows, std::shared_ptr<std::byte> place) {
   Column column(std::move(spec), 0);
   const std::size_t bytes = column.spec_.bytes_of(rows);
   if (place) {
@@ -173,7 +173,7 @@ Column Column::borrowing_rows(FieldSpec spec, std::int64_t rows, std::shared_ptr
   return column;
 }
 
-Column Column::counted(Column rows, FieldKind kind, SampleRows samples) {
+Column Column::make_counted(Column rows, FieldKind kind, SampleRows samples) {
   EVENKEEL_PRECONDITION(cheap, is_counted(kind) && !is_counted(rows.spec_.kind), name_of(kind));
   if (rows.rows_ != samples.rows()) {
     throw InputError(
@@ -210,13 +210,13 @@ std::shared_ptr<const std::byte> Column::lend() {
   return elsewhere_;
 }
 
-Column Column::lent() {
+Column Column::make_borrowing_copy() {
   std::shared_ptr<const std::byte> first = lend();
   return is_counted(spec_.kind) ? borrowing(spec_, samples_, std::move(first))
                                 : borrowing(spec_, rows_, std::move(first));
 }
 
-Column Column::lent_to(SampleRows samples) {
+Column Column::lend_to(SampleRows samples) {
   EVENKEEL_PRECONDITION(cheap, samples.rows() == rows(), spec_.name, samples.rows(), rows());
   return borrowing(spec_, std::move(samples), lend());
 }
@@ -238,7 +238,7 @@ void Column::require_dtype(DType dtype) const {
                                                      ", but they are read as " + std::string(name_of(dtype)));
 }
 
-SampleRows SampleRows::of_counts(std::span<const std::int64_t> counts) {
+SampleRows SampleRows::from_counts(std::span<const std::int64_t> counts) {
   if (counts.empty()) return {};
   SampleRows made;
   made.offsets_.reserve(counts.size() + 1);
@@ -256,7 +256,7 @@ SampleRows SampleRows::of_counts(std::span<const std::int64_t> counts) {
   return made;
 }
 
-SampleRows SampleRows::of_offsets(std::vector<std::int64_t> offsets) {
+SampleRows SampleRows::from_offsets(std::vector<std::int64_t> offsets) {
   if (offsets.empty() || offsets.front() != 0 || !std::ranges::is_sorted(offsets)) {
     throw InputError("offsets", "are not prefix sums: they must start at 0 and never decrease",
                      "Give one more offset than there are samples");
@@ -267,7 +267,7 @@ SampleRows SampleRows::of_offsets(std::vector<std::int64_t> offsets) {
   return made;
 }
 
-SampleRows SampleRows::in_common(std::vector<RowRange> ranges, std::int64_t rows) {
+SampleRows SampleRows::shared(std::vector<RowRange> ranges, std::int64_t rows) {
   for (const RowRange& range : ranges) {
     if (0 <= range.begin && range.begin <= range.end && range.end <= rows) continue;
     throw InputError("shared rows",

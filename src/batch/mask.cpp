@@ -8,7 +8,7 @@
 namespace evenkeel {
 namespace {
 
-bool are_rows_of(const Column& mask, RowRange rows) noexcept {
+bool contains_rows(const Column& mask, RowRange rows) noexcept {
   return 0 <= rows.begin && rows.begin <= rows.end && rows.end <= mask.rows();
 }
 
@@ -60,14 +60,14 @@ void visit_rows(const Column& mask, RowRange rows, const Visit& visit) noexcept 
 }  // namespace
 
 std::int64_t count_set(const Column& mask, RowRange rows) noexcept {
-  EVENKEEL_PRECONDITION(cheap, are_rows_of(mask, rows), rows.begin, rows.end, mask.rows());
+  EVENKEEL_PRECONDITION(cheap, contains_rows(mask, rows), rows.begin, rows.end, mask.rows());
   std::int64_t count = 0;
   visit_rows(mask, rows, [&](std::int64_t, bool is_set) { count += is_set ? 1 : 0; });
   return count;
 }
 
 void write_mask(const Column& mask, RowRange rows, float value, std::span<float> out) noexcept {
-  EVENKEEL_PRECONDITION(cheap, are_rows_of(mask, rows), rows.begin, rows.end, mask.rows());
+  EVENKEEL_PRECONDITION(cheap, contains_rows(mask, rows), rows.begin, rows.end, mask.rows());
   EVENKEEL_PRECONDITION(cheap, std::ssize(out) == rows.size(), std::ssize(out), rows.size());
   visit_rows(mask, rows,
              [&](std::int64_t i, bool is_set) { out[static_cast<std::size_t>(i)] = is_set ? value : 0; });

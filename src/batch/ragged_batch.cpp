@@ -74,7 +74,7 @@ void RaggedBatch::require_rows_of_samples(const Column& field) const {
   const std::string where = "field '" + spec.name + "'";
   const std::string kind(name_of(spec.kind));
   if (is_counted(spec.kind)) {
-    if (field.samples().are_in_common()) {
+    if (field.samples().are_shared()) {
       throw InputError(where, "has rows that several samples share, which is allowed only in micro-batches",
                        "Give each sample its own rows");
     }
@@ -139,7 +139,7 @@ std::uint64_t group_of(const Uid& uid, std::int64_t sample) noexcept {
 }
 
 Uid uid_of_group(std::uint64_t group) {
-  if (is_own_group(group)) return std::monostate{};
+  if (is_single_sample_group(group)) return std::monostate{};
   return static_cast<std::int64_t>(group);
 }
 

@@ -43,7 +43,8 @@ struct ElementTypes {
   DType on_the_way = DType::uint8;
 
   ElementTypes(const ViewedRows& source, const ViewedRows& target) noexcept {
-    const std::optional<DType> way = source.view != nullptr ? source.on_the_way() : target.on_the_way();
+    const std::optional<DType> way =
+        source.view != nullptr ? source.transfer_dtype() : target.transfer_dtype();
     if (!way) return;
     on_the_way = *way;
     from = source.view != nullptr ? source.view->in_memory : *way;
@@ -70,7 +71,7 @@ class PieceFetcher {
   }
 
   void operator()() noexcept {
-    streaming::fetch_once(first_row_, next_);
+    streaming::prefetch_read_once(first_row_, next_);
     next_ += row_bytes_;
     if (++row_ == group_) begin_line();
   }

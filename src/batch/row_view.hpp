@@ -42,10 +42,10 @@ struct RowView {
   friend bool operator==(const RowView&, const RowView&) = default;
 };
 
-/// Returns the view of rows of `column` that are transferred with elements of type `on_the_way`: the given
-/// layers along the first dimension, in this order, or whole rows if `layers` is nullopt. Throws the errors
-/// of FieldSpec::row_bytes(). Preconditions: the layers exist; both element types are equal or both are
-/// integers.
+/// Returns the view of rows of `column` that are transferred with elements of type `transfer_dtype`: the
+/// given layers along the first dimension, in this order, or whole rows if `layers` is nullopt. Throws the
+/// errors of FieldSpec::row_bytes(). Preconditions: the layers exist; both element types are equal or both
+/// are integers.
 [[nodiscard]] RowView view_of_rows(const FieldSpec& column,
                                    const std::optional<std::vector<std::int64_t>>& layers, DType on_the_way);
 
@@ -56,7 +56,7 @@ struct ViewedRows {
   std::size_t at = 0;                ///< position, in bytes of the transfer format
 
   /// Returns the element type in the transfer; nullopt if the bytes are in the transfer format.
-  [[nodiscard]] std::optional<DType> on_the_way() const noexcept {
+  [[nodiscard]] std::optional<DType> transfer_dtype() const noexcept {
     return view == nullptr ? std::nullopt : std::optional(view->on_the_way);
   }
 };

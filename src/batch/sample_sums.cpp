@@ -17,7 +17,7 @@ std::string name_of_field(const Column& field) {
   return "field '" + field.spec().name + "'";
 }
 
-[[noreturn]] void throw_no_work(const Column& field, SampleId sample, const std::string& value) {
+[[noreturn]] void throw_invalid_work(const Column& field, SampleId sample, const std::string& value) {
   throw InputError(name_of_field(field),
                    "has " + value + " in sample " + std::to_string(sample.value()) +
                        ", but balance.cost reads the work of samples from this field",
@@ -30,14 +30,14 @@ std::int64_t check_value(T value, const Column& field, SampleId sample) {
     if (!(value >= 0) || std::floor(value) != value || std::isinf(value)) {
       std::ostringstream text;
       text << value;
-      throw_no_work(field, sample, text.str());
+      throw_invalid_work(field, sample, text.str());
     }
     // 2^62 is exact in T, and every smaller value fits in std::int64_t.
     constexpr T limit = static_cast<T>(std::int64_t{1} << 62);
     return value < limit ? static_cast<std::int64_t>(value) : most + 1;
   } else {
     if constexpr (std::is_signed_v<T>)
-      if (value < 0) throw_no_work(field, sample, std::to_string(value));
+      if (value < 0) throw_invalid_work(field, sample, std::to_string(value));
     return static_cast<std::int64_t>(value);
   }
 }
@@ -67,7 +67,7 @@ std::vector<std::int64_t> sums(const RaggedBatch& batch, const Column& field) {
   return sums;
 }
 
-[[noreturn]] void throw_no_numbers(const Column& field, std::string_view what) {
+[[noreturn]] void throw_not_numeric(const Column& field, std::string_view what) {
   throw InputError(
       name_of_field(field),
       "has " + std::string(what) + ", but balance.cost reads the work of samples from this field",
@@ -76,9 +76,9 @@ std::vector<std::int64_t> sums(const RaggedBatch& batch, const Column& field) {
 
 }  // namespace
 
-std::vector<std::int64_t> sums_of_samples(const RaggedBatch& batch, const Column& field) {
+std::vector<std::int64_t> sum_by_sample(const RaggedBatch& batch, const Column& field) {
   const FieldRule& rule = field.spec().rule();
-  if (!rule.has_numbers()) throw_no_numbers(field, rule.name);
+  if (!rule.has_numbers()) throw_not_numeric(field, rule.name);
   switch (field.spec().dtype) {
     case DType::boolean:
       return sums<bool>(batch, field);
@@ -104,7 +104,7 @@ std::vector<std::int64_t> sums_of_samples(const RaggedBatch& batch, const Column
     case DType::bfloat16:
       break;
   }
-  throw_no_numbers(field, "elements of " + std::string(name_of(field.spec().dtype)));
+  throw_not_numeric(field, "elements of " + std::string(name_of(field.spec().dtype)));
 }
 
 }  // namespace evenkeel

@@ -11,6 +11,6 @@ namespace evenkeel {
 /// trailing dimensions. Throws InputError naming the field, the sample and the element if an element is not a
 /// non-negative integer, and InputError naming the field's type for texts, bytes and half-precision numbers.
 /// Throws LimitError for a sum of 2^62 or more. O(elements).
-[[nodiscard]] std::vector<std::int64_t> sums_of_samples(const RaggedBatch& batch, const Column& field);
+[[nodiscard]] std::vector<std::int64_t> sum_by_sample(const RaggedBatch& batch, const Column& field);
 
 }  // namespace evenkeel

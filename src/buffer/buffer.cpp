@@ -39,7 +39,7 @@ std::int64_t milliseconds_now() {
 }
 
 /// Throws FieldsError for a key that was accepted before with different content. `where` names the sample.
-[[noreturn]] void refuse_other_content(const std::string& where, const stream::SampleKey& key) {
+[[noreturn]] void reject_other_content(const std::string& where, const stream::SampleKey& key) {
   throw FieldsError(
       where,
       "sample " + std::to_string(key.index) + " of group " + stream::to_text(key.uid) +
@@ -61,7 +61,7 @@ std::optional<Uid> integer_uid_of(const std::string& name) {
   return std::nullopt;
 }
 
-std::string words_of(const std::vector<std::string>& fields) {
+std::string join_names(const std::vector<std::string>& fields) {
   std::string words;
   for (const std::string& field : fields) words += (words.empty() ? "" : ", ") + field;
   return words.empty() ? "none" : words;
@@ -90,7 +90,7 @@ struct Buffer::Change {
     stream::Changes changes = ledger.apply(event);
     ++applied;
     if (!std::ranges::binary_search(changes.superseded, event.number))
-      store.events.emplace_back(event.number, text_of_event(event));
+      store.events.emplace_back(event.number, serialize_event(event));
     store.erased.insert(store.erased.end(), changes.superseded.begin(), changes.superseded.end());
     store.seen.insert(store.seen.end(), changes.seen.begin(), changes.seen.end());
     return event.number;
@@ -98,7 +98,7 @@ struct Buffer::Change {
 
   /// Applies the drops that the settings require, and returns them.
   std::vector<stream::SamplesDropped> apply_due() {
-    std::vector<stream::SamplesDropped> dropped = buffer.ledger_->due();
+    std::vector<stream::SamplesDropped> dropped = buffer.ledger_->due_drops();
     for (const stream::SamplesDropped& samples : dropped) apply(samples);
     return dropped;
   }
@@ -108,9 +108,9 @@ struct Buffer::Change {
   void tidy() {
     store.drop_erased_additions();
     const stream::Totals& totals = buffer.ledger_->totals();
-    store.notes[totals_note] = text_of_totals(totals);
+    store.notes[totals_note] = serialize_totals(totals);
     if (totals.tickets == buffer.stored_tickets_) return;
-    store.notes[tickets_note] = text_of_tickets(totals.tickets);
+    store.notes[tickets_note] = serialize_tickets(totals.tickets);
     buffer.stored_tickets_ = totals.tickets;
   }
 };
@@ -123,10 +123,10 @@ Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
              {.commit = [this](const Queue::Requests& requests) { return commit(requests); },
               .deadline = [this] { return next_commit(); },
               .after_commit = [this] { changed_.notify_all(); },
-              .after_settle = [this] { note_settled(); }}) {
+              .after_settle = [this] { record_settled(); }}) {
   begin_content(*store_, StoreContent::stream);
   load();
-  keep_rules_of_groups();
+  keep_group_rules();
   choose_formats(declared);
   describe_store();
   rules_ = json_of_rules(*this, identity_).dump();
@@ -134,10 +134,10 @@ Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
   queue_.begin();
 }
 
-stream::StreamSettings settings_in(const Store& store) {
+stream::StreamSettings read_settings(const Store& store) {
   const std::optional<std::string> rules = store.note(settings_note);
   if (!rules) throw InputError(store.name(), "was never used by a buffer");
-  return settings_of_json(nlohmann::json::parse(*rules, nullptr, false));
+  return parse_settings(nlohmann::json::parse(*rules, nullptr, false));
 }
 
 Buffer::~Buffer() {
@@ -151,7 +151,7 @@ void Buffer::describe_store() {
   if (identity_.empty()) change.notes[identity_note] = identity_ = new_identity();
   if (const std::string rules = json_of(settings_).dump(); store_->note(settings_note) != rules)
     change.notes[settings_note] = rules;
-  if (const std::string formats = text_of_formats(formats_); store_->note(formats_note) != formats)
+  if (const std::string formats = serialize_formats(formats_); store_->note(formats_note) != formats)
     change.notes[formats_note] = formats;
   if (!change.notes.empty()) store_->commit(change);
   store_->settle();
@@ -159,15 +159,15 @@ void Buffer::describe_store() {
 
 /// Throws InputError if the store has untrained groups of a size other than the configured one, or with other
 /// late fields. Changing these would change their meaning: half of a group of four is not a group of two.
-void Buffer::keep_rules_of_groups() const {
+void Buffer::keep_group_rules() const {
   const stream::Status status = ledger_->status();
   const std::int64_t groups = status.open_groups + status.ready_groups + status.formed_groups;
   if (groups == 0 || !store_->note(settings_note)) return;
-  const stream::StreamSettings before = settings_in(*store_);
+  const stream::StreamSettings before = read_settings(*store_);
   if (before.late_fields != settings_.late_fields) {
     throw InputError(store_->name(),
-                     "has untrained groups with the late fields " + words_of(before.late_fields) +
-                         ", but was started with " + words_of(settings_.late_fields),
+                     "has untrained groups with the late fields " + join_names(before.late_fields) +
+                         ", but was started with " + join_names(settings_.late_fields),
                      "Use the same --late-fields as before, or a new store");
   }
   const std::int64_t kept = before.group_size;
@@ -181,8 +181,8 @@ void Buffer::keep_rules_of_groups() const {
 
 void Buffer::choose_formats(const std::optional<DeclaredFormats>& declared) {
   const std::optional<std::string> note = store_->note(formats_note);
-  const DeclaredFormats kept = note ? formats_of_text(*note) : stream_formats();
-  formats_ = declared ? formats_with(*declared, "--read-as") : kept;
+  const DeclaredFormats kept = note ? parse_formats(*note) : stream_formats();
+  formats_ = declared ? add_stream_formats(*declared, "--read-as") : kept;
   for (const std::string& field : settings_.late_fields) {
     require_usable_name({field, DType::float32, FieldKind::sample, {}});
     if (formats_.contains(field))
@@ -192,7 +192,8 @@ void Buffer::choose_formats(const std::optional<DeclaredFormats>& declared) {
   if (schema_.empty || formats_ == kept) return;
   throw InputError(
       store_->name(),
-      "has samples in the format " + words_of(kept) + ", but is configured to read " + words_of(formats_),
+      "has samples in the format " + describe_formats(kept) + ", but is configured to read " +
+          describe_formats(formats_),
       "Declare the same formats as before (--read-as, or fields.NAME.read_as), or use a new store");
 }
 
@@ -200,25 +201,25 @@ void Buffer::load() {
   store_->refresh();
   const std::optional<std::string> totals = store_->note(totals_note);
   const std::optional<std::string> tickets = store_->note(tickets_note);
-  const std::vector<stream::SeenSlot> seen = store_->seen();
-  stream::Totals known = totals ? totals_of(*totals) : stream::Totals{};
-  if (tickets) known.tickets = tickets_of(*tickets);
+  const std::vector<stream::SeenSlot> seen = store_->seen_slots();
+  stream::Totals known = totals ? parse_totals(*totals) : stream::Totals{};
+  if (tickets) known.tickets = parse_tickets(*tickets);
   stored_tickets_ = known.tickets;
   auto ledger = std::make_unique<stream::Ledger>(settings_, known, seen);
   store_->read_events(
-      [&](std::int64_t, std::string_view text) { static_cast<void>(ledger->apply(event_of_text(text))); });
+      [&](std::int64_t, std::string_view text) { static_cast<void>(ledger->apply(parse_event_text(text))); });
   const std::optional<std::string> schema = store_->note(schema_note);
   schema_ = schema ? schema_of(*schema) : JsonlSchema{};
-  form_ = schema ? form_of_schema(*schema) : SampleForm::lines;
+  form_ = schema ? parse_sample_form(*schema) : SampleForm::lines;
   const std::optional<std::string> late_schema = store_->note(late_schema_note);
   late_schema_ = late_schema ? schema_of(*late_schema) : JsonlSchema{};
-  if (const auto groups = store_->note(groups_note)) groups_per_step_ = groups_of_text(*groups);
+  if (const auto groups = store_->note(groups_note)) groups_per_step_ = parse_group_count(*groups);
   const std::optional<std::string> job = store_->note(job_note);
-  job_ = job ? job_of_text(*job) : CurrentJob{};
+  job_ = job ? parse_job(*job) : CurrentJob{};
   ledger_ = std::move(ledger);
   opened_.clear();
   is_opened_.clear();
-  for (const Uid& uid : ledger_->open_groups()) note_opened(uid);
+  for (const Uid& uid : ledger_->open_groups()) record_opened_group(uid);
   must_load_ = false;
 }
 
@@ -246,7 +247,7 @@ bool Buffer::commit(const Queue::Requests& requests) {
         request->error = std::current_exception();
       }
     }
-    close_expired(change);
+    close_expired_groups(change);
     if (change.applied == 0 && change.store.notes.empty()) return false;
     change.tidy();
     store_->commit(change.store);
@@ -254,8 +255,8 @@ bool Buffer::commit(const Queue::Requests& requests) {
     return true;
   } catch (const LimitError&) {
     const bool may_fit_later = holds_samples(stored_) || requests.size() > 1;
-    fail(requests, may_fit_later ? std::make_exception_ptr(full_error())
-                                 : std::make_exception_ptr(too_large(change.cost)));
+    fail(requests, may_fit_later ? std::make_exception_ptr(make_full_error())
+                                 : std::make_exception_ptr(make_too_large_error(change.cost)));
   } catch (...) {
     fail(requests, std::current_exception());
   }
@@ -281,7 +282,7 @@ std::int64_t Buffer::max_body_bytes() const noexcept {
 
 /// Returns the samples that are neither known nor repeated within the request. `faults` has one entry per
 /// sample, or is empty. Throws if one of the samples cannot be taken.
-std::vector<const ReceivedSample*> Buffer::new_samples(
+std::vector<const ReceivedSample*> Buffer::select_new_samples(
     const ReceivedSamples& received, const std::vector<std::optional<ErrorReport>>& faults) const {
   std::vector<const ReceivedSample*> fresh;
   std::map<stream::SampleKey, std::uint32_t> in_request;
@@ -290,8 +291,8 @@ std::vector<const ReceivedSample*> Buffer::new_samples(
     const stream::SampleKey& key = sample.accepted.key;
     std::optional<std::uint32_t> before = ledger_->content_of(key);
     if (!before) {
-      std::string why = ledger_->refusal(sample.accepted);
-      if (why.empty()) why = ledger_->refusal_of_version(sample.accepted.version);
+      std::string why = ledger_->rejection_reason(sample.accepted);
+      if (why.empty()) why = ledger_->version_rejection_reason(sample.accepted.version);
       if (!why.empty()) throw InputError(received.where(sample), why);
       if (i < faults.size() && faults[i])
         throw InputError(received.where(sample), faults[i]->message, faults[i]->hint);
@@ -299,7 +300,7 @@ std::vector<const ReceivedSample*> Buffer::new_samples(
       if (is_new) fresh.push_back(&sample);
       before = known->second;
     }
-    if (*before != sample.content) refuse_other_content(received.where(sample), key);
+    if (*before != sample.content) reject_other_content(received.where(sample), key);
   }
   return fresh;
 }
@@ -308,11 +309,12 @@ std::vector<const ReceivedSample*> Buffer::new_samples(
 /// there are no samples whose training would make room.
 void Buffer::require_room(const Change& change, std::int64_t cost) {
   if (store_->used() + change.cost + cost <= store_->capacity()) return;
-  if (holds_samples(ledger_->status())) throw full_error();
-  throw too_large(cost);
+  if (holds_samples(ledger_->status())) throw make_full_error();
+  throw make_too_large_error(cost);
 }
 
-stream::SampleAccepted Buffer::accepted_from(const ReceivedSample& sample, const std::string& holder) const {
+stream::SampleAccepted Buffer::make_accepted_event(const ReceivedSample& sample,
+                                                   const std::string& holder) const {
   stream::SampleAccepted accepted = sample.accepted;
   accepted.bytes = store_->cost_of(std::ssize(sample.body));
   accepted.content = sample.content;
@@ -320,27 +322,27 @@ stream::SampleAccepted Buffer::accepted_from(const ReceivedSample& sample, const
   return accepted;
 }
 
-Intake Buffer::take(const ReceivedSamples& received, const std::string& holder) {
+Intake Buffer::accept_samples(const ReceivedSamples& received, const std::string& holder) {
   std::int64_t bytes = 0;
   for (const ReceivedSample& sample : received.samples()) bytes += cost_of(sample, holder);
-  if (bytes > store_->capacity()) throw too_large(bytes);
-  const CurrentJob job = job_now();
+  if (bytes > store_->capacity()) throw make_too_large_error(bytes);
+  const CurrentJob job = current_job();
   const std::vector<std::optional<ErrorReport>> faults =
-      job.has_left ? std::vector<std::optional<ErrorReport>>() : faults_of(received, job.acceptance);
+      job.has_left ? std::vector<std::optional<ErrorReport>>() : find_faults(received, job.acceptance);
   Intake intake;
   submit(bytes, [&](Change& change) {
     require_same_job(job);
     JsonlSchema schema = schema_with(received);
-    const std::vector<const ReceivedSample*> fresh = new_samples(received, faults);
+    const std::vector<const ReceivedSample*> fresh = select_new_samples(received, faults);
     std::int64_t cost = 0;
     for (const ReceivedSample* sample : fresh) cost += cost_of(*sample, holder);
     if (cost > 0) require_room(change, cost);
     change.cost += cost;
     std::vector<std::int64_t> arrivals;
     for (const ReceivedSample* sample : fresh) {
-      arrivals.push_back(change.apply(accepted_from(*sample, holder)));
+      arrivals.push_back(change.apply(make_accepted_event(*sample, holder)));
       change.store.bodies.push_back({arrivals.back(), sample->body});
-      note_opened(sample->accepted.key.uid);
+      record_opened_group(sample->accepted.key.uid);
     }
     intake.duplicates = std::ssize(received.samples()) - std::ssize(fresh);
     if (intake.duplicates > 0) change.apply(stream::DuplicatesReported{intake.duplicates});
@@ -361,14 +363,14 @@ Intake Buffer::take(const ReceivedSamples& received, const std::string& holder) 
         schema.element_open != schema_.element_open || schema.wide_integers != schema_.wide_integers ||
         schema_.empty) {
       if (schema_.empty) form_ = received.form();
-      change.store.notes[schema_note] = text_of_schema(schema, form_);
+      change.store.notes[schema_note] = serialize_schema(schema, form_);
     }
     schema_ = std::move(schema);
   });
   return intake;
 }
 
-CurrentJob Buffer::job_now() const {
+CurrentJob Buffer::current_job() const {
   const std::lock_guard lock(state_mutex_);
   return job_;
 }
@@ -390,7 +392,7 @@ const stream::WaitingSample* Buffer::find_stored(const ReceivedFields& fields) c
                           "Add fields to a sample after it was acknowledged");
 }
 
-/// Checks values as take() checks those of samples, and returns their schema.
+/// Checks values as accept_samples() checks those of samples, and returns their schema.
 JsonlSchema Buffer::checked_fields(std::span<const ReceivedFields> received, const CurrentJob& job) const {
   constexpr std::int64_t max_tokens_at_once = std::int64_t{1} << 20;
   JsonlSchema schema;
@@ -399,13 +401,13 @@ JsonlSchema Buffer::checked_fields(std::span<const ReceivedFields> received, con
   std::int64_t tokens = 0;
   const auto check = [&] {
     if (fields.empty()) return;
-    const ReceivedSamples samples = samples_with(fields, lengths);
+    const ReceivedSamples samples = make_samples_with_fields(fields, lengths);
     if (!job.has_left) {
-      const std::vector<std::optional<ErrorReport>> faults = faults_of(samples, job.acceptance);
+      const std::vector<std::optional<ErrorReport>> faults = find_faults(samples, job.acceptance);
       for (std::size_t i = 0; i < faults.size(); ++i)
         if (faults[i]) throw InputError(fields[i]->where(), faults[i]->message, faults[i]->hint);
     }
-    schema = joined_fields(schema, part_of(samples.schema(), settings_.late_fields), true);
+    schema = join_fields(schema, select_fields(samples.schema(), settings_.late_fields), true);
     fields.clear();
     lengths.clear();
     tokens = 0;
@@ -435,8 +437,8 @@ JsonlSchema Buffer::checked_fields(std::span<const ReceivedFields> received, con
 }
 
 /// Returns the fields that samples lack, and counts the samples by outcome.
-std::vector<Buffer::Addition> Buffer::new_fields(const std::vector<ReceivedFields>& received,
-                                                 FieldIntake& intake) const {
+std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<ReceivedFields>& received,
+                                                        FieldIntake& intake) const {
   std::vector<Addition> fresh;
   std::map<std::pair<std::int64_t, std::string>, std::uint32_t> in_request;
   for (const ReceivedFields& fields : received) {
@@ -448,7 +450,7 @@ std::vector<Buffer::Addition> Buffer::new_fields(const std::vector<ReceivedField
     Addition addition{{fields.key, 0, {}}, {}};
     std::set<std::string> names;
     for (const auto& [name, value] : fields.values) {
-      const std::uint32_t content = content_of_value(value);
+      const std::uint32_t content = hash_value(value);
       std::optional<std::uint32_t> before = ledger_->added_content(sample->arrival, name);
       if (!before) {
         const auto [known, is_new] = in_request.emplace(std::pair(sample->arrival, name), content);
@@ -467,7 +469,7 @@ std::vector<Buffer::Addition> Buffer::new_fields(const std::vector<ReceivedField
     }
     ++(names.empty() ? intake.repeated : intake.added);
     if (names.empty()) continue;
-    addition.body = body_of_fields(fields, names);
+    addition.body = format_fields(fields, names);
     addition.event.bytes = store_->cost_of(std::ssize(addition.body));
     fresh.push_back(std::move(addition));
   }
@@ -475,7 +477,7 @@ std::vector<Buffer::Addition> Buffer::new_fields(const std::vector<ReceivedField
 }
 
 FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
-  const CurrentJob job = job_now();
+  const CurrentJob job = current_job();
   const JsonlSchema schema = checked_fields(received, job);
   std::int64_t bytes = 0;
   for (const ReceivedFields& fields : received)
@@ -486,17 +488,17 @@ FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
     require_same_job(job);
     JsonlSchema joined = late_schema_;
     try {
-      joined = joined_fields(late_schema_, schema, !ledger_->status().formed_step);
+      joined = join_fields(late_schema_, schema, !ledger_->status().formed_step);
     } catch (const InputError& error) {
       throw FieldsError(error.report());
     }
     intake = {};
-    fresh = new_fields(received, intake);
+    fresh = select_new_fields(received, intake);
     std::int64_t cost = 0;
     for (const Addition& addition : fresh) {
       const std::int64_t number = std::numeric_limits<std::int64_t>::max();
       cost +=
-          addition.event.bytes + store_->cost_of_event(std::ssize(text_of_event({number, addition.event})));
+          addition.event.bytes + store_->cost_of_event(std::ssize(serialize_event({number, addition.event})));
     }
     if (cost > 0) require_room(change, cost);
     change.cost += cost;
@@ -506,7 +508,7 @@ FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
     if (fresh.empty()) return;
     last_sample_ = Clock::now();
     full_.clear();
-    if (const std::string text = text_of_schema(joined); text != text_of_schema(late_schema_))
+    if (const std::string text = serialize_schema(joined); text != serialize_schema(late_schema_))
       change.store.notes[late_schema_note] = text;
     late_schema_ = std::move(joined);
   });
@@ -514,16 +516,16 @@ FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
 }
 
 /// Returns, for each sample, the reason why the job does not accept it, or nullopt if it does.
-std::vector<std::optional<ErrorReport>> Buffer::faults_of(const ReceivedSamples& received,
-                                                          const Acceptance& acceptance) const {
+std::vector<std::optional<ErrorReport>> Buffer::find_faults(const ReceivedSamples& received,
+                                                            const Acceptance& acceptance) const {
   std::vector<std::optional<ErrorReport>> faults;
   const bool looks_at_values = acceptance.depends_on_values(received.schema());
   for (const ReceivedSample& sample : received.samples()) {
     const stream::SampleAccepted& lengths = sample.accepted;
-    faults.push_back(fault_of_lengths(lengths.prompt, lengths.response, acceptance));
+    faults.push_back(find_length_fault(lengths.prompt, lengths.response, acceptance));
     if (!looks_at_values || faults.back()) continue;
     const std::int64_t number = sample.number;
-    faults.back() = fault_of_values(
+    faults.back() = find_value_fault(
         parse_samples(frame_body(sample.body), std::span(&number, 1), received.schema(), formats_),
         acceptance);
   }
@@ -544,21 +546,20 @@ RaggedBatch Buffer::samples_of(std::span<const stream::WaitingSample> samples,
 /// Returns the index of a sample that the job does not accept, with the reason; nullopt if the job accepts
 /// the group. Samples that arrived after the job began were checked on arrival; trees were checked when the
 /// job formed the step.
-std::optional<std::pair<std::int64_t, ErrorReport>> Buffer::fault_of_group(const stream::WaitingGroup& group,
-                                                                           const CurrentJob& job,
-                                                                           const JsonlSchema& schema,
-                                                                           bool is_formed) const {
+std::optional<std::pair<std::int64_t, ErrorReport>> Buffer::find_group_fault(
+    const stream::WaitingGroup& group, const CurrentJob& job, const JsonlSchema& schema,
+    bool is_formed) const {
   bool is_checked = is_formed;
   for (const stream::WaitingSample& sample : group.samples) {
     if (sample.arrival > job.unchecked) continue;
     is_checked = false;
-    std::optional<ErrorReport> fault = fault_of_lengths(sample.prompt, sample.response, job.acceptance);
+    std::optional<ErrorReport> fault = find_length_fault(sample.prompt, sample.response, job.acceptance);
     if (!fault && job.acceptance.depends_on_values(schema))
-      fault = fault_of_values(samples_of({&sample, 1}, schema), job.acceptance);
+      fault = find_value_fault(samples_of({&sample, 1}, schema), job.acceptance);
     if (fault) return std::pair(sample.index, *fault);
   }
   if (is_checked || group.samples.size() < 2 || !job.acceptance.declares_trees(schema)) return std::nullopt;
-  auto fault = fault_of_tree(samples_of(group.samples, schema));
+  auto fault = find_tree_fault(samples_of(group.samples, schema));
   if (fault) fault->first = group.samples[static_cast<std::size_t>(fault->first)].index;
   return fault;
 }
@@ -568,11 +569,11 @@ void Buffer::require_accepted(std::int64_t step, std::span<const stream::Waiting
                               bool is_formed) const {
   const auto [job, schema] = [&] {
     const std::lock_guard lock(state_mutex_);
-    return std::pair(job_, schema_of_job());
+    return std::pair(job_, job_schema());
   }();
   if (job.has_left) return;
   for (const stream::WaitingGroup& group : groups) {
-    const auto fault = fault_of_group(group, job, schema, is_formed);
+    const auto fault = find_group_fault(group, job, schema, is_formed);
     if (!fault) continue;
     const std::string index = std::to_string(fault->first);
     const std::string way_out =
@@ -617,14 +618,14 @@ JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
          "Send all samples in the same format", -1});
   }
   try {
-    if (received.form() == SampleForm::tensors) return joined_tensor_schema(schema_, received.schema());
-    return joined_schema(schema_, received.schema(), !ledger_->status().formed_step);
+    if (received.form() == SampleForm::tensors) return join_tensor_schemas(schema_, received.schema());
+    return join_schemas(schema_, received.schema(), !ledger_->status().formed_step);
   } catch (const InputError& error) {
     throw FieldsError(error.report());
   }
 }
 
-GrantedTickets Buffer::grant(std::int64_t groups, const TicketRequest& request) {
+GrantedTickets Buffer::grant_tickets(std::int64_t groups, const TicketRequest& request) {
   GrantedTickets granted;
   submit(0, [&](Change& change) {
     granted = {std::max<std::int64_t>(groups, 0), ledger_->version()};
@@ -635,7 +636,7 @@ GrantedTickets Buffer::grant(std::int64_t groups, const TicketRequest& request) 
       return;
     }
     // Before the first job, the number of groups per step is unknown.
-    const std::int64_t most = groups_per_step_ ? ledger_->grantable(*groups_per_step_) : 0;
+    const std::int64_t most = groups_per_step_ ? ledger_->count_grantable_groups(*groups_per_step_) : 0;
     granted.groups = std::min(granted.groups, most);
     if (granted.groups == 0) return;
     const std::int64_t now = milliseconds_now();
@@ -666,13 +667,13 @@ std::optional<std::int64_t> Buffer::abort_group(const Uid& uid, std::optional<st
                          std::to_string(stream::max_reason_bytes) + " are kept",
                      "Send a shorter reason");
   }
-  if (const std::string why = stream::refusal_of(uid); !why.empty()) throw InputError("body", why);
+  if (const std::string why = stream::uid_rejection_reason(uid); !why.empty()) throw InputError("body", why);
   std::optional<std::int64_t> step;
   submit(0, [&](Change& change) {
     step = ledger_->step_of(uid);
     stream::GroupAborted aborted{uid, index, reason};
     if (!ledger_->knows_group(uid)) {
-      const std::int64_t cost = store_->cost_of_event(std::ssize(text_of_event({0, aborted})));
+      const std::int64_t cost = store_->cost_of_event(std::ssize(serialize_event({0, aborted})));
       require_room(change, cost);
       change.cost += cost;
     }
@@ -725,13 +726,13 @@ bool Buffer::is_job_alive() const {
   return !job_.has_left && Clock::now() < last_call_ + lapse_;
 }
 
-BusyError Buffer::busy() const {
+BusyError Buffer::make_busy_error() const {
   return {"job " + std::to_string(job_.number),
           "already trains from the buffer, which serves one job at a time",
           "End that job, or set stream.take_over: true, which ends it with an error"};
 }
 
-void Buffer::require_pass_now(const std::string& pass) {
+void Buffer::require_current_pass(const std::string& pass) {
   if (pass.empty()) return;
   require_pass(pass, job_, rules_);
   last_call_ = Clock::now();
@@ -741,19 +742,20 @@ std::string Buffer::begin_job(std::int64_t groups_per_step, const JobStart& star
   if (std::unique_lock lock(state_mutex_); !start.takes_over) {
     const Clock::time_point last_chance = Clock::now() + lapse_;
     while (is_job_alive() && !is_stopping_) {
-      if (Clock::now() >= last_chance) throw busy();
+      if (Clock::now() >= last_chance) throw make_busy_error();
       changed_.wait_until(lock, std::min(last_chance, last_call_ + lapse_));
     }
   }
   std::string pass;
   submit(0, [&](Change& change) {
-    if (!start.takes_over && is_job_alive()) throw busy();  // another job began while this one waited
+    if (!start.takes_over && is_job_alive())
+      throw make_busy_error();  // another job began while this one waited
     groups_per_step_ = groups_per_step;
     job_ = job_.next(start.acceptance, ledger_->totals().last_event);
     last_call_ = Clock::now();
     given_up_.reset();
     change.store.notes[groups_note] = std::to_string(groups_per_step);
-    change.store.notes[job_note] = text_of_job(job_);
+    change.store.notes[job_note] = format_job(job_);
     pass = pass_of(job_, rules_);
   });
   return pass;
@@ -762,14 +764,14 @@ std::string Buffer::begin_job(std::int64_t groups_per_step, const JobStart& star
 void Buffer::require_job(const std::string& pass) {
   const std::lock_guard lock(state_mutex_);
   require_loaded();
-  require_pass_now(pass);
+  require_current_pass(pass);
 }
 
 void Buffer::leave_job(const std::string& pass) {
   submit(0, [&](Change& change) {
-    require_pass_now(pass);
+    require_current_pass(pass);
     job_.has_left = true;
-    change.store.notes[job_note] = text_of_job(job_);
+    change.store.notes[job_note] = format_job(job_);
   });
 }
 
@@ -780,7 +782,7 @@ void Buffer::set_job_timeout(std::chrono::milliseconds lapse) {
 
 void Buffer::publish(std::int64_t version, const std::string& pass) {
   submit(0, [&](Change& change) {
-    require_pass_now(pass);
+    require_current_pass(pass);
     if (version == ledger_->version() && ledger_->totals().has_version) return;
     change.apply(stream::VersionPublished{version});
     change.apply_due();
@@ -790,7 +792,7 @@ void Buffer::publish(std::int64_t version, const std::string& pass) {
 
 void Buffer::mark_trained(std::int64_t step, const std::string& pass) {
   submit(0, [&](Change& change) {
-    require_pass_now(pass);
+    require_current_pass(pass);
     if (const auto latest = ledger_->totals().trained_step; latest && *latest >= step) return;
     full_.clear();
     change.apply(stream::StepTrained{step});
@@ -805,7 +807,7 @@ void Buffer::skip(std::int64_t step) {
   });
 }
 
-void Buffer::form(const stream::StepFormed& step, const std::string& pass) {
+void Buffer::form_step(const stream::StepFormed& step, const std::string& pass) {
   require_job(pass);
   const std::vector<stream::WaitingGroup> waiting = waiting_groups_of(step);
   try {
@@ -815,7 +817,7 @@ void Buffer::form(const stream::StepFormed& step, const std::string& pass) {
     throw FieldsError(error.report());  // a group has changed in the meantime
   }
   submit(0, [&](Change& change) {
-    require_pass_now(pass);
+    require_current_pass(pass);
     for (const stream::FormedStep& formed : ledger_->untrained_steps(step.step)) {
       if (formed.step != step.step) continue;
       std::vector<stream::FormedGroup> groups;
@@ -844,16 +846,20 @@ WaitingGroups Buffer::wait_for(std::int64_t enough, std::int64_t most, std::chro
   });
   waited_ += Clock::now() - begun;
   require_loaded();
-  WaitingGroups waiting{ledger_->ready(), ledger_->coming(), ledger_->status(), since_last_sample(), full_,
+  WaitingGroups waiting{ledger_->ready(),
+                        ledger_->versions_of_expected_groups(),
+                        ledger_->status(),
+                        seconds_since_last_sample(),
+                        full_,
                         is_stopping_};
   if (std::ssize(waiting.groups) > most) waiting.groups.resize(static_cast<std::size_t>(most));
   return waiting;
 }
 
-void Buffer::give_up(std::int64_t step, const std::string& why, const std::string& pass) {
+void Buffer::abandon_step(std::int64_t step, const std::string& why, const std::string& pass) {
   {
     const std::lock_guard lock(state_mutex_);
-    require_pass_now(pass);
+    require_current_pass(pass);
     given_up_ = FailedStep{step, why};
   }
   changed_.notify_all();
@@ -875,7 +881,7 @@ PendingStep Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds t
     std::unique_lock lock(state_mutex_);
     changed_.wait_for(lock, time, look);
     require_loaded();
-    come.since_last_sample = since_last_sample();
+    come.seconds_since_last_sample = seconds_since_last_sample();
   }
   if (!come.step) return come;
   wait_until_settled();
@@ -885,7 +891,7 @@ PendingStep Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds t
 
 void Buffer::drop_filtered(std::vector<std::int64_t> arrivals, const std::string& pass) {
   submit(0, [&](Change& change) {
-    require_pass_now(pass);
+    require_current_pass(pass);
     std::ranges::sort(arrivals);
     std::vector<std::int64_t> waiting;
     for (const stream::WaitingGroup& group : ledger_->ready()) {
@@ -915,31 +921,32 @@ void Buffer::read_body(std::int64_t arrival, const std::function<void(std::strin
   if (!settings_.late_fields.empty()) {
     const std::lock_guard lock(state_mutex_);
     require_loaded();
-    for (const stream::AddedFields& fields : ledger_->added_to(arrival)) added.push_back(fields.number);
+    for (const stream::AddedFields& fields : ledger_->fields_added_to(arrival))
+      added.push_back(fields.number);
   }
   if (added.empty()) return store_->read_body(arrival, take);
   std::string fields;
   for (const std::int64_t number : added)
     store_->read_body(number, [&](std::string_view more) { fields.append(",").append(more); });
   std::string line;
-  store_->read_body(arrival, [&](std::string_view body) { line = line_with_fields(body, fields); });
+  store_->read_body(arrival, [&](std::string_view body) { line = add_fields_to_line(body, fields); });
   take(line);
 }
 
 JsonlSchema Buffer::schema() const {
   const std::lock_guard lock(state_mutex_);
   require_loaded();
-  return schema_of_job();
+  return job_schema();
 }
 
 BufferStatus Buffer::status() const {
   const std::lock_guard lock(state_mutex_);
   return {must_load_ ? stored_ : ledger_->status(),
           store_->name(),
-          store_->risk(),
+          store_->data_loss_risk(),
           store_->capacity(),
           store_->used(),
-          since_last_sample(),
+          seconds_since_last_sample(),
           groups_per_step_,
           identity_,
           std::chrono::duration<double>(waited_).count(),
@@ -948,12 +955,12 @@ BufferStatus Buffer::status() const {
           settings_.group_size};
 }
 
-std::optional<double> Buffer::since_last_sample() const {
+std::optional<double> Buffer::seconds_since_last_sample() const {
   if (!last_sample_) return std::nullopt;
   return std::chrono::duration<double>(Clock::now() - *last_sample_).count();
 }
 
-void Buffer::note_opened(const Uid& uid) {
+void Buffer::record_opened_group(const Uid& uid) {
   if (settings_.deadline && is_opened_.emplace(stream::group_key(uid), true).second)
     opened_.push_back({uid, Clock::now()});
 }
@@ -986,7 +993,7 @@ void Buffer::expire_tickets(Change& change) {
 }
 
 // A passed deadline is recorded as an event like any other, so that replays do not depend on a clock.
-void Buffer::close_expired(Change& change) {
+void Buffer::close_expired_groups(Change& change) {
   expire_tickets(change);
   bool has_closed = false;
   for (auto due = next_group_deadline(); due && *due <= Clock::now(); due = next_group_deadline()) {

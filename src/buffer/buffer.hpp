@@ -73,13 +73,13 @@ struct GrantedTickets {
 /// Status report of a buffer.
 struct BufferStatus {
   stream::Status stream;
-  std::string store;                            ///< name of the store
-  std::string risk;                             ///< acknowledged data that may be lost; empty if none can be
-  std::int64_t capacity = 0;                    ///< bytes
-  std::int64_t used = 0;                        ///< bytes
-  std::optional<double> since_last_sample;      ///< seconds; null before the first one in this process
-  std::optional<std::int64_t> groups_per_step;  ///< of the latest job; null if there was none
-  std::string identity;                         ///< unique identity of the store's content
+  std::string store;           ///< name of the store
+  std::string data_loss_risk;  ///< acknowledged data that may be lost; empty if none can be
+  std::int64_t capacity = 0;   ///< bytes
+  std::int64_t used = 0;       ///< bytes
+  std::optional<double> seconds_since_last_sample;  ///< seconds; null before the first one in this process
+  std::optional<std::int64_t> groups_per_step;      ///< of the latest job; null if there was none
+  std::string identity;                             ///< unique identity of the store's content
   double waited = 0;     ///< seconds that jobs waited for samples since this process started
   std::int64_t job = 0;  ///< number of the latest job; 0 if there was none
   bool is_job_alive = false;
@@ -89,9 +89,9 @@ struct BufferStatus {
 /// Answer of Buffer::wait_for(): groups that a job may put into a step, and the state of the buffer.
 struct WaitingGroups {
   std::vector<stream::WaitingGroup> groups;  ///< in the order in which they became ready
-  std::vector<std::int64_t> coming;          ///< Ledger::coming()
+  std::vector<std::int64_t> coming;          ///< Ledger::versions_of_expected_groups()
   stream::Status stream;
-  std::optional<double> since_last_sample;  ///< seconds
+  std::optional<double> seconds_since_last_sample;  ///< seconds
   std::string full;  ///< why the latest samples were refused for lack of room; empty if there is room
   bool is_stopping = false;
 };
@@ -102,7 +102,7 @@ struct PendingStep {
   bool is_over = false;  ///< the step will never be formed: the stream has ended, and no group is left
   std::string failure;   ///< why the forming rank gave up; empty if it did not
   stream::Status stream;
-  std::optional<double> since_last_sample;  ///< seconds
+  std::optional<double> seconds_since_last_sample;  ///< seconds
 };
 
 /// Takes samples, keeps them until they are trained, and accounts for each. Consists of a ledger, which is in
@@ -112,15 +112,15 @@ struct PendingStep {
 ///
 /// Every call that changes something throws IoError if the store cannot be written or stop() was called. The
 /// changes may have been stored nevertheless, so the caller should repeat the call; repeating a call does not
-/// apply its changes twice (for grant(), only if the request has an identity). Until the store can be read
-/// again, calls that return groups, steps or fields also throw IoError, and status() returns the store's last
-/// known content.
+/// apply its changes twice (for grant_tickets(), only if the request has an identity). Until the store can be
+/// read again, calls that return groups, steps or fields also throw IoError, and status() returns the store's
+/// last known content.
 class Buffer {
  public:
   /// Restores the content of the store. `declared` declares the formats of fields in JSON Lines; if null, the
   /// formats recorded in the store are used. Throws InputError if the store is damaged, has samples in other
-  /// formats, or has untrained groups of another size; throws ConfigError as formats_with() and the ledger's
-  /// settings do.
+  /// formats, or has untrained groups of another size; throws ConfigError as add_stream_formats() and the
+  /// ledger's settings do.
   Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
          const std::optional<DeclaredFormats>& declared = std::nullopt);
   ~Buffer();
@@ -133,17 +133,17 @@ class Buffer {
   /// - FieldsError if earlier samples have other fields, or a sample with the same key has different content;
   /// - LimitError if the samples can never fit, and FullError if they do not fit now;
   /// - IoError if a job with another Acceptance begins in the meantime.
-  Intake take(const ReceivedSamples& received, const std::string& holder = {});
+  Intake accept_samples(const ReceivedSamples& received, const std::string& holder = {});
   /// Adds fields to stored samples (StreamSettings::late_fields): all of them, or none if it throws. Throws
   /// - UnknownGroupError naming the sample if it has not arrived;
   /// - InputError naming the sample if no job could accept the values, or if the current job does not;
   /// - FieldsError if a sample has another value of the field, or the field has another form than before;
-  /// - LimitError, FullError and IoError as take() does.
+  /// - LimitError, FullError and IoError as accept_samples() does.
   FieldIntake add_fields(const std::vector<ReceivedFields>& received);
-  /// Grants up to `groups` tickets, limited by Ledger::grantable(); none before the first job. Grants all of
-  /// them unless StreamSettings::limits_tickets(). A repeated request gets the same tickets as long as any of
-  /// them is open.
-  GrantedTickets grant(std::int64_t groups, const TicketRequest& request = {});
+  /// Grants up to `groups` tickets, limited by Ledger::count_grantable_groups(); none before the first job.
+  /// Grants all of them unless StreamSettings::limits_tickets(). A repeated request gets the same tickets as
+  /// long as any of them is open.
+  GrantedTickets grant_tickets(std::int64_t groups, const TicketRequest& request = {});
   /// Closes a group, so later samples of it are dropped: the group becomes ready or, if it has fewer than
   /// min_group samples, is dropped. Changes nothing if the group is in a step or has ended. Throws
   /// UnknownGroupError if no sample or abort of the group has arrived.
@@ -187,7 +187,7 @@ class Buffer {
   /// Records, in memory only, that the rank that forms steps failed at `step`: calls that wait for this step
   /// or a later one return `why` in PendingStep::failure. An empty `why` clears an earlier failure; so does
   /// begin_job().
-  void give_up(std::int64_t step, const std::string& why, const std::string& pass = {});
+  void abandon_step(std::int64_t step, const std::string& why, const std::string& pass = {});
   /// Waits until at least `enough` groups are ready, the stream has ended, stop() is called, or `time` has
   /// passed. Returns the first `most` ready groups, which may be fewer than `enough`.
   [[nodiscard]] WaitingGroups wait_for(std::int64_t enough, std::int64_t most,
@@ -201,10 +201,10 @@ class Buffer {
   /// Records a step that the job has chosen. Repeating the same step changes nothing. Throws FieldsError if
   /// the step was formed with other content, or is no longer valid: its groups or the version have changed,
   /// or it is not the next step. Throws InputError if the current job does not accept one of its samples.
-  void form(const stream::StepFormed& step, const std::string& pass = {});
+  void form_step(const stream::StepFormed& step, const std::string& pass = {});
   /// Records the version of the policy that will train the next steps. If it is higher than before, drops
   /// samples and expires tickets that have become stale. A lower version only counts as published
-  /// (Ledger::refusal_of_version()).
+  /// (Ledger::version_rejection_reason()).
   void publish(std::int64_t version, const std::string& pass = {});
   /// Records that the steps up to this one are trained, so the job will not request them again, and frees
   /// their samples. Throws InputError if the step is later than any formed one.
@@ -245,38 +245,38 @@ class Buffer {
   void load();
   void require_loaded() const;
   void describe_store();
-  void require_pass_now(const std::string& pass);
-  [[nodiscard]] std::vector<std::optional<ErrorReport>> faults_of(const ReceivedSamples& received,
-                                                                  const Acceptance& acceptance) const;
+  void require_current_pass(const std::string& pass);
+  [[nodiscard]] std::vector<std::optional<ErrorReport>> find_faults(const ReceivedSamples& received,
+                                                                    const Acceptance& acceptance) const;
   void require_accepted(std::int64_t step, std::span<const stream::WaitingGroup> groups,
                         bool is_formed) const;
-  [[nodiscard]] std::optional<std::pair<std::int64_t, ErrorReport>> fault_of_group(
+  [[nodiscard]] std::optional<std::pair<std::int64_t, ErrorReport>> find_group_fault(
       const stream::WaitingGroup& group, const CurrentJob& job, const JsonlSchema& schema,
       bool is_formed) const;
   [[nodiscard]] RaggedBatch samples_of(std::span<const stream::WaitingSample> samples,
                                        const JsonlSchema& schema) const;
   [[nodiscard]] std::vector<stream::WaitingGroup> waiting_groups_of(const stream::StepFormed& step) const;
   [[nodiscard]] bool is_job_alive() const;
-  [[nodiscard]] BusyError busy() const;
-  void keep_rules_of_groups() const;
+  [[nodiscard]] BusyError make_busy_error() const;
+  void keep_group_rules() const;
   void choose_formats(const std::optional<DeclaredFormats>& declared);
   [[nodiscard]] JsonlSchema schema_with(const ReceivedSamples& received) const;
-  [[nodiscard]] JsonlSchema schema_of_job() const { return merge_schemas(schema_, late_schema_); }
-  [[nodiscard]] CurrentJob job_now() const;
+  [[nodiscard]] JsonlSchema job_schema() const { return merge_schemas(schema_, late_schema_); }
+  [[nodiscard]] CurrentJob current_job() const;
   void require_same_job(const CurrentJob& job) const;
   /// Returns the maximum size that a sample takes in the store, in bytes: its body, its event and its key.
   [[nodiscard]] std::int64_t cost_of(const ReceivedSample& sample, const std::string& holder) const;
-  [[nodiscard]] LimitError too_large(std::int64_t bytes) const;
-  [[nodiscard]] FullError full_error();
+  [[nodiscard]] LimitError make_too_large_error(std::int64_t bytes) const;
+  [[nodiscard]] FullError make_full_error();
   void submit(std::int64_t bytes, std::function<void(Change&)> act);
   void wait_until_settled();
   [[nodiscard]] std::optional<Clock::time_point> next_commit() const;
-  void note_settled();
+  void record_settled();
   bool commit(const Queue::Requests& requests);
   void fail(const Queue::Requests& requests, const std::exception_ptr& error);
-  [[nodiscard]] stream::SampleAccepted accepted_from(const ReceivedSample& sample,
-                                                     const std::string& holder) const;
-  [[nodiscard]] std::vector<const ReceivedSample*> new_samples(
+  [[nodiscard]] stream::SampleAccepted make_accepted_event(const ReceivedSample& sample,
+                                                           const std::string& holder) const;
+  [[nodiscard]] std::vector<const ReceivedSample*> select_new_samples(
       const ReceivedSamples& received, const std::vector<std::optional<ErrorReport>>& faults) const;
   /// New fields of one sample.
   struct Addition {
@@ -286,15 +286,15 @@ class Buffer {
   [[nodiscard]] const stream::WaitingSample* find_stored(const ReceivedFields& fields) const;
   [[nodiscard]] JsonlSchema checked_fields(std::span<const ReceivedFields> received,
                                            const CurrentJob& job) const;
-  [[nodiscard]] std::vector<Addition> new_fields(const std::vector<ReceivedFields>& received,
-                                                 FieldIntake& intake) const;
+  [[nodiscard]] std::vector<Addition> select_new_fields(const std::vector<ReceivedFields>& received,
+                                                        FieldIntake& intake) const;
   void require_room(const Change& change, std::int64_t cost);
   void expire_tickets(Change& change);
-  void close_expired(Change& change);
-  void note_opened(const Uid& uid);
+  void close_expired_groups(Change& change);
+  void record_opened_group(const Uid& uid);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
   [[nodiscard]] std::optional<Clock::time_point> next_group_deadline() const;
-  [[nodiscard]] std::optional<double> since_last_sample() const;
+  [[nodiscard]] std::optional<double> seconds_since_last_sample() const;
 
   const std::unique_ptr<Store> store_;
   const stream::StreamSettings settings_;
@@ -328,6 +328,6 @@ class Buffer {
 };
 
 /// Returns the settings of the last buffer that used this store. Throws InputError if there was none.
-[[nodiscard]] stream::StreamSettings settings_in(const Store& store);
+[[nodiscard]] stream::StreamSettings read_settings(const Store& store);
 
 }  // namespace evenkeel

@@ -17,7 +17,7 @@ std::int64_t event_bytes(const stream::SampleAccepted& accepted, const std::stri
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   constexpr std::uint32_t hash = std::numeric_limits<std::uint32_t>::max();
   static const std::int64_t of_numbers = std::ssize(
-      text_of_event({most, stream::SampleAccepted{{most, most}, most, most, most, most, hash, "holder"}}));
+      serialize_event({most, stream::SampleAccepted{{most, most}, most, most, most, most, hash, "holder"}}));
   const auto* const text = std::get_if<std::string>(&accepted.key.uid);
   return of_numbers + (text == nullptr ? 0 : std::ssize(*text)) + std::ssize(holder);
 }
@@ -29,7 +29,7 @@ std::int64_t Buffer::cost_of(const ReceivedSample& sample, const std::string& ho
          store_->cost_of_event(event_bytes(sample.accepted, holder));
 }
 
-LimitError Buffer::too_large(std::int64_t bytes) const {
+LimitError Buffer::make_too_large_error(std::int64_t bytes) const {
   return {"body",
           "needs " + std::to_string(bytes) + " bytes, which do not fit into the buffer's capacity of " +
               std::to_string(store_->capacity()) + " even when it has no samples",
@@ -38,13 +38,13 @@ LimitError Buffer::too_large(std::int64_t bytes) const {
 
 /// Returns the error for a full buffer. It states what makes room: training or, if no step can be formed from
 /// the groups that occupy all the room, closing or aborting groups.
-FullError Buffer::full_error() {
+FullError Buffer::make_full_error() {
   const stream::Status& status = stored_;
   const bool can_form = status.formed_groups > 0 || status.ready_groups >= groups_per_step_.value_or(1);
   std::string message = fmt::format("is full: {} bytes of {} are in use", store_->used(), store_->capacity());
   if (!can_form) {
     message += fmt::format("; a step needs {}; {} {} complete and {} {} not",
-                           counted(groups_per_step_.value_or(1), "group"), status.ready_groups,
+                           format_count(groups_per_step_.value_or(1), "group"), status.ready_groups,
                            status.ready_groups == 1 ? "is" : "are", status.open_groups,
                            status.open_groups == 1 ? "is" : "are");
   }

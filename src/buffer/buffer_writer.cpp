@@ -32,7 +32,7 @@ std::optional<Buffer::Clock::time_point> Buffer::next_commit() const {
   return must_load_ ? Clock::now() + Queue::between_loads : next_deadline();
 }
 
-void Buffer::note_settled() {
+void Buffer::record_settled() {
   const std::lock_guard lock(state_mutex_);
   is_settled_ = true;
 }

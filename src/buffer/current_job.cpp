@@ -17,7 +17,7 @@ CurrentJob CurrentJob::next(const Acceptance& accepts, std::int64_t last_arrival
   return {number + 1, fmt::format("{:08x}{:08x}", device(), device()), false, accepts, last_arrival};
 }
 
-std::string text_of_job(const CurrentJob& job) {
+std::string format_job(const CurrentJob& job) {
   return json{{"number", job.number},
               {"nonce", job.nonce},
               {"has_left", job.has_left},
@@ -26,11 +26,11 @@ std::string text_of_job(const CurrentJob& job) {
       .dump();
 }
 
-CurrentJob job_of_text(const std::string& text) {
+CurrentJob parse_job(const std::string& text) {
   try {
     const json in = json::parse(text);
     return {stream::require_integer(in.at("number"), "job"), in.at("nonce"), in.at("has_left"),
-            acceptance_of(in.at("accepts")), stream::require_integer(in.at("unchecked"), "job")};
+            parse_acceptance(in.at("accepts")), stream::require_integer(in.at("unchecked"), "job")};
   } catch (const json::exception& error) {
     throw InputError("job", std::string("cannot be read: ") + error.what());
   }

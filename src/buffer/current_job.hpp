@@ -24,8 +24,8 @@ struct CurrentJob {
 };
 
 /// Converts a job to text for the store, and back. job_of() throws InputError for invalid text.
-[[nodiscard]] std::string text_of_job(const CurrentJob& job);
-[[nodiscard]] CurrentJob job_of_text(const std::string& text);
+[[nodiscard]] std::string format_job(const CurrentJob& job);
+[[nodiscard]] CurrentJob parse_job(const std::string& text);
 
 /// Returns the job's pass, which every call of the job has as a parameter: the job's number and nonce, and a
 /// fingerprint of the buffer's rules (json_of_rules()).

@@ -35,7 +35,7 @@ ErrorReport report_of(const std::string& url, const httplib::Response& response)
 
 /// Runs `call` with SIGPIPE blocked; otherwise, the signal would end this process if the buffer is gone.
 template <typename Call>
-std::string without_broken_pipes(Call&& call) {
+std::string call_with_sigpipe_blocked(Call&& call) {
   sigset_t broken_pipe;
   sigset_t before;
   sigset_t pending;
@@ -60,18 +60,18 @@ std::string without_broken_pipes(Call&& call) {
   }
 }
 
-std::optional<std::int64_t> step_at(const json& status, const char* name) {
+std::optional<std::int64_t> find_step_number(const json& status, const char* name) {
   if (!status.contains(name) || status[name].is_null()) return std::nullopt;
   return status[name].get<std::int64_t>();
 }
 
-std::optional<double> seconds_since(const json& in) {
+std::optional<double> read_seconds_since_last_sample(const json& in) {
   const json& since = in.at("seconds_since_last_sample");
   return since.is_null() ? std::nullopt : std::optional<double>(since.get<double>());
 }
 
-TicketsOut tickets_of_json(const json& in) {
-  TicketsOut tickets{in.at("tickets")};
+OutstandingTickets parse_outstanding_tickets(const json& in) {
+  OutstandingTickets tickets{in.at("tickets")};
   if (tickets.count == 0) return tickets;
   const json& oldest = in.at("oldest_ticket");
   return {tickets.count, oldest.at("holder"), oldest.at("age"), oldest.at("expires_in")};
@@ -87,17 +87,17 @@ class JobClient::Connection {
       throw ConfigError("url", "is '" + url_ + "'; an address such as http://127.0.0.1:8710 is needed");
     client_.set_keep_alive(true);
     client_.set_tcp_nodelay(true);
-    answer_within(longest_answer);
+    set_answer_timeout(longest_answer);
     if (!token.empty()) client_.set_bearer_token_auth(token);
     if (!ca.empty()) client_.set_ca_cert_path(ca.string());
     client_.enable_server_certificate_verification(true);
   }
 
   std::string get(const std::string& path) {
-    return without_broken_pipes([&] { return content_of(client_.Get(with_job(path))); });
+    return call_with_sigpipe_blocked([&] { return content_of(client_.Get(with_job(path))); });
   }
   std::string post(const std::string& path, const json& content) {
-    return without_broken_pipes(
+    return call_with_sigpipe_blocked(
         [&] { return content_of(client_.Post(with_job(path), content.dump(), "application/json")); });
   }
 
@@ -105,13 +105,13 @@ class JobClient::Connection {
                    const std::string& packed) {
     httplib::Headers headers;
     if (!packed.empty()) headers.emplace("Content-Encoding", packed);
-    return without_broken_pipes(
+    return call_with_sigpipe_blocked(
         [&] { return content_of(client_.Post(path, headers, body.data(), body.size(), type)); });
   }
 
   void act_for(JobPass pass) { pass_ = std::move(pass); }
 
-  void answer_within(std::chrono::seconds time) {
+  void set_answer_timeout(std::chrono::seconds time) {
     client_.set_connection_timeout(std::min(time, longest_connect));
     client_.set_read_timeout(time);
     client_.set_write_timeout(time);
@@ -192,23 +192,23 @@ JobStartReply JobClient::begin(std::int64_t samples_per_step, const JobStart& st
   JobStartReply reply = connection_->of_json(text, [](const json& in) {
     json rules;
     for (const char* name : {"settings", "read_as", "identity"}) rules[name] = in.at(name);
-    stream::StreamSettings settings = settings_of_json(in.at("settings"));
+    stream::StreamSettings settings = parse_settings(in.at("settings"));
     settings.ticket_deadline = in.at("ticket_deadline");
     return JobStartReply{{in.at("job"), rules.dump()},
                          settings,
                          in.at("status").at("version"),
                          in.at("identity"),
-                         formats_of_text(in.at("read_as").dump())};
+                         parse_formats(in.at("read_as").dump())};
   });
   connection_->act_for(reply.pass);
   return reply;
 }
 
-void JobClient::answer_within(std::chrono::seconds time) {
-  connection_->answer_within(time);
+void JobClient::set_answer_timeout(std::chrono::seconds time) {
+  connection_->set_answer_timeout(time);
 }
 
-void JobClient::show_alive() {
+void JobClient::send_heartbeat() {
   connection_->post("/v1/job/alive", json::object());
 }
 
@@ -221,10 +221,16 @@ JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chro
       connection_->get("/v1/job/waiting?groups=" + std::to_string(enough) + "&most=" + std::to_string(most) +
                        "&wait=" + std::to_string(std::chrono::duration<double>(time).count()));
   return connection_->of_json(text, [](const json& in) {
-    JobWaiting waiting{in.at("version"),     in.at("ended"),    in.at("ready_groups"),
-                       in.at("open_groups"), seconds_since(in), in.at("full"),
-                       tickets_of_json(in),  in.at("coming"),   {}};
-    for (const json& group : in.at("groups")) waiting.groups.push_back(group_of_json(group));
+    JobWaiting waiting{in.at("version"),
+                       in.at("ended"),
+                       in.at("ready_groups"),
+                       in.at("open_groups"),
+                       read_seconds_since_last_sample(in),
+                       in.at("full"),
+                       parse_outstanding_tickets(in),
+                       in.at("coming"),
+                       {}};
+    for (const json& group : in.at("groups")) waiting.groups.push_back(parse_group(group));
     waiting.lacking = in.value("lacking", waiting.lacking);
     return waiting;
   });
@@ -237,18 +243,18 @@ JobStep JobClient::wait_for_step(std::int64_t step, std::chrono::seconds time) {
     JobStep come{{},
                  in.at("is_over"),
                  in.at("failure"),
-                 step_at(in, "formed_step"),
-                 step_at(in, "trained_step"),
+                 find_step_number(in, "formed_step"),
+                 find_step_number(in, "trained_step"),
                  in.at("ready_groups"),
                  in.at("open_groups"),
-                 seconds_since(in),
-                 tickets_of_json(in)};
-    for (const json& formed : in.at("steps")) come.step = step_of_json(formed);
+                 read_seconds_since_last_sample(in),
+                 parse_outstanding_tickets(in)};
+    for (const json& formed : in.at("steps")) come.step = parse_step(formed);
     return come;
   });
 }
 
-void JobClient::give_up(std::int64_t step, const std::string& why) {
+void JobClient::abandon_step(std::int64_t step, const std::string& why) {
   connection_->post("/v1/job/gives_up", {{"step", step}, {"why", why}});
 }
 
@@ -257,7 +263,7 @@ void JobClient::drop_filtered(std::span<const std::int64_t> arrivals) {
                     {{"arrivals", std::vector<std::int64_t>(arrivals.begin(), arrivals.end())}});
 }
 
-bool JobClient::form(const stream::StepFormed& step) {
+bool JobClient::form_step(const stream::StepFormed& step) {
   try {
     connection_->post("/v1/job/steps", stream::to_json({0, step}));
     return true;
@@ -270,7 +276,7 @@ std::vector<stream::FormedStep> JobClient::untrained_steps(std::int64_t from_ste
   const std::string text = connection_->get("/v1/job/steps?from=" + std::to_string(from_step));
   return connection_->of_json(text, [](const json& in) {
     std::vector<stream::FormedStep> steps;
-    for (const json& step : in.at("steps")) steps.push_back(step_of_json(step));
+    for (const json& step : in.at("steps")) steps.push_back(parse_step(step));
     return steps;
   });
 }
@@ -278,7 +284,7 @@ std::vector<stream::FormedStep> JobClient::untrained_steps(std::int64_t from_ste
 std::string JobClient::lines(std::span<const std::int64_t> arrivals) {
   std::string text = connection_->post(
       "/v1/job/samples", {{"arrivals", std::vector<std::int64_t>(arrivals.begin(), arrivals.end())}});
-  if (form_of_body(text) == SampleForm::tensors) return text;
+  if (detect_form(text) == SampleForm::tensors) return text;
   const std::int64_t lines = std::ranges::count(text, '\n');
   if (lines != std::ssize(arrivals)) {
     throw IoError("samples", "arrived as " + std::to_string(lines) + " lines; " +

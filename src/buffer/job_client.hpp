@@ -50,7 +50,7 @@ struct Receipt {
 };
 
 /// Open tickets: granted, but not used for a group yet.
-struct TicketsOut {
+struct OutstandingTickets {
   std::int64_t count = 0;
   // The members below describe the oldest grant.
   std::string holder{};   ///< empty if the request did not name one
@@ -64,9 +64,9 @@ struct JobWaiting {
   bool has_ended = false;         ///< no more groups will become ready
   std::int64_t ready_groups = 0;  ///< number of all ready groups, the first of which are in `groups`
   std::int64_t open_groups = 0;   ///< number of groups that wait for samples or fields
-  std::optional<double> since_last_sample;  ///< seconds
-  std::string full;                         ///< why the buffer refuses samples now; empty if it does not
-  TicketsOut tickets;
+  std::optional<double> seconds_since_last_sample;  ///< seconds
+  std::string full;  ///< why the buffer refuses samples now; empty if it does not
+  OutstandingTickets tickets;
   std::vector<std::int64_t> coming;  ///< versions of expected groups (Ledger::coming)
   std::vector<stream::WaitingGroup> groups;
   std::map<std::string, std::int64_t> lacking{};  ///< number of samples that wait for each late field
@@ -81,8 +81,8 @@ struct JobStep {
   std::optional<std::int64_t> trained_step;  ///< latest trained step
   std::int64_t ready_groups = 0;
   std::int64_t open_groups = 0;
-  std::optional<double> since_last_sample;  ///< seconds
-  TicketsOut tickets;
+  std::optional<double> seconds_since_last_sample;  ///< seconds
+  OutstandingTickets tickets;
 };
 
 /// Client of a buffer's server, for jobs and producers. Has one connection; not thread-safe. Each call sends
@@ -103,7 +103,7 @@ class JobClient {
   JobClient& operator=(JobClient&&) = delete;
 
   /// Sets how long further calls wait for their answers before they throw IoError.
-  void answer_within(std::chrono::seconds time);
+  void set_answer_timeout(std::chrono::seconds time);
   /// Default time limit of an answer. Longer than the longest wait of a call.
   static constexpr std::chrono::seconds longest_answer{60};
 
@@ -113,7 +113,7 @@ class JobClient {
   /// after waiting for a few seconds.
   JobStartReply begin(std::int64_t samples_per_step, const JobStart& start = {});
   /// Reports that the job is alive.
-  void show_alive();
+  void send_heartbeat();
   /// Reports that the job has ended, so another one may begin at once.
   void leave();
   /// Waits until at least `enough` groups are ready, the stream has ended, or `time` (at most 30 seconds) has
@@ -124,13 +124,13 @@ class JobClient {
   JobStep wait_for_step(std::int64_t step, std::chrono::seconds time);
   /// Reports to ranks that wait for this step or a later one why it will not be formed. An empty `why` clears
   /// an earlier report.
-  void give_up(std::int64_t step, const std::string& why);
+  void abandon_step(std::int64_t step, const std::string& why);
   /// Drops waiting samples, given by their arrival numbers, that the job's filter excludes.
   void drop_filtered(std::span<const std::int64_t> arrivals);
   /// Records a step durably. Returns false if the buffer refuses it because its groups or the version have
   /// changed, it is not the next step, or it was formed before with other groups. Repeating the same step
   /// changes nothing, and returns true. Throws InputError if the job does not accept one of its samples.
-  [[nodiscard]] bool form(const stream::StepFormed& step);
+  [[nodiscard]] bool form_step(const stream::StepFormed& step);
   /// Returns the formed and untrained steps from `from_step` on.
   std::vector<stream::FormedStep> untrained_steps(std::int64_t from_step);
   /// Returns the samples with these arrival numbers, in this order, as input for parse_samples(): lines as

@@ -16,26 +16,26 @@ json json_of(const stream::Amount& amount) {
   return {amount.samples, amount.prompt, amount.response};
 }
 
-std::int64_t integer_at(const json& value) {
+std::int64_t require_integer_at(const json& value) {
   return stream::require_integer(value, "totals");
 }
 
 /// Returns a count. Its upper limit is far below 2^63, so sums of counts cannot overflow.
-std::int64_t count_of(const json& number) {
-  const std::int64_t count = integer_at(number);
+std::int64_t parse_count(const json& number) {
+  const std::int64_t count = require_integer_at(number);
   constexpr std::int64_t most = std::int64_t{1} << 53;
   if (count > most || count < -most)
     throw InputError("totals", "have " + std::to_string(count) + ", which is too large");
   return count;
 }
 
-stream::Amount amount_of(const json& list) {
-  return {count_of(list.at(0)), count_of(list.at(1)), count_of(list.at(2))};
+stream::Amount parse_amount(const json& list) {
+  return {parse_count(list.at(0)), parse_count(list.at(1)), parse_count(list.at(2))};
 }
 
 }  // namespace
 
-std::string text_of_totals(const stream::Totals& totals) {
+std::string serialize_totals(const stream::Totals& totals) {
   json out{{"last_event", totals.last_event},
            {"version", totals.version},
            {"ended", totals.ended},
@@ -51,32 +51,32 @@ std::string text_of_totals(const stream::Totals& totals) {
   return out.dump();
 }
 
-stream::Totals totals_of(const std::string& text) {
+stream::Totals parse_totals(const std::string& text) {
   try {
     const json in = json::parse(text);
-    stream::Totals totals{count_of(in.at("last_event")),
-                          std::max<std::int64_t>(integer_at(in.at("version")), 0),
+    stream::Totals totals{parse_count(in.at("last_event")),
+                          std::max<std::int64_t>(require_integer_at(in.at("version")), 0),
                           in.at("has_version"),
                           in.at("ended"),
-                          count_of(in.at("duplicates")),
+                          parse_count(in.at("duplicates")),
                           {},
                           {},
                           {},
                           {},
-                          count_of(in.at("expired_tickets"))};
-    if (in.contains("trained_step")) totals.trained_step = count_of(in["trained_step"]);
-    totals.trained = amount_of(in.at("trained"));
+                          parse_count(in.at("expired_tickets"))};
+    if (in.contains("trained_step")) totals.trained_step = parse_count(in["trained_step"]);
+    totals.trained = parse_amount(in.at("trained"));
     for (std::size_t i = 0; i < totals.dropped.size(); ++i)
-      totals.dropped[i] = amount_of(in.at("dropped").at(i));
+      totals.dropped[i] = parse_amount(in.at("dropped").at(i));
     for (const json& behind : in.value("staleness", json::array()))
-      totals.staleness[integer_at(behind.at(0))] = count_of(behind.at(1));
+      totals.staleness[require_integer_at(behind.at(0))] = parse_count(behind.at(1));
     return totals;
   } catch (const json::exception& error) {
     throw InputError("totals", std::string("cannot be read: ") + error.what());
   }
 }
 
-std::string text_of_tickets(std::span<const stream::OpenTickets> tickets) {
+std::string serialize_tickets(std::span<const stream::OpenTickets> tickets) {
   json out = json::array();
   for (const stream::OpenTickets& open : tickets)
     out.push_back(json::array(
@@ -84,16 +84,16 @@ std::string text_of_tickets(std::span<const stream::OpenTickets> tickets) {
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::vector<stream::OpenTickets> tickets_of(const std::string& text) {
+std::vector<stream::OpenTickets> parse_tickets(const std::string& text) {
   try {
     std::vector<stream::OpenTickets> tickets;
     std::int64_t room = stream::max_tickets;
     for (const json& open : json::parse(text)) {
-      const std::int64_t groups = std::min(count_of(open.at(1)), room);
+      const std::int64_t groups = std::min(parse_count(open.at(1)), room);
       if (groups <= 0) continue;
       room -= groups;
-      tickets.push_back({integer_at(open.at(0)), groups, count_of(open.at(2)), count_of(open.at(3)),
-                         count_of(open.at(4)), open.at(5), open.at(6)});
+      tickets.push_back({require_integer_at(open.at(0)), groups, parse_count(open.at(2)),
+                         parse_count(open.at(3)), parse_count(open.at(4)), open.at(5), open.at(6)});
     }
     return tickets;
   } catch (const json::exception& error) {
@@ -101,7 +101,7 @@ std::vector<stream::OpenTickets> tickets_of(const std::string& text) {
   }
 }
 
-std::string text_of_event(const stream::Event& event) {
+std::string serialize_event(const stream::Event& event) {
   std::string text;
   json::to_cbor(stream::to_json(event), text);
   return text;
@@ -109,17 +109,17 @@ std::string text_of_event(const stream::Event& event) {
 
 // Catches exceptions because nlohmann::json throws for arrays of impossible length even with exceptions
 // disabled.
-stream::Event event_of_text(std::string_view text) {
+stream::Event parse_event_text(std::string_view text) {
   json event;
   try {
     event = json::from_cbor(text);
   } catch (const json::exception& error) {
     throw InputError("event", std::string("is not valid CBOR: ") + error.what());
   }
-  return stream::event_of(event);
+  return stream::parse_event(event);
 }
 
-std::int64_t groups_of_text(std::string_view text) {
+std::int64_t parse_group_count(std::string_view text) {
   std::int64_t groups = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), groups);
   if (error != std::errc{} || end != text.data() + text.size() || groups < 1)

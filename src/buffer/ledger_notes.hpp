@@ -13,13 +13,13 @@ namespace evenkeel {
 /// Convert a ledger's totals, tickets and events to text for a store, and back. The inverses throw InputError
 /// that describes what is invalid. Totals are stored with every commit; tickets are stored separately, so
 /// they are written only when they change.
-[[nodiscard]] std::string text_of_totals(const stream::Totals& totals);
-[[nodiscard]] stream::Totals totals_of(const std::string& text);
-[[nodiscard]] std::string text_of_tickets(std::span<const stream::OpenTickets> tickets);
-[[nodiscard]] std::vector<stream::OpenTickets> tickets_of(const std::string& text);
-[[nodiscard]] std::string text_of_event(const stream::Event& event);
-[[nodiscard]] stream::Event event_of_text(std::string_view text);
+[[nodiscard]] std::string serialize_totals(const stream::Totals& totals);
+[[nodiscard]] stream::Totals parse_totals(const std::string& text);
+[[nodiscard]] std::string serialize_tickets(std::span<const stream::OpenTickets> tickets);
+[[nodiscard]] std::vector<stream::OpenTickets> parse_tickets(const std::string& text);
+[[nodiscard]] std::string serialize_event(const stream::Event& event);
+[[nodiscard]] stream::Event parse_event_text(std::string_view text);
 /// Parses the number of groups per step of a job. Throws InputError unless it is at least one.
-[[nodiscard]] std::int64_t groups_of_text(std::string_view text);
+[[nodiscard]] std::int64_t parse_group_count(std::string_view text);
 
 }  // namespace evenkeel

@@ -38,8 +38,9 @@ constexpr const char* lines_type = "application/x-ndjson";
 constexpr const char* tensors_type =
     "application/octet-stream";  // safetensors files, each preceded by its size
 
-std::int64_t number_at(const json& in, const char* name, std::int64_t least) {
-  const std::optional<std::int64_t> number = in.contains(name) ? stream::integer_of(in[name]) : std::nullopt;
+std::int64_t parse_number(const json& in, const char* name, std::int64_t least) {
+  const std::optional<std::int64_t> number =
+      in.contains(name) ? stream::parse_integer(in[name]) : std::nullopt;
   if (!number || *number < least) {
     throw InputError("body",
                      "has no integer '" + std::string(name) + "' of at least " + std::to_string(least),
@@ -58,7 +59,7 @@ void require_job_calls(std::int64_t version) {
 }
 
 /// Returns the job's pass, or an empty text for readers outside a job, which need no pass.
-std::string pass_in(const Request& request) {
+std::string read_pass(const Request& request) {
   return request.has_param("job") ? request.get_param_value("job") : "";
 }
 
@@ -73,7 +74,7 @@ std::int64_t parameter(const Request& request, const std::string& name, std::int
 }
 
 /// Returns the waiting time from parameter `wait`, in seconds with fractions, at most longest_wait.
-std::chrono::milliseconds time_to_wait(const Request& request) {
+std::chrono::milliseconds read_wait_time(const Request& request) {
   const std::string text = request.has_param("wait") ? request.get_param_value("wait") : "0";
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
@@ -83,12 +84,12 @@ std::chrono::milliseconds time_to_wait(const Request& request) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(1000 * seconds, longest.count())));
 }
 
-std::vector<std::int64_t> arrivals_of(const json& asked) {
+std::vector<std::int64_t> parse_arrivals(const json& asked) {
   if (!asked.contains("arrivals") || !asked["arrivals"].is_array())
     throw InputError("body", "has no list 'arrivals'");
   std::vector<std::int64_t> arrivals;
   for (const json& arrival : asked["arrivals"]) {
-    const std::optional<std::int64_t> number = stream::integer_of(arrival);
+    const std::optional<std::int64_t> number = stream::parse_integer(arrival);
     if (!number) throw InputError("body", "has arrivals that are not integers");
     arrivals.push_back(*number);
   }
@@ -97,7 +98,7 @@ std::vector<std::int64_t> arrivals_of(const json& asked) {
 
 /// Returns the value of a header, or an empty text if the request does not have it. Throws InputError if the
 /// value is too long or not printable ASCII.
-std::string name_in(const Request& request, const char* header) {
+std::string read_header(const Request& request, const char* header) {
   const std::string name = request.get_header_value(header);
   const bool is_plain = std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
   if (!is_plain || std::ssize(name) > stream::max_name_bytes) {
@@ -111,13 +112,13 @@ std::string name_in(const Request& request, const char* header) {
 constexpr const char* holder_header = "Evenkeel-Holder";
 
 /// Returns the group that a body such as {"uid": "q1"} or {"uid": 7} names.
-Uid uid_in(const json& given) {
+Uid read_uid(const json& given) {
   if (!given.contains("uid")) throw InputError("body", "has no 'uid'", "Send {\"uid\": \"q1\"}");
-  return uid_of_json(given["uid"]);
+  return parse_uid(given["uid"]);
 }
 
 /// Returns the compression for an HTTP content encoding. Names are case-insensitive.
-Packing packing_of(const std::string& given) {
+Packing parse_packing(const std::string& given) {
   std::string encoding = given;
   std::ranges::transform(encoding, encoding.begin(),
                          [](unsigned char letter) { return std::tolower(letter); });
@@ -151,9 +152,9 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
                                            InFlight& in_flight) {
     RequestBody body;
     if (!receive(request, response, reader, buffer_.max_body_bytes(), in_flight, body)) return std::nullopt;
-    const Packing packing = packing_of(request.get_header_value("Content-Encoding"));
+    const Packing packing = parse_packing(request.get_header_value("Content-Encoding"));
     if (packing == Packing::none) return std::optional<RequestBody>(std::move(body));
-    return body.unpacked(packing, buffer_.max_body_bytes());
+    return body.unpack_body(packing, buffer_.max_body_bytes());
   }
 
   void take_samples(const Request& request, Response& response, BodyReader& reader) {
@@ -161,9 +162,9 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     std::optional<RequestBody> body = receive_plain(request, response, reader, in_flight);
     if (!body) return;
     const SampleForm form = has_tensors(request) ? SampleForm::tensors : SampleForm::lines;
-    const std::string holder = name_in(request, holder_header);
+    const std::string holder = read_header(request, holder_header);
     const ReceivedSamples samples(*std::move(body), form, buffer_.formats());
-    answer(response, json_of(buffer_.take(samples, holder)));
+    answer(response, json_of(buffer_.accept_samples(samples, holder)));
   }
 
   void add_fields(const Request& request, Response& response, BodyReader& reader) {
@@ -180,7 +181,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
   /// fenced while the call waited.
   template <typename Read>
   auto for_job(const Request& request, Read&& read) {
-    const std::string pass = pass_in(request);
+    const std::string pass = read_pass(request);
     buffer_.require_job(pass);
     auto content = read();
     buffer_.require_job(pass);
@@ -190,16 +191,16 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
   /// Adds a call that makes a change on behalf of a job and therefore requires the job's pass.
   void add_change(const char* path,
                   std::function<void(Response&, const json& given, const std::string& pass)> act) {
-    add_call(path,
-             [act = std::move(act)](const Request& request, Response& response, const std::string& body) {
-               const std::string pass = pass_in(request);
-               if (pass.empty()) {
-                 throw InputError(
-                     "job", "is missing from the URL",
-                     "Call POST /v1/job/begin first, and append ?job=NUMBER with the number that it returns");
-               }
-               act(response, object_of(body), pass);
-             });
+    register_call(
+        path, [act = std::move(act)](const Request& request, Response& response, const std::string& body) {
+          const std::string pass = read_pass(request);
+          if (pass.empty()) {
+            throw InputError(
+                "job", "is missing from the URL",
+                "Call POST /v1/job/begin first, and append ?job=NUMBER with the number that it returns");
+          }
+          act(response, parse_object(body), pass);
+        });
   }
 
   void add_calls() {
@@ -209,33 +210,34 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     add_post("/v1/fields", [this](const Request& request, Response& response, BodyReader& reader) {
       add_fields(request, response, reader);
     });
-    add_call("/v1/tickets", [this](const Request& request, Response& response, const std::string& body) {
-      const GrantedTickets granted =
-          buffer_.grant(number_at(object_of(body), "groups", 1),
-                        {name_in(request, holder_header), name_in(request, "Idempotency-Key")});
+    register_call("/v1/tickets", [this](const Request& request, Response& response, const std::string& body) {
+      const GrantedTickets granted = buffer_.grant_tickets(
+          parse_number(parse_object(body), "groups", 1),
+          {read_header(request, holder_header), read_header(request, "Idempotency-Key")});
       answer(response, {{"granted", granted.groups}, {"version", granted.version}});
     });
-    add_call("/v1/groups/close", [this](const Request&, Response& response, const std::string& body) {
-      close(uid_in(object_of(body)), response);
+    register_call("/v1/groups/close", [this](const Request&, Response& response, const std::string& body) {
+      close(read_uid(parse_object(body)), response);
     });
-    add_call("/v1/groups/abort", [this](const Request&, Response& response, const std::string& body) {
-      const json given = object_of(body);
-      abort(uid_in(given), given, response);
+    register_call("/v1/groups/abort", [this](const Request&, Response& response, const std::string& body) {
+      const json given = parse_object(body);
+      abort(read_uid(given), given, response);
     });
-    add_call("/v1/groups/([\\s\\S]+)/close", [this](const Request& request, Response& response, const auto&) {
-      close(buffer_.find_group_by_name(request.matches[1]), response);
-    });
-    add_call("/v1/groups/([\\s\\S]+)/abort",
-             [this](const Request& request, Response& response, const std::string& body) {
-               const json given = object_of(body);
-               abort(buffer_.find_group_by_name(request.matches[1]), given, response);
-             });
-    add_call("/v1/end", [this](const Request&, Response& response, const auto&) {
+    register_call("/v1/groups/([\\s\\S]+)/close",
+                  [this](const Request& request, Response& response, const auto&) {
+                    close(buffer_.find_group_by_name(request.matches[1]), response);
+                  });
+    register_call("/v1/groups/([\\s\\S]+)/abort",
+                  [this](const Request& request, Response& response, const std::string& body) {
+                    const json given = parse_object(body);
+                    abort(buffer_.find_group_by_name(request.matches[1]), given, response);
+                  });
+    register_call("/v1/end", [this](const Request&, Response& response, const auto&) {
       buffer_.end();
       answer(response, {{"version", buffer_.status().stream.version}});
     });
-    add_call("/v1/skip", [this](const Request&, Response& response, const std::string& body) {
-      const std::int64_t step = number_at(object_of(body), "step", 0);
+    register_call("/v1/skip", [this](const Request&, Response& response, const std::string& body) {
+      const std::int64_t step = parse_number(parse_object(body), "step", 0);
       buffer_.skip(step);
       answer(response, {{"step", step}});
     });
@@ -254,7 +256,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
 
   void abort(const Uid& uid, const json& given, Response& response) {
     std::optional<std::int64_t> index;
-    if (given.contains("index")) index = number_at(given, "index", 0);
+    if (given.contains("index")) index = parse_number(given, "index", 0);
     const json reason = given.value("reason", json(""));
     if (!reason.is_string()) throw InputError("body", "has a 'reason' that is not a text");
     const json in_step = given.value("in_step", json(false));
@@ -273,10 +275,10 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
   }
 
   void add_job_calls() {
-    add_call("/v1/job/begin", [this](const Request&, Response& response, const std::string& body) {
-      const json given = object_of(body);
-      if (given.contains("calls")) require_job_calls(number_at(given, "calls", 1));
-      const std::int64_t samples = number_at(given, "samples_per_step", 1);
+    register_call("/v1/job/begin", [this](const Request&, Response& response, const std::string& body) {
+      const json given = parse_object(body);
+      if (given.contains("calls")) require_job_calls(parse_number(given, "calls", 1));
+      const std::int64_t samples = parse_number(given, "samples_per_step", 1);
       const std::int64_t group_size = buffer_.settings().group_size;
       if (samples % group_size != 0) {
         throw InputError("batch.global_batch",
@@ -288,7 +290,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
       const json takes_over = given.value("take_over", json(false));
       if (!takes_over.is_boolean()) throw InputError("body", "has a 'take_over' that is not true or false");
       const std::string pass = buffer_.begin_job(
-          samples / group_size, {takes_over, acceptance_of(given.value("accepts", json::object()))});
+          samples / group_size, {takes_over, parse_acceptance(given.value("accepts", json::object()))});
       ordered_json begun = ordered_json::parse(buffer_.rules());
       begun["job"] = pass;
       begun["ticket_deadline"] = buffer_.settings().ticket_deadline;
@@ -298,18 +300,18 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     add_get("/v1/job/rules",
             [this](const Request&, Response& response) { response.set_content(buffer_.rules(), json_type); });
     add_get("/v1/job/fields", [this](const Request& request, Response& response) {
-      response.set_content(for_job(request, [&] { return text_of_schema(buffer_.schema()); }), json_type);
+      response.set_content(for_job(request, [&] { return serialize_schema(buffer_.schema()); }), json_type);
     });
     add_get("/v1/job/waiting", [this](const Request& request, Response& response) {
       answer(
           response, for_job(request, [&] {
             return json_of(buffer_.wait_for(parameter(request, "groups", 1),
-                                            parameter(request, "most", all_groups), time_to_wait(request)));
+                                            parameter(request, "most", all_groups), read_wait_time(request)));
           }));
     });
     add_get("/v1/job/step", [this](const Request& request, Response& response) {
       answer(response, for_job(request, [&] {
-               return json_of(buffer_.wait_for_step(parameter(request, "step", 0), time_to_wait(request)));
+               return json_of(buffer_.wait_for_step(parameter(request, "step", 0), read_wait_time(request)));
              }));
     });
     add_get("/v1/job/steps", [this](const Request& request, Response& response) {
@@ -320,10 +322,11 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
                return ordered_json{{"steps", std::move(steps)}};
              }));
     });
-    add_call("/v1/job/samples", [this](const Request& request, Response& response, const std::string& body) {
-      buffer_.require_job(pass_in(request));
-      send_samples(object_of(body), response);
-    });
+    register_call("/v1/job/samples",
+                  [this](const Request& request, Response& response, const std::string& body) {
+                    buffer_.require_job(read_pass(request));
+                    send_samples(parse_object(body), response);
+                  });
     add_job_changes();
   }
 
@@ -340,30 +343,30 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
       answer_version(response);
     });
     add_change("/v1/job/filtered", [=, this](Response& response, const json& given, const std::string& pass) {
-      buffer_.drop_filtered(arrivals_of(given), pass);
+      buffer_.drop_filtered(parse_arrivals(given), pass);
       answer_version(response);
     });
     add_change("/v1/job/gives_up", [=, this](Response& response, const json& given, const std::string& pass) {
       const json why = given.value("why", json(""));
       if (!why.is_string()) throw InputError("body", "has a 'why' that is not text");
-      buffer_.give_up(number_at(given, "step", 0), why, pass);
+      buffer_.abandon_step(parse_number(given, "step", 0), why, pass);
       answer_version(response);
     });
     add_change("/v1/job/steps", [this](Response& response, const json& given, const std::string& pass) {
       json event = given;
       event["number"] = 0;
       event["event"] = "formed";
-      const stream::Event formed = stream::event_of(event);
-      buffer_.form(std::get<stream::StepFormed>(formed.what), pass);
+      const stream::Event formed = stream::parse_event(event);
+      buffer_.form_step(std::get<stream::StepFormed>(formed.what), pass);
       answer(response, {{"step", std::get<stream::StepFormed>(formed.what).step}});
     });
     add_change("/v1/job/version", [this](Response& response, const json& given, const std::string& pass) {
-      const std::int64_t version = number_at(given, "version", 0);
+      const std::int64_t version = parse_number(given, "version", 0);
       buffer_.publish(version, pass);
       answer(response, {{"version", version}});
     });
     add_change("/v1/job/trained", [this](Response& response, const json& given, const std::string& pass) {
-      const std::int64_t step = number_at(given, "step", 0);
+      const std::int64_t step = parse_number(given, "step", 0);
       buffer_.mark_trained(step, pass);
       answer(response, {{"step", step}});
     });
@@ -378,14 +381,14 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
       std::string joined;
       std::size_t left = 0;  // bytes
     };
-    auto sending = std::make_shared<Sending>(Sending{arrivals_of(asked), 0, {}});
+    auto sending = std::make_shared<Sending>(Sending{parse_arrivals(asked), 0, {}});
     std::size_t& bytes = sending->left;
     bool are_tensors = false;
     for (const std::int64_t arrival : sending->arrivals) {
       buffer_.read_body(arrival, [&](std::string_view body) {
-        const BodyFrame frame = frame_of(body);
+        const BodyFrame frame = parse_frame(body);
         bytes += frame.before.size() + body.size() + frame.after.size();
-        are_tensors = form_of_body(body) == SampleForm::tensors;
+        are_tensors = detect_form(body) == SampleForm::tensors;
       });
     }
     const char* const type = are_tensors ? tensors_type : lines_type;
@@ -398,7 +401,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
           try {
             while (sending->next < sending->arrivals.size() && joined.size() < joined_bytes) {
               buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view body) {
-                const BodyFrame frame = frame_of(body);
+                const BodyFrame frame = parse_frame(body);
                 joined.append(frame.before).append(body).append(frame.after);
               });
             }
@@ -418,7 +421,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
 
 }  // namespace
 
-HttpAnswer answers_of(std::shared_ptr<Buffer> buffer) {
+HttpAnswer make_answer_function(std::shared_ptr<Buffer> buffer) {
   auto answers = std::make_shared<Answers>(std::move(buffer));
   return [answers](const Request& request, Response& response, BodyReader* body) {
     answers->answer_to(request, response, body);
@@ -447,7 +450,7 @@ void ListeningServer::stop() {
 
 BufferServer::BufferServer(Buffer& buffer, const ServerSettings& settings)
     : ListeningServer(std::make_unique<HttpListener>(
-          settings, answers_of(std::shared_ptr<Buffer>(std::shared_ptr<Buffer>(), &buffer)))) {}
+          settings, make_answer_function(std::shared_ptr<Buffer>(std::shared_ptr<Buffer>(), &buffer)))) {}
 
 std::string read_token(const std::filesystem::path& path) {
   std::string token;

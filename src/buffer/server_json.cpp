@@ -15,11 +15,11 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 template <typename Value>
-void put(ordered_json& out, const char* name, const std::optional<Value>& value) {
+void set_optional(ordered_json& out, const char* name, const std::optional<Value>& value) {
   out[name] = value ? ordered_json(*value) : ordered_json();
 }
 
-std::int64_t number_of(const json& value) {
+std::int64_t parse_integer(const json& value) {
   return stream::require_integer(value, "a number");
 }
 
@@ -31,7 +31,7 @@ const json* value_in(const json& in, const char* name) {
 
 std::optional<std::int64_t> integer_in(const json& in, const char* name) {
   const json* const value = value_in(in, name);
-  return value == nullptr ? std::nullopt : std::optional(number_of(*value));
+  return value == nullptr ? std::nullopt : std::optional(parse_integer(*value));
 }
 
 ordered_json drops_of(const stream::Status& status) {
@@ -50,7 +50,7 @@ ordered_json staleness_of(const stream::Status& status) {
 
 /// Adds the number of open tickets and, for the oldest grant, its age and the time until it expires, in
 /// seconds by this machine's clock.
-void put_tickets(ordered_json& out, const stream::Status& status) {
+void add_tickets(ordered_json& out, const stream::Status& status) {
   out["tickets"] = status.tickets;
   if (!status.oldest_tickets) return;
   const stream::OpenTickets& oldest = *status.oldest_tickets;
@@ -70,7 +70,7 @@ void add_missing_fields(ordered_json& out, const stream::Status& status) {
 
 /// Returns the result of read(). Rethrows exceptions of nlohmann::json as InputError.
 template <typename Read>
-auto reading(const char* what, Read&& read) {
+auto parse_checked(const char* what, Read&& read) {
   try {
     return read();
   } catch (const json::exception& error) {
@@ -92,7 +92,7 @@ ordered_json json_of(const Uid& uid) {
       uid);
 }
 
-Uid uid_of_json(const json& in) {
+Uid parse_uid(const json& in) {
   if (in.is_string()) return in.get<std::string>();
   if (in.is_number_unsigned() && in.get<std::uint64_t>() >> 63 != 0) return in.get<std::uint64_t>();
   if (in.is_number_integer()) return in.get<std::int64_t>();
@@ -122,7 +122,7 @@ ordered_json json_of(const BufferStatus& status) {
       {"ended", of.ended},
       {"group_size", status.group_size},
       {"store", status.store},
-      {"durable", status.risk.empty()},
+      {"durable", status.data_loss_risk.empty()},
       {"capacity", status.capacity},
       {"bytes", status.used},
       {"groups", {{"open", of.open_groups}, {"ready", of.ready_groups}, {"formed", of.formed_groups}}},
@@ -137,12 +137,12 @@ ordered_json json_of(const BufferStatus& status) {
       {"staleness", staleness_of(of)},
       {"seconds_waited", status.waited}};
   add_missing_fields(out, of);
-  put_tickets(out, of);
+  add_tickets(out, of);
   out["tickets_expired"] = of.expired_tickets;
-  if (!status.risk.empty()) out["risk"] = status.risk;
-  put(out, "formed_step", of.formed_step);
-  put(out, "trained_step", of.trained_step);
-  put(out, "seconds_since_last_sample", status.since_last_sample);
+  if (!status.data_loss_risk.empty()) out["risk"] = status.data_loss_risk;
+  set_optional(out, "formed_step", of.formed_step);
+  set_optional(out, "trained_step", of.trained_step);
+  set_optional(out, "seconds_since_last_sample", status.seconds_since_last_sample);
   out["identity"] = status.identity;
   out["job"] = {{"number", status.job}, {"alive", status.is_job_alive}};
   return out;
@@ -158,12 +158,12 @@ ordered_json json_of(const stream::WaitingGroup& group) {
       {"uid", json_of(group.uid)}, {"ready", group.ready}, {"passed", group.passed}, {"samples", samples}};
 }
 
-stream::WaitingGroup group_of_json(const json& in) {
-  return reading("group", [&] {
+stream::WaitingGroup parse_group(const json& in) {
+  return parse_checked("group", [&] {
     stream::WaitingGroup group{
-        uid_of_json(in.at("uid")), number_of(in.at("ready")), number_of(in.at("passed")), {}};
+        parse_uid(in.at("uid")), parse_integer(in.at("ready")), parse_integer(in.at("passed")), {}};
     for (const json& sample : in.at("samples")) {
-      const auto number = [&](std::size_t at) { return number_of(sample.at(at)); };
+      const auto number = [&](std::size_t at) { return parse_integer(sample.at(at)); };
       group.samples.push_back({number(0), number(1), number(2), number(3), number(4), number(5)});
     }
     return group;
@@ -179,30 +179,30 @@ ordered_json json_of(const stream::FormedStep& step) {
   return out;
 }
 
-stream::FormedStep step_of_json(const json& in) {
-  return reading("step", [&] {
-    stream::FormedStep step{number_of(in.at("step")), number_of(in.at("version")), {}, {}};
-    for (const json& arrival : in.at("masked")) step.masked.push_back(number_of(arrival));
-    for (const json& group : in.at("groups")) step.groups.push_back(group_of_json(group));
+stream::FormedStep parse_step(const json& in) {
+  return parse_checked("step", [&] {
+    stream::FormedStep step{parse_integer(in.at("step")), parse_integer(in.at("version")), {}, {}};
+    for (const json& arrival : in.at("masked")) step.masked.push_back(parse_integer(arrival));
+    for (const json& group : in.at("groups")) step.groups.push_back(parse_group(group));
     return step;
   });
 }
 
 ordered_json json_of(const stream::StreamSettings& settings) {
   ordered_json out{{"group_size", settings.group_size}};
-  put(out, "min_group", settings.min_group);
-  put(out, "deadline", settings.deadline);
+  set_optional(out, "min_group", settings.min_group);
+  set_optional(out, "deadline", settings.deadline);
   out["ticket_deadline"] = settings.ticket_deadline;
-  put(out, "max_staleness", settings.max_staleness);
+  set_optional(out, "max_staleness", settings.max_staleness);
   out["on_stale"] = stream::name_of(settings.on_stale);
   if (!settings.late_fields.empty()) out["late_fields"] = settings.late_fields;
   return out;
 }
 
-stream::StreamSettings settings_of_json(const json& in) {
-  return reading("settings", [&] {
+stream::StreamSettings parse_settings(const json& in) {
+  return parse_checked("settings", [&] {
     stream::StreamSettings settings;
-    settings.group_size = number_of(in.at("group_size"));
+    settings.group_size = parse_integer(in.at("group_size"));
     settings.min_group = integer_in(in, "min_group");
     if (const json* const deadline = value_in(in, "deadline")) settings.deadline = deadline->get<double>();
     settings.ticket_deadline = in.value("ticket_deadline", settings.ticket_deadline);
@@ -219,9 +219,9 @@ ordered_json json_of(const WaitingGroups& waiting) {
                    {"ended", waiting.stream.is_exhausted()},
                    {"ready_groups", waiting.stream.ready_groups},
                    {"open_groups", waiting.stream.open_groups}};
-  put(out, "seconds_since_last_sample", waiting.since_last_sample);
+  set_optional(out, "seconds_since_last_sample", waiting.seconds_since_last_sample);
   out["full"] = waiting.full;
-  put_tickets(out, waiting.stream);
+  add_tickets(out, waiting.stream);
   add_missing_fields(out, waiting.stream);
   out["coming"] = waiting.coming;
   out["groups"] = ordered_json::array();
@@ -236,10 +236,10 @@ ordered_json json_of(const PendingStep& come) {
                    {"ready_groups", come.stream.ready_groups},
                    {"open_groups", come.stream.open_groups}};
   if (come.step) out["steps"].push_back(json_of(*come.step));
-  put_tickets(out, come.stream);
-  put(out, "formed_step", come.stream.formed_step);
-  put(out, "trained_step", come.stream.trained_step);
-  put(out, "seconds_since_last_sample", come.since_last_sample);
+  add_tickets(out, come.stream);
+  set_optional(out, "formed_step", come.stream.formed_step);
+  set_optional(out, "trained_step", come.stream.trained_step);
+  set_optional(out, "seconds_since_last_sample", come.seconds_since_last_sample);
   return out;
 }
 
@@ -247,7 +247,7 @@ ordered_json json_of_rules(const Buffer& buffer, const std::string& identity) {
   ordered_json settings = json_of(buffer.settings());
   settings.erase("ticket_deadline");  // steps do not depend on the deadline
   return {{"settings", std::move(settings)},
-          {"read_as", ordered_json::parse(text_of_formats(buffer.formats()))},
+          {"read_as", ordered_json::parse(serialize_formats(buffer.formats()))},
           {"identity", identity}};
 }
 
@@ -304,8 +304,9 @@ std::string metrics_of(const BufferStatus& status) {
   value("waited_seconds_total", status.waited);
   gauge("tickets", "Tickets that were granted and neither used nor expired", of.tickets);
   counter("expired_tickets_total", "Tickets that were granted and expired", of.expired_tickets);
-  if (status.since_last_sample)
-    gauge("seconds_since_last_sample", "Seconds since the last sample arrived", *status.since_last_sample);
+  if (status.seconds_since_last_sample)
+    gauge("seconds_since_last_sample", "Seconds since the last sample arrived",
+          *status.seconds_since_last_sample);
   return out;
 }
 

@@ -29,13 +29,13 @@ inline constexpr std::int64_t job_calls_version = 1;
 [[nodiscard]] std::string metrics_of(const BufferStatus& status);
 
 /// Parse these answers, for clients. Each parser throws InputError that describes what is invalid.
-[[nodiscard]] stream::WaitingGroup group_of_json(const nlohmann::json& json);
-[[nodiscard]] stream::FormedStep step_of_json(const nlohmann::json& json);
-[[nodiscard]] stream::StreamSettings settings_of_json(const nlohmann::json& json);
+[[nodiscard]] stream::WaitingGroup parse_group(const nlohmann::json& json);
+[[nodiscard]] stream::FormedStep parse_step(const nlohmann::json& json);
+[[nodiscard]] stream::StreamSettings parse_settings(const nlohmann::json& json);
 
-/// Converts a group's uid to and from JSON: a text or an integer, as in the lines of samples. uid_of_json()
+/// Converts a group's uid to and from JSON: a text or an integer, as in the lines of samples. parse_uid()
 /// throws InputError for other values.
 [[nodiscard]] nlohmann::ordered_json json_of(const Uid& uid);
-[[nodiscard]] Uid uid_of_json(const nlohmann::json& json);
+[[nodiscard]] Uid parse_uid(const nlohmann::json& json);
 
 }  // namespace evenkeel

@@ -58,21 +58,21 @@ Partition pack_with_algorithm(std::int32_t algorithm, const Bins& bins) {
   }
 }
 
-std::int64_t not_negative(std::int64_t value, const std::string& name) {
+std::int64_t require_not_negative(std::int64_t value, const std::string& name) {
   if (value < 0) throw InputError(name, std::to_string(value) + " is below 0");
   return value;
 }
 
 CostModel model_of(const evenkeel_cost_model* model) {
   require(model, "model");
-  return {not_negative(model->linear, "linear"), not_negative(model->quadratic, "quadratic"),
-          not_negative(model->window, "window")};
+  return {require_not_negative(model->linear, "linear"), require_not_negative(model->quadratic, "quadratic"),
+          require_not_negative(model->window, "window")};
 }
 
 std::span<const std::int64_t> lengths_of(const std::int64_t* lengths, std::int64_t count, const char* name) {
   const std::span<const std::int64_t> values = array_of(lengths, count, name);
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (values[i] < 0) not_negative(values[i], name + ("[" + std::to_string(i) + "]"));
+    if (values[i] < 0) require_not_negative(values[i], name + ("[" + std::to_string(i) + "]"));
   return values;
 }
 
@@ -84,16 +84,16 @@ using namespace evenkeel::c;
 
 evenkeel_status evenkeel_partition(int32_t algorithm, const int64_t* costs, int64_t count, int64_t k,
                                    int32_t equal_count, int64_t* items, int64_t* offsets) {
-  return guarded([&] {
+  return run_guarded([&] {
     const std::span<const Cost> values = array_of(costs, count, "costs");
     require_list(items, count, "items");
     require(offsets, "offsets");
-    hand_out(partition_costs(algorithm, values, k, group_size_of(equal_count)), items, offsets);
+    return_partition(partition_costs(algorithm, values, k, group_size_of(equal_count)), items, offsets);
   });
 }
 
 evenkeel_status evenkeel_sort_groups(int64_t* items, int64_t count, const int64_t* offsets, int64_t k) {
-  return guarded([&] {
+  return run_guarded([&] {
     const Partition sorted = partition_of(items, count, offsets, k).with_sorted_items();
     std::ranges::copy(sorted.items(), items);
   });
@@ -101,7 +101,7 @@ evenkeel_status evenkeel_sort_groups(int64_t* items, int64_t count, const int64_
 
 evenkeel_status evenkeel_max_sum_lower_bound(const int64_t* costs, int64_t count, int64_t k,
                                              int32_t equal_count, int64_t* bound) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(bound, "bound");
     const std::span<const Cost> values = array_of(costs, count, "costs");
     if (k < 1) throw InputError("k", std::to_string(k) + " groups; at least 1 is needed");
@@ -111,7 +111,7 @@ evenkeel_status evenkeel_max_sum_lower_bound(const int64_t* costs, int64_t count
 
 evenkeel_status evenkeel_max_over_mean(const int64_t* work, const int64_t* speeds, int64_t count,
                                        double* result) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(result, "result");
     const std::span<const Cost> values = array_of(work, count, "work");
     const std::span<const std::int64_t> of_ranks =
@@ -126,19 +126,19 @@ evenkeel_status evenkeel_max_over_mean(const int64_t* work, const int64_t* speed
 evenkeel_status evenkeel_pack_bins(int32_t algorithm, const int64_t* sizes, const int64_t* counts,
                                    int64_t count, int64_t max_size, int64_t max_items, int64_t* items,
                                    int64_t* offsets, int64_t* num_bins) {
-  return guarded([&] {
+  return run_guarded([&] {
     require_list(items, count, "items");
     require(offsets, "offsets");
     require(num_bins, "num_bins");
     const Partition bins = pack_with_algorithm(algorithm, bins_of(sizes, counts, count, max_size, max_items));
-    hand_out(bins, items, offsets);
+    return_partition(bins, items, offsets);
     *num_bins = bins.size();
   });
 }
 
 evenkeel_status evenkeel_min_bins_lower_bound(const int64_t* sizes, const int64_t* counts, int64_t count,
                                               int64_t max_size, int64_t max_items, int64_t* bound) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(bound, "bound");
     const Bins bins = bins_of(sizes, counts, count, max_size, max_items);
     *bound = min_bins_lower_bound(bins.items, bins.limits);
@@ -146,7 +146,7 @@ evenkeel_status evenkeel_min_bins_lower_bound(const int64_t* sizes, const int64_
 }
 
 evenkeel_status evenkeel_cost_model_flops_7b(evenkeel_cost_model* model) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(model, "model");
     const CostModel made = CostModel::flops_7b();
     *model = {made.linear, made.quadratic, made.window};
@@ -154,7 +154,7 @@ evenkeel_status evenkeel_cost_model_flops_7b(evenkeel_cost_model* model) {
 }
 
 evenkeel_status evenkeel_cost_model_of_shape(const evenkeel_model_shape* shape, evenkeel_cost_model* model) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(shape, "shape");
     require(model, "model");
     const CostModel made = CostModel::from_model({.hidden_size = shape->hidden_size,
@@ -175,7 +175,7 @@ evenkeel_status evenkeel_cost_model_of_shape(const evenkeel_model_shape* shape, 
 
 evenkeel_status evenkeel_costs(const evenkeel_cost_model* model, const int64_t* tokens, int64_t count,
                                int64_t* costs) {
-  return guarded([&] {
+  return run_guarded([&] {
     const CostModel of = model_of(model);
     const std::span<const std::int64_t> lengths = lengths_of(tokens, count, "tokens");
     require_list(costs, count, "costs");
@@ -185,9 +185,9 @@ evenkeel_status evenkeel_costs(const evenkeel_cost_model* model, const int64_t* 
 
 evenkeel_status evenkeel_cost_of_group(const evenkeel_cost_model* model, int64_t prefix,
                                        const int64_t* suffixes, int64_t count, int64_t* cost) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(cost, "cost");
-    *cost = cost_of_group(model_of(model), not_negative(prefix, "prefix"),
+    *cost = cost_of_group(model_of(model), require_not_negative(prefix, "prefix"),
                           lengths_of(suffixes, count, "suffixes"));
   });
 }

@@ -37,22 +37,22 @@ evenkeel_status evenkeel_config_load(const char* path, const char* const* overri
 }
 
 evenkeel_status evenkeel_config_to_yaml(const evenkeel_config* config, char** yaml, int64_t* bytes) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(yaml, "yaml");
     *yaml = nullptr;
     require(config, "config");
-    hand_out(to_yaml(config->config), yaml, bytes);
+    return_text(to_yaml(config->config), yaml, bytes);
   });
 }
 
 evenkeel_status evenkeel_config_settings(const evenkeel_config* config, char** settings, int64_t* bytes) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(settings, "settings");
     *settings = nullptr;
     require(config, "config");
     std::string lines;
     for (const auto& [path, value] : list_settings(config->config)) lines += path + "=" + value + "\n";
-    hand_out(lines, settings, bytes);
+    return_text(lines, settings, bytes);
   });
 }
 

@@ -55,27 +55,27 @@ void require_enough_keys(std::span<const std::uint64_t> keys, std::int64_t k, bo
 }
 
 /// Caps of a micro-batch, and size of each sample.
-struct Promise {
+struct BatchLimits {
   Numbers sizes;
   BinLimits limits;
 };
 
-Promise promise_of(std::span<const std::int64_t> lengths, const MindSpeedBatching& batching) {
+BatchLimits batch_limits(std::span<const std::int64_t> lengths, const MindSpeedBatching& batching) {
   constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
   return {{lengths.begin(), lengths.end()}, {batching.max_tokens, batching.max_samples.value_or(unlimited)}};
 }
 
-Promise promise_of(std::span<const std::int64_t> lengths, const VerlBatching& batching) {
+BatchLimits batch_limits(std::span<const std::int64_t> lengths, const VerlBatching& batching) {
   return {{lengths.begin(), lengths.end()}, {batching.max_tokens}};
 }
 
-Promise promise_of(std::span<const std::int64_t> lengths, const RollPacking& batching) {
-  Promise promise{{lengths.begin(), lengths.end()}, {batching.max_tokens}};
+BatchLimits batch_limits(std::span<const std::int64_t> lengths, const RollPacking& batching) {
+  BatchLimits promise{{lengths.begin(), lengths.end()}, {batching.max_tokens}};
   for (std::int64_t& size : promise.sizes) size = align_up(size, batching.alignment);
   return promise;
 }
 
-void require_each_fits(const Promise& promise) {
+void require_each_fits(const BatchLimits& promise) {
   for (std::size_t i = 0; i < promise.sizes.size(); ++i) {
     if (promise.sizes[i] <= promise.limits.max_size) continue;
     throw LimitError("sample " + std::to_string(i),
@@ -85,7 +85,7 @@ void require_each_fits(const Promise& promise) {
   }
 }
 
-bool is_kept(const Promise& promise, const Partition& micro_batches) {
+bool are_limits_kept(const BatchLimits& promise, const Partition& micro_batches) {
   for (const std::int64_t size : group_sums(micro_batches, promise.sizes)) {
     if (size > promise.limits.max_size) return false;
   }
@@ -116,11 +116,12 @@ auto with_settings(const evenkeel_batching* batching, Use use) {
 /// Returns the smallest agreed count, starting from `count`, with which every micro-batch keeps the cap. As
 /// many micro-batches as samples are always sufficient.
 template <typename Batching>
-std::int64_t kept_count(std::span<const std::int64_t> lengths, std::int64_t count, const Batching& batching) {
-  const Promise promise = promise_of(lengths, batching);
+std::int64_t count_within_limits(std::span<const std::int64_t> lengths, std::int64_t count,
+                                 const Batching& batching) {
+  const BatchLimits promise = batch_limits(lengths, batching);
   require_each_fits(promise);
   const auto keeps = [&](std::int64_t n) {
-    return is_kept(promise, reference_micro_batches(lengths, n, batching));
+    return are_limits_kept(promise, reference_micro_batches(lengths, n, batching));
   };
   count = agreed_count(count, batching);
   if (keeps(count)) return count;
@@ -139,7 +140,7 @@ MindSpeedCp mindspeed_cp_of(const evenkeel_mindspeed_cp* cp) {
           cp->cut_each_sequence != 0};
 }
 
-void hand_out_figures(const NamedMetrics& metrics, double* figures) {
+void return_figures(const NamedMetrics& metrics, double* figures) {
   std::ranges::transform(metrics, figures, [](const auto& metric) { return metric.second; });
 }
 
@@ -179,12 +180,12 @@ using namespace evenkeel::c;
 
 evenkeel_status evenkeel_partition_with_cap(const int64_t* costs, int64_t count, int64_t k, int64_t cap,
                                             int64_t* items, int64_t* offsets, int64_t* num_groups) {
-  return guarded([&] {
+  return run_guarded([&] {
     require_list(items, count, "items");
     require(offsets, "offsets");
     require(num_groups, "num_groups");
     const Partition groups = longest_processing_time_with_cap(array_of(costs, count, "costs"), k, cap);
-    hand_out(groups, items, offsets);
+    return_partition(groups, items, offsets);
     *num_groups = groups.size();
   });
 }
@@ -192,30 +193,30 @@ evenkeel_status evenkeel_partition_with_cap(const int64_t* costs, int64_t count,
 evenkeel_status evenkeel_partition_whole_groups(const int64_t* lengths, const int64_t* keys, int64_t count,
                                                 int64_t k, int32_t equal_groups, int64_t* items,
                                                 int64_t* offsets) {
-  return guarded([&] {
+  return run_guarded([&] {
     const std::span<const std::int64_t> values = array_of(lengths, count, "lengths");
     const std::span<const std::int64_t> numbers = array_of(keys, count, "keys");
     require_list(items, count, "items");
     require(offsets, "offsets");
     const std::vector<std::uint64_t> groups(numbers.begin(), numbers.end());
     require_enough_keys(groups, k, equal_groups != 0);
-    hand_out(balance_whole_groups(work_of(values), groups, k, GroupSize::equal), items, offsets);
+    return_partition(balance_whole_groups(work_of(values), groups, k, GroupSize::equal), items, offsets);
   });
 }
 
 evenkeel_status evenkeel_roll_batch_balance(const int64_t* lengths, int64_t count, int32_t dp,
                                             int64_t mini_batch, int64_t* items, int64_t* offsets) {
-  return guarded([&] {
+  return run_guarded([&] {
     require_list(items, count, "items");
     require(offsets, "offsets");
     const std::optional<std::int64_t> at_a_time =
         mini_batch == INT64_MAX ? std::nullopt : std::optional(mini_batch);
-    hand_out(roll_batch_balance(array_of(lengths, count, "lengths"), dp, at_a_time), items, offsets);
+    return_partition(roll_batch_balance(array_of(lengths, count, "lengths"), dp, at_a_time), items, offsets);
   });
 }
 
 evenkeel_status evenkeel_inverse_order(const int64_t* order, int64_t count, int64_t* inverse) {
-  return guarded([&] {
+  return run_guarded([&] {
     require_list(inverse, count, "inverse");
     std::ranges::copy(inverse_order(array_of(order, count, "order")), inverse);
   });
@@ -223,7 +224,7 @@ evenkeel_status evenkeel_inverse_order(const int64_t* order, int64_t count, int6
 
 evenkeel_status evenkeel_batching_count(const evenkeel_batching* batching, const int64_t* lengths,
                                         int64_t count, int64_t* num_micro_batches) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(num_micro_batches, "num_micro_batches");
     *num_micro_batches = with_settings(
         batching, [&](const auto& of) { return reference_count(array_of(lengths, count, "lengths"), of); });
@@ -232,7 +233,7 @@ evenkeel_status evenkeel_batching_count(const evenkeel_batching* batching, const
 
 evenkeel_status evenkeel_batching_agreed(const evenkeel_batching* batching, int64_t largest,
                                          int64_t* num_micro_batches) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(num_micro_batches, "num_micro_batches");
     *num_micro_batches = with_settings(batching, [&](const auto& of) { return agreed_count(largest, of); });
   });
@@ -240,10 +241,10 @@ evenkeel_status evenkeel_batching_agreed(const evenkeel_batching* batching, int6
 
 evenkeel_status evenkeel_batching_kept_count(const evenkeel_batching* batching, const int64_t* lengths,
                                              int64_t count, int64_t at_least, int64_t* num_micro_batches) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(num_micro_batches, "num_micro_batches");
     *num_micro_batches = with_settings(batching, [&](const auto& of) {
-      return kept_count(array_of(lengths, count, "lengths"), at_least, of);
+      return count_within_limits(array_of(lengths, count, "lengths"), at_least, of);
     });
   });
 }
@@ -251,15 +252,15 @@ evenkeel_status evenkeel_batching_kept_count(const evenkeel_batching* batching, 
 evenkeel_status evenkeel_batching_micro_batches(const evenkeel_batching* batching, const int64_t* lengths,
                                                 int64_t count, int64_t num_micro_batches, int64_t* items,
                                                 int64_t* offsets) {
-  return guarded([&] {
+  return run_guarded([&] {
     require_list(items, count, "items");
     require(offsets, "offsets");
-    hand_out(with_settings(batching,
-                           [&](const auto& of) {
-                             return reference_micro_batches(array_of(lengths, count, "lengths"),
-                                                            num_micro_batches, of);
-                           }),
-             items, offsets);
+    return_partition(with_settings(batching,
+                                   [&](const auto& of) {
+                                     return reference_micro_batches(array_of(lengths, count, "lengths"),
+                                                                    num_micro_batches, of);
+                                   }),
+                     items, offsets);
   });
 }
 
@@ -276,19 +277,19 @@ evenkeel_status evenkeel_padded_batches(const int64_t* lengths, int64_t count, i
     const PaddedBatches batches = plan_padded_batches(array_of(lengths, count, "lengths"), settings);
     Numbers items(static_cast<std::size_t>(count));
     Numbers offsets(static_cast<std::size_t>(dp) + 1);
-    hand_out(batches.shards, items.data(), offsets.data());
+    return_partition(batches.shards, items.data(), offsets.data());
     made.add("items", std::move(items));
     made.add("offsets", std::move(offsets));
-    made.add_each("begin", batches.micro_batches,
-                  [](const PaddedMicroBatch& m) { return m.positions.begin; });
-    made.add_each("end", batches.micro_batches, [](const PaddedMicroBatch& m) { return m.positions.end; });
-    made.add_each("padded_length", batches.micro_batches, &PaddedMicroBatch::padded_length);
+    made.add_mapped("begin", batches.micro_batches,
+                    [](const PaddedMicroBatch& m) { return m.positions.begin; });
+    made.add_mapped("end", batches.micro_batches, [](const PaddedMicroBatch& m) { return m.positions.end; });
+    made.add_mapped("padded_length", batches.micro_batches, &PaddedMicroBatch::padded_length);
     made.add("padded_tokens", batches.padded_tokens());
   });
 }
 
 evenkeel_status evenkeel_mindspeed_ring_degree(const evenkeel_mindspeed_cp* cp, int32_t* degree) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(degree, "degree");
     *degree = ring_degree(mindspeed_cp_of(cp));
   });
@@ -297,7 +298,7 @@ evenkeel_status evenkeel_mindspeed_ring_degree(const evenkeel_mindspeed_cp* cp, 
 evenkeel_status evenkeel_mindspeed_columns(const evenkeel_mindspeed_cp* cp, int64_t columns,
                                            const int64_t* ends, int64_t count, int32_t cp_rank,
                                            int64_t* indices, int64_t* num_indices) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(num_indices, "num_indices");
     const MindSpeedCp of = mindspeed_cp_of(cp);
     const std::vector<std::int64_t> found =
@@ -310,7 +311,7 @@ evenkeel_status evenkeel_mindspeed_columns(const evenkeel_mindspeed_cp* cp, int6
 evenkeel_status evenkeel_seqlen_balance_figures(const int64_t* lengths, int64_t count, const int64_t* items,
                                                 int64_t num_items, const int64_t* offsets, int64_t k,
                                                 double* figures) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(figures, "figures");
     const std::span<const std::int64_t> values = array_of(lengths, count, "lengths");
     const Partition partition = c::partition_of(items, num_items, offsets, k);
@@ -319,24 +320,24 @@ evenkeel_status evenkeel_seqlen_balance_figures(const int64_t* lengths, int64_t 
       if (item < 0 || item >= count)
         throw InputError("partitions", "names item " + std::to_string(item) + ", but there are " +
                                            std::to_string(count) + " lengths");
-    hand_out_figures(seqlen_balance_metrics(values, partition), figures);
+    return_figures(seqlen_balance_metrics(values, partition), figures);
   });
 }
 
 evenkeel_status evenkeel_dynamic_batching_figures(const int64_t* lengths, int64_t count,
                                                   int64_t actual_tokens, int64_t max_length,
                                                   double* figures) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(figures, "figures");
-    hand_out_figures(dynamic_batching_metrics(array_of(lengths, count, "lengths"), actual_tokens, max_length),
-                     figures);
+    return_figures(dynamic_batching_metrics(array_of(lengths, count, "lengths"), actual_tokens, max_length),
+                   figures);
   });
 }
 
 evenkeel_status evenkeel_take_rows(const void* source, int64_t num_rows, int64_t row_bytes,
                                    const int64_t* items, int64_t num_items, const int64_t* offsets, int64_t k,
                                    void* const* targets, int64_t threads) {
-  return guarded([&] {
+  return run_guarded([&] {
     const Partition groups = c::partition_of(items, num_items, offsets, k);
     for (const Item row : groups.items())
       if (row < 0 || row >= num_rows)

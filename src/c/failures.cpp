@@ -91,7 +91,7 @@ ErrorReport report_of_status(evenkeel_status status) {
           evenkeel_last_error_what(), evenkeel_last_error_hint(), -1};
 }
 
-evenkeel_status note_current_exception() noexcept {
+evenkeel_status record_current_exception() noexcept {
   const ErrorReport report = report_of_current_exception();
   return evenkeel_set_last_error(status_of_current_exception(), report.where.c_str(), report.message.c_str(),
                                  report.hint.c_str(), report.rank);

@@ -28,23 +28,23 @@ void require_list(const void* first, std::int64_t count, const char* name);
 [[nodiscard]] ErrorReport report_of_status(evenkeel_status status);
 
 /// Stores the exception being handled as the thread's last error, and returns its status.
-evenkeel_status note_current_exception() noexcept;
+evenkeel_status record_current_exception() noexcept;
 
 /// Runs the body of a C function and converts its exception to a status. No exception crosses this boundary.
 template <typename Work>
-evenkeel_status guarded(Work&& work) noexcept {
+evenkeel_status run_guarded(Work&& work) noexcept {
   try {
     std::forward<Work>(work)();
     return EVENKEEL_OK;
   } catch (...) {
-    return note_current_exception();
+    return record_current_exception();
   }
 }
 
 /// Sets *handle to the new object that make() returns, or to null if it throws.
 template <typename Handle, typename Make>
 evenkeel_status return_new(Handle** handle, const char* name, Make make) noexcept {
-  return guarded([&] {
+  return run_guarded([&] {
     require(handle, name);
     *handle = nullptr;
     *handle = make();

@@ -67,8 +67,9 @@ PackedTreeLayout tree_layout_of(const evenkeel_layout* layout) {
 }
 
 void add_structure(evenkeel_arrays& arrays, const PrefixTree& tree) {
-  arrays.add_each("parents", tree.segments(), &TreeSegment::parent);
-  arrays.add_each("tokens", tree.segments(), [](const TreeSegment& segment) { return segment.rows.size(); });
+  arrays.add_mapped("parents", tree.segments(), &TreeSegment::parent);
+  arrays.add_mapped("tokens", tree.segments(),
+                    [](const TreeSegment& segment) { return segment.rows.size(); });
   arrays.add("sample_ends", std::vector(tree.sample_ends().begin(), tree.sample_ends().end()));
 }
 
@@ -78,9 +79,9 @@ void add_schedule(evenkeel_arrays& arrays, const DepthFirstSchedule& schedule, c
   arrays.add(prefix + "rows", std::move(rows), {std::ssize(schedule.rows), 2});
   arrays.add(prefix + "parents", schedule.parents);
   arrays.add(prefix + "keys_before", schedule.keys_before);
-  arrays.add_each(prefix + "kinds", schedule.steps,
-                  [](const TreeStep& step) { return static_cast<std::int64_t>(step.kind); });
-  arrays.add_each(prefix + "pieces", schedule.steps, &TreeStep::piece);
+  arrays.add_mapped(prefix + "kinds", schedule.steps,
+                    [](const TreeStep& step) { return static_cast<std::int64_t>(step.kind); });
+  arrays.add_mapped(prefix + "pieces", schedule.steps, &TreeStep::piece);
   arrays.add(prefix + "most_keys", schedule.most_keys);
   arrays.add(prefix + "most_kept", schedule.most_kept);
   arrays.add(prefix + "computed_again", schedule.computed_again);

@@ -40,7 +40,7 @@ struct evenkeel_arrays {
   }
   /// Adds of(each) of every entry of a list.
   template <typename List, typename Of>
-  void add_each(std::string name, const List& list, Of of) {
+  void add_mapped(std::string name, const List& list, Of of) {
     std::vector<std::decay_t<std::invoke_result_t<Of, decltype(*std::begin(list))>>> values;
     values.reserve(list.size());
     for (const auto& each : list) values.push_back(std::invoke(of, each));

@@ -19,7 +19,8 @@ namespace evenkeel::c {
 namespace {
 
 template <typename Bytes>
-std::vector<std::span<Bytes>> buffers_of(const evenkeel_rows* rows, std::int64_t count, const char* name) {
+std::vector<std::span<Bytes>> checked_buffers(const evenkeel_rows* rows, std::int64_t count,
+                                              const char* name) {
   require_list(rows, count, name);
   std::vector<std::span<Bytes>> buffers;
   for (std::int64_t i = 0; i < count; ++i) buffers.push_back(bytes_of(rows + i, name));
@@ -30,8 +31,8 @@ void require_threads(std::int64_t threads) {
   if (threads < 1) throw InputError("threads", std::to_string(threads) + " is below 1");
 }
 
-void hand_out_sums(const PackedLayout& layout, std::int32_t* cu_seqlens, std::int32_t* padded,
-                   std::int32_t* max_seqlen) {
+void return_cu_seqlens(const PackedLayout& layout, std::int32_t* cu_seqlens, std::int32_t* padded,
+                       std::int32_t* max_seqlen) {
   if (cu_seqlens != nullptr) std::ranges::copy(layout.cu_seqlens(), cu_seqlens);
   std::ranges::copy(layout.cu_seqlens_padded(), padded);
   *max_seqlen = layout.max_seqlen();
@@ -45,8 +46,8 @@ std::span<T> local_values(const PackedLayout& layout, T* first, const char* name
 
 /// Returns the token that follows each run of a rank in its sequence, or 0 if the run ends its sequence.
 /// `tokens` holds the tokens of all ranks.
-std::vector<std::int64_t> tokens_after_runs(const PackedLayout& layout, CpRank rank,
-                                            std::span<const std::int64_t> tokens) {
+std::vector<std::int64_t> select_tokens_after_runs(const PackedLayout& layout, CpRank rank,
+                                                   std::span<const std::int64_t> tokens) {
   std::vector<std::int64_t> after;
   for (const PackedRun& run : packed_runs(layout, rank)) {
     const std::int64_t next = layout.cu_seqlens()[static_cast<std::size_t>(run.index)] + run.sequence.end;
@@ -64,7 +65,7 @@ using namespace evenkeel::c;
 
 evenkeel_status evenkeel_sequence_alignment(int32_t tp, int32_t cp_size, int32_t cp_layout, int64_t extra,
                                             int64_t* alignment) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(alignment, "alignment");
     *alignment = sequence_alignment(tp, group_of(cp_size, cp_layout), extra);
   });
@@ -73,25 +74,25 @@ evenkeel_status evenkeel_sequence_alignment(int32_t tp, int32_t cp_size, int32_t
 evenkeel_status evenkeel_layout_fill(const int64_t* lengths, const int64_t* aligned, int64_t count,
                                      int64_t alignment, int32_t cp_size, int32_t cp_layout,
                                      int32_t* cu_seqlens, int32_t* cu_seqlens_padded, int32_t* max_seqlen) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(cu_seqlens, "cu_seqlens");
     require(cu_seqlens_padded, "cu_seqlens_padded");
     require(max_seqlen, "max_seqlen");
     const std::span<const std::int64_t> values = array_of(lengths, count, "lengths");
     const CpGroup cp = group_of(cp_size, cp_layout);
-    hand_out_sums(aligned == nullptr
-                      ? PackedLayout(values, alignment, cp)
-                      : PackedLayout(values, array_of(aligned, count, "aligned"), alignment, cp),
-                  cu_seqlens, cu_seqlens_padded, max_seqlen);
+    return_cu_seqlens(aligned == nullptr
+                          ? PackedLayout(values, alignment, cp)
+                          : PackedLayout(values, array_of(aligned, count, "aligned"), alignment, cp),
+                      cu_seqlens, cu_seqlens_padded, max_seqlen);
   });
 }
 
 evenkeel_status evenkeel_layout_pad_to(const evenkeel_layout* layout, int64_t rows,
                                        int32_t* cu_seqlens_padded, int32_t* max_seqlen) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(cu_seqlens_padded, "cu_seqlens_padded");
     require(max_seqlen, "max_seqlen");
-    hand_out_sums(layout_of(layout).padded_to(rows), nullptr, cu_seqlens_padded, max_seqlen);
+    return_cu_seqlens(layout_of(layout).padded_to(rows), nullptr, cu_seqlens_padded, max_seqlen);
   });
 }
 
@@ -109,7 +110,7 @@ evenkeel_status evenkeel_layout_runs(const evenkeel_layout* layout, int32_t cp_r
 
 evenkeel_status evenkeel_cp_runs(int64_t aligned_length, int32_t cp_size, int32_t cp_layout, int32_t cp_rank,
                                  int64_t* bounds, int64_t* num_runs) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(bounds, "bounds");
     require(num_runs, "num_runs");
     *num_runs = 0;
@@ -123,7 +124,7 @@ evenkeel_status evenkeel_cp_runs(int64_t aligned_length, int32_t cp_size, int32_
 
 evenkeel_status evenkeel_partitioned_indices(const int32_t* cu_seqlens_padded, int64_t count, int32_t cp_size,
                                              int32_t cp_layout, int32_t cp_rank, int64_t* indices) {
-  return guarded([&] {
+  return run_guarded([&] {
     const std::vector<std::int64_t> found =
         partitioned_indices(array_of(cu_seqlens_padded, count, "cu_seqlens_padded"),
                             group_of(cp_size, cp_layout), CpRank{cp_rank});
@@ -134,7 +135,7 @@ evenkeel_status evenkeel_partitioned_indices(const int32_t* cu_seqlens_padded, i
 evenkeel_status evenkeel_cu_seqlens_on_cp_rank(const int32_t* cu_seqlens, const int32_t* cu_seqlens_padded,
                                                int64_t count, int32_t cp_size, int32_t cp_rank,
                                                int32_t* first, int32_t* second, int32_t* both) {
-  return guarded([&] {
+  return run_guarded([&] {
     const CuSeqlensOnRank found = cu_seqlens_on_cp_rank(
         array_of(cu_seqlens, count, "cu_seqlens"), array_of(cu_seqlens_padded, count, "cu_seqlens_padded"),
         cp_size, CpRank{cp_rank});
@@ -147,7 +148,7 @@ evenkeel_status evenkeel_cu_seqlens_on_cp_rank(const int32_t* cu_seqlens, const 
 evenkeel_status evenkeel_pack_rows(const evenkeel_layout* layout, int32_t cp_rank,
                                    const evenkeel_rows* ragged, const evenkeel_rows* pad,
                                    const evenkeel_rows* local, int64_t threads) {
-  return guarded([&] {
+  return run_guarded([&] {
     const PackedLayout of = layout_of(layout);
     const CpRank rank = rank_of(of.cp(), cp_rank);
     require_threads(threads);
@@ -159,11 +160,11 @@ evenkeel_status evenkeel_pack_sequences(const evenkeel_layout* layout, int32_t c
                                         const evenkeel_rows* sequences, int64_t count,
                                         const evenkeel_rows* pad, const evenkeel_rows* local,
                                         int64_t threads) {
-  return guarded([&] {
+  return run_guarded([&] {
     const PackedLayout of = layout_of(layout);
     const CpRank rank = rank_of(of.cp(), cp_rank);
     require_threads(threads);
-    const auto sources = buffers_of<const std::byte>(sequences, count, "sequences");
+    const auto sources = checked_buffers<const std::byte>(sequences, count, "sequences");
     pack_sequences(of, rank, sources, bytes_of(pad, "pad"), bytes_of(local, "local"), threads);
   });
 }
@@ -171,9 +172,9 @@ evenkeel_status evenkeel_pack_sequences(const evenkeel_layout* layout, int32_t c
 evenkeel_status evenkeel_pack_all_ranks(const evenkeel_layout* layout, const evenkeel_rows* ragged,
                                         const evenkeel_rows* pad, const evenkeel_rows* locals, int64_t count,
                                         int64_t threads) {
-  return guarded([&] {
+  return run_guarded([&] {
     require_threads(threads);
-    const auto targets = buffers_of<std::byte>(locals, count, "locals");
+    const auto targets = checked_buffers<std::byte>(locals, count, "locals");
     pack_all_ranks(layout_of(layout), bytes_of(ragged, "ragged"), bytes_of(pad, "pad"), targets, threads);
   });
 }
@@ -181,7 +182,7 @@ evenkeel_status evenkeel_pack_all_ranks(const evenkeel_layout* layout, const eve
 evenkeel_status evenkeel_unpack_rows(const evenkeel_layout* layout, int32_t cp_rank,
                                      const evenkeel_rows* local, const evenkeel_rows* ragged,
                                      int64_t threads) {
-  return guarded([&] {
+  return run_guarded([&] {
     const PackedLayout of = layout_of(layout);
     const CpRank rank = rank_of(of.cp(), cp_rank);
     require_threads(threads);
@@ -191,23 +192,23 @@ evenkeel_status evenkeel_unpack_rows(const evenkeel_layout* layout, int32_t cp_r
 
 evenkeel_status evenkeel_unpack_all_ranks(const evenkeel_layout* layout, const evenkeel_rows* locals,
                                           int64_t count, const evenkeel_rows* ragged, int64_t threads) {
-  return guarded([&] {
+  return run_guarded([&] {
     require_threads(threads);
-    const auto sources = buffers_of<const std::byte>(locals, count, "locals");
+    const auto sources = checked_buffers<const std::byte>(locals, count, "locals");
     unpack_all_ranks(layout_of(layout), sources, bytes_of(ragged, "ragged"), threads);
   });
 }
 
 evenkeel_status evenkeel_fill_pad_rows(const evenkeel_layout* layout, int32_t cp_rank,
                                        const evenkeel_rows* pad, const evenkeel_rows* local) {
-  return guarded([&] {
+  return run_guarded([&] {
     const PackedLayout of = layout_of(layout);
     fill_pad_rows(of, rank_of(of.cp(), cp_rank), bytes_of(pad, "pad"), bytes_of(local, "local"));
   });
 }
 
 evenkeel_status evenkeel_position_ids(const evenkeel_layout* layout, int32_t cp_rank, int64_t* ids) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(layout, "layout");
     if (layout->tree != nullptr) {
       const PackedTreeLayout of = tree_layout_of(layout);
@@ -221,7 +222,7 @@ evenkeel_status evenkeel_position_ids(const evenkeel_layout* layout, int32_t cp_
 
 evenkeel_status evenkeel_labels(const evenkeel_layout* layout, int32_t cp_rank, const int64_t* tokens,
                                 int64_t num_tokens, int64_t label_pad, int64_t* labels) {
-  return guarded([&] {
+  return run_guarded([&] {
     const PackedLayout of = layout_of(layout);
     const CpRank rank = rank_of(of.cp(), cp_rank);
     const std::span<const std::int64_t> ragged = array_of(tokens, num_tokens, "tokens");
@@ -230,14 +231,14 @@ evenkeel_status evenkeel_labels(const evenkeel_layout* layout, int32_t cp_rank, 
                                      std::to_string(of.num_tokens()));
     std::vector<std::int64_t> local(static_cast<std::size_t>(of.local_rows()));
     pack_rows(of, rank, std::as_bytes(ragged), {}, std::as_writable_bytes(std::span(local)));
-    derive_labels(of, rank, local, tokens_after_runs(of, rank, ragged), label_pad,
+    derive_labels(of, rank, local, select_tokens_after_runs(of, rank, ragged), label_pad,
                   local_values(of, labels, "labels"));
   });
 }
 
 evenkeel_status evenkeel_loss_mask(const evenkeel_layout* layout, int32_t cp_rank, const int64_t* prompts,
                                    int64_t count, float* mask) {
-  return guarded([&] {
+  return run_guarded([&] {
     const PackedLayout of = layout_of(layout);
     derive_loss_mask(of, rank_of(of.cp(), cp_rank), array_of(prompts, count, "prompts"),
                      local_values(of, mask, "mask"));
@@ -246,7 +247,7 @@ evenkeel_status evenkeel_loss_mask(const evenkeel_layout* layout, int32_t cp_ran
 
 evenkeel_status evenkeel_loss_weights(const evenkeel_layout* layout, const double* token_weights,
                                       int64_t count, const uint8_t* mask, int64_t num_rows, float* weights) {
-  return guarded([&] {
+  return run_guarded([&] {
     const PackedLayout of = layout_of(layout);
     derive_loss_weights(of, array_of(token_weights, count, "token_weights"), array_of(mask, num_rows, "mask"),
                         local_values(of, weights, "weights"));
@@ -254,7 +255,7 @@ evenkeel_status evenkeel_loss_weights(const evenkeel_layout* layout, const doubl
 }
 
 evenkeel_status evenkeel_mask_lengths(const evenkeel_mask* mask, int64_t* lengths) {
-  return guarded([&] {
+  return run_guarded([&] {
     const std::vector<std::int64_t> found = lengths_of(mask_of(mask));
     std::ranges::copy(found, array_of(lengths, std::ssize(found), "lengths").begin());
   });
@@ -262,7 +263,7 @@ evenkeel_status evenkeel_mask_lengths(const evenkeel_mask* mask, int64_t* length
 
 evenkeel_status evenkeel_remove_padding(const evenkeel_mask* mask, int64_t row_bytes,
                                         const evenkeel_rows* padded, const evenkeel_rows* ragged) {
-  return guarded([&] {
+  return run_guarded([&] {
     remove_padding(mask_of(mask), row_bytes_of(row_bytes), bytes_of(padded, "padded"),
                    bytes_of(ragged, "ragged"));
   });
@@ -271,7 +272,7 @@ evenkeel_status evenkeel_remove_padding(const evenkeel_mask* mask, int64_t row_b
 evenkeel_status evenkeel_restore_padding(const evenkeel_mask* mask, int64_t row_bytes,
                                          const evenkeel_rows* ragged, const evenkeel_rows* pad,
                                          const evenkeel_rows* padded) {
-  return guarded([&] {
+  return run_guarded([&] {
     restore_padding(mask_of(mask), row_bytes_of(row_bytes), bytes_of(ragged, "ragged"), bytes_of(pad, "pad"),
                     bytes_of(padded, "padded"));
   });
@@ -280,7 +281,7 @@ evenkeel_status evenkeel_restore_padding(const evenkeel_mask* mask, int64_t row_
 evenkeel_status evenkeel_pad_right(const int64_t* lengths, const int64_t* begins, const int64_t* ends,
                                    int64_t count, int64_t seq, int64_t row_bytes, const evenkeel_rows* ragged,
                                    const evenkeel_rows* pad, const evenkeel_rows* padded) {
-  return guarded([&] {
+  return run_guarded([&] {
     const std::span<const std::int64_t> first = array_of(begins, count, "begins");
     const std::span<const std::int64_t> last = array_of(ends, count, "ends");
     std::vector<RowRange> kept;
@@ -292,7 +293,7 @@ evenkeel_status evenkeel_pad_right(const int64_t* lengths, const int64_t* begins
 
 evenkeel_status evenkeel_response_prediction_rows(const int64_t* lengths, const int64_t* prompts,
                                                   int64_t count, int64_t* begins, int64_t* ends) {
-  return guarded([&] {
+  return run_guarded([&] {
     const std::vector<RowRange> rows =
         response_prediction_rows(array_of(lengths, count, "lengths"), array_of(prompts, count, "prompts"));
     std::ranges::transform(rows, array_of(begins, count, "begins").begin(), &RowRange::begin);

@@ -61,8 +61,9 @@ using Numbers = std::vector<std::int64_t>;
 LengthTable table_of(const evenkeel_lengths* lengths) {
   require(lengths, "lengths");
   const std::int64_t count = lengths->count;
-  const LengthTable table = LengthTable::of(array_of(lengths->prompts, count, "lengths->prompts"),
-                                            array_of(lengths->responses, count, "lengths->responses"));
+  const LengthTable table =
+      LengthTable::from_lengths(array_of(lengths->prompts, count, "lengths->prompts"),
+                                array_of(lengths->responses, count, "lengths->responses"));
   std::vector<LengthEntry> entries(table.entries().begin(), table.entries().end());
   for (std::size_t i = 0; i < entries.size() && lengths->groups != nullptr; ++i)
     entries[i].shape.group = static_cast<std::uint64_t>(lengths->groups[i]);

@@ -68,7 +68,7 @@ evenkeel_status evenkeel_places_of_mask(const evenkeel_mask* mask, evenkeel_arra
 evenkeel_status evenkeel_move_tokens(const evenkeel_places* from, const evenkeel_places* to,
                                      int32_t within_rows, int64_t heads, int64_t row_bytes,
                                      const evenkeel_rows* source, const evenkeel_rows* target) {
-  return guarded([&] {
+  return run_guarded([&] {
     const TokenPlaces places = places_of(from, "from");
     const TokenPlaces others = places_of(to, "to");
     if (within_rows != 0) require_same_rows(places, others);
@@ -79,7 +79,7 @@ evenkeel_status evenkeel_move_tokens(const evenkeel_places* from, const evenkeel
 
 evenkeel_status evenkeel_fill_padding(const evenkeel_places* tokens, int64_t heads, int64_t row_bytes,
                                       const evenkeel_rows* pad, const evenkeel_rows* target) {
-  return guarded([&] {
+  return run_guarded([&] {
     fill_padding(places_of(tokens, "tokens"), {row_bytes_of(row_bytes), heads}, bytes_of(pad, "pad"),
                  bytes_of(target, "target"));
   });
@@ -104,7 +104,7 @@ evenkeel_status evenkeel_prefix_split(const evenkeel_prefix_groups* groups, int6
 
 evenkeel_status evenkeel_prefix_position_ids(const evenkeel_prefix_groups* groups, int64_t padding,
                                              int64_t* ids) {
-  return guarded([&] {
+  return run_guarded([&] {
     const Numbers found = prefix_layout_of(groups).position_ids(padding);
     std::ranges::copy(found, array_of(ids, std::ssize(found), "ids").begin());
   });

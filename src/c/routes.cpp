@@ -31,11 +31,11 @@ template <typename Make>
 evenkeel_status return_route(evenkeel_arrays** arrays, std::int32_t dtype, Make make) noexcept {
   return return_arrays(arrays, [&](evenkeel_arrays& made) {
     const auto add = [&](auto route) {
-      const auto as_mpi_takes_it = [](std::integral auto count) { return static_cast<std::int32_t>(count); };
+      const auto to_int32 = [](std::integral auto count) { return static_cast<std::int32_t>(count); };
       made.add("send_rows", std::move(route.send_rows));
       made.add("receive_rows", std::move(route.receive_rows));
-      made.add_each("send_counts", route.send_counts, as_mpi_takes_it);
-      made.add_each("receive_counts", route.receive_counts, as_mpi_takes_it);
+      made.add_mapped("send_counts", route.send_counts, to_int32);
+      made.add_mapped("receive_counts", route.receive_counts, to_int32);
     };
     if (dtype == EVENKEEL_INT32) return add(make(std::int32_t{}));
     if (dtype == EVENKEEL_INT64) return add(make(std::int64_t{}));
@@ -85,15 +85,15 @@ evenkeel_status evenkeel_layout_sequence_runs(const evenkeel_layout* layout, int
   return return_arrays(arrays, [&](evenkeel_arrays& made) {
     const std::vector<SequenceRun> runs = with_layout(
         layout, [&](const auto& of) { return sequence_runs(of, cut_of(cut, "cut"), member_of(member)); });
-    made.add_each("sequence", runs, &SequenceRun::sequence);
-    made.add_each("begin", runs, [](const SequenceRun& run) { return run.rows.begin; });
-    made.add_each("end", runs, [](const SequenceRun& run) { return run.rows.end; });
-    made.add_each("first", runs, &SequenceRun::first);
-    made.add_each("tokens", runs, &SequenceRun::tokens);
-    made.add_each("member_before", runs,
-                  [](const SequenceRun& run) { return std::int64_t{run.member_before}; });
-    made.add_each("run_before", runs, &SequenceRun::run_before);
-    made.add_each("row_before", runs, &SequenceRun::row_before);
-    made.add_each("sequence_before", runs, &SequenceRun::sequence_before);
+    made.add_mapped("sequence", runs, &SequenceRun::sequence);
+    made.add_mapped("begin", runs, [](const SequenceRun& run) { return run.rows.begin; });
+    made.add_mapped("end", runs, [](const SequenceRun& run) { return run.rows.end; });
+    made.add_mapped("first", runs, &SequenceRun::first);
+    made.add_mapped("tokens", runs, &SequenceRun::tokens);
+    made.add_mapped("member_before", runs,
+                    [](const SequenceRun& run) { return std::int64_t{run.member_before}; });
+    made.add_mapped("run_before", runs, &SequenceRun::run_before);
+    made.add_mapped("row_before", runs, &SequenceRun::row_before);
+    made.add_mapped("sequence_before", runs, &SequenceRun::sequence_before);
   });
 }

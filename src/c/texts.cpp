@@ -6,7 +6,7 @@
 
 namespace evenkeel::c {
 
-void hand_out(const std::string& text, char** buffer, std::int64_t* bytes) {
+void return_text(const std::string& text, char** buffer, std::int64_t* bytes) {
   auto* const copy = new char[text.size() + 1];
   std::memcpy(copy, text.c_str(), text.size() + 1);
   *buffer = copy;

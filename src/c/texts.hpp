@@ -8,7 +8,7 @@ namespace evenkeel::c {
 
 /// Returns a zero-terminated copy of the text, which the caller frees with evenkeel_buffer_free. `bytes` may
 /// be null.
-void hand_out(const std::string& text, char** buffer, std::int64_t* bytes);
+void return_text(const std::string& text, char** buffer, std::int64_t* bytes);
 
 /// Returns the texts of a C array. Throws WrongArgument if one is NULL; `name` is the name of the argument.
 [[nodiscard]] std::vector<std::string> texts_of(const char* const* texts, std::int64_t count,

@@ -61,7 +61,7 @@ int64_t evenkeel_arrays_count(const evenkeel_arrays* arrays) {
 }
 
 evenkeel_status evenkeel_arrays_at(const evenkeel_arrays* arrays, int64_t index, evenkeel_array* array) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(array, "array");
     require_index(index, evenkeel_arrays_count(arrays), "index", "arrays");
     const evenkeel_arrays::Array& found = arrays->arrays[static_cast<std::size_t>(index)];
@@ -89,7 +89,7 @@ evenkeel_status evenkeel_tree_of_tokens(const int64_t* tokens, const int64_t* of
       samples.push_back(all.subspan(static_cast<std::size_t>(offsets[i]),
                                     static_cast<std::size_t>(offsets[i + 1] - offsets[i])));
     }
-    add_structure(made, PrefixTree::of_tokens(samples, ahead));
+    add_structure(made, PrefixTree::from_tokens(samples, ahead));
   });
 }
 
@@ -109,9 +109,9 @@ evenkeel_status evenkeel_tree_of_sequences(const evenkeel_layout* layout, evenke
 evenkeel_status evenkeel_tree_segments(const evenkeel_tree* tree, evenkeel_arrays** arrays) {
   return return_arrays(arrays, [&](evenkeel_arrays& made) {
     const PrefixTree of = tree_of(tree);
-    made.add_each("depths", of.segments(), &TreeSegment::depth);
-    made.add_each("first_samples", of.segments(), &TreeSegment::first_sample);
-    made.add_each("samples_through", of.segments(), &TreeSegment::num_samples);
+    made.add_mapped("depths", of.segments(), &TreeSegment::depth);
+    made.add_mapped("first_samples", of.segments(), &TreeSegment::first_sample);
+    made.add_mapped("samples_through", of.segments(), &TreeSegment::num_samples);
   });
 }
 
@@ -193,7 +193,7 @@ evenkeel_status evenkeel_tree_predictions(const evenkeel_layout* layout, const i
   return return_arrays(arrays, [&](evenkeel_arrays& made) {
     PredictionMap map = predictions(tree_layout_of(layout), array_of(prompts, count, "prompts"));
     made.add("offsets", std::move(map.offsets));
-    made.add_each("rank", map.rank, [](CpRank rank) { return std::int32_t{rank.value()}; });
+    made.add_mapped("rank", map.rank, [](CpRank rank) { return std::int32_t{rank.value()}; });
     made.add("row", std::move(map.row));
   });
 }
@@ -238,8 +238,8 @@ evenkeel_status evenkeel_tree_slices(const evenkeel_layout* layout, int32_t cp_r
     const std::vector<AttentionSlice> slices = attention_slices(of.layout, of.rank, order_of(keys));
     add_pairs(made, "q_ranges", slices, [](const AttentionSlice& slice) { return slice.queries; });
     add_pairs(made, "k_ranges", slices, [](const AttentionSlice& slice) { return slice.keys; });
-    made.add_each("kinds", slices,
-                  [](const AttentionSlice& slice) { return static_cast<std::int32_t>(slice.kind); });
+    made.add_mapped("kinds", slices,
+                    [](const AttentionSlice& slice) { return static_cast<std::int32_t>(slice.kind); });
   });
 }
 

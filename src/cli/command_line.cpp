@@ -15,9 +15,9 @@ namespace {
 constexpr std::chrono::seconds time_for_the_first_rank{5};
 
 /// Returns the innermost command named by the words, as it is typed: "evenkeel config schema".
-std::string named_command(const CLI::App& app) {
+std::string find_named_command(const CLI::App& app) {
   const auto named = app.get_subcommands();
-  return named.empty() ? app.get_name() : app.get_name() + " " + named_command(*named.front());
+  return named.empty() ? app.get_name() : app.get_name() + " " + find_named_command(*named.front());
 }
 
 std::string text_of(const CLI::App& app, const CLI::ParseError& error) {
@@ -25,7 +25,7 @@ std::string text_of(const CLI::App& app, const CLI::ParseError& error) {
   // CLI11 reports missing words before unexpected ones, but a misspelled word causes both errors.
   const std::vector<std::string> unknown = app.remaining(true);
   const std::string text = unknown.empty() ? error.what() : "unexpected argument '" + unknown.front() + "'";
-  return text + ". See: " + named_command(app) + " --help";
+  return text + ". See: " + find_named_command(app) + " --help";
 }
 
 }  // namespace

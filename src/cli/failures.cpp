@@ -25,7 +25,7 @@ int status_of(const Error& error) noexcept {
   return kind == ErrorKind::config || kind == ErrorKind::mesh ? wrong_use : failed;
 }
 
-std::string text_of_foreign_exception() {
+std::string describe_foreign_exception() {
   EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   try {
     throw;
@@ -50,7 +50,7 @@ int report_failure() {
     print_error(error.what());
     return status_of(error);
   } catch (...) {
-    print_error(printable(text_of_foreign_exception()));
+    print_error(printable(describe_foreign_exception()));
     return failed;
   }
 }

@@ -18,7 +18,7 @@ inline constexpr int failed = 1;
 /// Returns the result of `load`. Converts IoError to ConfigError, since the command line names the
 /// configuration file that cannot be read. Other exceptions pass through.
 template <typename Load>
-[[nodiscard]] auto loaded(Load&& load) {
+[[nodiscard]] auto convert_load_errors(Load&& load) {
   try {
     return load();
   } catch (const IoError& error) {
@@ -30,7 +30,7 @@ template <typename Load>
 
 /// Returns the text of the exception being handled, which is not one of Evenkeel's. Precondition: called
 /// inside a catch block.
-[[nodiscard]] std::string text_of_foreign_exception();
+[[nodiscard]] std::string describe_foreign_exception();
 
 /// Prints the exception being handled in one line and returns the exit status. Precondition: called inside a
 /// catch block.

@@ -14,7 +14,7 @@ namespace evenkeel::cli {
 namespace {
 
 // Returns the limit set on the command line. Errors in it are reported when the configuration is read.
-double first_limit(std::span<const std::string> overrides) {
+double limit_from_overrides(std::span<const std::string> overrides) {
   constexpr std::string_view key = "watchdog.seconds=";
   double seconds = static_cast<double>(JobWatchdogSettings().seconds);
   for (const std::string& text : overrides) {
@@ -28,7 +28,7 @@ double first_limit(std::span<const std::string> overrides) {
   return seconds;
 }
 
-WatchdogSettings ending_the_job(double seconds) {
+WatchdogSettings job_ending_settings(double seconds) {
   WatchdogSettings settings;
   settings.seconds = seconds;
   settings.tells = [](const WatchdogReport& report) { print_error(report.text()); };
@@ -40,16 +40,17 @@ WatchdogSettings ending_the_job(double seconds) {
 }  // namespace
 
 void JobWatchdog::begin(const boost::mpi::communicator& world, std::span<const std::string> overrides) {
-  if (world.size() > 1) watchdog_.emplace(OneRank{world.rank()}, ending_the_job(first_limit(overrides)));
+  if (world.size() > 1)
+    watchdog_.emplace(OneRank{world.rank()}, job_ending_settings(limit_from_overrides(overrides)));
 }
 
-void JobWatchdog::meet(const boost::mpi::communicator& world) {
+void JobWatchdog::start_watching(const boost::mpi::communicator& world) {
   if (!watchdog_) return;
-  failure_ = try_with_others([&] { watchdog_->meet(world); });
+  failure_ = try_with_others([&] { watchdog_->start_watching(world); });
   if (failure_) watchdog_.reset();
 }
 
-void JobWatchdog::settle(const Config& config) {
+void JobWatchdog::apply_config(const Config& config) {
   const auto seconds = static_cast<double>(config.watchdog.seconds);
   if (seconds > 0 && failure_) throw_error(*failure_);
   if (watchdog_) watchdog_->set_seconds(seconds);

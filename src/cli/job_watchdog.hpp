@@ -18,11 +18,11 @@ class JobWatchdog {
   /// command line (--set watchdog.seconds=N), or the default.
   void begin(const boost::mpi::communicator& world, std::span<const std::string> overrides);
   /// Collective over `world`. From now on, its ranks watch each other. Throws MpiError.
-  void meet(const boost::mpi::communicator& world);
+  void start_watching(const boost::mpi::communicator& world);
   /// Local. Sets the limit to the one in the configuration. If an error prevented the ranks from watching
   /// each other, throws that error, which is the same on all ranks, unless the configuration turns the
   /// watchdog off.
-  void settle(const Config& config);
+  void apply_config(const Config& config);
 
  private:
   std::optional<Watchdog> watchdog_;

@@ -13,7 +13,7 @@ namespace evenkeel::cli {
 namespace {
 
 /// Returns this process's rank according to its launcher, or null without a launcher.
-const char* launchers_rank() {
+const char* launcher_rank() {
   for (const char* name : std::array{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
     if (const char* rank = std::getenv(name)) return rank;
   }
@@ -21,7 +21,7 @@ const char* launchers_rank() {
 }
 
 /// Returns the number in an environment variable, or nullopt.
-std::optional<int> number_in(const char* name) {
+std::optional<int> read_number_variable(const char* name) {
   const char* const value = std::getenv(name);
   if (value == nullptr) return std::nullopt;
   const std::string_view text(value);
@@ -56,16 +56,16 @@ constexpr std::array launchers{
                       "Let Slurm connect the ranks (srun --mpi=list shows the ways), or call mpirun in the "
                       "allocation: srun --mpi=pmix -n "}};
 
-std::optional<LaunchedProcesses> found_processes() {
+std::optional<LaunchedProcesses> find_launched_processes() {
   for (const LauncherVariables& variables : launchers) {
-    const std::optional<int> number = number_in(variables.number);
+    const std::optional<int> number = read_number_variable(variables.number);
     if (!number || std::getenv(variables.required) == nullptr) continue;
     const std::string text = std::to_string(*number);
     return LaunchedProcesses{variables.launcher, std::string(variables.number) + "=" + text, *number,
-                             number_in(variables.rank).value_or(0), variables.hint + text};
+                             read_number_variable(variables.rank).value_or(0), variables.hint + text};
   }
   // PMIx sets only the rank of this process.
-  const int rank = number_in("PMIX_RANK").value_or(0);
+  const int rank = read_number_variable("PMIX_RANK").value_or(0);
   if (rank == 0) return std::nullopt;
   const std::string least = std::to_string(rank + 1);
   return LaunchedProcesses{"a launcher (PMIx)", "PMIX_RANK=" + std::to_string(rank), rank + 1, rank,
@@ -73,9 +73,9 @@ std::optional<LaunchedProcesses> found_processes() {
 }
 
 // Evaluated before main, because MPI itself sets these variables in a process that was started alone.
-const bool was_launched = launchers_rank() != nullptr;
-const bool was_launched_first = !was_launched || std::string_view(launchers_rank()) == "0";
-const std::optional<LaunchedProcesses> started_processes = found_processes();
+const bool was_launched = launcher_rank() != nullptr;
+const bool was_launched_first = !was_launched || std::string_view(launcher_rank()) == "0";
+const std::optional<LaunchedProcesses> started_processes = find_launched_processes();
 
 }  // namespace
 
@@ -91,7 +91,7 @@ std::optional<LaunchedProcesses> launched_processes() {
   return started_processes;
 }
 
-bool is_started_apart(int ranks) {
+bool is_launched_without_mpi(int ranks) {
   if (ranks > 1 || !started_processes || started_processes->number <= 1) return false;
   const LaunchedProcesses& processes = *started_processes;
   if (processes.rank > 0) {

@@ -31,6 +31,6 @@ struct LaunchedProcesses {
 /// whole job and write to the same files. In this case, the first of them prints an error with the remedy,
 /// and the others wait for a moment, since a launcher may end all processes when one ends. `ranks` is the
 /// size of MPI_COMM_WORLD.
-[[nodiscard]] bool is_started_apart(int ranks);
+[[nodiscard]] bool is_launched_without_mpi(int ranks);
 
 }  // namespace evenkeel::cli

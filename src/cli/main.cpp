@@ -46,7 +46,7 @@ int run_program(int argc, char** argv) {
   add_inspect_command(app, chosen);
   add_convert_command(app, chosen);
   add_config_command(app, chosen);
-  refuse_options_as_values(app);
+  reject_options_as_values(app);
   if (const std::optional<int> status = parse_command_line(app, argc, argv)) return *status;
   try {
     return chosen();

@@ -22,47 +22,48 @@ namespace evenkeel::cli {
 namespace {
 
 template <typename Number>
-bool reads_as(const std::string& text, Number& number) {
+bool parse_entirely(const std::string& text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-std::string out_of_range(const std::string& text, const std::string& allowed) {
+std::string out_of_range_message(const std::string& text, const std::string& allowed) {
   return fmt::format("'{}' is out of range; allowed: {}", printable(text), allowed);
 }
 
-bool is_whole(const std::string& text) {
+bool has_integer_syntax(const std::string& text) {
   const std::size_t digits = text.starts_with('-') ? 1 : 0;
   return text.size() > digits && std::all_of(text.begin() + static_cast<std::ptrdiff_t>(digits), text.end(),
                                              [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-std::string not_an_integer(const std::string& text, const std::string& allowed) {
+std::string not_an_integer_message(const std::string& text, const std::string& allowed) {
   return fmt::format("'{}' is not an integer; allowed: {}", printable(text), allowed);
 }
 
 template <typename Number>
-CLI::Validator whole_number_in(Number least, Number most, const std::string& allowed) {
+CLI::Validator whole_number_validator(Number least, Number most, const std::string& allowed) {
   return {[=](const std::string& text) -> std::string {
-            if (!is_whole(text)) return not_an_integer(text, allowed);
+            if (!has_integer_syntax(text)) return not_an_integer_message(text, allowed);
             Number number{};
-            if (reads_as(text, number) && number >= least && number <= most) return {};
-            return out_of_range(text, allowed);
+            if (parse_entirely(text, number) && number >= least && number <= most) return {};
+            return out_of_range_message(text, allowed);
           },
           ""};
 }
 
-CLI::Validator decimal_number_if(const std::function<bool(double)>& is_allowed, const std::string& allowed) {
+CLI::Validator decimal_number_validator(const std::function<bool(double)>& is_allowed,
+                                        const std::string& allowed) {
   return {[=](const std::string& text) -> std::string {
             double number = 0;
-            if (!reads_as(text, number) || !std::isfinite(number))
+            if (!parse_entirely(text, number) || !std::isfinite(number))
               return fmt::format("'{}' is not a number; allowed: {}", printable(text), allowed);
-            return is_allowed(number) ? std::string() : out_of_range(text, allowed);
+            return is_allowed(number) ? std::string() : out_of_range_message(text, allowed);
           },
           ""};
 }
 
-std::string one_of_words(std::string& text, const std::vector<std::string>& words) {
+std::string check_one_of(std::string& text, const std::vector<std::string>& words) {
   std::string small = text;
   std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
   if (std::ranges::find(words, small) != words.end()) {
@@ -72,12 +73,12 @@ std::string one_of_words(std::string& text, const std::vector<std::string>& word
   return fmt::format("'{}' is not one of {}", printable(text), fmt::join(words, ", "));
 }
 
-std::string not_empty(const std::string& text) {
+std::string check_not_empty(const std::string& text) {
   return text.empty() ? "needs a value, but the value is empty. Was a shell variable not set?" : "";
 }
 
-std::string not_an_option(const std::string& text) {
-  if (!text.starts_with("--")) return not_empty(text);
+std::string check_not_an_option(const std::string& text) {
+  if (!text.starts_with("--")) return check_not_empty(text);
   return fmt::format("needs a value; '{}' looks like an option", printable(text));
 }
 
@@ -92,31 +93,31 @@ constexpr std::array kinds{std::pair{"jsonl", SourceKind::jsonl},
 
 CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
   const bool is_open = most == std::numeric_limits<std::int64_t>::max();
-  return whole_number_in(least, most,
-                         is_open ? fmt::format("{} or more", least) : fmt::format("{} to {}", least, most));
+  return whole_number_validator(
+      least, most, is_open ? fmt::format("{} or more", least) : fmt::format("{} to {}", least, most));
 }
 
 CLI::Validator seed_number() {
-  return whole_number_in<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max(), "0 to 2^64 - 1");
+  return whole_number_validator<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max(), "0 to 2^64 - 1");
 }
 
 CLI::Validator decimal_number() {
-  return decimal_number_if([](double) { return true; }, "any number");
+  return decimal_number_validator([](double) { return true; }, "any number");
 }
 
 CLI::Validator positive_number() {
-  return decimal_number_if([](double number) { return number > 0; }, "above 0");
+  return decimal_number_validator([](double number) { return number > 0; }, "above 0");
 }
 
 CLI::Validator decimal_number(int most) {
-  return decimal_number_if([=](double number) { return number >= 0 && number <= most; },
-                           fmt::format("0 to {}", most));
+  return decimal_number_validator([=](double number) { return number >= 0 && number <= most; },
+                                  fmt::format("0 to {}", most));
 }
 
 CLI::Validator token_unit() {
   CLI::Validator validator("");
   validator.operation([](std::string& text) -> std::string {
-    if (const auto tokens = tokens_with_unit(text)) text = std::to_string(*tokens);
+    if (const auto tokens = parse_tokens(text)) text = std::to_string(*tokens);
     return {};
   });
   return validator;
@@ -124,22 +125,23 @@ CLI::Validator token_unit() {
 
 CLI::Validator one_of(std::vector<std::string> words) {
   CLI::Validator validator("");
-  validator.operation([words = std::move(words)](std::string& text) { return one_of_words(text, words); });
+  validator.operation([words = std::move(words)](std::string& text) { return check_one_of(text, words); });
   return validator;
 }
 
-void refuse_options_as_values(CLI::App& app) {
+void reject_options_as_values(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (option->get_positional()) {
-      option->transform(CLI::Validator([](const std::string& text) { return not_empty(text); }, ""));
+      option->transform(CLI::Validator([](const std::string& text) { return check_not_empty(text); }, ""));
     } else if (option->get_items_expected_max() == 0) {
       option->disable_flag_override();
     } else {
-      option->transform(CLI::Validator([](const std::string& text) { return not_an_option(text); }, ""));
+      option->transform(
+          CLI::Validator([](const std::string& text) { return check_not_an_option(text); }, ""));
     }
   }
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
-    refuse_options_as_values(*command);
+    reject_options_as_values(*command);
 }
 
 namespace {
@@ -147,7 +149,7 @@ namespace {
 constexpr std::array line_formats{LineFormat::rows, LineFormat::text, LineFormat::bytes, LineFormat::axes,
                                   LineFormat::runs};
 
-void read(const std::string& word, DeclaredFormats& declared) {
+void parse_declared_format(const std::string& word, DeclaredFormats& declared) {
   const std::size_t equals = word.rfind('=');
   const std::string name = word.substr(0, equals);
   if (equals == std::string::npos || name.empty())
@@ -171,7 +173,7 @@ void add_read_as_option(CLI::App& command, DeclaredFormats& declared) {
       .add_option_function<std::vector<std::string>>(
           "--read-as",
           [&declared](const std::vector<std::string>& words) {
-            for (const std::string& word : words) read(word, declared);
+            for (const std::string& word : words) parse_declared_format(word, declared);
           },
           "The formats of fields in JSON Lines: rows, text, bytes, axes or runs")
       ->type_name("NAME=FORMAT,...")
@@ -185,7 +187,7 @@ std::vector<std::string> source_kind_words() {
   return words;
 }
 
-std::string word_of(SourceKind kind) {
+std::string source_kind_word(SourceKind kind) {
   return std::ranges::find(kinds, kind, [](const auto& entry) { return entry.second; })->first;
 }
 

@@ -32,7 +32,7 @@ namespace evenkeel::cli {
 
 /// Makes every option of `app` and its subcommands reject empty values and values that look like options, and
 /// every flag reject values.
-void refuse_options_as_values(CLI::App& app);
+void reject_options_as_values(CLI::App& app);
 
 /// Adds --read-as NAME=FORMAT,... to a command that reads JSON Lines. It declares the formats of fields whose
 /// format cannot be inferred from the lines, like fields.NAME.read_as in a configuration. Stores them in
@@ -43,7 +43,7 @@ void add_read_as_option(CLI::App& command, DeclaredFormats& declared);
 [[nodiscard]] std::vector<std::string> source_kind_words();
 
 /// Returns the word for a kind of source in files.
-[[nodiscard]] std::string word_of(SourceKind kind);
+[[nodiscard]] std::string source_kind_word(SourceKind kind);
 
 /// Returns the kind of the source at `path`: `word` if it is not empty, otherwise the kind implied by the
 /// path's name. Throws ConfigError if the name does not imply one.

@@ -180,16 +180,16 @@ void PrometheusMetrics::count_pass(const StepFigures& f) {
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   families_->set("evenkeel_latest_pass_timestamp_seconds",
                  "When the latest pass ended, in seconds since 1970.", {}, now.count());
-  if (f.arrivals) tell(*f.arrivals);
+  if (f.arrivals) set_arrival_figures(*f.arrivals);
   write_file();
 }
 
 void PrometheusMetrics::publish_arrivals(const ArrivalFigures& arrivals) {
-  tell(arrivals);
+  set_arrival_figures(arrivals);
   write_file();
 }
 
-void PrometheusMetrics::tell(const ArrivalFigures& arrivals) {
+void PrometheusMetrics::set_arrival_figures(const ArrivalFigures& arrivals) {
   for_each_arrival_figure([&](const auto& figure) {
     const std::string name = std::string("evenkeel_stream_") + figure.metric;
     for_each_number_of(std::invoke(figure.of, arrivals), [&](const std::string& key, auto number) {

@@ -41,7 +41,7 @@ class PrometheusMetrics {
 
  private:
   class Families;
-  void tell(const ArrivalFigures& arrivals);
+  void set_arrival_figures(const ArrivalFigures& arrivals);
   void write_file() const;
 
   PrometheusSettings settings_;

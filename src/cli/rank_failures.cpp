@@ -31,7 +31,7 @@ int report_and_abort() {
   } catch (const MpiError& error) {
     print_error(error.what() + on_rank);
   } catch (...) {
-    print_error(printable(text_of_foreign_exception()) + on_rank);
+    print_error(printable(describe_foreign_exception()) + on_rank);
   }
   boost::mpi::environment::abort(failed);
   return failed;
@@ -54,7 +54,7 @@ void wait_until_reported(const boost::mpi::communicator& world) {
 
 // Ignores SIGTERM. Once one rank has exited with an error, a launcher such as srun terminates the others,
 // which are about to exit with the same error. The job would otherwise end as if it was killed by a signal.
-void ignore_terminations() {
+void ignore_termination_signals() {
   std::signal(SIGTERM, SIG_IGN);
 }
 
@@ -65,7 +65,7 @@ int report_failure(const boost::mpi::communicator& world) {
   try {
     throw;
   } catch (const Error& error) {
-    if (is_alone(error.report())) return report_and_abort();
+    if (is_only_on_this_rank(error.report())) return report_and_abort();
     if (world.rank() == 0) print_error(error.what());
     wait_until_reported(world);
     return status_of(error);
@@ -75,7 +75,7 @@ int report_failure(const boost::mpi::communicator& world) {
 }
 
 int finalize_mpi(int status) {
-  if (status != 0) ignore_terminations();
+  if (status != 0) ignore_termination_signals();
   try {
     check_mpi(MPI_Finalize(), "MPI_Finalize");
     return status;

@@ -59,7 +59,7 @@ CostModel from_coefficients(const ConfigValue& value) {
   return cost;
 }
 
-Choice<CostModel> named_costs(std::vector<std::pair<std::string, CostModel>> more = {}) {
+Choice<CostModel> cost_choices(std::vector<std::pair<std::string, CostModel>> more = {}) {
   more.insert(more.begin(), {{"tokens", CostModel::tokens()}, {"flops-7b", CostModel::flops_7b()}});
   return Choice<CostModel>(std::move(more));
 }
@@ -81,7 +81,7 @@ ConfigValue value_at(const ConfigValue& value, std::string_view key) {
 
 /// Reads a cost that is not measured.
 CostModel read_fixed(const ConfigValue& value) {
-  if (value.node.IsScalar()) return named_costs().read(value);
+  if (value.node.IsScalar()) return cost_choices().read(value);
   if (!value.node.IsMap()) throw_wrong_type(value, "tokens, flops-7b or a map");
   if (!has_key(value, model_key)) return from_coefficients(value);
   if (value.node.size() > 1) throw ConfigError(value.where, "model takes no other keys except encoder");
@@ -157,7 +157,7 @@ const std::vector<Field<ConfiguredCost>>& measured_fields() {
 }
 
 std::string write_fixed(const CostModel& cost) {
-  if (cost == CostModel::tokens() || cost == CostModel::flops_7b()) return named_costs().write(cost);
+  if (cost == CostModel::tokens() || cost == CostModel::flops_7b()) return cost_choices().write(cost);
   const std::string window = cost.window == 0 ? "" : ", window: " + std::to_string(cost.window);
   return "{linear: " + std::to_string(cost.linear) + ", quadratic: " + std::to_string(cost.quadratic) +
          window + "}";
@@ -197,7 +197,7 @@ constexpr std::string_view default_word = "auto";
 }  // namespace
 
 std::string CostFormat::values() const {
-  return named_costs().values() + ", {model: {" + join(names_of(model_fields())) + "}}, {" +
+  return cost_choices().values() + ", {model: {" + join(names_of(model_fields())) + "}}, {" +
          join(names_of(coefficient_fields())) + "}, {model: ..., encoder: {" +
          join(names_of(encoder_fields())) + "}}, {field: NAME}, measured, or {measured: {" +
          join(names_of(measured_fields())) + "}}";
@@ -206,7 +206,7 @@ std::string CostFormat::values() const {
 ConfiguredCost CostFormat::read(const ConfigValue& value) const {
   if (is_word(value.node, measured_word)) return {CostModel::tokens(), MeasuredCost{}, std::nullopt};
   if (value.node.IsScalar())
-    return {named_costs({{std::string(measured_word), {}}}).read(value), std::nullopt, std::nullopt};
+    return {cost_choices({{std::string(measured_word), {}}}).read(value), std::nullopt, std::nullopt};
   if (has_key(value, encoder_key)) return read_two_costs(value);
   if (has_key(value, field_key)) return read_cost_of_field(value);
   if (!has_key(value, measured_word)) return {read_fixed(value), std::nullopt, std::nullopt};

@@ -38,7 +38,7 @@ void require_text(const std::string& text, const Place& place) {
     if (shown != line) {
       mark.column = static_cast<int>(std::ranges::mismatch(line, shown).in1 - line.begin());
       throw_malformed(
-          place.of_syntax_error(mark),
+          place.describe_syntax_error(mark),
           "a byte that is not text, shown as " + shown.substr(static_cast<std::size_t>(mark.column), 4),
           "Save it as UTF-8; in double quotes, \\xNN stands for a control character");
     }
@@ -103,17 +103,18 @@ void require_one_document(const std::string& text, const Place& place) {
   } catch (const OneDocument::Second& second) {
     const auto at = std::min(static_cast<std::size_t>(std::max(0, second.mark().pos)), text.size());
     const std::string_view rest = std::string_view(text).substr(at);
-    const std::string where = place.of_syntax_error(second.mark());
+    const std::string where = place.describe_syntax_error(second.mark());
     if (rest.starts_with("---")) throw ConfigError(where, "expected one YAML document, found another");
     throw_malformed(
-        where, "the document has ended before \"" + shortened(rest.substr(0, rest.find('\n'))) + "\"",
+        where, "the document has ended before \"" + shorten(rest.substr(0, rest.find('\n'))) + "\"",
         "Remove what follows, or look for an extra bracket or a line that is not indented enough");
   }
 }
 
 void add_base(const YAML::Node& base, const Place& place, std::vector<YAML::Node>& bases) {
   if (!base.IsMap())
-    throw ConfigError(place.of_key(base.Mark(), std::string(merge_key)), "only maps can be merged into one");
+    throw ConfigError(place.describe_key(base.Mark(), std::string(merge_key)),
+                      "only maps can be merged into one");
   bases.push_back(base);
 }
 
@@ -148,7 +149,7 @@ void merge_bases(YAML::Node map, const Place& place) {
 /// which an alias that contains itself exceeds.
 void resolve_merge_keys(const YAML::Node& node, const Place& place, int depth = 0) {
   if (depth > deepest) {
-    throw ConfigError(place.of_syntax_error(node.Mark()),
+    throw ConfigError(place.describe_syntax_error(node.Mark()),
                       "has more than " + std::to_string(deepest) + " levels, including those of aliases",
                       "Does an alias stand for a map or list that it is part of?");
   }
@@ -165,7 +166,7 @@ void resolve_merge_keys(const YAML::Node& node, const Place& place, int depth = 
 
 }  // namespace
 
-std::string shortened(std::string_view text) {
+std::string shorten(std::string_view text) {
   constexpr std::size_t most = 60;
   if (text.size() <= most) return std::string(text);
   const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; };
@@ -184,10 +185,10 @@ YAML::Node parse_document(const std::string& given, const Place& place) {
     resolve_merge_keys(root, place);
     return root;
   } catch (const YAML::DeepRecursion& error) {
-    throw_malformed(place.of_syntax_error(error.mark),
+    throw_malformed(place.describe_syntax_error(error.mark),
                     "nested too deeply, below " + std::to_string(deepest) + " levels");
   } catch (const YAML::Exception& error) {
-    throw_malformed(place.of_syntax_error(error.mark), error.msg, hint_for(text, error.mark));
+    throw_malformed(place.describe_syntax_error(error.mark), error.msg, hint_for(text, error.mark));
   }
 }
 

@@ -9,22 +9,22 @@
 namespace evenkeel::config_detail {
 
 /// Shortens a text for use in a message: truncates it after 60 bytes, but never inside a character.
-[[nodiscard]] std::string shortened(std::string_view text);
+[[nodiscard]] std::string shorten(std::string_view text);
 
 /// The place of a key, for messages: in a file, with its line; in settings that are not from a file (with an
 /// empty name); or on the command line, as it was written.
 class Place {
  public:
   static Place in_file(std::string_view name) { return Place(std::string(name), true); }
-  static Place on_command_line(const std::string& text) { return Place("--set " + shortened(text), false); }
+  static Place on_command_line(const std::string& text) { return Place("--set " + shorten(text), false); }
 
-  [[nodiscard]] std::string of_key(const YAML::Mark& mark, const std::string& path) const {
+  [[nodiscard]] std::string describe_key(const YAML::Mark& mark, const std::string& path) const {
     if (!is_file_) return name_;
-    return name_.empty() ? path : of_line(mark) + ": " + path;
+    return name_.empty() ? path : describe_line(mark) + ": " + path;
   }
-  [[nodiscard]] std::string of_syntax_error(const YAML::Mark& mark) const {
+  [[nodiscard]] std::string describe_syntax_error(const YAML::Mark& mark) const {
     return is_file_ && !name_.empty() && !mark.is_null()
-               ? of_line(mark) + ":" + std::to_string(mark.column + 1)
+               ? describe_line(mark) + ":" + std::to_string(mark.column + 1)
                : name_;
   }
   /// Returns the place of an error that does not concern a single line.
@@ -32,7 +32,7 @@ class Place {
 
  private:
   Place(std::string name, bool is_file) : name_(std::move(name)), is_file_(is_file) {}
-  [[nodiscard]] std::string of_line(const YAML::Mark& mark) const {
+  [[nodiscard]] std::string describe_line(const YAML::Mark& mark) const {
     return name_ + ":" + std::to_string(mark.line + 1);
   }
 

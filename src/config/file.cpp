@@ -194,7 +194,7 @@ class Loader {
       return section.empty() ? name : section + "." + name;
     };
     const auto where_of = [&](const std::string& name, const YAML::Mark& mark) {
-      return place.of_key(mark, path_of(name));
+      return place.describe_key(mark, path_of(name));
     };
     const auto entries = config_detail::map_entries(map, where_of);
     require_one_cap(section, entries);

@@ -19,8 +19,8 @@ std::string describe(const YAML::Node& node) {
   if (node.IsNull()) return "null";
   if (node.IsMap()) return "a map";
   if (node.IsSequence()) return "a list";
-  if (const auto text = plain_text(node)) return shortened(*text);
-  return "the quoted text \"" + shortened(node.Scalar()) + "\"";
+  if (const auto text = plain_text(node)) return shorten(*text);
+  return "the quoted text \"" + shorten(node.Scalar()) + "\"";
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ std::vector<std::pair<std::string, ConfigValue>> map_entries(
   std::set<std::string> seen;
   for (const auto& entry : map) {
     const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "?";
-    const std::string where = where_of(shortened(name), entry.first.Mark());
+    const std::string where = where_of(shorten(name), entry.first.Mark());
     if (!entry.first.IsScalar()) throw_wrong_type({entry.first, where}, "a word as the key");
     if (!seen.insert(name).second) throw ConfigError(where, "the key is given twice");
     entries.emplace_back(name, ConfigValue{entry.second, where});
@@ -67,7 +67,7 @@ std::optional<std::string> plain_text(const YAML::Node& node) {
 }
 
 std::optional<std::string> text_of_tokens(const YAML::Node& node) {
-  const auto tokens = node.IsScalar() ? tokens_with_unit(node.Scalar()) : std::nullopt;
+  const auto tokens = node.IsScalar() ? parse_tokens(node.Scalar()) : std::nullopt;
   return tokens ? std::to_string(*tokens) : plain_text(node);
 }
 
@@ -120,7 +120,7 @@ std::string DecimalList::write(const std::vector<std::int64_t>& numbers) const {
 
 std::string Address::read(const ConfigValue& value) const {
   const std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
-  if (!host_and_port(text)) throw_wrong_type(value, "an address with a port, such as 127.0.0.1:8710");
+  if (!parse_host_port(text)) throw_wrong_type(value, "an address with a port, such as 127.0.0.1:8710");
   return text;
 }
 
@@ -137,11 +137,11 @@ std::string StoreName::write(const std::string& store) const {
 
 std::string BufferName::read(const ConfigValue& value) const {
   const std::string text = value.node.IsScalar() ? value.node.Scalar() : "";
-  const auto is_meant = [](char c) {
+  const auto is_allowed = [](char c) {
     return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '.' ||
            c == '_' || c == '-';
   };
-  if (text.empty() || text.size() > 100 || !std::ranges::all_of(text, is_meant))
+  if (text.empty() || text.size() > 100 || !std::ranges::all_of(text, is_allowed))
     throw_wrong_type(value, values());
   return text;
 }
@@ -151,14 +151,14 @@ std::int64_t ByteCount::read(const ConfigValue& value) const {
   const bool is_quoted_number =
       !plain_text(value.node) && value.node.IsScalar() && is_integer_text(value.node.Scalar());
   const auto bytes =
-      value.node.IsScalar() && !is_quoted_number ? bytes_with_unit(value.node.Scalar()) : std::nullopt;
+      value.node.IsScalar() && !is_quoted_number ? parse_bytes(value.node.Scalar()) : std::nullopt;
   if (!bytes) throw_wrong_type(value, "a number of bytes, such as 8GiB or 1000000000");
   if (*bytes < min || *bytes > max) throw_out_of_range(value, values());
   return *bytes;
 }
 
 std::string ByteCount::write(std::int64_t bytes) const {
-  return text_with_unit(bytes);
+  return format_with_unit(bytes);
 }
 
 OptionalSeconds::value_type OptionalSeconds::read(const ConfigValue& value) const {

@@ -81,7 +81,7 @@ Cost CostModel::operator()(std::int64_t tokens) const {
 
 Cost cost_of_group(const CostModel& model, std::int64_t prefix, std::span<const std::int64_t> suffixes) {
   EVENKEEL_PRECONDITION(cheap, prefix >= 0, prefix);
-  EVENKEEL_PRECONDITION(thorough, none_is_negative(suffixes), suffixes.size());
+  EVENKEEL_PRECONDITION(thorough, are_all_nonnegative(suffixes), suffixes.size());
   const Cost of_prefix = model(prefix);
   Cost sum = of_prefix;
   for (const std::int64_t suffix : suffixes) {

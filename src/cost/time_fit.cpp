@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t hop_term = 3;  // index of the first link's hop among the terms
 constexpr int few_rounds = 6;        // enough to compare choices
 
-unsigned bit_of(std::size_t link) {
+unsigned link_bit(std::size_t link) {
   return 1U << (hop_term + link);
 }
 
@@ -42,7 +42,7 @@ std::optional<TimeFit::Result> TimeFit::best() const {
   for (std::size_t link = 0; link < num_links; ++link) {
     const double hop = hop_of(link, *fit);
     const double present = present_[link](fit->coefficients[1], fit->coefficients[2]);
-    const bool told = (fit->told & bit_of(link)) != 0 || hop < present;
+    const bool told = (fit->told & link_bit(link)) != 0 || hop < present;
     if (fit->choice.fitted[link] && told) result.hops[link] = hop;
   }
   return result;
@@ -55,41 +55,43 @@ TimeFit::Choice TimeFit::choose() const {
   std::optional<Fit> best;
   const auto take_if_better = [&](std::optional<Fit> fit) {
     if (!fit) return;
-    if (!best || gain(*fit, *best) > beyond_noise() * (assumptions_of(*fit) - assumptions_of(*best)))
+    if (!best || gain(*fit, *best) > noise_threshold() * (count_assumptions(*fit) - count_assumptions(*best)))
       best = std::move(fit);
   };
-  const auto can_tell = [&](std::size_t link) { return std::ssize(thresholds_[link]) >= fewest_exposed; };
-  if (!can_tell(0) && !can_tell(1)) return all_kept;
+  const auto has_enough_observations = [&](std::size_t link) {
+    return std::ssize(thresholds_[link]) >= fewest_exposed;
+  };
+  if (!has_enough_observations(0) && !has_enough_observations(1)) return all_kept;
   take_if_better(run(all_kept, few_rounds));
   // Fitting both hops has one more start: the classes found by fitting each link alone.
-  std::vector<Choice> both = starts(all_kept, {true, true});
+  std::vector<Choice> both = starting_choices(all_kept, {true, true});
   both.push_back(both.back());
   for (std::size_t link = 0; link < num_links; ++link) {
-    if (!can_tell(link)) continue;
-    std::optional<Fit> fit = best_of(starts(all_kept, {link == 0, link == 1}));
+    if (!has_enough_observations(link)) continue;
+    std::optional<Fit> fit = best_of(starting_choices(all_kept, {link == 0, link == 1}));
     if (fit) copy_exposed(fit->choice, link, both.back());
     take_if_better(std::move(fit));
   }
-  if (can_tell(0) && can_tell(1)) take_if_better(best_of(both));
+  if (has_enough_observations(0) && has_enough_observations(1)) take_if_better(best_of(both));
   return best ? best->choice : all_kept;
 }
 
 // Returns how much a fit assumes about links, from least to most: that a link makes no difference (0), that a
 // fitted hop affects the times (1), that the current hop would affect them (1.5), and that a fitted hop does
 // not affect them (2).
-double TimeFit::assumptions_of(const Fit& fit) const {
+double TimeFit::count_assumptions(const Fit& fit) const {
   double sum = 0;
   for (std::size_t link = 0; link < num_links; ++link) {
     if (fit.choice.fitted[link]) {
-      sum += (fit.told & bit_of(link)) != 0 ? 1 : 2;
-    } else if (shows(fit.choice, link)) {
+      sum += (fit.told & link_bit(link)) != 0 ? 1 : 2;
+    } else if (is_visible(fit.choice, link)) {
       sum += 1.5;
     }
   }
   return sum;
 }
 
-bool TimeFit::shows(const Choice& choice, std::size_t link) const {
+bool TimeFit::is_visible(const Choice& choice, std::size_t link) const {
   for (std::size_t i = 0; i < times_.size(); ++i) {
     if (choice.exposed[i] != 0 && times_[i].link == link) return true;
   }
@@ -98,7 +100,8 @@ bool TimeFit::shows(const Choice& choice, std::size_t link) const {
 
 // Returns choices that begin with none, a quarter, half or all of a link's times exposed. Times with the
 // least attention to hide communication are exposed first.
-std::vector<TimeFit::Choice> TimeFit::starts(Choice choice, const std::array<bool, num_links>& fitted) const {
+std::vector<TimeFit::Choice> TimeFit::starting_choices(Choice choice,
+                                                       const std::array<bool, num_links>& fitted) const {
   std::vector<Choice> starts;
   choice.fitted = fitted;
   for (const std::size_t quarters : {0U, 1U, 2U, 4U}) {
@@ -130,14 +133,14 @@ std::optional<TimeFit::Fit> TimeFit::best_of(const std::vector<Choice>& starts) 
     std::optional<Fit> fit = run(start, few_rounds);
     if (!fit) continue;
     const int more = best ? std::popcount(fit->told) - std::popcount(best->told) : 0;
-    if (!best || gain(*fit, *best) > beyond_noise() * more) best = std::move(fit);
+    if (!best || gain(*fit, *best) > noise_threshold() * more) best = std::move(fit);
   }
   return best;
 }
 
 // Returns the gain that a fit must have per additional assumption: four times that of Schwarz's criterion
 // (1978), since each fit is the best of several.
-double TimeFit::beyond_noise() const {
+double TimeFit::noise_threshold() const {
   return 2 * std::log(static_cast<double>(times_.size()));
 }
 
@@ -184,7 +187,7 @@ void TimeFit::fill(std::vector<Row>& rows, const Choice& choice) const {
 unsigned TimeFit::extra_terms(const Choice& choice) const {
   unsigned extra = 0;
   for (std::size_t link = 0; link < num_links; ++link) {
-    if (choice.fitted[link] && shows(choice, link)) extra |= bit_of(link);
+    if (choice.fitted[link] && is_visible(choice, link)) extra |= link_bit(link);
   }
   return extra;
 }
@@ -219,7 +222,7 @@ bool TimeFit::expose(Choice& choice, const Terms& coefficients) const {
 double TimeFit::hop_of(std::size_t link, const Fit& fit) const {
   const double present = present_[link](fit.coefficients[1], fit.coefficients[2]);
   if (!fit.choice.fitted[link]) return present;
-  if ((fit.told & bit_of(link)) != 0) return fit.coefficients[hop_term + link];
+  if ((fit.told & link_bit(link)) != 0) return fit.coefficients[hop_term + link];
   return std::min(present, overlap_ * fit.coefficients[2] * thresholds_[link].front());
 }
 

@@ -66,10 +66,11 @@ class TimeFit {
 
   [[nodiscard]] std::optional<Fit> run(Choice choice, int rounds) const;
   [[nodiscard]] Choice choose() const;
-  [[nodiscard]] std::vector<Choice> starts(Choice choice, const std::array<bool, num_links>& fitted) const;
-  [[nodiscard]] double beyond_noise() const;
-  [[nodiscard]] double assumptions_of(const Fit& fit) const;
-  [[nodiscard]] bool shows(const Choice& choice, std::size_t link) const;
+  [[nodiscard]] std::vector<Choice> starting_choices(Choice choice,
+                                                     const std::array<bool, num_links>& fitted) const;
+  [[nodiscard]] double noise_threshold() const;
+  [[nodiscard]] double count_assumptions(const Fit& fit) const;
+  [[nodiscard]] bool is_visible(const Choice& choice, std::size_t link) const;
   void copy_exposed(const Choice& from, std::size_t link, Choice& to) const;
   [[nodiscard]] std::optional<Fit> best_of(const std::vector<Choice>& starts) const;
   [[nodiscard]] unsigned extra_terms(const Choice& choice) const;

@@ -20,7 +20,7 @@ bool reports_results(const GridPoint& place, const GridPoint& sizes) noexcept {
   return place.tp == 0 && place.pp == sizes.pp - 1;
 }
 
-TransferFrame frame_of(const ResultTransfer& step) {
+TransferFrame make_frame(const ResultTransfer& step) {
   return {step.table, step.assignment, step.settings};
 }
 
@@ -72,7 +72,7 @@ std::int64_t required_rows(FieldKind kind, const MicroBatchPlan& plan, const Res
                            DataPlace place) {
   if (!rule_of(kind).is_cut()) return num_samples(plan, step.settings);
   if (rule_of(kind).is_per_response_token() && step.assignment.shared())
-    return num_predictions(plan, frame_of(step), plan.context.rank_of(place));
+    return num_predictions(plan, make_frame(step), plan.context.rank_of(place));
   return local_rows(plan, step);
 }
 
@@ -137,8 +137,8 @@ ResultColumns columns_of(std::span<const FieldSpec> fields, std::span<const Micr
 // Calls visit(entry) for each sample whose counted rows a place sends, in an order that all ranks can
 // compute.
 template <typename Visit>
-void for_each_sent(const Mesh& mesh, const ResultTransfer& step, const GroupsOfPlaces& groups,
-                   const GridPoint& place, Visit visit) {
+void for_each_sent_entry(const Mesh& mesh, const ResultTransfer& step, const GroupsOfPlaces& groups,
+                         const GridPoint& place, Visit visit) {
   if (!reports_results(place, mesh.grid().sizes())) return;
   for (const auto& [group, member] : groups.of(data_place_of(place, mesh.grid().sizes()))) {
     if (member != CpRank{0}) continue;
@@ -152,10 +152,10 @@ std::vector<std::int64_t> own_row_counts(const Mesh& mesh, const ResultTransfer&
                                          std::span<const MicroBatchResults> results) {
   std::vector<std::int64_t> counts;
   if (!reports_results(mesh)) return counts;
-  const TransferFrame frame = frame_of(step);
+  const TransferFrame frame = make_frame(step);
   const PackedSide side(frame, step.micro_batches, mesh.data_place());
   const ResultColumns columns = columns_of(fields, results);
-  for_each_sent(mesh, step, GroupsOfPlaces(step.assignment.groups), mesh.here(), [&](EntryId entry) {
+  for_each_sent_entry(mesh, step, GroupsOfPlaces(step.assignment.groups), mesh.here(), [&](EntryId entry) {
     for (std::size_t f = 0; f < fields.size(); ++f) {
       if (is_counted(fields[f].kind)) counts.push_back(side.counted_rows(entry, columns[f]).size());
     }
@@ -184,7 +184,7 @@ std::vector<RowCounts> gather_result_counts(const Mesh& mesh, const ResultTransf
     const GroupsOfPlaces groups(step.assignment.groups);
     for (int rank = 0; rank < mesh.grid().num_ranks(); ++rank) {
       auto next = all.of(static_cast<std::size_t>(rank)).begin();
-      for_each_sent(mesh, step, groups, mesh.grid().point_of(WorldRank{rank}), [&](EntryId entry) {
+      for_each_sent_entry(mesh, step, groups, mesh.grid().point_of(WorldRank{rank}), [&](EntryId entry) {
         for (RowCounts& of_field : counts) of_field.rows[entry.index()] = *next++;
       });
     }
@@ -211,14 +211,15 @@ RaggedBatch owned_samples(const LengthTable& table, WorldRank owner, std::span<c
     }
     std::vector<std::int64_t> counts;
     for (const EntryId entry : owned) counts.push_back(by_entry[entry.index()]);
-    batch.add_field(Column(field, SampleRows::of_counts(counts)));
+    batch.add_field(Column(field, SampleRows::from_counts(counts)));
   }
   return batch;
 }
 
-std::vector<BlockList> outgoing(const Mesh& mesh, const ResultTransfer& step, const TransferFrame& frame,
-                                const TransferPlan<EntryId>& transfers, std::span<const FieldSpec> fields,
-                                std::span<const MicroBatchResults> results) {
+std::vector<BlockList> outgoing_blocks(const Mesh& mesh, const ResultTransfer& step,
+                                       const TransferFrame& frame, const TransferPlan<EntryId>& transfers,
+                                       std::span<const FieldSpec> fields,
+                                       std::span<const MicroBatchResults> results) {
   std::vector<BlockList> sends(transfers.from_owner.size());
   if (!reports_results(mesh)) return sends;
   const PackedSide side(frame, step.micro_batches, mesh.data_place());
@@ -249,8 +250,9 @@ void add_incoming(const TransferFrame& frame, const RaggedSide& side, const Ragg
   }
 }
 
-std::vector<BlockList> incoming(const Mesh& mesh, const TransferFrame& frame, const RaggedBatch& mine,
-                                const TransferPlan<EntryId>& transfers, std::span<const FieldSpec> fields) {
+std::vector<BlockList> incoming_blocks(const Mesh& mesh, const TransferFrame& frame, const RaggedBatch& mine,
+                                       const TransferPlan<EntryId>& transfers,
+                                       std::span<const FieldSpec> fields) {
   const Grid& grid = mesh.grid();
   const RaggedSide side(frame, mine);
   const GroupsOfPlaces groups(frame.assignment.groups);
@@ -289,12 +291,12 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
   std::vector<BlockList> receives;
   work([&] {
     mine = owned_samples(step.table, mesh.rank(), fields, row_counts);
-    const TransferFrame frame = frame_of(step);
+    const TransferFrame frame = make_frame(step);
     const TransferPlan<EntryId> transfers =
         plan_transfers(step.table, step.assignment.shares, step.assignment.groups,
                        {mesh.rank(), mesh.data_place(), mesh.world().size()});
-    sends = outgoing(mesh, step, frame, transfers, fields, results);
-    receives = incoming(mesh, frame, *mine, transfers, fields);
+    sends = outgoing_blocks(mesh, step, frame, transfers, fields, results);
+    receives = incoming_blocks(mesh, frame, *mine, transfers, fields);
   });
   exchange_messages(mesh.world(), sends, receives, options, work.error());
   return *std::move(mine);

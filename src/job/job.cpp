@@ -47,13 +47,13 @@ void require_own_state_folder(const JobSettings& options) {
   }
 }
 
-bool awaits_samples(const Config& config) {
+bool reads_from_own_buffer(const Config& config) {
   return config.sources.empty() && config.source.kind == SourceKind::stream;
 }
 
 // Rejects versions published by a trainer, since this program only has a demonstration consumer.
 void reject_trainer_versions(const Config& config) {
-  if (!awaits_samples(config) || !config.stream.versions_by_trainer) return;
+  if (!reads_from_own_buffer(config) || !config.stream.versions_by_trainer) return;
   throw ConfigError("stream.version", "is trainer, but evenkeel run has no trainer that publishes versions",
                     "Set stream.version: step");
 }
@@ -85,7 +85,7 @@ void require_parts_are_dumped(const JobSettings& options, const Config& config,
 
 // Returns the profiles of the passes over a step, or one empty name for the job's own settings. Throws
 // ConfigError for equal names, since each of several passes writes to a folder named after its profile.
-std::vector<std::string> named_passes(const JobSettings& options, const Config& config) {
+std::vector<std::string> require_distinct_passes(const JobSettings& options, const Config& config) {
   if (options.profiles.empty()) return {""};
   std::set<std::string> seen;
   for (const std::string& name : options.profiles) {
@@ -101,7 +101,7 @@ std::vector<std::string> named_passes(const JobSettings& options, const Config& 
 }
 
 std::vector<std::string> passes_of(const JobSettings& options, const Config& config) {
-  std::vector<std::string> passes = named_passes(options, config);
+  std::vector<std::string> passes = require_distinct_passes(options, config);
   require_fields_are_sent(config, passes);
   require_parts_are_dumped(options, config, passes);
   reject_trainer_versions(config);
@@ -125,7 +125,7 @@ std::unique_ptr<SampleStream> open_observed(const boost::mpi::communicator& worl
                                             std::span<const std::string> profiles, JobObserver& observer) {
   const std::filesystem::path path =
       config.sources.empty() ? config.source.path : config.sources.begin()->second.path;
-  if (world.rank() == 0 && !path.empty() && !awaits_samples(config)) observer.on_reading(path);
+  if (world.rank() == 0 && !path.empty() && !reads_from_own_buffer(config)) observer.on_reading(path);
   const Phase phase("open sources");
   return std::make_unique<SampleStream>(world, config, profiles);
 }
@@ -135,18 +135,18 @@ std::unique_ptr<SampleStream> open_observed(const boost::mpi::communicator& worl
 Watch::Watch(const Mesh& mesh, const Files& files) : mesh_(mesh), logs_(!files.metrics.empty()) {
   if (!files.trace.empty()) clock_.emplace(mesh.world());
   if (!logs_ && !clock_) return;
-  together(mesh.world(), [&] {
+  run_together(mesh.world(), [&] {
     if (mesh.world().rank() != 0) return;
     if (logs_) metrics_.emplace(files.metrics, files.first_step);
     if (clock_) trace_.emplace(files.trace, mesh.grid());
   });
 }
 
-void Watch::finished(const Step& step, const std::optional<StepFigures>& figures) {
+void Watch::on_step_finished(const Step& step, const std::optional<StepFigures>& figures) {
   if (!logs_ && !clock_) return;
   std::vector<RankTrace> ranks;
   if (clock_) ranks = gather_trace(mesh_.world(), *clock_, times_, step);
-  together(mesh_.world(), [&] {
+  run_together(mesh_.world(), [&] {
     if (metrics_ && figures) metrics_->add(*figures);
     if (trace_) trace_->add(step.index, step.profile, ranks);
   });
@@ -154,7 +154,7 @@ void Watch::finished(const Step& step, const std::optional<StepFigures>& figures
 
 void Watch::close_files() {
   if (!logs_ && !clock_) return;
-  together(mesh_.world(), [&] {
+  run_together(mesh_.world(), [&] {
     if (metrics_) metrics_->close();
     if (trace_) trace_->close();
   });
@@ -173,7 +173,7 @@ Config read_config(const boost::mpi::communicator& comm, const JobSettings& opti
   });
   broadcast_value(Communicator(comm), texts, 0, work);
   Config config;
-  work.on_replicated_data([&] {
+  work.run_on_replicated_data([&] {
     if (texts.empty()) return;  // rank 0 has failed and will report the reason
     const std::span overrides(texts.data(), texts.size() - 1);
     config = load_config(ConfigText{texts.back(), options.config.string()}, overrides);
@@ -190,7 +190,7 @@ Job::Job(const boost::mpi::communicator& world, const Config& config, const JobS
       profiles_(passes_of(options, config_)),
       state_(world, options.state, config_, options.overwrite),
       // Accepts changed settings here: describe() compares them together with the sources, and refuses them.
-      service_(world, config_, state_.begin(), ChangedJob::accepted),
+      service_(world, config_, state_.initial_state(), ChangedJob::accepted),
       stream_(open_observed(world, config_, profiles_, observer)) {
   if (state_.is_kept()) describe();
   steps_ = stream_->num_steps();
@@ -208,7 +208,7 @@ Job::~Job() {
 }
 
 void Job::describe() {
-  together(world(), [&] { described_ = service_.state(); });
+  run_together(world(), [&] { described_ = service_.state(); });
   stream_->describe(described_);
   fail_together(world(), try_on_replicated_data([&] { changes_ = state_.accept(described_); }));
 }
@@ -232,26 +232,26 @@ OutputRequest Job::output_request() const {
   if (options_.profiles.size() > 1)
     request.profiles.insert(options_.profiles.begin(), options_.profiles.end());
   request.passes.insert(profiles_.begin(), profiles_.end());
-  request.job = state_.begin().job;
-  request.first_step = state_.begin().next_step;
+  request.job = state_.initial_state().job;
+  request.first_step = state_.initial_state().next_step;
   return request;
 }
 
 void Job::run() {
   const Phase phase("between steps");
   report_.job = options_.config.string();
-  report_.started = time_now();
+  report_.started = current_time_text();
   report_.mesh = {service_.mesh().grid().sizes(), config_.mesh.flexible_cp};
-  report_.first_step = state_.begin().next_step;
+  report_.first_step = state_.initial_state().next_step;
   for (const StreamSource& source : stream_->sources())
     report_.sources.push_back({source_name(source), source.path, source.counts});
   report_.prefetch = config_.exchange.prefetch;
   report_.version = options_.version;
   if (folders_->has(RunOutput::report)) report_.keeps = RunReport::Steps::each;
   const auto start = std::chrono::steady_clock::now();
-  const std::int64_t begin = state_.begin().next_step;
-  if (first()) notify_begin();
-  if (first()) warn_about_input();
+  const std::int64_t begin = state_.initial_state().next_step;
+  if (is_first_rank()) notify_begin();
+  if (is_first_rank()) warn_about_input();
   start_watching();
   start_making_steps();
   const auto now = [this] { return state(); };
@@ -260,39 +260,39 @@ void Job::run() {
     if (reached == begin) require_fields_of_settings(*step);
     reached = step->index + 1;
     const Phase using_it("use a step", step->index);
-    if (awaits_samples(config_) && (options_.reports_passes || folders_->has(RunOutput::report)))
-      report_.arrivals = stream_->arrived();
+    if (reads_from_own_buffer(config_) && (options_.reports_passes || folders_->has(RunOutput::report)))
+      report_.arrivals = stream_->arrival_figures();
     const std::int64_t tokens = run_passes(std::move(*step));
     if (state_.write(world(), reached, now)) free_samples_before(reached);
-    if (first()) observer_.on_step_end(tokens);
+    if (is_first_rank()) observer_.on_step_end(tokens);
   }
   if (state_.write(world(), reached, now, true)) free_samples_before(reached);
-  if (first()) observer_.on_last_step_end();
+  if (is_first_rank()) observer_.on_last_step_end();
   const std::chrono::duration<double> mine = std::chrono::steady_clock::now() - start;
   {
     const Waiting waiting("MPI_Reduce");
     boost::mpi::reduce(world(), mine.count(), report_.seconds, boost::mpi::maximum<double>(), 0);
   }
   watch_->close_files();
-  if (config_.delay.is_on()) report_.delay = stream_->delayed();
-  if (awaits_samples(config_)) report_.arrivals = stream_->arrived();
+  if (config_.delay.is_on()) report_.delay = stream_->delay_figures();
+  if (reads_from_own_buffer(config_)) report_.arrivals = stream_->arrival_figures();
   write_report();
   folders_->complete(reached);
-  together(world(), [&] {
-    if (first()) observer_.on_end(report_);
+  run_together(world(), [&] {
+    if (is_first_rank()) observer_.on_end(report_);
   });
 }
 
 void Job::notify_begin() const {
-  const std::int64_t begin = state_.begin().next_step;
+  const std::int64_t begin = state_.initial_state().next_step;
   const bool is_open = steps_ == SampleStream::all_steps;
   const std::optional<std::int64_t> steps = is_open ? std::nullopt : std::optional(std::max(begin, steps_));
-  observer_.on_begin(awaits_samples(config_) ? std::nullopt : std::optional(stream_->num_samples()), begin,
-                     steps);
+  observer_.on_begin(reads_from_own_buffer(config_) ? std::nullopt : std::optional(stream_->num_samples()),
+                     begin, steps);
 }
 
 void Job::free_samples_before(std::int64_t step) {
-  if (awaits_samples(config_)) stream_->trained(step);
+  if (reads_from_own_buffer(config_)) stream_->report_saved_before(step);
 }
 
 // Throws ConfigError if samples lack a field of the settings. A trainer might add a field to a later pass,
@@ -323,35 +323,35 @@ void Job::warn_about_input() const {
 
 void Job::start_watching() {
   Watch::Files files;
-  files.first_step = state_.begin().next_step;
+  files.first_step = state_.initial_state().next_step;
   if (folders_->has(RunOutput::report))
     files.metrics = folders_->path_of(RunOutput::report) / "metrics.jsonl";
   if (folders_->has(RunOutput::trace)) files.trace = folders_->path_of(RunOutput::trace) / "trace.json";
   watch_.emplace(service_.mesh(), files);
-  if (first() && !files.trace.empty()) folders_->wrote(RunOutput::trace, 1);
+  if (is_first_rank() && !files.trace.empty()) folders_->count_written_files(RunOutput::trace, 1);
 }
 
 std::optional<Step> Job::next() {
   const Phase phase("take a step");
-  watch_->asks();
+  watch_->on_pass_requested();
   std::optional<Step> step = ahead_->next();
-  watch_->gets(ahead_->in_background());
+  watch_->on_pass_received(ahead_->in_background());
   return step;
 }
 
 void Job::start_making_steps() {
   const auto read = [this](std::int64_t step) { return stream_->read(step); };
   ahead_.emplace(service_.steps(read, steps_, profiles_[0]));
-  if (first() && config_.exchange.prefetch > 0 && !ahead_->in_background())
+  if (is_first_rank() && config_.exchange.prefetch > 0 && !ahead_->in_background())
     observer_.on_warning("MPI does not support MPI_THREAD_MULTIPLE: no step is made ahead of the trainer");
 }
 
 std::int64_t Job::run_passes(Step step) {
   finish_pass(step);
   for (std::size_t p = 1; p < profiles_.size(); ++p) {
-    watch_->asks();
+    watch_->on_pass_requested();
     step = service_.step(std::move(step), profiles_[p]);
-    watch_->gets(false);
+    watch_->on_pass_received(false);
     finish_pass(step);
   }
   return step.num_tokens;
@@ -361,12 +361,12 @@ void Job::finish_pass(const Step& step) {
   const PlanSettings settings = service_.plan_settings(step.profile);
   if (folders_->has(RunOutput::dump)) {
     const Phase phase("dump", step.index);
-    together(world(), [&] {
+    run_together(world(), [&] {
       dump_step(folder_of(RunOutput::dump, step), step,
                 {service_.mesh().grid().sizes(), service_.mesh().here(), dump_form_of(settings),
                  folders_->dump_writers()});
     });
-    folders_->wrote(RunOutput::dump, std::ssize(step.micro_batches));
+    folders_->count_written_files(RunOutput::dump, std::ssize(step.micro_batches));
   }
   if (folders_->has(RunOutput::results)) collect_results(step);
   const FiguresDetail detail =
@@ -374,9 +374,9 @@ void Job::finish_pass(const Step& step) {
   const Phase phase("gather figures", step.index);
   std::optional<StepFigures> figures = gather_figures(service_.mesh(), settings, step, detail);
   if (figures) figures->arrivals = report_.arrivals;
-  watch_->finished(step, figures);
+  watch_->on_step_finished(step, figures);
   if (options_.reports_passes) {
-    together(world(), [&] {
+    run_together(world(), [&] {
       if (figures) observer_.on_pass(*figures);
     });
   }
@@ -394,19 +394,19 @@ void Job::warn_about_loss(const StepFigures& figures) {
   const std::string step = "step " + std::to_string(figures.step) + ": ";
   const std::string advice = "; the report counts all such samples. See batch.without_loss";
   observer_.on_warning(trains_nothing ? step + "no token carries loss, so it trains nothing" + advice
-                                      : step + counted(without, "sample has", "samples have") +
+                                      : step + format_count(without, "sample has", "samples have") +
                                             " no token that carries loss" + advice);
 }
 
 void Job::collect_results(const Step& step) {
   const Phase phase("collect results", step.index);
   const RaggedBatch all = service_.collect_on(step, hash_tokens(step), 0);
-  together(world(), [&] {
-    if (!first()) return;
+  run_together(world(), [&] {
+    if (!is_first_rank()) return;
     const std::filesystem::path folder = folder_of(RunOutput::results, step);
     make_folder(folder);
     write_results(folder, step.index, all);
-    folders_->wrote(RunOutput::results, 1);
+    folders_->count_written_files(RunOutput::results, 1);
   });
 }
 
@@ -419,14 +419,14 @@ std::filesystem::path Job::folder_of(RunOutput output, const Step& step) const {
 void Job::write_report() {
   if (!folders_->has(RunOutput::report)) return;
   const Phase phase("write the report");
-  together(world(), [&] {
-    if (!first()) return;
+  run_together(world(), [&] {
+    if (!is_first_rank()) return;
     const std::filesystem::path& folder = folders_->path_of(RunOutput::report);
     write_text_file(folder / "report.txt", to_text(report_));
     write_text_file(folder / "report.json",
                     to_json(report_).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     write_text_file(folder / "report.html", to_html(report_));
-    folders_->wrote(RunOutput::report, 4);
+    folders_->count_written_files(RunOutput::report, 4);
   });
 }
 

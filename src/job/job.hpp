@@ -35,13 +35,13 @@ class Watch {
 
   /// Record that the trainer asks for a pass and that it gets the pass, which was made ahead or while it
   /// waited. Local.
-  void asks() { times_.asked = std::chrono::steady_clock::now(); }
-  void gets(bool made_ahead) {
+  void on_pass_requested() { times_.asked = std::chrono::steady_clock::now(); }
+  void on_pass_received(bool made_ahead) {
     times_.handed = std::chrono::steady_clock::now();
     times_.made_ahead = made_ahead;
   }
   /// Records that the trainer has used the step. Only rank 0 has `figures`. Collective; throws on every rank.
-  void finished(const Step& step, const std::optional<StepFigures>& figures);
+  void on_step_finished(const Step& step, const std::optional<StepFigures>& figures);
   /// Closes the files. Collective; throws on every rank.
   void close_files();
 
@@ -116,7 +116,7 @@ class Job {
 
  private:
   [[nodiscard]] const boost::mpi::communicator& world() const { return service_.mesh().world(); }
-  [[nodiscard]] bool first() const { return world().rank() == 0; }
+  [[nodiscard]] bool is_first_rank() const { return world().rank() == 0; }
   void notify_begin() const;
   /// Warns about fields that are ignored or whose kind is a guess, about samples that the filter changes, and
   /// about accepted changes of the job.

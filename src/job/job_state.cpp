@@ -65,7 +65,7 @@ bool JobState::write(const boost::mpi::communicator& world, std::int64_t next_st
   if (!is_kept() || next_step == written_) return true;
   if (!always && next_step % settings_.every != 0) return false;
   const Phase phase("keep the state", next_step);
-  together(world, [&] {
+  run_together(world, [&] {
     if (!folder_) return;
     ServiceState state = now();
     state.next_step = next_step;

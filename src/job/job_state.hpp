@@ -36,7 +36,7 @@ class JobState {
   /// Returns whether the job resumes from a state with at least one step.
   [[nodiscard]] bool is_resumed() const noexcept { return is_resumed_; }
   /// Returns the state from which the job begins.
-  [[nodiscard]] const ServiceState& begin() const noexcept { return begin_; }
+  [[nodiscard]] const ServiceState& initial_state() const noexcept { return begin_; }
 
   /// Compares the job with the state from which it resumes. Returns the differences; empty for a new job.
   /// Throws the errors of require_same_job() unless changes are accepted. Local, on replicated data.

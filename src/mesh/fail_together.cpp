@@ -60,7 +60,7 @@ std::string broadcast_text(const Communicator& comm, const std::string* own, std
 
 }  // namespace
 
-void end_out_of_memory() {
+void abort_out_of_memory() {
   std::fputs(
       "evenkeel: error: out of memory in a collective call, in which other ranks wait for this one; the "
       "process "

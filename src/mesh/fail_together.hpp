@@ -33,7 +33,7 @@ void fail_together(const Communicator& comm, const std::optional<ErrorReport>& m
 
 /// Returns whether the report describes an MpiError that occurred only on this rank. Errors from
 /// fail_together() name a rank.
-[[nodiscard]] inline bool is_alone(const ErrorReport& report) noexcept {
+[[nodiscard]] inline bool is_only_on_this_rank(const ErrorReport& report) noexcept {
   return report.kind == ErrorKind::mpi && report.rank < 0;
 }
 
@@ -45,7 +45,7 @@ void fail_together(const Communicator& comm, const std::optional<ErrorReport>& m
 /// Collective: runs local `work` on every rank. If it throws on any rank, all ranks fail together; otherwise
 /// returns its result.
 template <typename Work>
-std::invoke_result_t<Work> together(const Communicator& comm, Work&& work) {
+std::invoke_result_t<Work> run_together(const Communicator& comm, Work&& work) {
   using Result = std::invoke_result_t<Work>;
   if constexpr (std::is_void_v<Result>) {
     fail_together(comm, try_locally(std::forward<Work>(work)));
@@ -74,13 +74,13 @@ class GuardedWork {
   }
   /// Runs a part on replicated data (see try_on_replicated_data).
   template <typename Work>
-  void on_replicated_data(Work&& work) noexcept {
+  void run_on_replicated_data(Work&& work) noexcept {
     if (!failed()) error_ = try_on_replicated_data(std::forward<Work>(work));
   }
   /// Runs a part in which ranks wait for each other and which is therefore never skipped. Keeps the first
   /// error. Throws an MpiError that occurs only on this rank.
   template <typename Work>
-  void in_any_case(Work&& work) {
+  void run_always(Work&& work) {
     std::optional<ErrorReport> error = try_with_others(std::forward<Work>(work));
     if (!error_) error_ = std::move(error);
   }
@@ -104,16 +104,16 @@ class GuardedWork {
 };
 
 /// Prints that memory ran out in a collective call, and ends the process.
-[[noreturn]] void end_out_of_memory();
+[[noreturn]] void abort_out_of_memory();
 
 /// Runs `work`, in which ranks wait for each other. Ends the process if an allocation outside of guarded work
 /// fails there, since the other ranks would wait for this one. See "Out of memory" in docs/design.md.
 template <typename Work>
-std::invoke_result_t<Work> end_if_out_of_memory(Work&& work) {
+std::invoke_result_t<Work> abort_if_out_of_memory(Work&& work) {
   try {
     return std::forward<Work>(work)();
   } catch (const std::bad_alloc&) {
-    end_out_of_memory();
+    abort_out_of_memory();
   }
 }
 
@@ -136,7 +136,7 @@ std::optional<ErrorReport> try_locally(Work&& work) noexcept {
 template <typename Work>
 std::optional<ErrorReport> try_with_others(Work&& work) {
   std::optional<ErrorReport> error = try_locally(std::forward<Work>(work));
-  if (error && is_alone(*error)) throw_error(*error);
+  if (error && is_only_on_this_rank(*error)) throw_error(*error);
   return error;
 }
 

@@ -47,7 +47,7 @@ void require_running_mpi() {
 }  // namespace
 
 void require_ranks_of_one_group(const Communicator& comm) {
-  if (comm.foreign() != nullptr) return;
+  if (comm.foreign_ranks() != nullptr) return;
   require_running_mpi();
   if (!comm) {
     throw MeshError("communicator", "is MPI_COMM_NULL: this process is not among its ranks",
@@ -76,7 +76,7 @@ Mesh::Mesh(const Communicator& world, const Grid& grid, bool has_groups) : grid_
                 }));
   nodes_ = nodes_of_ranks(world_);
   GuardedWork work;
-  work.in_any_case([&] {
+  work.run_always([&] {
     connect_places();
     if (has_groups) connect_groups();
   });

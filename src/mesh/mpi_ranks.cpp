@@ -56,7 +56,7 @@ class NewCommunicator : public boost::mpi::communicator {
 
 /// Collective: returns the communicator that `call` of the MPI function `name` creates.
 template <typename Call>
-Communicator make(const char* name, Call&& call) {
+Communicator make_communicator(const char* name, Call&& call) {
   const NewCommunicator made;
   const Waiting waiting(name);
   check_mpi(call(made.place()), name);
@@ -96,17 +96,17 @@ void MpiRanks::all_reduce(std::span<std::int64_t> values, Extreme which) const {
 }
 
 Communicator MpiRanks::duplicate() const {
-  return make("MPI_Comm_dup", [&](MPI_Comm* place) { return MPI_Comm_dup(comm_, place); });
+  return make_communicator("MPI_Comm_dup", [&](MPI_Comm* place) { return MPI_Comm_dup(comm_, place); });
 }
 
 Communicator MpiRanks::split(int color, int key) const {
-  return make("MPI_Comm_split", [&](MPI_Comm* place) {
+  return make_communicator("MPI_Comm_split", [&](MPI_Comm* place) {
     return MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, key, place);
   });
 }
 
 Communicator MpiRanks::split_by_node() const {
-  return make("MPI_Comm_split_type", [&](MPI_Comm* place) {
+  return make_communicator("MPI_Comm_split_type", [&](MPI_Comm* place) {
     return MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, place);
   });
 }

@@ -7,7 +7,7 @@ namespace evenkeel {
 std::vector<int> nodes_of_ranks(const Communicator& comm) {
   const Communicator node = comm.split_by_node();
   std::vector<int> nodes =
-      together(comm, [&] { return std::vector<int>(static_cast<std::size_t>(comm.size())); });
+      run_together(comm, [&] { return std::vector<int>(static_cast<std::size_t>(comm.size())); });
   int lowest = comm.rank();
   node.broadcast(lowest, 0);
   comm.all_gather<int>(lowest, nodes);

@@ -16,10 +16,10 @@ class AttentionEntries {
   explicit AttentionEntries(const PackedLayout& segments) : segments_(segments) {}
 
   /// Adds one run of a segment. The rows of the run are the queries. The keys are the true rows of its
-  /// ancestors (`before`, outermost first), then the segment's own rows up to the end of the run.
-  void add(std::int64_t segment, RowRange run, std::span<const std::int64_t> before) {
+  /// ancestors (`tokens_before`, outermost first), then the segment's own rows up to the end of the run.
+  void add(std::int64_t segment, RowRange run, std::span<const std::int64_t> tokens_before) {
     std::int64_t keys_before = 0;
-    for (const std::int64_t s : before) {
+    for (const std::int64_t s : tokens_before) {
       keys_before += segments_.length(s);
       gather(s, segments_.length(s));
     }
@@ -50,12 +50,12 @@ class AttentionEntries {
   PrefixAttentionPlan plan_;
 };
 
-/// Returns the plan of one CP rank. before(segment) lists the ancestors of a segment, outermost first.
-template <typename Before>
-PrefixAttentionPlan plan_attention(const PackedLayout& segments, CpRank rank, Before before) {
+/// Returns the plan of one CP rank. tokens_before(segment) lists the ancestors of a segment, outermost first.
+template <typename TokensBefore>
+PrefixAttentionPlan plan_attention(const PackedLayout& segments, CpRank rank, TokensBefore tokens_before) {
   AttentionEntries entries(segments);
   for (std::int64_t s = 0; s < segments.size(); ++s) {
-    const std::vector<std::int64_t> in_front = before(s);
+    const std::vector<std::int64_t> in_front = tokens_before(s);
     for (const RowRange& run : cp_runs(segments.aligned_length(s), segments.cp(), rank)) {
       entries.add(s, run, in_front);
     }

@@ -26,7 +26,7 @@ void require_mask_shape(const PaddedMask& mask) {
                                        std::to_string(mask.batch) + ", " + std::to_string(mask.seq) + "]");
 }
 
-[[noreturn]] void refuse_entry(std::span<const std::uint8_t> mask) {
+[[noreturn]] void reject_entry(std::span<const std::uint8_t> mask) {
   const auto wrong = std::ranges::find_if(mask, [](std::uint8_t entry) { return entry > 1; });
   throw InputError("padding mask", "entry " + std::to_string(wrong - mask.begin()) + " is " +
                                        std::to_string(*wrong) + "; a mask has only 0 and 1");
@@ -42,7 +42,7 @@ void for_each_checked_row(const PaddedMask& mask, Visit visit) {
     const auto entries = mask.mask.subspan(static_cast<std::size_t>(row) * seq, seq);
     std::uint8_t all = 0;
     for (const std::uint8_t entry : entries) all |= entry;
-    if (all > 1) refuse_entry(mask.mask);
+    if (all > 1) reject_entry(mask.mask);
     visit(row, entries);
   }
 }
@@ -80,7 +80,7 @@ void require_kept(std::int64_t index, RowRange kept, std::int64_t length, std::i
 
 /// Precondition: lengths are not negative.
 std::int64_t sum_of(std::span<const std::int64_t> lengths) {
-  EVENKEEL_PRECONDITION(thorough, none_is_negative(lengths), lengths.size());
+  EVENKEEL_PRECONDITION(thorough, are_all_nonnegative(lengths), lengths.size());
   std::int64_t sum = 0;
   for (const std::int64_t length : lengths) {
     if (length > std::numeric_limits<std::int64_t>::max() - sum)

@@ -40,7 +40,7 @@ RowFill::RowFill(std::span<const std::byte> pad_row, std::size_t row_bytes)
   if (!pad_row.empty()) require_bytes(pad_row.size(), row_bytes, "pad row");
 }
 
-std::vector<std::byte> RowFill::repeated(std::size_t bytes) const {
+std::vector<std::byte> RowFill::repeat_rows(std::size_t bytes) const {
   if (row_bytes_ == 0) return {};
   const std::size_t rows = std::max<std::size_t>(bytes / row_bytes_, 1);
   std::vector<std::byte> block(rows * row_bytes_);
@@ -69,10 +69,10 @@ void RowFill::operator()(std::byte* rows, std::int64_t count) const noexcept {
 }
 
 RowWriter::RowWriter(std::byte* to, std::size_t total_bytes, const RowFill& fill, Sources sources)
-    : fill_(fill), to_(to), streams_(streaming::pays_off(total_bytes)), sources_(sources) {
+    : fill_(fill), to_(to), streams_(streaming::is_worthwhile(total_bytes)), sources_(sources) {
   if (!streams_) return;
   lines_ = LineWriter(to);
-  pad_block_ = fill.repeated(pad_block_bytes);
+  pad_block_ = fill.repeat_rows(pad_block_bytes);
 }
 
 RowWriter::~RowWriter() {

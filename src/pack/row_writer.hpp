@@ -33,7 +33,7 @@ class RowFill {
   [[nodiscard]] std::size_t bytes(std::int64_t rows) const noexcept { return bytes_of(rows, row_bytes_); }
 
   /// Returns as many pad rows as fit in `bytes`, but at least one; an empty vector if rows have no bytes.
-  [[nodiscard]] std::vector<std::byte> repeated(std::size_t bytes) const;
+  [[nodiscard]] std::vector<std::byte> repeat_rows(std::size_t bytes) const;
 
   /// Fills `count` rows, beginning at `rows`.
   void operator()(std::byte* rows, std::int64_t count) const noexcept;

@@ -51,7 +51,7 @@ class RunQueue {
       if (ahead.count == 0) return streaming::store_lines(to, from, count);
       const std::size_t stored = ahead.count;
       streaming::store_lines(to, from, stored,
-                             [&](std::size_t at) { streaming::fetch_later(ahead.first + at); });
+                             [&](std::size_t at) { streaming::prefetch_to_l2(ahead.first + at); });
       to += stored * streaming::line_bytes;
       from += stored * streaming::line_bytes;
       count -= stored;
@@ -102,7 +102,7 @@ class RunQueue {
     const std::size_t goal = (empty() ? pushed_ : at(begin_).position) + distance;
     while (fetching_ != end_ && at(fetching_).position + fetched_ < goal) {
       const Lines line = next_lines(1);
-      if (line.count > 0) streaming::fetch_later(line.first);
+      if (line.count > 0) streaming::prefetch_to_l2(line.first);
     }
   }
 

@@ -16,7 +16,7 @@ std::string quoted_name(const FieldSpec& spec) {
   return "field '" + spec.name + "'";
 }
 
-std::string list_of(std::span<const std::string_view> names) {
+std::string join_names(std::span<const std::string_view> names) {
   std::string text;
   for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
   return text;
@@ -63,7 +63,7 @@ std::string description_of(const FieldSpec& spec) {
 void require_usable_name(const FieldSpec& spec) {
   if (std::ranges::find(derived_names, spec.name) == derived_names.end()) return;
   throw InputError(quoted_name(spec), "has a name that is reserved for Evenkeel's own tensors",
-                   "Choose a name other than " + list_of(derived_names));
+                   "Choose a name other than " + join_names(derived_names));
 }
 
 void require_usable_form(const FieldSpec& spec) {

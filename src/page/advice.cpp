@@ -26,9 +26,9 @@ double share_of(double part, double whole) noexcept {
 }
 
 /// Formats "In 3 of 8 steps the costliest sample", or "The costliest sample" for a run of one step.
-std::string costliest_sample_in(std::int64_t some, std::size_t all) {
+std::string costliest_sample_text(std::int64_t some, std::size_t all) {
   if (all == 1) return "The costliest sample";
-  return "In " + grouped(some) + " of " + grouped(static_cast<std::int64_t>(all)) +
+  return "In " + format_grouped(some) + " of " + format_grouped(static_cast<std::int64_t>(all)) +
          " steps the costliest sample";
 }
 
@@ -45,7 +45,7 @@ void explain_uneven_ranks(const RunPicture& run, const PassFigures& sums, Advice
     advice.why = "balance.algorithm: none gives DP ranks equal runs of samples in the order of the source.";
     advice.then = "Try balance.algorithm: auto.";
   } else if (run.num_giant_steps() > 0) {
-    advice.why = costliest_sample_in(run.num_giant_steps(), run.points().size()) +
+    advice.why = costliest_sample_text(run.num_giant_steps(), run.points().size()) +
                  " alone is more than a DP rank's mean work: no assignment of whole samples makes that even.";
     advice.then =
         "A larger batch.global_batch gives the other ranks more to do; a larger mesh.cp with fewer DP ranks "
@@ -62,7 +62,7 @@ void explain_uneven_ranks(const RunPicture& run, const PassFigures& sums, Advice
     advice.why = "balance.equal_count requires the same number of samples on every DP rank.";
     advice.then = "Without it, work can be more even.";
   } else if (a_rank < 8) {
-    advice.why = "A DP rank has " + counted(a_rank, "sample") + " per step, too few to balance well.";
+    advice.why = "A DP rank has " + format_count(a_rank, "sample") + " per step, too few to balance well.";
     advice.then = "Try a larger batch.global_batch, or fewer DP ranks.";
   } else {
     advice.why = planning.shares_prefixes ? "Samples that share prefixes go to one DP rank together."
@@ -103,7 +103,7 @@ void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
     advice.why = "micro_batch.mode: fixed cuts micro-batches by the number of samples.";
     advice.then = "Try micro_batch.mode: packed, which balances them.";
   } else if (run.num_large_sample_steps() > 0) {
-    advice.why = costliest_sample_in(run.num_large_sample_steps(), run.points().size()) +
+    advice.why = costliest_sample_text(run.num_large_sample_steps(), run.points().size()) +
                  " alone is more than a mean micro-batch.";
     advice.then =
         "If memory allows, try a larger micro_batch.max_tokens: fewer micro-batches, each with more work.";
@@ -125,12 +125,13 @@ void add_count(const RunPicture& run, const PassFigures& sums, std::vector<Advic
   const double share = share_of(static_cast<double>(more), static_cast<double>(sums.micro_batches));
   if (share < least_share) return;
   const std::string empty =
-      sums.empty == 0 ? "" : fmt::format(" {} over all DP ranks are empty.", grouped(sums.empty));
+      sums.empty == 0 ? "" : fmt::format(" {} over all DP ranks are empty.", format_grouped(sums.empty));
   all.push_back(
       {share,
        fmt::format("A DP rank has {}{}; by tokens and cap, {} may be enough.{}",
-                   counted(sums.micro_batches, "micro-batch", "micro-batches"),
-                   run.points().size() == 1 ? "" : " over all steps", grouped(sums.lower_bound), empty),
+                   format_count(sums.micro_batches, "micro-batch", "micro-batches"),
+                   run.points().size() == 1 ? "" : " over all steps", format_grouped(sums.lower_bound),
+                   empty),
        run.planning().asks_for_more
            ? "micro_batch.count, min_count or multiple_of (its "
              "default is pp if mesh.vpp is above 1) may require more."
@@ -153,7 +154,7 @@ void add_padding(const RunPicture& run, const PassFigures& sums, std::vector<Adv
   all.push_back(
       {share, what,
        fmt::format("Lengths are aligned to {}, and a sample has {} on average.",
-                   counted(planning.alignment, "token"), counted(mean, "token")),
+                   format_count(planning.alignment, "token"), format_count(mean, "token")),
        "The alignment follows from mesh.tp, mesh.cp, pack.align and pack.align_lcm: for samples this "
        "short, fewer CP ranks waste less."});
 }
@@ -161,28 +162,28 @@ void add_padding(const RunPicture& run, const PassFigures& sums, std::vector<Adv
 void add_broken_caps(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   if (sums.above_cap == 0) return;
   const double number = static_cast<double>(sums.micro_batches) * static_cast<double>(run.dp_ranks().size());
-  all.push_back(
-      {share_of(static_cast<double>(sums.above_cap), number),
-       fmt::format("{} {} above the cap, up to {} rows where {} are allowed.",
-                   counted(sums.above_cap, "micro-batch", "micro-batches"),
-                   sums.above_cap == 1 ? "is" : "are", grouped(sums.widest), grouped(run.planning().cap)),
-       "balance.preset: " + run.planning().preset +
-           " reproduces another system's plan, which does not keep the cap.",
-       "Leave balance.preset out to keep the cap, or leave memory for the widest."});
+  all.push_back({share_of(static_cast<double>(sums.above_cap), number),
+                 fmt::format("{} {} above the cap, up to {} rows where {} are allowed.",
+                             format_count(sums.above_cap, "micro-batch", "micro-batches"),
+                             sums.above_cap == 1 ? "is" : "are", format_grouped(sums.widest),
+                             format_grouped(run.planning().cap)),
+                 "balance.preset: " + run.planning().preset +
+                     " reproduces another system's plan, which does not keep the cap.",
+                 "Leave balance.preset out to keep the cap, or leave memory for the widest."});
 }
 
 /// Adds advice about steps in which no token carries loss.
 void add_steps_without_loss(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
-  const std::int64_t steps = std::ranges::count_if(run.points(), &StepPoint::trains_nothing);
+  const std::int64_t steps = std::ranges::count_if(run.points(), &StepPoint::has_no_loss);
   if (steps == 0) return;
   const auto of_all = static_cast<std::int64_t>(run.points().size());
   all.push_back(
       {share_of(static_cast<double>(steps), static_cast<double>(of_all)),
        fmt::format("In {} of {} no token carries loss: all loss weights are 0, and nothing is trained.",
-                   grouped(steps), counted(of_all, "step")),
+                   format_grouped(steps), format_count(of_all, "step")),
        fmt::format("{} of {} have no token with loss: their responses are empty or cut off, or their loss "
                    "masks are 0.",
-                   grouped(sums.without_loss), counted(sums.samples, "sample")),
+                   format_grouped(sums.without_loss), format_count(sums.samples, "sample")),
        "Check loss_mask, prompt_ids and batch.max_length; batch.without_loss: drop leaves such samples out, "
        "and "
        "error ends the job at the first."});

@@ -20,10 +20,10 @@ static_assert(bytes_of_arrivals() == sizeof(ArrivalFigures), "a figure of arriva
 
 }  // namespace
 
-std::string behind_text(const std::map<std::int64_t, std::int64_t>& staleness) {
+std::string staleness_text(const std::map<std::int64_t, std::int64_t>& staleness) {
   std::string text;
   for (const auto& [versions, samples] : staleness)
-    text += fmt::format("{}{} by {}", text.empty() ? "" : ", ", grouped(samples), versions);
+    text += fmt::format("{}{} by {}", text.empty() ? "" : ", ", format_grouped(samples), versions);
   return text.empty() ? "none" : text + (staleness.rbegin()->first == 1 ? " version" : " versions");
 }
 

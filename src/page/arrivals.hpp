@@ -69,7 +69,7 @@ void for_each_number_of(const Value& value, Visit&& visit) {
 }
 
 /// Formats the number of samples by versions behind, such as "96 by 0, 32 by 2 versions".
-[[nodiscard]] std::string behind_text(const std::map<std::int64_t, std::int64_t>& staleness);
+[[nodiscard]] std::string staleness_text(const std::map<std::int64_t, std::int64_t>& staleness);
 
 /// Converts all figures to JSON, by name; figures with several numbers become objects. Returns null if
 /// `arrivals` is nullopt.

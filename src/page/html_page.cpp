@@ -13,7 +13,7 @@ namespace evenkeel {
 namespace {
 
 /// Escapes text for use between tags.
-std::string as_html(std::string_view text) {
+std::string escape_html(std::string_view text) {
   std::string html;
   for (const char c : text) {
     switch (c) {
@@ -35,7 +35,7 @@ std::string as_html(std::string_view text) {
 
 /// Formats JSON for use inside <script>. Escapes "<", which occurs only inside strings, since it could end
 /// the script.
-std::string as_script_data(const nlohmann::json& json) {
+std::string escape_script_data(const nlohmann::json& json) {
   std::string text;
   for (const char c : json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) {
     if (c == '<') {
@@ -61,7 +61,7 @@ enum class Merge : std::uint8_t { mean, most, first };
 /// Returns one number per element of `things`. If a chart has fewer places, each number represents a group of
 /// adjacent elements.
 template <typename Thing, typename Figure>
-json series(const std::vector<Thing>& things, Merge merge, const Figure& figure) {
+json group_series(const std::vector<Thing>& things, Merge merge, const Figure& figure) {
   const std::size_t group = neighbors_of(things.size());
   json numbers = json::array();
   for (std::size_t begin = 0; begin < things.size(); begin += group) {
@@ -86,12 +86,13 @@ template <typename Thing, typename Seconds>
 json phases_of(const std::vector<Thing>& things, Seconds seconds) {
   json phases = json::array();
   for (std::size_t p = 0; p < phase_names.size(); ++p)
-    phases.push_back(series(things, Merge::mean, [&](const Thing& thing) { return (thing.*seconds)[p]; }));
+    phases.push_back(
+        group_series(things, Merge::mean, [&](const Thing& thing) { return (thing.*seconds)[p]; }));
   return phases;
 }
 
 json dp_json(const std::vector<DpRankTotals>& ranks) {
-  const auto of = [&](auto member) { return series(ranks, Merge::mean, member); };
+  const auto of = [&](auto member) { return group_series(ranks, Merge::mean, member); };
   return {{"number", ranks.size()},
           {"group", neighbors_of(ranks.size())},
           {"samples", of(&DpRankTotals::samples)},
@@ -106,25 +107,25 @@ json dp_json(const std::vector<DpRankTotals>& ranks) {
 }
 
 json points_json(const std::vector<StepPoint>& points) {
-  const auto mean = [&](auto member) { return series(points, Merge::mean, member); };
-  const auto most = [&](auto member) { return series(points, Merge::most, member); };
+  const auto mean = [&](auto member) { return group_series(points, Merge::mean, member); };
+  const auto maximum = [&](auto member) { return group_series(points, Merge::most, member); };
   return {{"number", points.size()},
           {"group", neighbors_of(points.size())},
-          {"step", series(points, Merge::first, &StepPoint::step)},
+          {"step", group_series(points, Merge::first, &StepPoint::step)},
           {"samples", mean(&StepPoint::samples)},
           {"tokens", mean(&StepPoint::tokens)},
           {"rows", mean(&StepPoint::rows)},
           {"padded_rows", mean(&StepPoint::padded_rows)},
-          {"micro_batches", most(&StepPoint::micro_batches)},
-          {"lower_bound", most(&StepPoint::lower_bound)},
-          {"before", most(&StepPoint::max_over_mean_before)},
-          {"dp", most(of_balance<&StepBalance::dp_max_over_mean>)},
-          {"each", most(of_balance<&StepBalance::step_max_over_mean>)},
+          {"micro_batches", maximum(&StepPoint::micro_batches)},
+          {"lower_bound", maximum(&StepPoint::lower_bound)},
+          {"before", maximum(&StepPoint::max_over_mean_before)},
+          {"dp", maximum(of_balance<&StepBalance::dp_max_over_mean>)},
+          {"each", maximum(of_balance<&StepBalance::step_max_over_mean>)},
           {"seconds", phases_of(points, &StepPoint::seconds)},
           {"slowest", phases_of(points, &StepPoint::slowest)},
           {"waited", mean(&StepPoint::waited)},
           {"sent_bytes", mean(&StepPoint::sent_bytes)},
-          {"peak_bytes", most(&StepPoint::peak_bytes)}};
+          {"peak_bytes", maximum(&StepPoint::peak_bytes)}};
 }
 
 json kept_json(const KeptStep& step) {
@@ -148,10 +149,10 @@ json ranks_json(const std::vector<RankPicture>& ranks) {
   return {{"number", ranks.size()},
           {"group", neighbors_of(ranks.size())},
           {"seconds", phases_of(ranks, &RankPicture::seconds)},
-          {"waited", series(ranks, Merge::mean, &RankPicture::waited)},
-          {"peak_bytes", series(ranks, Merge::most, &RankPicture::peak_bytes)},
-          {"sent_bytes", series(ranks, Merge::mean, &RankPicture::sent_bytes)},
-          {"kept_bytes", series(ranks, Merge::mean, &RankPicture::kept_bytes)}};
+          {"waited", group_series(ranks, Merge::mean, &RankPicture::waited)},
+          {"peak_bytes", group_series(ranks, Merge::most, &RankPicture::peak_bytes)},
+          {"sent_bytes", group_series(ranks, Merge::mean, &RankPicture::sent_bytes)},
+          {"kept_bytes", group_series(ranks, Merge::mean, &RankPicture::kept_bytes)}};
 }
 
 json totals_json(const RunPicture& run) {
@@ -164,7 +165,7 @@ json totals_json(const RunPicture& run) {
     if (figure.page == nullptr) return;
     const auto& value = std::invoke(figure.of, total);
     if (figure.adds == Adds::as_mean) {
-      totals[figure.page] = {{"mean", value}, {"worst", std::invoke(figure.of, run.totals().most())}};
+      totals[figure.page] = {{"mean", value}, {"worst", std::invoke(figure.of, run.totals().maximum())}};
     } else {
       totals[figure.page] = value;
     }
@@ -214,7 +215,7 @@ json profile_json(const RunPicture& run, const RunCircumstances& circumstances) 
 }
 
 /// Returns the name of a kind of page for the script and for readers.
-std::pair<const char*, const char*> words_for(PageSubject::Kind kind) {
+std::pair<const char*, const char*> describe_kind(PageSubject::Kind kind) {
   switch (kind) {
     case PageSubject::Kind::run:
       return {"run", "Report of a run"};
@@ -231,11 +232,11 @@ std::pair<const char*, const char*> words_for(PageSubject::Kind kind) {
 std::string html_page(const PageSubject& subject, std::span<const RunPicture> profiles) {
   const std::string date = subject.date.empty() ? "" : ", " + subject.date;
   const std::map<std::string_view, std::string> content{
-      {"title", as_html(title_of(subject) + date + " | Evenkeel")},
+      {"title", escape_html(title_of(subject) + date + " | Evenkeel")},
       {"style", std::string(page_style)},
       {"script", std::string(page_script)},
-      {"data", as_script_data(page_json(subject, profiles))},
-      {"text", as_html(subject.text)}};
+      {"data", escape_script_data(page_json(subject, profiles))},
+      {"text", escape_html(subject.text)}};
   std::string page;
   std::string_view left = page_html;
   // Fills placeholders in one pass, so that inserted text is not scanned for placeholders.
@@ -249,14 +250,14 @@ std::string html_page(const PageSubject& subject, std::span<const RunPicture> pr
 }
 
 std::string title_of(const PageSubject& subject) {
-  const std::string title = words_for(subject.kind).second;
+  const std::string title = describe_kind(subject.kind).second;
   return subject.name.empty() ? title : title + ": " + subject.name;
 }
 
 nlohmann::json page_json(const PageSubject& subject, std::span<const RunPicture> profiles) {
   json all = json::array();
   for (const RunPicture& run : profiles) all.push_back(profile_json(run, subject.circumstances));
-  return {{"kind", words_for(subject.kind).first},
+  return {{"kind", describe_kind(subject.kind).first},
           {"title", title_of(subject)},
           {"sources", subject.sources},
           {"date", subject.date},

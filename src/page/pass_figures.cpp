@@ -11,13 +11,13 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::size_t listed_bytes() {
+constexpr std::size_t bytes_of_listed_figures() {
   std::size_t bytes = 0;
   for_each_figure(
       [&](const auto& figure) { bytes += sizeof(std::invoke(figure.of, std::declval<PassFigures&>())); });
   return bytes;
 }
-static_assert(listed_bytes() == sizeof(PassFigures), "a figure of a pass is not in the list");
+static_assert(bytes_of_listed_figures() == sizeof(PassFigures), "a figure of a pass is not in the list");
 
 /// Calls `combine` with each pair of numbers of two figures.
 template <typename Value, typename Combine>
@@ -39,14 +39,14 @@ void count_loss(const LengthTable& table, PassFigures& figures) {
   }
 }
 
-std::string repeated_in_words(const RepeatedTokens& repeated) {
+std::string describe_repeated_tokens(const RepeatedTokens& repeated) {
   std::string parts;
   for (std::size_t l = 0; l < repeated.size(); ++l) {
     if (repeated[l] == 0) continue;
-    parts += (parts.empty() ? "" : ", ") + grouped(repeated[l]) + " " + repeat_reasons[l].words;
+    parts += (parts.empty() ? "" : ", ") + format_grouped(repeated[l]) + " " + repeat_reasons[l].words;
   }
   const auto limits = std::ranges::count_if(repeated, [](std::int64_t tokens) { return tokens > 0; });
-  return limits == 1 ? parts : grouped(sum_of(repeated)) + (parts.empty() ? "" : ": ") + parts;
+  return limits == 1 ? parts : format_grouped(sum_of(repeated)) + (parts.empty() ? "" : ": ") + parts;
 }
 
 nlohmann::json repeated_json(const RepeatedTokens& repeated) {

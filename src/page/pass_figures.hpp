@@ -135,7 +135,7 @@ constexpr void for_each_figure(Visit&& visit) {
 
 /// Formats repeated tokens, such as "10 to keep micro_batch.max_tokens", "12: 10 to keep
 /// micro_batch.max_tokens, 2 to keep micro_batch.max_rows", or "0".
-[[nodiscard]] std::string repeated_in_words(const RepeatedTokens& repeated);
+[[nodiscard]] std::string describe_repeated_tokens(const RepeatedTokens& repeated);
 /// Converts repeated tokens to JSON, such as {"max_tokens": 10, "max_samples": 0, "max_rows": 2}.
 [[nodiscard]] nlohmann::json repeated_json(const RepeatedTokens& repeated);
 /// Converts tokens and attention scores, with and without sharing, and repeated tokens to JSON.
@@ -150,7 +150,7 @@ class PassTotals {
   /// Returns the combined figures, each combined by its rule.
   [[nodiscard]] PassFigures total() const;
   /// Returns the maximum of each figure over all passes.
-  [[nodiscard]] const PassFigures& most() const noexcept { return most_; }
+  [[nodiscard]] const PassFigures& maximum() const noexcept { return most_; }
 
  private:
   std::int64_t passes_ = 0;

@@ -65,7 +65,7 @@ struct DpRankTotals {
 struct StepPoint : PassFigures {
   std::int64_t step = 0;
 
-  [[nodiscard]] bool trains_nothing() const noexcept { return loss_tokens == 0 && samples + left_out > 0; }
+  [[nodiscard]] bool has_no_loss() const noexcept { return loss_tokens == 0 && samples + left_out > 0; }
 };
 
 /// A step whose micro-batches are kept, to be shown individually.

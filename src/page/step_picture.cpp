@@ -13,7 +13,7 @@
 namespace evenkeel {
 namespace {
 
-std::string words_for(const CostModel& cost) {
+std::string describe_cost(const CostModel& cost) {
   std::string text =
       cost.linear == 1 && cost.quadratic == 0 ? "tokens" : fmt::format("{} per token", cost.linear);
   if (cost.quadratic != 0) text += fmt::format(" + {} per squared length", cost.quadratic);
@@ -41,7 +41,7 @@ std::int64_t DpRankPicture::sum(std::int64_t MicroBatchPicture::*figure) const n
   return sum;
 }
 
-LinkPicture LinkPicture::of(int ranks) {
+LinkPicture LinkPicture::for_ranks(int ranks) {
   LinkPicture links;
   links.ranks = ranks;
   links.ranks_per_line = std::max(1, (ranks + max_lines - 1) / max_lines);
@@ -91,9 +91,9 @@ PlanningPicture picture_of(const PlanSettings& settings) {
   const auto* packed = settings.find<PackedSettings>();
   picture.asks_for_more = (packed != nullptr && packed->count == CountRule::fastest) ||
                           settings.micro_batch.min_count > 1 || settings.count_multiple() > 1;
-  picture.may_be_a_grid = could_be_grid(settings);
+  picture.may_be_a_grid = allows_grid(settings);
   picture.cost = settings.balance.cost_field ? "field " + *settings.balance.cost_field
-                                             : words_for(settings.balance.cost);
+                                             : describe_cost(settings.balance.cost);
   return picture;
 }
 
@@ -104,7 +104,7 @@ std::int64_t padded_rows(const LengthTable& table, std::int64_t alignment) {
   return longest * table.size();
 }
 
-void count_in(PassFigures& figures, const std::vector<MicroBatchPicture>& of_rank, std::int64_t cap) {
+void add_to_figures(PassFigures& figures, const std::vector<MicroBatchPicture>& of_rank, std::int64_t cap) {
   figures.micro_batches = std::max(figures.micro_batches, std::ssize(of_rank));
   for (const MicroBatchPicture& m : of_rank) {
     figures.rows += m.rows;
@@ -137,7 +137,7 @@ StepPicture picture_of(const StepProblem& problem, const StepPlan& plan, const R
     DpRankPicture& of_rank = picture.dp_ranks.emplace_back();
     for (const MicroBatchPlan& m : plan.ranks[r].micro_batches)
       of_rank.micro_batches.push_back(picture_of(table, m, settings, DpRank{static_cast<int>(r)}));
-    count_in(picture, of_rank.micro_batches, settings.micro_batch.max_tokens);
+    add_to_figures(picture, of_rank.micro_batches, settings.micro_batch.max_tokens);
   }
   picture.padded_rows = padded_rows(table, settings.alignment());
   if (settings.sharing != PrefixSharing::none) {

@@ -59,7 +59,7 @@ struct LinkPicture {
   int ranks_per_line = 1;           ///< the last line may have fewer ranks
   std::vector<std::int64_t> bytes;  ///< by sender's line, then by receiver's line
 
-  [[nodiscard]] static LinkPicture of(int ranks);
+  [[nodiscard]] static LinkPicture for_ranks(int ranks);
   [[nodiscard]] int lines() const noexcept { return (ranks + ranks_per_line - 1) / ranks_per_line; }
   LinkPicture& operator+=(const LinkPicture& other);
 };
@@ -104,7 +104,7 @@ struct StepPicture : PassFigures {
 
 /// Adds a DP rank's micro-batches to the figures, except for `balance`, which needs the mean over all DP
 /// ranks.
-void count_in(PassFigures& figures, const std::vector<MicroBatchPicture>& of_rank, std::int64_t cap);
+void add_to_figures(PassFigures& figures, const std::vector<MicroBatchPicture>& of_rank, std::int64_t cap);
 
 /// Fills in the figures that a plan and a run have in common: the planning, the figures of lengths, and the
 /// speeds and source-order work in `dp_ranks`. Precondition: `dp_ranks` has one element per DP rank.

@@ -84,7 +84,7 @@ std::vector<FieldFigures> field_figures(const boost::mpi::communicator& world,
 
 // Returns, on rank 0, the maximum size of any rank's columns.
 std::int64_t max_column_bytes(const boost::mpi::communicator& world) {
-  return combine(world, std::array<std::int64_t, 1>{SharedHeap::of_process().usage().peak}, MPI_MAX).front();
+  return combine(world, std::array<std::int64_t, 1>{SharedHeap::instance().usage().peak}, MPI_MAX).front();
 }
 
 // Adds, on rank 0, the means over ranks and, for each phase, the time of the slowest rank.
@@ -179,7 +179,7 @@ void add_plans(const std::vector<PlannedDpRank>& plans, std::span<const std::int
                StepFigures& figures) {
   std::vector<std::vector<Cost>> costs;
   for (const PlannedDpRank& plan : plans) {
-    count_in(figures, plan.micro_batches, figures.cap);
+    add_to_figures(figures, plan.micro_batches, figures.cap);
     figures.lower_bound = std::max(figures.lower_bound, plan.lower_bound);
     std::vector<Cost>& of_rank = costs.emplace_back();
     for (const MicroBatchPicture& m : plan.micro_batches) of_rank.push_back(m.cost);
@@ -252,7 +252,7 @@ std::array<double, num_seconds> seconds_of(const Step& step) {
 }
 
 std::array<std::int64_t, num_counts> counts_of(const Step& step, const LinkPicture& links) {
-  std::array<std::int64_t, num_counts> values{SharedHeap::of_process().usage().peak, step.volume.sent,
+  std::array<std::int64_t, num_counts> values{SharedHeap::instance().usage().peak, step.volume.sent,
                                               step.volume.kept};
   const auto per_line = static_cast<std::size_t>(links.ranks_per_line);
   const std::vector<std::int64_t>& bytes_to = step.record->bytes_to;
@@ -293,8 +293,8 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   add_seconds(mesh.world(), step, figures);
   GatheredRanks ranks;
   if (detail == FiguresDetail::picture) ranks = gather_ranks(mesh, step);
-  const bool is_told = mesh.rank() == WorldRank{0};
-  if (is_told) {
+  const bool is_reporter = mesh.rank() == WorldRank{0};
+  if (is_reporter) {
     work([&] {
       figures.step = step.index;
       figures.profile = step.profile;
@@ -318,7 +318,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
     });
   }
   work.agree(mesh.world());
-  if (!is_told) return std::nullopt;
+  if (!is_reporter) return std::nullopt;
   return figures;
 }
 
@@ -326,7 +326,7 @@ GatheredRanks gather_ranks(const Mesh& mesh, const Step& step) {
   const boost::mpi::communicator& world = mesh.world();
   const bool is_root = world.rank() == 0;
   const auto size = static_cast<std::size_t>(world.size());
-  LinkPicture links = LinkPicture::of(world.size());
+  LinkPicture links = LinkPicture::for_ranks(world.size());
   std::vector<double> seconds(is_root ? size * num_seconds : 0);
   std::vector<std::int64_t> counts(is_root ? size * num_counts : 0);
   const std::array<double, num_seconds> my_seconds = seconds_of(step);

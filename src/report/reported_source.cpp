@@ -15,15 +15,16 @@ namespace evenkeel {
 std::string describe_filter(const FilterCounts& counts) {
   std::vector<std::string> parts;
   const auto tell = [&](std::int64_t count, const std::string& what) {
-    if (count > 0) parts.push_back(number_of(count, "sample") + " " + what);
+    if (count > 0) parts.push_back(format_plain_count(count, "sample") + " " + what);
   };
   tell(counts.dropped_too_long, "too long and dropped");
   tell(counts.truncated, "truncated");
-  tell(counts.split, "split into " + number_of(counts.pieces, "piece"));
+  tell(counts.split, "split into " + format_plain_count(counts.pieces, "piece"));
   tell(counts.dropped_empty, "empty and dropped");
   if (parts.empty()) return {};
-  if (counts.tokens_left_out > 0) parts.push_back(number_of(counts.tokens_left_out, "token") + " left out");
-  return fmt::format("of {}: {}", number_of(counts.samples, "sample"), fmt::join(parts, ", "));
+  if (counts.tokens_left_out > 0)
+    parts.push_back(format_plain_count(counts.tokens_left_out, "token") + " left out");
+  return fmt::format("of {}: {}", format_plain_count(counts.samples, "sample"), fmt::join(parts, ", "));
 }
 
 nlohmann::json to_json(const ReportedSource& source) {
@@ -48,9 +49,9 @@ std::string dropped_text(const std::map<std::string, std::int64_t>& dropped) {
   for (const auto& [reason, samples] : dropped) {
     if (samples == 0) continue;
     all += samples;
-    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", grouped(samples), reason);
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", format_grouped(samples), reason);
   }
-  return grouped(all) + " dropped" + (reasons.empty() ? "" : " (" + reasons + ")");
+  return format_grouped(all) + " dropped" + (reasons.empty() ? "" : " (" + reasons + ")");
 }
 
 double mean(std::int64_t sum, std::int64_t count) {
@@ -61,14 +62,15 @@ double mean(std::int64_t sum, std::int64_t count) {
 
 std::vector<std::pair<std::string, std::string>> arrival_rows(const ArrivalFigures& arrivals) {
   return {{"samples that arrived",
-           fmt::format("{}: {} trained, {} in steps, {} waiting, {}; {}", grouped(arrivals.received),
-                       grouped(arrivals.trained), grouped(arrivals.formed), grouped(arrivals.waiting),
-                       dropped_text(arrivals.dropped), counted(arrivals.duplicates, "duplicate"))},
+           fmt::format("{}: {} trained, {} in steps, {} waiting, {}; {}", format_grouped(arrivals.received),
+                       format_grouped(arrivals.trained), format_grouped(arrivals.formed),
+                       format_grouped(arrivals.waiting), dropped_text(arrivals.dropped),
+                       format_count(arrivals.duplicates, "duplicate"))},
           {"response tokens of a sample",
            fmt::format("{:.1f} of those that arrived, {:.1f} of those that were trained",
                        mean(arrivals.received_tokens, arrivals.received),
                        mean(arrivals.trained_tokens, arrivals.trained))},
-          {"samples behind the policy", behind_text(arrivals.staleness)},
+          {"samples behind the policy", staleness_text(arrivals.staleness)},
           {"seconds steps waited for samples", fmt::format("{:.3f}", arrivals.waited)}};
 }
 

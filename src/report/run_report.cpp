@@ -44,7 +44,7 @@ std::string ratio_text(const PassTotals& passes, Of ratio) {
   const PassFigures total = passes.total();
   const std::string mean = fmt::format("{:.4f}", std::invoke(ratio, total));
   if (passes.passes() == 1) return mean;
-  return mean + fmt::format("   worst step {:.4f}", std::invoke(ratio, passes.most()));
+  return mean + fmt::format("   worst step {:.4f}", std::invoke(ratio, passes.maximum()));
 }
 
 /// Formats a source as "chat: data/chat.jsonl", or as its path alone.
@@ -61,19 +61,19 @@ void add_origin_rows(const RunReport& report, Table& table) {
 }
 
 /// Returns the planned time relative to the plan in source order; 1 if the latter is zero.
-double shortened_to(double planned, double in_order) {
+double relative_time(double planned, double in_order) {
   return in_order == 0 ? 1 : planned / in_order;
 }
 
 void add_delay_row(const DelayFigures& delay, Table& table) {
   table.row("outliers delayed",
             fmt::format("{} by {:.1f} steps on average, {} at most; {:.4f} steps an average token",
-                        counted(delay.samples, "sample"), delay.steps_per_sample(), delay.longest,
+                        format_count(delay.samples, "sample"), delay.steps_per_sample(), delay.longest,
                         delay.steps_per_token()));
   table.row("planned time with the delay",
             fmt::format("{:.4f} of that without, if ranks meet at each micro-batch; {:.4f} if once a step",
-                        shortened_to(delay.planned.every_micro_batch, delay.in_order.every_micro_batch),
-                        shortened_to(delay.planned.once, delay.in_order.once)));
+                        relative_time(delay.planned.every_micro_batch, delay.in_order.every_micro_batch),
+                        relative_time(delay.planned.once, delay.in_order.once)));
 }
 
 nlohmann::json delay_json(const std::optional<DelayFigures>& delay) {
@@ -84,16 +84,16 @@ nlohmann::json delay_json(const std::optional<DelayFigures>& delay) {
           {"longest", delay->longest},
           {"planned_over_in_order",
            {{"every_micro_batch",
-             shortened_to(delay->planned.every_micro_batch, delay->in_order.every_micro_batch)},
-            {"once", shortened_to(delay->planned.once, delay->in_order.once)}}}};
+             relative_time(delay->planned.every_micro_batch, delay->in_order.every_micro_batch)},
+            {"once", relative_time(delay->planned.once, delay->in_order.once)}}}};
 }
 
 /// Formats "; 3 samples have none; 2 samples without were dropped"; empty if there are none.
 std::string samples_without_loss(const PassFigures& total) {
   std::string text;
   if (total.without_loss > 0)
-    text += "; " + counted(total.without_loss, "sample has", "samples have") + " none";
-  if (total.left_out > 0) text += "; " + counted(total.left_out, "sample") + " without were dropped";
+    text += "; " + format_count(total.without_loss, "sample has", "samples have") + " none";
+  if (total.left_out > 0) text += "; " + format_count(total.left_out, "sample") + " without were dropped";
   return text;
 }
 
@@ -102,15 +102,15 @@ void add_token_rows(const RunTotals& t, Table& table) {
   // With shared prefixes, compares with the rows before sharing, since sharing removes rows that are not
   // padding.
   const std::int64_t removed = total.padded_rows - (t.sharing ? total.unshared_rows : total.rows);
-  table.row("samples", grouped(total.samples) + " in " + counted(t.passes.passes(), "step"));
-  table.row("tokens", grouped(total.tokens));
-  table.row("tokens with loss", grouped(total.loss_tokens) + samples_without_loss(total));
-  table.row("rows in a padded batch", grouped(total.padded_rows));
-  table.row(
-      "rows delivered",
-      fmt::format("{} ({:.1f} % {})", grouped(total.rows), percent_of(total.rows - total.filled, total.rows),
-                  t.latest.pads_micro_batches ? "padding and alignment" : "alignment"));
-  table.row("padding removed", fmt::format("{}, {:.1f} % of the padded batch", counted(removed, "row"),
+  table.row("samples", format_grouped(total.samples) + " in " + format_count(t.passes.passes(), "step"));
+  table.row("tokens", format_grouped(total.tokens));
+  table.row("tokens with loss", format_grouped(total.loss_tokens) + samples_without_loss(total));
+  table.row("rows in a padded batch", format_grouped(total.padded_rows));
+  table.row("rows delivered",
+            fmt::format("{} ({:.1f} % {})", format_grouped(total.rows),
+                        percent_of(total.rows - total.filled, total.rows),
+                        t.latest.pads_micro_batches ? "padding and alignment" : "alignment"));
+  table.row("padding removed", fmt::format("{}, {:.1f} % of the padded batch", format_count(removed, "row"),
                                            percent_of(removed, total.padded_rows)));
 }
 
@@ -131,7 +131,7 @@ void add_balance_rows(const RunTotals& t, Table& table) {
 void add_cost_rows(const StepFigures& last, Table& table) {
   if (!last.cost_is_measured) return;
   const CostInUse& cost = last.cost;
-  const std::string from = counted(cost.observations, "time");
+  const std::string from = format_count(cost.observations, "time");
   const std::string kept =
       cost.kept ? fmt::format(", kept since {} cannot separate tokens from squares", from) : ", from " + from;
   if (!cost.times)
@@ -153,19 +153,21 @@ void add_micro_batch_rows(const RunTotals& t, Table& table) {
   const std::string above =
       total.above_cap == 0
           ? ""
-          : "; " + table.alarm(counted(total.above_cap, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP");
+          : "; " +
+                table.alarm(format_count(total.above_cap, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP");
   table.row("micro-batches per DP rank",
-            fmt::format("{}{} (lower bound {}), {} empty", grouped(total.micro_batches),
-                        t.passes.passes() == 1 ? "" : " over all steps", grouped(total.lower_bound),
-                        grouped(total.empty)));
-  table.row("widest micro-batch", fmt::format("{} of {}, aligned to {}{}", grouped(total.widest),
-                                              counted(t.latest.cap, "token"), t.latest.alignment, above));
+            fmt::format("{}{} (lower bound {}), {} empty", format_grouped(total.micro_batches),
+                        t.passes.passes() == 1 ? "" : " over all steps", format_grouped(total.lower_bound),
+                        format_grouped(total.empty)));
+  table.row("widest micro-batch",
+            fmt::format("{} of {}, aligned to {}{}", format_grouped(total.widest),
+                        format_count(t.latest.cap, "token"), t.latest.alignment, above));
 }
 
 void add_shape_rows(const RunTotals& t, Table& table) {
   if (!t.shapes) return;
   table.row("padding to few shapes",
-            fmt::format("{}, {:.1f} % of the rows delivered", counted(t.shapes->padding, "row"),
+            fmt::format("{}, {:.1f} % of the rows delivered", format_count(t.shapes->padding, "row"),
                         percent_of(t.shapes->padding, t.passes.total().rows)));
   table.row("shapes", fmt::format("{} of {} used, {} chosen", std::ssize(t.shapes->handed_out),
                                   t.shapes->most, t.shapes->chosen));
@@ -183,7 +185,7 @@ void add_strategy_rows(const RunTotals& t, Table& table) {
   table.row(
       "strategy",
       fmt::format("grid in {} of {}: ranks meet {}; hierarchical alone would end {}, grid alone {}",
-                  grouped(f.grids), counted(f.steps, "step"), meet,
+                  format_grouped(f.grids), format_count(f.steps, "step"), meet,
                   format_delay(f.hierarchical_end, f.chosen_end), format_delay(f.grid_end, f.chosen_end)));
 }
 
@@ -216,16 +218,17 @@ void add_sharing_rows(const RunTotals& t, Table& table) {
   const PassFigures total = t.passes.total();
   const std::int64_t saved = total.unshared_rows - total.rows;
   table.row("rows saved by sharing",
-            fmt::format("{} of {} ({:.1f} %)", grouped(saved), grouped(total.unshared_rows),
+            fmt::format("{} of {} ({:.1f} %)", format_grouped(saved), format_grouped(total.unshared_rows),
                         percent_of(saved, total.unshared_rows)));
-  table.row("tokens with shared prefixes once",
-            fmt::format("{} of {} ({:.1f} % saved)", grouped(s.tokens), grouped(s.repeated_tokens),
-                        percent_of(s.repeated_tokens - s.tokens, s.repeated_tokens)));
   table.row(
-      "attention scores",
-      fmt::format("{} of {} ({:.1f} % saved)", grouped(s.score_entries), grouped(s.repeated_score_entries),
-                  percent_of(s.repeated_score_entries - s.score_entries, s.repeated_score_entries)));
-  table.row("tokens repeated by splits", repeated_in_words(total.repeated));
+      "tokens with shared prefixes once",
+      fmt::format("{} of {} ({:.1f} % saved)", format_grouped(s.tokens), format_grouped(s.repeated_tokens),
+                  percent_of(s.repeated_tokens - s.tokens, s.repeated_tokens)));
+  table.row("attention scores",
+            fmt::format("{} of {} ({:.1f} % saved)", format_grouped(s.score_entries),
+                        format_grouped(s.repeated_score_entries),
+                        percent_of(s.repeated_score_entries - s.score_entries, s.repeated_score_entries)));
+  table.row("tokens repeated by splits", describe_repeated_tokens(total.repeated));
 }
 
 void add_traffic_rows(const RunTotals& t, Table& table) {
@@ -233,8 +236,8 @@ void add_traffic_rows(const RunTotals& t, Table& table) {
   table.row("bytes between ranks", bytes_text(total.sent_bytes));
   // On a single node, both figures would be zero.
   if (total.node_messages > 0) {
-    table.row("bytes between nodes",
-              fmt::format("{} in {}", bytes_text(total.node_bytes), counted(total.node_messages, "message")));
+    table.row("bytes between nodes", fmt::format("{} in {}", bytes_text(total.node_bytes),
+                                                 format_count(total.node_messages, "message")));
     table.row("bytes passed on by leaders", bytes_text(total.passed_on_bytes));
   }
   table.row("bytes a rank kept", bytes_text(total.kept_bytes));

@@ -30,12 +30,12 @@ double microseconds(double seconds) {
   return std::round(seconds * 1e9) / 1e3;
 }
 
-json meta(const char* name, std::size_t rank, int track, json args) {
+json metadata_event(const char* name, std::size_t rank, int track, json args) {
   return {{"ph", "M"}, {"name", name}, {"pid", rank}, {"tid", track}, {"args", std::move(args)}};
 }
 
-json slice(std::string name, const char* category, std::size_t rank, Track track, double from, double to,
-           json args) {
+json slice_event(std::string name, const char* category, std::size_t rank, Track track, double from,
+                 double to, json args) {
   return {{"ph", "X"},
           {"name", std::move(name)},
           {"cat", category},
@@ -77,14 +77,14 @@ void add_phases(const RankTrace& trace, std::size_t rank, const json& step, Even
           std::max<std::int64_t>(0, trace.sent_to - static_cast<std::int64_t>(RankTrace::max_sent));
     }
     if (trace.phases[p] > 0)
-      events.add(slice(phase_names[p], "phase", rank, track_of(trace), at, end, std::move(args)));
+      events.add(slice_event(phase_names[p], "phase", rank, track_of(trace), at, end, std::move(args)));
     at = end;
   }
 }
 
 void add_trainer(const RankTrace& trace, std::size_t rank, const json& step, Events& events) {
-  events.add(slice("wait", "trainer", rank, trainer, trace.asked_at, trace.handed_at, step));
-  events.add(slice("use", "trainer", rank, trainer, trace.handed_at, trace.used_at, step));
+  events.add(slice_event("wait", "trainer", rank, trainer, trace.asked_at, trace.handed_at, step));
+  events.add(slice_event("use", "trainer", rank, trainer, trace.handed_at, trace.used_at, step));
 }
 
 void add_sent(const std::vector<std::int64_t>& bytes_to, int self, RankTrace& trace) {
@@ -108,10 +108,10 @@ TraceFile::TraceFile(const std::filesystem::path& path, const Grid& grid) : file
     const std::string name = "rank " + std::to_string(rank) + " (tp " + std::to_string(place.tp) + " cp " +
                              std::to_string(place.cp) + " dp " + std::to_string(place.dp) + " pp " +
                              std::to_string(place.pp) + ")";
-    events.add(meta("process_name", rank, making, {{"name", name}}));
-    events.add(meta("process_sort_index", rank, making, {{"sort_index", rank}}));
-    events.add(meta("thread_name", rank, making, {{"name", "steps made ahead"}}));
-    events.add(meta("thread_name", rank, trainer, {{"name", "trainer"}}));
+    events.add(metadata_event("process_name", rank, making, {{"name", name}}));
+    events.add(metadata_event("process_sort_index", rank, making, {{"sort_index", rank}}));
+    events.add(metadata_event("thread_name", rank, making, {{"name", "steps made ahead"}}));
+    events.add(metadata_event("thread_name", rank, trainer, {{"name", "trainer"}}));
   }
   file_.append("[\n" + events.text());
 }
@@ -169,7 +169,7 @@ std::vector<RankTrace> gather_trace(const boost::mpi::communicator& world, const
   static_assert(std::is_trivially_copyable_v<RankTrace>);
   RankTrace mine;
   std::vector<RankTrace> all;
-  together(world, [&] {
+  run_together(world, [&] {
     mine.made_at = clock.seconds_at(step.record->made_at);
     mine.phases = times_of(step.seconds);
     mine.made_ahead = trainer.made_ahead ? 1 : 0;
@@ -190,32 +190,32 @@ namespace {
 constexpr int tag = 7311;
 constexpr int rounds = 8;
 
-double here() {
+double local_time() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void answer(const boost::mpi::communicator& world, int rank) {
+void answer_clock_request(const boost::mpi::communicator& world, int rank) {
   const Waiting waiting("MPI_Recv");
   for (int round = 0; round < rounds; ++round) {
     double asked = 0;
     check_mpi(MPI_Recv(&asked, 1, MPI_DOUBLE, rank, tag, world, MPI_STATUS_IGNORE), "MPI_Recv");
-    const double now = here();
+    const double now = local_time();
     check_mpi(MPI_Send(&now, 1, MPI_DOUBLE, rank, tag, world), "MPI_Send");
   }
 }
 
 /// Returns by how much this rank's clock is ahead of rank 0's. Assumes that rank 0 answered in the middle of
 /// the shortest round trip.
-double ask(const boost::mpi::communicator& world) {
+double measure_clock_offset(const boost::mpi::communicator& world) {
   const Waiting waiting("MPI_Recv");
   double shortest = std::numeric_limits<double>::infinity();
   double ahead = 0;
   for (int round = 0; round < rounds; ++round) {
-    const double before = here();
+    const double before = local_time();
     double told = 0;
     check_mpi(MPI_Send(&before, 1, MPI_DOUBLE, 0, tag, world), "MPI_Send");
     check_mpi(MPI_Recv(&told, 1, MPI_DOUBLE, 0, tag, world, MPI_STATUS_IGNORE), "MPI_Recv");
-    const double after = here();
+    const double after = local_time();
     if (after - before >= shortest) continue;
     shortest = after - before;
     ahead = (before + after) / 2 - told;
@@ -229,11 +229,11 @@ CommonClock::CommonClock(const boost::mpi::communicator& world) {
   const Phase phase("compare clocks");
   double ahead = 0;
   if (world.rank() == 0) {
-    for (int rank = 1; rank < world.size(); ++rank) answer(world, rank);
+    for (int rank = 1; rank < world.size(); ++rank) answer_clock_request(world, rank);
   } else {
-    ahead = ask(world);
+    ahead = measure_clock_offset(world);
   }
-  double start = here();
+  double start = local_time();
   const Waiting waiting("MPI_Bcast");
   check_mpi(MPI_Bcast(&start, 1, MPI_DOUBLE, 0, world), "MPI_Bcast");
   start_ = start + ahead;

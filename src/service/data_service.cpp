@@ -26,7 +26,7 @@ namespace {
 
 std::unique_ptr<ServiceParts> make_parts(const Communicator& world) {
   require_ranks_of_one_group(world);
-  return together(world, [] { return std::make_unique<ServiceParts>(); });
+  return run_together(world, [] { return std::make_unique<ServiceParts>(); });
 }
 
 /// Returns the step maker of a service. Throws MpiError if MPI is not running. Every collective call starts
@@ -71,14 +71,14 @@ ServiceState ServiceParts::state() const {
 }
 
 DataService::DataService(const Communicator& world, const Config& config) : parts_(make_parts(world)) {
-  end_if_out_of_memory([&] { parts_->maker.emplace(world, config); });
+  abort_if_out_of_memory([&] { parts_->maker.emplace(world, config); });
 }
 
 DataService::DataService(const Communicator& world, const Config& config, const ServiceState& from,
                          ChangedJob changed)
     : parts_(make_parts(world)) {
   require_resumable(world, config, from, changed);
-  end_if_out_of_memory([&] { parts_->maker.emplace(world, config, from); });
+  abort_if_out_of_memory([&] { parts_->maker.emplace(world, config, from); });
   if (changed == ChangedJob::refused && !from.sources.empty())
     fail_together(world, try_on_replicated_data([&] { parts_->unchecked = from; }));
 }
@@ -109,7 +109,7 @@ Steps DataService::steps(Steps::Reader read, std::int64_t num_steps, std::string
                   from = parts_->state();
                   if (parts_->ahead) parts_->position = from;  // kept if making the new Steps fails
                 }));
-  end_if_out_of_memory([&] {
+  abort_if_out_of_memory([&] {
     parts_->ahead.emplace(maker.mesh().world(), maker.config(),
                           StepsRequest{num_steps, std::move(read), std::move(profile)}, from);
   });

@@ -39,7 +39,7 @@ void StepResults::put(std::size_t m, FieldSpec spec, std::span<const std::byte> 
                        "Put it with the number of rows of every sample");
     }
     const std::int64_t rows = rows_in(values, spec.row_bytes(), where);
-    fields.push_back(fill_column(Column::unwritten(std::move(spec), rows), values));
+    fields.push_back(fill_column(Column::uninitialized(std::move(spec), rows), values));
   });
   if (!error_) error_ = error;
 }
@@ -55,13 +55,13 @@ void StepResults::put(std::size_t m, FieldSpec spec, std::span<const std::int64_
                            ", for which samples do not have their own numbers of rows",
                        "Put it without numbers of rows");
     }
-    SampleRows samples = SampleRows::of_counts(counts);
+    SampleRows samples = SampleRows::from_counts(counts);
     const std::int64_t rows = rows_in(values, spec.row_bytes(), where);
     if (spec.row_bytes() > 0 && rows != samples.rows()) {
       throw InputError(
           where, "has " + std::to_string(rows) + " rows; its samples have " + std::to_string(samples.rows()));
     }
-    fields.push_back(fill_column(Column::unwritten(std::move(spec), std::move(samples)), values));
+    fields.push_back(fill_column(Column::uninitialized(std::move(spec), std::move(samples)), values));
   });
   if (!error_) error_ = error;
 }

@@ -18,8 +18,8 @@ struct Decided {
   const std::string* by_elements = nullptr;
 };
 
-std::string hint_for(std::string_view parts_are) {
-  return "Give all " + std::string(parts_are) +
+std::string hint_for(std::string_view part_kind) {
+  return "Give all " + std::string(part_kind) +
          " the same fields, of the same types and shapes, or leave the field out";
 }
 
@@ -34,32 +34,33 @@ bool same_elements(const FieldSpec& a, const FieldSpec& b) {
   return a.dtype == b.dtype && a.trailing == b.trailing;
 }
 
-bool can_be(const SourceField& field, FieldKind kind) {
+bool may_be_kind(const SourceField& field, FieldKind kind) {
   return field.spec.kind == kind || (field.is_kind_open && rule_of(kind).is_cut());
 }
 
-[[noreturn]] void refuse(const std::string& part, const std::string& field, const std::string& what,
-                         const std::string& other, const std::string& there, std::string_view parts_are) {
+[[noreturn]] void reject(const std::string& part, const std::string& field, const std::string& what,
+                         const std::string& other, const std::string& there, std::string_view part_kind) {
   throw InputError(part, "has a field '" + field + "' of " + what + "; in " + other + " it is of " + there,
-                   hint_for(parts_are));
+                   hint_for(part_kind));
 }
 
 /// Adopts the part's values for properties that are still undecided. Throws InputError if other properties
 /// differ.
-void decide(Decided& so_far, const SourceField& field, const std::string& part, std::string_view parts_are) {
+void adopt_decided(Decided& so_far, const SourceField& field, const std::string& part,
+                   std::string_view part_kind) {
   SourceField& decided = so_far.field;
   const FieldKind kind = decided.is_kind_open ? field.spec.kind : decided.spec.kind;
-  if (!can_be(decided, kind) || !can_be(field, kind)) {
-    refuse(part, field.spec.name, "kind " + std::string(name_of(field.spec.kind)), *so_far.by_kind,
-           "kind " + std::string(name_of(decided.spec.kind)), parts_are);
+  if (!may_be_kind(decided, kind) || !may_be_kind(field, kind)) {
+    reject(part, field.spec.name, "kind " + std::string(name_of(field.spec.kind)), *so_far.by_kind,
+           "kind " + std::string(name_of(decided.spec.kind)), part_kind);
   }
   if (decided.is_kind_open && !field.is_kind_open) so_far.by_kind = &part;
   decided.spec.kind = kind;
   decided.is_kind_open = decided.is_kind_open && field.is_kind_open;
   if (field.is_element_open) return;
   if (!decided.is_element_open && !same_elements(field.spec, decided.spec)) {
-    refuse(part, field.spec.name, elements_text(field.spec), *so_far.by_elements, elements_text(decided.spec),
-           parts_are);
+    reject(part, field.spec.name, elements_text(field.spec), *so_far.by_elements, elements_text(decided.spec),
+           part_kind);
   }
   if (!decided.is_element_open) return;
   decided.spec.dtype = field.spec.dtype;
@@ -69,17 +70,17 @@ void decide(Decided& so_far, const SourceField& field, const std::string& part, 
 }
 
 void require_field(const FieldsOfPart& part, const std::string& field, const std::string& other,
-                   std::string_view parts_are) {
+                   std::string_view part_kind) {
   const bool has_it =
       std::ranges::any_of(part.fields, [&](const SourceField& f) { return f.spec.name == field; });
   if (has_it) return;
-  throw InputError(part.name, "lacks the field '" + field + "' of " + other, hint_for(parts_are));
+  throw InputError(part.name, "lacks the field '" + field + "' of " + other, hint_for(part_kind));
 }
 
 /// Returns the column's bytes as rows of another field of the same size.
-Column recast(const Column& column, const FieldSpec& spec, const RaggedBatch& samples) {
-  Column made = is_counted(spec.kind) ? Column::unwritten(spec, column.samples())
-                                      : Column::unwritten(spec, samples.rows_of(spec.kind));
+Column reinterpret_rows(const Column& column, const FieldSpec& spec, const RaggedBatch& samples) {
+  Column made = is_counted(spec.kind) ? Column::uninitialized(spec, column.samples())
+                                      : Column::uninitialized(spec, samples.rows_of(spec.kind));
   const std::span<const std::byte> bytes = column.bytes();
   EVENKEEL_INVARIANT(cheap, made.bytes().size() == bytes.size(), spec.name);
   if (!bytes.empty()) std::memcpy(made.bytes().data(), bytes.data(), bytes.size());
@@ -88,18 +89,18 @@ Column recast(const Column& column, const FieldSpec& spec, const RaggedBatch& sa
 
 }  // namespace
 
-std::vector<SourceField> agreed_fields(std::span<const FieldsOfPart> parts, std::string_view parts_are) {
+std::vector<SourceField> agreed_fields(std::span<const FieldsOfPart> parts, std::string_view part_kind) {
   std::map<std::string, Decided> decided;
   for (const FieldsOfPart& part : parts) {
     for (const SourceField& field : part.fields) {
       const auto [found, is_new] =
           decided.try_emplace(field.spec.name, Decided{field, &part.name, &part.name});
-      if (!is_new) decide(found->second, field, part.name, parts_are);
+      if (!is_new) adopt_decided(found->second, field, part.name, part_kind);
     }
   }
   std::vector<SourceField> agreed;
   for (auto& [name, so_far] : decided) {
-    for (const FieldsOfPart& part : parts) require_field(part, name, *so_far.by_kind, parts_are);
+    for (const FieldsOfPart& part : parts) require_field(part, name, *so_far.by_kind, part_kind);
     agreed.push_back(std::move(so_far.field));
   }
   return agreed;
@@ -118,7 +119,8 @@ RaggedBatch convert_to_agreed(RaggedBatch samples, std::span<const SourceField> 
   RaggedBatch made({samples.samples().begin(), samples.samples().end()});
   for (Column& column : samples.fields()) {
     const FieldSpec& spec = spec_of(column);
-    made.add_field(column.spec() == spec ? std::move(column) : recast(std::as_const(column), spec, made));
+    made.add_field(column.spec() == spec ? std::move(column)
+                                         : reinterpret_rows(std::as_const(column), spec, made));
   }
   return made;
 }

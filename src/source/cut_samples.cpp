@@ -32,10 +32,10 @@ bool is_whole(const RaggedBatch& from, const Cut& cut) {
 
 /// Returns the name of the field with the token ranges of this field's rows; empty if there is none. A field
 /// of token ranges is cut by itself.
-std::string_view cut_by(const NamedFields& told, std::string_view field) {
-  const auto found = told.find(field);
-  if (found != told.end() && !found->second.cut_by.empty()) return found->second.cut_by;
-  return cuts_rows(told, field) ? field : std::string_view();
+std::string_view cutting_field(const NamedFields& settings, std::string_view field) {
+  const auto found = settings.find(field);
+  if (found != settings.end() && !found->second.cut_by.empty()) return found->second.cut_by;
+  return cuts_rows(settings, field) ? field : std::string_view();
 }
 
 /// Returns the rows of a column with token ranges that have at least one token in the cut.
@@ -76,14 +76,14 @@ RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut, 
 /// Returns an uninitialized column for the rows of all cuts.
 Column column_for(const RaggedBatch& out, const FieldSpec& spec, std::span<const RaggedBatch> batches,
                   std::span<const Cut> cuts, std::string_view by) {
-  if (!is_counted(spec.kind)) return Column::unwritten(spec, out.rows_of(spec.kind));
+  if (!is_counted(spec.kind)) return Column::uninitialized(spec, out.rows_of(spec.kind));
   std::vector<std::int64_t> counts;
   counts.reserve(cuts.size());
   for (const Cut& cut : cuts) {
     const RaggedBatch& from = batches[cut.batch];
     counts.push_back(rows_of(from, *from.find(spec.name), cut, by).size());
   }
-  return Column::unwritten(spec, SampleRows::of_counts(counts));
+  return Column::uninitialized(spec, SampleRows::from_counts(counts));
 }
 
 /// Returns a hash of the column's rows in a cut.
@@ -116,7 +116,8 @@ bool has_labels_of_tokens(const RaggedBatch& from) {
 /// If a piece ends before its sample, clears the last value of a loss mask with one value per token, since
 /// the label of that row, the next token, is not in the piece. Does nothing for other fields, or if there is
 /// one label per token.
-void clear_beyond(const RaggedBatch& from, const Cut& cut, const FieldSpec& spec, std::span<std::byte> rows) {
+void clear_last_mask_value(const RaggedBatch& from, const Cut& cut, const FieldSpec& spec,
+                           std::span<std::byte> rows) {
   const bool ends_early = cut.tokens.end < sample_of(from, cut).length();
   const bool is_mask = spec.name == loss_mask_field || spec.name == response_mask_field;
   if (!ends_early || rows.empty() || !is_mask || !spec.rule().is_per_token()) return;
@@ -130,7 +131,7 @@ void count_from(RowRange tokens, std::span<std::int64_t> ranges) {
 
 }  // namespace
 
-void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFields& told,
+void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFields& settings,
                              const std::string& name, const FilterCounts& counts) {
   const std::int64_t cut = counts.truncated + counts.split;
   if (cut == 0) return;
@@ -138,9 +139,9 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
     const FieldSpec& field = brought.spec;
     if (!field.rule().is_cut_by_ranges) continue;
     const std::string is_cut = "has a field '" + field.name + "' of rows, and batch.too_long cuts " +
-                               number_of(cut, "sample") + " of it: ";
+                               format_plain_count(cut, "sample") + " of it: ";
     const std::string keep = ", keep samples whole (batch.too_long: drop), or leave the field out";
-    const std::string by(cut_by(told, field.name));
+    const std::string by(cutting_field(settings, field.name));
     if (by.empty()) {
       throw InputError(name, is_cut + "it is not configured which rows go with which of a sample's tokens",
                        "Set fields." + field.name + ".cut_by" + keep);
@@ -156,7 +157,7 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
 }
 
 RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cut> cuts,
-                        const NamedFields& told) {
+                        const NamedFields& settings) {
   std::vector<SampleShape> shapes;
   shapes.reserve(cuts.size());
   for (const Cut& cut : cuts) shapes.push_back(shape_of(batches[cut.batch], cut));
@@ -171,9 +172,9 @@ RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cu
   const std::size_t first = cuts.front().batch;
   for (const Column& column : batches[first].fields()) {
     const FieldSpec& spec = column.spec();
-    const std::string_view by = cut_by(told, spec.name);
-    const auto settings = told.find(spec.name);
-    const bool is_moved = settings != told.end() && settings->second.at == RowConvention::token;
+    const std::string_view by = cutting_field(settings, spec.name);
+    const auto found = settings.find(spec.name);
+    const bool is_moved = found != settings.end() && found->second.at == RowConvention::token;
     Column& to = out.add_field(column_for(out, spec, batches, cuts, by));
     std::byte* next = to.row(0);
     std::int64_t row = 0;
@@ -182,7 +183,7 @@ RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cu
       const RowRange rows = rows_of(batches[cut.batch], from, cut, by);
       const std::size_t bytes = static_cast<std::size_t>(rows.size()) * from.row_bytes();
       if (bytes > 0) std::memcpy(next, from.row(rows.begin), bytes);
-      if (!is_moved) clear_beyond(batches[cut.batch], cut, spec, {next, bytes});
+      if (!is_moved) clear_last_mask_value(batches[cut.batch], cut, spec, {next, bytes});
       next += bytes;
       if (by == spec.name && !is_whole(batches[cut.batch], cut)) {
         count_from(cut.tokens, to.values<std::int64_t>().subspan(static_cast<std::size_t>(2 * row),

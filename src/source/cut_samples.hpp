@@ -23,14 +23,15 @@ struct Cut {
 
 /// Checks that samples with these fields can be cut. Does nothing if the filter's statistics, `counts`, show
 /// that no sample is cut. Throws InputError about the source `name` if a field has its own number of rows,
-/// but `told` does not name a field with their token ranges (FieldSettings::cut_by), or that field is missing
-/// or has another form.
-void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFields& told,
+/// but `settings` does not name a field with their token ranges (FieldSettings::cut_by), or that field is
+/// missing or has another form.
+void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFields& settings,
                              const std::string& name, const FilterCounts& counts);
 
 /// Returns the cuts, in their order, as one batch. A piece has
 /// - the rows of its tokens in fields per token, and of its response tokens in fields per response token;
-/// - in fields with their own rows that are cut by another field (FieldSettings::cut_by in `told`), the rows
+/// - in fields with their own rows that are cut by another field (FieldSettings::cut_by in `settings`), the
+/// rows
 ///   with at least one token in the piece;
 /// - all rows of the sample in fields per sample, text and bytes.
 /// Its prompt is the part of the sample's prompt in the piece. Token ranges are rebased to the piece's first
@@ -49,6 +50,6 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
 /// whose rows are rows 0 and 1 of the response. Of rows with the token ranges [0, 3) and [3, 7), the piece
 /// has both, with the ranges [0, 1) and [1, 3).
 [[nodiscard]] RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cut> cuts,
-                                      const NamedFields& told = {});
+                                      const NamedFields& settings = {});
 
 }  // namespace evenkeel

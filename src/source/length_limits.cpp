@@ -49,7 +49,7 @@ void require_fit(const Config& config, std::span<const PlanSettings> passes,
   const std::int64_t length = longest_for_filter(config, passes);
   if (config.max_path_tokens && length > *config.max_path_tokens) {
     throw ConfigError("batch.max_length",
-                      "lets samples of " + number_of(length, "token") +
+                      "lets samples of " + format_plain_count(length, "token") +
                           " through, which are above prefix.max_path_tokens, " +
                           std::to_string(*config.max_path_tokens),
                       "Set it to " + std::to_string(*config.max_path_tokens) + " or less, or to auto");
@@ -60,9 +60,9 @@ void require_fit(const Config& config, std::span<const PlanSettings> passes,
     const std::int64_t fitting = cap / alignment * alignment;
     if (length <= fitting) continue;
     throw ConfigError("batch.max_length",
-                      "lets samples of " + number_of(length, "token") +
+                      "lets samples of " + format_plain_count(length, "token") +
                           " through, which are aligned to multiples of " + std::to_string(alignment) +
-                          " and then break the cap of " + number_of(cap, "token"),
+                          " and then break the cap of " + format_plain_count(cap, "token"),
                       "Set it to " + std::to_string(fitting) +
                           " or less; it is not derived from the mesh, since which samples a job reads must "
                           "not depend on it");
@@ -74,7 +74,7 @@ void require_samples_for_updates(const Config& config) {
   if (updates <= config.batch.global_batch) return;
   throw ConfigError("batch.mini_batches",
                     "is " + std::to_string(updates) + ", but a step has " +
-                        number_of(config.batch.global_batch, "sample") +
+                        format_plain_count(config.batch.global_batch, "sample") +
                         " (batch.global_batch): some updates would have no samples",
                     "Lower it, or raise batch.global_batch");
 }

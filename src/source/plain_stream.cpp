@@ -44,8 +44,8 @@ bool cuts_samples(const Config& config) {
   return config.filter.too_long == TooLong::truncate || config.filter.too_long == TooLong::split;
 }
 
-Selection select(const SampleSource& source, const Config& config, std::int64_t length,
-                 const std::string& name) {
+Selection select_samples(const SampleSource& source, const Config& config, std::int64_t length,
+                         const std::string& name) {
   const bool takes_any_length = config.filter.too_long == TooLong::error && !config.filter.max_length;
   if (takes_any_length && config.filter.empty == EmptySample::keep) return Selection(source.num_samples());
   Selection selection(
@@ -54,7 +54,7 @@ Selection select(const SampleSource& source, const Config& config, std::int64_t 
   if (selection.size() == 0) {
     throw InputError(
         name,
-        "has no samples left: " + number_of(source.num_samples(), "sample") +
+        "has no samples left: " + format_plain_count(source.num_samples(), "sample") +
             " are left out by batch.too_long or batch.empty",
         "Raise batch.max_length, which is " + std::to_string(length) + ", or choose another filter");
   }
@@ -85,20 +85,20 @@ struct PlainStream::Parts {
   void open_all(const Config& config, std::span<const std::string> profiles);
   void open(const Config& config, const std::string& name, const SourceSettings& settings);
   void agree_on_fields();
-  void choose(const Config& config, std::span<const std::string> profiles);
+  void choose_entries(const Config& config, std::span<const std::string> profiles);
   void set_up_schedule(const Config& config);
   [[nodiscard]] bool reads_as_they_are() const noexcept {
     return open_sources.size() == 1 && open_sources[0].selection.takes_whole_samples();
   }
   [[nodiscard]] std::size_t source_of(std::int64_t entry) const;
   [[nodiscard]] std::int64_t length_of(std::int64_t entry) const;
-  [[nodiscard]] OutlierDelay delay(const Config& config) const;
-  void expect(std::span<const std::int64_t> entries) const;
+  [[nodiscard]] OutlierDelay make_outlier_delay(const Config& config) const;
+  void prefetch(std::span<const std::int64_t> entries) const;
   [[nodiscard]] std::int64_t window_steps(const ScheduleSettings& batch, std::int64_t ranks_of_node) const;
   void set_up_reading(const Config& config);
   [[nodiscard]] RaggedBatch read_whole(std::vector<std::int64_t> entries) const;
   [[nodiscard]] RaggedBatch read_pieces(std::span<const std::int64_t> entries) const;
-  void take_fingerprints();
+  void record_fingerprints();
 
   const Communicator& readers;
   NamedFields field_settings;
@@ -120,19 +120,21 @@ void PlainStream::Parts::open(const Config& config, const std::string& name, con
   // A table of lengths does not make tokens for samples above all caps, unless samples are cut into pieces.
   auto source = open_source(readers, settings, cuts_samples(config) ? any_length : longest_sample(config),
                             config.fields);
-  fail_together(readers, try_on_replicated_data([&] {
-                  told.push_back({name, settings.path_text(), {}, source->left_out(), source->undecided()});
-                  OpenSource& opened = open_sources.emplace_back();
-                  opened.samples = std::move(source);
-                  opened.epochs = settings.epochs;
-                  opened.weight = settings.weight;
-                }));
+  fail_together(
+      readers, try_on_replicated_data([&] {
+        told.push_back(
+            {name, settings.path_text(), {}, source->ignored_content(), source->undecided_fields()});
+        OpenSource& opened = open_sources.emplace_back();
+        opened.samples = std::move(source);
+        opened.epochs = settings.epochs;
+        opened.weight = settings.weight;
+      }));
 }
 
 /// Determines the common fields of all sources. Collective over the readers.
 void PlainStream::Parts::agree_on_fields() {
   for (std::size_t i = 0; i < open_sources.size(); ++i) {
-    together(readers, [&] {
+    run_together(readers, [&] {
       declared_fields.push_back({name_in_errors(told[i]), open_sources[i].samples->fields()});
     });
   }
@@ -143,7 +145,7 @@ void PlainStream::Parts::agree_on_fields() {
                 }));
 }
 
-void PlainStream::Parts::choose(const Config& config, std::span<const std::string> profiles) {
+void PlainStream::Parts::choose_entries(const Config& config, std::span<const std::string> profiles) {
   const std::vector<PlanSettings> passes =
       settings_of_passes(config.grid(readers.size()).sizes(), config, profiles);
   require_fit(config, passes, profiles);
@@ -152,7 +154,7 @@ void PlainStream::Parts::choose(const Config& config, std::span<const std::strin
   std::int64_t before = 0;
   for (std::size_t i = 0; i < open_sources.size(); ++i) {
     OpenSource& source = open_sources[i];
-    source.selection = select(*source.samples, config, length, name_in_errors(told[i]));
+    source.selection = select_samples(*source.samples, config, length, name_in_errors(told[i]));
     if (cuts_samples(config))
       require_rows_can_be_cut(declared_fields[i].fields, config.fields, declared_fields[i].name,
                               source.selection.counts());
@@ -178,7 +180,8 @@ void PlainStream::Parts::set_up_schedule(const Config& config) {
     part.size = [this, &source](std::int64_t entry) { return length_of(source.first_entry + entry); };
   }
   is_delayed = config.delay.is_on();
-  schedule.emplace(std::move(scheduled), config.batch, is_delayed ? delay(config) : OutlierDelay{});
+  schedule.emplace(std::move(scheduled), config.batch,
+                   is_delayed ? make_outlier_delay(config) : OutlierDelay{});
   steps = schedule->num_steps();
 }
 
@@ -190,7 +193,7 @@ std::int64_t PlainStream::Parts::length_of(std::int64_t entry) const {
       .tokens.size();
 }
 
-OutlierDelay PlainStream::Parts::delay(const Config& config) const {
+OutlierDelay PlainStream::Parts::make_outlier_delay(const Config& config) const {
   const OpenSource& last = open_sources.back();
   std::int64_t longest = 0;
   for (std::int64_t entry = 0; entry < last.first_entry + last.selection.size(); ++entry)
@@ -204,14 +207,14 @@ std::size_t PlainStream::Parts::source_of(std::int64_t entry) const {
   return static_cast<std::size_t>(after - open_sources.begin()) - 1;
 }
 
-void PlainStream::Parts::expect(std::span<const std::int64_t> entries) const {
+void PlainStream::Parts::prefetch(std::span<const std::int64_t> entries) const {
   std::vector<std::vector<std::int64_t>> positions(open_sources.size());
   for (const std::int64_t entry : entries) {
     const std::size_t s = source_of(entry);
     positions[s].push_back(open_sources[s].selection.position_of(entry - open_sources[s].first_entry));
   }
   for (std::size_t s = 0; s < positions.size(); ++s) {
-    if (!positions[s].empty()) open_sources[s].samples->expect(positions[s]);
+    if (!positions[s].empty()) open_sources[s].samples->prefetch(positions[s]);
   }
 }
 
@@ -241,7 +244,7 @@ std::int64_t PlainStream::Parts::window_steps(const ScheduleSettings& batch,
 
 void PlainStream::Parts::set_up_reading(const Config& config) {
   const std::vector<int> nodes = nodes_of_ranks(readers);
-  together(readers, [&] {
+  run_together(readers, [&] {
     SharesAhead::Reader reader{readers.rank(), readers.size(), {}};
     for (int rank = 0; rank < readers.size(); ++rank) {
       if (nodes[static_cast<std::size_t>(rank)] == nodes[static_cast<std::size_t>(readers.rank())])
@@ -250,7 +253,7 @@ void PlainStream::Parts::set_up_reading(const Config& config) {
     const std::int64_t window = window_steps(config.batch, std::ssize(reader.of_node));
     const OpenSource& last = open_sources.back();
     shares.emplace(*schedule, last.first_entry + last.selection.size(), std::move(reader), window,
-                   [this](std::span<const std::int64_t> entries) { expect(entries); });
+                   [this](std::span<const std::int64_t> entries) { prefetch(entries); });
   });
 }
 
@@ -285,8 +288,8 @@ RaggedBatch PlainStream::Parts::read_pieces(std::span<const std::int64_t> entrie
     if (open_sources.size() == 1) {
       cut.id = shape.id;
     } else {
-      cut.group =
-          is_own_group(shape.group) ? own_group(cut.id.value()) : group_in_source(shape.group, cut.batch);
+      cut.group = is_single_sample_group(shape.group) ? own_group(cut.id.value())
+                                                      : group_in_source(shape.group, cut.batch);
     }
   }
   return cut_samples(batches, cuts, field_settings);
@@ -298,7 +301,7 @@ void PlainStream::Parts::open_all(const Config& config, std::span<const std::str
   for (const auto& [name, settings] : config.sources) open(config, name, settings);
   if (open_sources.size() > 1 || cuts_samples(config)) agree_on_fields();
   fail_together(readers, try_on_replicated_data([&] {
-                  choose(config, profiles);
+                  choose_entries(config, profiles);
                   set_up_schedule(config);
                 }));
   set_up_reading(config);
@@ -332,10 +335,10 @@ RaggedBatch PlainStream::read(std::int64_t step) {
   return parts.reads_as_they_are() ? parts.read_whole(std::move(entries)) : parts.read_pieces(entries);
 }
 
-void PlainStream::Parts::take_fingerprints() {
+void PlainStream::Parts::record_fingerprints() {
   for (std::size_t i = fingerprints.size(); i < open_sources.size(); ++i) {
     SourceFingerprint fingerprint = open_sources[i].samples->fingerprint(readers);
-    together(readers, [&] { fingerprints.push_back(std::move(fingerprint)); });
+    run_together(readers, [&] { fingerprints.push_back(std::move(fingerprint)); });
   }
   order = 0;
   for (const OpenSource& source : open_sources) order = mix_64(order ^ source.selection.digest()) + 1;
@@ -343,13 +346,13 @@ void PlainStream::Parts::take_fingerprints() {
   if (is_delayed) order = mix_64(order ^ fnv1a_64(EVENKEEL_VERSION)) + 1;
 }
 
-DelayFigures PlainStream::delayed() {
+DelayFigures PlainStream::delay_figures() {
   return parts_->delay_until_now;
 }
 
 void PlainStream::describe(ServiceState& state) {
   GuardedWork work;
-  work.in_any_case([&] { parts_->take_fingerprints(); });
+  work.run_always([&] { parts_->record_fingerprints(); });
   work([&] {
     state.sources = parts_->fingerprints;
     state.order = parts_->order;

@@ -23,13 +23,13 @@ class PlainStream final : public ReadingStream {
   [[nodiscard]] std::int64_t num_samples() const noexcept override;
   [[nodiscard]] std::int64_t num_steps() const noexcept override;
   [[nodiscard]] RaggedBatch read(std::int64_t step) override;
-  [[nodiscard]] DelayFigures delayed() override;
-  [[nodiscard]] ArrivalFigures arrived() override { return {}; }
+  [[nodiscard]] DelayFigures delay_figures() override;
+  [[nodiscard]] ArrivalFigures arrival_figures() override { return {}; }
   void describe(ServiceState& state) override;
   void publish(std::int64_t version) override;
-  void trained(std::int64_t /*next_step*/) override {}
+  void report_saved_before(std::int64_t /*next_step*/) override {}
   void stop_waiting() noexcept override {}
-  void wait_again() noexcept override {}
+  void resume_waiting() noexcept override {}
 
  private:
   struct Parts;

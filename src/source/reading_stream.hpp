@@ -30,13 +30,13 @@ class ReadingStream {
   [[nodiscard]] virtual std::int64_t num_samples() const noexcept = 0;
   [[nodiscard]] virtual std::int64_t num_steps() const noexcept = 0;
   [[nodiscard]] virtual RaggedBatch read(std::int64_t step) = 0;
-  [[nodiscard]] virtual DelayFigures delayed() = 0;
-  [[nodiscard]] virtual ArrivalFigures arrived() = 0;
+  [[nodiscard]] virtual DelayFigures delay_figures() = 0;
+  [[nodiscard]] virtual ArrivalFigures arrival_figures() = 0;
   virtual void describe(ServiceState& state) = 0;
   virtual void publish(std::int64_t version) = 0;
-  virtual void trained(std::int64_t next_step) = 0;
+  virtual void report_saved_before(std::int64_t next_step) = 0;
   virtual void stop_waiting() noexcept = 0;
-  virtual void wait_again() noexcept = 0;
+  virtual void resume_waiting() noexcept = 0;
 
  protected:
   explicit ReadingStream(const Communicator& readers) : readers_(readers) {}

@@ -45,7 +45,7 @@ void require_equal_sources(const Communicator& comm, const SourceSettings& sourc
     }
     return list_settings(config);
   };
-  require_equal_on_ranks(comm, together(comm, settings),
+  require_equal_on_ranks(comm, run_together(comm, settings),
                          "Give every rank the same source; each reads its own share of it");
 }
 

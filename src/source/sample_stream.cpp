@@ -26,7 +26,7 @@ std::unique_ptr<ReadingStream> make_stream(const Communicator& comm, const Confi
 SampleStream::SampleStream(const Communicator& comm, const Config& config,
                            std::span<const std::string> profiles) {
   require_ranks_of_one_group(comm);
-  stream_ = together(comm, [&] { return make_stream(comm, config); });
+  stream_ = run_together(comm, [&] { return make_stream(comm, config); });
   stream_->open(config, profiles);
 }
 
@@ -50,28 +50,28 @@ RaggedBatch SampleStream::read(std::int64_t step) {
   return stream_->read(step);
 }
 
-DelayFigures SampleStream::delayed() {
-  return stream_->delayed();
+DelayFigures SampleStream::delay_figures() {
+  return stream_->delay_figures();
 }
 
 void SampleStream::publish(std::int64_t version) {
   stream_->publish(version);
 }
 
-void SampleStream::trained(std::int64_t next_step) {
-  stream_->trained(next_step);
+void SampleStream::report_saved_before(std::int64_t next_step) {
+  stream_->report_saved_before(next_step);
 }
 
-ArrivalFigures SampleStream::arrived() {
-  return stream_->arrived();
+ArrivalFigures SampleStream::arrival_figures() {
+  return stream_->arrival_figures();
 }
 
 void SampleStream::stop_waiting() noexcept {
   stream_->stop_waiting();
 }
 
-void SampleStream::wait_again() noexcept {
-  stream_->wait_again();
+void SampleStream::resume_waiting() noexcept {
+  stream_->resume_waiting();
 }
 
 void SampleStream::describe(ServiceState& state) {

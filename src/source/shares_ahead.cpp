@@ -9,7 +9,7 @@
 namespace evenkeel {
 
 SharesAhead::SharesAhead(BatchSchedule& schedule, std::int64_t entries, Reader reader, std::int64_t window,
-                         Expect expect)
+                         Prefetch expect)
     : schedule_(schedule),
       entries_(entries),
       reader_(std::move(reader)),
@@ -30,7 +30,7 @@ std::vector<std::int64_t> SharesAhead::take(std::int64_t step) {
   }
   draw_until(std::min(step + 2, schedule_.num_steps()));
   if (shares_.size() > 1) expect_(shares_[1]);
-  if (window_ > 1) ask_for_window(step);
+  if (window_ > 1) request_window(step);
   std::vector<std::int64_t> share = std::move(shares_.front());  // nothing below throws
   shares_.pop_front();
   ++first_;
@@ -63,7 +63,7 @@ void SharesAhead::collect_until(std::int64_t step) {
   std::ranges::sort(asked_);
 }
 
-void SharesAhead::ask_for_window(std::int64_t step) {
+void SharesAhead::request_window(std::int64_t step) {
   if (step >= window_end_) {
     const std::int64_t steps = std::min(2 * (drawn_until() - step), window_);
     const std::int64_t epoch = schedule_.steps_per_epoch();

@@ -27,13 +27,13 @@ class SharesAhead {
     std::vector<int> of_node{0};  ///< ranks on this rank's node, including this rank; ascending
   };
   /// Callback that prefetches the samples of these entries.
-  using Expect = std::function<void(std::span<const std::int64_t>)>;
+  using Prefetch = std::function<void(std::span<const std::int64_t>)>;
 
   /// `entries` is the number of entries over all sources; the schedule's entries are in [0, entries).
   /// `window` is in steps. The schedule must outlive this object. Precondition: reader.of_node contains
   /// reader.rank and is ascending.
   SharesAhead(BatchSchedule& schedule, std::int64_t entries, Reader reader, std::int64_t window,
-              Expect expect);
+              Prefetch expect);
 
   /// Returns the entries of this rank's share of a step, and prefetches later ones. Fastest if steps are
   /// taken in order.
@@ -43,13 +43,13 @@ class SharesAhead {
   [[nodiscard]] std::int64_t drawn_until() const noexcept { return first_ + std::ssize(shares_); }
   void draw_until(std::int64_t step);
   void collect_until(std::int64_t step);
-  void ask_for_window(std::int64_t step);
+  void request_window(std::int64_t step);
 
   BatchSchedule& schedule_;
   std::int64_t entries_;
   Reader reader_;
   std::int64_t window_;
-  Expect expect_;
+  Prefetch expect_;
   std::int64_t first_ = 0;                        // step of the first element of shares_
   std::deque<std::vector<std::int64_t>> shares_;  // drawn in the order of steps but not taken yet
   std::int64_t window_end_ = 0;                   // end of the window that is being read

@@ -31,7 +31,7 @@ void broadcast_rows(const Communicator& comm, std::vector<FileLengths>& rows) {
   constexpr std::int64_t rows_per_block = std::int64_t{1} << 20;
   std::int64_t count = std::ssize(rows);
   comm.broadcast(count, 0);
-  together(comm, [&] { rows.resize(static_cast<std::size_t>(count)); });
+  run_together(comm, [&] { rows.resize(static_cast<std::size_t>(count)); });
   for (std::int64_t first = 0; first < count; first += rows_per_block) {
     const auto piece = std::span(rows).subspan(
         static_cast<std::size_t>(first), static_cast<std::size_t>(std::min(rows_per_block, count - first)));
@@ -39,7 +39,7 @@ void broadcast_rows(const Communicator& comm, std::vector<FileLengths>& rows) {
   }
 }
 
-[[noreturn]] void refuse_length(const std::string& path, std::int64_t sample, const FileLengths& row,
+[[noreturn]] void reject_length(const std::string& path, std::int64_t sample, const FileLengths& row,
                                 std::int64_t max_tokens) {
   throw LimitError(path,
                    "sample " + std::to_string(sample) + " has " + std::to_string(row.prompt + row.response) +
@@ -67,7 +67,7 @@ std::vector<SourceField> SyntheticSource::fields() const {
 }
 
 SourceFingerprint SyntheticSource::fingerprint(const Communicator& comm) const {
-  return together(comm, [&] { return SourceFingerprint{"synthetic", samples_, 0, mix_64(spec_.seed)}; });
+  return run_together(comm, [&] { return SourceFingerprint{"synthetic", samples_, 0, mix_64(spec_.seed)}; });
 }
 
 RaggedBatch SyntheticSource::read(std::span<const std::int64_t> positions) const {
@@ -79,7 +79,7 @@ RaggedBatch SyntheticSource::read(std::span<const std::int64_t> positions) const
 std::unique_ptr<LengthTableSource> LengthTableSource::open(const Communicator& comm,
                                                            const std::filesystem::path& path,
                                                            std::uint64_t seed, std::int64_t max_tokens) {
-  auto source = together(comm, [&] {
+  auto source = run_together(comm, [&] {
     std::unique_ptr<LengthTableSource> made(new LengthTableSource(path.string(), seed, max_tokens));
     if (comm.rank() == 0) made->rows_ = read_length_table(InputFile(path));
     return made;
@@ -95,7 +95,7 @@ std::int64_t LengthTableSource::tokens_in(std::int64_t position) const {
 
 // Hashes the rows, which every rank has, because the file may exist only on one rank.
 SourceFingerprint LengthTableSource::fingerprint(const Communicator& comm) const {
-  return together(comm, [&] {
+  return run_together(comm, [&] {
     std::uint64_t digest = mix_64(seed_);
     for (const FileLengths& row : rows_) {
       for (const auto number :
@@ -120,7 +120,7 @@ RaggedBatch LengthTableSource::read(std::span<const std::int64_t> positions) con
   std::vector<SampleShape> shapes;
   for (const std::int64_t position : positions) {
     const FileLengths& row = rows_[static_cast<std::size_t>(position)];
-    if (row.prompt + row.response > max_tokens_) refuse_length(path_, position, row, max_tokens_);
+    if (row.prompt + row.response > max_tokens_) reject_length(path_, position, row, max_tokens_);
     shapes.push_back({SampleId{position}, row.group, row.prompt, row.response});
   }
   RaggedBatch batch(std::move(shapes));

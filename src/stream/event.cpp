@@ -16,7 +16,7 @@ constexpr std::int64_t most_counted = std::int64_t{1} << 53;
 constexpr std::array<std::string_view, num_drop_reasons> reason_names{"stale", "aborted", "too_small", "late",
                                                                       "filtered"};
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void reject(const std::string& what) {
   throw InputError("event of a stream", what);
 }
 
@@ -31,12 +31,12 @@ json json_of(const Uid& uid) {
 class Reader {
  public:
   explicit Reader(const json& object) : object_(object) {
-    if (!object.is_object()) refuse("is not an object");
+    if (!object.is_object()) reject("is not an object");
   }
 
   [[nodiscard]] const json& at(const char* key) const {
     const auto found = object_.find(key);
-    if (found == object_.end()) refuse(std::string("has no '") + key + "'");
+    if (found == object_.end()) reject(std::string("has no '") + key + "'");
     return *found;
   }
   [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
@@ -44,15 +44,15 @@ class Reader {
   [[nodiscard]] std::int64_t count(const char* key) const {
     const std::int64_t count = integer(key);
     if (count > most_counted || count < -most_counted)
-      refuse(std::string("'") + key + "' is " + std::to_string(count) + ", which is too large");
+      reject(std::string("'") + key + "' is " + std::to_string(count) + ", which is too large");
     return count;
   }
   [[nodiscard]] std::string text(const char* key) const {
-    if (!at(key).is_string()) refuse(std::string("'") + key + "' is not a text");
+    if (!at(key).is_string()) reject(std::string("'") + key + "' is not a text");
     return at(key).get<std::string>();
   }
   [[nodiscard]] bool flag(const char* key) const {
-    if (!at(key).is_boolean()) refuse(std::string("'") + key + "' is neither true nor false");
+    if (!at(key).is_boolean()) reject(std::string("'") + key + "' is neither true nor false");
     return at(key).get<bool>();
   }
   [[nodiscard]] Uid uid() const {
@@ -67,27 +67,27 @@ class Reader {
     return integers;
   }
   [[nodiscard]] const json& list(const char* key) const {
-    if (!at(key).is_array()) refuse(std::string("'") + key + "' is not a list");
+    if (!at(key).is_array()) reject(std::string("'") + key + "' is not a list");
     return at(key);
   }
 
  private:
   static std::int64_t integer(const json& value, const char* key) {
-    const std::optional<std::int64_t> integer = integer_of(value);
-    if (!integer) refuse(std::string("'") + key + "' is not a 64-bit integer");
+    const std::optional<std::int64_t> integer = parse_integer(value);
+    if (!integer) reject(std::string("'") + key + "' is not a 64-bit integer");
     return *integer;
   }
 
   const json& object_;
 };
 
-DropReason reason_of(const std::string& name) {
+DropReason parse_drop_reason(const std::string& name) {
   for (std::size_t i = 0; i < num_drop_reasons; ++i)
     if (reason_names[i] == name) return static_cast<DropReason>(i);
-  refuse("has an unknown reason '" + name + "'");
+  reject("has an unknown reason '" + name + "'");
 }
 
-// Functions that write each kind of event. what_of() is their inverse.
+// Functions that write each kind of event. parse_what() is their inverse.
 
 json body_of(const SampleAccepted& e) {
   json body{{"event", "accepted"}, {"uid", json_of(e.key.uid)}, {"index", e.key.index},
@@ -147,16 +147,16 @@ json body_of(const StreamEnded& /*e*/) {
   return {{"event", "ended"}};
 }
 
-FieldsAdded fields_added(const Reader& from) {
+FieldsAdded parse_fields_added(const Reader& from) {
   FieldsAdded fields{{from.uid(), from.integer("index")}, from.count("bytes"), {}};
-  if (!from.at("content").is_object()) refuse("'content' is not an object");
+  if (!from.at("content").is_object()) reject("'content' is not an object");
   const Reader content(from.at("content"));
   for (const auto& [name, hash] : from.at("content").items())
     fields.content.emplace(name, static_cast<std::uint32_t>(content.count(name.c_str())));
   return fields;
 }
 
-StepFormed step_formed(const Reader& from) {
+StepFormed parse_step_formed(const Reader& from) {
   StepFormed step{from.count("step"), from.integer("version"), {}, from.integers("masked"), {}};
   for (const json& element : from.list("groups")) {
     const Reader group(element);
@@ -169,7 +169,7 @@ StepFormed step_formed(const Reader& from) {
   return step;
 }
 
-Event::What what_of(const Reader& from) {
+Event::What parse_what(const Reader& from) {
   const std::string kind = from.text("event");
   if (kind == "accepted") {
     return SampleAccepted{{from.uid(), from.integer("index")},
@@ -180,7 +180,7 @@ Event::What what_of(const Reader& from) {
                           static_cast<std::uint32_t>(from.count("content")),
                           from.has("holder") ? from.text("holder") : std::string()};
   }
-  if (kind == "fields") return fields_added(from);
+  if (kind == "fields") return parse_fields_added(from);
   if (kind == "duplicates") return DuplicatesReported{from.count("count")};
   if (kind == "closed") return GroupClosed{from.uid(), from.flag("by_deadline")};
   if (kind == "aborted") {
@@ -188,16 +188,17 @@ Event::What what_of(const Reader& from) {
     return GroupAborted{from.uid(), index, from.text("reason"), from.has("in_step") && from.flag("in_step")};
   }
   if (kind == "published") return VersionPublished{from.integer("version")};
-  if (kind == "dropped") return SamplesDropped{from.integers("arrivals"), reason_of(from.text("reason"))};
+  if (kind == "dropped")
+    return SamplesDropped{from.integers("arrivals"), parse_drop_reason(from.text("reason"))};
   if (kind == "granted") {
     return TicketsGranted{from.count("groups"), from.count("granted"), from.count("deadline"),
                           from.text("holder"), from.text("request")};
   }
   if (kind == "expired") return TicketsExpired{from.count("time"), from.integer("version")};
-  if (kind == "formed") return step_formed(from);
+  if (kind == "formed") return parse_step_formed(from);
   if (kind == "trained") return StepTrained{from.count("step"), from.has("skips") && from.flag("skips")};
   if (kind == "ended") return StreamEnded{};
-  refuse("is of an unknown kind, '" + kind + "'");
+  reject("is of an unknown kind, '" + kind + "'");
 }
 
 }  // namespace
@@ -212,9 +213,9 @@ nlohmann::json to_json(const Event& event) {
   return body;
 }
 
-Event event_of(const nlohmann::json& from) {
+Event parse_event(const nlohmann::json& from) {
   const Reader reader(from);
-  return {reader.count("number"), what_of(reader)};
+  return {reader.count("number"), parse_what(reader)};
 }
 
 }  // namespace evenkeel::stream

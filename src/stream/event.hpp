@@ -19,7 +19,7 @@ namespace evenkeel::stream {
 
 /// Returns the value if it is a signed 64-bit integer, otherwise nullopt. Stricter than nlohmann::json, which
 /// converts `2.5` and `true` to integers, and `1e67` to an arbitrary one.
-[[nodiscard]] inline std::optional<std::int64_t> integer_of(const nlohmann::json& value) {
+[[nodiscard]] inline std::optional<std::int64_t> parse_integer(const nlohmann::json& value) {
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > most;
   if (!value.is_number_integer() || is_too_large) return std::nullopt;
@@ -28,7 +28,7 @@ namespace evenkeel::stream {
 
 /// Returns the value as a signed 64-bit integer. Throws InputError for `what` if it is not one.
 [[nodiscard]] inline std::int64_t require_integer(const nlohmann::json& value, const char* what) {
-  if (const std::optional<std::int64_t> integer = integer_of(value)) return *integer;
+  if (const std::optional<std::int64_t> integer = parse_integer(value)) return *integer;
   throw InputError(what, value.dump() + " is not a 64-bit integer");
 }
 
@@ -186,6 +186,6 @@ struct Event {
 /// Returns {"number": 12, "event": "closed", "uid": "q1", ...}. Stores keep it as CBOR.
 [[nodiscard]] nlohmann::json to_json(const Event& event);
 /// Inverse of to_json(). Throws InputError that describes what is invalid.
-[[nodiscard]] Event event_of(const nlohmann::json& json);
+[[nodiscard]] Event parse_event(const nlohmann::json& json);
 
 }  // namespace evenkeel::stream

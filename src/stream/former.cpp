@@ -190,8 +190,8 @@ class Window {
                                     std::pair<std::size_t, std::size_t> b) {
     std::size_t& of_a = cut.steps[a.first][a.second];
     std::size_t& of_b = cut.steps[b.first][b.second];
-    StepCostEstimate::Sums sums_a = price_.exchanged(cut.sums[a.first], of_a, of_b);
-    StepCostEstimate::Sums sums_b = price_.exchanged(cut.sums[b.first], of_b, of_a);
+    StepCostEstimate::Sums sums_a = price_.sums_after_swap(cut.sums[a.first], of_a, of_b);
+    StepCostEstimate::Sums sums_b = price_.sums_after_swap(cut.sums[b.first], of_b, of_a);
     work_ -= 40 + std::ssize(sums_a.units) + std::ssize(sums_b.units);
     const StepCostEstimate::Time time_a = price_.time_of(sums_a);
     const StepCostEstimate::Time time_b = price_.time_of(sums_b);

@@ -12,8 +12,8 @@ namespace evenkeel::stream {
 /// Input of form_step(). It refers to its parts, which must outlive it.
 struct FormerProblem {
   std::span<const WaitingGroup> waiting;  ///< in queue order, as Ledger::ready() returns them
-  /// Version of each expected group (Ledger::coming()). Waiting groups may become urgent because these groups
-  /// will need places in the next steps.
+  /// Version of each expected group (Ledger::versions_of_expected_groups()). Waiting groups may become urgent
+  /// because these groups will need places in the next steps.
   std::span<const std::int64_t> coming = {};
   std::int64_t step = 0;     ///< number of the step to form
   std::int64_t version = 0;  ///< policy version

@@ -53,7 +53,7 @@ struct GroupState {
 /// Result of judge().
 struct GroupVerdict {
   std::vector<std::pair<std::int64_t, DropReason>> due;  ///< arrivals to drop, and why
-  bool is_ready = false;  ///< whether a step may take the group, after the drops in `due` are applied
+  bool is_ready = false;  ///< whether a step may take the group, after the drops in `due_drops` are applied
   bool is_over = false;   ///< whether the group has no samples and accepts no more
 };
 

@@ -134,7 +134,7 @@ bool SeenKeys::has(const GroupKey& group) const noexcept {
   return bits_of(group) != 0;
 }
 
-bool SeenKeys::is_over(const GroupKey& group) const noexcept {
+bool SeenKeys::has_ended(const GroupKey& group) const noexcept {
   return (bits_of(group) & over_bit) != 0;
 }
 

@@ -69,7 +69,7 @@ class SeenKeys {
   /// Returns whether any sample of the group, or its end, was recorded.
   [[nodiscard]] bool has(const GroupKey& group) const noexcept;
   /// Returns whether end() was called for the group, so that it accepts no more samples.
-  [[nodiscard]] bool is_over(const GroupKey& group) const noexcept;
+  [[nodiscard]] bool has_ended(const GroupKey& group) const noexcept;
   /// Returns the recorded indexes below `group_size`, ascending.
   [[nodiscard]] std::vector<std::int64_t> indexes(const GroupKey& group, std::int64_t group_size) const;
 

@@ -17,12 +17,12 @@ Amount amount_of(const SampleAccepted& sample) noexcept {
   return {1, sample.prompt, sample.response};
 }
 
-[[noreturn]] void refuse(std::int64_t number, const std::string& message) {
+[[noreturn]] void reject(std::int64_t number, const std::string& message) {
   throw InputError("event " + std::to_string(number), message);
 }
 
 /// Sorts both lists and keeps only the last value of each slot.
-void tidy(Changes& changes) {
+void sort_and_deduplicate(Changes& changes) {
   std::ranges::sort(changes.superseded);
   std::ranges::stable_sort(changes.seen, {}, &SeenSlot::slot);
   std::vector<SeenSlot> latest;
@@ -41,7 +41,7 @@ std::int64_t WaitingGroup::version() const noexcept {
   return oldest;
 }
 
-std::string refusal_of(const Uid& uid) {
+std::string uid_rejection_reason(const Uid& uid) {
   const auto* const text = std::get_if<std::string>(&uid);
   if (text == nullptr) return "";
   if (text->empty()) return "has an empty uid. Name its group";
@@ -99,13 +99,13 @@ const WaitingSample* Ledger::find_sample(const SampleKey& key) const {
   return sample == group->samples.end() ? nullptr : &*sample;
 }
 
-std::span<const AddedFields> Ledger::added_to(std::int64_t arrival) const {
+std::span<const AddedFields> Ledger::fields_added_to(std::int64_t arrival) const {
   const auto added = added_.find(arrival);
   return added == added_.end() ? std::span<const AddedFields>() : added->second;
 }
 
 std::optional<std::uint32_t> Ledger::added_content(std::int64_t arrival, const std::string& field) const {
-  for (const AddedFields& added : added_to(arrival))
+  for (const AddedFields& added : fields_added_to(arrival))
     if (const auto found = added.content.find(field); found != added.content.end()) return found->second;
   return std::nullopt;
 }
@@ -115,10 +115,10 @@ bool Ledger::knows_group(const Uid& uid) const {
   return groups_.contains(key) || seen_.has(key);
 }
 
-std::string Ledger::refusal(const SampleAccepted& sample) const {
+std::string Ledger::rejection_reason(const SampleAccepted& sample) const {
   const std::int64_t index = sample.key.index;
   if (std::holds_alternative<std::monostate>(sample.key.uid)) return "has no uid. Name its group";
-  if (const std::string why = refusal_of(sample.key.uid); !why.empty()) return why;
+  if (const std::string why = uid_rejection_reason(sample.key.uid); !why.empty()) return why;
   if (index < 0 || index >= settings_.group_size) {
     return "has index " + std::to_string(index) + ", but the group size allows 0 to " +
            std::to_string(settings_.group_size - 1) +
@@ -130,7 +130,7 @@ std::string Ledger::refusal(const SampleAccepted& sample) const {
   return "";
 }
 
-std::string Ledger::refusal_of_version(std::int64_t version) const {
+std::string Ledger::version_rejection_reason(std::int64_t version) const {
   if (!totals_.has_version || version <= totals_.version) return "";
   return "has version " + std::to_string(version) + ", but version " + std::to_string(totals_.version) +
          " of the policy is the latest that was published. Send the version that wrote the sample, and "
@@ -139,13 +139,13 @@ std::string Ledger::refusal_of_version(std::int64_t version) const {
 
 Changes Ledger::apply(const Event& event) {
   if (event.number <= latest_)
-    refuse(event.number, "comes after event " + std::to_string(latest_) + ". Numbers must increase");
+    reject(event.number, "comes after event " + std::to_string(latest_) + ". Numbers must increase");
   Changes changes;
   std::visit([&](const auto& what) { require(event.number, what); }, event.what);
   latest_ = event.number;
   totals_.last_event = std::max(totals_.last_event, latest_);
-  std::visit([&](const auto& what) { enter(event.number, what, changes); }, event.what);
-  tidy(changes);
+  std::visit([&](const auto& what) { apply_event(event.number, what, changes); }, event.what);
+  sort_and_deduplicate(changes);
   return changes;
 }
 
@@ -158,15 +158,15 @@ const GroupState* Ledger::find(const GroupKey& key) const noexcept {
 
 void Ledger::require(std::int64_t number, const SampleAccepted& sample) const {
   if (is_known(sample.key))
-    refuse(number, "sample " + std::to_string(sample.key.index) + " of " + to_text(sample.key.uid) +
+    reject(number, "sample " + std::to_string(sample.key.index) + " of " + to_text(sample.key.uid) +
                        " was already accepted. Tell its sender that it is a duplicate");
   if (is_replay(number)) {
     if (std::min({sample.key.index, sample.prompt, sample.response, sample.version, sample.bytes}) < 0)
-      refuse(number, "a sample of " + to_text(sample.key.uid) + " has a negative number");
+      reject(number, "a sample of " + to_text(sample.key.uid) + " has a negative number");
     return;
   }
-  if (const std::string why = refusal(sample); !why.empty())
-    refuse(number,
+  if (const std::string why = rejection_reason(sample); !why.empty())
+    reject(number,
            "sample " + std::to_string(sample.key.index) + " of " + to_text(sample.key.uid) + " " + why);
 }
 
@@ -174,19 +174,19 @@ void Ledger::require(std::int64_t number, const FieldsAdded& fields) const {
   const WaitingSample* const sample = find_sample(fields.key);
   const std::string name = "sample " + std::to_string(fields.key.index) + " of " + to_text(fields.key.uid);
   if (sample == nullptr || step_of(fields.key.uid))
-    refuse(number, name + " is not waiting, so no field can be added to it");
+    reject(number, name + " is not waiting, so no field can be added to it");
   for (const auto& [field, content] : fields.content) {
     if (!is_replay(number) && !lacking_.contains(field))
-      refuse(number, "field '" + field + "' of " + name + " is not a late field");
+      reject(number, "field '" + field + "' of " + name + " is not a late field");
     if (added_content(sample->arrival, field))
-      refuse(number, "field '" + field + "' of " + name + " was already added");
+      reject(number, "field '" + field + "' of " + name + " was already added");
   }
 }
 
 void Ledger::require(std::int64_t number, const GroupAborted& aborted) const {
   if (is_replay(number) || !aborted.index) return;
   if (*aborted.index < 0 || *aborted.index >= settings_.group_size)
-    refuse(number, "index " + std::to_string(*aborted.index) + " is outside a group of " +
+    reject(number, "index " + std::to_string(*aborted.index) + " is outside a group of " +
                        std::to_string(settings_.group_size));
 }
 
@@ -194,32 +194,32 @@ void Ledger::require(std::int64_t number, const SamplesDropped& dropped) const {
   std::set<std::int64_t> all;
   for (const std::int64_t arrival : dropped.arrivals) {
     if (!(group_of_.contains(arrival) || strays_.contains(arrival)) || !all.insert(arrival).second)
-      refuse(number, "arrival " + std::to_string(arrival) + " is not waiting, so it cannot be dropped");
+      reject(number, "arrival " + std::to_string(arrival) + " is not waiting, so it cannot be dropped");
   }
 }
 
 void Ledger::require(std::int64_t number, const StepFormed& formed) const {
   const std::string step = "step " + std::to_string(formed.step);
   if (!steps_.empty() && formed.step != steps_.rbegin()->first + 1)
-    refuse(number, step + " was formed after step " + std::to_string(steps_.rbegin()->first));
+    reject(number, step + " was formed after step " + std::to_string(steps_.rbegin()->first));
   const bool is_old = is_replay(number);
   // Groups were removed in the meantime.
   if (is_old && totals_.trained_step && formed.step <= *totals_.trained_step) return;
   if (!is_old && steps_.empty() && totals_.trained_step && formed.step != *totals_.trained_step + 1)
-    refuse(number, step + " was formed after step " + std::to_string(*totals_.trained_step));
+    reject(number, step + " was formed after step " + std::to_string(*totals_.trained_step));
   if (!is_old && formed.version != totals_.version)
-    refuse(number, step + " was formed at version " + std::to_string(formed.version) +
+    reject(number, step + " was formed at version " + std::to_string(formed.version) +
                        ", but the current version is " + std::to_string(totals_.version));
-  if (!is_old && formed.groups.empty()) refuse(number, step + " has no groups");
+  if (!is_old && formed.groups.empty()) reject(number, step + " has no groups");
   std::set<GroupKey> all;
   for (const FormedGroup& group : formed.groups) {
     const GroupKey key = group_key(group.uid);
     const GroupState* state = find(key);
     const bool waits = state != nullptr && !state->step && (state->place || is_old);
     if (!waits || !all.insert(key).second)
-      refuse(number, step + " has group " + to_text(group.uid) + ", which is not waiting for a step");
+      reject(number, step + " has group " + to_text(group.uid) + ", which is not waiting for a step");
     if (!is_old && std::ssize(state->samples) != group.samples)
-      refuse(number, step + " has group " + to_text(group.uid) + " with " + std::to_string(group.samples) +
+      reject(number, step + " has group " + to_text(group.uid) + " with " + std::to_string(group.samples) +
                          " samples, but it has " + std::to_string(state->samples.size()));
   }
 }
@@ -228,7 +228,7 @@ void Ledger::require(std::int64_t number, const StepTrained& trained) const {
   if (totals_.trained_step && trained.step <= *totals_.trained_step) return;
   const bool skips = trained.skips && (steps_.empty() || steps_.rbegin()->first < trained.step);
   if (!skips && !steps_.contains(trained.step))
-    refuse(number, "step " + std::to_string(trained.step) + " was trained but never formed");
+    reject(number, "step " + std::to_string(trained.step) + " was trained but never formed");
 }
 
 // Effects of events.
@@ -252,13 +252,13 @@ void Ledger::use_ticket(const std::string& holder) {
   if (--used->groups == 0) tickets.erase(used);
 }
 
-void Ledger::enter(std::int64_t number, const SampleAccepted& sample, Changes& changes) {
+void Ledger::apply_event(std::int64_t number, const SampleAccepted& sample, Changes& changes) {
   const GroupKey key = group_key(sample.key.uid);
   received_ += amount_of(sample);
   waiting_ += amount_of(sample);
   bytes_ += sample.bytes;
   const GroupState* known = find(key);
-  if (seen_.is_over(key) || (known != nullptr && known->is_full_or_closed())) {
+  if (seen_.has_ended(key) || (known != nullptr && known->is_full_or_closed())) {
     strays_.emplace(number, sample);
     due_.emplace(number, DropReason::late);
     return;
@@ -272,7 +272,7 @@ void Ledger::enter(std::int64_t number, const SampleAccepted& sample, Changes& c
   settle(key, changes);
 }
 
-void Ledger::enter(std::int64_t number, const FieldsAdded& fields, Changes& changes) {
+void Ledger::apply_event(std::int64_t number, const FieldsAdded& fields, Changes& changes) {
   const GroupKey key = group_key(fields.key.uid);
   GroupState& group = groups_.at(key);
   WaitingSample& sample = *std::ranges::find(group.samples, fields.key.index, &WaitingSample::index);
@@ -288,12 +288,12 @@ void Ledger::enter(std::int64_t number, const FieldsAdded& fields, Changes& chan
   settle(key, changes);
 }
 
-void Ledger::enter(std::int64_t number, const DuplicatesReported& told, Changes& changes) {
+void Ledger::apply_event(std::int64_t number, const DuplicatesReported& told, Changes& changes) {
   if (!is_replay(number)) totals_.duplicates += told.count;
   changes.superseded.push_back(number);
 }
 
-void Ledger::enter(std::int64_t number, const GroupClosed& closed, Changes& changes) {
+void Ledger::apply_event(std::int64_t number, const GroupClosed& closed, Changes& changes) {
   const GroupKey key = group_key(closed.uid);
   const auto found = groups_.find(key);
   const bool lacks_fields = found != groups_.end() && found->second.closed && found->second.first;
@@ -308,14 +308,14 @@ void Ledger::enter(std::int64_t number, const GroupClosed& closed, Changes& chan
   settle(key, changes);
 }
 
-void Ledger::enter(std::int64_t number, const GroupAborted& aborted, Changes& changes) {
+void Ledger::apply_event(std::int64_t number, const GroupAborted& aborted, Changes& changes) {
   const GroupKey key = group_key(aborted.uid);
-  if (aborted.in_step) return withdraw(number, key, changes);
+  if (aborted.in_step) return remove_group(number, key, changes);
   const GroupState* known = find(key);
   const bool is_in_step = known != nullptr && known->step;
   const bool is_gone =
       known != nullptr && (known->aborted || (aborted.index && known->gone.contains(*aborted.index)));
-  if (!is_replay(number) && (seen_.is_over(key) || is_in_step || is_gone)) {
+  if (!is_replay(number) && (seen_.has_ended(key) || is_in_step || is_gone)) {
     changes.superseded.push_back(number);
     return;
   }
@@ -329,7 +329,7 @@ void Ledger::enter(std::int64_t number, const GroupAborted& aborted, Changes& ch
   settle(key, changes);
 }
 
-void Ledger::enter(std::int64_t number, const VersionPublished& published, Changes& changes) {
+void Ledger::apply_event(std::int64_t number, const VersionPublished& published, Changes& changes) {
   changes.superseded.push_back(number);
   totals_.has_version = true;
   if (published.version <= totals_.version) return;
@@ -344,7 +344,7 @@ void Ledger::enter(std::int64_t number, const VersionPublished& published, Chang
   for (const GroupKey& key : stale) settle(key, changes);
 }
 
-void Ledger::enter(std::int64_t number, const SamplesDropped& dropped, Changes& changes) {
+void Ledger::apply_event(std::int64_t number, const SamplesDropped& dropped, Changes& changes) {
   changes.superseded.push_back(number);
   Amount& reason = totals_.dropped[static_cast<std::size_t>(dropped.reason)];
   std::set<GroupKey> touched;
@@ -369,7 +369,7 @@ void Ledger::enter(std::int64_t number, const SamplesDropped& dropped, Changes& 
     for (auto& [field, number_lacking] : lacking_)
       if (!added_content(arrival, field)) --number_lacking;
     forget_place(group);  // before the events that determine the place change
-    forget_added(arrival, group, changes);
+    forget_added_fields(arrival, group, changes);
     group.gone.insert(sample->index);
     group.samples.erase(sample);
     group_of_.erase(arrival);
@@ -378,7 +378,7 @@ void Ledger::enter(std::int64_t number, const SamplesDropped& dropped, Changes& 
   for (const GroupKey& key : touched) settle(key, changes);
 }
 
-void Ledger::enter(std::int64_t number, const TicketsGranted& granted, Changes& changes) {
+void Ledger::apply_event(std::int64_t number, const TicketsGranted& granted, Changes& changes) {
   changes.superseded.push_back(number);
   if (is_replay(number) || granted.groups <= 0) return;
   std::vector<OpenTickets>& tickets = totals_.tickets;
@@ -386,17 +386,17 @@ void Ledger::enter(std::int64_t number, const TicketsGranted& granted, Changes& 
                      granted.holder, granted.request});
 }
 
-void Ledger::enter(std::int64_t number, const TicketsExpired& expired, Changes& changes) {
+void Ledger::apply_event(std::int64_t number, const TicketsExpired& expired, Changes& changes) {
   changes.superseded.push_back(number);
   if (is_replay(number)) return;
   std::erase_if(totals_.tickets, [&](const OpenTickets& open) {
-    const bool is_over = open.deadline <= expired.time || open.version < expired.version;
-    if (is_over) totals_.expired_tickets += open.groups;
-    return is_over;
+    const bool has_ended = open.deadline <= expired.time || open.version < expired.version;
+    if (has_ended) totals_.expired_tickets += open.groups;
+    return has_ended;
   });
 }
 
-void Ledger::enter(std::int64_t number, const StepFormed& formed, Changes& changes) {
+void Ledger::apply_event(std::int64_t number, const StepFormed& formed, Changes& changes) {
   if (!steps_.empty() && totals_.trained_step && steps_.rbegin()->first <= *totals_.trained_step) {
     changes.superseded.push_back(steps_.rbegin()->second.event);
     steps_.clear();
@@ -425,7 +425,7 @@ void Ledger::enter(std::int64_t number, const StepFormed& formed, Changes& chang
   }
 }
 
-void Ledger::enter(std::int64_t number, const StepTrained& trained, Changes& changes) {
+void Ledger::apply_event(std::int64_t number, const StepTrained& trained, Changes& changes) {
   changes.superseded.push_back(number);
   if (totals_.trained_step && trained.step <= *totals_.trained_step) return;
   totals_.trained_step = trained.step;
@@ -441,7 +441,7 @@ void Ledger::enter(std::int64_t number, const StepTrained& trained, Changes& cha
   }
 }
 
-void Ledger::enter(std::int64_t number, const StreamEnded& /*ended*/, Changes& changes) {
+void Ledger::apply_event(std::int64_t number, const StreamEnded& /*ended*/, Changes& changes) {
   changes.superseded.push_back(number);
   totals_.ended = true;
   std::vector<GroupKey> open;
@@ -455,13 +455,13 @@ void Ledger::train(const GroupKey& key, Changes& changes) {
   for (const WaitingSample& sample : group.samples) {
     formed_ -= amount_of(sample);
     totals_.trained += amount_of(sample);
-    forget_added(sample.arrival, group, changes);
+    forget_added_fields(sample.arrival, group, changes);
     bytes_ -= sample.bytes;
     note_seen(key, sample.index, sample.content, changes);
     changes.superseded.push_back(sample.arrival);
   }
   for (const WaitingSample& sample : group.withdrawn) {
-    forget_added(sample.arrival, group, changes);
+    forget_added_fields(sample.arrival, group, changes);
     bytes_ -= sample.bytes;
     note_seen(key, sample.index, sample.content, changes);
     changes.superseded.push_back(sample.arrival);
@@ -473,7 +473,7 @@ void Ledger::train(const GroupKey& key, Changes& changes) {
 
 // Counts the group's samples as dropped. They are kept in the store until the step is trained, because a
 // replay needs them to form the step.
-void Ledger::withdraw(std::int64_t number, const GroupKey& key, Changes& changes) {
+void Ledger::remove_group(std::int64_t number, const GroupKey& key, Changes& changes) {
   const auto found = groups_.find(key);
   if (found == groups_.end() || !found->second.step || found->second.samples.empty()) {
     changes.superseded.push_back(number);
@@ -504,8 +504,8 @@ void Ledger::forget_place(GroupState& group) {
 }
 
 /// Forgets the fields that were added to a sample that leaves the ledger, and frees their bodies.
-void Ledger::forget_added(std::int64_t arrival, GroupState& group, Changes& changes) {
-  for (const AddedFields& added : added_to(arrival)) {
+void Ledger::forget_added_fields(std::int64_t arrival, GroupState& group, Changes& changes) {
+  for (const AddedFields& added : fields_added_to(arrival)) {
     bytes_ -= added.bytes;
     std::erase(group.events, added.number);
     changes.superseded.push_back(added.number);
@@ -521,9 +521,9 @@ void Ledger::settle(const GroupKey& key, Changes& changes) {
   for (const auto& [arrival, reason] : verdict.due) due_.emplace(arrival, reason);
   // A replay does not end groups: seen_ already contains the groups that have ended, and a replayed abort may
   // precede the samples of its group.
-  const bool is_over = verdict.is_over && !is_replay(latest_);
-  if (is_over || (group.samples.empty() && group.events.empty())) {
-    if (is_over) changes.seen.push_back(seen_.end(key));
+  const bool has_ended = verdict.is_over && !is_replay(latest_);
+  if (has_ended || (group.samples.empty() && group.events.empty())) {
+    if (has_ended) changes.seen.push_back(seen_.end(key));
     changes.superseded.insert(changes.superseded.end(), group.events.begin(), group.events.end());
     groups_.erase(key);
   } else if (verdict.is_ready) {
@@ -537,7 +537,7 @@ void Ledger::settle(const GroupKey& key, Changes& changes) {
 
 // Queries.
 
-std::vector<SamplesDropped> Ledger::due() const {
+std::vector<SamplesDropped> Ledger::due_drops() const {
   std::vector<SamplesDropped> drops;
   for (std::size_t reason = 0; reason < num_drop_reasons; ++reason) {
     SamplesDropped drop{{}, static_cast<DropReason>(reason)};
@@ -584,7 +584,7 @@ std::vector<Uid> Ledger::open_groups() const {
   return open;
 }
 
-std::vector<std::int64_t> Ledger::coming() const {
+std::vector<std::int64_t> Ledger::versions_of_expected_groups() const {
   std::vector<std::int64_t> versions;
   for (const auto& [first, key] : open_) {
     std::int64_t oldest = totals_.version;
@@ -601,7 +601,7 @@ std::vector<std::int64_t> Ledger::coming() const {
   return versions;
 }
 
-std::int64_t Ledger::grantable(std::int64_t groups_per_step) const {
+std::int64_t Ledger::count_grantable_groups(std::int64_t groups_per_step) const {
   if (!settings_.limits_tickets()) return std::numeric_limits<std::int64_t>::max();
   if (std::ssize(totals_.tickets) >= max_grants) return 0;
   std::int64_t left = (*settings_.max_staleness + 1) * groups_per_step;

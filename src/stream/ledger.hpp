@@ -105,7 +105,7 @@ inline constexpr std::int64_t max_name_bytes = 256;
 inline constexpr std::int64_t max_reason_bytes = 1024;
 
 /// Returns why groups may not have this uid, and a remedy; empty if they may.
-[[nodiscard]] std::string refusal_of(const Uid& uid);
+[[nodiscard]] std::string uid_rejection_reason(const Uid& uid);
 
 /// Numbers of samples and groups by state. At any time, received = trained + formed + waiting + dropped, for
 /// samples and for tokens.
@@ -141,16 +141,16 @@ struct Status {
 /// or I/O, only apply() changes it, and equal events produce equal ledgers. Not thread-safe.
 ///
 /// A buffer serves a request in this order:
-/// 1. It consults the ledger: content_of(), refusal(), due().
+/// 1. It consults the ledger: content_of(), rejection_reason(), due_drops().
 /// 2. It applies the events.
 /// 3. It writes the events and their Changes in one transaction.
 /// 4. It answers.
 /// If the transaction fails, the ledger is ahead of the store and must be constructed again from the store.
 ///
 /// apply() drops nothing by itself. Samples that the settings require to be dropped (stale, or in groups that
-/// are too small) are listed by due(); the caller writes these drops and applies them at once like any other
-/// event. A buffer may therefore be restarted with other settings, except for group_size while groups wait or
-/// are formed.
+/// are too small) are listed by due_drops(); the caller writes these drops and applies them at once like any
+/// other event. A buffer may therefore be restarted with other settings, except for group_size while groups
+/// wait or are formed.
 ///
 /// Keys are remembered as long as the store exists, since a producer may repeat a sample at any time. A
 /// 32-bit hash of each sample's content is kept to detect a repeated key with different content. A group
@@ -171,7 +171,7 @@ class Ledger {
   /// Returns the sample with this key while it waits or is in a step, otherwise null. Valid until apply().
   [[nodiscard]] const WaitingSample* find_sample(const SampleKey& key) const;
   /// Returns the fields that were added to a sample that waits or is in a step, in the order of their events.
-  [[nodiscard]] std::span<const AddedFields> added_to(std::int64_t arrival) const;
+  [[nodiscard]] std::span<const AddedFields> fields_added_to(std::int64_t arrival) const;
   /// Returns the hash of the value of a field that was added to the sample, or nullopt.
   [[nodiscard]] std::optional<std::uint32_t> added_content(std::int64_t arrival,
                                                            const std::string& field) const;
@@ -180,11 +180,12 @@ class Ledger {
   [[nodiscard]] bool knows_group(const Uid& uid) const;
   /// Returns why the sample cannot be accepted at all (status 422), and a remedy: its uid is missing, empty
   /// or too long, its index is outside the group, a number is negative, or the stream has ended. Empty if it
-  /// can be accepted. Does not check the version (see refusal_of_version()) or whether the sample is known.
-  [[nodiscard]] std::string refusal(const SampleAccepted& sample) const;
+  /// can be accepted. Does not check the version (see version_rejection_reason()) or whether the sample is
+  /// known.
+  [[nodiscard]] std::string rejection_reason(const SampleAccepted& sample) const;
   /// Returns why a version is refused: it is above the published one. Empty if it is accepted; until a job
   /// has published a version, all versions are.
-  [[nodiscard]] std::string refusal_of_version(std::int64_t version) const;
+  [[nodiscard]] std::string version_rejection_reason(std::int64_t version) const;
 
   /// Applies one event. Throws InputError, without changing anything, unless
   /// - the number is above the previous event's (gaps are allowed);
@@ -210,7 +211,7 @@ class Ledger {
   /// Returns the drops that the settings require now: samples that are stale, late, aborted, or in groups
   /// that can no longer reach min_group. Each reason occurs at most once. Once the drops are applied, they
   /// are no longer returned.
-  [[nodiscard]] std::vector<SamplesDropped> due() const;
+  [[nodiscard]] std::vector<SamplesDropped> due_drops() const;
 
   /// Returns the groups that a step may take, in the order in which they became ready. O(samples in them).
   [[nodiscard]] std::vector<WaitingGroup> ready() const;
@@ -226,14 +227,14 @@ class Ledger {
   /// Returns one version per expected group: for each open group, the version of its oldest sample that is
   /// not stale, or the current version; and, if tickets are limited, for each open ticket, the version of its
   /// grant unless it is stale.
-  [[nodiscard]] std::vector<std::int64_t> coming() const;
+  [[nodiscard]] std::vector<std::int64_t> versions_of_expected_groups() const;
 
   /// Returns how many new groups may be started so that all can be trained before they become stale, if every
   /// step takes `groups_per_step` and advances the version by one. This is the number of groups of
   /// (max_staleness + 1) steps, minus those that are open or ready, were formed at this version, or have
   /// tickets. The result also respects max_tickets and max_grants. Returns the largest integer unless
   /// StreamSettings::limits_tickets().
-  [[nodiscard]] std::int64_t grantable(std::int64_t groups_per_step) const;
+  [[nodiscard]] std::int64_t count_grantable_groups(std::int64_t groups_per_step) const;
   /// Returns the earlier grant for this request if some of its tickets are open, otherwise null. Always null
   /// for a request without an identity.
   [[nodiscard]] const OpenTickets* earlier_tickets(const std::string& holder,
@@ -246,7 +247,7 @@ class Ledger {
   /// Returns the totals, which must be stored with every transaction.
   [[nodiscard]] const Totals& totals() const noexcept { return totals_; }
   /// Returns all remembered keys, sorted by slot. For tests and inspection.
-  [[nodiscard]] std::vector<SeenSlot> seen() const { return seen_.slots(); }
+  [[nodiscard]] std::vector<SeenSlot> seen_slots() const { return seen_.slots(); }
   [[nodiscard]] std::int64_t version() const noexcept { return totals_.version; }
   [[nodiscard]] const StreamSettings& settings() const noexcept { return settings_; }
 
@@ -273,18 +274,18 @@ class Ledger {
   template <typename What>
   void require(std::int64_t /*number*/, const What& /*what*/) const {}
 
-  void enter(std::int64_t number, const SampleAccepted& sample, Changes& changes);
-  void enter(std::int64_t number, const FieldsAdded& fields, Changes& changes);
-  void enter(std::int64_t number, const DuplicatesReported& told, Changes& changes);
-  void enter(std::int64_t number, const GroupClosed& closed, Changes& changes);
-  void enter(std::int64_t number, const GroupAborted& aborted, Changes& changes);
-  void enter(std::int64_t number, const VersionPublished& published, Changes& changes);
-  void enter(std::int64_t number, const SamplesDropped& dropped, Changes& changes);
-  void enter(std::int64_t number, const TicketsGranted& granted, Changes& changes);
-  void enter(std::int64_t number, const TicketsExpired& expired, Changes& changes);
-  void enter(std::int64_t number, const StepFormed& formed, Changes& changes);
-  void enter(std::int64_t number, const StepTrained& trained, Changes& changes);
-  void enter(std::int64_t number, const StreamEnded& ended, Changes& changes);
+  void apply_event(std::int64_t number, const SampleAccepted& sample, Changes& changes);
+  void apply_event(std::int64_t number, const FieldsAdded& fields, Changes& changes);
+  void apply_event(std::int64_t number, const DuplicatesReported& told, Changes& changes);
+  void apply_event(std::int64_t number, const GroupClosed& closed, Changes& changes);
+  void apply_event(std::int64_t number, const GroupAborted& aborted, Changes& changes);
+  void apply_event(std::int64_t number, const VersionPublished& published, Changes& changes);
+  void apply_event(std::int64_t number, const SamplesDropped& dropped, Changes& changes);
+  void apply_event(std::int64_t number, const TicketsGranted& granted, Changes& changes);
+  void apply_event(std::int64_t number, const TicketsExpired& expired, Changes& changes);
+  void apply_event(std::int64_t number, const StepFormed& formed, Changes& changes);
+  void apply_event(std::int64_t number, const StepTrained& trained, Changes& changes);
+  void apply_event(std::int64_t number, const StreamEnded& ended, Changes& changes);
 
   GroupState& begin_group(const Uid& uid, const GroupKey& key, std::int64_t number,
                           const std::string& holder);
@@ -292,8 +293,8 @@ class Ledger {
   void settle(const GroupKey& key, Changes& changes);
   void note_seen(const GroupKey& key, std::int64_t index, std::uint32_t content, Changes& changes);
   void forget_place(GroupState& group);
-  void forget_added(std::int64_t arrival, GroupState& group, Changes& changes);
-  void withdraw(std::int64_t number, const GroupKey& key, Changes& changes);
+  void forget_added_fields(std::int64_t arrival, GroupState& group, Changes& changes);
+  void remove_group(std::int64_t number, const GroupKey& key, Changes& changes);
   void train(const GroupKey& key, Changes& changes);
 
   StreamSettings settings_;
@@ -308,7 +309,7 @@ class Ledger {
   std::unordered_map<std::int64_t, std::vector<AddedFields>> added_;  ///< fields of samples, by arrival
   std::map<std::string, std::int64_t> lacking_;                       ///< see Status
   std::map<std::int64_t, SampleAccepted> strays_;                     ///< late samples, by arrival
-  std::map<std::int64_t, DropReason> due_;  ///< drops that due() returns, by arrival
+  std::map<std::int64_t, DropReason> due_;  ///< drops that due_drops() returns, by arrival
   std::map<std::int64_t, Step> steps_;      ///< untrained steps and the latest step
   Amount received_;
   Amount waiting_;

@@ -117,7 +117,8 @@ StepCostEstimate::Sums StepCostEstimate::sums_of(std::span<const std::size_t> gr
   return sums;
 }
 
-StepCostEstimate::Sums StepCostEstimate::exchanged(const Sums& sums, std::size_t out, std::size_t in) const {
+StepCostEstimate::Sums StepCostEstimate::sums_after_swap(const Sums& sums, std::size_t out,
+                                                         std::size_t in) const {
   const GroupWork& leaves = works_[out];
   const GroupWork& comes = works_[in];
   Sums other{sums.load - leaves.load + comes.load, sums.tokens - leaves.tokens + comes.tokens};

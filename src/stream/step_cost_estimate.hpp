@@ -48,7 +48,7 @@ class StepCostEstimate {
   /// tokens and do not have large units.
   [[nodiscard]] Sums sums_of(std::span<const std::size_t> groups, std::int64_t unknown = 0) const;
   /// Returns the sums with group `in` in place of group `out`. O(large units).
-  [[nodiscard]] Sums exchanged(const Sums& sums, std::size_t out, std::size_t in) const;
+  [[nodiscard]] Sums sums_after_swap(const Sums& sums, std::size_t out, std::size_t in) const;
   [[nodiscard]] Time time_of(const Sums& sums) const noexcept;
   [[nodiscard]] Time operator()(std::span<const std::size_t> groups, std::int64_t unknown = 0) const {
     return time_of(sums_of(groups, unknown));

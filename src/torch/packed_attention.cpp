@@ -58,7 +58,7 @@ PackedAttention::PackedAttention(const PrefixAttentionPlan& plan)
       max_seqlen_q_(plan.max_seqlen_q),
       max_seqlen_k_(plan.max_seqlen_k) {}
 
-at::Tensor PackedAttention::gathered(const at::Tensor& rows) const {
+at::Tensor PackedAttention::gather_rows(const at::Tensor& rows) const {
   const std::int64_t count = key_rows_.size(0);
   return move_rows(rows, key_rows_, at::arange(count, at::kLong), count);
 }

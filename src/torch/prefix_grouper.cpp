@@ -141,22 +141,22 @@ at::Tensor PrefixGrouper::concat_input(const at::Tensor& prefix, const at::Tenso
   return grouped.masked_fill(padding_mask().logical_not().to(grouped.device()).view(mask_shape), pad);
 }
 
-at::Tensor PrefixGrouper::moved(const Indices& indices, const at::Tensor& x) {
+at::Tensor PrefixGrouper::apply_indices(const Indices& indices, const at::Tensor& x) {
   require_shape(x, 2, indices.from, "grouped tensor");
   const at::Tensor rows =
       move_rows(x.flatten(0, 1), indices.source, indices.target, indices.to.batch * indices.to.width);
   return unflatten(rows, indices.to);
 }
 
-at::Tensor PrefixGrouper::moved_heads(const Indices& indices, const at::Tensor& x) {
+at::Tensor PrefixGrouper::apply_indices_to_heads(const Indices& indices, const at::Tensor& x) {
   if (x.dim() != 4) {
     throw InputError("grouped tensor", "has shape " + text_of(x.sizes()) + "; [b, h, s, d] is needed");
   }
-  return moved(indices, x.transpose(1, 2)).transpose(1, 2);
+  return apply_indices(indices, x.transpose(1, 2)).transpose(1, 2);
 }
 
 PrefixGrouper::Parts PrefixGrouper::ungroup(const at::Tensor& x) const {
-  return {moved_heads(prefix_, x), moved_heads(suffix_, x)};
+  return {apply_indices_to_heads(prefix_, x), apply_indices_to_heads(suffix_, x)};
 }
 
 at::Tensor PrefixGrouper::group(const at::Tensor& prefix, const at::Tensor& suffix) const {
@@ -173,24 +173,25 @@ at::Tensor PrefixGrouper::group(const at::Tensor& prefix, const at::Tensor& suff
 PrefixGrouper::Split PrefixGrouper::split_output(const at::Tensor& output, std::int64_t include_prefix_last,
                                                  ShortPrefix short_prefix) const {
   const PrefixSplit split = layout_.split(include_prefix_last, short_prefix);
-  return {moved(indices_of(split.prefix), output), bool_mask(split.prefix.target).to(output.device()),
-          moved(indices_of(split.suffix), output), bool_mask(split.suffix.target).to(output.device())};
+  return {apply_indices(indices_of(split.prefix), output), bool_mask(split.prefix.target).to(output.device()),
+          apply_indices(indices_of(split.suffix), output),
+          bool_mask(split.suffix.target).to(output.device())};
 }
 
-at::Tensor PrefixGrouper::no_output(const AttentionInput& input) {
+at::Tensor PrefixGrouper::make_empty_output(const AttentionInput& input) {
   return at::zeros({input.q.size(0), input.q.size(2), input.q.size(1), input.v.size(3)}, input.q.options());
 }
 
 PrefixGrouper::AttentionInput PrefixGrouper::prefix_input(const at::Tensor& q, const at::Tensor& k,
                                                           const at::Tensor& v) const {
-  return {moved_heads(prefix_, q), moved_heads(prefix_, k), moved_heads(prefix_, v),
-          prefix_key_mask_.to(q.device())};
+  return {apply_indices_to_heads(prefix_, q), apply_indices_to_heads(prefix_, k),
+          apply_indices_to_heads(prefix_, v), prefix_key_mask_.to(q.device())};
 }
 
 PrefixGrouper::AttentionInput PrefixGrouper::suffix_input(const at::Tensor& q, const at::Tensor& k,
                                                           const at::Tensor& v) const {
-  return {moved_heads(suffix_, q), moved_heads(suffix_keys_, k), moved_heads(suffix_keys_, v),
-          suffix_key_mask_.to(q.device())};
+  return {apply_indices_to_heads(suffix_, q), apply_indices_to_heads(suffix_keys_, k),
+          apply_indices_to_heads(suffix_keys_, v), suffix_key_mask_.to(q.device())};
 }
 
 at::Tensor convert_padding(const at::Tensor& x, const at::Tensor& mask, PaddingSide padding) {

@@ -65,7 +65,7 @@ template <typename T>
   static_assert(std::is_trivially_copyable_v<T>);
   RankLists lists(gather_counts(comm, static_cast<std::int64_t>(mine.size()), error), what);
   GatheredLists<T> gathered;
-  together(comm, [&] { gathered.values.resize(lists.total); });
+  run_together(comm, [&] { gathered.values.resize(lists.total); });
   gather_values(comm, lists, mine, std::span(gathered.values));
   gathered.offsets = std::move(lists.offsets);
   gathered.offsets.push_back(static_cast<int>(lists.total));

@@ -23,34 +23,34 @@ void copy_own_part(int rank, const std::vector<BlockList>& sends, const std::vec
 NodeMemory* shared_memory(const Communicator& comm, ExchangePath path) {
   if (path != ExchangePath::shared_memory && path != ExchangePath::automatic) return nullptr;
   if (comm.size() == 1) return nullptr;
-  NodeMemory& memory = NodeMemory::of(comm);
-  if (!memory.obstacle()) return memory.any_neighbors() ? &memory : nullptr;
-  if (path == ExchangePath::shared_memory) throw_error(*memory.obstacle());
+  NodeMemory& memory = NodeMemory::get(comm);
+  if (!memory.unavailability()) return memory.any_neighbors() ? &memory : nullptr;
+  if (path == ExchangePath::shared_memory) throw_error(*memory.unavailability());
   return nullptr;
 }
 
 // Returns whether messages between nodes may go through leaders.
 bool may_lead(const Communicator& comm, const TransportSettings& options) {
   return options.aggregate != NodeAggregation::never && options.path != ExchangePath::alltoallv &&
-         comm.foreign() == nullptr;
+         comm.foreign_ranks() == nullptr;
 }
 
 // Returns the nodes of `comm`, with the leaders' memory reserved if messages may go through leaders.
 NodeGroup& group_for(const Communicator& comm, const TransportSettings& options) {
-  NodeGroup& group = NodeGroup::of(comm);
+  NodeGroup& group = NodeGroup::get(comm);
   if (may_lead(comm, options)) group.reserve(comm);
   return group;
 }
 
 // Selects the ranks of other nodes that are not served through a leader, given the leader of each rank.
-WantedRanks directly(const NodeGroup& group, const std::vector<int>& by) {
+WantedRanks sent_directly(const NodeGroup& group, const std::vector<int>& by) {
   return [&group, &by](int rank) {
-    return !group.on_this_node(rank) && by[static_cast<std::size_t>(rank)] == LeaderPlan::direct;
+    return !group.is_on_this_node(rank) && by[static_cast<std::size_t>(rank)] == LeaderPlan::direct;
   };
 }
 
 // Selects the other ranks to which bytes are sent in messages instead of through shared memory.
-WantedRanks in_messages(const NodeMemory* memory, int rank) {
+WantedRanks sent_in_messages(const NodeMemory* memory, int rank) {
   return [memory, rank](int other) {
     return other != rank && (memory == nullptr || !memory->is_neighbor(other));
   };
@@ -58,7 +58,7 @@ WantedRanks in_messages(const NodeMemory* memory, int rank) {
 
 const std::optional<ErrorReport> no_error;
 
-bool any_rank(int /*rank*/) {
+bool every_rank(int /*rank*/) {
   return true;
 }
 
@@ -83,7 +83,7 @@ NodeRound::NodeRound(const NodeGroup& group, int rank, NodeMemory* memory,
     transfer_.emplace(*memory, sends, receives);
     return;
   }
-  const auto neighbor = [&](int other) { return other != rank && group.on_this_node(other); };
+  const auto neighbor = [&](int other) { return other != rank && group.is_on_this_node(other); };
   messages_.emplace(sends, neighbor, receives, neighbor, max_bytes);
 }
 
@@ -106,13 +106,14 @@ NodesExchange::Led::Led(const NodeGroup& group, const LeaderPlan& plan, int rank
                         std::int64_t max_bytes)
     : rounds(plan, group, sends, receives),
       collect(group, rank, memory, rounds.collect.sends, rounds.collect.receives, max_bytes),
-      between(rounds.between.sends, any_rank, rounds.between.receives, any_rank, max_bytes),
+      between(rounds.between.sends, every_rank, rounds.between.receives, every_rank, max_bytes),
       hand_on(group, rank, memory, rounds.hand_on.sends, rounds.hand_on.receives, max_bytes) {}
 
 NodesExchange::NodesExchange(const NodeGroup& group, const LeaderPlan& plan, int rank, NodeMemory* memory,
                              const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
                              std::int64_t max_bytes)
-    : direct_(sends, directly(group, plan.send_by), receives, directly(group, plan.receive_by), max_bytes),
+    : direct_(sends, sent_directly(group, plan.send_by), receives, sent_directly(group, plan.receive_by),
+              max_bytes),
       inside_(group, rank, memory, sends, receives, max_bytes) {
   if (plan.any()) led_.emplace(group, plan, rank, memory, sends, receives, max_bytes);
 }
@@ -160,7 +161,8 @@ AlltoallwExchange::AlltoallwExchange(const NodeGroup& group, int rank, const std
   incoming_ = chunks_of(receives, max_bytes, is_other);
   rounds_ = std::max(max_chunks(outgoing_), max_chunks(incoming_));
   for (std::size_t other = 0; other < outgoing_.size(); ++other) {
-    if (!group.on_this_node(static_cast<int>(other))) traffic_.between_nodes += std::ssize(outgoing_[other]);
+    if (!group.is_on_this_node(static_cast<int>(other)))
+      traffic_.between_nodes += std::ssize(outgoing_[other]);
   }
 }
 
@@ -183,19 +185,19 @@ PreparedExchange::PreparedExchange(const Communicator& comm, const std::vector<B
     : comm_(comm),
       sends_(sends),
       receives_(receives),
-      all_in_one_call_(options.path == ExchangePath::alltoallv && comm.foreign() == nullptr) {
+      all_in_one_call_(options.path == ExchangePath::alltoallv && comm.foreign_ranks() == nullptr) {
   if (comm.size() == 1) return;
   memory_ = shared_memory(comm, options.path);
   NodeGroup& group = group_for(comm, options);
   if (may_lead(comm, options)) group.compare_sizes(sends, receives, options.aggregate);
   if (failed) return;
   work_([&] {
-    if (comm.foreign() != nullptr) {
+    if (comm.foreign_ranks() != nullptr) {
       staged_.emplace(group, comm.rank(), memory_, sends, receives);
       return;
     }
-    outgoing_.emplace(sends, in_messages(memory_, comm.rank()));
-    incoming_.emplace(receives, in_messages(memory_, comm.rank()));
+    outgoing_.emplace(sends, sent_in_messages(memory_, comm.rank()));
+    incoming_.emplace(receives, sent_in_messages(memory_, comm.rank()));
     if (all_in_one_call_) {
       alltoallw_.emplace(group, comm.rank(), outgoing_->lists(), incoming_->lists(),
                          options.max_message_bytes);
@@ -239,18 +241,18 @@ const std::optional<ErrorReport>& PreparedExchange::error() const noexcept {
 
 bool moves_without_messages(const Communicator& comm, const TransportSettings& options) {
   if (comm.size() == 1) return true;
-  return shared_memory(comm, options.path) != nullptr && NodeGroup::of(comm).leaders().num_nodes() == 1;
+  return shared_memory(comm, options.path) != nullptr && NodeGroup::get(comm).leaders().num_nodes() == 1;
 }
 
 void prepare_exchange(const Communicator& comm, const TransportSettings& options) {
-  if (comm.foreign() != nullptr && options.aggregate == NodeAggregation::always) {
+  if (comm.foreign_ranks() != nullptr && options.aggregate == NodeAggregation::always) {
     throw ConfigError("exchange.aggregate", "is always, but node leaders are used only with MPI",
                       "Set it to auto or never if the ranks are not connected by MPI");
   }
   static_cast<void>(shared_memory(comm, options.path));
   if (comm.size() > 1) static_cast<void>(group_for(comm, options));
-  together(comm, [] {
-    if (column_memory() == &standard_heap()) set_column_memory(SharedHeap::of_process());
+  run_together(comm, [] {
+    if (column_memory() == &standard_heap()) set_column_memory(SharedHeap::instance());
   });
 }
 

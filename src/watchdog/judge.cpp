@@ -30,7 +30,7 @@ std::vector<int> filter_ranks(std::span<const RankState> ranks, Is&& is) {
   return found;
 }
 
-std::string numbers(std::span<const int> ranks) {
+std::string format_numbers(std::span<const int> ranks) {
   std::string text;
   for (std::size_t i = 0; i < ranks.size();) {
     std::size_t last = i;
@@ -65,18 +65,18 @@ std::string describe_activity(const WatchedRank& rank) {
 }
 
 // Describes the last known activity of the first blamed rank; the table lists the others.
-std::string last_seen(std::span<const int> blamed, std::span<const RankState> ranks) {
+std::string last_activity_text(std::span<const int> blamed, std::span<const RankState> ranks) {
   const WatchedRank& first = ranks[static_cast<std::size_t>(blamed.front())];
   if (first.has_ended) return "has ended";
   return (blamed.size() == 1 ? "last activity: " : "last activity of the first rank: ") +
          describe_activity(first);
 }
 
-std::string no_progress(double seconds) {
+std::string no_progress_text(double seconds) {
   return fmt::format("no progress for {:.1f} seconds", seconds);
 }
 
-std::string end_of(double seconds) {
+std::string end_text(double seconds) {
   return fmt::format(". The job ends (watchdog.seconds: {:g})", seconds);
 }
 
@@ -94,15 +94,15 @@ Verdict find_stalled_ranks(std::span<const RankState> ranks, bool all_end) {
 }
 
 // Returns whether two ranks share a line of the report.
-bool are_alike(const WatchedRank& a, const WatchedRank& b) {
+bool have_equal_state(const WatchedRank& a, const WatchedRank& b) {
   return a.host == b.host && a.threads == b.threads && a.is_heard == b.is_heard &&
          a.has_ended == b.has_ended && std::abs(a.silent - b.silent) < 1 && std::abs(a.still - b.still) < 1;
 }
 
 }  // namespace
 
-std::string sign_of(std::uint64_t progress, const std::string& host,
-                    const std::array<ThreadActivity, max_reported_threads>& threads) {
+std::string format_heartbeat(std::uint64_t progress, const std::string& host,
+                             const std::array<ThreadActivity, max_reported_threads>& threads) {
   std::string sign = fmt::format("{}\n{}\n", progress, host);
   for (const ThreadActivity& thread : threads) {
     if (thread.phase == nullptr) continue;
@@ -167,8 +167,8 @@ std::vector<int> unheard_ranks(std::span<const RankState> ranks) {
   return filter_ranks(ranks, [](const RankState& rank) { return !rank.is_heard && !rank.has_ended; });
 }
 
-std::string named(std::span<const int> ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + numbers(ranks);
+std::string format_ranks(std::span<const int> ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + format_numbers(ranks);
 }
 
 std::string message_of(const Verdict& verdict, std::span<const RankState> ranks, double seconds) {
@@ -177,11 +177,11 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
   for (const RankState& rank : ranks) {
     if (rank.is_heard && !rank.has_ended) still = std::min(still, rank.still);
   }
-  const std::string end = end_of(seconds);
+  const std::string end = end_text(seconds);
   if (verdict.kind == Verdict::Kind::crossed)
-    return no_progress(still) + ": all ranks wait for each other, but in different calls" + end;
+    return no_progress_text(still) + ": all ranks wait for each other, but in different calls" + end;
   const bool one = verdict.blamed.size() == 1;
-  const std::string who = named(verdict.blamed) + hosts_of(verdict.blamed, ranks);
+  const std::string who = format_ranks(verdict.blamed) + hosts_of(verdict.blamed, ranks);
   const char* have = one ? "has" : "have";
   if (verdict.kind == Verdict::Kind::missing) {
     return fmt::format(
@@ -190,9 +190,9 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
         "its machine or its link is down{}",
         who, have, still, one ? "it is" : "at least one of them is", end);
   }
-  const std::string seen = last_seen(verdict.blamed, ranks);
+  const std::string seen = last_activity_text(verdict.blamed, ranks);
   if (verdict.kind == Verdict::Kind::absent)
-    return no_progress(still) + " while others wait for " + who + ", " + seen + end;
+    return no_progress_text(still) + " while others wait for " + who + ", " + seen + end;
   double silent = INFINITY;
   for (const int rank : verdict.blamed)
     silent = std::min(silent, ranks[static_cast<std::size_t>(rank)].silent);
@@ -206,7 +206,8 @@ std::string message_of_waiting(const WatchedRank& rank, double seconds) {
       "{} on rank {} (host {}), last activity: {}: a rank that it waits for does not respond; which one is "
       "unknown until the watchdogs "
       "are connected{}",
-      no_progress(rank.still), rank.rank, printable(rank.host), describe_activity(rank), end_of(seconds));
+      no_progress_text(rank.still), rank.rank, printable(rank.host), describe_activity(rank),
+      end_text(seconds));
 }
 
 std::string WatchdogReport::text() const {
@@ -217,7 +218,7 @@ std::string WatchdogReport::text() const {
     // Compares only with the last few lines, since a job may have many ranks.
     const auto from = lines.end() - std::min<std::ptrdiff_t>(std::ssize(lines), 8);
     auto line = std::find_if(from, lines.end(), [&](const auto& alike) {
-      return are_alike(ranks[static_cast<std::size_t>(alike.front())], ranks[i]);
+      return have_equal_state(ranks[static_cast<std::size_t>(alike.front())], ranks[i]);
     });
     if (line == lines.end()) line = lines.insert(lines.end(), std::vector<int>());
     line->push_back(static_cast<int>(i));
@@ -233,7 +234,7 @@ std::string WatchdogReport::text() const {
     const WatchedRank& like = ranks[static_cast<std::size_t>(line.front())];
     for (int& rank : line) rank = ranks[static_cast<std::size_t>(rank)].rank;
     const std::string heard = !like.is_heard ? "never" : fmt::format("{:.1f}", like.silent);
-    std::vector<std::string> cells{numbers(line),
+    std::vector<std::string> cells{format_numbers(line),
                                    printable(like.host),
                                    "",
                                    "",

@@ -12,8 +12,8 @@
 namespace evenkeel {
 
 /// Formats a heartbeat, which reports what a rank is doing.
-[[nodiscard]] std::string sign_of(std::uint64_t progress, const std::string& host,
-                                  const std::array<ThreadActivity, max_reported_threads>& threads);
+[[nodiscard]] std::string format_heartbeat(std::uint64_t progress, const std::string& host,
+                                           const std::array<ThreadActivity, max_reported_threads>& threads);
 
 /// Last known state of a rank. Times are in seconds of the caller's clock.
 struct RankState : WatchedRank {
@@ -72,6 +72,6 @@ enum class Unheard : std::uint8_t {
 [[nodiscard]] std::string message_of_waiting(const WatchedRank& rank, double seconds);
 
 /// Formats "rank 3" or "ranks 0-2, 5". Precondition: `ranks` are in ascending order.
-[[nodiscard]] std::string named(std::span<const int> ranks);
+[[nodiscard]] std::string format_ranks(std::span<const int> ranks);
 
 }  // namespace evenkeel

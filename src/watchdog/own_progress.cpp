@@ -28,11 +28,11 @@ double seconds_of(clockid_t clock) noexcept {
 
 // Returns the processor-time clock of a thread, as pthread_getcpuclockid() does, but given a thread id. The
 // low bits select the processor time of a thread.
-clockid_t clock_of(std::int32_t thread) noexcept {
+clockid_t cpu_clock_of(std::int32_t thread) noexcept {
   return static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3U | 6U);
 }
 
-bool works(const ThreadActivity& thread) noexcept {
+bool is_computing(const ThreadActivity& thread) noexcept {
   return thread.phase != nullptr && thread.whom == WaitFor::nobody;
 }
 
@@ -42,7 +42,7 @@ void OwnProgress::sample(double seconds) {
   const std::uint64_t moves = std::exchange(moves_, 0);
   threads_ = activities();
   for (const ThreadActivity& thread : threads_) moves_ += thread.moves;
-  take_processor_time();
+  update_cpu_time();
   passed_ += seconds;
   const bool worked = has_worked();
   const bool moved = has_moved_bytes();
@@ -53,7 +53,7 @@ void OwnProgress::sample(double seconds) {
 }
 
 // Ignores the time of waiting threads, since they poll.
-void OwnProgress::take_processor_time() {
+void OwnProgress::update_cpu_time() {
   const std::map<std::int32_t, Used> before = std::exchange(used_, {});
   const auto take = [&](std::int32_t thread, double total) {
     const auto earlier = before.find(thread);
@@ -69,7 +69,7 @@ void OwnProgress::take_processor_time() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
     const auto thread = static_cast<std::int32_t>(std::stoi(entry.path().filename()));
     if (thread == ::gettid()) continue;
-    const double total = seconds_of(clock_of(thread));
+    const double total = seconds_of(cpu_clock_of(thread));
     of_ended -= total;
     take(thread, total);
   }
@@ -77,7 +77,7 @@ void OwnProgress::take_processor_time() {
 }
 
 bool OwnProgress::has_worked() {
-  if (std::ranges::none_of(threads_, works) || is_exiting()) {
+  if (std::ranges::none_of(threads_, is_computing) || is_exiting()) {
     for (auto& [thread, used] : used_) used.at_work = 0;
   }
   const double least = std::max(least_processor_seconds, least_share * passed_);
@@ -99,7 +99,7 @@ bool OwnProgress::has_moved_bytes() {
 
 bool OwnProgress::waits_for_disk() {
   return std::ranges::any_of(threads_, [this](const ThreadActivity& thread) {
-    if (!works(thread)) return false;
+    if (!is_computing(thread)) return false;
     const std::string text = contents("/proc/self/task/" + std::to_string(thread.thread) + "/stat");
     const std::size_t name_ends = text.rfind(')');  // the name may contain any character
     return name_ends != std::string::npos && text.compare(name_ends, 3, ") D") == 0;

@@ -25,7 +25,7 @@ class OwnProgress {
     double at_work = 0;  ///< time not spent waiting, since the last progress
   };
 
-  void take_processor_time();
+  void update_cpu_time();
   [[nodiscard]] bool has_worked();
   [[nodiscard]] bool has_moved_bytes();
   [[nodiscard]] bool waits_for_disk();

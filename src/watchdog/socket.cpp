@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t max_bytes = 1400;  // fits in one packet on every network
 
-sockaddr_in place(std::uint32_t address, std::uint16_t port) noexcept {
+sockaddr_in make_address(std::uint32_t address, std::uint16_t port) noexcept {
   sockaddr_in at{};
   at.sin_family = AF_INET;
   at.sin_addr.s_addr = address;
@@ -27,16 +27,16 @@ sockaddr_in place(std::uint32_t address, std::uint16_t port) noexcept {
 
 }  // namespace
 
-std::vector<sockaddr_in> Introduction::places() const {
+std::vector<sockaddr_in> Introduction::endpoints() const {
   std::vector<sockaddr_in> all;
   for (const std::uint32_t address : addresses) {
-    if (address != 0) all.push_back(place(address, port));
+    if (address != 0) all.push_back(make_address(address, port));
   }
   return all;
 }
 
 Socket::Socket() : socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-  sockaddr_in address = place(INADDR_ANY, 0);
+  sockaddr_in address = make_address(INADDR_ANY, 0);
   socklen_t size = sizeof address;
   if (socket_ < 0 || ::bind(socket_, reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
       ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
@@ -86,7 +86,7 @@ void Socket::send(const sockaddr_in& to, const std::string& datagram) const noex
 }
 
 void Socket::wake() const noexcept {
-  send(place(htonl(INADDR_LOOPBACK), port_), {});
+  send(make_address(htonl(INADDR_LOOPBACK), port_), {});
 }
 
 }  // namespace evenkeel

@@ -16,7 +16,7 @@ struct Introduction {
   std::array<std::uint32_t, 8> addresses{};  ///< addresses of all interfaces, followed by zeros
   std::uint16_t port = 0;                    ///< 0 if the rank does not have a socket
 
-  [[nodiscard]] std::vector<sockaddr_in> places() const;
+  [[nodiscard]] std::vector<sockaddr_in> endpoints() const;
 };
 
 /// A UDP socket on all IPv4 interfaces and a port chosen by the system.

@@ -76,8 +76,8 @@ void print_line(const std::string& text) {
 /// Until its first answer, each rank evaluates its own state.
 class Watchdog::Runner {
  public:
-  /// Starts to watch this process. Errors are kept and thrown by meet(). `ranks` is the number of ranks known
-  /// so far, including this one.
+  /// Starts to watch this process. Errors are kept and thrown by start_watching(). `ranks` is the number of
+  /// ranks known so far, including this one.
   Runner(int rank, int ranks, Unheard before_met, WatchdogSettings settings)
       : settings_(std::move(settings)), rank_(rank), before_met_(before_met) {
     resize(static_cast<std::size_t>(ranks));
@@ -97,9 +97,9 @@ class Watchdog::Runner {
   }
 
   // Exchanges addresses. Rank 0 introduces itself first, so it knows which ranks have arrived while it waits
-  // for the others. When meet() returns, all ranks have sent a heartbeat to rank 0, and rank 0 has sent one
-  // to all, so a rank that stops after that is noticed.
-  void meet(const Communicator& comm) {
+  // for the others. When start_watching() returns, all ranks have sent a heartbeat to rank 0, and rank 0 has
+  // sent one to all, so a rank that stops after that is noticed.
+  void start_watching(const Communicator& comm) {
     const Phase phase("watchdogs meet");
     GuardedWork work(begun_);
     Introduction mine;
@@ -120,8 +120,8 @@ class Watchdog::Runner {
     });
     work.agree(comm);
     comm.all_gather<Introduction>(mine, all);
-    if (comm.foreign() == nullptr) notice_finalize();
-    together(comm, [&] { introduce(all); });
+    if (comm.foreign_ranks() == nullptr) notice_finalize();
+    run_together(comm, [&] { introduce(all); });
     const std::lock_guard lock(mutex_);
     has_met_ = true;
   }
@@ -145,7 +145,7 @@ class Watchdog::Runner {
     secret_ = ranks.front().secret;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       if (ranks_[rank].is_heard) continue;
-      places_[rank] = ranks[rank].places();
+      places_[rank] = ranks[rank].endpoints();
       ranks_[rank].host = ranks[rank].host.data();
     }
     send_to_partners(Kind::sign, own_sign());
@@ -254,7 +254,7 @@ class Watchdog::Runner {
   void warn_about_unheard_ranks() {
     const std::vector<int> ranks = unheard_ranks(ranks_);
     if (ranks.empty() || !settings_.warns) return;
-    settings_.warns("the watchdog receives nothing from " + named(ranks) +
+    settings_.warns("the watchdog receives nothing from " + format_ranks(ranks) +
                     ": datagrams (UDP, IPv4) are blocked. It can detect only failures of the other ranks");
   }
 
@@ -300,7 +300,9 @@ class Watchdog::Runner {
     return static_cast<std::size_t>(std::ranges::find(ranks_, false, &RankState::has_ended) - ranks_.begin());
   }
   [[nodiscard]] bool is_judge() const noexcept { return judge_index() == own_index(); }
-  [[nodiscard]] std::string own_sign() { return sign_of(progress_.count(), own().host, activities()); }
+  [[nodiscard]] std::string own_sign() {
+    return format_heartbeat(progress_.count(), own().host, activities());
+  }
   /// Returns the seconds between heartbeats.
   [[nodiscard]] double interval() const noexcept {
     const double most = std::max(1.0, static_cast<double>(ranks_.size()) / heartbeats_per_second);
@@ -345,19 +347,19 @@ Watchdog::Watchdog(const Communicator& comm, WatchdogSettings settings) {
                                    "Use 0 to disable the watchdog");
                 }));
   if (comm.size() == 1 || settings.seconds == 0) return;
-  runner_ = together(comm, [&] {
+  runner_ = run_together(comm, [&] {
     return std::make_unique<Runner>(comm.rank(), comm.size(), Unheard::may_be_well, std::move(settings));
   });
-  runner_->meet(comm);
+  runner_->start_watching(comm);
 }
 
 Watchdog::Watchdog(OneRank own, WatchdogSettings settings)
     : runner_(std::make_unique<Runner>(own.rank, own.rank + 1, Unheard::has_not_come, std::move(settings))) {}
 
-void Watchdog::meet(const Communicator& comm) {
+void Watchdog::start_watching(const Communicator& comm) {
   require_ranks_of_one_group(comm);
   EVENKEEL_PRECONDITION(cheap, runner_ != nullptr);
-  comm.size() == 1 ? runner_.reset() : runner_->meet(comm);
+  comm.size() == 1 ? runner_.reset() : runner_->start_watching(comm);
 }
 
 void Watchdog::set_seconds(double seconds) {
@@ -372,7 +374,7 @@ void Watchdog::record_progress() noexcept {
   evenkeel::record_progress();
 }
 
-WatchdogSettings ending_the_process(double seconds) {
+WatchdogSettings process_ending_settings(double seconds) {
   WatchdogSettings settings;
   settings.seconds = seconds;
   settings.tells = [](const WatchdogReport& report) { print_line("evenkeel: error: " + report.text()); };

@@ -11,12 +11,12 @@ namespace {
 
 using testing::ElementsAreArray;
 
-std::vector<Item> listed(const FewItems& items) {
+std::vector<Item> listed(const ItemList& items) {
   return {items.begin(), items.end()};
 }
 
-TEST(FewItems, are_a_list_that_grows) {
-  FewItems items;
+TEST(ItemList, are_a_list_that_grows) {
+  ItemList items;
   std::vector<Item> expected;
   EXPECT_TRUE(items.empty());
   for (Item item = 10; item > 0; --item) {
@@ -27,16 +27,16 @@ TEST(FewItems, are_a_list_that_grows) {
   }
 }
 
-TEST(FewItems, copies_and_moves_keep_the_items) {
+TEST(ItemList, copies_and_moves_keep_the_items) {
   for (const Item most : {3, 4, 5, 9}) {
-    FewItems items;
+    ItemList items;
     std::vector<Item> expected;
     for (Item item = 0; item < most; ++item) {
       items.push_back(item);
       expected.push_back(item);
     }
-    const FewItems copy = items;
-    const FewItems moved = std::move(items);
+    const ItemList copy = items;
+    const ItemList moved = std::move(items);
     EXPECT_THAT(listed(copy), ElementsAreArray(expected));
     EXPECT_THAT(listed(moved), ElementsAreArray(expected));
   }

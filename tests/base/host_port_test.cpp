@@ -6,15 +6,15 @@ namespace evenkeel {
 namespace {
 
 TEST(HostPort, is_split_at_the_last_colon) {
-  EXPECT_EQ(host_and_port("127.0.0.1:8710"), (HostPort{"127.0.0.1", 8710}));
-  EXPECT_EQ(host_and_port("localhost:0"), (HostPort{"localhost", 0}));
-  EXPECT_EQ(host_and_port("[::1]:65535"), (HostPort{"::1", 65535}));
+  EXPECT_EQ(parse_host_port("127.0.0.1:8710"), (HostPort{"127.0.0.1", 8710}));
+  EXPECT_EQ(parse_host_port("localhost:0"), (HostPort{"localhost", 0}));
+  EXPECT_EQ(parse_host_port("[::1]:65535"), (HostPort{"::1", 65535}));
 }
 
 TEST(HostPort, is_null_for_any_other_text) {
   for (const char* text :
        {"", "8710", ":8710", "here", "here:", "here:x", "here:-1", "here:65536", "here:1 "})
-    EXPECT_EQ(host_and_port(text), std::nullopt) << text;
+    EXPECT_EQ(parse_host_port(text), std::nullopt) << text;
 }
 
 TEST(HostPort, is_local_if_its_host_is_the_loopback) {

@@ -6,14 +6,14 @@ namespace evenkeel {
 namespace {
 
 TEST(Counted, uses_singular_and_plural) {
-  EXPECT_EQ(counted(0, "sample"), "0 samples");
-  EXPECT_EQ(counted(1, "sample"), "1 sample");
-  EXPECT_EQ(counted(1234567, "sample"), "1,234,567 samples");
-  EXPECT_EQ(counted(2, "micro-batch", "micro-batches"), "2 micro-batches");
-  EXPECT_EQ(number_of(1, "rank"), "1 rank");
-  EXPECT_EQ(number_of(1234, "rank"), "1234 ranks");
-  EXPECT_EQ(grouped(-1234), "-1,234");
-  EXPECT_EQ(grouped(-123), "-123");
+  EXPECT_EQ(format_count(0, "sample"), "0 samples");
+  EXPECT_EQ(format_count(1, "sample"), "1 sample");
+  EXPECT_EQ(format_count(1234567, "sample"), "1,234,567 samples");
+  EXPECT_EQ(format_count(2, "micro-batch", "micro-batches"), "2 micro-batches");
+  EXPECT_EQ(format_plain_count(1, "rank"), "1 rank");
+  EXPECT_EQ(format_plain_count(1234, "rank"), "1234 ranks");
+  EXPECT_EQ(format_grouped(-1234), "-1,234");
+  EXPECT_EQ(format_grouped(-123), "-123");
 }
 
 TEST(Bytes, are_printed_in_a_suitable_unit) {

@@ -102,8 +102,8 @@ TEST(BlockPool, frees_all_blocks_of_a_memory_that_columns_no_longer_use) {
   std::shared_ptr<std::byte> block;
   {
     const ColumnsIn own(memory);
-    block = BlockPool::of_process().take(10'000);
-    static_cast<void>(BlockPool::of_process().take(30'000));
+    block = BlockPool::instance().take(10'000);
+    static_cast<void>(BlockPool::instance().take(30'000));
   }
   EXPECT_LT(memory.held(), 20'000U) << "one is in use";
   block.reset();
@@ -111,7 +111,7 @@ TEST(BlockPool, frees_all_blocks_of_a_memory_that_columns_no_longer_use) {
 }
 
 Column numbers_at(std::shared_ptr<std::byte> place) {
-  Column column = Column::unwritten({"numbers", DType::int64, FieldKind::token, {}}, 3, std::move(place));
+  Column column = Column::uninitialized({"numbers", DType::int64, FieldKind::token, {}}, 3, std::move(place));
   std::ranges::copy(std::vector<std::int64_t>{4, 5, 6}, column.values<std::int64_t>().begin());
   return column;
 }
@@ -121,7 +121,7 @@ bool place_has_column(const Column& column, const std::shared_ptr<std::byte>& pl
 }
 
 TEST(PlacedColumn, is_written_in_place_and_its_copies_own_their_memory) {
-  const auto place = BlockPool::of_process().take(24);
+  const auto place = BlockPool::instance().take(24);
   Column column = numbers_at(place);
   EXPECT_TRUE(place_has_column(column, place));
   EXPECT_FALSE(column.is_borrowed());
@@ -136,7 +136,7 @@ TEST(PlacedColumn, is_written_in_place_and_its_copies_own_their_memory) {
 }
 
 TEST(PlacedColumn, leaves_its_place_when_it_grows) {
-  const auto place = BlockPool::of_process().take(24);
+  const auto place = BlockPool::instance().take(24);
   Column column = numbers_at(place);
   column.resize(2);
   EXPECT_TRUE(place_has_column(column, place));
@@ -147,10 +147,10 @@ TEST(PlacedColumn, leaves_its_place_when_it_grows) {
 }
 
 TEST(PlacedColumn, lends_its_place_until_the_last_borrower_releases_it) {
-  auto place = BlockPool::of_process().take(24);
+  auto place = BlockPool::instance().take(24);
   const std::weak_ptr<std::byte> block = place;
   Column column = numbers_at(std::move(place));
-  Column borrower = column.lent();
+  Column borrower = column.make_borrowing_copy();
   EXPECT_TRUE(column.is_borrowed());
   EXPECT_TRUE(place_has_column(borrower, block.lock()));
   column.values<std::int64_t>()[0] = 7;

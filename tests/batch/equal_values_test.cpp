@@ -22,7 +22,7 @@ Column texts(const std::vector<std::string>& values) {
     counts.push_back(std::ssize(value));
     all += value;
   }
-  Column column({"source", DType::uint8, FieldKind::text, {}}, SampleRows::of_counts(counts));
+  Column column({"source", DType::uint8, FieldKind::text, {}}, SampleRows::from_counts(counts));
   std::ranges::copy(std::as_bytes(std::span(all)), column.bytes().begin());
   return column;
 }
@@ -43,27 +43,27 @@ TEST(EqualValues, are_compared_byte_by_byte_if_hashes_collide) {
 
 TEST(EqualValues, have_equal_numbers_of_rows_even_if_rows_have_no_bytes) {
   const Column column({"nothing", DType::int32, FieldKind::rows, {0}},
-                      SampleRows::of_counts(std::vector<std::int64_t>{2, 0, 2, 1}));
+                      SampleRows::from_counts(std::vector<std::int64_t>{2, 0, 2, 1}));
   EXPECT_THAT(first_equal_samples(column), ElementsAre(0, 1, 0, 3));
 }
 
 TEST(RowsInCommon, are_ranges_that_several_samples_may_share) {
-  const SampleRows rows = SampleRows::in_common({{2, 5}, {0, 2}, {2, 5}, {0, 0}}, 9);
-  EXPECT_TRUE(rows.are_in_common());
+  const SampleRows rows = SampleRows::shared({{2, 5}, {0, 2}, {2, 5}, {0, 0}}, 9);
+  EXPECT_TRUE(rows.are_shared());
   EXPECT_EQ(rows.size(), 4);
   EXPECT_EQ(rows.rows(), 9) << "all that there are";
   EXPECT_EQ(rows[2], (RowRange{2, 5}));
-  EXPECT_NE(SampleRows::in_common({{0, 2}}, 2), SampleRows::of_offsets({0, 2}));
+  EXPECT_NE(SampleRows::shared({{0, 2}}, 2), SampleRows::from_offsets({0, 2}));
 }
 
 TEST(RowsInCommon, ranges_outside_of_the_rows_are_refused) {
   for (const RowRange range : {RowRange{-1, 1}, {2, 1}, {0, 4}})
-    EXPECT_THROW((void)SampleRows::in_common({range}, 3), InputError);
+    EXPECT_THROW((void)SampleRows::shared({range}, 3), InputError);
 }
 
 TEST(RowsInCommon, can_be_copied_so_that_each_sample_has_its_own) {
   Column pool = texts({"dog", "bird", "cat"});
-  const Column column = pool.lent_to(SampleRows::in_common({{7, 10}, {0, 3}, {7, 10}, {0, 0}}, 10));
+  const Column column = pool.lend_to(SampleRows::shared({{7, 10}, {0, 3}, {7, 10}, {0, 0}}, 10));
   EXPECT_EQ(column.bytes().data(), std::as_const(pool).bytes().data()) << "lies where it lay";
   EXPECT_EQ(with_separate_rows(column), texts({"cat", "dog", "cat", ""}));
 }
@@ -71,7 +71,7 @@ TEST(RowsInCommon, can_be_copied_so_that_each_sample_has_its_own) {
 TEST(RowsInCommon, are_rejected_in_input_batches) {
   RaggedBatch batch({{SampleId{0}, 0, 1, 1}});
   Column pool = texts({"dog"});
-  EXPECT_THROW(batch.add_field(pool.lent_to(SampleRows::in_common({{0, 3}}, 3))), InputError);
+  EXPECT_THROW(batch.add_field(pool.lend_to(SampleRows::shared({{0, 3}}, 3))), InputError);
 }
 
 }  // namespace

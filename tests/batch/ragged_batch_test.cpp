@@ -82,7 +82,7 @@ TEST(FieldSpec, rows_too_large_for_memory_are_an_error_that_names_the_field) {
       EXPECT_THAT(error.what(), HasSubstr("field 'hidden'"));
     }
     EXPECT_THROW((void)Column(wrong, 0), InputError);
-    EXPECT_THROW((void)Column::unwritten(wrong, 0), InputError);
+    EXPECT_THROW((void)Column::uninitialized(wrong, 0), InputError);
     EXPECT_THROW((void)RaggedBatch().add_field(wrong), InputError);
   }
   EXPECT_EQ(spec(DType::uint8, {half}).row_bytes(), static_cast<std::size_t>(half));
@@ -92,7 +92,7 @@ TEST(FieldSpec, rows_too_large_for_memory_are_an_error_that_names_the_field) {
 TEST(Column, a_size_too_large_for_memory_is_an_error) {
   const FieldSpec row_of_many{"hidden", DType::uint8, FieldKind::token, {half}};
   EXPECT_THROW((void)Column(row_of_many, 2), InputError);
-  EXPECT_THROW((void)Column::unwritten(row_of_many, 4), InputError);
+  EXPECT_THROW((void)Column::uninitialized(row_of_many, 4), InputError);
   EXPECT_THROW((void)Column::borrowing(row_of_many, 2, nullptr), InputError);
   Column column({"x", DType::float64, FieldKind::sample, {}}, 3);
   EXPECT_THROW(column.resize(-1), InputError);
@@ -113,34 +113,34 @@ TEST(RaggedBatch, every_kind_and_trailing_shape_gets_its_rows) {
 const FieldSpec patches{"patches", DType::float16, FieldKind::rows, {2, 3}};
 
 TEST(SampleRows, are_prefix_sums_of_the_samples_counts) {
-  const SampleRows rows = SampleRows::of_counts(std::vector<std::int64_t>{2, 0, 3});
+  const SampleRows rows = SampleRows::from_counts(std::vector<std::int64_t>{2, 0, 3});
   EXPECT_THAT(rows.offsets(), ElementsAre(0, 2, 2, 5));
   EXPECT_EQ(rows.size(), 3);
   EXPECT_EQ(rows.rows(), 5);
   EXPECT_EQ(rows[1], (RowRange{2, 2}));
   EXPECT_EQ(rows[2], (RowRange{2, 5}));
-  EXPECT_EQ(SampleRows::of_offsets({0, 2, 2, 5}), rows);
+  EXPECT_EQ(SampleRows::from_offsets({0, 2, 2, 5}), rows);
 }
 
 TEST(SampleRows, without_samples_have_one_offset) {
-  for (const SampleRows& rows : {SampleRows(), SampleRows::of_counts({}), SampleRows::of_offsets({0})}) {
+  for (const SampleRows& rows : {SampleRows(), SampleRows::from_counts({}), SampleRows::from_offsets({0})}) {
     EXPECT_EQ(rows.size(), 0);
     EXPECT_THAT(rows.offsets(), ElementsAre(0));
   }
 }
 
 TEST(SampleRows, reject_negative_counts_and_sums_beyond_64_bits) {
-  EXPECT_THROW((void)SampleRows::of_counts(std::vector<std::int64_t>{1, -1}), InputError);
-  EXPECT_THROW((void)SampleRows::of_counts(std::vector{half, half}), InputError);
-  EXPECT_THROW((void)SampleRows::of_offsets({}), InputError);
-  EXPECT_THROW((void)SampleRows::of_offsets({1, 2}), InputError);
-  EXPECT_THROW((void)SampleRows::of_offsets({0, 3, 2}), InputError);
+  EXPECT_THROW((void)SampleRows::from_counts(std::vector<std::int64_t>{1, -1}), InputError);
+  EXPECT_THROW((void)SampleRows::from_counts(std::vector{half, half}), InputError);
+  EXPECT_THROW((void)SampleRows::from_offsets({}), InputError);
+  EXPECT_THROW((void)SampleRows::from_offsets({1, 2}), InputError);
+  EXPECT_THROW((void)SampleRows::from_offsets({0, 3, 2}), InputError);
 }
 
 TEST(RaggedBatch, a_counted_field_has_the_rows_counted_by_its_samples) {
   RaggedBatch batch({shape(0, 2, 1), shape(1, 0, 0), shape(2, 1, 1)});
   const Column& column =
-      batch.add_field(Column(patches, SampleRows::of_counts(std::vector<std::int64_t>{2, 0, 3})));
+      batch.add_field(Column(patches, SampleRows::from_counts(std::vector<std::int64_t>{2, 0, 3})));
   EXPECT_EQ(column.rows(), 5);
   EXPECT_EQ(column.bytes().size(), 5 * 12U);
   EXPECT_EQ(batch.rows_of(column, 1), (RowRange{2, 2}));
@@ -151,7 +151,7 @@ TEST(RaggedBatch, a_counted_field_with_another_number_of_samples_is_refused) {
   RaggedBatch batch({shape(0, 2, 1), shape(1, 0, 0)});
   for (const std::vector<std::int64_t>& counts : {std::vector<std::int64_t>{}, {3}, {1, 1, 1}}) {
     try {
-      batch.add_field(Column(patches, SampleRows::of_counts(counts)));
+      batch.add_field(Column(patches, SampleRows::from_counts(counts)));
       FAIL() << "a field of " << counts.size() << " samples must throw";
     } catch (const InputError& error) {
       EXPECT_THAT(error.what(), HasSubstr("field 'patches'"));
@@ -164,15 +164,15 @@ TEST(RaggedBatch, a_counted_field_with_another_number_of_samples_is_refused) {
 
 TEST(Column, a_counted_field_is_equal_only_if_its_samples_are) {
   const auto of = [](std::vector<std::int64_t> counts) {
-    return Column(patches, SampleRows::of_counts(counts));
+    return Column(patches, SampleRows::from_counts(counts));
   };
   EXPECT_EQ(of({2, 1}), of({2, 1}));
   EXPECT_NE(of({2, 1}), of({1, 2}));
   Column lender = of({2, 1});
   EXPECT_EQ(Column::borrowing(patches, lender.samples(), lender.lend()), lender);
-  EXPECT_EQ(lender.lent(), lender);
-  EXPECT_EQ(lender.lent().samples(), lender.samples());
-  EXPECT_EQ(Column::unwritten(patches, lender.samples()).samples(), lender.samples());
+  EXPECT_EQ(lender.make_borrowing_copy(), lender);
+  EXPECT_EQ(lender.make_borrowing_copy().samples(), lender.samples());
+  EXPECT_EQ(Column::uninitialized(patches, lender.samples()).samples(), lender.samples());
 }
 
 TEST(RaggedBatch, a_name_can_be_used_once) {
@@ -209,7 +209,7 @@ TEST(Column, is_zero_in_unwritten_rows) {
 }
 
 TEST(Column, can_be_allocated_without_being_written) {
-  Column column = Column::unwritten({"weights", DType::float64, FieldKind::sample, {}}, 3);
+  Column column = Column::uninitialized({"weights", DType::float64, FieldKind::sample, {}}, 3);
   ASSERT_EQ(column.values<double>().size(), 3);
   std::ranges::fill(column.values<double>(), 0.5);
   EXPECT_EQ(column.rows(), 3);
@@ -228,7 +228,7 @@ TEST(Column, lends_rows_that_outlive_it) {
   const Column borrower = Column::borrowing(column->spec(), 3, column->lend());
   EXPECT_TRUE(borrower.is_borrowed());
   EXPECT_EQ(borrower, *column);
-  EXPECT_EQ(column->lent(), borrower);
+  EXPECT_EQ(column->make_borrowing_copy(), borrower);
   column.reset();
   EXPECT_EQ(borrower.row(0), address);
   EXPECT_EQ(borrower, three_weights());

@@ -70,7 +70,7 @@ Column column_of(const Column& source, const std::vector<std::int64_t>& layers, 
   FieldSpec spec = source.spec();
   spec.dtype = dtype;
   spec.trailing.front() = std::ssize(layers);
-  return Column::unwritten(std::move(spec), source.rows());
+  return Column::uninitialized(std::move(spec), source.rows());
 }
 
 /// Element e of layer l of a row, computed in the obvious way.

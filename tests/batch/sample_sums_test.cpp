@@ -23,7 +23,7 @@ template <typename T>
 Column column(FieldKind kind, const std::vector<T>& values, std::vector<std::int64_t> trailing = {}) {
   const FieldSpec spec{"work", dtype_of<T>, kind, std::move(trailing)};
   const std::int64_t rows = std::ssize(values) / spec.row_elements();
-  Column made = is_counted(kind) ? Column(spec, SampleRows::of_counts(std::vector{rows, std::int64_t{0}}))
+  Column made = is_counted(kind) ? Column(spec, SampleRows::from_counts(std::vector{rows, std::int64_t{0}}))
                                  : Column(spec, rows);
   std::ranges::copy(values, made.values<T>().begin());
   return made;
@@ -31,19 +31,19 @@ Column column(FieldKind kind, const std::vector<T>& values, std::vector<std::int
 
 TEST(SumsOfSamples, are_the_numbers_of_samples_and_sums_over_rows_tokens_and_dimensions) {
   const RaggedBatch batch = two_samples();
-  EXPECT_THAT(sums_of_samples(batch, column<std::int64_t>(FieldKind::sample, {5, 0})), ElementsAre(5, 0));
-  EXPECT_THAT(sums_of_samples(batch, column<std::uint8_t>(FieldKind::rows, {200, 100, 3})),
+  EXPECT_THAT(sum_by_sample(batch, column<std::int64_t>(FieldKind::sample, {5, 0})), ElementsAre(5, 0));
+  EXPECT_THAT(sum_by_sample(batch, column<std::uint8_t>(FieldKind::rows, {200, 100, 3})),
               ElementsAre(303, 0));
-  EXPECT_THAT(sums_of_samples(batch, column<float>(FieldKind::token, {1, 0, 1, 1, 2})), ElementsAre(2, 3));
-  EXPECT_THAT(sums_of_samples(batch, column<std::int16_t>(FieldKind::sample, {1, 2, 3, 4}, {2})),
+  EXPECT_THAT(sum_by_sample(batch, column<float>(FieldKind::token, {1, 0, 1, 1, 2})), ElementsAre(2, 3));
+  EXPECT_THAT(sum_by_sample(batch, column<std::int16_t>(FieldKind::sample, {1, 2, 3, 4}, {2})),
               ElementsAre(3, 7));
-  EXPECT_THAT(sums_of_samples(batch, column<double>(FieldKind::response_token, {4, 5})), ElementsAre(9, 0));
+  EXPECT_THAT(sum_by_sample(batch, column<double>(FieldKind::response_token, {4, 5})), ElementsAre(9, 0));
 }
 
 TEST(SumsOfSamples, reject_invalid_work_with_field_sample_and_number) {
   const auto refusal = [](const auto& values) {
     try {
-      static_cast<void>(sums_of_samples(two_samples(), column(FieldKind::sample, values)));
+      static_cast<void>(sum_by_sample(two_samples(), column(FieldKind::sample, values)));
     } catch (const Error& error) {
       return std::string(error.what());
     }
@@ -60,8 +60,8 @@ TEST(SumsOfSamples, reject_invalid_work_with_field_sample_and_number) {
   EXPECT_THAT(refusal(std::vector<double>{1e30, 1}), HasSubstr("adds up to 2^62 or more in sample 7"));
   EXPECT_THAT(refusal(std::vector<std::int64_t>{1, std::int64_t{1} << 62}), HasSubstr("in sample 9"));
   const RaggedBatch batch = two_samples();
-  EXPECT_THROW((void)sums_of_samples(batch, column<std::uint8_t>(FieldKind::bytes, {1, 2})), InputError);
-  EXPECT_THROW((void)sums_of_samples(batch, Column({"work", DType::float16, FieldKind::sample, {}}, 2)),
+  EXPECT_THROW((void)sum_by_sample(batch, column<std::uint8_t>(FieldKind::bytes, {1, 2})), InputError);
+  EXPECT_THROW((void)sum_by_sample(batch, Column({"work", DType::float16, FieldKind::sample, {}}, 2)),
                InputError);
 }
 

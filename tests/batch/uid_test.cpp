@@ -31,9 +31,9 @@ TEST(Uid, different_uids_give_different_groups) {
 
 RC_GTEST_PROP(Uid, of_any_kind_never_equals_a_samples_own_group, (std::int64_t number, std::string text)) {
   for (const Uid& uid : {Uid(number), Uid(static_cast<std::uint64_t>(number)), Uid(text)})
-    RC_ASSERT(!is_own_group(group_of(uid, 3)));
+    RC_ASSERT(!is_single_sample_group(group_of(uid, 3)));
   const std::int64_t sample = *rc::gen::nonNegative<std::int64_t>();
-  RC_ASSERT(is_own_group(group_of(Uid(), sample)));
+  RC_ASSERT(is_single_sample_group(group_of(Uid(), sample)));
   RC_ASSERT(uid_of_group(group_of(Uid(), sample)) == Uid());
   RC_ASSERT(uid_of_group(group_of(Uid(sample), 3)) == Uid(sample));
 }

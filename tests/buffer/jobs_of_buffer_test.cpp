@@ -75,19 +75,19 @@ std::vector<std::function<void()>> calls_of(JobClient& job) {
           [&] { job.schema(); },
           [&] { job.untrained_steps(0); },
           [&] {
-            static_cast<void>(job.form({0, 0, {{"a", 1}}, {}, {}}));
+            static_cast<void>(job.form_step({0, 0, {{"a", 1}}, {}, {}}));
           },
           [&] { job.drop_filtered(std::vector<std::int64_t>{1}); },
           [&] { job.publish(9); },
           [&] { job.report_trained(0); },
-          [&] { job.give_up(0, "a zombie has failed"); },
-          [&] { job.show_alive(); },
+          [&] { job.abandon_step(0, "a zombie has failed"); },
+          [&] { job.send_heartbeat(); },
           [&] { job.leave(); }};
 }
 
 TEST(JobsOfBuffer, are_fenced_in_every_call_once_another_job_has_begun) {
   RestartedBuffer buffer(groups_of(1));
-  buffer->take(received(rollout_line("a", 0)));
+  buffer->accept_samples(received(rollout_line("a", 0)));
   JobClient zombie(buffer.url());
   JobClient job(buffer.url());
   static_cast<void>(zombie.begin(1));
@@ -102,7 +102,7 @@ TEST(JobsOfBuffer, are_fenced_in_every_call_once_another_job_has_begun) {
   EXPECT_EQ(buffer->status().stream.waiting.samples, 1) << "the zombie has changed nothing";
   EXPECT_EQ(buffer->status().stream.version, 0);
   EXPECT_TRUE(job.wait_for_step(0, 0s).failure.empty());
-  EXPECT_TRUE(job.form({0, 0, {{"a", 1}}, {}, {}}));
+  EXPECT_TRUE(job.form_step({0, 0, {{"a", 1}}, {}, {}}));
   EXPECT_TRUE(job.wait_for_step(0, 0s).step);
 }
 
@@ -113,7 +113,7 @@ TEST(JobsOfBuffer, do_not_begin_while_another_job_is_alive) {
   static_cast<void>(first.begin(1));
   std::atomic<bool> is_over = false;
   std::thread alive([&] {
-    while (!is_over) first.show_alive();
+    while (!is_over) first.send_heartbeat();
   });
   EXPECT_THAT(message_of([&] { static_cast<void>(JobClient(buffer.url()).begin(1)); }),
               AllOf(HasSubstr("job 1: already trains from the buffer"), HasSubstr("stream.take_over")));
@@ -133,10 +133,10 @@ TEST(JobsOfBuffer, end_with_the_difference_when_the_buffer_restarts_with_differe
   JobClient job(buffer.url());
   static_cast<void>(job.begin(4));
   buffer.restart(settings);
-  EXPECT_NO_THROW(job.show_alive()) << "with the same rules the job goes on";
+  EXPECT_NO_THROW(job.send_heartbeat()) << "with the same rules the job goes on";
   settings.ticket_deadline = 7;
   buffer.restart(settings);
-  EXPECT_NO_THROW(job.show_alive()) << "no step depends on the deadline of tickets";
+  EXPECT_NO_THROW(job.send_heartbeat()) << "no step depends on the deadline of tickets";
   settings.group_size = 4;
   settings.max_staleness = 0;
   settings.on_stale = OnStale::mask;
@@ -156,9 +156,10 @@ TEST(JobsOfBuffer, are_unknown_to_a_new_store) {
   JobClient job(buffer.url());
   const JobPass pass = job.begin(1).pass;
   JobClient elsewhere(other.url(), {}, {}, pass);
-  EXPECT_THAT(message_of([&] { elsewhere.show_alive(); }), HasSubstr("is unknown to the buffer"));
+  EXPECT_THAT(message_of([&] { elsewhere.send_heartbeat(); }), HasSubstr("is unknown to the buffer"));
   static_cast<void>(JobClient(other.url()).begin(1));
-  EXPECT_THAT(message_of([&] { elsewhere.show_alive(); }), HasSubstr("is fenced")) << "of the same number";
+  EXPECT_THAT(message_of([&] { elsewhere.send_heartbeat(); }), HasSubstr("is fenced"))
+      << "of the same number";
 }
 
 }  // namespace

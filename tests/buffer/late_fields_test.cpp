@@ -65,12 +65,12 @@ std::vector<stream::WaitingGroup> ready_groups(Buffer& buffer) {
 
 void form_first(Buffer& buffer, std::int64_t step) {
   const stream::WaitingGroup group = ready_groups(buffer).front();
-  buffer.form({step, 0, {{group.uid, std::ssize(group.samples)}}, {}, {}});
+  buffer.form_step({step, 0, {{group.uid, std::ssize(group.samples)}}, {}, {}});
 }
 
 TEST(LateFieldsOfBuffer, a_job_gets_a_sample_once_all_its_fields_were_received) {
   Buffer buffer(make_memory_store(1 << 20), with_late_fields(1));
-  buffer.take(received(rollout_line("a", 0)));
+  buffer.accept_samples(received(rollout_line("a", 0)));
   EXPECT_EQ(add_lines(buffer, values_line("a")).added, 1);
   EXPECT_TRUE(ready_groups(buffer).empty());
   EXPECT_EQ(buffer.status().stream.lacking.at("old_log_probs"), 1);
@@ -101,7 +101,7 @@ TEST(LateFieldsOfBuffer, a_repeated_value_is_accepted_and_a_different_value_is_r
     EXPECT_THAT(report.message, HasSubstr("a different value of field 'values' of sample 0 of group 'a'"))
         << when;
   };
-  buffer->take(received(rollout_line("a", 0) + rollout_line("b", 0)));
+  buffer->accept_samples(received(rollout_line("a", 0) + rollout_line("b", 0)));
   EXPECT_THAT(report_of<FieldsError>([&] {
                 add_lines(*buffer, values_line("a") + values_line("a", "[1, 1, 1]"));
               }).where,
@@ -129,7 +129,7 @@ TEST(LateFieldsOfBuffer, a_repeated_value_is_accepted_and_a_different_value_is_r
 TEST(LateFieldsOfBuffer, survive_a_restart_and_are_removed_with_their_sample) {
   const ScratchFolder folder;
   auto buffer = open_in(folder);
-  buffer->take(received(rollout_line("a", 0)));
+  buffer->accept_samples(received(rollout_line("a", 0)));
   add_lines(*buffer, values_line("a"));
   buffer.reset();
   buffer = open_in(folder);
@@ -153,7 +153,7 @@ TEST(LateFieldsOfBuffer, are_refused_if_no_sample_could_have_them) {
     return report.where + ": " + report.message;
   };
   EXPECT_EQ(why(values_line("a")), "body:1: names sample 0 of group 'a', which has not been received");
-  buffer.take(received(rollout_line("a", 0) + rollout_line("b", 0)));
+  buffer.accept_samples(received(rollout_line("a", 0) + rollout_line("b", 0)));
   EXPECT_THAT(why(values_line("b") + "\n" + values_line("a", "[1, 2]")), HasSubstr("body:3: "));
   EXPECT_THAT(why(values_line("a", "\"high\"")),
               HasSubstr("'values' that cannot be stored as a field: text"));
@@ -170,7 +170,7 @@ TEST(LateFieldsOfBuffer, are_refused_if_the_job_does_not_accept_their_values) {
   settings.late_fields = {"loss_mask"};
   Buffer buffer(make_memory_store(1 << 20), settings);
   static_cast<void>(buffer.begin_job(1));
-  buffer.take(received(rollout_line("a", 0)));
+  buffer.accept_samples(received(rollout_line("a", 0)));
   const ErrorReport report = report_of<InputError>(
       [&] { add_lines(buffer, R"({"uid": "a", "index": 0, "loss_mask": [1, 1, 1, 1]})"); });
   EXPECT_EQ(report.where, "body:1");
@@ -184,14 +184,14 @@ TEST(LateFieldsOfBuffer, a_sample_that_already_contains_one_is_refused) {
   for (const std::string value : {"[1, 2, 3]", "\"high\""}) {
     std::string bringing = rollout_line("a", 0);
     bringing.insert(1, "\"values\": " + value + ", ");
-    EXPECT_THAT(report_of<FieldsError>([&] { buffer.take(received(bringing)); }).message,
+    EXPECT_THAT(report_of<FieldsError>([&] { buffer.accept_samples(received(bringing)); }).message,
                 HasSubstr("has the field 'values', which is added to samples later"));
   }
 }
 
 TEST(LateFieldsOfBuffer, cannot_be_changed_while_groups_are_untrained) {
   const ScratchFolder folder;
-  open_in(folder)->take(received(rollout_line("a", 0)));
+  open_in(folder)->accept_samples(received(rollout_line("a", 0)));
   EXPECT_THAT(report_of<InputError>([&] { open_in(folder, testing_support::groups_of(1)); }).message,
               HasSubstr("with the late fields old_log_probs, values, but was started with none"));
   EXPECT_EQ(open_in(folder)->status().stream.waiting.samples, 1);
@@ -199,7 +199,7 @@ TEST(LateFieldsOfBuffer, cannot_be_changed_while_groups_are_untrained) {
 
 TEST(LateFieldsOfBuffer, count_toward_the_capacity) {
   Buffer buffer(make_memory_store(4000), with_late_fields(1));
-  buffer.take(received(rollout_line("a", 0, 0, 300)));
+  buffer.accept_samples(received(rollout_line("a", 0, 0, 300)));
   std::string values = "[0";
   for (int i = 1; i < 300; ++i) values += ", " + std::to_string(i) + ".125";
   EXPECT_THROW(add_lines(buffer, values_line("a", values + "]")), FullError);
@@ -208,7 +208,7 @@ TEST(LateFieldsOfBuffer, count_toward_the_capacity) {
 
 TEST(LateFieldsOfBuffer, keep_an_ended_stream_open_until_they_are_received) {
   Buffer buffer(make_memory_store(1 << 20), with_late_fields(1));
-  buffer.take(received(rollout_line("a", 0)));
+  buffer.accept_samples(received(rollout_line("a", 0)));
   buffer.end();
   EXPECT_FALSE(buffer.wait_for_step(0, 0ms).is_over);
   EXPECT_FALSE(buffer.wait_for(1, 1, 0ms).stream.is_exhausted());

@@ -127,7 +127,7 @@ class PowerLoss : public testing::Test {
 TEST_F(PowerLoss, preserves_acknowledged_samples) {
   Buffer buffer(open(), groups_of(1));
   for (const char* const uid : {"first", "second", "third"}) {
-    buffer.take(received(rollout_line(uid, 0)));
+    buffer.accept_samples(received(rollout_line(uid, 0)));
     EXPECT_TRUE(would_have_event(uid)) << uid;
   }
 }
@@ -139,7 +139,7 @@ TEST_F(PowerLoss, preserves_samples_of_requests_that_share_flushes) {
     producers.emplace_back([&, producer] {
       for (int i = 0; i < 3; ++i) {
         const std::string uid = "of " + std::to_string(producer) + ": " + std::to_string(i);
-        buffer.take(received(rollout_line(uid, 0)));
+        buffer.accept_samples(received(rollout_line(uid, 0)));
         EXPECT_TRUE(would_have_event(uid)) << uid;
       }
     });
@@ -149,9 +149,9 @@ TEST_F(PowerLoss, preserves_samples_of_requests_that_share_flushes) {
 
 TEST_F(PowerLoss, preserves_every_step_that_was_returned_to_a_job) {
   Buffer buffer(open(), groups_of(1));
-  buffer.take(received(rollout_line("a", 0)));
+  buffer.accept_samples(received(rollout_line("a", 0)));
   set_time_of_a_flush(100ms);
-  std::thread former([&] { buffer.form({0, 0, {{"a", 1}}, {}, {}}); });
+  std::thread former([&] { buffer.form_step({0, 0, {{"a", 1}}, {}, {}}); });
   EXPECT_TRUE(buffer.wait_for_step(0, 20s).step);
   EXPECT_TRUE(would_have_event("formed"));
   former.join();
@@ -175,8 +175,8 @@ TEST_F(PowerLoss, preserves_samples_acknowledged_after_a_failed_flush) {
   for (const int good_ones : {0, 1}) {  // of a transaction, and of its root
     const std::string uid = "after " + std::to_string(good_ones);
     fail_a_flush_after(good_ones);
-    EXPECT_THROW(buffer.take(received(rollout_line(uid, 0))), IoError);
-    const Intake again = buffer.take(received(rollout_line(uid, 0)));
+    EXPECT_THROW(buffer.accept_samples(received(rollout_line(uid, 0))), IoError);
+    const Intake again = buffer.accept_samples(received(rollout_line(uid, 0)));
     EXPECT_EQ(again.accepted + again.duplicates, 1);
     EXPECT_TRUE(would_have_event(uid));
   }

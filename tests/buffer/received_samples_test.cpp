@@ -44,7 +44,7 @@ std::string gzipped(const std::string& text) {
 }
 
 ReceivedSamples spooled_samples(const std::string& packed) {
-  return ReceivedSamples(spooled(packed).unpacked(Packing::gzip, 100'000));
+  return ReceivedSamples(spooled(packed).unpack_body(Packing::gzip, 100'000));
 }
 
 constexpr const char* line =
@@ -125,7 +125,7 @@ TEST(ReceivedSamples, have_a_hash_that_does_not_depend_on_their_versions) {
     const std::string text = R"({"uid": "a\"version", "index": 0, )" + version +
                              R"(, "prompt_ids": [], "response_ids": [7, 8])" + behind + "}";
     const std::uint32_t content = received(text).samples()[0].content;
-    EXPECT_EQ(ReceivedSamples::parsed(spooled(text)).samples()[0].content, content);
+    EXPECT_EQ(ReceivedSamples::parse_body(spooled(text)).samples()[0].content, content);
     return content;
   };
   EXPECT_EQ(with(R"("version": 5)"), with(R"("version":  1234)"));
@@ -138,13 +138,14 @@ TEST(ReceivedSamples, have_a_hash_that_does_not_depend_on_their_versions) {
 
 TEST(RequestBody, is_decompressed_up_to_a_limit) {
   const std::string text(100'000, 'a');
-  EXPECT_EQ(spooled(gzipped(text)).unpacked(Packing::gzip, 100'000).size(), 100'000);
-  EXPECT_THAT(
-      report_of<LimitError>([&] { return spooled(gzipped(text)).unpacked(Packing::gzip, 99'999); }).message,
-      HasSubstr("more than 99999 bytes when decompressed"));
+  EXPECT_EQ(spooled(gzipped(text)).unpack_body(Packing::gzip, 100'000).size(), 100'000);
+  EXPECT_THAT(report_of<LimitError>([&] {
+                return spooled(gzipped(text)).unpack_body(Packing::gzip, 99'999);
+              }).message,
+              HasSubstr("more than 99999 bytes when decompressed"));
   std::string packed(ZSTD_compressBound(text.size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
-  RequestBody unpacked = spooled(packed).unpacked(Packing::zstd, 100'000);
+  RequestBody unpacked = spooled(packed).unpack_body(Packing::zstd, 100'000);
   static_cast<void>(unpacked.file());
   EXPECT_EQ(unpacked.bytes(), text);
 }
@@ -152,7 +153,7 @@ TEST(RequestBody, is_decompressed_up_to_a_limit) {
 TEST(RequestBody, is_refused_as_a_whole_if_truncated) {
   const std::string packed = gzipped(std::string(line) + "\n");
   EXPECT_THAT(report_of<InputError>([&] {
-                return spooled(packed.substr(0, packed.size() - 4)).unpacked(Packing::gzip, 1000);
+                return spooled(packed.substr(0, packed.size() - 4)).unpack_body(Packing::gzip, 1000);
               }).message,
               HasSubstr("ends too early"));
 }
@@ -168,7 +169,7 @@ class JoinedSchema : public testing::Test {
 
 TEST_F(JoinedSchema, requires_the_same_fields_in_every_request) {
   const ErrorReport report = report_of<InputError>(
-      [&] { return joined_schema(schema(R"(, "reward": 1.0)"), schema(R"(, "score": 1.0)"), true); });
+      [&] { return join_schemas(schema(R"(, "reward": 1.0)"), schema(R"(, "score": 1.0)"), true); });
   EXPECT_EQ(report.where, "body:1");
   EXPECT_EQ(
       report.message,
@@ -179,16 +180,16 @@ TEST_F(JoinedSchema, requires_the_same_fields_in_every_request) {
 TEST_F(JoinedSchema, may_become_more_general_until_a_step_uses_it) {
   const JsonlSchema whole = schema(R"(, "reward": 1)");
   const JsonlSchema real = schema(R"(, "reward": 0.5)");
-  EXPECT_EQ(joined_schema(whole, real, true).fields, real.fields);
-  EXPECT_EQ(joined_schema(real, whole, false).fields, real.fields);
-  EXPECT_THAT(report_of<InputError>([&] { return joined_schema(whole, real, false); }).message,
+  EXPECT_EQ(join_schemas(whole, real, true).fields, real.fields);
+  EXPECT_EQ(join_schemas(real, whole, false).fields, real.fields);
+  EXPECT_THAT(report_of<InputError>([&] { return join_schemas(whole, real, false); }).message,
               HasSubstr("field 'reward' is float32 (sample); in earlier steps it is int64 (sample)"));
 }
 
 TEST_F(JoinedSchema, refuses_integers_that_float32_would_round) {
-  const JsonlSchema wide = schema_of(text_of_schema(schema(R"(, "ts": 1763800000123)")));
+  const JsonlSchema wide = schema_of(serialize_schema(schema(R"(, "ts": 1763800000123)")));
   const ErrorReport report =
-      report_of<InputError>([&] { return joined_schema(wide, schema(R"(, "ts": 0.5)"), true); });
+      report_of<InputError>([&] { return join_schemas(wide, schema(R"(, "ts": 0.5)"), true); });
   EXPECT_EQ(report.where, "body:1");
   EXPECT_THAT(report.message, HasSubstr("field 'ts' has an integer that float32 would round"));
 }
@@ -196,7 +197,7 @@ TEST_F(JoinedSchema, refuses_integers_that_float32_would_round) {
 TEST_F(JoinedSchema, is_unchanged_after_being_stored) {
   for (const JsonlSchema& before :
        {JsonlSchema{}, schema(""), schema(R"(, "pairs": [[1, 2], [3, 4]], "done": true)")}) {
-    const JsonlSchema after = schema_of(text_of_schema(before));
+    const JsonlSchema after = schema_of(serialize_schema(before));
     EXPECT_EQ(after.fields, before.fields);
     EXPECT_EQ(after.kind_open, before.kind_open);
     EXPECT_EQ(after.element_open, before.element_open);

@@ -89,7 +89,7 @@ RaggedBatch handed_out(const ReceivedSamples& received, const std::vector<std::i
   std::string answer;
   for (const std::int64_t sample : order) {
     const std::string_view body = received.samples()[static_cast<std::size_t>(sample)].body;
-    const BodyFrame frame = frame_of(body);
+    const BodyFrame frame = parse_frame(body);
     answer.append(frame.before).append(body).append(frame.after);
   }
   return parse_samples(answer, order, received.schema(), stream_formats());
@@ -191,19 +191,19 @@ TEST(ReceivedTensors, are_stored_completely_or_refused) {
 
 TEST(ReceivedTensors, cannot_be_mixed_with_lines) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(2));
-  EXPECT_EQ(buffer.take(three().sent()).accepted, 3);
-  EXPECT_EQ(buffer.take(three().sent()).duplicates, 3);
-  EXPECT_EQ(report_of<FieldsError>([&] { buffer.take(received(rollout_line("a", 0))); }).message,
+  EXPECT_EQ(buffer.accept_samples(three().sent()).accepted, 3);
+  EXPECT_EQ(buffer.accept_samples(three().sent()).duplicates, 3);
+  EXPECT_EQ(report_of<FieldsError>([&] { buffer.accept_samples(received(rollout_line("a", 0))); }).message,
             "has JSON Lines; earlier samples were sent as safetensors");
 }
 
 TEST(ReceivedTensors, always_have_the_same_fields_with_the_same_types) {
   const JsonlSchema so_far = three().sent().schema();
   const auto refused = [&](const Tensors& tensors) {
-    return report_of<InputError>([&] { return joined_tensor_schema(so_far, tensors.sent().schema()); })
+    return report_of<InputError>([&] { return join_tensor_schemas(so_far, tensors.sent().schema()); })
         .message;
   };
-  EXPECT_EQ(joined_tensor_schema(so_far, three().sent().schema()).fields, so_far.fields);
+  EXPECT_EQ(join_tensor_schemas(so_far, three().sent().schema()).fields, so_far.fields);
   EXPECT_EQ(refused(three().with("reward", {3}, std::vector<float>{1, 0, 1})),
             "field 'reward' is present; in earlier samples it is missing");
   EXPECT_EQ(
@@ -236,12 +236,12 @@ TEST(ReceivedTensors, determine_undecided_properties_of_fields) {
                                       .with("version", {std::int64_t{0}})
                                       .with("score", {2}, std::vector<float>{2.5F, 3.5F})
                                       .sent();
-  const JsonlSchema joined = joined_tensor_schema(open.schema(), decided.schema());
+  const JsonlSchema joined = join_tensor_schemas(open.schema(), decided.schema());
   EXPECT_TRUE(joined.kind_open.empty());
   std::string answer;
   for (const ReceivedSamples* const sent : {&open, &decided}) {
     const std::string_view body = sent->samples()[0].body;
-    answer.append(frame_of(body).before).append(body);
+    answer.append(parse_frame(body).before).append(body);
   }
   const RaggedBatch batch = parse_samples(answer, std::vector<std::int64_t>{1, 2}, joined, {});
   EXPECT_EQ(batch.at("score").spec().kind, FieldKind::response_token);
@@ -265,7 +265,7 @@ TEST(SentSamples, are_refused_if_they_are_not_the_requested_ones) {
             "there are 1; 2 were requested");
   const ReceivedSamples tensors = three().sent();
   const std::string_view body = tensors.samples()[0].body;
-  const std::string cut = frame_of(body).before + std::string(body.substr(0, body.size() - 1));
+  const std::string cut = parse_frame(body).before + std::string(body.substr(0, body.size() - 1));
   EXPECT_THROW(static_cast<void>(parse_samples(cut, std::vector<std::int64_t>{1}, tensors.schema(), {})),
                InputError);
 }

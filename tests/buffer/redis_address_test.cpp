@@ -18,7 +18,7 @@ using testing_support::report_of;
 using Server = RedisAddress::Server;
 
 RedisAddress address_of(const std::string& url) {
-  return redis_address_of(url, "--store");
+  return parse_redis_address(url, "--store");
 }
 
 TEST(RedisAddress, consists_of_servers_a_login_and_a_database) {

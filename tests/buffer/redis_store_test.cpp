@@ -92,7 +92,7 @@ TEST_F(RedisBuffer, keeps_all_commits_after_redis_is_killed) {
   redis_->start();
   EXPECT_EQ(sample_in(*store, 1), "one");
   store->refresh();
-  EXPECT_THAT(store->seen(), ElementsAre(stream::SeenSlot{{1, 2}, 5}));
+  EXPECT_THAT(store->seen_slots(), ElementsAre(stream::SeenSlot{{1, 2}, 5}));
   EXPECT_EQ(store->note("totals"), "{}");
   store->commit(with_body(2, "two"));
   EXPECT_EQ(sample_in(*store, 2), "two");
@@ -148,7 +148,7 @@ TEST_F(RedisBuffer, reports_damaged_records_and_never_returns_them) {
       report_of<InputError>([&] { store->read_events([](std::int64_t, std::string_view) {}); }).message,
       HasSubstr("event 2"));
   redis_->call({"HSET", "evenkeel:{test}:seen", "short", "?"});
-  EXPECT_THROW(static_cast<void>(store->seen()), InputError);
+  EXPECT_THROW(static_cast<void>(store->seen_slots()), InputError);
   redis_->call({"HSET", "evenkeel:{test}:notes", "totals", "?"});
   EXPECT_THROW(static_cast<void>(store->note("totals")), InputError);
   redis_->call({"HSET", "evenkeel:{test}:about", "used", "many"});
@@ -171,11 +171,11 @@ TEST_F(RedisBuffer, is_refused_if_redis_would_evict_samples) {
 
 TEST_F(RedisBuffer, warns_about_samples_that_may_be_lost) {
   use(redis_that_is_durable);
-  EXPECT_EQ(open()->risk(), "");
+  EXPECT_EQ(open()->data_loss_risk(), "");
   redis_->call({"CONFIG", "SET", "appendfsync", "everysec"});
-  EXPECT_THAT(open()->risk(), HasSubstr("up to two seconds"));
+  EXPECT_THAT(open()->data_loss_risk(), HasSubstr("up to two seconds"));
   redis_->call({"CONFIG", "SET", "appendonly", "no"});
-  EXPECT_THAT(open()->risk(), HasSubstr("does not keep an append-only file"));
+  EXPECT_THAT(open()->data_loss_risk(), HasSubstr("does not keep an append-only file"));
 }
 
 TEST_F(RedisBuffer, logs_in_and_reports_a_refused_login) {
@@ -310,11 +310,11 @@ TEST_F(RedisBuffer, holds_its_lease_until_it_expires_or_is_released) {
   EXPECT_TRUE(first->state().is_held()) << "it is renewed";
   Lease::State before = second.state();
   first->end();
-  EXPECT_TRUE(second.changed_from(before).is_held());
+  EXPECT_TRUE(second.wait_for_change_from(before).is_held());
   redis_->call({"SET", "evenkeel:{lease}:lease", "x http://thief", "PX", "200"});
-  before = second.changed_from(second.state());
+  before = second.wait_for_change_from(second.state());
   EXPECT_EQ(before.holder, "http://thief");
-  EXPECT_TRUE(second.changed_from(before).is_held()) << "once the other's has lapsed";
+  EXPECT_TRUE(second.wait_for_change_from(before).is_held()) << "once the other's has lapsed";
 }
 
 }  // namespace

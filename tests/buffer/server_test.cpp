@@ -468,12 +468,12 @@ TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {
   EXPECT_EQ(job.wait_for_step(3, 0s).ready_groups, 1);
   job.publish(3);
   const stream::StepFormed step{3, 3, {{"a", 2}}, {}, {}};
-  std::thread former([&] { EXPECT_TRUE(JobClient(server.url(), {}, {}, pass).form(step)); });
+  std::thread former([&] { EXPECT_TRUE(JobClient(server.url(), {}, {}, pass).form_step(step)); });
   const JobStep come = job.wait_for_step(3, 30s);
   EXPECT_EQ(come.step, job.untrained_steps(0).at(0));
   former.join();
-  EXPECT_TRUE(job.form(step));
-  EXPECT_FALSE(job.form({3, 3, {{"b", 2}}, {}, {}}));
+  EXPECT_TRUE(job.form_step(step));
+  EXPECT_FALSE(job.form_step({3, 3, {{"b", 2}}, {}, {}}));
   const std::vector<stream::FormedStep> formed = job.untrained_steps(0);
   ASSERT_EQ(formed.size(), 1);
   std::vector<std::int64_t> arrivals;

@@ -134,8 +134,8 @@ TEST_F(SharedServers, know_which_job_trains_when_they_take_over) {
   const JobPass pass = JobClient(active->server().url()).begin(1, {.takes_over = true}).pass;
   active.reset();
   standby->await();
-  EXPECT_NO_THROW(JobClient(standby->server().url(), {}, {}, pass).show_alive());
-  EXPECT_THAT(report_of<InputError>([&] { zombie.show_alive(); }).message, HasSubstr("is fenced: job 2"));
+  EXPECT_NO_THROW(JobClient(standby->server().url(), {}, {}, pass).send_heartbeat());
+  EXPECT_THAT(report_of<InputError>([&] { zombie.send_heartbeat(); }).message, HasSubstr("is fenced: job 2"));
 }
 
 TEST_F(SharedServers, acknowledge_nothing_after_losing_the_lease_until_they_hold_it_again) {

@@ -159,7 +159,7 @@ TEST_F(SpoolFolder, files_wait_while_the_buffer_is_full) {
   Taking taking(make_memory_store(std::ssize(many) * 3 / 2), folder_);
   ASSERT_TRUE(comes_true([&] { return taking.said().find("b.jsonl waits: ") != std::string::npos; }));
   EXPECT_TRUE(has("b.jsonl"));
-  taking->form({.step = 0, .version = 0, .groups = {{Uid("a"), 2}}, .masked = {}, .passed = {}});
+  taking->form_step({.step = 0, .version = 0, .groups = {{Uid("a"), 2}}, .masked = {}, .passed = {}});
   taking->mark_trained(0);
   EXPECT_TRUE(is_taken("b.jsonl"));
 }

@@ -92,7 +92,7 @@ TEST_P(AnyStore, returns_committed_content) {
   EXPECT_EQ(body_of(*store, 3), "three");
   EXPECT_EQ(body_of(*store, 7), "seven");
   EXPECT_THAT(events_of(*store), ElementsAre(Pair(3, "third"), Pair(5, std::string("\0fifth", 6))));
-  EXPECT_THAT(store->seen(),
+  EXPECT_THAT(store->seen_slots(),
               testing::UnorderedElementsAre(stream::SeenSlot{{1, 2}, 6}, stream::SeenSlot{{1, 3}, 9}));
   EXPECT_EQ(store->note("totals"), "{}");
   EXPECT_EQ(store->note("other"), std::nullopt);
@@ -208,7 +208,7 @@ TEST_F(LmdbFolder, has_all_content_after_being_reopened) {
   const auto store = open();
   EXPECT_EQ(body_of(*store, 1), "one");
   EXPECT_THAT(events_of(*store), ElementsAre(Pair(1, "a")));
-  EXPECT_THAT(store->seen(), ElementsAre(stream::SeenSlot{{1, 2}, 5}));
+  EXPECT_THAT(store->seen_slots(), ElementsAre(stream::SeenSlot{{1, 2}, 5}));
   EXPECT_EQ(store->note("totals"), "{}");
 }
 
@@ -223,7 +223,7 @@ TEST_F(LmdbFolder, can_be_used_by_one_buffer_at_a_time_after_its_files_were_remo
   const auto store = open();
   std::filesystem::remove(path() / "lock.mdb");
   EXPECT_THAT(report_of<IoError>([&] { return open(); }).message, HasSubstr("in use by another buffer"));
-  EXPECT_THAT(report_of<IoError>([&] { return open_lmdb_store_to_read(path()); }).message,
+  EXPECT_THAT(report_of<IoError>([&] { return open_lmdb_store_read_only(path()); }).message,
               HasSubstr("in use by another buffer"));
 }
 
@@ -233,12 +233,12 @@ TEST_F(LmdbFolder, reports_that_it_stores_nothing_once_it_was_removed) {
   std::filesystem::remove_all(path());
   EXPECT_THAT(report_of<IoError>([&] { put_body(*store, 2, "two"); }).message, HasSubstr("was removed"));
   EXPECT_THROW(store->settle(), IoError);
-  EXPECT_THAT(store->risk(), HasSubstr("folder was removed"));
+  EXPECT_THAT(store->data_loss_risk(), HasSubstr("folder was removed"));
   put_body(*open(), 1, "another");
 }
 
 TEST_F(LmdbFolder, can_be_inspected_on_a_read_only_file_system) {
-  EXPECT_THROW(static_cast<void>(open_lmdb_store_to_read(path())), IoError);
+  EXPECT_THROW(static_cast<void>(open_lmdb_store_read_only(path())), IoError);
   const std::string body(10'000, 'b');
   put_body(*open(), 1, body);
   const Fate fate = fate_of([&] {
@@ -247,8 +247,8 @@ TEST_F(LmdbFolder, can_be_inspected_on_a_read_only_file_system) {
     std::filesystem::permissions(data(), std::filesystem::perms(0444));
     std::filesystem::remove(path() / "lock.mdb");
     if (::geteuid() == 0 && ::setuid(65534) != 0) return false;
-    const auto first = open_lmdb_store_to_read(path());
-    const auto second = open_lmdb_store_to_read(path());
+    const auto first = open_lmdb_store_read_only(path());
+    const auto second = open_lmdb_store_read_only(path());
     return body_of(*first, 1) == body && body_of(*second, 1) == body;
   });
   EXPECT_EQ(fate, Fate::as_it_was);
@@ -338,7 +338,7 @@ TEST_F(LmdbFolder, detects_every_relevant_bit_flip_without_crashing) {
   }
   const auto is_as_it_was = [&] {
     const auto store = open();
-    bool is_right = store->note("totals") == std::to_string(last) && store->seen().size() == last;
+    bool is_right = store->note("totals") == std::to_string(last) && store->seen_slots().size() == last;
     std::int64_t events = 0;
     store->read_events([&](std::int64_t number, std::string_view event) {
       ++events;
@@ -466,16 +466,16 @@ TEST(Record, is_damaged_if_it_is_stored_under_another_number) {
 }
 
 TEST(StoredNumbers, are_refused_if_they_are_not_64_bit_integers) {
-  nlohmann::json totals = nlohmann::json::parse(text_of_totals(stream::Totals{}));
-  EXPECT_EQ(totals_of(totals.dump()), stream::Totals{});
+  nlohmann::json totals = nlohmann::json::parse(serialize_totals(stream::Totals{}));
+  EXPECT_EQ(parse_totals(totals.dump()), stream::Totals{});
   const stream::WaitingGroup group{std::int64_t{5}, 1, 0, {{7, 0, 3, 4, 0, 90}}};
   for (const char* const number : {"1e67", "2.5", "9223372036854775808", "true"}) {
     totals["version"] = nlohmann::json::parse(number);
-    EXPECT_THROW(static_cast<void>(totals_of(totals.dump())), InputError) << number;
+    EXPECT_THROW(static_cast<void>(parse_totals(totals.dump())), InputError) << number;
     nlohmann::json told = nlohmann::json::parse(json_of(group).dump());
-    EXPECT_EQ(group_of_json(told), group);
+    EXPECT_EQ(parse_group(told), group);
     told["samples"][0][3] = nlohmann::json::parse(number);
-    EXPECT_THROW(static_cast<void>(group_of_json(told)), InputError) << number;
+    EXPECT_THROW(static_cast<void>(parse_group(told)), InputError) << number;
   }
 }
 

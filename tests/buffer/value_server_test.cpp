@@ -27,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 using testing::HasSubstr;
-using testing_support::frame_of;
+using testing_support::parse_frame;
 using testing_support::report_of;
 using testing_support::ScratchFolder;
 
@@ -69,7 +69,7 @@ TEST(ValueServer, puts_gets_and_clears_values) {
   const std::string large(3 << 20, 'L');
   const auto put = store.post(
       "/v1/values",
-      frame_of(
+      parse_frame(
           R"({"indexes":[3,4],"fields":{"a":{"dtype":"U8","shapes":[[3145728],[2]]},"b":{"dtype":"I16","shape":[]}}})",
           large + "xyAABB"));
   ASSERT_EQ(put->status, 200) << put->body;
@@ -95,12 +95,12 @@ TEST(ValueServer, puts_gets_and_clears_values) {
 TEST(ValueServer, says_what_it_refuses) {
   OpenStore store(1 << 20);
   const std::string head = R"({"indexes":[0],"fields":{"a":{"dtype":"U8","shape":[600000]}}})";
-  EXPECT_EQ(store.post("/v1/values", frame_of(head, "short"))->status, 422);
+  EXPECT_EQ(store.post("/v1/values", parse_frame(head, "short"))->status, 422);
   EXPECT_EQ(store.post("/v1/values", "abc")->status, 422);
   EXPECT_EQ(store.post("/v1/values", "")->status, 422);
-  EXPECT_EQ(store.post("/v1/values", frame_of(head, std::string(2 << 20, 'x')))->status, 413);
-  ASSERT_EQ(store.post("/v1/values", frame_of(head, std::string(600'000, 'x')))->status, 200);
-  const auto full = store.post("/v1/values", frame_of(head, std::string(600'000, 'x')));
+  EXPECT_EQ(store.post("/v1/values", parse_frame(head, std::string(2 << 20, 'x')))->status, 413);
+  ASSERT_EQ(store.post("/v1/values", parse_frame(head, std::string(600'000, 'x')))->status, 200);
+  const auto full = store.post("/v1/values", parse_frame(head, std::string(600'000, 'x')));
   EXPECT_EQ(full->status, 429);
   EXPECT_EQ(full->get_header_value("Retry-After"), "1");
   EXPECT_EQ(store.post("/v1/values/get", "{")->status, 422);
@@ -117,7 +117,7 @@ TEST(ValueServer, saves_and_loads_only_where_it_is_allowed) {
   const auto call = [&](const char* name, const std::filesystem::path& path) {
     return store.post(std::string("/v1/values/") + name, json{{"path", path.string()}}.dump());
   };
-  const std::string frame = frame_of(R"({"indexes":[0],"fields":{"a":{"dtype":"U8","shape":[2]}}})", "xy");
+  const std::string frame = parse_frame(R"({"indexes":[0],"fields":{"a":{"dtype":"U8","shape":[2]}}})", "xy");
   ASSERT_EQ(store.post("/v1/values", frame)->status, 200);
   const auto saved = call("save", scratch.path() / "allowed" / "file");
   ASSERT_EQ(saved->status, 200) << saved->body;

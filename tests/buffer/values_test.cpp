@@ -56,7 +56,7 @@ std::string bytes_of_answer(const FoundValues& values) {
 
 /// Returns all bytes that the answer to a query has.
 std::string get(const ValueStore& store, const std::string& query) {
-  return bytes_of_answer(store.get(query_of(query)));
+  return bytes_of_answer(store.get(parse_query(query)));
 }
 
 std::unique_ptr<Store> memory(std::int64_t capacity = 1 << 20) {
@@ -130,9 +130,9 @@ TEST(ValueStore, returns_values_in_the_order_that_is_asked_for_with_their_forms)
   store.put(*received_frame(
       R"({"indexes":[7,9],"fields":{"ids":{"dtype":"U8","shapes":[[3],[1]]},"reward":{"dtype":"F32","shape":[]}}})",
       "abcdRRRRSSSS"));
-  const FoundValues values = store.get(query_of(R"({"indexes":[9,7,9],"fields":["reward","ids"]})"));
+  const FoundValues values = store.get(parse_query(R"({"indexes":[9,7,9],"fields":["reward","ids"]})"));
   EXPECT_EQ(bytes_of_answer(values), "SSSSRRRRSSSSdabcd");
-  const std::string start = start_of_frame(values.head());
+  const std::string start = encode_frame_start(values.head());
   EXPECT_EQ(start.size() % 64, 0U);
   EXPECT_EQ(size_in_prefix(start), start.size() - 8);
   EXPECT_EQ(
@@ -145,9 +145,9 @@ TEST(ValueStore, keeps_the_dtype_of_each_value) {
   ValueStore store(memory());
   store.put(
       *received_frame(R"({"indexes":[0,1],"fields":{"a":{"dtypes":["U8","I16"],"shape":[1]}}})", "xyy"));
-  const FoundValues values = store.get(query_of(R"({"indexes":[1,0],"fields":["a"]})"));
+  const FoundValues values = store.get(parse_query(R"({"indexes":[1,0],"fields":["a"]})"));
   EXPECT_EQ(bytes_of_answer(values), "yyx");
-  EXPECT_THAT(start_of_frame(values.head()), HasSubstr(R"("a":{"dtypes":["I16","U8"],"shape":[1]})"));
+  EXPECT_THAT(encode_frame_start(values.head()), HasSubstr(R"("a":{"dtypes":["I16","U8"],"shape":[1]})"));
 }
 
 TEST(ValueStore, a_put_replaces_values_and_leaves_the_other_fields) {
@@ -164,7 +164,7 @@ TEST(ValueStore, names_the_first_missing_value_and_counts_all) {
   ValueStore store(memory());
   put_texts(store, {1}, "a", {"x"});
   try {
-    static_cast<void>(store.get(query_of(R"({"indexes":[1,2],"fields":["a","b"]})")));
+    static_cast<void>(store.get(parse_query(R"({"indexes":[1,2],"fields":["a","b"]})")));
     FAIL();
   } catch (const MissingValuesError& error) {
     EXPECT_EQ(error.report().where, "index 2, field 'a'");
@@ -176,14 +176,14 @@ TEST(ValueStore, clears_fields_samples_or_all) {
   ValueStore store(memory());
   put_texts(store, {1, 2, 3}, "a", {"x", "y", "z"});
   put_texts(store, {1, 2, 3}, "b", {"X", "Y", "Z"});
-  EXPECT_EQ(store.clear(selection_of(R"({"indexes":[1,99],"fields":["a","no"]})")), 1);
-  EXPECT_EQ(store.clear(selection_of(R"({"indexes":[2]})")), 2);
+  EXPECT_EQ(store.clear(parse_selection(R"({"indexes":[1,99],"fields":["a","no"]})")), 1);
+  EXPECT_EQ(store.clear(parse_selection(R"({"indexes":[2]})")), 2);
   EXPECT_EQ(get(store, R"({"indexes":[1,3],"fields":["b"]})"), "XZ");
   EXPECT_EQ(store.status().values, 3);
-  EXPECT_EQ(store.clear(selection_of(R"({"all":true})")), 3);
+  EXPECT_EQ(store.clear(parse_selection(R"({"all":true})")), 3);
   EXPECT_EQ(store.status().used, ValueStore(memory()).status().used);
   EXPECT_THAT(report_of<InputError>([] {
-                static_cast<void>(selection_of(R"({"all":true,"fields":["a"]})"));
+                static_cast<void>(parse_selection(R"({"all":true,"fields":["a"]})"));
               }).message,
               HasSubstr("'all'"));
 }
@@ -217,7 +217,7 @@ TEST(ValueStore, sends_only_the_ranges_that_are_asked_for_along_any_axis) {
               ElementsAre(9, 13, 17, 21));
   EXPECT_THAT(slice_of(*store, R"({"axis":1,"ranges":[]})"), ElementsAre());
   const FoundValues values = store->get(
-      query_of(R"({"indexes":[0],"fields":["a"],"slices":{"a":{"axis":2,"ranges":[[0,1],[3,4]]}}})"));
+      parse_query(R"({"indexes":[0],"fields":["a"],"slices":{"a":{"axis":2,"ranges":[[0,1],[3,4]]}}})"));
   EXPECT_THAT(values.head().fields[0].forms[0].shape, ElementsAre(3, 2, 2));
 }
 
@@ -251,7 +251,7 @@ TEST(ValueStore, that_is_full_refuses_values_until_others_are_cleared) {
   EXPECT_THAT(report_of<FullError>([&] { put_texts(store, {2}, "a", {std::string(60'000, 'y')}); }).message,
               HasSubstr("bytes of 100000 are in use"));
   EXPECT_EQ(store.status().values, 1);
-  store.clear(selection_of(R"({"indexes":[1]})"));
+  store.clear(parse_selection(R"({"indexes":[1]})"));
   EXPECT_NO_THROW(put_texts(store, {2}, "a", {std::string(60'000, 'y')}));
   EXPECT_THROW(put_texts(store, {3}, "a", {std::string(200'000, 'z')}), LimitError);
 }
@@ -259,9 +259,9 @@ TEST(ValueStore, that_is_full_refuses_values_until_others_are_cleared) {
 TEST(ValueStore, keeps_what_is_being_sent_while_it_is_replaced) {
   ValueStore store(memory());
   put_texts(store, {1}, "a", {"before"});
-  const FoundValues values = store.get(query_of(R"({"indexes":[1],"fields":["a"]})"));
+  const FoundValues values = store.get(parse_query(R"({"indexes":[1],"fields":["a"]})"));
   put_texts(store, {1}, "a", {"after"});
-  store.clear(selection_of(R"({"all":true})"));
+  store.clear(parse_selection(R"({"all":true})"));
   EXPECT_EQ(bytes_of_answer(values), "before");
 }
 
@@ -325,8 +325,8 @@ TEST(ValueStore, has_all_values_when_its_folder_is_opened_again) {
         "pqrsDDDDDDDD"));
     put_texts(store, {1}, "a", {"newer"});
     put_texts(store, {1}, "a", {"newest"});
-    store.clear(selection_of(R"({"indexes":[1],"fields":["a"]})"));
-    store.clear(selection_of(R"({"indexes":[2],"fields":["b"]})"));
+    store.clear(parse_selection(R"({"indexes":[1],"fields":["a"]})"));
+    store.clear(parse_selection(R"({"indexes":[2],"fields":["b"]})"));
   }
   ValueStore store(open());
   EXPECT_EQ(get(store, R"({"indexes":[1],"fields":["b","c"]})"), "rDDDDDDDD");

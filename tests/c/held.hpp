@@ -105,8 +105,8 @@ inline void expect_equal(const evenkeel_field& field, const Column& expected) {
   EXPECT_EQ(field.rows, expected.rows());
   EXPECT_EQ(std::vector(field.trailing, field.trailing + field.num_trailing), spec.trailing);
   ASSERT_EQ(field.num_samples, expected.samples().size());
-  EXPECT_EQ(field.offsets != nullptr, is_counted(spec.kind) && !expected.samples().are_in_common());
-  EXPECT_EQ(field.ranges != nullptr, expected.samples().are_in_common() && field.num_samples > 0);
+  EXPECT_EQ(field.offsets != nullptr, is_counted(spec.kind) && !expected.samples().are_shared());
+  EXPECT_EQ(field.ranges != nullptr, expected.samples().are_shared() && field.num_samples > 0);
   for (std::int64_t i = 0; i < field.num_samples; ++i) {
     const std::int64_t* const own = field.offsets != nullptr ? field.offsets + i : field.ranges + 2 * i;
     EXPECT_EQ((RowRange{own[0], own[1]}), expected.samples()[i]) << spec.name;

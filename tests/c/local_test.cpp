@@ -47,18 +47,18 @@ TEST(CLocal, every_status_has_a_name) {
 }
 
 TEST(CLocal, every_exception_becomes_a_status) {
-  using c::guarded;
-  EXPECT_EQ(guarded([] {}), EVENKEEL_OK);
-  EXPECT_EQ(guarded([] { throw ConfigError("a", "b"); }), EVENKEEL_ERROR_CONFIG);
-  EXPECT_EQ(guarded([] { throw InputError("a", "b"); }), EVENKEEL_ERROR_INPUT);
-  EXPECT_EQ(guarded([] { throw LimitError("a", "b"); }), EVENKEEL_ERROR_LIMIT);
-  EXPECT_EQ(guarded([] { throw MeshError("a", "b"); }), EVENKEEL_ERROR_MESH);
-  EXPECT_EQ(guarded([] { throw IoError("a", "b"); }), EVENKEEL_ERROR_IO);
-  EXPECT_EQ(guarded([] { throw MpiError("a", "b"); }), EVENKEEL_ERROR_MPI);
-  EXPECT_EQ(guarded([] { throw std::bad_alloc(); }), EVENKEEL_ERROR_OUT_OF_MEMORY);
-  EXPECT_EQ(guarded([] { throw c::WrongArgument("a", "b"); }), EVENKEEL_ERROR_ARGUMENT);
-  EXPECT_EQ(guarded([] { throw std::logic_error("a bug"); }), EVENKEEL_ERROR_INTERNAL);
-  EXPECT_EQ(guarded([] { throw 7; }), EVENKEEL_ERROR_INTERNAL);
+  using c::run_guarded;
+  EXPECT_EQ(run_guarded([] {}), EVENKEEL_OK);
+  EXPECT_EQ(run_guarded([] { throw ConfigError("a", "b"); }), EVENKEEL_ERROR_CONFIG);
+  EXPECT_EQ(run_guarded([] { throw InputError("a", "b"); }), EVENKEEL_ERROR_INPUT);
+  EXPECT_EQ(run_guarded([] { throw LimitError("a", "b"); }), EVENKEEL_ERROR_LIMIT);
+  EXPECT_EQ(run_guarded([] { throw MeshError("a", "b"); }), EVENKEEL_ERROR_MESH);
+  EXPECT_EQ(run_guarded([] { throw IoError("a", "b"); }), EVENKEEL_ERROR_IO);
+  EXPECT_EQ(run_guarded([] { throw MpiError("a", "b"); }), EVENKEEL_ERROR_MPI);
+  EXPECT_EQ(run_guarded([] { throw std::bad_alloc(); }), EVENKEEL_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(run_guarded([] { throw c::WrongArgument("a", "b"); }), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(run_guarded([] { throw std::logic_error("a bug"); }), EVENKEEL_ERROR_INTERNAL);
+  EXPECT_EQ(run_guarded([] { throw 7; }), EVENKEEL_ERROR_INTERNAL);
 }
 
 TEST(CLocal, errors_have_a_place_and_a_hint_and_are_local_to_their_thread) {

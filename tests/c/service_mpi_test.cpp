@@ -209,7 +209,7 @@ std::vector<Column> results_of(const PackedMicroBatch& tensors) {
   std::vector<std::int64_t> counts;
   for (const SampleShape& sample : tensors.samples) counts.push_back((sample.id.value() + 2) % 3);
   Column& calls = results.emplace_back(FieldSpec{"calls", DType::int64, FieldKind::rows, {2}},
-                                       SampleRows::of_counts(counts));
+                                       SampleRows::from_counts(counts));
   for (std::size_t i = 0; i < tensors.samples.size(); ++i) {
     const RowRange rows = calls.samples()[static_cast<std::int64_t>(i)];
     for (std::int64_t e = 2 * rows.begin; e < 2 * rows.end; ++e)

@@ -40,8 +40,8 @@ class JobWithABuffer : public testing::Test {
     settings.max_staleness = 1;
     Buffer buffer(open_lmdb_store(scratch_ / "kept", least_lmdb_capacity), settings);
     for (const char* name : {"a", "b", "c", "d", "e"})
-      buffer.take(received(rollout_line(name, 0) + rollout_line(name, 1)));
-    buffer.take(received(rollout_line("a", 1)));
+      buffer.accept_samples(received(rollout_line(name, 0) + rollout_line(name, 1)));
+    buffer.accept_samples(received(rollout_line("a", 1)));
     buffer.end();
     write_text(scratch_ / "job.yaml", "source: {kind: stream}\nbatch: {global_batch: 4}\nstream: {dir: " +
                                           (scratch_ / "kept").string() +

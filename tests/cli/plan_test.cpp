@@ -210,7 +210,7 @@ TEST(PlanSpeeds, make_a_group_as_slow_as_its_slowest_rank) {
       "plan --lengths " + (scratch / "lengths.csv").string() + " --json " + json +
       " --set mesh.dp=2 --set mesh.cp=flexible --set balance.meet=step --set balance.cost=flops-7b " +
       "--set micro_batch.max_tokens_per_rank=6 ";
-  const auto end_of = [&](const std::string& settings) {
+  const auto end_time_of = [&](const std::string& settings) {
     const ProgramResult planned = run_evenkeel(flexible + settings);
     EXPECT_EQ(planned.status, 0) << planned.err;
     const nlohmann::json plan = nlohmann::json::parse(read_text(json));
@@ -219,12 +219,12 @@ TEST(PlanSpeeds, make_a_group_as_slow_as_its_slowest_rank) {
     return plan.at("end").get<std::int64_t>();
   };
   const std::string speeds = "--set balance.speeds=[1,0.5] ";
-  EXPECT_EQ(end_of(speeds), 2 * end_of(""));
+  EXPECT_EQ(end_time_of(speeds), 2 * end_time_of(""));
   const std::string compared = run_evenkeel(flexible + speeds + "--compare").out;
   for (const char* way : {"cp 2 ", "cp flexible ", "cp 2, ranks meet", "cp flexible, ranks meet"})
     EXPECT_THAT(compared, testing::ContainsRegex(std::string("\n") + way + " +1 +1\\.000 "));
   const std::string waves = "--set balance.strategy=grid ";
-  EXPECT_EQ(end_of(speeds + waves), 2 * end_of(waves));
+  EXPECT_EQ(end_time_of(speeds + waves), 2 * end_time_of(waves));
 }
 
 TEST(PlanTables, highlight_broken_caps) {

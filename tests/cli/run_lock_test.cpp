@@ -42,7 +42,7 @@ using testing_support::ScratchFolder;
 const RunIdentity someone{"0123456789abcdef", "2026-01-01T00:00:00Z", "here", 1, 2};
 
 std::optional<int> rank_named_in(const std::filesystem::path& folder) {
-  const std::optional<RunIdentity> named = named_by_lock(folder);
+  const std::optional<RunIdentity> named = read_lock_identity(folder);
   return named ? std::optional(named->rank) : std::nullopt;
 }
 
@@ -61,7 +61,7 @@ TEST(RunLock, names_its_run_and_excludes_others_until_it_is_released) {
     const std::optional<RunLock> lock = RunLock::try_take(scratch.path(), someone);
     ASSERT_TRUE(lock);
     EXPECT_THAT(rank_named_in(scratch.path()), Optional(Eq(2)));
-    ASSERT_TRUE(lock->is_locked_for_others()) << "the scratch folder's file system knows no locks";
+    ASSERT_TRUE(lock->blocks_other_runs()) << "the scratch folder's file system knows no locks";
     EXPECT_TRUE(is_locked(scratch.path()));
     EXPECT_FALSE(RunLock::try_take(scratch.path(), someone));
   }

@@ -70,7 +70,7 @@ std::string refusing_key(const Requirement& requirement) {
   return key.starts_with("field.") ? "fields.x." + key.substr(6) : key;
 }
 
-TEST(Requirements, refuse_incompatible_settings_with_key_reason_and_remedy) {
+TEST(Requirements, reject_incompatible_settings_with_key_reason_and_remedy) {
   const std::vector<std::string> broken = broken_configurations();
   ASSERT_EQ(broken.size(), requirements().size());
   for (std::size_t i = 0; i < broken.size(); ++i) {
@@ -116,7 +116,7 @@ std::vector<std::string> overrides_for(const Feature& feature) {
   return all.at(std::string(feature.key) + " " + std::string(feature.value));
 }
 
-TEST(Exclusions, refuse_excluded_settings_with_reason_and_remedy) {
+TEST(Exclusions, reject_excluded_settings_with_reason_and_remedy) {
   for (const auto& [feature, others, why] : exclusions()) {
     EXPECT_EQ(test::refusal("{}", overrides_for(feature)), "accepted") << feature.key;
     for (const Feature& other : others) {

@@ -157,7 +157,7 @@ TEST(GatherRowCounts, identifies_equal_values_of_an_owner) {
   const std::vector<std::int64_t> ones(mine.samples().size(), 1);
   for (const char* name : {"compared", "other"}) {
     Column& column =
-        mine.add_field(Column({name, DType::int64, FieldKind::rows, {}}, SampleRows::of_counts(ones)));
+        mine.add_field(Column({name, DType::int64, FieldKind::rows, {}}, SampleRows::from_counts(ones)));
     for (std::size_t i = 0; i < ones.size(); ++i)
       column.values<std::int64_t>()[i] = mine.samples()[i].id.value() / 10;
   }

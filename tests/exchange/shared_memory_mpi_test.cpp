@@ -106,7 +106,7 @@ std::set<int> ranks_with_neighbors(const boost::mpi::communicator& world) {
 }
 
 bool is_shared(const Column& column) {
-  return SharedHeap::of_process().find(column.bytes().data(), column.bytes().size()).has_value();
+  return SharedHeap::instance().find(column.bytes().data(), column.bytes().size()).has_value();
 }
 
 TEST(SharedMemory, columns_allocated_after_preparation_are_readable_by_neighbors) {
@@ -141,9 +141,9 @@ TEST(SharedMemory, memory_stays_the_same_over_many_steps) {
     AllToAll moved(comm, rows);
     exchange_messages(comm, moved.sends, moved.receives, by_memory);
     ASSERT_TRUE(moved.arrived(comm, rows));
-    if (step == 10) reserved = SharedHeap::of_process().usage().reserved;
+    if (step == 10) reserved = SharedHeap::instance().usage().reserved;
   }
-  EXPECT_EQ(SharedHeap::of_process().usage().reserved, reserved);
+  EXPECT_EQ(SharedHeap::instance().usage().reserved, reserved);
 }
 
 TEST(SharedMemory, columns_keep_their_pages_over_steps_on_every_path) {
@@ -152,9 +152,9 @@ TEST(SharedMemory, columns_keep_their_pages_over_steps_on_every_path) {
     const ColumnsIn unset(standard_heap());
     prepare_exchange(duplicate(world), {path});
     EXPECT_TRUE(is_shared(Column(words, 10'000)));
-    const std::int64_t reserved = SharedHeap::of_process().usage().reserved;
+    const std::int64_t reserved = SharedHeap::instance().usage().reserved;
     for (int step = 0; step < 20; ++step) EXPECT_EQ(Column(words, 10'000).rows(), 10'000);
-    EXPECT_EQ(SharedHeap::of_process().usage().reserved, reserved);
+    EXPECT_EQ(SharedHeap::instance().usage().reserved, reserved);
   }
 }
 
@@ -197,7 +197,7 @@ TEST(SharedMemory, a_failure_of_one_rank_fails_all_and_the_next_exchange_works) 
   if (!may_act_as_nobody(world)) GTEST_SKIP() << "only root can act as another user";
   prepare_exchange(duplicate(world), by_memory);
   // Larger than all files of the heap, so it gets a separate file, which no rank has mapped yet.
-  const std::int64_t reserved = SharedHeap::of_process().usage().reserved;
+  const std::int64_t reserved = SharedHeap::instance().usage().reserved;
   Column out(words, reserved / static_cast<std::int64_t>(sizeof(std::int64_t)) + 1);
   out.values<std::int64_t>()[0] = world.rank();
   Column in(words, world.size());

@@ -94,9 +94,9 @@ TEST(TensorsInCommon, memory_stays_the_same_over_many_steps_that_ranks_hold_for_
   std::int64_t most = 0;
   for (std::size_t round = 0; round < 24; ++round) {
     held[(round * (static_cast<std::size_t>(world.rank()) + 1)) % held.size()] = step_in_common();
-    if (round == 12) most = SharedHeap::of_process().usage().peak;
+    if (round == 12) most = SharedHeap::instance().usage().peak;
   }
-  EXPECT_EQ(SharedHeap::of_process().usage().peak, most);
+  EXPECT_EQ(SharedHeap::instance().usage().peak, most);
 }
 
 }  // namespace

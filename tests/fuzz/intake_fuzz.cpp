@@ -43,7 +43,7 @@ void require_same(const ReceivedSamples& received, const ReceivedSamples& parsed
 
 ReceivedSamples parsed_lines(std::string_view text) {
   try {
-    return ReceivedSamples::parsed(body_of(text));
+    return ReceivedSamples::parse_body(body_of(text));
   } catch (const Error&) {
     require(false, "what was outlined can be parsed");
     throw;
@@ -55,7 +55,7 @@ void require_readable(const ReceivedSamples& received) {
   std::string answer;
   std::vector<std::int64_t> arrivals;
   for (const ReceivedSample& sample : received.samples()) {
-    const BodyFrame frame = frame_of(sample.body);
+    const BodyFrame frame = parse_frame(sample.body);
     answer.append(frame.before).append(sample.body).append(frame.after);
     arrivals.push_back(sample.number);
   }
@@ -87,10 +87,10 @@ Buffer& new_buffer() {
 void send(Buffer& buffer, std::string_view text, Packing packing, SampleForm form) {
   const std::int64_t before = buffer.status().stream.received.samples;
   const ReceivedSamples received(
-      packing == Packing::none ? body_of(text) : body_of(text).unpacked(packing, max_bytes), form);
+      packing == Packing::none ? body_of(text) : body_of(text).unpack_body(packing, max_bytes), form);
   if (packing == Packing::none && form == SampleForm::lines) require_same(received, parsed_lines(text));
   require_readable(received);
-  const Intake intake = buffer.take(received);
+  const Intake intake = buffer.accept_samples(received);
   const std::int64_t after = buffer.status().stream.received.samples;
   require(intake.accepted + intake.stale + intake.dropped == after - before, "what is accepted is received");
   require(

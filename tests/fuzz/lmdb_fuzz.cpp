@@ -67,7 +67,7 @@ void read_all(const Store& store) {
     }
   };
   tell([&] { store.read_events([](std::int64_t, std::string_view) {}); });
-  tell([&] { static_cast<void>(store.seen()); });
+  tell([&] { static_cast<void>(store.seen_slots()); });
   tell([&] { static_cast<void>(store.note("totals")); });
   for (std::int64_t number = 1; number <= last_number; ++number) {
     tell([&] {

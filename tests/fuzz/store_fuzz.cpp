@@ -51,31 +51,31 @@ void run(Bytes input) {
       static_cast<void>(record_content(RecordKind::event, 1, text, "store"));
       break;
     case 1: {
-      const stream::Event event = event_of_text(text);
-      require(event_of_text(text_of_event(event)) == event, "an event is read as it was written");
+      const stream::Event event = parse_event_text(text);
+      require(parse_event_text(serialize_event(event)) == event, "an event is read as it was written");
       stream::Ledger ledger{stream::StreamSettings{}};
       static_cast<void>(ledger.apply(event));
       break;
     }
     case 2: {
-      const stream::Totals totals = totals_of(text);
-      require(totals_of(text_of_totals(totals)) == totals, "totals are read as they were written");
+      const stream::Totals totals = parse_totals(text);
+      require(parse_totals(serialize_totals(totals)) == totals, "totals are read as they were written");
       break;
     }
     case 3: {
       const JsonlSchema schema = schema_of(text);
-      require(schema_of(text_of_schema(schema, form_of_schema(text))).fields == schema.fields,
+      require(schema_of(serialize_schema(schema, parse_sample_form(text))).fields == schema.fields,
               "fields are read as they were written");
       break;
     }
     case 4: {
-      const DeclaredFormats formats = formats_of_text(text);
-      require(formats_of_text(text_of_formats(formats)) == formats, "formats are read as they were written");
+      const DeclaredFormats formats = parse_formats(text);
+      require(parse_formats(serialize_formats(formats)) == formats, "formats are read as they were written");
       break;
     }
     case 5: {
-      const std::vector<stream::OpenTickets> tickets = tickets_of(text);
-      require(tickets_of(text_of_tickets(tickets)) == tickets, "tickets are read as they were written");
+      const std::vector<stream::OpenTickets> tickets = parse_tickets(text);
+      require(parse_tickets(serialize_tickets(tickets)) == tickets, "tickets are read as they were written");
       break;
     }
     default:

@@ -44,9 +44,9 @@ void run(Bytes input) {
   const std::string text = text_of(input);
   ValueStore store(make_memory_store(max_bytes));
   if (text.starts_with("{\"all") || text.starts_with("{\"clear")) {
-    static_cast<void>(selection_of(text));
+    static_cast<void>(parse_selection(text));
   } else if (text.starts_with('{')) {
-    static_cast<void>(query_of(text));
+    static_cast<void>(parse_query(text));
   } else {
     put_and_get(store, text);
   }

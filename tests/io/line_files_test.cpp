@@ -25,8 +25,8 @@ TEST(LineNames, number_lines_from_1_in_each_file) {
   EXPECT_EQ(names.where(0), "a:1");
   EXPECT_EQ(names.where(2), "a:3");
   EXPECT_EQ(names.where(3), "b:1");
-  EXPECT_EQ(names.words(4), "line 2 of b");
-  EXPECT_EQ(LineNames(std::string("a")).words(4), "line 5");
+  EXPECT_EQ(names.describe(4), "line 2 of b");
+  EXPECT_EQ(LineNames(std::string("a")).describe(4), "line 5");
 }
 
 RC_GTEST_PROP(PartsOf, any_ranges_cut_all_files_into_each_byte_once_in_order, ()) {

@@ -72,7 +72,7 @@ RaggedBatch read_all(const SampleTensors& samples) {
     std::vector<std::int64_t> counts;
     for (std::int64_t i = 0; is_counted(spec.kind) && i < batch.size(); ++i)
       counts.push_back(samples.counted_rows(f, i));
-    batch.add_field(is_counted(spec.kind) ? Column(spec, SampleRows::of_counts(counts))
+    batch.add_field(is_counted(spec.kind) ? Column(spec, SampleRows::from_counts(counts))
                                           : Column(spec, batch.rows_of(spec.kind)));
   }
   std::vector<std::span<std::byte>> rows(batch.fields().size());
@@ -121,15 +121,15 @@ TEST(SampleTensors, ragged_tensors_have_values_and_offsets) {
   EXPECT_EQ(batch.at("advantages").spec().kind, FieldKind::response_token);
   EXPECT_EQ(batch.at("hidden").spec().trailing, std::vector<std::int64_t>{1});
   EXPECT_THAT(values_of<double>(batch, "reward"), ElementsAre(0.1, 0.2));
-  ASSERT_EQ(samples.left_out().size(), 1);
-  EXPECT_EQ(samples.left_out()[0].first, "table");
-  EXPECT_THAT(samples.undecided(), ElementsAre());
+  ASSERT_EQ(samples.ignored_content().size(), 1);
+  EXPECT_EQ(samples.ignored_content()[0].first, "table");
+  EXPECT_THAT(samples.undecided_fields(), ElementsAre());
 }
 
 TEST(SampleTensors, a_row_count_that_matches_tokens_and_response_tokens_is_ambiguous) {
   Tensors tensors = ragged();
   tensors.add<float>("x", {5}, {1, 2, 3, 4, 5});
-  EXPECT_THAT(tensors.open().undecided(), ElementsAre("x"));
+  EXPECT_THAT(tensors.open().undecided_fields(), ElementsAre("x"));
   EXPECT_EQ(tensors.open({{"evenkeel_fields", R"({"x":"response_token"})"}}).fields()[0].kind,
             FieldKind::response_token);
   EXPECT_THAT(tensors.refusal({{"evenkeel_fields", R"({"x":"sample"})"}}),
@@ -142,7 +142,7 @@ TEST(SampleTensors, tensors_with_their_own_offsets_are_counted_rows) {
   tensors.add<std::uint8_t>("source", {4}, {'a', 'b', 'c', 'd'}).ids("source_offsets", {3}, {0, 4, 4});
   const SampleTensors samples = tensors.open({{"evenkeel_fields", R"({"source":"text"})"}});
   ASSERT_EQ(samples.fields().size(), 2);
-  EXPECT_TRUE(samples.left_out().empty());
+  EXPECT_TRUE(samples.ignored_content().empty());
   const RaggedBatch batch = read_all(samples);
   EXPECT_EQ(batch.at("patches").spec(), (FieldSpec{"patches", DType::float32, FieldKind::rows, {2}}));
   EXPECT_THAT(batch.at("patches").samples().offsets(), ElementsAre(0, 1, 3));
@@ -180,8 +180,9 @@ TEST(SampleTensors, padded_tensors_follow_their_mask_on_either_side) {
   EXPECT_THAT(values_of<float>(batch, "advantages"), ElementsAre(20, 40, 50));
   EXPECT_THAT(values_of<float>(batch, "values"), ElementsAre(10, 20, 30, 40, 50));
   EXPECT_EQ(batch.at("scores").spec(), (FieldSpec{"scores", DType::float32, FieldKind::sample, {5}}));
-  ASSERT_EQ(samples.left_out().size(), 1);
-  EXPECT_EQ(samples.left_out()[0], (std::pair<std::string, std::string>{"responses", "repeats input_ids"}));
+  ASSERT_EQ(samples.ignored_content().size(), 1);
+  EXPECT_EQ(samples.ignored_content()[0],
+            (std::pair<std::string, std::string>{"responses", "repeats input_ids"}));
 }
 
 TEST(SampleTensors, padded_tensors_may_have_a_real_valued_mask) {
@@ -240,16 +241,16 @@ TEST(SampleTensors, errors_name_the_tensor_and_the_position) {
     return tensors.refusal();
   };
   const std::vector<std::int64_t> five{1, 2, 3, 4, 5};
-  const auto of_offsets = [&](const std::vector<std::int64_t>& offsets) {
+  const auto from_offsets = [&](const std::vector<std::int64_t>& offsets) {
     return with(
         [&](Tensors& t) { t.ids("tokens", {5}, five).ids("offsets", {std::ssize(offsets)}, offsets); });
   };
-  EXPECT_THAT(of_offsets({1, 5}), HasSubstr("'offsets' [2] begins at 1"));
-  EXPECT_THAT(of_offsets({0, 4, 3, 5}), HasSubstr("falls from 4 to 3 at element 2"));
-  EXPECT_THAT(of_offsets({0, 4}), HasSubstr("ends at 4 in element 1; 'tokens' has 5 rows"));
-  EXPECT_THAT(of_offsets({0, INT64_MAX}), HasSubstr("ends at 9223372036854775807"));
-  EXPECT_THAT(of_offsets({0, INT64_MIN, 5}), HasSubstr("falls from 0"));
-  EXPECT_THAT(of_offsets({}), HasSubstr("is empty"));
+  EXPECT_THAT(from_offsets({1, 5}), HasSubstr("'offsets' [2] begins at 1"));
+  EXPECT_THAT(from_offsets({0, 4, 3, 5}), HasSubstr("falls from 4 to 3 at element 2"));
+  EXPECT_THAT(from_offsets({0, 4}), HasSubstr("ends at 4 in element 1; 'tokens' has 5 rows"));
+  EXPECT_THAT(from_offsets({0, INT64_MAX}), HasSubstr("ends at 9223372036854775807"));
+  EXPECT_THAT(from_offsets({0, INT64_MIN, 5}), HasSubstr("falls from 0"));
+  EXPECT_THAT(from_offsets({}), HasSubstr("is empty"));
   EXPECT_THAT(with([&](Tensors& t) { t.ids("tokens", {5}, five); }),
               HasSubstr("does not specify where samples begin"));
   EXPECT_THAT(with([&](Tensors& t) { t.ids("x", {5}, five); }), HasSubstr("neither input_ids nor tokens"));
@@ -378,8 +379,8 @@ TEST(SampleTensors, tensors_of_unsupported_dtypes_are_skipped_with_the_reason) {
                            ".safetensors");
   const SampleTensors samples(open_safetensors(file.path()));
   EXPECT_THAT(values_of<std::int64_t>(read_all(samples), "input_ids"), ElementsAre(65535, 1));
-  ASSERT_EQ(samples.left_out().size(), 1);
-  EXPECT_EQ(samples.left_out()[0].second, "its elements are F8_E4M3");
+  ASSERT_EQ(samples.ignored_content().size(), 1);
+  EXPECT_EQ(samples.ignored_content()[0].second, "its elements are F8_E4M3");
 }
 
 TEST(SampleTensors, unsigned_64_bit_integers_become_int64_if_they_fit) {
@@ -441,7 +442,7 @@ TEST(SampleTensors, uids_may_be_texts_and_other_types_are_refused) {
   EXPECT_EQ(samples.uid_of(0), Uid("q1"));
   EXPECT_THAT(report_of<InputError>([&] { (void)samples.uid_of(1); }).message,
               HasSubstr("of sample 1 is not valid UTF-8 at byte 1"));
-  EXPECT_TRUE(samples.fields().empty() && samples.left_out().empty());
+  EXPECT_TRUE(samples.fields().empty() && samples.ignored_content().empty());
   Tensors falling;
   falling.ids("tokens", {2}, {5, 6}).ids("offsets", {3}, {0, 1, 2});
   EXPECT_THAT(falling.add("uid", {4}, bytes).ids("uid_offsets", {3}, {0, 5, 4}).refusal(),
@@ -451,10 +452,10 @@ TEST(SampleTensors, uids_may_be_texts_and_other_types_are_refused) {
   EXPECT_THAT(alone.add("uid", {4}, bytes).refusal(), HasSubstr("does not have one element per sample"));
 }
 
-TEST(SampleWriters, refuse_fields_that_the_format_cannot_store_unless_dropped) {
+TEST(SampleWriters, reject_fields_that_the_format_cannot_store_unless_dropped) {
   const RaggedBatch batch = made_up_batch(
       {{SampleId{0}, 5, 1, 2}}, std::vector<FieldSpec>{{"x", DType::bfloat16, FieldKind::token, {}}});
-  const auto refusal = [&](SampleFormat format, const char* ending, const Dropped& dropped) {
+  const auto refusal = [&](SampleFormat format, const char* ending, const DroppedFields& dropped) {
     const TemporaryFile file(ending);
     const ErrorReport report = report_of<InputError>([&] {
       const auto writer = make_sample_writer(format, file.path(), dropped);

@@ -25,7 +25,7 @@ using testing_support::TemporaryFile;
 
 /// Writes samples of one token each and returns their uids as read back.
 std::vector<Uid> written_and_read(SampleFormat format, const char* ending, const std::vector<Uid>& uids,
-                                  const Dropped& dropped = {}) {
+                                  const DroppedFields& dropped = {}) {
   std::vector<SampleShape> shapes;
   for (std::size_t i = 0; i < uids.size(); ++i)
     shapes.push_back({SampleId{static_cast<std::int64_t>(i)}, 0, 0, 1});
@@ -59,7 +59,7 @@ TEST(SampleWriters, keep_uids_unchanged) {
   const std::vector<Uid> mixed{Uid("7"), Uid(), Uid(std::int64_t{7})};
   EXPECT_EQ(written_and_read(SampleFormat::jsonl, ".jsonl", mixed), mixed);
   // A table contains only text.
-  const auto of_table = [](const std::vector<Uid>& uids, const Dropped& dropped) {
+  const auto of_table = [](const std::vector<Uid>& uids, const DroppedFields& dropped) {
     return written_and_read(SampleFormat::lengths, ".csv", uids, dropped);
   };
   EXPECT_THAT(of_table(all[0], {"input_ids"}), ElementsAre(Uid("-1"), Uid("0"), Uid("7")));
@@ -68,7 +68,7 @@ TEST(SampleWriters, keep_uids_unchanged) {
 }
 
 TEST(SampleWriters, omit_dropped_columns_of_a_table) {
-  const auto text = [](const Dropped& dropped) {
+  const auto text = [](const DroppedFields& dropped) {
     const TemporaryFile file(".csv");
     const auto writer = make_sample_writer(SampleFormat::lengths, file.path(), dropped);
     writer->write(
@@ -81,10 +81,10 @@ TEST(SampleWriters, omit_dropped_columns_of_a_table) {
   EXPECT_EQ(text({"input_ids", "uid", "prompt_lengths"}), "length\n3\n3\n");
 }
 
-TEST(SampleWriters, refuse_uids_that_they_cannot_keep_unless_these_are_dropped) {
+TEST(SampleWriters, reject_uids_that_they_cannot_keep_unless_these_are_dropped) {
   const std::vector<std::vector<Uid>> all{
       {Uid("7"), Uid(std::int64_t{7})}, {Uid(std::int64_t{7}), Uid()}, {Uid(std::uint64_t{1} << 63)}};
-  const auto of_tensors = [](const std::vector<Uid>& uids, const Dropped& dropped) {
+  const auto of_tensors = [](const std::vector<Uid>& uids, const DroppedFields& dropped) {
     return written_and_read(SampleFormat::safetensors, ".safetensors", uids, dropped);
   };
   for (const std::vector<Uid>& uids : all) {

@@ -21,7 +21,7 @@ using testing_support::zstd_packed;
 std::string unpacked(const TemporaryFile& file) {
   const InputFile open(file.path());
   std::string text;
-  unpack(open, packing_of(open), [&](std::span<const char> bytes) {
+  unpack(open, detect_packing(open), [&](std::span<const char> bytes) {
     EXPECT_LE(bytes.size(), std::size_t{1} << 20);
     text.append(bytes.begin(), bytes.end());
   });
@@ -49,10 +49,10 @@ TEST(Unpacking, returns_all_members_and_frames) {
 }
 
 TEST(Unpacking, compressed_files_are_detected_by_content) {
-  EXPECT_EQ(packing_of(InputFile(TemporaryFile(gzipped("a"), ".txt").path())), Packing::gzip);
-  EXPECT_EQ(packing_of(InputFile(TemporaryFile(zstd_packed("a"), ".gz").path())), Packing::zstd);
+  EXPECT_EQ(detect_packing(InputFile(TemporaryFile(gzipped("a"), ".txt").path())), Packing::gzip);
+  EXPECT_EQ(detect_packing(InputFile(TemporaryFile(zstd_packed("a"), ".gz").path())), Packing::zstd);
   for (const char* text : {"", "{", "{}\n", "\xef\xbb\xbf{}"})
-    EXPECT_EQ(packing_of(InputFile(TemporaryFile(text, ".gz").path())), Packing::none);
+    EXPECT_EQ(detect_packing(InputFile(TemporaryFile(text, ".gz").path())), Packing::none);
 }
 
 TEST(Unpacking, refuses_a_file_that_is_cut_off_anywhere_with_its_name_and_place) {
@@ -74,7 +74,7 @@ TEST(Unpacking, a_flipped_bit_gives_an_error_or_the_same_text) {
       std::string flipped = packed;
       flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
       const TemporaryFile file(flipped, ".x");
-      if (packing_of(InputFile(file.path())) == Packing::none) continue;
+      if (detect_packing(InputFile(file.path())) == Packing::none) continue;
       try {
         EXPECT_EQ(unpacked(file), text);  // the time and the system in a gzip header are irrelevant
       } catch (const InputError& error) {

@@ -17,14 +17,14 @@ std::set<int> first_middle_last(const boost::mpi::communicator& world) {
 TEST(FailTogether, no_rank_throws_if_none_failed) {
   const boost::mpi::communicator world;
   EXPECT_NO_THROW(fail_together(world, std::nullopt));
-  EXPECT_EQ(together(world, [&] { return world.rank() * 2; }), world.rank() * 2);
+  EXPECT_EQ(run_together(world, [&] { return world.rank() * 2; }), world.rank() * 2);
 }
 
 TEST(FailTogether, every_rank_throws_the_error_of_one_rank) {
   const boost::mpi::communicator world;
   for (const int bad : first_middle_last(world)) {
     try {
-      together(world, [&] {
+      run_together(world, [&] {
         if (world.rank() == bad)
           throw InputError("rollouts.jsonl:17", "token -4 is negative", "Tokens start at 0");
       });
@@ -42,7 +42,7 @@ TEST(FailTogether, every_rank_learns_which_samples_an_error_is_about) {
   const boost::mpi::communicator world;
   const SampleId long_one{std::int64_t{1} << 40};
   try {
-    together(world, [&] {
+    run_together(world, [&] {
       if (world.rank() == world.size() - 1) throw LimitError(long_one, "is too long", "Drop it");
     });
     FAIL() << "the last rank failed";
@@ -59,9 +59,9 @@ TEST(FailTogether, every_rank_learns_which_samples_an_error_is_about) {
 TEST(GuardedWork, throws_only_mpi_errors_that_one_rank_has_alone) {
   const boost::mpi::communicator world;
   GuardedWork work;
-  EXPECT_THROW(work.in_any_case([] { throw MpiError("MPI_Comm_split", "no more communicators"); }), MpiError);
-  work.in_any_case([&] {
-    together(world, [&] {
+  EXPECT_THROW(work.run_always([] { throw MpiError("MPI_Comm_split", "no more communicators"); }), MpiError);
+  work.run_always([&] {
+    run_together(world, [&] {
       if (world.rank() == 0) throw MpiError("MPI_Type_commit", "no more types");
     });
   });
@@ -69,14 +69,14 @@ TEST(GuardedWork, throws_only_mpi_errors_that_one_rank_has_alone) {
     work.agree(world);
     FAIL() << "rank 0 failed";
   } catch (const MpiError& error) {
-    EXPECT_FALSE(is_alone(error.report())) << "all ranks have it";
+    EXPECT_FALSE(is_only_on_this_rank(error.report())) << "all ranks have it";
   }
 }
 
 TEST(FailTogether, throws_the_error_of_the_lowest_failed_rank) {
   const boost::mpi::communicator world;
   try {
-    together(world, [&] { throw LimitError("sample", "rank " + std::to_string(world.rank())); });
+    run_together(world, [&] { throw LimitError("sample", "rank " + std::to_string(world.rank())); });
     FAIL() << "all ranks failed";
   } catch (const LimitError& error) {
     EXPECT_EQ(error.report().message, "rank 0");
@@ -87,23 +87,23 @@ TEST(FailTogether, errors_of_the_standard_library_are_carried_by_their_text) {
   const boost::mpi::communicator world;
   const int bad = world.size() - 1;
   try {
-    together(world, [&] {
+    run_together(world, [&] {
       if (world.rank() == bad) throw std::out_of_range("vector::at");
     });
     FAIL() << "rank " << bad << " failed";
   } catch (const Error& error) {
     EXPECT_EQ(error.report().message, "vector::at");
   }
-  EXPECT_THROW(together(world,
-                        [&] {
-                          if (world.rank() == 0) throw std::bad_alloc();
-                        }),
+  EXPECT_THROW(run_together(world,
+                            [&] {
+                              if (world.rank() == 0) throw std::bad_alloc();
+                            }),
                LimitError);
 }
 
 TEST(EndIfOutOfMemory, ends_the_process_with_a_message) {
-  EXPECT_EQ(end_if_out_of_memory([] { return 7; }), 7);
-  EXPECT_EXIT(end_if_out_of_memory([] { throw std::bad_alloc(); }), testing::ExitedWithCode(EXIT_FAILURE),
+  EXPECT_EQ(abort_if_out_of_memory([] { return 7; }), 7);
+  EXPECT_EXIT(abort_if_out_of_memory([] { throw std::bad_alloc(); }), testing::ExitedWithCode(EXIT_FAILURE),
               "evenkeel: error: out of memory in a collective call");
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_waits.py SOURCE_DIR: fails when a function of src waits for other ranks in a call of MPI and does not tell
+"""check_waits.py SOURCE_DIR: fails when a function of src waits for other ranks in a call of MPI and does not report it
 (Waiting of base/activity.hpp): the watchdog would take its polling for work. Benchmarks are left out."""
 import pathlib
 import re
@@ -29,10 +29,10 @@ def main():
             waits += found is not None
             if found and not TOLD.search(function):
                 line = first + function[: found.start()].count("\n")
-                errors.append(f"{file.relative_to(source)}:{line}: waits in {found.group().rstrip('(')} and does not tell")
+                errors.append(f"{file.relative_to(source)}:{line}: waits in {found.group().rstrip('(')} and does not report it")
     if waits == 0:
         sys.exit("no calls found")
-    print("\n".join(errors) or f"{waits} functions wait for other ranks, and all tell")
+    print("\n".join(errors) or f"{waits} functions wait for other ranks, and all report it")
     sys.exit(bool(errors))
 
 

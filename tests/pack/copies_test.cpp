@@ -66,7 +66,7 @@ class Copies : public testing::TestWithParam<CopyCase> {
   }
 
   /// Rows that are all equal to `row`.
-  [[nodiscard]] static Bytes repeated(const Bytes& row, std::int64_t rows) {
+  [[nodiscard]] static Bytes repeat_rows(const Bytes& row, std::int64_t rows) {
     Bytes all(static_cast<std::size_t>(rows) * row.size());
     std::memcpy(all.data(), row.data(), row.size());
     for (std::size_t done = row.size(); done < all.size(); done *= 2) {
@@ -123,7 +123,7 @@ TEST_P(Copies, pack_cut_and_merge_every_row) {
 
   Target merged(ragged.size(), GetParam().misaligned);
   for (const CpRank rank : all_ranks(zigzag3)) {
-    Bytes expected = repeated(pad_row, layout.local_rows());
+    Bytes expected = repeat_rows(pad_row, layout.local_rows());
     for (const PackedRun& run : packed_runs(layout, rank)) {
       const std::int64_t first = layout.cu_seqlens()[static_cast<std::size_t>(run.index)];
       copy_rows(ragged, first + run.sequence.begin, expected, run.local, run.sequence.size());
@@ -143,7 +143,7 @@ TEST_P(Copies, pack_without_context_parallelism) {
   const PackedLayout layout(lengths(), 4, {});
   const Bytes ragged = bytes(layout.num_tokens(), 3);
   const Bytes pad_row = bytes(1, 4);
-  Bytes expected = repeated(pad_row, layout.num_rows());
+  Bytes expected = repeat_rows(pad_row, layout.num_rows());
   for (std::int64_t i = 0; i < layout.size(); ++i) {
     const auto at = static_cast<std::size_t>(i);
     copy_rows(ragged, layout.cu_seqlens()[at], expected, layout.cu_seqlens_padded()[at], layout.length(i));
@@ -181,7 +181,7 @@ TEST_P(Copies, give_the_same_bytes_with_any_number_of_threads) {
   }
 }
 
-TEST(SharedCopies, refuse_zero_threads) {
+TEST(SharedCopies, reject_zero_threads) {
   const PackedLayout layout(Lengths{5}, 1, {});
   Bytes rows(5);
   Bytes packed(5);
@@ -197,7 +197,7 @@ TEST_P(Copies, remove_and_restore_padding_on_either_side) {
     const PaddedMask mask{static_cast<std::int64_t>(rows.size()), seq, entries};
     const Bytes ragged = bytes(places.size(), 5);
     const Bytes pad_row = bytes(1, 6);
-    Bytes expected = repeated(pad_row, std::ssize(entries));
+    Bytes expected = repeat_rows(pad_row, std::ssize(entries));
     for (std::int64_t row = 0, token = 0; row < mask.batch; ++row) {
       const std::int64_t length = rows[static_cast<std::size_t>(row)];
       const std::int64_t column = side == PaddingSide::right ? 0 : seq - length;
@@ -252,9 +252,9 @@ TEST_P(Copies, group_and_ungroup_prefixes_and_suffixes) {
   // Prefixes are padded on the left, suffixes on the right, so a group's tokens are adjacent.
   const Bytes grouped = bytes(rows(layout.grouped()), 8);
   const Bytes pad_row = bytes(1, 9);
-  Bytes prefixes = repeated(pad_row, rows(in_prefixes));
-  Bytes suffixes = repeated(pad_row, rows(in_suffixes));
-  Bytes regroup_pass = repeated(pad_row, rows(layout.grouped()));
+  Bytes prefixes = repeat_rows(pad_row, rows(in_prefixes));
+  Bytes suffixes = repeat_rows(pad_row, rows(in_suffixes));
+  Bytes regrouped = repeat_rows(pad_row, rows(layout.grouped()));
   for (std::int64_t g = 0, suffix = 0; g < std::ssize(groups); ++g) {
     const std::vector<std::int64_t>& group = groups[static_cast<std::size_t>(g)];
     std::int64_t column = group.front();
@@ -262,16 +262,16 @@ TEST_P(Copies, group_and_ungroup_prefixes_and_suffixes) {
     for (std::size_t member = 1; member < group.size(); column += group[member++]) {
       copy_rows(grouped, g * width + column, suffixes, suffix++ * in_suffixes.shape().width, group[member]);
     }
-    copy_rows(grouped, g * width, regroup_pass, g * width, column);
+    copy_rows(grouped, g * width, regrouped, g * width, column);
   }
   Target prefix(prefixes.size(), GetParam().misaligned);
   Target suffix(suffixes.size(), GetParam().misaligned);
   testing_support::ungroup(layout, {row_bytes()}, grouped, pad_row, prefix.span(), suffix.span());
   EXPECT_TRUE(hold(prefix, prefixes));
   EXPECT_TRUE(hold(suffix, suffixes));
-  Target together(regroup_pass.size(), GetParam().misaligned);
+  Target together(regrouped.size(), GetParam().misaligned);
   testing_support::group(layout, {row_bytes()}, prefix.span(), suffix.span(), pad_row, together.span());
-  EXPECT_TRUE(hold(together, regroup_pass));
+  EXPECT_TRUE(hold(together, regrouped));
 }
 
 INSTANTIATE_TEST_SUITE_P(OfFewBytes, Copies,

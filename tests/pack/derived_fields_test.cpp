@@ -162,7 +162,7 @@ TEST(DerivedFields, are_empty_for_an_empty_layout) {
   EXPECT_NO_THROW(derive_loss_mask(PackedLayout(), CpRank{0}, {}, {}));
 }
 
-TEST(DerivedFields, refuse_buffers_of_the_wrong_size) {
+TEST(DerivedFields, reject_buffers_of_the_wrong_size) {
   const PackedLayout layout(Lengths{8}, 4, zigzag2);  // 4 rows and, on rank 0, 2 runs
   Integers four(4);
   Integers three(3);

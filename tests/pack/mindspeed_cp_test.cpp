@@ -97,21 +97,21 @@ TEST(MindSpeedColumns, cut_each_sequence_when_attention_masks_reset) {
 }
 
 // Row 23: the reference drops the two middle columns of a sequence of 10 over two ranks.
-TEST(MindSpeedColumns, refuse_a_sequence_that_cannot_be_cut_evenly) {
+TEST(MindSpeedColumns, reject_a_sequence_that_cannot_be_cut_evenly) {
   EXPECT_THAT(input_error_of([] {
                 (void)held_by(ring_of_each_sequence(2), 10, 0, {0, 5});
               }),
               HasSubstr("10 rows cannot be cut into 4 equal chunks"));
 }
 
-TEST(MindSpeedColumns, refuse_batches_that_cannot_be_cut) {
+TEST(MindSpeedColumns, reject_batches_that_cannot_be_cut) {
   EXPECT_THAT(input_error_of([] { (void)held_by(ring(2), 10, 0); }), HasSubstr("10 rows"));
   EXPECT_THAT(input_error_of([] { (void)held_by(hybrid(4, 2), 10, 0); }), HasSubstr("10 rows"));
   EXPECT_THAT(input_error_of([] { (void)held_by(ulysses(8), 9, 0); }), HasSubstr("reach 5 of 8 ranks"));
   EXPECT_THAT(input_error_of([] { (void)held_by(ulysses(2), 0, 0); }), HasSubstr("reach 0 of 2 ranks"));
 }
 
-TEST(MindSpeedColumns, refuse_sequence_ends_that_do_not_fit_the_batch) {
+TEST(MindSpeedColumns, reject_sequence_ends_that_do_not_fit_the_batch) {
   EXPECT_THAT(input_error_of([] {
                 (void)held_by(ring_of_each_sequence(2), 12, 0, {2, 4});
               }),
@@ -124,7 +124,7 @@ TEST(MindSpeedColumns, refuse_sequence_ends_that_do_not_fit_the_batch) {
               HasSubstr("reach column 0 instead of 8"));
 }
 
-TEST(MindSpeedColumns, refuse_a_rank_outside_the_group) {
+TEST(MindSpeedColumns, reject_a_rank_outside_the_group) {
   EXPECT_THAT(input_error_of([] { (void)held_by(ring(2), 8, 2); }), HasSubstr("2 is outside 0..1"));
   EXPECT_THAT(input_error_of([] { (void)held_by(ulysses(2), 8, -1); }), HasSubstr("-1 is outside"));
 }

@@ -54,14 +54,14 @@ TEST(LengthsOf, count_the_ones_of_every_row) {
   EXPECT_THAT(lengths_of(shaped(0, 5, {})), IsEmpty());
 }
 
-TEST(LengthsOf, refuse_a_mask_of_another_size) {
+TEST(LengthsOf, reject_a_mask_of_another_size) {
   const Entries entries(6, 1);
   EXPECT_THROW((void)lengths_of(shaped(3, 3, entries)), InputError);
   EXPECT_THROW((void)lengths_of(shaped(2, 0, entries)), InputError);
   EXPECT_THROW((void)lengths_of(shaped(-2, -3, entries)), InputError);
 }
 
-TEST(LengthsOf, refuse_an_entry_that_is_neither_zero_nor_one) {
+TEST(LengthsOf, reject_an_entry_that_is_neither_zero_nor_one) {
   try {
     (void)lengths_of(shaped(1, 3, {1, 1, 2}));
     FAIL() << "2 is no mask entry";

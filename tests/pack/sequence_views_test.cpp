@@ -50,7 +50,7 @@ TEST(SequencesOf, view_rows_of_several_elements) {
 TEST(SequencesOf, an_empty_micro_batch_has_one_filler) {
   const PackedMicroBatch micro_batch = lay_out({}, {4, 0, {}}, CpRank{0});
   ASSERT_EQ(std::ranges::distance(sequences_of(micro_batch)), 1);
-  EXPECT_TRUE(sequences_of(micro_batch)[0].filler());
+  EXPECT_TRUE(sequences_of(micro_batch)[0].is_filler());
 }
 
 }  // namespace

@@ -117,18 +117,18 @@ TEST(PassTotals, sum_counts_and_seconds_and_have_mean_and_worst_ratios) {
   EXPECT_EQ(total.tokens, 60);
   EXPECT_EQ(total.widest, 99);
   EXPECT_EQ(total.balance.dp_max_over_mean, 1.5);
-  EXPECT_EQ(totals.most().balance.dp_max_over_mean, 1.75);
+  EXPECT_EQ(totals.maximum().balance.dp_max_over_mean, 1.75);
   EXPECT_EQ(total.max_over_mean_before, 1);
   EXPECT_EQ(total.seconds[4], 6);
   EXPECT_EQ(total.slowest[4], 15);
 }
 
 TEST(LinkPicture, combines_adjacent_ranks_into_at_most_64_lines) {
-  EXPECT_EQ(LinkPicture::of(8).lines(), 8);
-  EXPECT_EQ(LinkPicture::of(64).lines(), 64);
-  EXPECT_EQ(LinkPicture::of(65).ranks_per_line, 2);
-  EXPECT_EQ(LinkPicture::of(65).lines(), 33);
-  EXPECT_EQ(LinkPicture::of(1024).lines(), 64);
+  EXPECT_EQ(LinkPicture::for_ranks(8).lines(), 8);
+  EXPECT_EQ(LinkPicture::for_ranks(64).lines(), 64);
+  EXPECT_EQ(LinkPicture::for_ranks(65).ranks_per_line, 2);
+  EXPECT_EQ(LinkPicture::for_ranks(65).lines(), 33);
+  EXPECT_EQ(LinkPicture::for_ranks(1024).lines(), 64);
 }
 
 TEST(PictureOfAPlan, matches_the_plan) {
@@ -136,7 +136,7 @@ TEST(PictureOfAPlan, matches_the_plan) {
   settings.dp = 2;
   settings.align = 4;
   settings.micro_batch.max_tokens = 16;
-  const LengthTable table = LengthTable::of(std::vector<std::int64_t>{7, 3, 9, 5});
+  const LengthTable table = LengthTable::from_lengths(std::vector<std::int64_t>{7, 3, 9, 5});
   const StepPlan plan = plan_step({table, settings, 0, {}});
   const StepPicture picture = picture_of({table, settings}, plan, {});
   EXPECT_EQ(picture.samples, 4);
@@ -152,7 +152,7 @@ TEST(PictureOfAPlan, matches_the_plan) {
 }
 
 TEST(PictureOfAPlan, shows_a_grid_unless_it_would_be_refused) {
-  const LengthTable table = LengthTable::of(std::vector<std::int64_t>{7, 3, 9, 5});
+  const LengthTable table = LengthTable::from_lengths(std::vector<std::int64_t>{7, 3, 9, 5});
   const auto may_be_a_grid = [&](auto change) {
     PlanSettings settings;
     settings.dp = 2;

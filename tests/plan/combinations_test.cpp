@@ -174,32 +174,32 @@ std::set<std::string> refusing_keys(const Keys& all) {
   const bool is_depth_first = settings.schedule == SegmentSchedule::depth_first;
   const bool has_counts = settings.pp > 1 || settings.count_multiple() > 1 || m.min_count > 1;
   std::set<std::string> keys;
-  const auto refuse = [&](bool is_refused, const char* key) {
+  const auto reject = [&](bool is_refused, const char* key) {
     if (is_refused) keys.insert(key);
   };
-  refuse(of_all_ranks && (padded || fixed), "micro_batch.mode");
-  refuse(of_all_ranks && is_reference, "balance.preset");
-  refuse((of_all_ranks || has_speeds) && b.algorithm != BalanceAlgorithm::automatic, "balance.algorithm");
-  refuse((of_all_ranks || has_speeds) && b.equal_count, "balance.equal_count");
-  refuse(of_all_ranks && !settings.mini_batches.keep && settings.mini_batches.count > 1,
+  reject(of_all_ranks && (padded || fixed), "micro_batch.mode");
+  reject(of_all_ranks && is_reference, "balance.preset");
+  reject((of_all_ranks || has_speeds) && b.algorithm != BalanceAlgorithm::automatic, "balance.algorithm");
+  reject((of_all_ranks || has_speeds) && b.equal_count, "balance.equal_count");
+  reject(of_all_ranks && !settings.mini_batches.keep && settings.mini_batches.count > 1,
          "batch.keep_mini_batch");
-  refuse(all.flexible && !grid && has_counts, "mesh.cp");
-  refuse(has_speeds && ((grid && !all.flexible) || is_reference || padded), "balance.speeds");
+  reject(all.flexible && !grid && has_counts, "mesh.cp");
+  reject(has_speeds && ((grid && !all.flexible) || is_reference || padded), "balance.speeds");
   const bool packs = !of_all_ranks && !is_reference && !padded && !fixed;
-  refuse(m.packing && (!packs || m.count == CountRule::fastest), "micro_batch.packing");
+  reject(m.packing && (!packs || m.count == CountRule::fastest), "micro_batch.packing");
   const bool has_a_grid = grid && !all.flexible && !is_reference && !padded && !fixed;
-  refuse(m.count == CountRule::fastest && !packs && !has_a_grid, "micro_batch.count");
+  reject(m.count == CountRule::fastest && !packs && !has_a_grid, "micro_batch.count");
   const bool auto_counts = m.equal_counts == EqualCounts::automatic;
-  refuse(auto_counts && (!packs || m.count == CountRule::fastest), "micro_batch.equal_counts");
-  refuse(auto_counts && !b.meet, "balance.meet");
-  refuse(m.order == MicroBatchOrder::schedule && is_reference, "micro_batch.order");
-  refuse(b.cost_field && is_reference, "balance.cost");
-  refuse(!m.max_rows.empty() && is_reference, "micro_batch.max_rows");
-  refuse(m.shapes && (is_reference || padded), "micro_batch.shapes");
-  refuse(shares && (is_reference || padded || m.shapes), "prefix.share");
-  refuse(settings.max_path_tokens && !shares, "prefix.max_path_tokens");
-  refuse(is_depth_first && (!shares || b.meet != Meeting::once_a_step || settings.pp > 1), "prefix.schedule");
-  refuse(settings.max_kept_tokens && (!is_depth_first || settings.cp.size > 1 || all.flexible),
+  reject(auto_counts && (!packs || m.count == CountRule::fastest), "micro_batch.equal_counts");
+  reject(auto_counts && !b.meet, "balance.meet");
+  reject(m.order == MicroBatchOrder::schedule && is_reference, "micro_batch.order");
+  reject(b.cost_field && is_reference, "balance.cost");
+  reject(!m.max_rows.empty() && is_reference, "micro_batch.max_rows");
+  reject(m.shapes && (is_reference || padded), "micro_batch.shapes");
+  reject(shares && (is_reference || padded || m.shapes), "prefix.share");
+  reject(settings.max_path_tokens && !shares, "prefix.max_path_tokens");
+  reject(is_depth_first && (!shares || b.meet != Meeting::once_a_step || settings.pp > 1), "prefix.schedule");
+  reject(settings.max_kept_tokens && (!is_depth_first || settings.cp.size > 1 || all.flexible),
          "prefix.max_kept_tokens");
   return keys;
 }

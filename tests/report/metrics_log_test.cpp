@@ -84,7 +84,7 @@ TEST_F(Metrics, start_without_an_existing_file) {
   EXPECT_THAT(lines(), ElementsAre("3 "));
 }
 
-TEST_F(Metrics, refuse_a_file_of_another_kind) {
+TEST_F(Metrics, reject_a_file_of_another_kind) {
   for (const std::string text : {"{}\n", "[]\n", "words\n", "{\"step\": \"0\"}\n"}) {
     write_text(path_, text);
     EXPECT_THROW(write(1, {}), InputError) << text;
@@ -92,7 +92,7 @@ TEST_F(Metrics, refuse_a_file_of_another_kind) {
   }
 }
 
-TEST_F(Metrics, refuse_links_and_special_files) {
+TEST_F(Metrics, reject_links_and_special_files) {
   write_text(scratch_ / "other", "mine\n");
   std::filesystem::create_symlink(scratch_ / "other", path_);
   EXPECT_THROW(MetricsLog{path_}, IoError);

@@ -10,7 +10,7 @@ namespace evenkeel::test {
 
 /// A column as the samples have it, no matter where shared rows are stored.
 inline Column unfolded(const Column& column) {
-  return column.samples().are_in_common() ? with_separate_rows(column) : column;
+  return column.samples().are_shared() ? with_separate_rows(column) : column;
 }
 
 /// Fails unless both steps have the same micro-batches, with the same fields in any order, and equal losses.

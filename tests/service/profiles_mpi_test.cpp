@@ -125,7 +125,7 @@ TEST(Profiles, samples_keep_the_rows_left_by_the_trainer) {
       if (column == nullptr) continue;
       std::vector<std::int64_t> counts;
       for (const SampleShape& sample : m.samples) counts.push_back(rows_left(sample));
-      *column = Column(column->spec(), SampleRows::of_counts(counts));
+      *column = Column(column->spec(), SampleRows::from_counts(counts));
       for (std::size_t i = 0; i < m.samples.size(); ++i) {
         const RowRange rows = column->samples()[static_cast<std::int64_t>(i)];
         std::fill(column->row(rows.begin), column->row(rows.end),

@@ -113,12 +113,12 @@ TEST(RowConventions, are_required_for_labels_and_masks_of_all_tokens) {
   }
 }
 
-TEST(RowConventions, refuse_a_mask_that_is_set_at_the_last_row) {
+TEST(RowConventions, reject_a_mask_that_is_set_at_the_last_row) {
   EXPECT_THAT(refusal("loss_mask", token, {0, 0, 1, 1, 1}, at("loss_mask", RowConvention::next)),
               AllOf(HasSubstr("sample 7"), HasSubstr("row 4, the last"), HasSubstr("at: token")));
 }
 
-TEST(RowConventions, refuse_rows_of_another_kind) {
+TEST(RowConventions, reject_rows_of_another_kind) {
   EXPECT_THAT(refusal("loss_mask", response_token, {1, 1, 1}, at("loss_mask", RowConvention::token)),
               HasSubstr("has one row per response_token; fields.loss_mask.at: token needs one per token"));
   EXPECT_THAT(refusal("loss_mask", token, {0, 0, 1, 1, 1}, at("loss_mask", RowConvention::response)),

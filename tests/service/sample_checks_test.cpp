@@ -53,7 +53,7 @@ std::string refusal_of(const FieldSpec& spec, std::string_view value, const char
   RaggedBatch batch({SampleShape{SampleId{7}, 0, 0, 0}});
   batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
   const auto rows = static_cast<std::int64_t>(value.size() / size_of(spec.dtype));
-  Column& column = batch.add_field(Column(spec, SampleRows::of_counts(std::vector{rows})));
+  Column& column = batch.add_field(Column(spec, SampleRows::from_counts(std::vector{rows})));
   std::ranges::copy(std::as_bytes(std::span(value)), column.bytes().begin());
   if (beside != nullptr) batch.add_field({beside, DType::int64, FieldKind::sample, {}});
   try {
@@ -74,14 +74,14 @@ TEST(SampleChecks, require_utf8_in_text_and_nothing_in_bytes) {
               testing::HasSubstr("text fields have single uint8 values"));
 }
 
-TEST(SampleChecks, refuse_a_field_with_the_name_of_anothers_offsets) {
+TEST(SampleChecks, reject_a_field_with_the_name_of_anothers_offsets) {
   const FieldSpec patches{"patches", DType::float32, FieldKind::rows, {}};
   EXPECT_EQ(refusal_of(patches, "1234", "offsets"), "taken");
   EXPECT_THAT(refusal_of(patches, "1234", "patches_offsets"),
               testing::HasSubstr("the name of the offsets that come with field 'patches'"));
 }
 
-TEST(SampleChecks, refuse_a_loss_mask_of_counted_rows) {
+TEST(SampleChecks, reject_a_loss_mask_of_counted_rows) {
   EXPECT_THAT(refusal_of({"loss_mask", DType::uint8, FieldKind::rows, {}}, "1"),
               testing::HasSubstr("one value per token or response token"));
 }
@@ -100,7 +100,7 @@ std::string refusal_to_add_to(const SampleShape& added) {
   return "taken";
 }
 
-TEST(SampleChecks, refuse_added_fields_of_other_samples) {
+TEST(SampleChecks, reject_added_fields_of_other_samples) {
   EXPECT_EQ(refusal_to_add_to({SampleId{7}, 3, 2, 4}), "taken");
   EXPECT_THAT(refusal_to_add_to({SampleId{8}, 3, 2, 4}),
               testing::HasSubstr(

@@ -24,7 +24,7 @@ RaggedBatch three_samples() {
   for (std::size_t i = 0; i < 7; ++i) tokens.values<std::int64_t>()[i] = static_cast<std::int64_t>(i);
   const std::array counts{std::int64_t{1}, std::int64_t{0}, std::int64_t{2}};
   Column& rows =
-      batch.add_field(Column({"spans", DType::int64, FieldKind::rows, {}}, SampleRows::of_counts(counts)));
+      batch.add_field(Column({"spans", DType::int64, FieldKind::rows, {}}, SampleRows::from_counts(counts)));
   for (std::size_t i = 0; i < 3; ++i) rows.values<std::int64_t>()[i] = static_cast<std::int64_t>(10 + i);
   return batch;
 }

@@ -169,7 +169,7 @@ TEST(WholeSamples, keep_the_rows_that_are_cut_by_tokens) {
   config.pack.deliver = Delivery::samples;
   config.fields["patches"].cut_by = "spans";
   RaggedBatch mine({{SampleId{world.rank()}, 0, 3, 5}});
-  const SampleRows two_rows = SampleRows::of_counts(std::array<std::int64_t, 1>{2});
+  const SampleRows two_rows = SampleRows::from_counts(std::array<std::int64_t, 1>{2});
   mine.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
   mine.add_field(Column({"patches", DType::uint8, FieldKind::rows, {4}}, two_rows));
   Column spans({"spans", DType::int64, FieldKind::rows, {2}}, two_rows);

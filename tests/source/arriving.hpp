@@ -96,7 +96,8 @@ class Arriving : public testing::Test {
     on_buffer([&](Buffer& buffer) {
       for (int g = from; g < to; ++g) {
         const std::string name = "g" + std::to_string(g);
-        buffer.take(received(rollout_line(name, 1, version, g + 1) + rollout_line(name, 0, version, g + 1)));
+        buffer.accept_samples(
+            received(rollout_line(name, 1, version, g + 1) + rollout_line(name, 0, version, g + 1)));
       }
     });
   }

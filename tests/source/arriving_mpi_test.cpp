@@ -67,7 +67,7 @@ TEST_F(Arriving, stopped_waiting_can_be_continued_by_another_prefetcher) {
     position = steps.state();
     stream.stop_waiting();
   }
-  stream.wait_again();
+  stream.resume_waiting();
   send_groups(2, 4);
   end();
   test::ServiceAhead steps(world_, config, stream.num_steps(), read, position);
@@ -85,8 +85,8 @@ TEST_F(Arriving, a_step_waits_until_its_groups_are_complete) {
     producer = std::thread([&] {
       for (const char* name : {"a", "b"}) {
         std::this_thread::sleep_for(20ms);
-        (*buffer_)->take(received(rollout_line(name, 0)));
-        (*buffer_)->take(received(rollout_line(name, 1)));
+        (*buffer_)->accept_samples(received(rollout_line(name, 0)));
+        (*buffer_)->accept_samples(received(rollout_line(name, 1)));
       }
     });
   }
@@ -126,7 +126,7 @@ TEST_F(Arriving, a_resumed_job_gets_only_untrained_steps_again) {
     stream.describe(before);
     static_cast<void>(lengths_of(stream, 0));
     second = lengths_of(stream, 1);
-    stream.trained(1);
+    stream.report_saved_before(1);
     EXPECT_THROW(static_cast<void>(stream.read(0)), InputError);
   }
   SampleStream again(world_, config_of());
@@ -176,7 +176,7 @@ TEST_F(Arriving, stale_samples_are_dropped_and_the_rest_form_the_step) {
   SampleStream stream(world_, config_of());
   EXPECT_THAT(lengths_of(stream, 0), ElementsAre(2, 2, 3, 3));
   EXPECT_THAT(lengths_of(stream, 1), ElementsAre(5, 5, 6, 6)) << "g2 has version 0";
-  const ArrivalFigures arrived = stream.arrived();
+  const ArrivalFigures arrived = stream.arrival_figures();
   EXPECT_EQ(arrived.received, 10);
   EXPECT_EQ(arrived.formed, 8);
   EXPECT_EQ(arrived.dropped.at("stale"), 2);
@@ -208,10 +208,11 @@ TEST_F(Arriving, a_response_mask_follows_its_convention_if_stale_samples_are_mas
   settings.on_stale = OnStale::mask;
   open(settings);
   for (int i = 0; buffer_ && i < 4; ++i) {
-    (*buffer_)->take(received(R"({"uid": ")" + std::to_string(i) +
-                              R"(", "index": 0, "version": 0, "prompt_ids": [5, 6], "response_ids": [7, 8], )"
-                              R"("response_mask": [0, 0, 0, 1]})"
-                              "\n"));
+    (*buffer_)->accept_samples(
+        received(R"({"uid": ")" + std::to_string(i) +
+                 R"(", "index": 0, "version": 0, "prompt_ids": [5, 6], "response_ids": [7, 8], )"
+                 R"("response_mask": [0, 0, 0, 1]})"
+                 "\n"));
   }
   const Config config = config_of({"fields.response_mask.at=token"});
   SampleStream stream(world_, config);
@@ -250,7 +251,7 @@ TEST_F(Arriving, samples_with_different_shared_tokens_are_both_named) {
            R"(, "version": 0, "prompt_ids": [5, 6], "response_ids": [7], "values": [)" +
            std::to_string(value) + ", 1, 1]}\n";
   };
-  on_buffer([&](Buffer& buffer) { buffer.take(received(line(1, 1) + line(0, 2))); });
+  on_buffer([&](Buffer& buffer) { buffer.accept_samples(received(line(1, 1) + line(0, 2))); });
   const Config config = config_of({"prefix.share=true", "batch.global_batch=2"});
   SampleStream stream(world_, config);
   DataService service(world_, config);
@@ -289,7 +290,7 @@ TEST_F(Arriving, a_job_continues_after_its_buffer_returns) {
     producer = std::thread([&] {
       buffer_->close_and_open_again();
       for (const char* name : {"a", "b"})
-        (*buffer_)->take(received(rollout_line(name, 0) + rollout_line(name, 1)));
+        (*buffer_)->accept_samples(received(rollout_line(name, 0) + rollout_line(name, 1)));
     });
   }
   EXPECT_EQ(lengths_of(stream, 0).size(), 4);
@@ -309,7 +310,7 @@ TEST_F(Arriving, an_unreachable_buffer_learns_of_trained_steps_when_it_returns) 
     restart = std::thread([&] { buffer_->close_and_open_again(200ms, closed); });
     closed.get_future().wait();
   }
-  stream.trained(1);
+  stream.report_saved_before(1);
   if (restart.joinable()) restart.join();
   on_buffer([](Buffer& buffer) { EXPECT_EQ(buffer.status().stream.trained.samples, 4); });
 }
@@ -320,10 +321,10 @@ TEST_F(Arriving, figures_are_available_while_another_thread_waits) {
   SampleStream stream(world_, config_of());
   static_cast<void>(lengths_of(stream, 0));
   std::thread waiting([&] { static_cast<void>(stream.read(1)); });
-  EXPECT_EQ(stream.arrived().formed, 4);
+  EXPECT_EQ(stream.arrival_figures().formed, 4);
   send_groups(2, 4);
   waiting.join();
-  EXPECT_EQ(stream.arrived().formed, 8);
+  EXPECT_EQ(stream.arrival_figures().formed, 8);
 }
 
 TEST_F(Arriving, figures_remain_the_last_known_while_the_buffer_is_unreachable) {
@@ -331,14 +332,14 @@ TEST_F(Arriving, figures_remain_the_last_known_while_the_buffer_is_unreachable) 
   send_groups(0, 2);
   SampleStream stream(world_, config_of());
   static_cast<void>(lengths_of(stream, 0));
-  const ArrivalFigures before = stream.arrived();
+  const ArrivalFigures before = stream.arrival_figures();
   std::promise<void> closed;
   std::thread restart;
   if (buffer_) {
     restart = std::thread([&] { buffer_->close_and_open_again(300ms, closed); });
     closed.get_future().wait();
   }
-  EXPECT_EQ(stream.arrived(), before);
+  EXPECT_EQ(stream.arrival_figures(), before);
   if (restart.joinable()) restart.join();
 }
 
@@ -401,9 +402,9 @@ TEST_F(Arriving, a_job_tells_the_buffer_which_samples_it_accepts) {
   open_groups_of(2);
   SampleStream stream(world_, config_of({"micro_batch.max_tokens=4"}));
   on_buffer([](Buffer& buffer) {
-    EXPECT_THAT(message_of([&] { buffer.take(received(rollout_line("a", 0, 0, 4))); }),
+    EXPECT_THAT(message_of([&] { buffer.accept_samples(received(rollout_line("a", 0, 0, 4))); }),
                 HasSubstr("has 5 tokens; the job accepts at most 4"));
-    EXPECT_EQ(buffer.take(received(rollout_line("a", 0, 0, 3))).accepted, 1);
+    EXPECT_EQ(buffer.accept_samples(received(rollout_line("a", 0, 0, 3))).accepted, 1);
   });
 }
 
@@ -430,8 +431,8 @@ TEST_F(Arriving, fields_are_read_in_the_formats_of_the_buffer) {
   on_buffer([](Buffer& buffer) {
     for (const int index : {0, 1}) {
       const std::string line = rollout_line("a", index);
-      buffer.take(received(line.substr(0, line.size() - 2) + R"(, "where": [[1, 2, 3, 4], [5, 6, 7, 8]]})",
-                           buffer.formats()));
+      buffer.accept_samples(received(
+          line.substr(0, line.size() - 2) + R"(, "where": [[1, 2, 3, 4], [5, 6, 7, 8]]})", buffer.formats()));
     }
   });
   end();

@@ -33,10 +33,10 @@ using testing_support::rollout_line;
 
 TEST(Patience, reports_open_tickets_and_the_holder_and_expiry_of_the_oldest) {
   Patience patience(0.0, "http://127.0.0.1:8710", false);
-  const auto message = [&](const TicketsOut& tickets) {
+  const auto message = [&](const OutstandingTickets& tickets) {
     std::this_thread::sleep_for(1ms);
     try {
-      patience.waits_for({7, 4, 1, 2, std::nullopt, tickets});
+      patience.on_unformed({7, 4, 1, 2, std::nullopt, tickets});
     } catch (const IoError& error) {
       return std::string(error.what());
     }
@@ -155,7 +155,7 @@ TEST(StepsOfBuffer, form_a_step_again_if_a_group_left_before_it_was_recorded) {
   BufferServer server(buffer, ServerSettings{.port = 0});
   const Serving serving(server, [&server] { server.serve(); });
   const auto send = [&buffer](const std::string& group, int tokens) {
-    buffer.take(received(rollout_line(group, 0, 0, tokens)));
+    buffer.accept_samples(received(rollout_line(group, 0, 0, tokens)));
   };
   send("first", 3);
   send("aborted", 3);

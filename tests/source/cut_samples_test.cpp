@@ -34,7 +34,7 @@ RaggedBatch sample_with_rows(const std::vector<std::int64_t>& spans, std::int64_
   RaggedBatch batch({{SampleId{5}, 1, 3, 4}});
   batch.add_field(tokens_spec);
   const auto add_rows = [&](const FieldSpec& spec, std::int64_t rows) -> Column& {
-    return batch.add_field(Column(spec, SampleRows::of_counts(std::vector{rows})));
+    return batch.add_field(Column(spec, SampleRows::from_counts(std::vector{rows})));
   };
   const auto numbers = add_rows(patches_spec, patches).values<std::int32_t>();
   std::iota(numbers.begin(), numbers.end(), 0);
@@ -72,7 +72,7 @@ TEST(CutSamples, do_not_change_rows_of_whole_samples) {
   EXPECT_THAT(whole.at("spans").values<std::int64_t>(), testing::ElementsAreArray(no_ranges));
 }
 
-TEST(CutSamples, refuse_invalid_or_missing_token_ranges) {
+TEST(CutSamples, reject_invalid_or_missing_token_ranges) {
   EXPECT_THAT(message_of([&] {
                 (void)cut(sample_with_rows({0, 8}, 1), {{0, 3}});
               }),

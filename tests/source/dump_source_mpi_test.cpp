@@ -238,7 +238,7 @@ TEST(DumpSource, returns_each_sample_of_each_step_unchanged) {
     const Dumped dumped(config);
     expect_given_back(dumped);
     const auto source = open_source(world, dumped.source);
-    EXPECT_EQ(source->left_out(),
+    EXPECT_EQ(source->ignored_content(),
               "'loss_weights' (derived again), 'labels' (derived again), 'loss_mask' (derived again), "
               "'position_ids' (derived again)");
     EXPECT_EQ(source->fingerprint(world), open_source(world, dumped.source)->fingerprint(world));

@@ -136,7 +136,7 @@ TEST(JsonlFiles, have_text_rows_bytes_axes_and_runs_if_declared) {
   fields["raw"].read_as = LineFormat::bytes;
   fields["patches"].read_as = LineFormat::rows;
   const auto source = open_source(world, folder.source("a.jsonl"), any_length, fields);
-  EXPECT_EQ(source->left_out(), "");
+  EXPECT_EQ(source->ignored_content(), "");
   const RaggedBatch batch = read_all(*source);
   EXPECT_EQ(batch.at("patches").spec(), (FieldSpec{"patches", DType::int64, FieldKind::rows, {2}}));
   EXPECT_EQ(batch.at("positions").spec(), (FieldSpec{"positions", DType::int64, FieldKind::token, {2}}));
@@ -159,7 +159,7 @@ TEST(JsonlFiles, skip_undeclared_text) {
   const boost::mpi::communicator world;
   const std::string line = R"({"prompt_ids":[1],"response_ids":[2],"source":"s"})";
   const SharedFolder folder({{"a.jsonl", line}});
-  EXPECT_THAT(open_source(world, folder.source("a.jsonl"))->left_out(), HasSubstr("'source' (text)"));
+  EXPECT_THAT(open_source(world, folder.source("a.jsonl"))->ignored_content(), HasSubstr("'source' (text)"));
 }
 
 TEST(JsonlFiles, must_have_every_declared_field) {

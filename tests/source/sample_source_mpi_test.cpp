@@ -263,7 +263,7 @@ TEST(JsonlSource, reports_skipped_fields_of_all_ranks) {
   SourceSettings config;
   config.kind = SourceKind::jsonl;
   config.path = file.path();
-  EXPECT_EQ(open_source(world, config)->left_out(), "'chat' (null), 'note' (text)");
+  EXPECT_EQ(open_source(world, config)->ignored_content(), "'chat' (null), 'note' (text)");
 }
 
 TEST(LengthTableSource, an_absurd_length_is_refused_before_a_token_is_made) {

@@ -313,7 +313,7 @@ TEST_F(SampleStreams, samples_without_a_uid_are_groups_of_their_own_beside_any_o
       const RaggedBatch mine = stream.read(step);
       for (const SampleShape& sample : mine.samples()) {
         const bool has_uid = sample.id == SampleId{1} || sample.id == SampleId{2};
-        EXPECT_EQ(is_own_group(sample.group), !has_uid) << sample.id.value();
+        EXPECT_EQ(is_single_sample_group(sample.group), !has_uid) << sample.id.value();
         EXPECT_TRUE(has_uid || sample.group == own_group(sample.id.value())) << sample.id.value();
       }
     }
@@ -389,12 +389,12 @@ TEST_F(SampleStreams, outliers_wait_for_others_alike_for_any_ranks_that_read) {
     }
   }
   EXPECT_GT(differ, 0);
-  const DelayFigures figures = together.delayed();
-  EXPECT_EQ(figures, apart.delayed());
+  const DelayFigures figures = together.delay_figures();
+  EXPECT_EQ(figures, apart.delay_figures());
   EXPECT_GT(figures.samples, 0);
   EXPECT_LE(figures.longest, 3);
   EXPECT_LT(figures.planned.every_micro_batch, figures.in_order.every_micro_batch);
-  EXPECT_EQ(plain.delayed(), DelayFigures{});
+  EXPECT_EQ(plain.delay_figures(), DelayFigures{});
 }
 
 TEST_F(SampleStreams, a_state_records_the_delay_of_outliers) {

@@ -143,7 +143,8 @@ TEST(TensorSource, has_fields_declared_by_any_of_its_files) {
     RaggedBatch batch({{SampleId{0}, own_group(0), 1, 2}});
     batch.add_field({"input_ids", DType::int64, FieldKind::token, {}});
     batch.add_field({"a", DType::float32, FieldKind::response_token, {}});
-    batch.add_field(Column({"p", DType::int16, FieldKind::rows, {2}}, SampleRows::of_counts(std::array{3L})));
+    batch.add_field(
+        Column({"p", DType::int16, FieldKind::rows, {2}}, SampleRows::from_counts(std::array{3L})));
     write(SampleFormat::safetensors, path / "b.safetensors", batch);
     // No prompt and no row of p: kinds and types are unknown, and the file does not specify any.
     const std::vector<std::int64_t> two{0, 0};
@@ -160,7 +161,7 @@ TEST(TensorSource, has_fields_declared_by_any_of_its_files) {
     write_safetensors(path / "a.safetensors", tensors, {});
   });
   const auto source = open_source(world, folder.source(SourceKind::safetensors, "*"));
-  EXPECT_EQ(source->undecided(), "");
+  EXPECT_EQ(source->undecided_fields(), "");
   const RaggedBatch batch = source->read(std::vector<std::int64_t>{0, 1});
   EXPECT_EQ(batch.at("a").spec().kind, FieldKind::response_token);
   EXPECT_THAT(batch.at("a").values<float>(), testing::ElementsAre(3, 4, 0, 0));

@@ -30,14 +30,14 @@ TEST(StreamEvent, is_the_same_after_json_and_messagepack) {
   std::int64_t number = 0;
   for (const Event::What& what : kinds) {
     const Event event{++number, what};
-    EXPECT_EQ(event_of(to_json(event)), event);
-    EXPECT_EQ(event_of(nlohmann::json::from_msgpack(nlohmann::json::to_msgpack(to_json(event)))), event);
+    EXPECT_EQ(parse_event(to_json(event)), event);
+    EXPECT_EQ(parse_event(nlohmann::json::from_msgpack(nlohmann::json::to_msgpack(to_json(event)))), event);
   }
 }
 
 TEST(StreamEvent, describes_invalid_json) {
   const auto why = [](const char* text) {
-    return testing_support::message_of([&] { (void)event_of(nlohmann::json::parse(text)); });
+    return testing_support::message_of([&] { (void)parse_event(nlohmann::json::parse(text)); });
   };
   EXPECT_EQ(why("[]"), "event of a stream: is not an object");
   EXPECT_EQ(why(R"({"event": "ended"})"), "event of a stream: has no 'number'");

@@ -28,7 +28,7 @@ class Trainer {
   }
   std::optional<StepFormed> form() {
     const std::vector<WaitingGroup> ready = keeper.ledger.ready();
-    const std::vector<std::int64_t> coming = keeper.ledger.coming();
+    const std::vector<std::int64_t> coming = keeper.ledger.versions_of_expected_groups();
     const FormerProblem problem{
         ready, coming, step_, keeper.ledger.version(), groups_of_step, false, keeper.ledger.settings(),
         plan_};
@@ -80,7 +80,7 @@ TEST(Former, no_granted_group_that_arrives_at_once_goes_stale_in_10000_steps) {
     std::int64_t sent = 0;
     for (std::int64_t step = 0; step < num_steps; ++step) {
       const Ledger& ledger = trainer.keeper.ledger;
-      auto granted = ledger.grantable(groups_of_step);
+      auto granted = ledger.count_grantable_groups(groups_of_step);
       if (trainer.draw() % 3 == 0 && ledger.status().ready_groups >= groups_of_step)
         granted = static_cast<std::int64_t>(trainer.draw() % (static_cast<std::uint64_t>(granted) + 1));
       for (; granted > 0; --granted) trainer.send(sent++, ledger.version());

@@ -49,10 +49,10 @@ TEST(LateFields, are_freed_with_their_sample) {
   keeper.tell(fields(uid_a, 0, {{"old_log_probs", 2}}));
   EXPECT_EQ(keeper.ledger.status().bytes, 200);
   keeper.form(0, 1);
-  EXPECT_EQ(std::ssize(keeper.ledger.added_to(1)), 2) << "a step may be made again";
+  EXPECT_EQ(std::ssize(keeper.ledger.fields_added_to(1)), 2) << "a step may be made again";
   keeper.tell(StepTrained{0});
   EXPECT_EQ(keeper.ledger.status().bytes, keeper.ledger.status().seen_bytes);
-  EXPECT_TRUE(keeper.ledger.added_to(1).empty());
+  EXPECT_TRUE(keeper.ledger.fields_added_to(1).empty());
   keeper.tell(sample(uid_b, 0));
   keeper.tell(fields(uid_b, 0, {{"values", 1}}));
   keeper.tell(GroupAborted{uid_b, 0, "timeout"});
@@ -91,28 +91,31 @@ TEST(LateFields, may_come_after_the_end_of_the_stream) {
 
 TEST(LateFields, are_refused_by_name_unless_the_sample_waits_and_lacks_them) {
   Keeper keeper(with_late_fields(1));
-  const auto refusal = [&](FieldsAdded what) { return message_of([&] { keeper.tell(std::move(what)); }); };
-  EXPECT_THAT(refusal(fields(uid_a, 0, {{"values", 1}})), HasSubstr("sample 0 of 'a' is not waiting"));
+  const auto rejection_reason = [&](FieldsAdded what) {
+    return message_of([&] { keeper.tell(std::move(what)); });
+  };
+  EXPECT_THAT(rejection_reason(fields(uid_a, 0, {{"values", 1}})),
+              HasSubstr("sample 0 of 'a' is not waiting"));
   keeper.tell(sample(uid_a, 0));
-  EXPECT_THAT(refusal(fields(uid_a, 0, {{"value", 1}})),
+  EXPECT_THAT(rejection_reason(fields(uid_a, 0, {{"value", 1}})),
               HasSubstr("'value' of sample 0 of 'a' is not a late field"));
   keeper.tell(fields(uid_a, 0, {{"values", 1}}));
-  EXPECT_THAT(refusal(fields(uid_a, 0, {{"values", 1}})),
+  EXPECT_THAT(rejection_reason(fields(uid_a, 0, {{"values", 1}})),
               HasSubstr("'values' of sample 0 of 'a' was already added"));
   keeper.tell(fields(uid_a, 0, {{"old_log_probs", 1}}));
   keeper.form(0, 1);
-  EXPECT_THAT(refusal(fields(uid_a, 0, {{"old_log_probs", 1}})), HasSubstr("is not waiting"));
+  EXPECT_THAT(rejection_reason(fields(uid_a, 0, {{"old_log_probs", 1}})), HasSubstr("is not waiting"));
 }
 
 TEST(LateFields, have_names_that_no_sample_brings) {
-  const auto refusal = [](std::vector<std::string> late_fields) {
+  const auto rejection_reason = [](std::vector<std::string> late_fields) {
     StreamSettings settings = groups_of(1);
     settings.late_fields = std::move(late_fields);
     return message_of([&] { settings.validate(); });
   };
-  EXPECT_THAT(refusal({"values", "version"}), HasSubstr("has 'version', which a sample brings"));
-  EXPECT_THAT(refusal({"values", "values"}), HasSubstr("has 'values' twice"));
-  EXPECT_THAT(refusal({""}), HasSubstr("has an empty name"));
+  EXPECT_THAT(rejection_reason({"values", "version"}), HasSubstr("has 'version', which a sample brings"));
+  EXPECT_THAT(rejection_reason({"values", "values"}), HasSubstr("has 'values' twice"));
+  EXPECT_THAT(rejection_reason({""}), HasSubstr("has an empty name"));
 }
 
 }  // namespace

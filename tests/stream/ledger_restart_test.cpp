@@ -139,7 +139,7 @@ RC_GTEST_PROP(Ledger, received_is_trained_and_formed_and_waiting_and_dropped_at_
     RC_ASSERT(status.received == sum_of(status));
     RC_ASSERT(status.received.samples == std::ssize(stream.accepted));
     RC_ASSERT(status.formed.samples + status.trained.samples == std::ssize(stream.in_steps));
-    RC_ASSERT(stream.keeper.ledger.due().empty());
+    RC_ASSERT(stream.keeper.ledger.due_drops().empty());
   }
 }
 
@@ -172,13 +172,13 @@ RC_GTEST_PROP(Ledger, is_the_same_after_a_restart_from_current_events, ()) {
     RC_ASSERT(again.ready() == ledger.ready());
     RC_ASSERT(again.untrained_steps() == ledger.untrained_steps());
     RC_ASSERT(again.open_groups() == ledger.open_groups());
-    RC_ASSERT(again.seen() == ledger.seen());
+    RC_ASSERT(again.seen_slots() == ledger.seen_slots());
     RC_ASSERT(again.totals() == ledger.totals());
     for (const FormedStep& step : again.untrained_steps()) {
       for (const WaitingGroup& group : step.groups)
         for (const WaitingSample& sample : group.samples) RC_ASSERT(sample.missing == 0);
     }
-    RC_ASSERT(again.grantable(3) == ledger.grantable(3));
+    RC_ASSERT(again.count_grantable_groups(3) == ledger.count_grantable_groups(3));
     if (pick(4) == 0) stream.keeper.ledger = again;  // and goes on as well
   }
 }
@@ -195,7 +195,7 @@ RC_GTEST_PROP(Ledger, goes_on_with_other_settings_for_groups_of_the_same_size, (
     RC_ASSERT(status.received == sum_of(status));
     RC_ASSERT(status.received.samples == std::ssize(stream.accepted));
     RC_ASSERT(status.formed.samples + status.trained.samples == std::ssize(stream.in_steps));
-    RC_ASSERT(keeper.ledger.due().empty());
+    RC_ASSERT(keeper.ledger.due_drops().empty());
     const Ledger again = keeper.restarted();
     RC_ASSERT(again.status() == status);
     RC_ASSERT(again.ready() == keeper.ledger.ready());

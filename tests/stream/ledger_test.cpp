@@ -216,7 +216,7 @@ TEST(Ledger, trained_means_all_steps_up_to_that_one) {
   EXPECT_EQ(message_of([&] { keeper.tell(StepTrained{3}); }), "event 9: step 3 was trained but never formed");
 }
 
-TEST(Ledger, refuses_steps_that_do_not_follow_or_whose_groups_changed) {
+TEST(Ledger, rejects_steps_that_do_not_follow_or_whose_groups_changed) {
   StreamSettings settings = groups_of(2);
   settings.min_group = 1;
   Keeper keeper(settings);
@@ -275,24 +275,24 @@ TEST(Ledger, a_refused_event_changes_nothing) {
 
 TEST(Ledger, reports_why_a_sample_is_refused) {
   Ledger ledger(groups_of(4));
-  EXPECT_EQ(ledger.refusal(sample(a, 3)), "");
-  EXPECT_EQ(ledger.refusal_of_version(99), "") << "no version was published yet";
-  EXPECT_EQ(ledger.refusal(sample(a, 4)),
+  EXPECT_EQ(ledger.rejection_reason(sample(a, 3)), "");
+  EXPECT_EQ(ledger.version_rejection_reason(99), "") << "no version was published yet";
+  EXPECT_EQ(ledger.rejection_reason(sample(a, 4)),
             "has index 4, but the group size allows 0 to 3. "
             "Set it (--group-size, or stream.group_size) to the number of responses to a prompt");
-  EXPECT_EQ(ledger.refusal(sample(std::monostate{}, 0)), "has no uid. Name its group");
-  EXPECT_EQ(ledger.refusal(sample(Uid(""), 0)), "has an empty uid. Name its group");
-  EXPECT_EQ(ledger.refusal(sample(Uid(std::string(1024, 'u')), 0)), "");
-  EXPECT_EQ(ledger.refusal(sample(Uid(std::string(1025, 'u')), 0)),
+  EXPECT_EQ(ledger.rejection_reason(sample(std::monostate{}, 0)), "has no uid. Name its group");
+  EXPECT_EQ(ledger.rejection_reason(sample(Uid(""), 0)), "has an empty uid. Name its group");
+  EXPECT_EQ(ledger.rejection_reason(sample(Uid(std::string(1024, 'u')), 0)), "");
+  EXPECT_EQ(ledger.rejection_reason(sample(Uid(std::string(1025, 'u')), 0)),
             "has a uid of 1025 bytes, but at most 1024 are allowed. Give its group a shorter name");
-  EXPECT_EQ(ledger.refusal(sample(a, 0, -1)), "has version -1. Versions begin at 0");
+  EXPECT_EQ(ledger.rejection_reason(sample(a, 0, -1)), "has version -1. Versions begin at 0");
   ledger.apply({1, VersionPublished{7}});
-  EXPECT_EQ(ledger.refusal_of_version(7), "");
-  EXPECT_THAT(ledger.refusal_of_version(8), HasSubstr("has version 8, but version 7 of the policy is"));
+  EXPECT_EQ(ledger.version_rejection_reason(7), "");
+  EXPECT_THAT(ledger.version_rejection_reason(8), HasSubstr("has version 8, but version 7 of the policy is"));
   ledger.apply({2, VersionPublished{5}});
-  EXPECT_EQ(ledger.refusal_of_version(7), "") << "a resumed job publishes a lower version";
+  EXPECT_EQ(ledger.version_rejection_reason(7), "") << "a resumed job publishes a lower version";
   ledger.apply({3, StreamEnded{}});
-  EXPECT_EQ(ledger.refusal(sample(a, 0)),
+  EXPECT_EQ(ledger.rejection_reason(sample(a, 0)),
             "comes after the end of the stream. Start a new buffer for another stream");
 }
 
@@ -313,21 +313,21 @@ TEST(Ledger, grants_tickets_for_groups_that_can_be_trained_before_they_are_stale
   StreamSettings settings = groups_of(1);
   settings.max_staleness = 1;
   Keeper keeper(settings);
-  EXPECT_EQ(keeper.ledger.grantable(2), 4) << "steps 0 and 1";
+  EXPECT_EQ(keeper.ledger.count_grantable_groups(2), 4) << "steps 0 and 1";
   keeper.tell(TicketsGranted{3});
-  EXPECT_EQ(keeper.ledger.grantable(2), 1);
+  EXPECT_EQ(keeper.ledger.count_grantable_groups(2), 1);
   keeper.tell(sample(a, 0));
   keeper.tell(sample(b, 0));
   EXPECT_EQ(keeper.ledger.status().tickets, 1);
-  EXPECT_EQ(keeper.ledger.grantable(2), 1) << "their tickets are used, and they wait";
+  EXPECT_EQ(keeper.ledger.count_grantable_groups(2), 1) << "their tickets are used, and they wait";
   keeper.form(0, 2);
-  EXPECT_EQ(keeper.ledger.grantable(2), 1) << "of this version's two steps, one is formed";
+  EXPECT_EQ(keeper.ledger.count_grantable_groups(2), 1) << "of this version's two steps, one is formed";
   keeper.tell(StepTrained{0});
-  EXPECT_EQ(keeper.ledger.grantable(2), 1);
+  EXPECT_EQ(keeper.ledger.count_grantable_groups(2), 1);
   keeper.tell(VersionPublished{1});
-  EXPECT_EQ(keeper.ledger.grantable(2), 3);
+  EXPECT_EQ(keeper.ledger.count_grantable_groups(2), 3);
   keeper.tell(TicketsExpired{-1, 1});
-  EXPECT_EQ(keeper.ledger.grantable(2), 4);
+  EXPECT_EQ(keeper.ledger.count_grantable_groups(2), 4);
 }
 
 TEST(Ledger, tickets_expire_at_their_deadline_or_with_their_version_and_are_counted) {
@@ -343,11 +343,11 @@ TEST(Ledger, tickets_expire_at_their_deadline_or_with_their_version_and_are_coun
   EXPECT_EQ(keeper.ledger.status().tickets, 1);
   EXPECT_EQ(keeper.ledger.status().oldest_tickets->holder, "second");
   keeper.tell(VersionPublished{2});
-  EXPECT_TRUE(keeper.ledger.coming().empty()) << "its group would be stale";
+  EXPECT_TRUE(keeper.ledger.versions_of_expected_groups().empty()) << "its group would be stale";
   keeper.tell(TicketsExpired{700, 1});
   EXPECT_EQ(keeper.restarted().status().expired_tickets, 3);
   EXPECT_EQ(keeper.ledger.next_ticket_deadline(), std::nullopt);
-  EXPECT_EQ(keeper.ledger.grantable(2), 4);
+  EXPECT_EQ(keeper.ledger.count_grantable_groups(2), 4);
 }
 
 TEST(Ledger, a_group_uses_a_ticket_of_its_holder_or_the_oldest) {
@@ -382,22 +382,22 @@ TEST(Ledger, recognizes_a_repeated_request_while_any_of_its_tickets_is_open) {
 
 TEST(Ledger, does_not_limit_tickets_unless_stale_groups_are_to_be_avoided) {
   StreamSettings settings = groups_of(1);
-  EXPECT_EQ(Ledger(settings).grantable(2), std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(Ledger(settings).count_grantable_groups(2), std::numeric_limits<std::int64_t>::max());
   settings.max_staleness = 1;
   settings.on_stale = OnStale::drop;
-  EXPECT_EQ(Ledger(settings).grantable(2), std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(Ledger(settings).count_grantable_groups(2), std::numeric_limits<std::int64_t>::max());
 }
 
 TEST(Ledger, grants_no_more_tickets_than_fit_in_a_reply_and_a_record) {
   StreamSettings settings = groups_of(1);
   settings.max_staleness = std::int64_t{1} << 30;
   Keeper keeper(settings);
-  EXPECT_EQ(keeper.ledger.grantable(1'000'000), max_tickets);
+  EXPECT_EQ(keeper.ledger.count_grantable_groups(1'000'000), max_tickets);
   keeper.tell(TicketsGranted{max_tickets - 5});
-  EXPECT_EQ(keeper.ledger.grantable(1'000'000), 5);
+  EXPECT_EQ(keeper.ledger.count_grantable_groups(1'000'000), 5);
   Keeper many(settings);
   for (std::int64_t i = 0; i < max_grants; ++i) many.tell(TicketsGranted{1});
-  EXPECT_EQ(many.ledger.grantable(1'000'000), 0);
+  EXPECT_EQ(many.ledger.count_grantable_groups(1'000'000), 0);
 }
 
 TEST(Ledger, unlimited_tickets_are_not_awaited) {
@@ -407,7 +407,7 @@ TEST(Ledger, unlimited_tickets_are_not_awaited) {
     settings.on_stale = on_stale;
     Keeper keeper(settings);
     keeper.tell(TicketsGranted{3});
-    EXPECT_TRUE(keeper.ledger.coming().empty());
+    EXPECT_TRUE(keeper.ledger.versions_of_expected_groups().empty());
   }
 }
 
@@ -418,9 +418,9 @@ TEST(Ledger, expects_a_group_with_stale_samples_like_a_new_one) {
   Keeper keeper(settings);
   keeper.tell(sample(1, 0, 0));
   keeper.tell(VersionPublished{5});
-  EXPECT_EQ(keeper.ledger.coming(), std::vector<std::int64_t>{5});
+  EXPECT_EQ(keeper.ledger.versions_of_expected_groups(), std::vector<std::int64_t>{5});
   keeper.tell(sample(1, 1, 4));
-  EXPECT_EQ(keeper.ledger.coming(), std::vector<std::int64_t>{4});
+  EXPECT_EQ(keeper.ledger.versions_of_expected_groups(), std::vector<std::int64_t>{4});
 }
 
 TEST(Ledger, counts_samples_by_versions_behind_in_a_bounded_list) {
@@ -434,7 +434,7 @@ TEST(Ledger, counts_samples_by_versions_behind_in_a_bounded_list) {
             (std::map<std::int64_t, std::int64_t>{{0, 99}, {2, 1}, {3, 1}, {max_behind, 1}}));
 }
 
-TEST(Ledger, refuses_stored_events_that_no_ledger_has_written) {
+TEST(Ledger, rejects_stored_events_that_no_ledger_has_written) {
   Totals totals;
   totals.last_event = 9;
   Ledger ledger(groups_of(2), totals, {});

@@ -38,7 +38,7 @@ RC_GTEST_PROP(SeenKeys, contains_exactly_the_added_keys, ()) {
   }
   const SeenKeys again(seen.slots());
   for (std::int64_t uid = 0; uid < 8; ++uid) {
-    RC_ASSERT(again.is_over(group_key(uid)) == over.contains(uid));
+    RC_ASSERT(again.has_ended(group_key(uid)) == over.contains(uid));
     std::vector<std::int64_t> indexes;
     for (std::int64_t i = 0; i < 200; ++i) {
       const auto known = model.find({uid, i});

@@ -62,7 +62,7 @@ class Keeper {
 
  private:
   void drop_what_is_due() {
-    for (SamplesDropped& drop : ledger.due()) keep({next_++, std::move(drop)});
+    for (SamplesDropped& drop : ledger.due_drops()) keep({next_++, std::move(drop)});
   }
   void keep(Event event) {
     const Changes changes = ledger.apply(event);

@@ -156,7 +156,7 @@ inline RaggedBatch carried_batch(std::vector<SampleShape> shapes, const std::vec
     std::vector<std::int64_t> counts;
     for (const SampleShape& sample : batch.samples()) counts.push_back(carried_rows(field, sample));
     Column& column =
-        batch.add_field(is_counted(field.spec.kind) ? Column(field.spec, SampleRows::of_counts(counts))
+        batch.add_field(is_counted(field.spec.kind) ? Column(field.spec, SampleRows::from_counts(counts))
                                                     : Column(field.spec, batch.rows_of(field.spec.kind)));
     const std::size_t size = size_of(field.spec.dtype);
     for (std::int64_t i = 0; i < batch.size(); ++i) {
@@ -254,7 +254,7 @@ inline void expect_carried(const PackedMicroBatch& m, const std::vector<Carried>
     EXPECT_EQ(column->spec().dtype, field.handed_out) << field.name();
     ASSERT_EQ(elements_of(column->spec()), std::ssize(elements)) << field.name();
     if (is_counted(field.spec.kind)) {
-      ASSERT_EQ(column->samples().are_in_common(), field.are_equal()) << field.name();
+      ASSERT_EQ(column->samples().are_shared(), field.are_equal()) << field.name();
       ASSERT_EQ(column->samples().size(), std::ssize(m.samples)) << field.name();
       for (std::size_t i = 0; i < m.samples.size(); ++i)
         ASSERT_EQ(column->samples()[static_cast<std::int64_t>(i)].size(), carried_rows(field, m.samples[i]))

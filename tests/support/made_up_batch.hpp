@@ -58,7 +58,7 @@ inline Column made_up_column(const RaggedBatch& batch, const FieldSpec& spec) {
   if (!is_counted(spec.kind)) return {spec, batch.rows_of(spec.kind)};
   std::vector<std::int64_t> counts;
   for (const SampleShape& sample : batch.samples()) counts.push_back(made_up_rows(sample.id, spec.name));
-  return {spec, SampleRows::of_counts(counts)};
+  return {spec, SampleRows::from_counts(counts)};
 }
 
 /// Fills a column of `batch` with made-up bytes.

@@ -179,7 +179,7 @@ TEST_P(PackedAttentionOfDtype, over_prefix_groups_equals_that_of_repeated_prefix
   const PrefixGroups groups(info);
   for (const CpLayout cut : {CpLayout::zigzag, CpLayout::contiguous}) {
     const PackedPrefixLayout layout(groups, std::vector<SampleId>(7), 2 * cp(cut).chunks(), cp(cut));
-    expect_equal_to_repeated(layout, rows_of(PrefixTree::of_groups(groups)), GetParam());
+    expect_equal_to_repeated(layout, rows_of(PrefixTree::from_groups(groups)), GetParam());
   }
 }
 
@@ -187,7 +187,7 @@ TEST_P(PackedAttentionOfDtype, over_trees_equals_that_of_repeated_samples) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     const Samples samples = random_samples(seed);
     const PrefixTree tree =
-        PrefixTree::of_tokens(std::vector<std::span<const std::int64_t>>(samples.begin(), samples.end()));
+        PrefixTree::from_tokens(std::vector<std::span<const std::int64_t>>(samples.begin(), samples.end()));
     const CpGroup group = cp(seed % 2 == 0 ? CpLayout::zigzag : CpLayout::contiguous);
     expect_equal_to_repeated(PackedTreeLayout(tree, group.chunks(), group), rows_of(tree), GetParam());
   }

@@ -146,9 +146,9 @@ TEST(Verdict, ranks_that_were_never_heard_are_known) {
 }
 
 TEST(Verdict, ranks_are_named_in_ranges) {
-  EXPECT_EQ(named(std::vector{3}), "rank 3");
-  EXPECT_EQ(named(std::vector{3, 4}), "ranks 3, 4");
-  EXPECT_EQ(named(std::vector{0, 1, 2, 5, 7, 8, 9}), "ranks 0-2, 5, 7-9");
+  EXPECT_EQ(format_ranks(std::vector{3}), "rank 3");
+  EXPECT_EQ(format_ranks(std::vector{3, 4}), "ranks 3, 4");
+  EXPECT_EQ(format_ranks(std::vector{0, 1, 2, 5, 7, 8, 9}), "ranks 0-2, 5, 7-9");
 }
 
 RankState watched(int rank, const std::string& host, const WatchedThread& thread) {
@@ -225,7 +225,7 @@ TEST(Report, has_one_line_for_equal_ranks) {
 std::string sign(std::uint64_t progress, const char* phase, const char* wait, WaitFor whom) {
   std::array<ThreadActivity, max_reported_threads> threads{};
   threads[0] = {phase, 4, wait, whom};
-  return sign_of(progress, "n1", threads);
+  return format_heartbeat(progress, "n1", threads);
 }
 
 TEST(RankState, silence_counts_from_the_last_sign_and_stillness_from_the_last_progress) {
@@ -257,7 +257,7 @@ TEST(RankState, has_the_host_and_the_threads_of_the_sign) {
   threads[2] = {"plan", 4, "MPI_Bcast", WaitFor::ranks};
   threads[5] = {"take a step", no_step, "its thread that makes steps", WaitFor::thread};
   RankState state;
-  state.record_sign(sign_of(3, "n1", threads), 0);
+  state.record_sign(format_heartbeat(3, "n1", threads), 0);
   EXPECT_EQ(state.host, "n1");
   EXPECT_THAT(state.threads, ElementsAre(WatchedThread{"its own code", -1, ""},
                                          WatchedThread{"plan", 4, "other ranks in MPI_Bcast"},
@@ -265,7 +265,7 @@ TEST(RankState, has_the_host_and_the_threads_of_the_sign) {
 }
 
 TEST(EndingTheProcess, prints_to_standard_error_and_exits_with_1) {
-  const WatchdogSettings settings = ending_the_process(7);
+  const WatchdogSettings settings = process_ending_settings(7);
   EXPECT_EQ(settings.seconds, 7);
   const auto end = [&] {
     settings.tells({"rank 1 is gone", {}});

@@ -105,7 +105,7 @@ TEST(OwnProgress, phases_waits_and_recorded_progress_count) {
   const Phase phase("step");
   EXPECT_TRUE(gets_on([] { const Phase inner("plan"); }));
   EXPECT_TRUE(gets_on([] { const Waiting waiting("MPI_Bcast"); }));
-  EXPECT_TRUE(gets_on([] { Phase::becomes("exchange"); }));
+  EXPECT_TRUE(gets_on([] { Phase::switch_to("exchange"); }));
   EXPECT_TRUE(gets_on(record_progress));
 }
 

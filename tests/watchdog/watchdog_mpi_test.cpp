@@ -190,7 +190,7 @@ TEST(Watchdog, detects_a_rank_missing_at_the_first_meeting) {
     {
       Watchdog watchdog(OneRank{world.rank()}, heard.settings());
       if (world.rank() == away) std::this_thread::sleep_for(longer);
-      watchdog.meet(world);
+      watchdog.start_watching(world);
       if (world.rank() != away) heard.wait();
     }
     EXPECT_EQ(heard.has_ended(), world.rank() != away) << "nobody knows where it is";
@@ -217,7 +217,7 @@ TEST(Watchdog, detects_a_rank_stopped_before_the_first_meeting) {
     Watchdog watchdog(OneRank{world.rank()}, heard.settings());
     if (world.rank() == world.size() - 1) stop_for_more_than_the_limit();
     group.barrier();  // as for ranks that report to each other what each one does
-    watchdog.meet(group);
+    watchdog.start_watching(group);
     if (world.rank() == 0) heard.wait();
   }
   if (world.rank() != 0) return;
@@ -231,7 +231,7 @@ TEST(Watchdog, tolerates_ranks_that_arrive_one_after_another) {
   Heard heard;
   Watchdog watchdog(OneRank{world.rank()}, heard.settings());
   std::this_thread::sleep_for(world.rank() * 250ms);
-  watchdog.meet(world);
+  watchdog.start_watching(world);
   EXPECT_FALSE(heard.has_ended());
   Communicator(world).barrier();
 }
@@ -242,7 +242,7 @@ TEST(Watchdog, can_change_its_limit) {
   for (const double seconds : {100.0, 0.0}) {
     Heard heard;
     Watchdog watchdog(OneRank{world.rank()}, heard.settings());
-    watchdog.meet(group);
+    watchdog.start_watching(group);
     watchdog.set_seconds(seconds);
     if (world.rank() == 0) std::this_thread::sleep_for(longer);
     group.barrier();
@@ -258,7 +258,7 @@ TEST(Watchdog, with_zero_seconds_is_inactive_until_a_limit_is_set) {
   settings.seconds = 0;
   Watchdog watchdog(OneRank{world.rank()}, settings);
   if (world.rank() == 0) std::this_thread::sleep_for(longer);
-  watchdog.meet(group);
+  watchdog.start_watching(group);
   EXPECT_FALSE(heard.has_ended());
   if (world.size() == 1) return;
   watchdog.set_seconds(limit);

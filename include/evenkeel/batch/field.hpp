@@ -96,39 +96,39 @@ class SampleRows {
   SampleRows() = default;
   /// Makes rows for samples with these numbers of rows. Throws InputError for a negative number, and for 2^63
   /// rows or more. O(n).
-  [[nodiscard]] static SampleRows of_counts(std::span<const std::int64_t> counts);
+  [[nodiscard]] static SampleRows from_counts(std::span<const std::int64_t> counts);
   /// Makes rows for samples with these offsets. Throws InputError unless they start at 0 and never decrease.
   /// O(n).
-  [[nodiscard]] static SampleRows of_offsets(std::vector<std::int64_t> offsets);
+  [[nodiscard]] static SampleRows from_offsets(std::vector<std::int64_t> offsets);
   /// Makes rows for samples that have these ranges of `rows` shared rows. Throws InputError for a range that
   /// is not within them. O(n).
-  [[nodiscard]] static SampleRows in_common(std::vector<RowRange> ranges, std::int64_t rows);
+  [[nodiscard]] static SampleRows shared(std::vector<RowRange> ranges, std::int64_t rows);
 
   /// Returns n.
   [[nodiscard]] std::int64_t size() const noexcept {
-    if (are_in_common()) return static_cast<std::int64_t>(ranges_.size());
+    if (are_shared()) return static_cast<std::int64_t>(ranges_.size());
     return offsets_.empty() ? 0 : static_cast<std::int64_t>(offsets_.size()) - 1;
   }
   /// Returns the number of rows of all samples; if rows are shared, the number of shared rows.
   [[nodiscard]] std::int64_t rows() const noexcept {
-    if (are_in_common()) return *rows_in_common_;
+    if (are_shared()) return *rows_in_common_;
     return offsets_.empty() ? 0 : offsets_.back();
   }
   /// Returns the rows of one sample. Precondition: 0 <= sample < size().
   [[nodiscard]] RowRange operator[](std::int64_t sample) const noexcept {
     EVENKEEL_PRECONDITION(cheap, 0 <= sample && sample < size(), sample, size());
     const auto at = static_cast<std::size_t>(sample);
-    return are_in_common() ? ranges_[at] : RowRange{offsets_[at], offsets_[at + 1]};
+    return are_shared() ? ranges_[at] : RowRange{offsets_[at], offsets_[at + 1]};
   }
-  [[nodiscard]] bool are_in_common() const noexcept { return rows_in_common_.has_value(); }
+  [[nodiscard]] bool are_shared() const noexcept { return rows_in_common_.has_value(); }
   /// Precondition: not shared.
   [[nodiscard]] std::span<const std::int64_t> offsets() const noexcept {
-    EVENKEEL_PRECONDITION(cheap, !are_in_common(), size());
+    EVENKEEL_PRECONDITION(cheap, !are_shared(), size());
     return offsets_.empty() ? std::span<const std::int64_t>(&none, 1) : offsets_;
   }
   /// Returns each sample's rows. Precondition: shared.
   [[nodiscard]] std::span<const RowRange> ranges() const noexcept {
-    EVENKEEL_PRECONDITION(cheap, are_in_common(), size());
+    EVENKEEL_PRECONDITION(cheap, are_shared(), size());
     return ranges_;
   }
 
@@ -299,12 +299,14 @@ class Column {
   Column(FieldSpec spec, SampleRows samples);
   /// Makes `rows` uninitialized rows, for callers that write every byte. This saves large columns a pass over
   /// memory.
-  [[nodiscard]] static Column unwritten(FieldSpec spec, std::int64_t rows);
-  [[nodiscard]] static Column unwritten(FieldSpec spec, SampleRows samples);
+  [[nodiscard]] static Column uninitialized(FieldSpec spec, std::int64_t rows);
+  [[nodiscard]] static Column uninitialized(FieldSpec spec, SampleRows samples);
   /// Makes uninitialized rows at `place`, which must have room for them and which only this column may read
   /// or write while it uses it. If `place` is null, the rows get separate memory.
-  [[nodiscard]] static Column unwritten(FieldSpec spec, std::int64_t rows, std::shared_ptr<std::byte> place);
-  [[nodiscard]] static Column unwritten(FieldSpec spec, SampleRows samples, std::shared_ptr<std::byte> place);
+  [[nodiscard]] static Column uninitialized(FieldSpec spec, std::int64_t rows,
+                                            std::shared_ptr<std::byte> place);
+  [[nodiscard]] static Column uninitialized(FieldSpec spec, SampleRows samples,
+                                            std::shared_ptr<std::byte> place);
   /// Makes a column that borrows `rows` rows at `first`; the pointer keeps them alive. They must not be
   /// written while a column borrows them.
   [[nodiscard]] static Column borrowing(FieldSpec spec, std::int64_t rows,
@@ -313,7 +315,7 @@ class Column {
                                         std::shared_ptr<const std::byte> first);
   /// Converts a column that is not counted to a counted field by dividing its rows among samples. Throws
   /// InputError unless `samples` describe exactly these rows.
-  [[nodiscard]] static Column counted(Column rows, FieldKind kind, SampleRows samples);
+  [[nodiscard]] static Column make_counted(Column rows, FieldKind kind, SampleRows samples);
 
   [[nodiscard]] const FieldSpec& spec() const noexcept { return spec_; }
   [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
@@ -322,7 +324,7 @@ class Column {
   /// Returns the number of bytes of one row.
   [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
   [[nodiscard]] std::span<std::byte> bytes() {
-    own();
+    own_bytes();
     return {const_cast<std::byte*>(data()), offset_of(rows_)};
   }
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data(), offset_of(rows_)}; }
@@ -356,10 +358,10 @@ class Column {
   /// until the last borrower has released them.
   [[nodiscard]] std::shared_ptr<const std::byte> lend();
   /// Returns a column of the same rows that borrows them from this one.
-  [[nodiscard]] Column lent();
+  [[nodiscard]] Column make_borrowing_copy();
   /// Does the same for a counted field, with the rows divided among other samples. Precondition:
   /// samples.rows() == rows().
-  [[nodiscard]] Column lent_to(SampleRows samples);
+  [[nodiscard]] Column lend_to(SampleRows samples);
   [[nodiscard]] bool is_borrowed() const noexcept { return elsewhere_ && !is_placed_; }
 
   /// Returns whether both have equal fields and equal bytes of the same samples, regardless of who owns the
@@ -367,8 +369,8 @@ class Column {
   friend bool operator==(const Column& a, const Column& b) noexcept;
 
  private:
-  [[nodiscard]] static Column unwritten_rows(FieldSpec spec, std::int64_t rows,
-                                             std::shared_ptr<std::byte> place);
+  [[nodiscard]] static Column uninitialized_rows(FieldSpec spec, std::int64_t rows,
+                                                 std::shared_ptr<std::byte> place);
   [[nodiscard]] static Column borrowing_rows(FieldSpec spec, std::int64_t rows,
                                              std::shared_ptr<const std::byte> first);
   void grow_to(std::int64_t rows);
@@ -377,7 +379,7 @@ class Column {
   }
   void require_dtype(DType dtype) const;
   [[nodiscard]] const std::byte* data() const noexcept { return elsewhere_ ? elsewhere_.get() : own_.data(); }
-  void own() {
+  void own_bytes() {
     if (is_borrowed()) copy_to_own_memory();
   }
   void copy_to_own_memory();

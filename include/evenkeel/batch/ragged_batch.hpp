@@ -32,7 +32,7 @@ inline constexpr std::uint64_t first_own_group = std::uint64_t{1} << 63;
 [[nodiscard]] constexpr std::uint64_t own_group(std::int64_t sample) noexcept {
   return first_own_group + static_cast<std::uint64_t>(sample);
 }
-[[nodiscard]] constexpr bool is_own_group(std::uint64_t group) noexcept {
+[[nodiscard]] constexpr bool is_single_sample_group(std::uint64_t group) noexcept {
   return group >= first_own_group;
 }
 

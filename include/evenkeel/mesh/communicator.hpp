@@ -72,15 +72,15 @@ class ForeignRanks : public RankGroup {
                           std::span<std::byte> in, std::span<const std::int64_t> in_bytes) const = 0;
 
   /// Data that Evenkeel keeps for the lifetime of the group. Not for users.
-  struct Kept {
+  struct Attachment {
     using End = void (*)(void*);
     std::unique_ptr<void, End> object{nullptr, nullptr};
   };
   /// Returns the data with this address as the identifier of its kind. Allocates memory the first time.
-  [[nodiscard]] Kept& kept(const void* kind) const { return kept_[kind]; }
+  [[nodiscard]] Attachment& attachment(const void* kind) const { return kept_[kind]; }
 
  private:
-  mutable std::map<const void*, Kept> kept_;
+  mutable std::map<const void*, Attachment> kept_;
 };
 
 /// The ranks of an MPI communicator.
@@ -158,7 +158,7 @@ class Communicator {
   void barrier() const { static_cast<void>(all_reduce(0, Extreme::least)); }
 
   /// Returns the group of a connection other than MPI; nullptr for MPI.
-  [[nodiscard]] const ForeignRanks* foreign() const noexcept { return foreign_.get(); }
+  [[nodiscard]] const ForeignRanks* foreign_ranks() const noexcept { return foreign_.get(); }
   /// Returns MPI's communicator; MPI_COMM_NULL for other connections.
   [[nodiscard]] const boost::mpi::communicator& mpi() const noexcept { return mpi_.comm(); }
   operator const boost::mpi::communicator&() const noexcept { return mpi(); }

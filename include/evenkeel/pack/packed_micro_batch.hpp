@@ -31,9 +31,9 @@ inline constexpr std::string_view padding_mask_field = "padding_mask";
 
 /// Returns the name of a field about the token that is `ahead` tokens after the one that the field itself is
 /// about: "labels@1" contains the token after the label.
-[[nodiscard]] std::string name_ahead(std::string_view field, std::int64_t ahead);
+[[nodiscard]] std::string prediction_field_name(std::string_view field, std::int64_t ahead);
 /// Does the same, but returns the field's own name if `ahead` is 0.
-[[nodiscard]] std::string name_at(std::string_view field, std::int64_t ahead);
+[[nodiscard]] std::string field_name_at_depth(std::string_view field, std::int64_t ahead);
 
 /// With shared prefixes: the row of each response token that this CP rank predicts.
 inline constexpr std::string_view prediction_rows_field = "prediction_rows";
@@ -180,7 +180,7 @@ struct DerivedFieldSettings {
   /// Number of additional depths for modules that predict further tokens. For depths k = 1 to this number,
   /// "labels@k" and "loss_mask@k" are about the k-th token after the label, and "input_ids@k" contains the
   /// k-th token after the row's own. With shared prefixes, each sample has its own number of labels per depth
-  /// (FieldKind::rows), along with "prediction_rows@k"; the tree must be made by PrefixTree::of_tokens with
+  /// (FieldKind::rows), along with "prediction_rows@k"; the tree must be made by PrefixTree::from_tokens with
   /// the same number of tokens ahead.
   std::int64_t predict_ahead = 0;
   bool padding_mask = false;  ///< whether to derive a padding mask
@@ -212,7 +212,7 @@ class SequenceView {
     return micro_batch_->samples[static_cast<std::size_t>(index_)];
   }
   /// Returns whether it is filler.
-  [[nodiscard]] bool filler() const noexcept { return sample().id == filler_sample; }
+  [[nodiscard]] bool is_filler() const noexcept { return sample().id == filler_sample; }
   /// Returns its rows in this CP rank's tensors, including alignment and padding: cu_seqlens_padded / cp.
   [[nodiscard]] RowRange rows() const noexcept { return micro_batch_->layout.local_range(index_); }
 

@@ -63,10 +63,10 @@ class LengthTable {
   /// tokens and `responses` the number of the others. Throws InputError for a negative length, or lists of
   /// different sizes. O(n).
   ///
-  /// Example: of({7, 2}) and of({3, 0}, {4, 2}) are two samples of 7 and 2 tokens.
-  [[nodiscard]] static LengthTable of(std::span<const std::int64_t> lengths);
-  [[nodiscard]] static LengthTable of(std::span<const std::int64_t> prompts,
-                                      std::span<const std::int64_t> responses);
+  /// Example: from_lengths({7, 2}) and from_lengths({3, 0}, {4, 2}) are two samples of 7 and 2 tokens.
+  [[nodiscard]] static LengthTable from_lengths(std::span<const std::int64_t> lengths);
+  [[nodiscard]] static LengthTable from_lengths(std::span<const std::int64_t> prompts,
+                                                std::span<const std::int64_t> responses);
 
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(entries_.size()); }
   [[nodiscard]] const LengthEntry& operator[](EntryId entry) const noexcept {

@@ -30,13 +30,13 @@ struct SharedGroup {
 [[nodiscard]] std::vector<std::vector<EntryId>> entries_by_uid(const LengthTable& table);
 
 /// Returns the trees of the samples with each uid, in the order of their first entries. `tokens` contains the
-/// tokens of every entry; see PrefixTree::of_tokens for `ahead`. O(total length of the samples).
+/// tokens of every entry; see PrefixTree::from_tokens for `ahead`. O(total length of the samples).
 [[nodiscard]] std::vector<SharedGroup> prefix_trees(const LengthTable& table,
                                                     std::span<const std::span<const std::int64_t>> tokens,
                                                     std::int64_t ahead = 0);
 
 /// Throws InputError unless every entry is a sample of exactly one group. O(size of the table).
-void require_cover(const LengthTable& table, std::span<const SharedGroup> groups);
+void require_each_entry_once(const LengthTable& table, std::span<const SharedGroup> groups);
 
 /// Returns the work of a tree: every segment attends to the tokens before it and to itself, once.
 [[nodiscard]] Cost cost_of_tree(const CostModel& model, const PrefixTree& tree);

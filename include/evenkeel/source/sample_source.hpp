@@ -62,15 +62,15 @@ class SampleSource {
   /// Announces that this rank, or another rank of its node, will read() these samples soon, usually in the
   /// next call but one, so that they can be prefetched from disk. This is a hint: it is local, does not wait,
   /// and does not affect the result of read(). Does nothing if samples are not in files.
-  virtual void expect(std::span<const std::int64_t> positions) const { static_cast<void>(positions); }
+  virtual void prefetch(std::span<const std::int64_t> positions) const { static_cast<void>(positions); }
 
   /// Returns the contents of the source that are not fields of its samples, and why they are ignored, such as
   /// "'note' (text)"; empty if everything is read.
-  [[nodiscard]] virtual std::string left_out() const { return {}; }
+  [[nodiscard]] virtual std::string ignored_content() const { return {}; }
 
   /// Returns the fields whose kind is undecided, such as "'advantages'": they may have one row per token or
   /// per response token and are treated as the former. Empty if there are none.
-  [[nodiscard]] virtual std::string undecided() const { return {}; }
+  [[nodiscard]] virtual std::string undecided_fields() const { return {}; }
 };
 
 inline constexpr std::int64_t any_length = std::numeric_limits<std::int64_t>::max();

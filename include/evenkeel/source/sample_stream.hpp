@@ -70,7 +70,7 @@ class SampleStream {
 
   /// Returns figures about the delay of outliers in the steps that were read here; all zero without a delay.
   /// Local. Must not be called while another thread reads.
-  [[nodiscard]] DelayFigures delayed();
+  [[nodiscard]] DelayFigures delay_figures();
 
   // The functions below are for samples that arrive (source.kind: stream).
 
@@ -81,18 +81,18 @@ class SampleStream {
   /// Collective over the stream's communicator: reports that the job's state before `next_step` is saved, or
   /// will never be needed, so samples of earlier steps can be freed. Best effort if the buffer cannot be
   /// reached, since a later call also covers these steps. Has no effect on other sources.
-  void trained(std::int64_t next_step);
+  void report_saved_before(std::int64_t next_step);
   /// Makes read() stop waiting: it throws EndOfSamples within a few seconds. Local; may be called from any
   /// thread. For a trainer that ends before its samples do.
   void stop_waiting() noexcept;
   /// Undoes stop_waiting() after the stopped Steps have ended, so that other Steps can use the same stream.
   /// Local.
-  void wait_again() noexcept;
+  void resume_waiting() noexcept;
 
   /// Returns how many samples have arrived, were trained and were dropped, equal on all ranks. Collective
   /// over the stream's communicator; may be called while another thread reads. If the buffer cannot be
   /// reached, returns the latest known figures.
-  [[nodiscard]] ArrivalFigures arrived();
+  [[nodiscard]] ArrivalFigures arrival_figures();
 
   /// Collective over the stream's communicator: fills in the sources of a state. The first call reads files;
   /// later calls take O(sources) but are still collective.

@@ -40,12 +40,12 @@ class PackedAttention {
   template <typename Attention, typename... Args>
   [[nodiscard]] at::Tensor forward(Attention&& attention, const at::Tensor& q, const at::Tensor& k,
                                    const at::Tensor& v, const Args&... args) const {
-    return attention(q, gathered(k), gathered(v), cu_seqlens_q_.to(q.device()), cu_seqlens_k_.to(q.device()),
-                     max_seqlen_q_, max_seqlen_k_, args...);
+    return attention(q, gather_rows(k), gather_rows(v), cu_seqlens_q_.to(q.device()),
+                     cu_seqlens_k_.to(q.device()), max_seqlen_q_, max_seqlen_k_, args...);
   }
 
  private:
-  [[nodiscard]] at::Tensor gathered(const at::Tensor& rows) const;
+  [[nodiscard]] at::Tensor gather_rows(const at::Tensor& rows) const;
 
   at::Tensor key_rows_;
   at::Tensor cu_seqlens_q_;

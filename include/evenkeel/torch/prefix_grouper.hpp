@@ -77,7 +77,7 @@ class PrefixGrouper {
   [[nodiscard]] at::Tensor forward(Attention&& attention, const at::Tensor& q, const at::Tensor& k,
                                    const at::Tensor& v, const Args&... args) const {
     const auto call = [&](const AttentionInput& in) {
-      if (in.q.numel() == 0) return no_output(in);
+      if (in.q.numel() == 0) return make_empty_output(in);
       return at::Tensor(attention(in.q, in.k, in.v, in.key_mask, args...));
     };
     return group(call(prefix_input(q, k, v)), call(suffix_input(q, k, v)));
@@ -94,9 +94,9 @@ class PrefixGrouper {
   };
 
   [[nodiscard]] static Indices indices_of(const TokenMap& map);
-  [[nodiscard]] static at::Tensor moved(const Indices& indices, const at::Tensor& x);
-  [[nodiscard]] static at::Tensor moved_heads(const Indices& indices, const at::Tensor& x);
-  [[nodiscard]] static at::Tensor no_output(const AttentionInput& input);
+  [[nodiscard]] static at::Tensor apply_indices(const Indices& indices, const at::Tensor& x);
+  [[nodiscard]] static at::Tensor apply_indices_to_heads(const Indices& indices, const at::Tensor& x);
+  [[nodiscard]] static at::Tensor make_empty_output(const AttentionInput& input);
   [[nodiscard]] AttentionInput prefix_input(const at::Tensor& q, const at::Tensor& k,
                                             const at::Tensor& v) const;
   [[nodiscard]] AttentionInput suffix_input(const at::Tensor& q, const at::Tensor& k,

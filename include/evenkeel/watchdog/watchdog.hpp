@@ -56,7 +56,7 @@ struct WatchdogSettings {
 
 /// Returns settings for programs without special needs: report and warn on standard error, and end the
 /// process at once with status 1.
-[[nodiscard]] WatchdogSettings ending_the_process(double seconds);
+[[nodiscard]] WatchdogSettings process_ending_settings(double seconds);
 
 /// This process, identified by its number among the ranks that it will meet.
 struct OneRank {
@@ -92,8 +92,8 @@ class Watchdog {
   Watchdog(const Communicator& comm, WatchdogSettings settings);
   /// Local: starts alone. If this process waits for other ranks without making progress, the watchdog ends
   /// it. On each machine, the lowest waiting rank reports, and the others end after it, unless a launcher
-  /// ends them. With 0 seconds, nothing is ended. Throws std::bad_alloc; meet() reports other errors.
-  /// Precondition: 0 <= seconds.
+  /// ends them. With 0 seconds, nothing is ended. Throws std::bad_alloc; start_watching() reports other
+  /// errors. Precondition: 0 <= seconds.
   Watchdog(OneRank own, WatchdogSettings settings);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -102,7 +102,7 @@ class Watchdog {
 
   /// Collective, once, for watchdogs that started alone: from now on, ranks watch each other. Throws the
   /// errors of the first constructor; in that case, nothing more is watched than before.
-  void meet(const Communicator& comm);
+  void start_watching(const Communicator& comm);
   /// After ranks have met, sets another time limit, which must be the same on all ranks; with 0, nothing is
   /// watched from now on. Local.
   void set_seconds(double seconds);

@@ -17,7 +17,7 @@ namespace evenkeel {
 
 namespace {
 
-std::int64_t times(std::int64_t limit, std::int64_t factor) {
+std::int64_t saturating_product(std::int64_t limit, std::int64_t factor) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   return limit > most / factor ? most : limit * factor;
 }
@@ -77,7 +77,8 @@ class BinnedSearch {
   /// Returns groups that stay within the limits of `bins` bins combined, although they may need more bins
   /// when packed; empty if none are found.
   [[nodiscard]] Partition in_limits_of(std::int64_t bins) const {
-    const BinLimits limits{times(shape_.limits.max_size, bins), times(shape_.limits.max_items, bins)};
+    const BinLimits limits{saturating_product(shape_.limits.max_size, bins),
+                           saturating_product(shape_.limits.max_items, bins)};
     return try_partition_under_limits(costs_, items_, limits, shape_.groups, EvenBins::by_sets)
         .value_or(Partition{});
   }
@@ -145,8 +146,9 @@ class BinnedSearch {
     std::vector<EmptyGroup> groups;
     for (std::int64_t g = 0; g < shape_.groups; ++g) {
       const std::int64_t own = (multiples + g) / shape_.groups * shape_.multiple_of;
-      groups.push_back(
-          {shape_.bin_cost * own, {times(shape_.limits.max_size, own), times(shape_.limits.max_items, own)}});
+      groups.push_back({shape_.bin_cost * own,
+                        {saturating_product(shape_.limits.max_size, own),
+                         saturating_product(shape_.limits.max_items, own)}});
     }
     if (const std::optional<Partition> start = deal_under_limits(costs_, items_, groups))
       offer(exchanged(*start, counting_bins(), goal));

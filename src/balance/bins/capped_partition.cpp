@@ -23,7 +23,7 @@ namespace evenkeel {
 namespace {
 
 /// Sorts groups in descending order of (cost, count, first item), and their items in ascending order.
-Partition heaviest_first(const Partition& partition, std::span<const Cost> costs) {
+Partition sort_heaviest_first(const Partition& partition, std::span<const Cost> costs) {
   const std::vector<Cost> sums = group_sums(partition, costs);
   std::vector<std::vector<Item>> groups = partition.with_sorted_items().to_vectors();
   std::vector<std::tuple<Cost, std::size_t, Item, std::size_t>> order;
@@ -201,7 +201,7 @@ class LimitedItems {
     GroupExchanges groups(start, costs_, {.items = items_, .limits = limits_});
     const bool has_changed =
         even == EvenBins::by_sets ? groups.even_out_by_sets(goal) : groups.even_out(goal);
-    return heaviest_first(has_changed ? groups.result() : start, costs_);
+    return sort_heaviest_first(has_changed ? groups.result() : start, costs_);
   }
 
   [[nodiscard]] bool keeps_limits(const Partition& partition) const {

@@ -44,7 +44,7 @@ std::int64_t sum_bound(const balance_checks::Load& load, BinLimits limits) {
 
 namespace {
 
-std::int64_t l2_bound_of_any_order(std::span<const std::int64_t> values, std::int64_t capacity) {
+std::int64_t l2_bound_of_unsorted(std::span<const std::int64_t> values, std::int64_t capacity) {
   std::vector<std::int64_t> rising(values.begin(), values.end());
   std::ranges::sort(rising);
   return l2_bound(rising, capacity);
@@ -56,9 +56,9 @@ std::int64_t min_bins_lower_bound(BinItems items, BinLimits limits) {
   const balance_checks::Load load = balance_checks::checked_load_within(items, limits);
   std::int64_t bound = sum_bound(load, limits);
   if (load.size > limits.max_size)
-    bound = std::max(bound, l2_bound_of_any_order(items.sizes, limits.max_size));
+    bound = std::max(bound, l2_bound_of_unsorted(items.sizes, limits.max_size));
   if (!items.counts.empty() && load.count > limits.max_items)
-    bound = std::max(bound, l2_bound_of_any_order(items.counts, limits.max_items));
+    bound = std::max(bound, l2_bound_of_unsorted(items.counts, limits.max_items));
   return bound;
 }
 

@@ -28,7 +28,7 @@ Needs needs_of(const Levels& levels) {
     needs.work += levels.work(item).work;
     count += problem.count_of(item);
     tokens += least_tokens(item);
-    if (levels.time(item, levels.lowest(item)) > needs.longest)
+    if (levels.time(item, levels.lowest_level(item)) > needs.longest)
       needs.longest = std::max(needs.longest, least_time(item, levels));
   }
   if (tokens > 0) needs.groups = std::max(needs.groups, ceil_div(tokens, problem.limits.max_size));
@@ -52,7 +52,7 @@ class Feasibility {
     if (first_pooled < levels_->count()) return true;
     // The giants may use the area that they need themselves plus the unused rest of the total.
     return giants_.fit(limit, limit - cost.overhead,
-                       giants_.least_area(0, limit) + levels_->speeds().work_of_all(limit) - all);
+                       giants_.least_area(0, limit) + levels_->speeds().total_work_in(limit) - all);
   }
 
   /// Returns the smallest allowed limit that is at least `least`, or a value below it by at most 1 /

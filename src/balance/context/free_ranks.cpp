@@ -6,7 +6,7 @@
 namespace evenkeel::context {
 
 FreeRanks::FreeRanks(const Levels& levels) : levels_(&levels), count_(levels.problem().ranks) {
-  if (!levels.speeds().differ()) return;
+  if (!levels.speeds().are_unequal()) return;
   taken_.resize(static_cast<std::size_t>(count_));
   first_free_.resize(static_cast<std::size_t>(levels.count()));
   speed_ = levels.speeds().sum();
@@ -39,7 +39,7 @@ void FreeRanks::take(int level, std::int64_t first) {
   if (!taken_.empty()) set(level, first, true);
 }
 
-void FreeRanks::give_back(int level, std::int64_t first) {
+void FreeRanks::release(int level, std::int64_t first) {
   count_ += levels_->size(level);
   if (taken_.empty()) return;
   set(level, first, false);

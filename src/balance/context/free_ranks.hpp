@@ -31,7 +31,7 @@ class FreeRanks {
   /// Marks a block as used. Precondition: fastest(level) was `first`, or the block is free.
   void take(int level, std::int64_t first);
   /// Marks a block as free again. Precondition: take() was called with the same arguments.
-  void give_back(int level, std::int64_t first);
+  void release(int level, std::int64_t first);
 
  private:
   [[nodiscard]] bool are_free(std::int64_t first, std::int64_t size) const;
@@ -56,7 +56,7 @@ class BlockHeights {
   }
 
   /// Returns the end times of a level's blocks; the blocks of level 0 are ranks.
-  [[nodiscard]] std::span<const Cost> of(int level) const {
+  [[nodiscard]] std::span<const Cost> at_level(int level) const {
     return heights_[static_cast<std::size_t>(level)];
   }
 
@@ -64,19 +64,19 @@ class BlockHeights {
   void add(int level, std::size_t block, Cost time) {
     const std::int64_t first = static_cast<std::int64_t>(block) * levels_->size(level);
     for (int below = level; below >= 0; --below)
-      for (Cost& height : inside(below, first, levels_->size(level))) height += time;
+      for (Cost& height : heights_within(below, first, levels_->size(level))) height += time;
     for (int above = level + 1; above < levels_->count(); ++above) {
       const std::int64_t parent = first / levels_->size(above);
       if (parent >= levels_->blocks(above)) continue;
       heights_[static_cast<std::size_t>(above)][static_cast<std::size_t>(parent)] =
-          std::ranges::max(inside(above - 1, parent * levels_->size(above), levels_->size(above)));
+          std::ranges::max(heights_within(above - 1, parent * levels_->size(above), levels_->size(above)));
     }
   }
 
  private:
   /// Returns the blocks of a level that lie within the `size` ranks from `first`. Precondition: a block
   /// begins at `first`.
-  std::span<Cost> inside(int level, std::int64_t first, std::int64_t size) {
+  std::span<Cost> heights_within(int level, std::int64_t first, std::int64_t size) {
     return std::span(heights_[static_cast<std::size_t>(level)])
         .subspan(static_cast<std::size_t>(first / levels_->size(level)),
                  static_cast<std::size_t>(size / levels_->size(level)));

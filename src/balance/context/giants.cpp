@@ -32,7 +32,7 @@ bool Giants::choose(std::vector<int>& chosen, Cost limit, Cost busy, Cost area, 
   if (--steps < 0) return true;
   const std::size_t i = chosen.size();
   if (least_area(i, limit) > area) return false;
-  if (i == giants_.size()) return have_blocks(chosen, busy, steps);
+  if (i == giants_.size()) return can_place_in_blocks(chosen, busy, steps);
   for (int level = 0; level < levels_->count(); ++level) {
     const Place& place = giants_[i][static_cast<std::size_t>(level)];
     if (place.time < 0 || place.time > limit || place.area > area) continue;
@@ -43,7 +43,7 @@ bool Giants::choose(std::vector<int>& chosen, Cost limit, Cost busy, Cost area, 
   return false;
 }
 
-bool Giants::have_blocks(const std::vector<int>& chosen, Cost busy, std::int64_t& steps) const {
+bool Giants::can_place_in_blocks(const std::vector<int>& chosen, Cost busy, std::int64_t& steps) const {
   std::vector<std::size_t> order(chosen.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order,
@@ -52,7 +52,7 @@ bool Giants::have_blocks(const std::vector<int>& chosen, Cost busy, std::int64_t
   return place(order, chosen, top, {{.height = 0, .blocks = levels_->blocks(top)}}, busy, steps);
 }
 
-std::vector<Giants::Run> Giants::on_level(const std::vector<Run>& runs, int from, int level) const {
+std::vector<Giants::Run> Giants::split_to_level(const std::vector<Run>& runs, int from, int level) const {
   std::vector<Run> result = runs;
   std::int64_t blocks = 0;
   for (Run& run : result) {
@@ -71,7 +71,7 @@ bool Giants::place(std::span<const std::size_t> order, const std::vector<int>& c
   if (order.empty()) return true;
   const std::size_t giant = order.front();
   const int own = chosen[giant];
-  const std::vector<Run> here = on_level(runs, level, own);
+  const std::vector<Run> here = split_to_level(runs, level, own);
   const Cost time = giants_[giant][static_cast<std::size_t>(own)].area / levels_->size(own);
   for (std::size_t r = 0; r < here.size(); ++r) {
     if (here[r].blocks == 0 || here[r].height + time > busy) continue;

@@ -43,10 +43,11 @@ class Giants {
   };
 
   bool choose(std::vector<int>& chosen, Cost limit, Cost busy, Cost area, std::int64_t& steps) const;
-  [[nodiscard]] bool have_blocks(const std::vector<int>& chosen, Cost busy, std::int64_t& steps) const;
+  [[nodiscard]] bool can_place_in_blocks(const std::vector<int>& chosen, Cost busy,
+                                         std::int64_t& steps) const;
   bool place(std::span<const std::size_t> order, const std::vector<int>& chosen, int level,
              const std::vector<Run>& runs, Cost busy, std::int64_t& steps) const;
-  [[nodiscard]] std::vector<Run> on_level(const std::vector<Run>& runs, int from, int level) const;
+  [[nodiscard]] std::vector<Run> split_to_level(const std::vector<Run>& runs, int from, int level) const;
 
   const Levels* levels_;
   std::vector<std::vector<Place>> giants_;

@@ -7,7 +7,7 @@
 
 namespace evenkeel::context {
 
-std::vector<std::int64_t> sizes_of_groups(std::int64_t max_size) {
+std::vector<std::int64_t> group_sizes_up_to(std::int64_t max_size) {
   std::vector<std::int64_t> sizes;
   for (std::int64_t size = 1; size <= max_size; size *= 2) sizes.push_back(size);
   return sizes;
@@ -20,7 +20,7 @@ std::int64_t cap_of(const BinLimits& limits, std::int64_t size) {
 
 Levels::Levels(const Problem& problem)
     : problem_(&problem),
-      sizes_(sizes_of_groups(problem.max_size)),
+      sizes_(group_sizes_up_to(problem.max_size)),
       lowest_(problem.items.size()),
       speeds_(problem.speeds, problem.ranks, sizes_) {
   for (const std::int64_t size : sizes_) caps_.push_back(cap_of(problem.limits, size));
@@ -33,12 +33,12 @@ Levels::Levels(const Problem& problem)
   }
 }
 
-int Levels::cheapest_within(Item item, Cost limit) const {
+int Levels::cheapest_level_within(Item item, Cost limit) const {
   // A single rank has no communication and the lowest overhead.
-  if (lowest(item) == 0 && time(item, 0) <= limit) return 0;
+  if (lowest_level(item) == 0 && time(item, 0) <= limit) return 0;
   int cheapest = -1;
-  int fastest = lowest(item);
-  for (int level = lowest(item); level < count(); ++level) {
+  int fastest = lowest_level(item);
+  for (int level = lowest_level(item); level < count(); ++level) {
     if (!fits(item, level)) continue;
     if (time(item, level) < time(item, fastest)) fastest = level;
     if (time(item, level) > limit) continue;
@@ -47,7 +47,7 @@ int Levels::cheapest_within(Item item, Cost limit) const {
   return cheapest < 0 ? fastest : cheapest;
 }
 
-std::vector<Item> by_descending_work(const Levels& levels) {
+std::vector<Item> sort_by_descending_work(const Levels& levels) {
   std::vector<Cost> works(static_cast<std::size_t>(levels.num_items()));
   for (std::size_t i = 0; i < works.size(); ++i) works[i] = levels.work(static_cast<Item>(i)).work;
   std::vector<Item> order;

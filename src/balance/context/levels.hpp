@@ -33,12 +33,12 @@ class Levels {
   [[nodiscard]] const ContextWork& work(Item item) const noexcept {
     return problem_->items[static_cast<std::size_t>(item)];
   }
-  [[nodiscard]] std::int64_t aligned(Item item, int level) const {
+  [[nodiscard]] std::int64_t aligned_tokens(Item item, int level) const {
     return level == 0 ? tokens_[static_cast<std::size_t>(item)] : problem_->aligned_size(item, size(level));
   }
-  [[nodiscard]] bool fits(Item item, int level) const { return aligned(item, level) <= cap(level); }
+  [[nodiscard]] bool fits(Item item, int level) const { return aligned_tokens(item, level) <= cap(level); }
   /// Returns the lowest level on which the item fits.
-  [[nodiscard]] int lowest(Item item) const noexcept { return lowest_[static_cast<std::size_t>(item)]; }
+  [[nodiscard]] int lowest_level(Item item) const noexcept { return lowest_[static_cast<std::size_t>(item)]; }
 
   [[nodiscard]] const Speeds& speeds() const noexcept { return speeds_; }
   /// Returns the time if all ranks were as fast as the fastest one.
@@ -50,19 +50,21 @@ class Levels {
     return speeds_.best_time(fastest_time(work, level), level);
   }
   [[nodiscard]] Cost time_on_block(const ContextWork& work, int level, std::size_t block) const noexcept {
-    return speeds_.on_block(fastest_time(work, level), level, block);
+    return speeds_.block_time(fastest_time(work, level), level, block);
   }
   /// Returns the time on the block that begins at rank `first`.
   [[nodiscard]] Cost time_at(const ContextWork& work, int level, std::int64_t first) const noexcept {
     const Cost time = fastest_time(work, level);
-    return speeds_.differ() ? speeds_.on_block(time, level, static_cast<std::size_t>(first / size(level)))
-                            : time;
+    return speeds_.are_unequal()
+               ? speeds_.block_time(time, level, static_cast<std::size_t>(first / size(level)))
+               : time;
   }
   /// Returns the maximum work, as the time that it takes on the fastest ranks, that ends within `time` on the
   /// block that begins at rank `first`.
   [[nodiscard]] Cost fastest_time_within(Cost time, int level, std::int64_t first) const noexcept {
-    return speeds_.differ() ? speeds_.fast_time(time, level, static_cast<std::size_t>(first / size(level)))
-                            : time;
+    return speeds_.are_unequal()
+               ? speeds_.time_on_fastest(time, level, static_cast<std::size_t>(first / size(level)))
+               : time;
   }
   /// Returns the time of the item alone on the fastest group.
   [[nodiscard]] Cost time(Item item, int level) const noexcept { return time(work(item), level); }
@@ -74,7 +76,7 @@ class Levels {
 
   /// Returns, among the levels on which the item alone ends within `limit`, the one with the least total rank
   /// time; the lower level on a tie. If there is none, returns the level on which it takes the least time.
-  [[nodiscard]] int cheapest_within(Item item, Cost limit) const;
+  [[nodiscard]] int cheapest_level_within(Item item, Cost limit) const;
 
  private:
   const Problem* problem_;
@@ -86,13 +88,13 @@ class Levels {
 };
 
 /// Returns all items by descending work, the smaller item first on a tie.
-[[nodiscard]] std::vector<Item> by_descending_work(const Levels& levels);
+[[nodiscard]] std::vector<Item> sort_by_descending_work(const Levels& levels);
 
 /// Returns lower_bound() of the problem. Precondition: the problem has items.
 [[nodiscard]] Cost lower_bound_on(const Levels& levels);
 
 /// Returns the possible sizes of groups: powers of two up to `max_size`, ascending.
-[[nodiscard]] std::vector<std::int64_t> sizes_of_groups(std::int64_t max_size);
+[[nodiscard]] std::vector<std::int64_t> group_sizes_up_to(std::int64_t max_size);
 
 /// Returns `size` times max_size of the limits, saturated at the largest 64-bit number.
 [[nodiscard]] std::int64_t cap_of(const BinLimits& limits, std::int64_t size);

@@ -79,28 +79,28 @@ LeastTokens::LeastTokens(const Levels& levels) : levels_(&levels) {
 }
 
 std::int64_t LeastTokens::operator()(Item item) const {
-  std::int64_t least = levels_->aligned(item, 0);
+  std::int64_t least = levels_->aligned_tokens(item, 0);
   for (int level = 1; level < levels_->count() && !is_least_on_one_; ++level)
-    least = std::min(least, levels_->aligned(item, level));
+    least = std::min(least, levels_->aligned_tokens(item, level));
   return least;
 }
 
 Cost least_time(Item item, const Levels& levels) {
-  Cost least = levels.time(item, levels.lowest(item));
-  for (int level = levels.lowest(item) + 1; level < levels.count(); ++level)
+  Cost least = levels.time(item, levels.lowest_level(item));
+  for (int level = levels.lowest_level(item) + 1; level < levels.count(); ++level)
     if (levels.fits(item, level)) least = std::min(least, levels.time(item, level));
   return least;
 }
 
 LongItems::LongItems(const Levels& levels, Cost at_least) : levels_(&levels) {
   for (Item item = 0; item < levels.num_items(); ++item) {
-    const bool is_long = levels.lowest(item) > 0 || levels.time(item, 0) > at_least / 2;
+    const bool is_long = levels.lowest_level(item) > 0 || levels.time(item, 0) > at_least / 2;
     (is_long ? items_ : short_items_).push_back(item);
   }
   for (const Item item : items_)
     for (int level = 0; level < levels.count(); ++level) places_.push_back(place(item, level));
-  find_alone();
-  find_pools();
+  find_exclusive_places();
+  find_pooled_places();
 }
 
 Giants LongItems::giants() const {
@@ -155,7 +155,7 @@ LongItems::Place LongItems::place(Item item, int level) const {
 /// micro-batch's cap is the only such item in its micro-batch, so the part that its companions cannot hide is
 /// counted for this item alone. If none of an item's possible companions can hide anything, all of its
 /// communication is counted, since no item in its micro-batch has attention to spare.
-void LongItems::find_alone() {
+void LongItems::find_exclusive_places() {
   const auto levels = static_cast<std::size_t>(levels_->count());
   if (items_.empty() || levels_->num_items() * levels_->count() > max_companions) return;
   Companions companions(*levels_);
@@ -164,7 +164,7 @@ void LongItems::find_alone() {
     for (std::size_t i = 0; i < items_.size(); ++i) {
       Place& here = places_[i * levels + static_cast<std::size_t>(level)];
       if (here.time < 0 || here.pooled <= 0) continue;
-      const std::int64_t room = levels_->cap(level) - levels_->aligned(items_[i], level);
+      const std::int64_t room = levels_->cap(level) - levels_->aligned_tokens(items_[i], level);
       const Cost hidden = companions.max_hidden(room);
       const bool is_above_half = room < levels_->cap(level) - room;
       if (hidden == 0 || (is_above_half && hidden > 0)) here.alone = std::max<Cost>(0, here.pooled - hidden);
@@ -172,7 +172,7 @@ void LongItems::find_alone() {
   }
 }
 
-void LongItems::find_pools() {
+void LongItems::find_pooled_places() {
   const CommunicationCost& cost = levels_->problem().communication;
   pools_.assign(static_cast<std::size_t>(levels_->count()) + 1, 0);
   Cost max_hidden = 0;  // maximum communication per row that any short item hides

@@ -55,8 +55,8 @@ class LongItems {
 
  private:
   [[nodiscard]] Place place(Item item, int level) const;
-  void find_alone();
-  void find_pools();
+  void find_exclusive_places();
+  void find_pooled_places();
 
   const Levels* levels_;
   std::vector<Item> items_;

@@ -136,7 +136,7 @@ void require_numbers(const Problem& problem) {
 }
 
 [[noreturn]] void throw_too_large(const Problem& problem, Item item) {
-  const std::int64_t size = sizes_of_groups(problem.max_size).back();
+  const std::int64_t size = group_sizes_up_to(problem.max_size).back();
   throw LimitError("items", "item " + std::to_string(item) + " does not fit in any group: on " +
                                 std::to_string(size) + " ranks it has " +
                                 std::to_string(problem.aligned_size(item, size)) +
@@ -161,7 +161,7 @@ void require_fits(const Problem& problem) {
   require_shape(problem);
   require_lists(problem);
   require_numbers(problem);
-  const std::vector<std::int64_t> sizes = sizes_of_groups(problem.max_size);
+  const std::vector<std::int64_t> sizes = group_sizes_up_to(problem.max_size);
   for (Item item = 0; item < static_cast<Item>(problem.items.size()); ++item) {
     if (problem.count_of(item) > problem.limits.max_items) {
       throw LimitError("max_items",

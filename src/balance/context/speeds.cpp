@@ -11,7 +11,7 @@ namespace {
 /// Type of products of times and speeds.
 __extension__ using Wide = __int128;
 
-Wide ceil_of(Wide value, Wide divisor) {
+Wide wide_ceil_div(Wide value, Wide divisor) {
   return value / divisor + (value % divisor != 0 ? 1 : 0);
 }
 
@@ -51,19 +51,19 @@ Cost Speeds::work_at(Cost time, std::int64_t speed) const noexcept {
   return static_cast<Cost>(Wide{time} * speed / fastest_);
 }
 
-Cost Speeds::work_of(Cost time, int level, std::size_t block) const noexcept {
-  if (!differ()) return time * sizes_[static_cast<std::size_t>(level)];
+Cost Speeds::work_in(Cost time, int level, std::size_t block) const noexcept {
+  if (!are_unequal()) return time * sizes_[static_cast<std::size_t>(level)];
   return work_at(time, of(level).sum[block]);
 }
 
 Cost Speeds::wasted_work(Cost work, int level) const noexcept {
-  if (!differ()) return 0;
+  if (!are_unequal()) return 0;
   const Level& here = of(level);
   const Wide used = Wide{sizes_[static_cast<std::size_t>(level)]} * here.even_slowest;
   return static_cast<Cost>(Wide{work} * (here.even_sum - used) / used);
 }
 
-Cost Speeds::work_of_all(Cost time) const noexcept {
+Cost Speeds::total_work_in(Cost time) const noexcept {
   return work_at(time, sum_);
 }
 
@@ -72,7 +72,7 @@ Cost Speeds::mean_time(Cost work) const noexcept {
 }
 
 Cost Speeds::even_time(Cost work) const noexcept {
-  return static_cast<Cost>(ceil_of(Wide{work} * fastest_, sum_));
+  return static_cast<Cost>(wide_ceil_div(Wide{work} * fastest_, sum_));
 }
 
 Cost Speeds::even_end(std::span<const Cost> starts, Cost work) const {
@@ -86,10 +86,10 @@ Cost Speeds::even_end(std::span<const Cost> starts, Cost work) const {
     speed += ranks[i - 1].second;
     const Wide step = Wide{ranks[i].first - ranks[i - 1].first} * speed;
     if (step >= left)
-      return std::max(ranks.back().first, ranks[i - 1].first + static_cast<Cost>(ceil_of(left, speed)));
+      return std::max(ranks.back().first, ranks[i - 1].first + static_cast<Cost>(wide_ceil_div(left, speed)));
     left -= step;
   }
-  return ranks.back().first + static_cast<Cost>(ceil_of(left, sum_));
+  return ranks.back().first + static_cast<Cost>(wide_ceil_div(left, sum_));
 }
 
 }  // namespace evenkeel::context

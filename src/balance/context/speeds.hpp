@@ -23,15 +23,15 @@ class Speeds {
   /// adjacent blocks of sizes[level] ranks, starting at rank 0; the blocks of level 0 have one rank.
   Speeds(std::span<const std::int64_t> speeds, std::int64_t ranks, std::span<const std::int64_t> sizes);
 
-  [[nodiscard]] bool differ() const noexcept { return !levels_.empty(); }
+  [[nodiscard]] bool are_unequal() const noexcept { return !levels_.empty(); }
 
   /// Returns the time on a block of work that takes `time` on the fastest rank, rounded up.
-  [[nodiscard]] Cost on_block(Cost time, int level, std::size_t block) const noexcept {
-    return differ() ? time_at_speed(time, of(level).slowest[block]) : time;
+  [[nodiscard]] Cost block_time(Cost time, int level, std::size_t block) const noexcept {
+    return are_unequal() ? time_at_speed(time, of(level).slowest[block]) : time;
   }
   /// Returns the time of such work on the fastest group of a level.
   [[nodiscard]] Cost best_time(Cost time, int level) const noexcept {
-    return differ() ? time_at_speed(time, of(level).best) : time;
+    return are_unequal() ? time_at_speed(time, of(level).best) : time;
   }
   /// Returns the time of such work on a block whose slowest rank has this speed.
   [[nodiscard]] Cost time_at_speed(Cost time, std::int64_t speed) const noexcept {
@@ -39,33 +39,33 @@ class Speeds {
   }
   /// Returns the speed of a block's slowest rank; 1 if speeds are equal.
   [[nodiscard]] std::int64_t slowest(int level, std::size_t block) const noexcept {
-    return differ() ? of(level).slowest[block] : 1;
+    return are_unequal() ? of(level).slowest[block] : 1;
   }
 
   /// Returns the blocks of a level by descending speed, the first block first on a tie; empty if speeds are
   /// equal.
   [[nodiscard]] std::span<const std::int64_t> fastest_first(int level) const noexcept {
-    return differ() ? std::span<const std::int64_t>(of(level).fastest_first)
-                    : std::span<const std::int64_t>();
+    return are_unequal() ? std::span<const std::int64_t>(of(level).fastest_first)
+                         : std::span<const std::int64_t>();
   }
   /// Returns the sum of all speeds; the number of ranks if speeds are equal.
   [[nodiscard]] std::int64_t sum() const noexcept { return sum_; }
   /// Returns the time on the fastest rank of the work that a block does in `time`, rounded down: the largest
-  /// value for which on_block() is at most `time`.
-  [[nodiscard]] Cost fast_time(Cost time, int level, std::size_t block) const noexcept {
-    return differ() ? work_at(time, of(level).slowest[block]) : time;
+  /// value for which block_time() is at most `time`.
+  [[nodiscard]] Cost time_on_fastest(Cost time, int level, std::size_t block) const noexcept {
+    return are_unequal() ? work_at(time, of(level).slowest[block]) : time;
   }
   /// Returns the work done in `time` by ranks whose speeds have this sum, rounded down.
   [[nodiscard]] Cost work_at(Cost time, std::int64_t speed) const noexcept;
 
   /// Returns the work that the ranks of a block can do in `time` if they do not wait for slower ranks,
   /// rounded down.
-  [[nodiscard]] Cost work_of(Cost time, int level, std::size_t block) const noexcept;
+  [[nodiscard]] Cost work_in(Cost time, int level, std::size_t block) const noexcept;
   /// Returns a lower bound on the work that the ranks of a group of this level could do while they wait for
   /// slower ranks, if the group does `work`; rounded down.
   [[nodiscard]] Cost wasted_work(Cost work, int level) const noexcept;
   /// Returns the work that all ranks do in `time`, rounded down.
-  [[nodiscard]] Cost work_of_all(Cost time) const noexcept;
+  [[nodiscard]] Cost total_work_in(Cost time) const noexcept;
   /// Returns the time that all ranks together take for `work`, rounded down.
   [[nodiscard]] Cost mean_time(Cost work) const noexcept;
   /// Returns the time that all ranks together take for `work`, rounded up.

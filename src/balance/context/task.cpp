@@ -5,7 +5,7 @@
 
 namespace evenkeel::context {
 
-Schedule finished_schedule(std::vector<OpenTask> tasks, const Levels& levels) {
+Schedule make_schedule(std::vector<OpenTask> tasks, const Levels& levels) {
   Schedule schedule;
   std::vector<Item> items;
   std::vector<std::int64_t> offsets{0};

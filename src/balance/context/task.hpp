@@ -12,26 +12,26 @@ namespace evenkeel {
 
 /// A list of items that does not allocate memory while it is short. Most micro-batches have short lists, and
 /// a step may have half as many micro-batches as samples, or even as many as samples.
-class FewItems {
+class ItemList {
  public:
-  [[nodiscard]] std::size_t size() const noexcept { return are_few() ? num_few_ : many_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept { return is_inline() ? num_few_ : many_.size(); }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
-  [[nodiscard]] Item* begin() noexcept { return are_few() ? few_.data() : many_.data(); }
+  [[nodiscard]] Item* begin() noexcept { return is_inline() ? few_.data() : many_.data(); }
   [[nodiscard]] Item* end() noexcept { return begin() + size(); }
-  [[nodiscard]] const Item* begin() const noexcept { return are_few() ? few_.data() : many_.data(); }
+  [[nodiscard]] const Item* begin() const noexcept { return is_inline() ? few_.data() : many_.data(); }
   [[nodiscard]] const Item* end() const noexcept { return begin() + size(); }
 
   void push_back(Item item) {
-    if (are_few() && num_few_ < few_.size()) {
+    if (is_inline() && num_few_ < few_.size()) {
       few_[num_few_++] = item;
       return;
     }
-    if (are_few()) many_.assign(few_.begin(), few_.end());
+    if (is_inline()) many_.assign(few_.begin(), few_.end());
     many_.push_back(item);
   }
 
  private:
-  [[nodiscard]] bool are_few() const noexcept { return many_.empty(); }
+  [[nodiscard]] bool is_inline() const noexcept { return many_.empty(); }
 
   std::array<Item, 4> few_{};  // the first num_few_ are valid while the list is short
   std::size_t num_few_ = 0;
@@ -51,17 +51,17 @@ struct OpenTask {
   std::int64_t used = 0;   ///< aligned tokens
   std::int64_t count = 0;  ///< samples
   Cost time = 0;
-  FewItems items{};
+  ItemList items{};
 
   [[nodiscard]] bool has_room_for(Item item, const Levels& levels) const {
-    return has_room_for(levels.aligned(item, level), levels.problem().count_of(item), levels);
+    return has_room_for(levels.aligned_tokens(item, level), levels.problem().count_of(item), levels);
   }
   /// Returns whether an item with this number of tokens (aligned for this level) and samples fits.
   [[nodiscard]] bool has_room_for(std::int64_t tokens, std::int64_t samples, const Levels& levels) const {
     return tokens <= levels.cap(level) - used && samples <= levels.problem().limits.max_items - count;
   }
   void add(Item item, const Levels& levels) {
-    add(item, levels.aligned(item, level), levels.problem().count_of(item), levels);
+    add(item, levels.aligned_tokens(item, level), levels.problem().count_of(item), levels);
   }
   /// Adds an item with this number of tokens (aligned for this level) and samples.
   void add(Item item, std::int64_t tokens, std::int64_t samples, const Levels& levels) {
@@ -75,6 +75,6 @@ struct OpenTask {
 
 /// Returns a schedule of the tasks in their order, each with its items in ascending order. Omits tasks
 /// without items.
-[[nodiscard]] Schedule finished_schedule(std::vector<OpenTask> tasks, const Levels& levels);
+[[nodiscard]] Schedule make_schedule(std::vector<OpenTask> tasks, const Levels& levels);
 
 }  // namespace evenkeel::context

@@ -23,7 +23,7 @@ CellGrid improve_grid(CellGrid grid, const ExchangeRules& rules) {
   return grid;
 }
 
-std::pair<Cost, Cost> figures_of(const CellGrid& grid) {
+std::pair<Cost, Cost> meeting_and_row_cost(const CellGrid& grid) {
   return {grid.meeting_cost(), std::ranges::max(grid.row_costs())};
 }
 
@@ -168,13 +168,13 @@ Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLi
   }
   const ExchangeRules rules{.items = items, .limits = limits};
   const GridStart start(costs, shape, rules);
-  CellGrid best = improve_grid(start.level(), rules);
+  CellGrid best = improve_grid(start.make_level_grid(), rules);
   const Cost goal = balance_checks::ceil_div(best.total(), shape.rows);
   constexpr Cost one_in = 10'000;
   if (best.meeting_cost() - goal <= goal / one_in) return concatenate_rows(best);
-  if (std::optional<CellGrid> other = start.expensive_columns_first()) {
+  if (std::optional<CellGrid> other = start.fill_expensive_columns_first()) {
     CellGrid grid = improve_grid(*std::move(other), rules);
-    if (figures_of(grid) < figures_of(best)) best = std::move(grid);
+    if (meeting_and_row_cost(grid) < meeting_and_row_cost(best)) best = std::move(grid);
   }
   return concatenate_rows(best);
 }

@@ -80,7 +80,7 @@ GridStart::GridStart(std::span<const Cost> costs, GridShape shape, const Exchang
   cheapest_ = cheapest.value_or(0);
 }
 
-CellGrid GridStart::level() const {
+CellGrid GridStart::make_level_grid() const {
   std::vector<Item> all(costs_.size());
   std::iota(all.begin(), all.end(), Item{0});
   const auto k = static_cast<std::int64_t>(rows_ * columns_);
@@ -88,9 +88,9 @@ CellGrid GridStart::level() const {
           cells_of(partition_under_limits(costs_, rules_.items, rules_.limits, k, EvenBins::by_sets), all)};
 }
 
-std::optional<CellGrid> GridStart::expensive_columns_first() const {
-  if (std::optional<Filled> filled = fill_with_lowest_ceilings()) return balanced(*std::move(filled));
-  return balanced(fill(max_cap_factor));
+std::optional<CellGrid> GridStart::fill_expensive_columns_first() const {
+  if (std::optional<Filled> filled = fill_with_lowest_ceilings()) return balance_rest(*std::move(filled));
+  return balance_rest(fill(max_cap_factor));
 }
 
 std::optional<GridStart::Filled> GridStart::fill_with_lowest_ceilings() const {
@@ -153,7 +153,7 @@ bool GridStart::is_easily_balanced(const Filled& filled) const {
   return balance_checks::are_within(assigned, items.items(), rules_.limits);
 }
 
-std::optional<CellGrid> GridStart::balanced(Filled filled) const {
+std::optional<CellGrid> GridStart::balance_rest(Filled filled) const {
   if (filled.grid.cells.empty()) return std::nullopt;
   const PickedItems items(rules_.items, filled.left);
   const auto assigned =

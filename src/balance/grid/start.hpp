@@ -18,7 +18,7 @@ class GridStart {
   GridStart(std::span<const Cost> costs, GridShape shape, const ExchangeRules& rules);
 
   /// Returns a grid in which all cells are balanced to the same cost.
-  [[nodiscard]] CellGrid level() const;
+  [[nodiscard]] CellGrid make_level_grid() const;
 
   /// Returns a grid that is filled column by column with the costliest remaining items:
   /// 1. Fill each cell of the column up to a ceiling: the cost of a cell that contains the column's costliest
@@ -28,7 +28,7 @@ class GridStart {
   /// With lower ceilings, rows wait less, but more items are left for the other columns. Uses the lowest
   /// ceilings for which the rest can be balanced under the limits. If there are none, fills columns until no
   /// item fits. Returns nullopt if even then too many items are left, or if no column was filled.
-  [[nodiscard]] std::optional<CellGrid> expensive_columns_first() const;
+  [[nodiscard]] std::optional<CellGrid> fill_expensive_columns_first() const;
 
  private:
   /// The filled columns, and the items left for the others.
@@ -43,7 +43,7 @@ class GridStart {
   [[nodiscard]] Cost ceiling(const CostedItem& costliest, double generosity) const;
   [[nodiscard]] std::vector<ItemGroup> fill_column(std::vector<CostedItem>& left, Cost most) const;
   [[nodiscard]] bool is_easily_balanced(const Filled& filled) const;
-  [[nodiscard]] std::optional<CellGrid> balanced(Filled filled) const;
+  [[nodiscard]] std::optional<CellGrid> balance_rest(Filled filled) const;
   [[nodiscard]] std::vector<ItemGroup> cells_of(const Partition& groups, std::span<const Item> items) const;
   [[nodiscard]] std::vector<Cost> costs_of(std::span<const Item> items) const;
 

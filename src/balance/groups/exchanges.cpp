@@ -28,7 +28,7 @@ GroupExchanges::GroupExchanges(const Partition& start, std::span<const Cost> cos
   }
 }
 
-void GroupExchanges::open(std::size_t g) {
+void GroupExchanges::list_items(std::size_t g) {
   Group& group = groups_[g];
   if (group.is_open) return;
   group.is_open = true;
@@ -69,11 +69,11 @@ std::span<const ItemSubset> GroupExchanges::sets_of(std::size_t g, std::int64_t&
 template <typename Find>
 bool GroupExchanges::improve_costliest(const Find& find, std::int64_t& budget) {
   const auto [highest, heavy] = *by_cost_.rbegin();
-  open(heavy);
+  list_items(heavy);
   for (const auto& [total, light] : by_cost_) {
     const Cost gap = highest - total;
     if (gap < 2 || budget <= 0) return false;
-    open(light);
+    list_items(light);
     if (const std::optional<Exchange> exchange = find(heavy, light, WantedShift{gap, gap - 1})) {
       apply(heavy, light, *exchange);
       return true;
@@ -103,7 +103,7 @@ bool GroupExchanges::even_out_by_sets(Cost goal) {
   return has_changed;
 }
 
-std::int64_t GroupExchanges::most_bins() const {
+std::int64_t GroupExchanges::max_bins() const {
   return groups_.empty() ? 0 : std::ranges::max(groups_, {}, &Group::bins).bins;
 }
 

@@ -16,8 +16,8 @@ namespace evenkeel {
 namespace {
 
 /// Returns the items of a group after an exchange.
-std::vector<Item> items_after(const ItemGroup& group, const ItemSubset& out, const ItemGroup& other,
-                              const ItemSubset& in) {
+std::vector<Item> items_after_exchange(const ItemGroup& group, const ItemSubset& out, const ItemGroup& other,
+                                       const ItemSubset& in) {
   std::vector<Item> items;
   items.reserve(group.items.size() + in.count);
   const std::span<const std::uint32_t> left_out = out.positions();
@@ -97,9 +97,9 @@ class BestExchange {
     const std::int64_t least_giver_bins = least_bins(giver_.size - size, giver_.count - count);
     const std::int64_t least_receiver_bins = least_bins(receiver_.size + size, receiver_.count + count);
     if (!are_allowed(least_giver_bins, least_receiver_bins)) return false;
-    const std::int64_t giver_bins = packed_bins(items_after(giver_, given, receiver_, taken));
+    const std::int64_t giver_bins = packed_bins(items_after_exchange(giver_, given, receiver_, taken));
     return are_allowed(giver_bins, least_receiver_bins) &&
-           are_allowed(giver_bins, packed_bins(items_after(receiver_, taken, giver_, given)));
+           are_allowed(giver_bins, packed_bins(items_after_exchange(receiver_, taken, giver_, given)));
   }
 
   /// Returns a lower bound on the bins of a group.
@@ -130,7 +130,7 @@ class BestExchange {
   std::optional<Exchange> best_;
 };
 
-ItemSubset single(const ItemGroup& group, std::size_t at) {
+ItemSubset single_item_subset(const ItemGroup& group, std::size_t at) {
   return {group.items[at].cost, 1, {static_cast<std::uint32_t>(at)}};
 }
 
@@ -203,12 +203,12 @@ std::optional<Exchange> find_exchange(const ItemGroup& giver, const ItemGroup& r
   // The ideal item to swap for ascends with the given item, so one pass over each list finds it.
   std::size_t ideal = 0;
   for (std::size_t i = 0; i < giver.items.size() && !best.is_perfect(); ++i) {
-    const ItemSubset given = single(giver, i);
+    const ItemSubset given = single_item_subset(giver, i);
     const Cost back = best.ideal_back(given.cost);
     while (ideal < receiver.items.size() && receiver.items[ideal].cost < back) ++ideal;
     if (may_move) best.offer(given, {});
     best.offer_around(given, ideal, receiver.items.size(),
-                      [&](std::size_t at) { return single(receiver, at); });
+                      [&](std::size_t at) { return single_item_subset(receiver, at); });
   }
   return best.best();
 }

@@ -8,7 +8,7 @@
 namespace evenkeel {
 
 std::vector<CostedItem> ascending_items(std::span<const Cost> costs) {
-  EVENKEEL_PRECONDITION(thorough, none_is_negative(costs), costs.size());
+  EVENKEEL_PRECONDITION(thorough, are_all_nonnegative(costs), costs.size());
   std::vector<CostedItem> items(costs.size());
   for (std::size_t i = 0; i < costs.size(); ++i) items[i] = {costs[i], static_cast<Item>(i)};
   constexpr std::size_t radix_pays_off = 128;

@@ -277,7 +277,7 @@ class Differencing {
 
 /// Returns the result for one group. The greatest state stays greatest, so the items are joined in descending
 /// order.
-Partition one_group(std::span<const Cost> costs) {
+Partition single_group(std::span<const Cost> costs) {
   std::vector<Item> items;
   items.reserve(costs.size());
   for (const CostedItem& entry : descending_items(costs)) items.push_back(entry.item);
@@ -291,7 +291,7 @@ Partition karmarkar_karp(std::span<const Cost> costs, std::int64_t k, GroupSize 
   balance_checks::require_groups(k);
   balance_checks::checked_sum(costs, "costs");
   if (costs.empty()) return {{}, std::vector<std::int64_t>(static_cast<std::size_t>(k) + 1, 0)};
-  if (k == 1) return one_group(costs);
+  if (k == 1) return single_group(costs);
   return Differencing(costs, k, group_size == GroupSize::equal ? k : 1).run();
 }
 

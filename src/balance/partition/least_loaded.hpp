@@ -85,7 +85,7 @@ class EarliestFinish {
   }
 
   /// Sets the time at which the block found last is free.
-  void set_found(Cost free) { classes_[found_].least.set_least(free); }
+  void set_load_of_found(Cost free) { classes_[found_].least.set_least(free); }
 
  private:
   /// Blocks of equal speed, ascending.

@@ -123,7 +123,7 @@ class PartitionBuilder {
   std::vector<std::int64_t> closed_;
 };
 
-Partition deal_freely(std::span<const Cost> costs, std::int64_t k) {
+Partition deal_without_count_limit(std::span<const Cost> costs, std::int64_t k) {
   PartitionBuilder groups(k, costs.size());
   for (const CostedItem& entry : descending_items(costs)) {
     Load lightest = groups.take_lightest();
@@ -160,7 +160,7 @@ Partition deal_equal_counts(std::span<const Cost> costs, std::int64_t k) {
 Partition longest_processing_time(std::span<const Cost> costs, std::int64_t k, GroupSize group_size) {
   balance_checks::require_groups(k);
   balance_checks::checked_sum(costs, "costs");
-  return group_size == GroupSize::equal ? deal_equal_counts(costs, k) : deal_freely(costs, k);
+  return group_size == GroupSize::equal ? deal_equal_counts(costs, k) : deal_without_count_limit(costs, k);
 }
 
 Partition longest_processing_time_with_cap(std::span<const Cost> costs, std::int64_t k, Cost cap) {

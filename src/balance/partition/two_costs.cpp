@@ -71,39 +71,39 @@ struct Swap {
 /// for long lists, the best of some pairs is good enough, and more exchanges follow.
 class SwapSearch {
  public:
-  SwapSearch(const TwoCostGroup& from, const TwoCostGroup& into, Cost allowed, std::int64_t max_looked_at)
+  SwapSearch(const TwoCostGroup& from, const TwoCostGroup& into, Cost allowed, std::int64_t max_examined)
       : from_(from),
         into_(into),
         most_in_(allowed - into.sums.first),
         most_out_(allowed - from.sums.first),
-        max_looked_at_(max_looked_at),
+        max_examined_(max_examined),
         behind_(from.sums.second - into.sums.second),
         distance_(behind_) {}
 
   [[nodiscard]] std::optional<Swap> run() {
     for (std::size_t given = 0; given < from_.items.size() && !is_over(); ++given) {
-      ++looked_at_;
+      ++num_examined_;
       const Both& costs = from_.items[given].costs;
       if (costs.first <= most_in_) offer(costs.second, {given, std::nullopt});
       auto taken = std::ranges::lower_bound(into_.items, costs.first - most_in_, {}, first_of);
       for (; taken != into_.items.end() && first_of(*taken) <= costs.first + most_out_ && !is_over();
            ++taken) {
-        ++looked_at_;
+        ++num_examined_;
         offer(costs.second - taken->costs.second,
               {given, static_cast<std::size_t>(taken - into_.items.begin())});
       }
     }
     return best_;
   }
-  [[nodiscard]] std::int64_t num_examined() const noexcept { return looked_at_; }
+  [[nodiscard]] std::int64_t num_examined() const noexcept { return num_examined_; }
 
  private:
   static Cost first_of(const TwoCostItem& entry) { return entry.costs.first; }
   [[nodiscard]] bool is_over() const {
     constexpr Cost near = 64;
     constexpr std::int64_t enough = 512;
-    if (looked_at_ >= max_looked_at_ || distance_ <= behind_ / near) return true;
-    return best_ && looked_at_ >= enough;
+    if (num_examined_ >= max_examined_ || distance_ <= behind_ / near) return true;
+    return best_ && num_examined_ >= enough;
   }
 
   /// Considers an exchange that shifts this amount of the second kind; half of the difference of the groups
@@ -120,10 +120,10 @@ class SwapSearch {
   const TwoCostGroup& into_;
   Cost most_in_;   ///< maximum of the first kind that `into` may gain
   Cost most_out_;  ///< maximum of the first kind that `from` may gain
-  std::int64_t max_looked_at_;
+  std::int64_t max_examined_;
   Cost behind_;    ///< difference of the second kind between `from` and `into`
   Cost distance_;  ///< twice the distance of the best shift from the ideal
-  std::int64_t looked_at_ = 0;
+  std::int64_t num_examined_ = 0;
   std::optional<Swap> best_;
 };
 

@@ -5,7 +5,7 @@
 
 namespace evenkeel {
 
-std::optional<HostPort> host_and_port(std::string_view text) {
+std::optional<HostPort> parse_host_port(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return std::nullopt;
   std::uint16_t port = 0;

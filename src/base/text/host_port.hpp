@@ -16,7 +16,7 @@ struct HostPort {
 
 /// Parses "127.0.0.1:8710" or "[::1]:8710". Returns nullopt unless the text has a host and a port of at most
 /// 65535.
-[[nodiscard]] std::optional<HostPort> host_and_port(std::string_view text);
+[[nodiscard]] std::optional<HostPort> parse_host_port(std::string_view text);
 
 /// Returns whether `host` is reachable only from this machine. Names other than localhost are not resolved.
 [[nodiscard]] bool is_loopback(std::string_view host) noexcept;

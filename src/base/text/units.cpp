@@ -14,14 +14,14 @@ constexpr int unit_bits = 10;
 constexpr int max_bits = 50;
 
 /// Returns the number of tokens in a unit, or 0 if `unit` is not one.
-std::int64_t tokens_of(char unit) noexcept {
+std::int64_t tokens_per_unit(char unit) noexcept {
   if (unit == 'k' || unit == 'K') return 1024;
   return unit == 'M' ? 1024 * 1024 : 0;
 }
 
 }  // namespace
 
-std::optional<std::int64_t> bytes_with_unit(std::string_view text) noexcept {
+std::optional<std::int64_t> parse_bytes(std::string_view text) noexcept {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || number <= 0) return std::nullopt;
@@ -34,16 +34,16 @@ std::optional<std::int64_t> bytes_with_unit(std::string_view text) noexcept {
   return std::nullopt;
 }
 
-std::string text_with_unit(std::int64_t bytes) {
+std::string format_with_unit(std::int64_t bytes) {
   constexpr std::int64_t next = std::int64_t{1} << unit_bits;
   std::size_t unit = 0;
   for (; unit + 1 < units.size() && bytes != 0 && bytes % next == 0; ++unit) bytes /= next;
   return std::to_string(bytes) + std::string(units[unit]);
 }
 
-std::optional<std::int64_t> tokens_with_unit(std::string_view text) noexcept {
+std::optional<std::int64_t> parse_tokens(std::string_view text) noexcept {
   if (text.size() < 2) return std::nullopt;
-  const std::int64_t unit = tokens_of(text.back());
+  const std::int64_t unit = tokens_per_unit(text.back());
   const std::string_view digits = text.substr(0, text.size() - 1);
   if (unit == 0 || !std::ranges::all_of(digits, [](unsigned char c) { return std::isdigit(c) != 0; }))
     return std::nullopt;

@@ -48,7 +48,7 @@ int status_of(const Error& error) {
 }
 
 /// Returns the body size announced in a request's head, or 0.
-std::int64_t announced_bytes(const httplib::Request& request) {
+std::int64_t content_length(const httplib::Request& request) {
   const std::string text = request.get_header_value("Content-Length");
   std::int64_t bytes = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
@@ -95,7 +95,7 @@ bool is_authorized(const httplib::Request& request, httplib::Response& response,
 
 bool receive(const httplib::Request& request, httplib::Response& response, BodyReader& reader,
              std::int64_t most, InFlight& in_flight, BodySink& body) {
-  const std::int64_t announced = announced_bytes(request);
+  const std::int64_t announced = content_length(request);
   body.expect(std::min(announced, most));
   ssize_t bytes = 0;
   try {

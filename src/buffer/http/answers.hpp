@@ -78,11 +78,11 @@ void answer(httplib::Response& response, const Error& error);
 
 /// Returns the function that answers a buffer's calls (listed in docs/streams.md). It keeps the buffer alive
 /// until the last answer has been sent.
-[[nodiscard]] HttpAnswer answers_of(std::shared_ptr<Buffer> buffer);
+[[nodiscard]] HttpAnswer make_answer_function(std::shared_ptr<Buffer> buffer);
 
 /// Returns the function that answers the calls of a store of values (listed in docs/formats.md). Clients may
 /// save and load files only in the folder `checkpoints`; nowhere if it is empty.
-[[nodiscard]] HttpAnswer answers_of(std::shared_ptr<ValueStore> store,
-                                    const std::filesystem::path& checkpoints);
+[[nodiscard]] HttpAnswer make_answer_function(std::shared_ptr<ValueStore> store,
+                                              const std::filesystem::path& checkpoints);
 
 }  // namespace evenkeel

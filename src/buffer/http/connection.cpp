@@ -35,7 +35,7 @@ constexpr std::size_t max_line_bytes = std::size_t{8} << 10;  // limit of a chun
 constexpr int max_trailers = 100;
 
 /// Returns the text as a non-negative number, or nullopt if it is not one.
-std::optional<std::int64_t> number_of(std::string_view text, int base) {
+std::optional<std::int64_t> parse_number(std::string_view text, int base) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
   if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
@@ -77,7 +77,7 @@ bool Connection::wait(short events, Clock::time_point until) const {
 
 /// Repeats an OpenSSL call until it succeeds, fails or takes too long.
 template <typename Act>
-ssize_t Connection::until_done(Act&& act) {
+ssize_t Connection::retry_if_interrupted(Act&& act) {
   while (true) {
     ::ERR_clear_error();
     const int result = act();
@@ -93,7 +93,7 @@ ssize_t Connection::until_done(Act&& act) {
 
 bool Connection::connect() {
   deadline_ = Clock::now() + longest_head;
-  return !tls_ || until_done([&] { return ::SSL_accept(tls_.get()); }) > 0;
+  return !tls_ || retry_if_interrupted([&] { return ::SSL_accept(tls_.get()); }) > 0;
 }
 
 bool Connection::wait_for_request() {
@@ -119,7 +119,7 @@ void Connection::begin_body(const httplib::Request& request) {
     is_body_valid_ =
         counts == 0 && ::strcasecmp(request.get_header_value("Transfer-Encoding").c_str(), "chunked") == 0;
   } else {
-    const auto announced = counts == 0 ? 0 : number_of(request.get_header_value("Content-Length"), 10);
+    const auto announced = counts == 0 ? 0 : parse_number(request.get_header_value("Content-Length"), 10);
     is_body_valid_ = announced && counts <= 1;
     left_ = announced.value_or(0);
   }
@@ -143,7 +143,7 @@ ssize_t Connection::receive(char* bytes, std::size_t size) {
     if (Clock::now() > deadline_) return -1;
     if (tls_) {
       const int most = static_cast<int>(std::min<std::size_t>(size, std::numeric_limits<int>::max()));
-      return until_done([&] { return ::SSL_read(tls_.get(), bytes, most); });
+      return retry_if_interrupted([&] { return ::SSL_read(tls_.get(), bytes, most); });
     }
     const ssize_t received = ::recv(socket_, bytes, size, 0);
     if (received >= 0) return received;
@@ -203,7 +203,7 @@ bool Connection::begin_chunk() {
   if (!read_line(line)) return false;
   std::string_view size = std::string_view(line).substr(0, line.find(';'));
   while (size.ends_with(' ') || size.ends_with('\t')) size.remove_suffix(1);
-  const std::optional<std::int64_t> bytes = number_of(size, 16);
+  const std::optional<std::int64_t> bytes = parse_number(size, 16);
   left_ = bytes.value_or(0);
   return bytes && (left_ > 0 || skip_trailers());
 }
@@ -221,7 +221,7 @@ bool Connection::skip_trailers() {
 ssize_t Connection::send_some(const char* bytes, std::size_t size) {
   if (tls_) {
     const int most = static_cast<int>(std::min<std::size_t>(size, std::numeric_limits<int>::max()));
-    return until_done([&] { return ::SSL_write(tls_.get(), bytes, most); });
+    return retry_if_interrupted([&] { return ::SSL_write(tls_.get(), bytes, most); });
   }
   while (true) {
     const ssize_t sent = ::send(socket_, bytes, size, MSG_NOSIGNAL);

@@ -66,7 +66,7 @@ class Connection final : public httplib::Stream, public BodyReader {
   };
 
   template <typename Act>
-  ssize_t until_done(Act&& act);
+  ssize_t retry_if_interrupted(Act&& act);
   [[nodiscard]] bool wait(short events, Clock::time_point until) const;
   ssize_t receive(char* bytes, std::size_t size);
   ssize_t send_some(const char* bytes, std::size_t size);

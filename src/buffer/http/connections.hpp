@@ -60,7 +60,7 @@ class OpenConnections {
   };
 
   /// Closes all connections at once, except that requests being answered get up to `grace` to finish.
-  void end(std::chrono::seconds grace) {
+  void close_all(std::chrono::seconds grace) {
     std::unique_lock lock(mutex_);
     is_ending_ = true;
     for (const Entry& entry : entries_)
@@ -116,16 +116,16 @@ class OpenConnections {
 class ConnectionThreads : public httplib::TaskQueue {
  public:
   /// bool since cpp-httplib 0.14 (whether the task was accepted), void before.
-  using Taken = decltype(std::declval<httplib::TaskQueue&>().enqueue(std::function<void()>()));
+  using EnqueueResult = decltype(std::declval<httplib::TaskQueue&>().enqueue(std::function<void()>()));
 
   explicit ConnectionThreads(OpenConnections& open) : open_(open) {}
 
-  Taken enqueue(std::function<void()> task) override {
+  EnqueueResult enqueue(std::function<void()> task) override {
     const std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
     if (tasks_.size() > idle_ && threads_.size() < max_threads) add_thread();
     waiting_.notify_one();
-    return static_cast<Taken>(true);
+    return static_cast<EnqueueResult>(true);
   }
 
   void shutdown() override {
@@ -134,7 +134,7 @@ class ConnectionThreads : public httplib::TaskQueue {
       is_ending_ = true;
     }
     waiting_.notify_all();
-    open_.end(grace);
+    open_.close_all(grace);
     for (std::thread& thread : threads_) thread.join();
   }
 

@@ -31,7 +31,7 @@ namespace {
 constexpr int backlog = 1024;
 
 /// Returns the TLS context of the certificate in `settings`, or null if there is none.
-TlsContext tls_of(const ServerSettings& settings) {
+TlsContext make_tls_context(const ServerSettings& settings) {
   if (settings.certificate.empty()) return nullptr;
   TlsContext tls(::SSL_CTX_new(::TLS_server_method()));
   if (tls == nullptr || ::SSL_CTX_set_min_proto_version(tls.get(), TLS1_2_VERSION) != 1 ||
@@ -148,7 +148,7 @@ HttpListener::HttpListener(const ServerSettings& settings, HttpAnswer answer)
 }
 
 std::unique_ptr<HttpListener::Server> HttpListener::make_server(const ServerSettings& settings) {
-  auto server = std::make_unique<Server>(tls_of(settings));
+  auto server = std::make_unique<Server>(make_tls_context(settings));
   server->set_tcp_nodelay(true);
   // httplib's default option (SO_REUSEPORT) would let another buffer share the port.
   server->set_socket_options([](socket_t socket) {
@@ -160,7 +160,7 @@ std::unique_ptr<HttpListener::Server> HttpListener::make_server(const ServerSett
         return is_authorized(request, response, settings_.token) ? 100 : response.status;
       });
   server->set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
-    answer_to(request, response);
+    handle_request(request, response);
     return httplib::Server::HandlerResponse::Handled;
   });
   return server;
@@ -191,7 +191,7 @@ void HttpListener::bind() {
 
 /// Answers one request. The connection is closed afterwards if the request's body was not read to its end, or
 /// if stop() was called.
-void HttpListener::answer_to(const httplib::Request& request, httplib::Response& response) const {
+void HttpListener::handle_request(const httplib::Request& request, httplib::Response& response) const {
   Connection& connection = served->connection;
   const bool has_token = is_authorized(request, response, settings_.token);
   served->listed.begin_answer(has_token);

@@ -32,7 +32,7 @@ class HttpListener {
   class Server;
   [[nodiscard]] std::unique_ptr<Server> make_server(const ServerSettings& settings);
   void bind();
-  void answer_to(const httplib::Request& request, httplib::Response& response) const;
+  void handle_request(const httplib::Request& request, httplib::Response& response) const;
 
   const ServerSettings settings_;
   const HttpAnswer answer_;

@@ -47,7 +47,7 @@ class ServerCalls {
   }
 
   /// Adds a call whose body has at most `most` bytes.
-  void add_call(const char* path, Call call, std::int64_t most = std::int64_t{16} << 20) {
+  void register_call(const char* path, Call call, std::int64_t most = std::int64_t{16} << 20) {
     add_post(path, [this, most, call = std::move(call)](const Request& request, Response& response,
                                                         BodyReader& reader) {
       InFlight in_flight(bytes_in_flight_);
@@ -67,7 +67,7 @@ class ServerCalls {
     });
   }
 
-  static nlohmann::json object_of(const std::string& body) {
+  static nlohmann::json parse_object(const std::string& body) {
     nlohmann::json parsed = nlohmann::json::parse(body.empty() ? "{}" : body, nullptr, false);
     if (!parsed.is_object()) throw InputError("body", "is not a JSON object");
     return parsed;

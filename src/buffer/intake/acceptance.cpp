@@ -21,12 +21,12 @@ namespace {
 
 using nlohmann::json;
 
-bool is_field_of(const JsonlSchema& schema, std::string_view name) {
+bool has_schema_field(const JsonlSchema& schema, std::string_view name) {
   return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
 }
 
 /// Returns whether moving the field's values to their rows can fail.
-bool has_rows_to_place(const JsonlSchema& schema, const FieldSpec& spec, const Acceptance& acceptance) {
+bool may_fail_to_place_rows(const JsonlSchema& schema, const FieldSpec& spec, const Acceptance& acceptance) {
   if (acceptance.at.contains(spec.name)) return true;
   const bool is_of_labels =
       spec.name == labels_field || spec.name == loss_mask_field || spec.name == response_mask_field;
@@ -36,7 +36,7 @@ bool has_rows_to_place(const JsonlSchema& schema, const FieldSpec& spec, const A
 /// Returns the InputError thrown by `check`, or nullopt. The message names the field but not the sample,
 /// which is known to the caller.
 template <typename Check>
-std::optional<ErrorReport> fault_in(Check&& check) {
+std::optional<ErrorReport> catch_fault(Check&& check) {
   try {
     check();
     return std::nullopt;
@@ -52,13 +52,14 @@ std::optional<ErrorReport> fault_in(Check&& check) {
 }  // namespace
 
 bool Acceptance::declares_trees(const JsonlSchema& schema) const {
-  return has_trees && is_field_of(schema, segment_ids_field);
+  return has_trees && has_schema_field(schema, segment_ids_field);
 }
 
 bool Acceptance::depends_on_values(const JsonlSchema& schema) const {
-  const auto must_place = [&](const FieldSpec& spec) { return has_rows_to_place(schema, spec, *this); };
+  const auto must_place = [&](const FieldSpec& spec) { return may_fail_to_place_rows(schema, spec, *this); };
   return std::ranges::any_of(schema.fields, must_place) || declares_trees(schema) ||
-         std::ranges::any_of(max_rows, [&](const auto& most) { return is_field_of(schema, most.first); });
+         std::ranges::any_of(max_rows,
+                             [&](const auto& most) { return has_schema_field(schema, most.first); });
 }
 
 json json_of(const Acceptance& acceptance) {
@@ -72,7 +73,7 @@ json json_of(const Acceptance& acceptance) {
   return out;
 }
 
-Acceptance acceptance_of(const json& in) {
+Acceptance parse_acceptance(const json& in) {
   try {
     Acceptance acceptance;
     if (in.contains("max_tokens"))
@@ -94,7 +95,7 @@ void require_usable_fields(const JsonlSchema& schema, const std::string& place, 
   for (std::size_t f = 0; f < schema.fields.size(); ++f) {
     const FieldSpec& spec = schema.fields[f];
     const bool is_open = schema.kind_open.contains(spec.name) || schema.element_open.contains(spec.name);
-    const auto fault = fault_in([&] {
+    const auto fault = catch_fault([&] {
       require_usable_name(spec);
       if (!is_open) require_usable_form(spec);
     });
@@ -106,27 +107,27 @@ void require_usable_fields(const JsonlSchema& schema, const std::string& place, 
   }
   const auto mask = std::ranges::find(schema.fields, response_mask_field, &FieldSpec::name);
   const bool is_loss_mask = mask != schema.fields.end() && mask->rule().is_cut();
-  if (is_loss_mask && is_field_of(schema, loss_mask_field))
+  if (is_loss_mask && has_schema_field(schema, loss_mask_field))
     throw InputError(place,
                      "has both 'response_mask' and 'loss_mask', and both specify which tokens carry loss",
                      "Leave one out");
   require_different_names(schema.fields);
 }
 
-std::optional<ErrorReport> fault_of_lengths(std::int64_t prompt, std::int64_t response,
-                                            const Acceptance& acceptance) {
+std::optional<ErrorReport> find_length_fault(std::int64_t prompt, std::int64_t response,
+                                             const Acceptance& acceptance) {
   if (!acceptance.max_tokens || prompt + response <= *acceptance.max_tokens) return std::nullopt;
   return ErrorReport{ErrorKind::input,
                      {},
-                     "has " + number_of(prompt + response, "token") + "; the job accepts at most " +
+                     "has " + format_plain_count(prompt + response, "token") + "; the job accepts at most " +
                          std::to_string(*acceptance.max_tokens),
                      "Shorten the sample, raise the job's limit (micro_batch.max_tokens, "
                      "prefix.max_path_tokens or batch.max_length), or set batch.too_long",
                      -1};
 }
 
-std::optional<ErrorReport> fault_of_values(RaggedBatch sample, const Acceptance& acceptance) {
-  return fault_in([&] {
+std::optional<ErrorReport> find_value_fault(RaggedBatch sample, const Acceptance& acceptance) {
+  return catch_fault([&] {
     NamedFields fields;
     for (const auto& [field, at] : acceptance.at) fields[field].at = at;
     place_values(sample, fields, acceptance.shares_prompts);
@@ -135,15 +136,15 @@ std::optional<ErrorReport> fault_of_values(RaggedBatch sample, const Acceptance&
     for (const auto& [name, most] : acceptance.max_rows) {
       const Column* const column = sample.find(name);
       if (column == nullptr || !is_counted(column->spec().kind) || column->rows() <= most) continue;
-      throw InputError(
-          "field '" + name + "'",
-          "has " + number_of(column->rows(), "row") + "; the job accepts at most " + std::to_string(most),
-          "Raise the job's micro_batch.max_rows of the field");
+      throw InputError("field '" + name + "'",
+                       "has " + format_plain_count(column->rows(), "row") + "; the job accepts at most " +
+                           std::to_string(most),
+                       "Raise the job's micro_batch.max_rows of the field");
     }
   });
 }
 
-std::optional<std::pair<std::int64_t, ErrorReport>> fault_of_tree(const RaggedBatch& group) {
+std::optional<std::pair<std::int64_t, ErrorReport>> find_tree_fault(const RaggedBatch& group) {
   const std::vector<std::int64_t> keys = segment_keys(group, 0);
   const std::span<const std::int64_t> tokens = group.at(input_ids_field).values<std::int64_t>();
   std::unordered_map<std::uint64_t, std::int64_t> token_after;  // next token, by hash of the path before it

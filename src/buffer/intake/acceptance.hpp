@@ -26,8 +26,8 @@ struct Acceptance {
 
   /// Returns whether samples with these fields define a tree: has_trees is set, and they have `segment_ids`.
   [[nodiscard]] bool declares_trees(const JsonlSchema& schema) const;
-  /// Returns whether fault_of_values() is needed for samples with these fields, so they must be parsed.
-  /// Otherwise fault_of_lengths() is enough.
+  /// Returns whether find_value_fault() is needed for samples with these fields, so they must be parsed.
+  /// Otherwise find_length_fault() is enough.
   [[nodiscard]] bool depends_on_values(const JsonlSchema& schema) const;
 
   friend bool operator==(const Acceptance&, const Acceptance&) = default;
@@ -41,7 +41,7 @@ struct JobStart {
 
 [[nodiscard]] nlohmann::json json_of(const Acceptance& acceptance);
 /// Throws InputError if `in` is not the JSON of an Acceptance.
-[[nodiscard]] Acceptance acceptance_of(const nlohmann::json& in);
+[[nodiscard]] Acceptance parse_acceptance(const nlohmann::json& in);
 
 /// Throws InputError for fields that no job accepts: a name that is reserved (require_usable_name()); a field
 /// that others are derived from, such as loss_mask, with a wrong kind, dtype or shape
@@ -51,13 +51,13 @@ struct JobStart {
 void require_usable_fields(const JsonlSchema& schema, const std::string& place, bool has_lines);
 
 /// Returns why the job does not accept a sample of these lengths, or nullopt if it does.
-[[nodiscard]] std::optional<ErrorReport> fault_of_lengths(std::int64_t prompt, std::int64_t response,
-                                                          const Acceptance& acceptance);
+[[nodiscard]] std::optional<ErrorReport> find_length_fault(std::int64_t prompt, std::int64_t response,
+                                                           const Acceptance& acceptance);
 /// Returns why the job does not accept the values of `sample`, a batch of one sample, or nullopt if it does.
-[[nodiscard]] std::optional<ErrorReport> fault_of_values(RaggedBatch sample, const Acceptance& acceptance);
+[[nodiscard]] std::optional<ErrorReport> find_value_fault(RaggedBatch sample, const Acceptance& acceptance);
 
 /// Returns the first sample that contradicts the tree of its group, with the reason, or nullopt. A sample
 /// contradicts the tree if it has the same segment numbers as another sample but different tokens.
-[[nodiscard]] std::optional<std::pair<std::int64_t, ErrorReport>> fault_of_tree(const RaggedBatch& group);
+[[nodiscard]] std::optional<std::pair<std::int64_t, ErrorReport>> find_tree_fault(const RaggedBatch& group);
 
 }  // namespace evenkeel

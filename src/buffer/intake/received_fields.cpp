@@ -16,7 +16,7 @@ namespace {
 
 using simdjson::dom::element;
 
-Uid uid_of(const JsonLine& line, const element& value) {
+Uid parse_uid(const JsonLine& line, const element& value) {
   std::string_view text;
   std::int64_t integer = 0;
   std::uint64_t large = 0;
@@ -26,13 +26,13 @@ Uid uid_of(const JsonLine& line, const element& value) {
   line.fail("has a uid that is neither a text nor an integer", "Send the uid of a stored sample");
 }
 
-std::int64_t index_of(const JsonLine& line, const element& value) {
+std::int64_t parse_index(const JsonLine& line, const element& value) {
   std::int64_t index = 0;
   if (value.get(index)) line.fail("has an index that is not an integer", "Send the index of a stored sample");
   return index;
 }
 
-[[noreturn]] void refuse_field(const JsonLine& line, const std::string& name,
+[[noreturn]] void reject_field(const JsonLine& line, const std::string& name,
                                std::span<const std::string> late_fields) {
   std::string known;
   for (const std::string& field : late_fields) known += (known.empty() ? "" : ", ") + field;
@@ -49,11 +49,11 @@ ReceivedFields fields_of(const JsonLine& line, std::span<const std::string> late
     if (!keys.insert(key).second) line.fail("has the key '" + std::string(key) + "' twice");
     const std::string name(key);
     if (name == "uid") {
-      fields.key.uid = uid_of(line, value);
+      fields.key.uid = parse_uid(line, value);
     } else if (name == "index") {
-      fields.key.index = index_of(line, value);
+      fields.key.index = parse_index(line, value);
     } else if (std::ranges::find(late_fields, name) == late_fields.end()) {
-      refuse_field(line, name, late_fields);
+      reject_field(line, name, late_fields);
     } else {
       fields.values.emplace(name, simdjson::minify(value));
     }
@@ -84,11 +84,11 @@ std::vector<ReceivedFields> read_fields(const InputFile& body, std::span<const s
   return fields;
 }
 
-std::uint32_t content_of_value(std::string_view value) {
+std::uint32_t hash_value(std::string_view value) {
   return static_cast<std::uint32_t>(hash_of_bytes(std::as_bytes(std::span(value))));
 }
 
-std::string body_of_fields(const ReceivedFields& fields, const std::set<std::string>& names) {
+std::string format_fields(const ReceivedFields& fields, const std::set<std::string>& names) {
   std::string body;
   for (const std::string& name : names)
     body.append(body.empty() ? "" : ",")
@@ -98,20 +98,19 @@ std::string body_of_fields(const ReceivedFields& fields, const std::set<std::str
   return body;
 }
 
-std::string line_with_fields(std::string_view line, std::string_view fields) {
+std::string add_fields_to_line(std::string_view line, std::string_view fields) {
   const std::size_t end = line.rfind('}');
   return std::string(line.substr(0, end)).append(fields).append(line.substr(end));
 }
 
-ReceivedSamples samples_with(std::span<const ReceivedFields* const> fields,
-                             std::span<const SampleLengths> lengths) {
+ReceivedSamples make_samples_with_fields(std::span<const ReceivedFields* const> fields,
+                                         std::span<const SampleLengths> lengths) {
   RequestBody body;
   std::int64_t lines = 0;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     // Blank lines, so that errors name the lines of the request.
     std::string line(static_cast<std::size_t>(fields[i]->line - lines), '\n');
-    line.append(R"({"uid":0,"index":0,"version":0,)")
-        .append(body_of_fields(*fields[i], names_of(*fields[i])));
+    line.append(R"({"uid":0,"index":0,"version":0,)").append(format_fields(*fields[i], names_of(*fields[i])));
     append_tokens(line, "prompt_ids", lengths[i].prompt);
     append_tokens(line, "response_ids", lengths[i].response);
     line.append("}");
@@ -120,15 +119,15 @@ ReceivedSamples samples_with(std::span<const ReceivedFields* const> fields,
   }
   ReceivedSamples samples(std::move(body));
   for (const auto& [name, reasons] : samples.schema().ignored) {
-    throw InputError(
-        fields.front()->where(),
-        "has a value of field '" + name + "' that cannot be stored as a field: " + words_for(reasons),
-        "Send a number, or a list with one number per token or response token");
+    throw InputError(fields.front()->where(),
+                     "has a value of field '" + name +
+                         "' that cannot be stored as a field: " + describe_skip_reasons(reasons),
+                     "Send a number, or a list with one number per token or response token");
   }
   return samples;
 }
 
-JsonlSchema part_of(const JsonlSchema& schema, std::span<const std::string> fields) {
+JsonlSchema select_fields(const JsonlSchema& schema, std::span<const std::string> fields) {
   JsonlSchema part;
   for (std::size_t f = 0; f < schema.fields.size(); ++f)
     if (std::ranges::find(fields, schema.fields[f].name) != fields.end()) append(part, field_view(schema, f));
@@ -147,7 +146,7 @@ JsonlSchema merge_schemas(const JsonlSchema& a, const JsonlSchema& b) {
   return all;
 }
 
-JsonlSchema joined_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen) {
+JsonlSchema join_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen) {
   std::vector<std::string> known;
   std::vector<std::string> fresh;
   std::vector<std::string> others;
@@ -157,8 +156,9 @@ JsonlSchema joined_fields(const JsonlSchema& so_far, const JsonlSchema& more, bo
   for (const FieldSpec& field : more.fields) (has(so_far, field.name) ? known : fresh).push_back(field.name);
   for (const FieldSpec& field : so_far.fields)
     if (!has(more, field.name)) others.push_back(field.name);
-  const JsonlSchema joined = joined_schema(part_of(so_far, known), part_of(more, known), may_widen);
-  return merge_schemas(merge_schemas(joined, part_of(more, fresh)), part_of(so_far, others));
+  const JsonlSchema joined =
+      join_schemas(select_fields(so_far, known), select_fields(more, known), may_widen);
+  return merge_schemas(merge_schemas(joined, select_fields(more, fresh)), select_fields(so_far, others));
 }
 
 }  // namespace evenkeel

@@ -21,7 +21,8 @@ constexpr std::size_t most_samples = std::size_t{1} << 20;
 
 /// Returns the values of a field that has one integer per sample, or nullopt if there is no such field.
 /// Throws InputError if the field is of another kind.
-std::optional<std::span<const std::int64_t>> integers_of(const RaggedBatch& batch, const std::string& name) {
+std::optional<std::span<const std::int64_t>> find_integers(const RaggedBatch& batch,
+                                                           const std::string& name) {
   const Column* const column = batch.find(name);
   if (column == nullptr) return std::nullopt;
   const FieldSpec& spec = column->spec();
@@ -34,8 +35,9 @@ std::optional<std::span<const std::int64_t>> integers_of(const RaggedBatch& batc
 
 /// Throws InputError for a required key that did not become a field: the key is missing, or its value is not
 /// a number.
-[[noreturn]] void refuse_without(std::string_view body, std::span<const LineRef> lines,
-                                 const LineNames& names, const std::string& key, const std::string& hint) {
+[[noreturn]] void reject_missing_key(std::string_view body, std::span<const LineRef> lines,
+                                     const LineNames& names, const std::string& key,
+                                     const std::string& hint) {
   for (const LineRef& line : lines) {
     const auto begin = static_cast<std::size_t>(line.offset);
     const auto parsed =
@@ -77,7 +79,7 @@ bool has_field(const JsonlSchema& schema, std::string_view name) {
 
 /// Hashes a line without surrounding blanks and without the numbers after "version" and "versions", which may
 /// differ when a producer sends the sample again.
-std::uint32_t content_of_line(std::string_view line) {
+std::uint32_t hash_line(std::string_view line) {
   constexpr std::string_view blanks = " \t\r";
   constexpr std::string_view of_numbers = " \t\r:,[]+-.eE0123456789";
   constexpr std::string_view key = "\"version";
@@ -100,7 +102,7 @@ std::uint32_t content_of_line(std::string_view line) {
 }
 
 /// Returns the formats declared by users. Samples must have these fields.
-DeclaredFormats formats_from_users(DeclaredFormats declared) {
+DeclaredFormats user_formats(DeclaredFormats declared) {
   for (const auto& [name, format] : stream_formats()) declared.erase(name);
   return declared;
 }
@@ -111,11 +113,12 @@ bool has_fields(const JsonlSchema& schema, const DeclaredFormats& declared) {
 
 /// Throws InputError if users declared formats, since tensors describe themselves. File readers refuse this,
 /// too.
-void refuse_declared_formats(const DeclaredFormats& declared) {
-  const DeclaredFormats by_users = formats_from_users(declared);
+void reject_declared_formats(const DeclaredFormats& declared) {
+  const DeclaredFormats by_users = user_formats(declared);
   if (by_users.empty()) return;
   throw InputError(
-      "body", "has safetensors, but the buffer has declared formats of JSON Lines: " + words_of(by_users),
+      "body",
+      "has safetensors, but the buffer has declared formats of JSON Lines: " + describe_formats(by_users),
       "Send JSON Lines, or start the buffer without --read-as and fields.NAME.read_as");
 }
 
@@ -126,7 +129,7 @@ const DeclaredFormats& stream_formats() {
   return formats;
 }
 
-DeclaredFormats formats_with(const DeclaredFormats& declared, const std::string& where) {
+DeclaredFormats add_stream_formats(const DeclaredFormats& declared, const std::string& where) {
   DeclaredFormats formats = declared;
   for (const auto& [name, format] : stream_formats()) {
     if (const auto [known, is_new] = formats.emplace(name, format); !is_new && known->second != format) {
@@ -145,9 +148,9 @@ std::string ReceivedSamples::where(const ReceivedSample& sample) const {
 }
 
 ReceivedSamples::ReceivedSamples(RequestBody body, SampleForm form, const DeclaredFormats& declared)
-    : ReceivedSamples(Unread{}, std::move(body), form) {
+    : ReceivedSamples(NotYetRead{}, std::move(body), form) {
   if (form_ == SampleForm::tensors) {
-    refuse_declared_formats(declared);
+    reject_declared_formats(declared);
     read_tensors();
   } else {
     if (!outline_lines(declared)) parse_lines(declared);
@@ -156,20 +159,20 @@ ReceivedSamples::ReceivedSamples(RequestBody body, SampleForm form, const Declar
 }
 
 void ReceivedSamples::hash_lines() {
-  for (ReceivedSample& sample : samples_) sample.content = content_of_line(sample.body);
+  for (ReceivedSample& sample : samples_) sample.content = hash_line(sample.body);
   require_usable_fields(schema_, "body", form_ == SampleForm::lines);
 }
 
-ReceivedSamples ReceivedSamples::parsed(RequestBody body, const DeclaredFormats& declared) {
-  ReceivedSamples received(Unread{}, std::move(body), SampleForm::lines);
+ReceivedSamples ReceivedSamples::parse_body(RequestBody body, const DeclaredFormats& declared) {
+  ReceivedSamples received(NotYetRead{}, std::move(body), SampleForm::lines);
   received.parse_lines(declared);
   received.hash_lines();
   return received;
 }
 
 /// Returns the sample of an outline, or nullopt if the outline is incomplete or invalid.
-std::optional<ReceivedSample> ReceivedSamples::received_of(SampleOutline& outline,
-                                                           const JsonlSchema& schema) const {
+std::optional<ReceivedSample> ReceivedSamples::make_received_sample(SampleOutline& outline,
+                                                                    const JsonlSchema& schema) const {
   const bool has_versions = has_field(schema, "versions");
   const std::optional<std::int64_t> version = outline.least[has_versions ? 2 : 1];
   const bool are_same = !has_field(schema, "version") || outline.least[1] == version;
@@ -193,11 +196,11 @@ bool ReceivedSamples::outline_lines(const DeclaredFormats& declared) {
     if (std::ranges::count(watched, field.name) == 0) return true;
     return field.dtype == DType::int64 && (field.name == "versions" || field.rule().is_per_sample());
   });
-  if (!are_integers || !has_fields(outlines->schema, formats_from_users(declared))) return false;
+  if (!are_integers || !has_fields(outlines->schema, user_formats(declared))) return false;
   std::vector<ReceivedSample> samples;
   samples.reserve(outlines->samples.size());
   for (SampleOutline& outline : outlines->samples) {
-    std::optional<ReceivedSample> sample = received_of(outline, outlines->schema);
+    std::optional<ReceivedSample> sample = make_received_sample(outline, outlines->schema);
     if (!sample) return false;
     samples.push_back(*std::move(sample));
   }
@@ -218,18 +221,18 @@ void ReceivedSamples::parse_lines(const DeclaredFormats& declared) {
   }
   const LineFiles files(file);
   schema_ = infer_schema(files, lines, {}, declared);
-  require_declared_fields(schema_, formats_from_users(declared), "body");
+  require_declared_fields(schema_, user_formats(declared), "body");
   const RaggedBatch batch = read_samples(files, lines, schema_, declared);
   std::vector<Uid> uids = read_uids(files, lines);
-  const auto indexes = integers_of(batch, "index");
-  const auto versions = integers_of(batch, "version");
+  const auto indexes = find_integers(batch, "index");
+  const auto versions = find_integers(batch, "version");
   const std::vector<std::int64_t> oldest = oldest_versions(batch, lines, files.names());
   if (!indexes) {
-    refuse_without(body_.bytes(), lines, files.names(), "index",
-                   "Number the responses of a group, starting at 0, such as \"index\": 0");
+    reject_missing_key(body_.bytes(), lines, files.names(), "index",
+                       "Number the responses of a group, starting at 0, such as \"index\": 0");
   }
   if (!versions && oldest.empty()) {
-    refuse_without(
+    reject_missing_key(
         body_.bytes(), lines, files.names(), "version",
         "Add the version of the policy that generated it, such as \"version\": 0, or versions: [[0, 17]]");
   }
@@ -254,7 +257,7 @@ void ReceivedSamples::parse_lines(const DeclaredFormats& declared) {
   }
 }
 
-JsonlSchema joined_schema(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen) {
+JsonlSchema join_schemas(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen) {
   if (so_far.empty || more.empty) return so_far.empty ? more : so_far;
   const bool are_equal = so_far.fields == more.fields && so_far.kind_open == more.kind_open &&
                          so_far.element_open == more.element_open &&

@@ -20,13 +20,13 @@ struct SampleOutline;
 [[nodiscard]] const DeclaredFormats& stream_formats();
 /// Returns stream_formats() with the formats declared by a user. Throws ConfigError, at `where`, if the user
 /// declares another format of `versions`.
-[[nodiscard]] DeclaredFormats formats_with(const DeclaredFormats& declared, const std::string& where);
+[[nodiscard]] DeclaredFormats add_stream_formats(const DeclaredFormats& declared, const std::string& where);
 /// Converts formats to text for stores and jobs, such as {"a": "axes"}, and back. The inverse throws
 /// InputError for other text.
-[[nodiscard]] std::string text_of_formats(const DeclaredFormats& declared);
-[[nodiscard]] DeclaredFormats formats_of_text(const std::string& text);
+[[nodiscard]] std::string serialize_formats(const DeclaredFormats& declared);
+[[nodiscard]] DeclaredFormats parse_formats(const std::string& text);
 /// Returns the formats for messages, such as "a=axes,b=runs"; "none" if there are none.
-[[nodiscard]] std::string words_of(const DeclaredFormats& declared);
+[[nodiscard]] std::string describe_formats(const DeclaredFormats& declared);
 
 /// A well-formed sample of a request. The ledger checks further conditions.
 struct ReceivedSample {
@@ -54,8 +54,8 @@ class ReceivedSamples {
   explicit ReceivedSamples(RequestBody body, SampleForm form = SampleForm::lines,
                            const DeclaredFormats& declared = stream_formats());
   /// Reads lines with the slow parser only. Produces the same result as the constructor. For tests.
-  [[nodiscard]] static ReceivedSamples parsed(RequestBody body,
-                                              const DeclaredFormats& declared = stream_formats());
+  [[nodiscard]] static ReceivedSamples parse_body(RequestBody body,
+                                                  const DeclaredFormats& declared = stream_formats());
 
   [[nodiscard]] SampleForm form() const noexcept { return form_; }
   [[nodiscard]] const std::vector<ReceivedSample>& samples() const noexcept { return samples_; }
@@ -64,10 +64,10 @@ class ReceivedSamples {
   [[nodiscard]] std::string where(const ReceivedSample& sample) const;
 
  private:
-  struct Unread {};
-  ReceivedSamples(Unread, RequestBody body, SampleForm form) : form_(form), body_(std::move(body)) {}
-  [[nodiscard]] std::optional<ReceivedSample> received_of(SampleOutline& outline,
-                                                          const JsonlSchema& schema) const;
+  struct NotYetRead {};
+  ReceivedSamples(NotYetRead, RequestBody body, SampleForm form) : form_(form), body_(std::move(body)) {}
+  [[nodiscard]] std::optional<ReceivedSample> make_received_sample(SampleOutline& outline,
+                                                                   const JsonlSchema& schema) const;
   bool outline_lines(const DeclaredFormats& declared);
   void parse_lines(const DeclaredFormats& declared);
   void read_tensors();
@@ -83,13 +83,13 @@ class ReceivedSamples {
 /// Returns the common schema of the samples so far and those of one more request. If `may_widen`, fields may
 /// become more general, as within a file: integers become real, and open kinds are decided. Throws InputError
 /// naming the field if the schemas are not compatible.
-[[nodiscard]] JsonlSchema joined_schema(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen);
-/// Same as joined_schema() for tensors, whose element types never change: only open properties are decided.
-[[nodiscard]] JsonlSchema joined_tensor_schema(const JsonlSchema& so_far, const JsonlSchema& more);
+[[nodiscard]] JsonlSchema join_schemas(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen);
+/// Same as join_schemas() for tensors, whose element types never change: only open properties are decided.
+[[nodiscard]] JsonlSchema join_tensor_schemas(const JsonlSchema& so_far, const JsonlSchema& more);
 
 /// Converts a schema to text for a store, and back. schema_of() throws InputError for invalid text.
-[[nodiscard]] std::string text_of_schema(const JsonlSchema& schema, SampleForm form = SampleForm::lines);
+[[nodiscard]] std::string serialize_schema(const JsonlSchema& schema, SampleForm form = SampleForm::lines);
 [[nodiscard]] JsonlSchema schema_of(const std::string& text);
-[[nodiscard]] SampleForm form_of_schema(const std::string& text);
+[[nodiscard]] SampleForm parse_sample_form(const std::string& text);
 
 }  // namespace evenkeel

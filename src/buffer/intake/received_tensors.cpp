@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t max_tensor_samples = std::int64_t{1} << 20;
 
-[[noreturn]] void refuse_body(const std::string& message, const std::string& hint = {}) {
+[[noreturn]] void reject_body(const std::string& message, const std::string& hint = {}) {
   throw InputError("body", message, hint);
 }
 
@@ -58,18 +58,18 @@ class IntegerField {
   bool are_integers_ = false;
 };
 
-void require_kept_whole(const SampleTensors& tensors) {
+void require_complete_fields(const SampleTensors& tensors) {
   if (tensors.is_padded())
-    refuse_body("has padded samples", "Concatenate the values and add offsets, as evenkeel convert does");
+    reject_body("has padded samples", "Concatenate the values and add offsets, as evenkeel convert does");
   if (tensors.num_samples() > max_tensor_samples) {
     throw LimitError("body",
                      "has " + std::to_string(tensors.num_samples()) + " samples; at most " +
                          std::to_string(max_tensor_samples) + " are allowed in one request",
                      "Send fewer samples in a request");
   }
-  if (tensors.left_out().empty()) return;
-  const auto& [name, why] = tensors.left_out().front();
-  refuse_body("has a tensor '" + name + "' that does not form a field: " + why, "Leave it out");
+  if (tensors.ignored_content().empty()) return;
+  const auto& [name, why] = tensors.ignored_content().front();
+  reject_body("has a tensor '" + name + "' that does not form a field: " + why, "Leave it out");
 }
 
 JsonlSchema schema_of_tensors(const SampleTensors& tensors) {
@@ -77,7 +77,7 @@ JsonlSchema schema_of_tensors(const SampleTensors& tensors) {
   schema.empty = false;
   schema.fields = tensors.fields();
   schema.origins.resize(schema.fields.size());
-  schema.kind_open.insert(tensors.undecided().begin(), tensors.undecided().end());
+  schema.kind_open.insert(tensors.undecided_fields().begin(), tensors.undecided_fields().end());
   for (std::size_t f = 0; f < schema.fields.size(); ++f) {
     if (!tensors.has_rows(f)) schema.element_open.insert(schema.fields[f].name);
   }
@@ -208,11 +208,11 @@ class Versions {
   explicit Versions(const SampleTensors& tensors)
       : version_(tensors, "version"), versions_(tensors, "versions") {
     if (version_.is_present() && !version_.is_one_per_sample())
-      refuse_body("field 'version' is not one integer per sample");
+      reject_body("field 'version' is not one integer per sample");
     if (versions_.is_present() && !versions_.is_one_per_token())
-      refuse_body("field 'versions' is not one integer per token or response token");
+      reject_body("field 'versions' is not one integer per token or response token");
     if (!version_.is_present() && !versions_.is_present())
-      refuse_body("has no field 'version'",
+      reject_body("has no field 'version'",
                   "Add the version of the policy that generated each sample, or versions with one per token");
     if (version_.is_present()) of_samples_ = version_.all();
     if (versions_.is_present()) of_tokens_ = versions_.all();
@@ -224,11 +224,11 @@ class Versions {
     if (!versions_.is_present()) return declared_version();
     const RowRange rows = versions_.rows_of(lengths, place);
     const std::string name = "sample " + std::to_string(sample);
-    if (rows.size() == 0) refuse_body(name + ": field 'versions' has no version for a sample without tokens");
+    if (rows.size() == 0) reject_body(name + ": field 'versions' has no version for a sample without tokens");
     const std::int64_t oldest =
         *std::min_element(of_tokens_.begin() + rows.begin, of_tokens_.begin() + rows.end);
     if (version_.is_present() && declared_version() != oldest) {
-      refuse_body(name + ": field 'version' is " + std::to_string(declared_version()) +
+      reject_body(name + ": field 'version' is " + std::to_string(declared_version()) +
                       ", but the oldest version in 'versions' is " + std::to_string(oldest),
                   "Send the oldest version, or leave version out");
     }
@@ -247,19 +247,19 @@ class Versions {
 void ReceivedSamples::read_tensors() {
   static_cast<void>(body_.file());
   const SampleTensors tensors(open_safetensors("body", body_.bytes()));
-  require_kept_whole(tensors);
+  require_complete_fields(tensors);
   const std::int64_t size = tensors.num_samples();
   const std::vector<TensorSample> lengths = tensors.lengths({0, size});
   if (size == 0) return;
   const IntegerField index(tensors, "index");
   if (!index.is_present())
-    refuse_body("has no field 'index'",
+    reject_body("has no field 'index'",
                 "Number the responses of a group, starting at 0, with one integer per sample");
-  if (!index.is_one_per_sample()) refuse_body("field 'index' is not one integer per sample");
+  if (!index.is_one_per_sample()) reject_body("field 'index' is not one integer per sample");
   const std::vector<std::int64_t> indexes = index.all();
   const Versions versions(tensors);
   if (std::holds_alternative<std::monostate>(tensors.uid_of(0)))
-    refuse_body("has no uid", "Give all responses to one prompt the same uid");
+    reject_body("has no uid", "Give all responses to one prompt the same uid");
   BodyMaker maker(tensors);
   TensorPlace place;
   for (std::int64_t i = 0; i < size; ++i) {
@@ -281,9 +281,9 @@ void ReceivedSamples::read_tensors() {
   schema_ = schema_of_tensors(tensors);
 }
 
-JsonlSchema joined_tensor_schema(const JsonlSchema& so_far, const JsonlSchema& more) {
+JsonlSchema join_tensor_schemas(const JsonlSchema& so_far, const JsonlSchema& more) {
   if (so_far.empty || more.empty) return so_far.empty ? more : so_far;
-  const auto refuse = [](const std::string& field, const std::string& is, const std::string& was) {
+  const auto reject = [](const std::string& field, const std::string& is, const std::string& was) {
     throw InputError("body", "field '" + field + "' " + is + "; in earlier samples it " + was,
                      "Give all samples the same fields, with the same kind, type and shape");
   };
@@ -294,8 +294,8 @@ JsonlSchema joined_tensor_schema(const JsonlSchema& so_far, const JsonlSchema& m
     if (!in_both) {
       const bool is_new = i >= so_far.fields.size() ||
                           (i < more.fields.size() && more.fields[i].name < so_far.fields[i].name);
-      if (is_new) refuse(more.fields[i].name, "is present", "is missing");
-      refuse(so_far.fields[i].name, "is missing", "is present");
+      if (is_new) reject(more.fields[i].name, "is present", "is missing");
+      reject(so_far.fields[i].name, "is missing", "is present");
     }
     const FieldSpec& mine = more.fields[i];
     FieldSpec& field = joined.fields[i];
@@ -305,7 +305,7 @@ JsonlSchema joined_tensor_schema(const JsonlSchema& so_far, const JsonlSchema& m
     const bool can_agree = field.kind == mine.kind ||
                            ((is_open || has_unknown_kind) && field.rule().is_cut() && mine.rule().is_cut());
     if (!can_agree)
-      refuse(name, "is a " + std::string(name_of(mine.kind)) + " field",
+      reject(name, "is a " + std::string(name_of(mine.kind)) + " field",
              "is a " + std::string(name_of(field.kind)) + " field");
     if (is_open && !has_unknown_kind) field.kind = mine.kind;
     if (!has_unknown_kind) joined.kind_open.erase(name);
@@ -315,7 +315,7 @@ JsonlSchema joined_tensor_schema(const JsonlSchema& so_far, const JsonlSchema& m
       field.trailing = mine.trailing;
     }
     if (field.dtype != mine.dtype || field.trailing != mine.trailing)
-      refuse(name, "is " + text_of_elements(mine), "is " + text_of_elements(field));
+      reject(name, "is " + text_of_elements(mine), "is " + text_of_elements(field));
   }
   return joined;
 }

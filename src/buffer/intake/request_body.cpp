@@ -50,7 +50,7 @@ void RequestBody::write(std::span<const char> bytes) {
   size_ += std::ssize(bytes);
 }
 
-RequestBody RequestBody::unpacked(Packing packing, std::int64_t max_bytes) {
+RequestBody RequestBody::unpack_body(Packing packing, std::int64_t max_bytes) {
   RequestBody out;
   unpack(file(), packing, [&](std::span<const char> bytes) {
     if (out.size() + std::ssize(bytes) > max_bytes) {

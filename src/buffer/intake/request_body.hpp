@@ -33,7 +33,7 @@ class RequestBody final : public BodySink {
 
   /// Returns the decompressed content of a compressed body. Throws InputError if it is damaged or cut off,
   /// and LimitError above `max_bytes`.
-  [[nodiscard]] RequestBody unpacked(Packing packing, std::int64_t max_bytes);
+  [[nodiscard]] RequestBody unpack_body(Packing packing, std::int64_t max_bytes);
 
   /// Returns the body as a file that errors call "body". Call it after the last write and before bytes().
   /// Both remain valid for the lifetime of this object, even if it is moved. The bytes are followed by as

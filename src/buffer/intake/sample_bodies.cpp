@@ -16,24 +16,24 @@ namespace {
 constexpr const char* answer_name = "samples of a step";
 constexpr std::size_t size_bytes = 8;
 
-[[noreturn]] void refuse_number(std::int64_t come, std::size_t wanted) {
+[[noreturn]] void reject_number(std::int64_t come, std::size_t wanted) {
   throw InputError(answer_name,
                    "there are " + std::to_string(come) + "; " + std::to_string(wanted) + " were requested");
 }
 
-RaggedBatch samples_of_lines(const JsonlSchema& schema, const DeclaredFormats& declared,
-                             std::string_view bodies, std::span<const std::int64_t> arrivals) {
+RaggedBatch parse_line_samples(const JsonlSchema& schema, const DeclaredFormats& declared,
+                               std::string_view bodies, std::span<const std::int64_t> arrivals) {
   std::vector<LineRef> lines;
   lines.reserve(arrivals.size());
   std::size_t begin = 0;
   while (begin < bodies.size()) {
     const std::size_t end = std::min(bodies.find('\n', begin), bodies.size());
-    if (lines.size() == arrivals.size()) refuse_number(std::ssize(lines) + 1, arrivals.size());
+    if (lines.size() == arrivals.size()) reject_number(std::ssize(lines) + 1, arrivals.size());
     lines.push_back(
         {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end - begin), arrivals[lines.size()]});
     begin = end + 1;
   }
-  if (lines.size() != arrivals.size()) refuse_number(std::ssize(lines), arrivals.size());
+  if (lines.size() != arrivals.size()) reject_number(std::ssize(lines), arrivals.size());
   const InputFile file(answer_name, bodies);
   return read_samples(file, lines, schema, declared);
 }
@@ -52,7 +52,7 @@ std::vector<OpenSample> open_samples(std::string_view bodies, std::span<const st
     if (bodies.size() >= size_bytes) std::memcpy(&size, bodies.data(), size_bytes);
     if (bodies.size() < size_bytes || size > bodies.size() - size_bytes)
       throw InputError(answer_name, "are truncated");
-    if (samples.size() == arrivals.size()) refuse_number(std::ssize(samples) + 1, arrivals.size());
+    if (samples.size() == arrivals.size()) reject_number(std::ssize(samples) + 1, arrivals.size());
     const std::string name = "sample " + std::to_string(arrivals[samples.size()]);
     SampleTensors tensors(open_safetensors(name, bodies.substr(size_bytes, size)));
     if (tensors.num_samples() != 1) throw InputError(name, "is not one sample");
@@ -60,17 +60,17 @@ std::vector<OpenSample> open_samples(std::string_view bodies, std::span<const st
     samples.push_back({std::move(tensors), lengths});
     bodies.remove_prefix(size_bytes + size);
   }
-  if (samples.size() != arrivals.size()) refuse_number(std::ssize(samples), arrivals.size());
+  if (samples.size() != arrivals.size()) reject_number(std::ssize(samples), arrivals.size());
   return samples;
 }
 
 /// Returns an uninitialized column for a field of the schema.
 Column column_for(const FieldSpec& spec, std::size_t field, const RaggedBatch& batch,
                   std::span<const OpenSample> samples) {
-  if (!is_counted(spec.kind)) return Column::unwritten(spec, batch.rows_of(spec.kind));
+  if (!is_counted(spec.kind)) return Column::uninitialized(spec, batch.rows_of(spec.kind));
   std::vector<std::int64_t> counts;
   for (const OpenSample& sample : samples) counts.push_back(sample.tensors.counted_rows(field, 0));
-  return Column::unwritten(spec, SampleRows::of_counts(counts));
+  return Column::uninitialized(spec, SampleRows::from_counts(counts));
 }
 
 /// Throws InputError unless the sample has the fields of the schema. Kinds and element types that were open
@@ -99,8 +99,8 @@ void read_into(RaggedBatch& batch, std::int64_t index, const OpenSample& sample)
   sample.tensors.read(0, sample.lengths, {0, 0}, out);
 }
 
-RaggedBatch samples_of_tensors(const JsonlSchema& schema, std::string_view bodies,
-                               std::span<const std::int64_t> arrivals) {
+RaggedBatch parse_tensor_samples(const JsonlSchema& schema, std::string_view bodies,
+                                 std::span<const std::int64_t> arrivals) {
   const std::vector<OpenSample> samples = open_samples(bodies, arrivals);
   std::vector<SampleShape> shapes;
   for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -110,8 +110,8 @@ RaggedBatch samples_of_tensors(const JsonlSchema& schema, std::string_view bodie
                       lengths.prompt, lengths.response});
   }
   RaggedBatch batch(std::move(shapes));
-  batch.add_field(Column::unwritten({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
-                                    batch.num_tokens()));
+  batch.add_field(Column::uninitialized({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
+                                        batch.num_tokens()));
   for (std::size_t f = 0; f < schema.fields.size(); ++f)
     batch.add_field(column_for(schema.fields[f], f, batch, samples));
   for (std::int64_t i = 0; i < batch.size(); ++i) read_into(batch, i, samples[static_cast<std::size_t>(i)]);
@@ -120,26 +120,26 @@ RaggedBatch samples_of_tensors(const JsonlSchema& schema, std::string_view bodie
 
 }  // namespace
 
-SampleForm form_of_body(std::string_view body) noexcept {
+SampleForm detect_form(std::string_view body) noexcept {
   return body.size() >= size_bytes && body[size_bytes - 1] == '\0' ? SampleForm::tensors : SampleForm::lines;
 }
 
-BodyFrame frame_of(std::string_view body) {
-  if (form_of_body(body) == SampleForm::lines) return {{}, "\n"};
+BodyFrame parse_frame(std::string_view body) {
+  if (detect_form(body) == SampleForm::lines) return {{}, "\n"};
   const std::uint64_t size = body.size();
   return {std::string(reinterpret_cast<const char*>(&size), size_bytes), {}};
 }
 
 std::string frame_body(std::string_view body) {
-  const BodyFrame frame = frame_of(body);
+  const BodyFrame frame = parse_frame(body);
   return frame.before + std::string(body) + frame.after;
 }
 
 RaggedBatch parse_samples(std::string_view bodies, std::span<const std::int64_t> arrivals,
                           const JsonlSchema& schema, const DeclaredFormats& declared) {
-  const bool are_tensors = arrivals.empty() || form_of_body(bodies) == SampleForm::tensors;
-  return are_tensors ? samples_of_tensors(schema, bodies, arrivals)
-                     : samples_of_lines(schema, declared, bodies, arrivals);
+  const bool are_tensors = arrivals.empty() || detect_form(bodies) == SampleForm::tensors;
+  return are_tensors ? parse_tensor_samples(schema, bodies, arrivals)
+                     : parse_line_samples(schema, declared, bodies, arrivals);
 }
 
 }  // namespace evenkeel

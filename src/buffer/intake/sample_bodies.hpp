@@ -18,7 +18,7 @@ enum class SampleForm : std::uint8_t {
 
 /// Detects the form of a body. In a safetensors file of less than 2^56 bytes, the 8th byte is zero; in a
 /// line, it never is.
-[[nodiscard]] SampleForm form_of_body(std::string_view body) noexcept;
+[[nodiscard]] SampleForm detect_form(std::string_view body) noexcept;
 
 /// Bytes around each body in the server's answer to a request for samples: a line break after a line, or the
 /// body's size (u64, little-endian) before tensors.
@@ -26,7 +26,7 @@ struct BodyFrame {
   std::string before;
   std::string after;
 };
-[[nodiscard]] BodyFrame frame_of(std::string_view body);
+[[nodiscard]] BodyFrame parse_frame(std::string_view body);
 /// Returns the body with its frame.
 [[nodiscard]] std::string frame_body(std::string_view body);
 

@@ -18,18 +18,18 @@ constexpr std::array all_formats{LineFormat::rows, LineFormat::text, LineFormat:
                                  LineFormat::runs};
 
 template <typename Value>
-Value one_of(std::span<const Value> all, const std::string& name) {
+Value find_by_name(std::span<const Value> all, const std::string& name) {
   const auto found = std::ranges::find_if(all, [&](Value value) { return name_of(value) == name; });
   if (found == all.end()) throw InputError("fields", "have the unknown word " + name);
   return *found;
 }
 
-FieldKind kind_of(const std::string& name) {
+FieldKind parse_kind(const std::string& name) {
   if (const FieldRule* const rule = find_rule(name)) return rule->kind;
   throw InputError("fields", "have the unknown word " + name);
 }
 
-std::vector<std::int64_t> extents_of(const nlohmann::json& list) {
+std::vector<std::int64_t> parse_extents(const nlohmann::json& list) {
   std::vector<std::int64_t> extents;
   for (const nlohmann::json& extent : list)
     extents.push_back(stream::require_integer(extent, "extent of a field"));
@@ -38,7 +38,7 @@ std::vector<std::int64_t> extents_of(const nlohmann::json& list) {
 
 }  // namespace
 
-std::string text_of_schema(const JsonlSchema& schema, SampleForm form) {
+std::string serialize_schema(const JsonlSchema& schema, SampleForm form) {
   nlohmann::json fields = nlohmann::json::array();
   for (const FieldSpec& field : schema.fields) {
     fields.push_back({{"name", field.name},
@@ -61,8 +61,8 @@ JsonlSchema schema_of(const std::string& text) {
     const nlohmann::json in = nlohmann::json::parse(text);
     schema.empty = in.at("empty");
     for (const nlohmann::json& field : in.at("fields")) {
-      const FieldSpec spec{field.at("name"), one_of<DType>(all_dtypes, field.at("dtype")),
-                           kind_of(field.at("kind")), extents_of(field.at("trailing"))};
+      const FieldSpec spec{field.at("name"), find_by_name<DType>(all_dtypes, field.at("dtype")),
+                           parse_kind(field.at("kind")), parse_extents(field.at("trailing"))};
       if (field.at("kind_open").get<bool>()) schema.kind_open.insert(spec.name);
       if (field.at("element_open").get<bool>()) schema.element_open.insert(spec.name);
       if (field.value("wide_integers", false)) schema.wide_integers.emplace(spec.name, 0);
@@ -75,31 +75,31 @@ JsonlSchema schema_of(const std::string& text) {
   }
 }
 
-SampleForm form_of_schema(const std::string& text) {
+SampleForm parse_sample_form(const std::string& text) {
   const nlohmann::json in = nlohmann::json::parse(text, nullptr, false);
   const bool are_tensors = in.is_object() && in.value("form", nlohmann::json()) == tensors_word;
   return are_tensors ? SampleForm::tensors : SampleForm::lines;
 }
 
-std::string text_of_formats(const DeclaredFormats& declared) {
+std::string serialize_formats(const DeclaredFormats& declared) {
   nlohmann::json formats = nlohmann::json::object();
   for (const auto& [name, format] : declared) formats[name] = name_of(format);
   return formats.dump();
 }
 
-DeclaredFormats formats_of_text(const std::string& text) {
+DeclaredFormats parse_formats(const std::string& text) {
   try {
     DeclaredFormats declared;
     const nlohmann::json formats = nlohmann::json::parse(text);
     for (const auto& [name, format] : formats.get<std::map<std::string, std::string>>())
-      declared.emplace(name, one_of<LineFormat>(all_formats, format));
+      declared.emplace(name, find_by_name<LineFormat>(all_formats, format));
     return declared;
   } catch (const nlohmann::json::exception& error) {
     throw InputError("formats of fields", std::string("cannot be read: ") + error.what());
   }
 }
 
-std::string words_of(const DeclaredFormats& declared) {
+std::string describe_formats(const DeclaredFormats& declared) {
   std::string words;
   for (const auto& [name, format] : declared)
     words += (words.empty() ? "" : ",") + name + "=" + std::string(name_of(format));

@@ -40,7 +40,7 @@ std::string new_token() {
 }
 
 /// Returns the URL in a value "TOKEN URL".
-std::string url_in(std::string_view value) {
+std::string parse_url(std::string_view value) {
   const std::size_t space = value.find(' ');
   return space == std::string_view::npos ? std::string() : std::string(value.substr(space + 1));
 }
@@ -66,7 +66,7 @@ Lease::State Lease::state() const {
   return state_;
 }
 
-Lease::State Lease::changed_from(const State& before) const {
+Lease::State Lease::wait_for_change_from(const State& before) const {
   std::unique_lock lock(mutex_);
   changed_.wait(lock,
                 [&] { return state_.value != before.value || state_.holder != before.holder || is_ending_; });
@@ -89,7 +89,7 @@ void Lease::read_state() {
   const RedisReply reply = connection_->run(look_script, std::span(&keys_.lease, 1), arguments);
   const std::lock_guard lock(mutex_);
   state_.problem.clear();
-  state_.holder = url_in(reply.text());
+  state_.holder = parse_url(reply.text());
   state_.value = reply.text() == candidate_ ? candidate_ : std::string();
   if (!state_.value.empty()) state_.valid_until = asked + times_.valid;
   changed_.notify_all();
@@ -122,7 +122,7 @@ void Lease::end() {
   thread_.join();
   if (state_.value.empty()) return;
   try {
-    give_back();
+    release();
   } catch (const Error&) {
     // The lease lapses without further action.
   }
@@ -130,7 +130,7 @@ void Lease::end() {
   state_ = {};
 }
 
-void Lease::give_back() {
+void Lease::release() {
   if (connection_ == nullptr) connection_ = connect_to_master(address_, keys_.about, lease_patience);
   const std::array<std::string_view, 1> mine{candidate_};
   connection_->run(give_back_script, std::span(&keys_.lease, 1), mine);

@@ -45,14 +45,14 @@ class Lease {
   [[nodiscard]] State state() const;
   [[nodiscard]] LeaseTimes times() const noexcept { return times_; }
   /// Waits until the key's value or holder differs from `before`, or end() was called.
-  [[nodiscard]] State changed_from(const State& before) const;
+  [[nodiscard]] State wait_for_change_from(const State& before) const;
   /// Gives the lease back and never takes it again. Call this after the last write.
   void end();
 
  private:
   void read_state();
   void poll();
-  void give_back();
+  void release();
 
   const RedisAddress address_;
   const RedisKeys keys_;

@@ -14,7 +14,7 @@ constexpr std::string_view unix_scheme = "redis+unix://";
 constexpr int max_port = 65535;
 constexpr int max_database = 1'000'000;
 
-std::optional<int> number_of(std::string_view text, int base, int most) {
+std::optional<int> parse_number(std::string_view text, int base, int most) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
   if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > most) return {};
@@ -25,7 +25,7 @@ class UrlParts {
  public:
   UrlParts(std::string_view rest, std::string where) : rest_(rest), where_(std::move(where)) {}
 
-  [[noreturn]] void refuse(const std::string& what) const {
+  [[noreturn]] void reject(const std::string& what) const {
     throw ConfigError(where_, what,
                       "Write redis://HOST, or redis://:PASSWORD@HOST:PORT/DATABASE, or redis+unix:///PATH");
   }
@@ -46,8 +46,8 @@ class UrlParts {
     const std::string_view text = rest_.substr(slash + 1);
     rest_ = rest_.substr(0, slash);
     if (text.empty()) return;
-    const auto number = number_of(text, 10, max_database);
-    if (!number) refuse("has the database '" + std::string(text) + "'; a number is needed");
+    const auto number = parse_number(text, 10, max_database);
+    if (!number) reject("has the database '" + std::string(text) + "'; a number is needed");
     address.database = *number;
   }
 
@@ -69,12 +69,12 @@ class UrlParts {
     const std::size_t colon = text.find(':', bracket == std::string_view::npos ? 0 : bracket);
     std::string_view host = text.substr(0, colon);
     if (bracket != std::string_view::npos) host = text.substr(1, bracket - 1);
-    if (host.empty()) refuse("has no host");
+    if (host.empty()) reject("has no host");
     server.host = host;
     if (colon == std::string_view::npos) return server;
-    const auto port = number_of(text.substr(colon + 1), 10, max_port);
+    const auto port = parse_number(text.substr(colon + 1), 10, max_port);
     if (!port || *port == 0)
-      refuse("has the port '" + std::string(text.substr(colon + 1)) + "'; a number up to 65535 is needed");
+      reject("has the port '" + std::string(text.substr(colon + 1)) + "'; a number up to 65535 is needed");
     server.port = *port;
     return server;
   }
@@ -86,8 +86,8 @@ class UrlParts {
         out += text[i];
         continue;
       }
-      const auto byte = i + 2 < text.size() ? number_of(text.substr(i + 1, 2), 16, 255) : std::nullopt;
-      if (!byte) refuse("has a '%' in user or password without two hexadecimal digits after it");
+      const auto byte = i + 2 < text.size() ? parse_number(text.substr(i + 1, 2), 16, 255) : std::nullopt;
+      if (!byte) reject("has a '%' in user or password without two hexadecimal digits after it");
       out += static_cast<char>(*byte);
       i += 2;
     }
@@ -115,7 +115,7 @@ bool is_redis_url(const std::string& text) {
   return text.starts_with("redis");
 }
 
-RedisAddress redis_address_of(const std::string& url, const std::string& where) {
+RedisAddress parse_redis_address(const std::string& url, const std::string& where) {
   const std::string_view text = url;
   if (text.starts_with("rediss://")) {
     throw ConfigError(where, "uses TLS, which Evenkeel does not support for Redis",
@@ -125,13 +125,13 @@ RedisAddress redis_address_of(const std::string& url, const std::string& where) 
   if (text.starts_with(unix_scheme)) {
     UrlParts parts(text.substr(unix_scheme.size()), where);
     parts.take_login(address);
-    if (!parts.rest().starts_with('/')) parts.refuse("has no socket path");
+    if (!parts.rest().starts_with('/')) parts.reject("has no socket path");
     address.servers.push_back({std::string(parts.rest()), 0});
     return address;
   }
   const bool is_tcp = text.starts_with(tcp_scheme);
   UrlParts parts(is_tcp ? text.substr(tcp_scheme.size()) : std::string_view(), where);
-  if (!is_tcp) parts.refuse("is not the address of a Redis server");
+  if (!is_tcp) parts.reject("is not the address of a Redis server");
   parts.take_login(address);
   parts.take_database(address);
   parts.take_servers(address);

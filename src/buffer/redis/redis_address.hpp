@@ -25,7 +25,7 @@ struct RedisAddress {
 
 /// Parses redis://[USER][:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][/DATABASE], or redis+unix://[...@]/PATH.
 /// User and password may contain %XX. Throws ConfigError at `where`; errors never contain the password.
-[[nodiscard]] RedisAddress redis_address_of(const std::string& url, const std::string& where);
+[[nodiscard]] RedisAddress parse_redis_address(const std::string& url, const std::string& where);
 [[nodiscard]] bool is_redis_url(const std::string& text);
 
 }  // namespace evenkeel

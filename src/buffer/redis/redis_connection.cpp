@@ -31,7 +31,7 @@ void ignore_broken_pipes() {
   throw IoError(name, "answers: " + std::string(said));
 }
 
-std::int64_t commits_of(RedisConnection& connection, const std::string& about) {
+std::int64_t read_commit_count(RedisConnection& connection, const std::string& about) {
   const RedisReply reply = connection.call({"HGET", about, "commits"});
   std::int64_t commits = -1;
   std::from_chars(reply.text().data(), reply.text().data() + reply.text().size(), commits);
@@ -172,7 +172,7 @@ std::unique_ptr<RedisConnection> connect_to_master(const RedisAddress& address, 
       auto connection = std::make_unique<RedisConnection>(address, server, patience);
       if (connection->info()["role"] == "slave")
         throw IoError(connection->name(), "is a replica", "Promote it, or name its master");
-      if (const std::int64_t commits = commits_of(*connection, about); commits > most) {
+      if (const std::int64_t commits = read_commit_count(*connection, about); commits > most) {
         most = commits;
         best = std::move(connection);
       }

@@ -23,7 +23,7 @@ constexpr int least_version = 6;
 constexpr std::int64_t max_text = std::int64_t{512} << 20;  // of Redis, in bytes
 constexpr std::size_t max_idle = 16;  // maximum number of idle connections kept for reads
 
-std::optional<std::int64_t> integer_of(std::string_view text) {
+std::optional<std::int64_t> parse_redis_integer(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
@@ -79,10 +79,10 @@ class RedisStore : public Store {
       ++generation_;
     }
     auto connection = connect();
-    std::string risk = require_supported_server(*connection);
+    std::string data_loss_risk = require_supported_server(*connection);
     {
       const std::lock_guard lock(mutex_);
-      risk_ = std::move(risk);
+      risk_ = std::move(data_loss_risk);
     }
     begin(*connection);
     writer_ = std::move(connection);
@@ -116,14 +116,14 @@ class RedisStore : public Store {
   void read_events(const std::function<void(std::int64_t, std::string_view)>& take) const override {
     std::map<std::int64_t, std::string> events;
     for_each(keys_.events, [&](std::string_view key, std::string_view record) {
-      const auto number = integer_of(key);
+      const auto number = parse_redis_integer(key);
       if (!number) throw damage_error("event '" + std::string(key) + "'");
       events[*number] = record_content(RecordKind::event, *number, record, name());
     });
     for (const auto& [number, event] : events) take(number, event);
   }
 
-  [[nodiscard]] std::vector<stream::SeenSlot> seen() const override {
+  [[nodiscard]] std::vector<stream::SeenSlot> seen_slots() const override {
     std::map<stream::GroupKey, std::uint64_t> found;  // a map, since HSCAN may return an entry twice
     for_each(keys_.seen, [&](std::string_view key, std::string_view record) {
       stream::SeenSlot slot;
@@ -157,7 +157,7 @@ class RedisStore : public Store {
   [[nodiscard]] std::int64_t max_body_bytes() const noexcept override {
     return max_text - static_cast<std::int64_t>(record_overhead);
   }
-  [[nodiscard]] std::string risk() const override {
+  [[nodiscard]] std::string data_loss_risk() const override {
     const std::lock_guard lock(mutex_);
     return risk_;
   }
@@ -174,11 +174,12 @@ class RedisStore : public Store {
     return connect_to_master(settings_.address, keys_.about, settings_.patience);
   }
 
-  /// Throws unless the server meets the requirements of a store. Returns which data may be lost (risk()).
+  /// Throws unless the server meets the requirements of a store. Returns which data may be lost
+  /// (data_loss_risk()).
   std::string require_supported_server(RedisConnection& connection) {
     std::map<std::string, std::string> info = connection.info();
     const std::string& version = info["redis_version"];
-    if (integer_of(version.substr(0, version.find('.'))).value_or(0) < least_version) {
+    if (parse_redis_integer(version.substr(0, version.find('.'))).value_or(0) < least_version) {
       throw IoError(connection.name(), "has version '" + version + "'",
                     "Redis 6 or later is needed, or Valkey");
     }
@@ -228,8 +229,8 @@ class RedisStore : public Store {
                         "'; this program reads and writes '" + store_format + "'",
                     "Use the program that wrote it");
     }
-    const auto commits = integer_of(header[1].text());
-    const auto used = integer_of(header[2].text());
+    const auto commits = parse_redis_integer(header[1].text());
+    const auto used = parse_redis_integer(header[2].text());
     if (!commits || !used) throw damage_error(keys_.about);
     if (*commits < commits_) {
       settings_.say(connection.name() + " has lost " + std::to_string(commits_ - *commits) +

@@ -22,12 +22,12 @@ constexpr std::size_t max_text = std::size_t{1}
                                  << 20;  // maximum size of an answer that is kept as one string
 
 /// Returns whether a header concerns only a single connection or was added by httplib.
-bool is_of_connection(const std::string& name) {
+bool is_hop_by_hop_header(const std::string& name) {
   static const std::array names{"Host",           "Connection",  "Keep-Alive",  "Transfer-Encoding",
                                 "Content-Length", "REMOTE_ADDR", "REMOTE_PORT", "LOCAL_ADDR",
                                 "LOCAL_PORT",     "Expect",      "Upgrade",     "Accept-Encoding"};
-  const auto is_it = [&](const char* other) { return ::strcasecmp(name.c_str(), other) == 0; };
-  return std::any_of(names.begin(), names.end(), is_it);
+  const auto is_same_name = [&](const char* other) { return ::strcasecmp(name.c_str(), other) == 0; };
+  return std::any_of(names.begin(), names.end(), is_same_name);
 }
 
 /// Content of an answer in memory: short content as a string; long content as a RequestBody that is sent in
@@ -98,7 +98,7 @@ std::unique_ptr<httplib::Client> Forwarder::client_for(const std::string& url) {
   return client;
 }
 
-void Forwarder::keep(const std::string& url, std::unique_ptr<httplib::Client> client) {
+void Forwarder::keep_client(const std::string& url, std::unique_ptr<httplib::Client> client) {
   const std::lock_guard lock(mutex_);
   if (url != idle_url_) idle_.clear();
   idle_url_ = url;
@@ -130,7 +130,7 @@ void Forwarder::forward(const std::string& url, const httplib::Request& request,
   passed.method = request.method;
   passed.path = request.target;
   for (const auto& [name, value] : request.headers)
-    if (!is_of_connection(name)) passed.headers.emplace(name, value);
+    if (!is_hop_by_hop_header(name)) passed.headers.emplace(name, value);
   passed.set_header(passed_header, "1");
   if (reader != nullptr) {
     RequestBody body;
@@ -148,10 +148,10 @@ void Forwarder::forward(const std::string& url, const httplib::Request& request,
     throw IoError(url, "serves this buffer, but cannot be reached: " + httplib::to_string(result.error()),
                   "Send the same request again");
   }
-  keep(url, std::move(client));
+  keep_client(url, std::move(client));
   response.status = result->status;
   for (const auto& [name, value] : result->headers) {
-    if (!is_of_connection(name) && ::strcasecmp(name.c_str(), "Content-Type") != 0)
+    if (!is_hop_by_hop_header(name) && ::strcasecmp(name.c_str(), "Content-Type") != 0)
       response.set_header(name, value);
   }
   std::move(content).give(response, result->get_header_value("Content-Type"));

@@ -99,10 +99,10 @@ class SharedServer::Impl {
     Term term{lease, nullptr, nullptr, {}};
     if (settings_.content == StoreContent::values) {
       term.values = std::make_shared<ValueStore>(std::move(store));
-      term.answer = answers_of(term.values, settings_.checkpoints);
+      term.answer = make_answer_function(term.values, settings_.checkpoints);
     } else {
       term.buffer = std::make_shared<Buffer>(std::move(store), settings_.stream, settings_.formats);
-      term.answer = answers_of(term.buffer);
+      term.answer = make_answer_function(term.buffer);
     }
     set_term(std::make_shared<Term>(std::move(term)));
   }
@@ -121,7 +121,7 @@ class SharedServer::Impl {
         state = lease_.state();
         continue;
       }
-      state = lease_.changed_from(state);
+      state = lease_.wait_for_change_from(state);
       if (const auto term = current(); term != nullptr && term->lease != state.value) {
         end_term();
         settings_.store.say("Standing by: " + (state.holder.empty() ? "no server" : state.holder) +

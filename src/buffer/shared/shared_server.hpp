@@ -23,7 +23,7 @@ struct SharedServerSettings {
   LeaseTimes times{};
   DeclaredFormats formats{};  ///< formats in which lines represent fields
   StoreContent content = StoreContent::stream;
-  std::filesystem::path checkpoints{};  ///< folder for files of values (answers_of)
+  std::filesystem::path checkpoints{};  ///< folder for files of values (make_answer_function)
 };
 
 /// One of several servers for a buffer, or for a store of values, in Redis. The server that has the lease is

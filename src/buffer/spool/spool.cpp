@@ -60,19 +60,19 @@ bool is_spool_name(const std::string& name) {
   return name.starts_with('.') || name == spool_end || name.find(spool_refused) != std::string::npos;
 }
 
-std::string system_text(int error) {
+std::string error_text(int error) {
   return std::error_code(error, std::generic_category()).message();
 }
 
 }  // namespace
 
-Spool::Spool(fs::path folder, Say say) : folder_(std::move(folder)), say_(std::move(say)) {
+Spool::Spool(fs::path folder, LogLine say) : folder_(std::move(folder)), say_(std::move(say)) {
   lock();
 }
 
 void Spool::begin(JobClient server) {
   server_.emplace(std::move(server));
-  thread_ = std::thread([this] { take_until_stopped(); });
+  thread_ = std::thread([this] { process_until_stopped(); });
 }
 
 Spool::~Spool() {
@@ -92,7 +92,7 @@ void Spool::lock() {
                   "Create it before the job starts; the address of a buffer begins with http:// or https://");
   const fs::path path = folder_ / spool_lock;
   lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_ < 0) throw IoError(path.string(), "cannot be created: " + system_text(errno));
+  if (lock_ < 0) throw IoError(path.string(), "cannot be created: " + error_text(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
   const int error = errno;
   if (error == EWOULDBLOCK) {
@@ -100,7 +100,7 @@ void Spool::lock() {
     throw IoError(folder_.string(), "is a spool from which another process takes files",
                   "Give each job its own folder");
   }
-  say_(folder_.string() + " cannot be locked (" + system_text(error) +
+  say_(folder_.string() + " cannot be locked (" + error_text(error) +
        "): make sure that no other job takes files from it");
 }
 
@@ -109,7 +109,7 @@ bool Spool::is_stopping() const {
   return is_stopping_;
 }
 
-void Spool::take_until_stopped() {
+void Spool::process_until_stopped() {
   while (!is_stopping()) {
     try {
       send_available_files();
@@ -143,20 +143,20 @@ void Spool::report_ignored(const std::string& name) {
 
 void Spool::send_available_files() {
   for (const std::string& name : files()) {
-    if (is_stopping() || !take(name)) return;
+    if (is_stopping() || !process_file(name)) return;
   }
   stop_if_requested();
 }
 
-bool Spool::take(const std::string& name) {
+bool Spool::process_file(const std::string& name) {
   try {
     if (!send(name)) return true;
     said_.clear();
   } catch (const InputError& error) {
-    refuse(name, error.what());
+    reject(name, error.what());
     return true;
   } catch (const LimitError& error) {
-    refuse(name, error.what());
+    reject(name, error.what());
     return true;
   } catch (const Error& error) {  // the buffer is full, or is being taken over
     log_once(printable(name) + " waits: " + error.what());
@@ -191,7 +191,7 @@ bool Spool::send(const std::string& name) {
   return true;
 }
 
-void Spool::refuse(const std::string& name, const std::string& why) {
+void Spool::reject(const std::string& name, const std::string& why) {
   const fs::path path = folder_ / name;
   fs::path aside = path.string() + spool_refused;
   for (int times = 2; fs::exists(aside); ++times)

@@ -27,12 +27,12 @@ namespace evenkeel {
 /// The folder is read twice per second, because the kernel does not report files that other machines create.
 class Spool {
  public:
-  using Say = std::function<void(const std::string& line)>;
+  using LogLine = std::function<void(const std::string& line)>;
 
   /// Locks the folder against other processes until destruction. `say` receives lines for the log. Throws
   /// IoError if the folder does not exist or cannot be written, or if another process has locked it. If the
   /// file system does not support locks, only logs that.
-  Spool(std::filesystem::path folder, Say say);
+  Spool(std::filesystem::path folder, LogLine say);
   ~Spool();
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
@@ -42,14 +42,14 @@ class Spool {
 
  private:
   void lock();
-  void take_until_stopped();
+  void process_until_stopped();
   void send_available_files();
   [[nodiscard]] std::vector<std::string> files();
   void report_ignored(const std::string& name);
   /// Takes one file. Returns false if the file has to wait.
-  bool take(const std::string& name);
+  bool process_file(const std::string& name);
   bool send(const std::string& name);
-  void refuse(const std::string& name, const std::string& why);
+  void reject(const std::string& name, const std::string& why);
   void stop_if_requested();
   bool remove(const std::string& name);
   void log_once(const std::string& line);
@@ -57,7 +57,7 @@ class Spool {
 
   const std::filesystem::path folder_;
   std::optional<JobClient> server_;
-  const Say say_;
+  const LogLine say_;
   int lock_ = -1;
   std::set<std::string> done_;     // files that were sent or refused but could not be removed or renamed
   std::set<std::string> ignored_;  // names that were reported

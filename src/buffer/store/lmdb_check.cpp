@@ -320,7 +320,7 @@ class Check {
 
 }  // namespace
 
-void require_sound_lmdb(const std::filesystem::path& file) {
+void require_valid_lmdb(const std::filesystem::path& file) {
   const MappedFile mapped(file);
   Check(mapped.bytes(), file.string()).run();
 }

@@ -11,6 +11,6 @@ namespace evenkeel {
 ///
 /// Throws IoError naming the first invalid page, or if the file cannot be read. No process may write the file
 /// at the same time.
-void require_sound_lmdb(const std::filesystem::path& file);
+void require_valid_lmdb(const std::filesystem::path& file);
 
 }  // namespace evenkeel

@@ -74,7 +74,7 @@ std::string_view bytes_of(const stream::GroupKey& slot) {
   return {reinterpret_cast<const char*>(&slot), sizeof slot};
 }
 
-std::int64_t number_of(const stream::GroupKey& slot) {
+std::int64_t slot_number(const stream::GroupKey& slot) {
   return static_cast<std::int64_t>(slot.high ^ (slot.low << 1));
 }
 
@@ -112,7 +112,7 @@ class LmdbStore : public Store {
       initialize_folder();
     }
     require_whole_file();
-    if (folder_.file_bytes() > 0) require_sound_lmdb(folder_.data());
+    if (folder_.file_bytes() > 0) require_valid_lmdb(folder_.data());
     try {
       if (is_writer) {
         open(size);
@@ -185,12 +185,12 @@ class LmdbStore : public Store {
     });
   }
 
-  [[nodiscard]] std::vector<stream::SeenSlot> seen() const override {
+  [[nodiscard]] std::vector<stream::SeenSlot> seen_slots() const override {
     std::vector<stream::SeenSlot> slots;
     for_each(seen_, sizeof(stream::GroupKey), [&](std::string_view key, std::string_view record) {
       stream::SeenSlot slot;
       std::memcpy(&slot.slot, key.data(), sizeof slot.slot);
-      const std::string_view bits = record_content(RecordKind::seen, number_of(slot.slot), record, name_);
+      const std::string_view bits = record_content(RecordKind::seen, slot_number(slot.slot), record, name_);
       if (bits.size() != sizeof slot.bits) fail(name_, "cannot be read", MDB_CORRUPTED);
       std::memcpy(&slot.bits, bits.data(), sizeof slot.bits);
       slots.push_back(slot);
@@ -223,7 +223,7 @@ class LmdbStore : public Store {
     return cost_of(bytes) + times_in_tree * seen_key;
   }
   [[nodiscard]] std::int64_t max_body_bytes() const noexcept override { return max_parts * part_bytes() - 1; }
-  [[nodiscard]] std::string risk() const override {
+  [[nodiscard]] std::string data_loss_risk() const override {
     return folder_.is_removed() ? "its folder was removed: all data is lost when this process ends" : "";
   }
   [[nodiscard]] std::string name() const override { return "LMDB in " + name_; }
@@ -261,7 +261,7 @@ class LmdbStore : public Store {
                                         : "lacks a part of sample " + std::to_string(number));
     }
     transaction.check(code, "cannot be read");
-    return record_content(RecordKind::body, number_of_part(number, part), text_of(value), name_);
+    return record_content(RecordKind::body, record_number_of_part(number, part), text_of(value), name_);
   }
 
   /// Throws IoError if the file was truncated. Reading the missing part would raise a signal.
@@ -402,7 +402,8 @@ class LmdbStore : public Store {
     for (std::int64_t part = 0; part == 0 || !bytes.empty(); ++part) {
       const std::int64_t key = key_of_part(body.number, part);
       put(transaction, bodies_, key_of(key),
-          record_header(RecordKind::body, number_of_part(body.number, part), bytes), bytes, MDB_APPEND);
+          record_header(RecordKind::body, record_number_of_part(body.number, part), bytes), bytes,
+          MDB_APPEND);
       bytes = left.substr(0, static_cast<std::size_t>(part_bytes()));
       left.remove_prefix(bytes.size());
       if (bytes.empty() || std::ssize(bytes) >= page_ / 2) continue;
@@ -436,7 +437,7 @@ class LmdbStore : public Store {
     for (const stream::SeenSlot& slot : change.seen) {
       const std::string_view bits(reinterpret_cast<const char*>(&slot.bits), sizeof slot.bits);
       put(transaction, seen_, value_of(bytes_of(slot.slot)),
-          record_header(RecordKind::seen, number_of(slot.slot), bits), bits, 0);
+          record_header(RecordKind::seen, slot_number(slot.slot), bits), bits, 0);
     }
     for (const auto& [name, value] : change.notes) {
       put(transaction, notes_, value_of(name), record_header(RecordKind::note, number_of_note(name), value),
@@ -479,7 +480,7 @@ std::unique_ptr<Store> open_lmdb_store(const std::filesystem::path& folder, std:
   return std::make_unique<LmdbStore>(folder, capacity, StoreFolder::Access::write);
 }
 
-std::unique_ptr<Store> open_lmdb_store_to_read(const std::filesystem::path& folder) {
+std::unique_ptr<Store> open_lmdb_store_read_only(const std::filesystem::path& folder) {
   return std::make_unique<LmdbStore>(folder, least_lmdb_capacity, StoreFolder::Access::read);
 }
 

@@ -54,7 +54,7 @@ class MemoryStore : public Store {
     for (const auto& [number, event] : events_) take(number, event);
   }
 
-  [[nodiscard]] std::vector<stream::SeenSlot> seen() const override {
+  [[nodiscard]] std::vector<stream::SeenSlot> seen_slots() const override {
     const std::shared_lock lock(mutex_);
     return seen_.slots();
   }
@@ -75,7 +75,9 @@ class MemoryStore : public Store {
   [[nodiscard]] std::int64_t cost_of_event(std::int64_t bytes) const noexcept override {
     return cost_of(bytes) + of_keys;
   }
-  [[nodiscard]] std::string risk() const override { return "all data is lost when this process ends"; }
+  [[nodiscard]] std::string data_loss_risk() const override {
+    return "all data is lost when this process ends";
+  }
   [[nodiscard]] std::string name() const override { return memory_name; }
 
  private:

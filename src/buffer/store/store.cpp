@@ -10,7 +10,7 @@
 namespace evenkeel {
 namespace {
 
-std::string_view words_for(RecordKind kind) {
+std::string_view describe_kind(RecordKind kind) {
   switch (kind) {
     case RecordKind::body:
       return "sample ";
@@ -79,8 +79,9 @@ std::string_view record_content(RecordKind kind, std::int64_t number, std::strin
     if (record_header(kind, number, content) == header) return content;
   }
   throw InputError(where,
-                   std::string(words_for(kind)) + std::to_string(number & (number_of_part(0, 1) - 1)) +
-                       " of " + std::to_string(record.size()) + " bytes is damaged: its checksum is wrong",
+                   std::string(describe_kind(kind)) +
+                       std::to_string(number & (record_number_of_part(0, 1) - 1)) + " of " +
+                       std::to_string(record.size()) + " bytes is damaged: its checksum is wrong",
                    "Check the disk, and restore the folder from a backup");
 }
 

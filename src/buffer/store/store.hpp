@@ -20,7 +20,7 @@ namespace evenkeel {
 enum class RecordKind : std::uint8_t { body = 1, event = 2, note = 3, seen = 4 };
 
 /// Returns the record number of a part of a value. Part 0 has the value's own number.
-[[nodiscard]] constexpr std::int64_t number_of_part(std::int64_t number, std::int64_t part) noexcept {
+[[nodiscard]] constexpr std::int64_t record_number_of_part(std::int64_t number, std::int64_t part) noexcept {
   return number | part << 48;
 }
 
@@ -71,7 +71,7 @@ class Store {
   virtual ~Store() = default;
 
   /// Commits a transaction atomically: readers see all of it or nothing. It is durable once settled, subject
-  /// to risk(). Throws LimitError if there is no room for new bodies, and IoError.
+  /// to data_loss_risk(). Throws LimitError if there is no room for new bodies, and IoError.
   virtual void commit(const StoreChange& change) = 0;
   /// Returns whether the latest commit is durable. If not, the next commit or settle() makes it durable, so a
   /// caller with more to commit saves a flush. Earlier commits are durable when commit() returns.
@@ -94,7 +94,7 @@ class Store {
   }
   /// Passes all events to `take`, in ascending order. Throws the errors of read_body().
   virtual void read_events(const std::function<void(std::int64_t number, std::string_view)>& take) const = 0;
-  [[nodiscard]] virtual std::vector<stream::SeenSlot> seen() const = 0;
+  [[nodiscard]] virtual std::vector<stream::SeenSlot> seen_slots() const = 0;
   /// Returns nullopt if there is no such note. Throws the errors of read_body().
   [[nodiscard]] virtual std::optional<std::string> note(const std::string& name) const = 0;
 
@@ -111,7 +111,7 @@ class Store {
   }
   /// Returns which committed data may be lost, and when; empty if no data can be lost, no matter how this
   /// process ends.
-  [[nodiscard]] virtual std::string risk() const = 0;
+  [[nodiscard]] virtual std::string data_loss_risk() const = 0;
   /// Returns the name of the store for logs and errors.
   [[nodiscard]] virtual std::string name() const = 0;
 };
@@ -140,7 +140,7 @@ void begin_content(Store& store, StoreContent content);
 /// Opens a store for reading. Nothing is written, so the folder may be read-only; commits are refused. Throws
 /// IoError for the same reasons as open_lmdb_store() and if there is no store, and InputError if the store
 /// was never used.
-[[nodiscard]] std::unique_ptr<Store> open_lmdb_store_to_read(const std::filesystem::path& folder);
+[[nodiscard]] std::unique_ptr<Store> open_lmdb_store_read_only(const std::filesystem::path& folder);
 
 inline constexpr std::int64_t least_lmdb_capacity = std::int64_t{16} << 20;
 

@@ -42,7 +42,7 @@ void ReceivedValues::keep(std::int64_t bytes) {
 }
 
 void ReceivedValues::begin_values() {
-  head_ = frame_head_of(text_);
+  head_ = parse_frame_head(text_);
   blocks_.resize(head_.indexes.size());
   places_.reserve(head_.fields.size() * blocks_.size());
   for (const FrameHead::Field& field : head_.fields) {

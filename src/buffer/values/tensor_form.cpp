@@ -29,18 +29,18 @@ constexpr std::int64_t max_bytes_of_value = std::int64_t{1} << 48;
 
 }  // namespace
 
-std::optional<ValueType> type_of_name(std::string_view name) noexcept {
+std::optional<ValueType> parse_value_type(std::string_view name) noexcept {
   const auto* const found =
       std::ranges::find(value_types, name, &std::pair<std::string_view, std::int64_t>::first);
   if (found == value_types.end()) return std::nullopt;
   return static_cast<ValueType>(found - value_types.begin());
 }
 
-std::string_view name_of_type(ValueType type) noexcept {
+std::string_view value_type_name(ValueType type) noexcept {
   return value_types[type].first;
 }
 
-bool is_type(std::int64_t number) noexcept {
+bool is_value_type(std::int64_t number) noexcept {
   return number >= 0 && number < std::ssize(value_types);
 }
 

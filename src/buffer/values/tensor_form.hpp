@@ -50,10 +50,10 @@ struct TensorForm {
 
 /// Returns the type with this name: a name of safetensors, or "BYTES" for bytes without a meaning here.
 /// Returns nullopt if there is none.
-[[nodiscard]] std::optional<ValueType> type_of_name(std::string_view name) noexcept;
-/// Precondition: the type is one of type_of_name().
-[[nodiscard]] std::string_view name_of_type(ValueType type) noexcept;
-[[nodiscard]] bool is_type(std::int64_t number) noexcept;
+[[nodiscard]] std::optional<ValueType> parse_value_type(std::string_view name) noexcept;
+/// Precondition: the type is one of parse_value_type().
+[[nodiscard]] std::string_view value_type_name(ValueType type) noexcept;
+[[nodiscard]] bool is_value_type(std::int64_t number) noexcept;
 [[nodiscard]] std::int64_t bytes_of_element(ValueType type) noexcept;
 /// Returns the number of bytes of a value; nullopt if a dimension is negative, or the number exceeds 2^48.
 [[nodiscard]] std::optional<std::int64_t> bytes_of(const TensorForm& form) noexcept;

@@ -21,7 +21,7 @@ ValueCut::ValueCut(const TensorForm& form, std::span<const AxisSlice> slices, st
       throw InputError(where, "has " + std::to_string(form.shape.size()) + " axes, but a slice is on axis " +
                                   std::to_string(slice.axis));
     }
-    const std::vector<AxisRange>& ranges = slice.of(place);
+    const std::vector<AxisRange>& ranges = slice.ranges_for(place);
     const auto axis = static_cast<std::size_t>(slice.axis);
     const std::int64_t size = form.shape[axis];
     if (!ranges.empty() && ranges.back().end > size) {

@@ -65,20 +65,20 @@ class ValueFileReader {
                        "Use the program that wrote it");
     }
     const nlohmann::json records = in.value("records", nlohmann::json());
-    if (!records.is_number_unsigned()) refuse();
+    if (!records.is_number_unsigned()) reject();
     return records.get<std::int64_t>();
   }
   void require_end() const {
-    if (at_ != file_.size()) refuse();
+    if (at_ != file_.size()) reject();
   }
   [[nodiscard]] const std::string& path() const noexcept { return file_.path(); }
 
  private:
   std::int64_t require(std::int64_t bytes) const {
-    if (bytes < 0 || bytes > file_.size() - at_) refuse();
+    if (bytes < 0 || bytes > file_.size() - at_) reject();
     return bytes;
   }
-  [[noreturn]] void refuse() const {
+  [[noreturn]] void reject() const {
     throw InputError(file_.path(), "is damaged: its header does not match its contents",
                      "Restore the file from a backup");
   }
@@ -103,7 +103,7 @@ void write_value_file(const std::filesystem::path& path, const ValueIndex& index
   for (const std::int64_t number : indexes) {
     const StoredSample& sample = *index.find(number);
     for (const StoredRecord& record : sample.records) {
-      const std::string event = index.event_of(number, record.number, sample);
+      const std::string event = index.parse_event(number, record.number, sample);
       store.read_body(record.number, [&](std::string_view body) {
         write(size_text(std::ssize(event)) + size_text(std::ssize(body)));
         write(record_header(RecordKind::event, place, event) + event);
@@ -128,7 +128,7 @@ std::vector<NewRecord> read_value_file(const std::filesystem::path& path) {
     const std::string header = file.take(record_overhead);
     const std::span<char> body(memory.get(), static_cast<std::size_t>(bytes));
     file.fill(body);
-    NewRecord record{record_event_of(record_content(RecordKind::event, place, event, file.path())),
+    NewRecord record{parse_record_event(record_content(RecordKind::event, place, event, file.path())),
                      std::move(memory), bytes};
     bool is_damaged = header != record_header(RecordKind::body, place, {body.data(), body.size()});
     for (const RecordEvent::Value& value : record.event.values)

@@ -18,13 +18,13 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t alignment_of_values = 64;
 
-[[noreturn]] void refuse(const std::string& what, const std::string& hint = {}) {
+[[noreturn]] void reject(const std::string& what, const std::string& hint = {}) {
   throw InputError("body", what, hint);
 }
 
-ordered_json object_in(std::string_view text) {
+ordered_json parse_object(std::string_view text) {
   ordered_json parsed = ordered_json::parse(text, nullptr, false);
-  if (!parsed.is_object()) refuse("has JSON that is not an object");
+  if (!parsed.is_object()) reject("has JSON that is not an object");
   return parsed;
 }
 
@@ -33,7 +33,7 @@ void require_members(const ordered_json& in, std::initializer_list<std::string_v
                      const std::string& whose) {
   for (const auto& [name, value] : in.items()) {
     if (std::ranges::find(names, name) == names.end())
-      refuse("has '" + name + "' in " + whose + ", which is unknown");
+      reject("has '" + name + "' in " + whose + ", which is unknown");
   }
 }
 
@@ -47,23 +47,23 @@ void require_count(std::size_t indexes, std::size_t fields) {
                    "Send fewer values in a request");
 }
 
-std::int64_t number_in(const ordered_json& value, const char* what, const std::string& whose = {}) {
+std::int64_t parse_number(const ordered_json& value, const char* what, const std::string& whose = {}) {
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::int64_t>();
-  refuse("has " + value.dump(-1, ' ', false, ordered_json::error_handler_t::replace).substr(0, 40) + " as " +
+  reject("has " + value.dump(-1, ' ', false, ordered_json::error_handler_t::replace).substr(0, 40) + " as " +
          what + (whose.empty() ? "" : " of " + whose) + "; an integer of at least 0 is needed");
 }
 
-const ordered_json& list_in(const ordered_json& in, const char* name, const std::string& whose) {
+const ordered_json& require_list(const ordered_json& in, const char* name, const std::string& whose) {
   const auto found = in.find(name);
-  if (found == in.end() || !found->is_array()) refuse("has no list '" + std::string(name) + "' in " + whose);
+  if (found == in.end() || !found->is_array()) reject("has no list '" + std::string(name) + "' in " + whose);
   return *found;
 }
 
-std::vector<std::int64_t> numbers_in(const ordered_json& list, const char* what) {
+std::vector<std::int64_t> parse_numbers(const ordered_json& list, const char* what) {
   std::vector<std::int64_t> numbers;
   numbers.reserve(list.size());
-  for (const ordered_json& number : list) numbers.push_back(number_in(number, what));
+  for (const ordered_json& number : list) numbers.push_back(parse_number(number, what));
   return numbers;
 }
 
@@ -73,28 +73,28 @@ std::string describe_field(const std::string& name) {
 
 void require_name(const std::string& name) {
   if (!name.empty() && std::ssize(name) <= stream::max_name_bytes) return;
-  refuse("has a field whose name has " + std::to_string(name.size()) + " bytes; it must have from 1 to " +
+  reject("has a field whose name has " + std::to_string(name.size()) + " bytes; it must have from 1 to " +
          std::to_string(stream::max_name_bytes));
 }
 
-ValueType type_in(const ordered_json& name, const std::string& whose) {
+ValueType parse_type(const ordered_json& name, const std::string& whose) {
   const std::optional<ValueType> type =
-      name.is_string() ? type_of_name(name.get_ref<const std::string&>()) : std::nullopt;
+      name.is_string() ? parse_value_type(name.get_ref<const std::string&>()) : std::nullopt;
   if (!type) {
-    refuse("has dtype " + name.dump(-1, ' ', false, ordered_json::error_handler_t::replace).substr(0, 40) +
+    reject("has dtype " + name.dump(-1, ' ', false, ordered_json::error_handler_t::replace).substr(0, 40) +
                " in " + whose,
            "Send a dtype of safetensors, or BYTES");
   }
   return *type;
 }
 
-TensorShape shape_in(const ordered_json& given, const std::string& whose) {
+TensorShape parse_shape(const ordered_json& given, const std::string& whose) {
   if (!given.is_array() || given.size() > TensorShape::max_axes) {
-    refuse("has a shape in " + whose + " that is not a list of at most " +
+    reject("has a shape in " + whose + " that is not a list of at most " +
            std::to_string(TensorShape::max_axes) + " sizes");
   }
   TensorShape shape;
-  for (const ordered_json& size : given) shape.push_back(number_in(size, "a size", whose));
+  for (const ordered_json& size : given) shape.push_back(parse_number(size, "a size", whose));
   return shape;
 }
 
@@ -105,46 +105,46 @@ void for_each_index(const ordered_json& in, const char* shared, const char* own,
   const auto one = in.find(shared);
   const auto list = in.find(own);
   if ((one == in.end()) == (list == in.end()))
-    refuse("needs either '" + std::string(shared) + "' or '" + own + "' in " + whose + ", but not both");
+    reject("needs either '" + std::string(shared) + "' or '" + own + "' in " + whose + ", but not both");
   if (list != in.end() && (!list->is_array() || list->size() != count))
-    refuse("has '" + std::string(own) + "' in " + whose + " that is not a list of " + std::to_string(count) +
+    reject("has '" + std::string(own) + "' in " + whose + " that is not a list of " + std::to_string(count) +
            ", one per index");
   for (std::size_t i = 0; i < count; ++i) set(i, one != in.end() ? *one : (*list)[i]);
 }
 
-FrameHead::Field field_in(const std::string& name, const ordered_json& in, std::size_t indexes) {
+FrameHead::Field parse_field(const std::string& name, const ordered_json& in, std::size_t indexes) {
   const std::string whose = describe_field(name);
   require_name(name);
-  if (!in.is_object()) refuse("has " + whose + " that is not an object");
+  if (!in.is_object()) reject("has " + whose + " that is not an object");
   require_members(in, {"dtype", "dtypes", "shape", "shapes"}, whose);
   FrameHead::Field field{name, std::vector<TensorForm>(indexes)};
   for_each_index(in, "dtype", "dtypes", indexes, whose, [&](std::size_t i, const ordered_json& type) {
-    field.forms[i].type = type_in(type, whose);
+    field.forms[i].type = parse_type(type, whose);
   });
   for_each_index(in, "shape", "shapes", indexes, whose, [&](std::size_t i, const ordered_json& shape) {
-    field.forms[i].shape = shape_in(shape, whose);
+    field.forms[i].shape = parse_shape(shape, whose);
   });
-  const ValueType opaque = *type_of_name("BYTES");
+  const ValueType opaque = *parse_value_type("BYTES");
   for (const TensorForm& form : field.forms) {
     if (form.type == opaque && form.shape.size() != 1)
-      refuse("has BYTES of " + std::to_string(form.shape.size()) + " axes in " + whose,
+      reject("has BYTES of " + std::to_string(form.shape.size()) + " axes in " + whose,
              "Send a shape with one size");
-    if (!bytes_of(form)) refuse("has a shape in " + whose + " of more bytes than a value can have");
+    if (!bytes_of(form)) reject("has a shape in " + whose + " of more bytes than a value can have");
   }
   return field;
 }
 
-std::vector<AxisRange> ranges_in(const ordered_json& list, const std::string& whose) {
-  if (!list.is_array()) refuse("has ranges of " + whose + " that are not a list");
+std::vector<AxisRange> parse_ranges(const ordered_json& list, const std::string& whose) {
+  if (!list.is_array()) reject("has ranges of " + whose + " that are not a list");
   std::vector<AxisRange> ranges;
   for (const ordered_json& range : list) {
     if (!range.is_array() || range.size() != 2)
-      refuse("has a range of " + whose + " that is not [BEGIN, END]");
-    ranges.push_back({number_in(range[0], "the start of a range", whose),
-                      number_in(range[1], "the end of a range", whose)});
+      reject("has a range of " + whose + " that is not [BEGIN, END]");
+    ranges.push_back({parse_number(range[0], "the start of a range", whose),
+                      parse_number(range[1], "the end of a range", whose)});
     const AxisRange& last = ranges.back();
     if (last.begin > last.end || (ranges.size() > 1 && last.begin < ranges[ranges.size() - 2].end)) {
-      refuse("has range [" + std::to_string(last.begin) + ", " + std::to_string(last.end) + "] of " + whose +
+      reject("has range [" + std::to_string(last.begin) + ", " + std::to_string(last.end) + "] of " + whose +
                  ", which overlaps or does not ascend",
              "Send ranges in ascending order");
     }
@@ -152,44 +152,44 @@ std::vector<AxisRange> ranges_in(const ordered_json& list, const std::string& wh
   return ranges;
 }
 
-AxisSlice slice_in(const ordered_json& in, std::size_t indexes, const std::string& whose) {
-  if (!in.is_object() || !in.contains("axis")) refuse("has slices of " + whose + " without an 'axis'");
+AxisSlice parse_slice(const ordered_json& in, std::size_t indexes, const std::string& whose) {
+  if (!in.is_object() || !in.contains("axis")) reject("has slices of " + whose + " without an 'axis'");
   require_members(in, {"axis", "ranges", "ranges_of"}, "slices of " + whose);
-  AxisSlice slice{number_in(in["axis"], "an axis", whose), {}};
+  AxisSlice slice{parse_number(in["axis"], "an axis", whose), {}};
   if (in.contains("ranges") && !in.contains("ranges_of")) {
-    slice.ranges.push_back(ranges_in(in["ranges"], whose));
+    slice.ranges.push_back(parse_ranges(in["ranges"], whose));
     return slice;
   }
   for_each_index(
       in, "ranges", "ranges_of", indexes, "slices of " + whose,
-      [&](std::size_t, const ordered_json& list) { slice.ranges.push_back(ranges_in(list, whose)); });
+      [&](std::size_t, const ordered_json& list) { slice.ranges.push_back(parse_ranges(list, whose)); });
   return slice;
 }
 
-std::vector<AxisSlice> slices_in(const ordered_json& in, std::size_t indexes, const std::string& whose) {
+std::vector<AxisSlice> parse_slices(const ordered_json& in, std::size_t indexes, const std::string& whose) {
   std::vector<AxisSlice> slices;
   if (in.is_array()) {
-    for (const ordered_json& one : in) slices.push_back(slice_in(one, indexes, whose));
+    for (const ordered_json& one : in) slices.push_back(parse_slice(one, indexes, whose));
   } else {
-    slices.push_back(slice_in(in, indexes, whose));
+    slices.push_back(parse_slice(in, indexes, whose));
   }
   std::ranges::sort(slices, {}, &AxisSlice::axis);
   if (std::ranges::adjacent_find(slices, {}, &AxisSlice::axis) != slices.end())
-    refuse("has two slices of " + whose + " on one axis");
+    reject("has two slices of " + whose + " on one axis");
   return slices;
 }
 
-std::vector<std::string> names_in(const ordered_json& list) {
+std::vector<std::string> parse_names(const ordered_json& list) {
   std::vector<std::string> names;
   for (const ordered_json& name : list) {
-    if (!name.is_string()) refuse("has a field that is not a text");
+    if (!name.is_string()) reject("has a field that is not a text");
     names.push_back(name.get<std::string>());
     require_name(names.back());
   }
   std::vector<std::string> sorted = names;
   std::ranges::sort(sorted);
   if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
-    refuse("has " + describe_field(*twice) + " twice");
+    reject("has " + describe_field(*twice) + " twice");
   return names;
 }
 
@@ -203,7 +203,7 @@ void append_shape(std::string& out, std::span<const std::int64_t> shape) {
 }
 
 void append_type(std::string& out, ValueType type) {
-  out.append("\"").append(name_of_type(type)).append("\"");
+  out.append("\"").append(value_type_name(type)).append("\"");
 }
 
 /// Appends a member with one item if all forms have the same, otherwise a list with one item per form.
@@ -236,22 +236,22 @@ void append_field(std::string& out, const FrameHead::Field& field) {
 
 }  // namespace
 
-FrameHead frame_head_of(std::string_view text) {
-  const ordered_json in = object_in(text);
+FrameHead parse_frame_head(std::string_view text) {
+  const ordered_json in = parse_object(text);
   require_members(in, {"indexes", "fields"}, "its JSON");
-  FrameHead head{numbers_in(list_in(in, "indexes", "its JSON"), "an index"), {}};
+  FrameHead head{parse_numbers(require_list(in, "indexes", "its JSON"), "an index"), {}};
   std::unordered_set<std::int64_t> known;
   for (const std::int64_t index : head.indexes)
-    if (!known.insert(index).second) refuse("has index " + std::to_string(index) + " twice");
+    if (!known.insert(index).second) reject("has index " + std::to_string(index) + " twice");
   const auto fields = in.find("fields");
-  if (fields == in.end() || !fields->is_object()) refuse("has no object 'fields' in its JSON");
+  if (fields == in.end() || !fields->is_object()) reject("has no object 'fields' in its JSON");
   require_count(head.indexes.size(), fields->size());
   for (const auto& [name, field] : fields->items())
-    head.fields.push_back(field_in(name, field, head.indexes.size()));
+    head.fields.push_back(parse_field(name, field, head.indexes.size()));
   return head;
 }
 
-std::string start_of_frame(const FrameHead& head) {
+std::string encode_frame_start(const FrameHead& head) {
   std::string out(frame_prefix, '\0');
   out += "{\"indexes\":";
   append_shape(out, head.indexes);
@@ -274,30 +274,30 @@ std::uint64_t size_in_prefix(std::string_view bytes) noexcept {
   return size;
 }
 
-ValueQuery query_of(std::string_view text) {
-  const ordered_json in = object_in(text);
+ValueQuery parse_query(std::string_view text) {
+  const ordered_json in = parse_object(text);
   require_members(in, {"indexes", "fields", "slices"}, "its JSON");
-  ValueQuery query{numbers_in(list_in(in, "indexes", "its JSON"), "an index"), {}};
-  for (std::string& name : names_in(list_in(in, "fields", "its JSON")))
+  ValueQuery query{parse_numbers(require_list(in, "indexes", "its JSON"), "an index"), {}};
+  for (std::string& name : parse_names(require_list(in, "fields", "its JSON")))
     query.fields.push_back({std::move(name)});
   require_count(query.indexes.size(), query.fields.size());
   const ordered_json slices = in.value("slices", ordered_json::object());
-  if (!slices.is_object()) refuse("has 'slices' that are not an object");
+  if (!slices.is_object()) reject("has 'slices' that are not an object");
   for (const auto& [name, slice] : slices.items()) {
     const auto field = std::ranges::find(query.fields, name, &ValueQuery::Field::name);
     if (field == query.fields.end())
-      refuse("has slices of " + describe_field(name) + ", which is not among its fields");
-    field->slices = slices_in(slice, query.indexes.size(), describe_field(name));
+      reject("has slices of " + describe_field(name) + ", which is not among its fields");
+    field->slices = parse_slices(slice, query.indexes.size(), describe_field(name));
   }
   return query;
 }
 
-ValueSelection selection_of(std::string_view text) {
-  const ordered_json in = object_in(text);
+ValueSelection parse_selection(std::string_view text) {
+  const ordered_json in = parse_object(text);
   if (in == ordered_json{{"all", true}}) return {};
   require_members(in, {"indexes", "fields"}, "its JSON ('all' must be its only member)");
-  ValueSelection selection{numbers_in(list_in(in, "indexes", "its JSON"), "an index")};
-  if (in.contains("fields")) selection.fields = names_in(list_in(in, "fields", "its JSON"));
+  ValueSelection selection{parse_numbers(require_list(in, "indexes", "its JSON"), "an index")};
+  if (in.contains("fields")) selection.fields = parse_names(require_list(in, "fields", "its JSON"));
   return selection;
 }
 

@@ -31,9 +31,9 @@ inline constexpr std::int64_t max_head_of_frame = std::int64_t{16} << 20;
 /// Parses the JSON of a frame that is put. Throws InputError about "body" for anything but a legal
 /// description: unique indexes from 0 on, and fields with names, known types and legal shapes. Throws
 /// LimitError above max_values_of_frame.
-[[nodiscard]] FrameHead frame_head_of(std::string_view text);
+[[nodiscard]] FrameHead parse_frame_head(std::string_view text);
 /// Returns the start of a frame: everything before the values, which then begin at a multiple of 64 bytes.
-[[nodiscard]] std::string start_of_frame(const FrameHead& head);
+[[nodiscard]] std::string encode_frame_start(const FrameHead& head);
 /// Returns the number that begins a frame. Precondition: there are frame_prefix bytes.
 [[nodiscard]] std::uint64_t size_in_prefix(std::string_view bytes) noexcept;
 
@@ -51,7 +51,7 @@ struct AxisSlice {
   std::vector<std::vector<AxisRange>> ranges;  ///< one list for all indexes, or one per index
 
   /// Returns the ranges for the index at this place in the list of indexes.
-  [[nodiscard]] const std::vector<AxisRange>& of(std::size_t place) const {
+  [[nodiscard]] const std::vector<AxisRange>& ranges_for(std::size_t place) const {
     return ranges.size() == 1 ? ranges[0] : ranges[place];
   }
 };
@@ -67,7 +67,7 @@ struct ValueQuery {
 };
 /// Parses the JSON {"indexes": [...], "fields": [...], "slices": {...}}. Throws InputError about "body", and
 /// LimitError above max_values_of_frame.
-[[nodiscard]] ValueQuery query_of(std::string_view text);
+[[nodiscard]] ValueQuery parse_query(std::string_view text);
 
 /// Values to remove.
 struct ValueSelection {
@@ -75,6 +75,6 @@ struct ValueSelection {
   std::optional<std::vector<std::string>> fields{};    ///< null for all
 };
 /// Parses {"indexes": [...], "fields": [...]} or {"all": true}. Throws InputError about "body".
-[[nodiscard]] ValueSelection selection_of(std::string_view text);
+[[nodiscard]] ValueSelection parse_selection(std::string_view text);
 
 }  // namespace evenkeel

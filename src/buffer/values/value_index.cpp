@@ -8,7 +8,7 @@
 namespace evenkeel {
 namespace {
 
-std::int64_t bytes_in(const StoredSample& sample) {
+std::int64_t size_in_bytes(const StoredSample& sample) {
   std::int64_t bytes = 0;
   for (const StoredValue& value : sample.values) bytes += value.bytes;
   return bytes;
@@ -21,11 +21,11 @@ void append_number(std::string& out, std::int64_t number) {
   out += static_cast<char>(rest);
 }
 
-[[noreturn]] void refuse_event() {
+[[noreturn]] void reject_event() {
   throw InputError("event", "of values cannot be read", "Restore the store from a backup");
 }
 
-std::int64_t take_number(std::string_view& in) {
+std::int64_t read_number(std::string_view& in) {
   std::uint64_t number = 0;
   for (int shift = 0; !in.empty() && shift < 63; shift += 7) {
     const auto byte = static_cast<unsigned char>(in.front());
@@ -33,23 +33,23 @@ std::int64_t take_number(std::string_view& in) {
     number |= std::uint64_t{byte & 0x7fU} << shift;
     if (byte < 0x80) return static_cast<std::int64_t>(number);
   }
-  refuse_event();
+  reject_event();
 }
 
-std::string_view take_text(std::string_view& in) {
-  const auto size = static_cast<std::size_t>(take_number(in));
-  if (size > in.size()) refuse_event();
+std::string_view read_text(std::string_view& in) {
+  const auto size = static_cast<std::size_t>(read_number(in));
+  if (size > in.size()) reject_event();
   const std::string_view text = in.substr(0, size);
   in.remove_prefix(size);
   return text;
 }
 
-TensorForm take_form(std::string_view& in) {
-  const std::int64_t type = take_number(in);
-  const std::int64_t axes = take_number(in);
-  if (!is_type(type) || axes > static_cast<std::int64_t>(TensorShape::max_axes)) refuse_event();
+TensorForm read_form(std::string_view& in) {
+  const std::int64_t type = read_number(in);
+  const std::int64_t axes = read_number(in);
+  if (!is_value_type(type) || axes > static_cast<std::int64_t>(TensorShape::max_axes)) reject_event();
   TensorForm form{static_cast<ValueType>(type), {}};
-  for (std::int64_t axis = 0; axis < axes; ++axis) form.shape.push_back(take_number(in));
+  for (std::int64_t axis = 0; axis < axes; ++axis) form.shape.push_back(read_number(in));
   return form;
 }
 
@@ -62,10 +62,10 @@ const StoredSample* ValueIndex::find(std::int64_t index) const {
 
 void ValueIndex::set(std::int64_t index, StoredSample sample) {
   values_ += std::ssize(sample.values);
-  bytes_ += bytes_in(sample);
+  bytes_ += size_in_bytes(sample);
   StoredSample& known = samples_[index];
   values_ -= std::ssize(known.values);
-  bytes_ -= bytes_in(known);
+  bytes_ -= size_in_bytes(known);
   known = std::move(sample);
   if (known.values.empty()) samples_.erase(index);
 }
@@ -77,7 +77,7 @@ std::vector<std::int64_t> ValueIndex::indexes() const {
   return indexes;
 }
 
-std::uint32_t ValueIndex::number_field(std::string_view name) {
+std::uint32_t ValueIndex::assign_field_number(std::string_view name) {
   const auto [known, is_new] = numbers_.emplace(name, static_cast<std::uint32_t>(fields_.size()));
   if (is_new) fields_.emplace_back(name);
   return known->second;
@@ -89,7 +89,8 @@ std::optional<std::uint32_t> ValueIndex::find_field(std::string_view name) const
   return found->second;
 }
 
-std::string ValueIndex::event_of(std::int64_t index, std::int64_t record, const StoredSample& sample) const {
+std::string ValueIndex::parse_event(std::int64_t index, std::int64_t record,
+                                    const StoredSample& sample) const {
   std::string event;
   append_number(event, index);
   append_number(event, record);
@@ -106,12 +107,12 @@ std::string ValueIndex::event_of(std::int64_t index, std::int64_t record, const 
   return event;
 }
 
-RecordEvent record_event_of(std::string_view text) {
-  RecordEvent event{take_number(text), take_number(text), {}};
+RecordEvent parse_record_event(std::string_view text) {
+  RecordEvent event{read_number(text), read_number(text), {}};
   while (!text.empty()) {
-    RecordEvent::Value value{std::string(take_text(text)), take_form(text), take_number(text)};
+    RecordEvent::Value value{std::string(read_text(text)), read_form(text), read_number(text)};
     const std::optional<std::int64_t> bytes = bytes_of(value.form);
-    if (!bytes) refuse_event();
+    if (!bytes) reject_event();
     value.bytes = *bytes;
     event.values.push_back(std::move(value));
   }
@@ -123,8 +124,8 @@ void ValueIndex::add(const RecordEvent& event, std::int64_t number) {
   StoredSample sample = known == nullptr ? StoredSample{} : *known;
   sample.records.push_back({event.record, number});
   for (const RecordEvent::Value& value : event.values) {
-    const std::uint32_t field = number_field(value.field);
-    if (std::ranges::find(sample.values, field, &StoredValue::field) != sample.values.end()) refuse_event();
+    const std::uint32_t field = assign_field_number(value.field);
+    if (std::ranges::find(sample.values, field, &StoredValue::field) != sample.values.end()) reject_event();
     sample.values.push_back({field, value.form, event.record, value.offset, value.bytes});
   }
   set(event.index, std::move(sample));

@@ -52,8 +52,8 @@ struct NewRecord {
   std::shared_ptr<const char[]> body;
   std::int64_t bytes = 0;  ///< of the body
 };
-/// Parses ValueIndex::event_of(). Throws InputError if the text is not readable.
-[[nodiscard]] RecordEvent record_event_of(std::string_view text);
+/// Parses ValueIndex::parse_event(). Throws InputError if the text is not readable.
+[[nodiscard]] RecordEvent parse_record_event(std::string_view text);
 
 /// Which values a store has, and where. Not thread-safe.
 class ValueIndex {
@@ -65,7 +65,7 @@ class ValueIndex {
   [[nodiscard]] std::vector<std::int64_t> indexes() const;
 
   /// Returns the number of a field's name, which is assigned if the name is new.
-  std::uint32_t number_field(std::string_view name);
+  std::uint32_t assign_field_number(std::string_view name);
   [[nodiscard]] std::optional<std::uint32_t> find_field(std::string_view name) const;
   [[nodiscard]] const std::string& name_of_field(std::uint32_t field) const { return fields_[field]; }
 
@@ -76,8 +76,8 @@ class ValueIndex {
   /// Adds the values of the event with this number. Throws InputError if one of them is known.
   void add(const RecordEvent& event, std::int64_t number);
   /// Returns the event that describes the values of one record.
-  [[nodiscard]] std::string event_of(std::int64_t index, std::int64_t record,
-                                     const StoredSample& sample) const;
+  [[nodiscard]] std::string parse_event(std::int64_t index, std::int64_t record,
+                                        const StoredSample& sample) const;
 
  private:
   std::unordered_map<std::int64_t, StoredSample> samples_;

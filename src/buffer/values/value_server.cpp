@@ -21,11 +21,11 @@ constexpr std::int64_t max_values_in_flight = std::int64_t{1} << 30;
 constexpr const char* frame_type = "application/octet-stream";
 
 ordered_json json_of(const ValueStatus& status) {
-  ordered_json out{{"store", status.store},      {"durable", status.risk.empty()},
+  ordered_json out{{"store", status.store},      {"durable", status.data_loss_risk.empty()},
                    {"indexes", status.indexes},  {"values", status.values},
                    {"bytes", status.bytes},      {"used", status.used},
                    {"capacity", status.capacity}};
-  if (!status.risk.empty()) out["risk"] = status.risk;
+  if (!status.data_loss_risk.empty()) out["risk"] = status.data_loss_risk;
   return out;
 }
 
@@ -51,14 +51,14 @@ class ValueAnswers final : public ServerCalls {
     add_post("/v1/values", [this](const Request& request, Response& response, BodyReader& reader) {
       put(request, response, reader);
     });
-    add_call(
+    register_call(
         "/v1/values/get",
         [this](const Request&, Response& response, const std::string& body) { get(body, response); },
         max_head_of_frame);
-    add_call(
+    register_call(
         "/v1/values/clear",
         [this](const Request&, Response& response, const std::string& body) {
-          answer(response, {{"cleared", store_.clear(selection_of(body))}});
+          answer(response, {{"cleared", store_.clear(parse_selection(body))}});
         },
         max_head_of_frame);
     add_file_call("/v1/values/save", [this](const std::filesystem::path& path) { return store_.save(path); });
@@ -99,7 +99,7 @@ class ValueAnswers final : public ServerCalls {
     const auto sending = [&]() -> std::shared_ptr<Sending> {
       try {
         return std::shared_ptr<Sending>(
-            new Sending{store_.get(query_of(body)), InFlight(bytes_in_flight_, max_values_in_flight), {}});
+            new Sending{store_.get(parse_query(body)), InFlight(bytes_in_flight_, max_values_in_flight), {}});
       } catch (const MissingValuesError& error) {
         answer(response, error);
         ordered_json content = ordered_json::parse(response.body);
@@ -111,7 +111,7 @@ class ValueAnswers final : public ServerCalls {
     }();
     if (sending == nullptr) return;
     sending->in_flight.add(sending->values.copied());
-    sending->start = start_of_frame(sending->values.head());
+    sending->start = encode_frame_start(sending->values.head());
     const auto size = sending->start.size() + static_cast<std::size_t>(sending->values.bytes());
     response.set_content_provider(
         size, frame_type, [sending](std::size_t, std::size_t, httplib::DataSink& sink) {
@@ -122,13 +122,14 @@ class ValueAnswers final : public ServerCalls {
   }
 
   void add_file_call(const char* path, std::function<ValueStatus(const std::filesystem::path&)> act) {
-    add_call(path, [this, act = std::move(act)](const Request&, Response& response, const std::string& body) {
+    register_call(path, [this, act = std::move(act)](const Request&, Response& response,
+                                                     const std::string& body) {
       if (checkpoints_.empty()) {
         return answer(response, 403,
                       {ErrorKind::config, "path", "cannot be used: this store does not save or load files",
                        "Start it with --checkpoints FOLDER", -1});
       }
-      const ValueStatus status = act(file_in(object_of(body)));
+      const ValueStatus status = act(file_in(parse_object(body)));
       answer(response, {{"indexes", status.indexes}, {"bytes", status.bytes}});
     });
   }
@@ -160,7 +161,7 @@ class ValueAnswers final : public ServerCalls {
 
 }  // namespace
 
-HttpAnswer answers_of(std::shared_ptr<ValueStore> store, const std::filesystem::path& checkpoints) {
+HttpAnswer make_answer_function(std::shared_ptr<ValueStore> store, const std::filesystem::path& checkpoints) {
   auto answers = std::make_shared<ValueAnswers>(std::move(store), checkpoints);
   return [answers](const Request& request, Response& response, BodyReader* body) {
     answers->answer_to(request, response, body);
@@ -170,7 +171,7 @@ HttpAnswer answers_of(std::shared_ptr<ValueStore> store, const std::filesystem::
 ValueServer::ValueServer(ValueStore& store, const ServerSettings& settings,
                          const std::filesystem::path& checkpoints)
     : ListeningServer(std::make_unique<HttpListener>(
-          settings,
-          answers_of(std::shared_ptr<ValueStore>(std::shared_ptr<ValueStore>(), &store), checkpoints))) {}
+          settings, make_answer_function(std::shared_ptr<ValueStore>(std::shared_ptr<ValueStore>(), &store),
+                                         checkpoints))) {}
 
 }  // namespace evenkeel

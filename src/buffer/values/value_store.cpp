@@ -94,7 +94,7 @@ void ValueStore::load_index() {
   ValueIndex index;
   std::int64_t next = next_number_;
   store_->read_events([&](std::int64_t number, std::string_view text) {
-    const RecordEvent event = record_event_of(text);
+    const RecordEvent event = parse_record_event(text);
     index.add(event, number);
     next = std::max({next, number + 1, event.record + 1});
   });
@@ -131,7 +131,7 @@ bool ValueStore::commit(const Queue::Requests& requests) {
     change.values.apply(index_);
     return true;
   } catch (const LimitError&) {
-    error = std::make_exception_ptr(full_error());  // the store has not changed
+    error = std::make_exception_ptr(make_full_error());  // the store has not changed
   } catch (...) {
     error = std::current_exception();
     const std::unique_lock lock(index_mutex_);
@@ -141,14 +141,14 @@ bool ValueStore::commit(const Queue::Requests& requests) {
   return false;
 }
 
-LimitError ValueStore::too_large(std::int64_t bytes) const {
+LimitError ValueStore::make_too_large_error(std::int64_t bytes) const {
   return {"body",
           "needs " + std::to_string(bytes) + " bytes, which do not fit into the store's capacity of " +
               std::to_string(store_->capacity()) + " even when it has no values",
           "Send fewer values in a request, or give the store more room (--capacity)"};
 }
 
-FullError ValueStore::full_error() const {
+FullError ValueStore::make_full_error() const {
   return FullError({ErrorKind::limit, "store",
                     "is full: " + std::to_string(store_->used()) + " bytes of " +
                         std::to_string(store_->capacity()) + " are in use",
@@ -165,14 +165,14 @@ std::int64_t ValueStore::cost_of(const NewRecord& record) const {
 }
 
 /// Returns the numbers of the fields of a record. The writer calls it.
-std::vector<std::uint32_t> ValueStore::number_fields(const NewRecord& record) {
+std::vector<std::uint32_t> ValueStore::assign_field_numbers(const NewRecord& record) {
   std::vector<std::uint32_t> numbers;
   numbers.reserve(record.event.values.size());
   for (const RecordEvent::Value& value : record.event.values) {
     std::optional<std::uint32_t> number = index_.find_field(value.field);
     if (!number) {
       const std::unique_lock lock(index_mutex_);
-      number = index_.number_field(value.field);
+      number = index_.assign_field_number(value.field);
     }
     numbers.push_back(*number);
   }
@@ -194,16 +194,16 @@ void ValueStore::add(const std::vector<NewRecord>& records, bool replaces_all) {
     cost += cost_of(record);
     bytes += record.bytes;
   }
-  if (cost > store_->capacity()) throw too_large(cost);
+  if (cost > store_->capacity()) throw make_too_large_error(cost);
   queue_.submit(bytes, [&](Change& change) {
-    if (!replaces_all && store_->used() + change.cost + cost > store_->capacity()) throw full_error();
+    if (!replaces_all && store_->used() + change.cost + cost > store_->capacity()) throw make_full_error();
     change.is_partial = true;
     change.cost += cost;
     if (replaces_all) {
       for (const std::int64_t index : index_.indexes())
         change.values.remove(index, [](const StoredValue&) { return true; });
     }
-    for (const NewRecord& record : records) change.values.put(record, number_fields(record));
+    for (const NewRecord& record : records) change.values.put(record, assign_field_numbers(record));
     change.is_partial = false;
   });
 }
@@ -271,7 +271,7 @@ ValueStore::Found ValueStore::find(const ValueQuery& query) const {
       }
       FoundPlace place{*value};
       if (!field.slices.empty()) {
-        for (const AxisSlice& slice : field.slices) ranges += std::ssize(slice.of(i));
+        for (const AxisSlice& slice : field.slices) ranges += std::ssize(slice.ranges_for(i));
         if (ranges > max_ranges) {
           throw LimitError("body", "asks for more than " + std::to_string(max_ranges) + " ranges of values",
                            "Ask for fewer values in a request");
@@ -363,8 +363,8 @@ FoundValues ValueStore::get(const ValueQuery& query) const {
 
 ValueStatus ValueStore::status() const {
   const std::shared_lock lock(index_mutex_);
-  return {store_->name(), store_->risk(), index_.samples(),  index_.values(),
-          index_.bytes(), store_->used(), store_->capacity()};
+  return {store_->name(), store_->data_loss_risk(), index_.samples(),  index_.values(),
+          index_.bytes(), store_->used(),           store_->capacity()};
 }
 
 }  // namespace evenkeel

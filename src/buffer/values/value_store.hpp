@@ -61,8 +61,8 @@ class FoundValues {
 };
 
 struct ValueStatus {
-  std::string store;  ///< name of the store
-  std::string risk;   ///< acknowledged data that may be lost; empty if none can be
+  std::string store;           ///< name of the store
+  std::string data_loss_risk;  ///< acknowledged data that may be lost; empty if none can be
   std::int64_t indexes = 0;
   std::int64_t values = 0;
   std::int64_t bytes = 0;     ///< of values
@@ -122,10 +122,10 @@ class ValueStore {
   void read_record(std::int64_t record, const std::vector<FoundPlace>& places,
                    std::span<const std::size_t> of_record, FoundValues& values) const;
   [[nodiscard]] std::int64_t cost_of(const NewRecord& record) const;
-  [[nodiscard]] std::vector<std::uint32_t> number_fields(const NewRecord& record);
+  [[nodiscard]] std::vector<std::uint32_t> assign_field_numbers(const NewRecord& record);
   void add(const std::vector<NewRecord>& records, bool replaces_all);
-  [[nodiscard]] LimitError too_large(std::int64_t bytes) const;
-  [[nodiscard]] FullError full_error() const;
+  [[nodiscard]] LimitError make_too_large_error(std::int64_t bytes) const;
+  [[nodiscard]] FullError make_full_error() const;
 
   const std::unique_ptr<Store> store_;
   mutable std::mutex commit_mutex_;        // held from a commit until the index has its changes

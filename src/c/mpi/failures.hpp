@@ -7,10 +7,10 @@
 
 namespace evenkeel::c {
 
-/// Does the same as guarded(), for functions that call MPI: converts MPI exceptions to MpiError.
+/// Does the same as run_guarded(), for functions that call MPI: converts MPI exceptions to MpiError.
 template <typename Work>
-evenkeel_status guarded_over_mpi(Work&& work) noexcept {
-  return guarded([&] {
+evenkeel_status run_guarded_over_mpi(Work&& work) noexcept {
+  return run_guarded([&] {
     try {
       std::forward<Work>(work)();
     } catch (const boost::mpi::exception& error) {

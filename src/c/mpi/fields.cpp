@@ -23,23 +23,23 @@ static_assert(EVENKEEL_BOOL == 1 && EVENKEEL_INT64 == 4 && EVENKEEL_FLOAT64 == 8
 // Ranges are returned as pairs of integers.
 static_assert(sizeof(RowRange) == 2 * sizeof(std::int64_t) && std::is_standard_layout_v<RowRange>);
 
-[[noreturn]] void refuse_number(std::int32_t number, std::size_t most, const std::string& where) {
+[[noreturn]] void reject_number(std::int32_t number, std::size_t most, const std::string& where) {
   throw WrongArgument(where, std::to_string(number) + " is outside 1 ... " + std::to_string(most));
 }
 
 DType dtype_of_number(std::int32_t number, const std::string& where) {
-  if (number < 1 || number > std::ssize(dtypes)) refuse_number(number, dtypes.size(), where);
+  if (number < 1 || number > std::ssize(dtypes)) reject_number(number, dtypes.size(), where);
   return dtypes[static_cast<std::size_t>(number) - 1];
 }
 
-std::int32_t number_of(DType dtype) noexcept {
+std::int32_t dtype_number(DType dtype) noexcept {
   return static_cast<std::int32_t>(std::ranges::find(dtypes, dtype) - dtypes.begin()) + 1;
 }
 
 FieldKind kind_of_number(std::int32_t number, const std::string& where) {
   const auto rules = all_field_rules();
   const auto found = std::ranges::find(rules, number, &FieldRule::c_value);
-  if (found == rules.end()) refuse_number(number, rules.size(), where);
+  if (found == rules.end()) reject_number(number, rules.size(), where);
   return found->kind;
 }
 
@@ -59,7 +59,7 @@ SampleRows samples_of(const evenkeel_field& field, const std::string& where) {
   const SampleRows samples =
       field.offsets == nullptr
           ? SampleRows()
-          : SampleRows::of_offsets(std::vector(field.offsets, field.offsets + field.num_samples + 1));
+          : SampleRows::from_offsets(std::vector(field.offsets, field.offsets + field.num_samples + 1));
   if (samples.rows() == field.rows) return samples;
   throw InputError(where, "has " + std::to_string(field.rows) + " rows, but its offsets end at " +
                               std::to_string(samples.rows()));
@@ -75,7 +75,7 @@ void require_no_samples(const evenkeel_field& field, FieldKind kind, const std::
 
 }  // namespace
 
-CheckedField given(const evenkeel_field* field) {
+CheckedField check_field(const evenkeel_field* field) {
   require(field, "field");
   require(field->name, "field->name");
   const std::string where = "field '" + std::string(field->name) + "'";
@@ -105,7 +105,7 @@ evenkeel_field view_of(const Column& column) {
   const FieldSpec& spec = column.spec();
   evenkeel_field view{};
   view.name = spec.name.c_str();
-  view.dtype = number_of(spec.dtype);
+  view.dtype = dtype_number(spec.dtype);
   view.kind = spec.rule().c_value;
   view.rows = column.rows();
   view.num_trailing = std::ssize(spec.trailing);
@@ -116,7 +116,7 @@ evenkeel_field view_of(const Column& column) {
   if (!is_counted(spec.kind)) return view;
   const SampleRows& samples = column.samples();
   view.num_samples = samples.size();
-  if (samples.are_in_common()) {
+  if (samples.are_shared()) {
     view.ranges = &samples.ranges().data()->begin;
   } else {
     view.offsets = samples.offsets().data();
@@ -129,7 +129,8 @@ evenkeel_field field_at(std::span<const Column> fields, std::int64_t index) {
   return view_of(fields[static_cast<std::size_t>(index)]);
 }
 
-evenkeel_field field_named(std::span<const Column> fields, const char* name, const std::string& where) {
+evenkeel_field find_field_by_name(std::span<const Column> fields, const char* name,
+                                  const std::string& where) {
   require(name, "name");
   const auto has_name = [&](const Column& column) { return column.spec().name == name; };
   const auto found = std::ranges::find_if(fields, has_name);

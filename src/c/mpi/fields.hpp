@@ -19,7 +19,7 @@ struct CheckedField {
 
 /// Validates a field. Throws WrongArgument for NULL if data is required, for numbers that are not a dtype or
 /// kind, and for negative numbers; InputError for offsets that do not fit its rows.
-[[nodiscard]] CheckedField given(const evenkeel_field* field);
+[[nodiscard]] CheckedField check_field(const evenkeel_field* field);
 
 /// Returns a view of the column's memory for C.
 [[nodiscard]] evenkeel_field view_of(const Column& column);
@@ -28,8 +28,8 @@ struct CheckedField {
 /// InputError, with the existing names, if the name does not exist. `where` names the owner of the fields in
 /// errors.
 [[nodiscard]] evenkeel_field field_at(std::span<const Column> fields, std::int64_t index);
-[[nodiscard]] evenkeel_field field_named(std::span<const Column> fields, const char* name,
-                                         const std::string& where);
+[[nodiscard]] evenkeel_field find_field_by_name(std::span<const Column> fields, const char* name,
+                                                const std::string& where);
 
 [[nodiscard]] evenkeel_sample view_of(const SampleShape& shape) noexcept;
 

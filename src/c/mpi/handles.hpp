@@ -67,7 +67,7 @@ struct evenkeel_stream {
 namespace evenkeel::c {
 
 /// Returns the samples over the same memory, which the step and the caller share.
-[[nodiscard]] RaggedBatch lent(const evenkeel_samples& samples);
+[[nodiscard]] RaggedBatch share_samples(const evenkeel_samples& samples);
 
 /// Throws WrongArgument if `step` is NULL or does not have this micro-batch.
 [[nodiscard]] std::size_t micro_batch_index(const evenkeel_step* step, std::int64_t micro_batch);

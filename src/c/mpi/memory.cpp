@@ -47,7 +47,7 @@ using namespace evenkeel::c;
 
 evenkeel_status evenkeel_set_memory(evenkeel_allocate allocate, evenkeel_deallocate deallocate,
                                     void* context) {
-  return guarded([&] {
+  return run_guarded([&] {
     static std::pmr::memory_resource* before = nullptr;  // what was set when none of the caller's was
     if (allocate == nullptr) {
       if (before != nullptr) set_column_memory(*std::exchange(before, nullptr));

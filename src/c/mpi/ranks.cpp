@@ -110,17 +110,17 @@ evenkeel_status evenkeel_ranks_create(const evenkeel_group_calls* calls, void* g
 }
 
 evenkeel_status evenkeel_ranks_of_mpi(MPI_Comm comm, evenkeel_ranks** ranks) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     require(ranks, "ranks");
     *ranks = nullptr;
-    const Communicator given{boost::mpi::communicator(comm, boost::mpi::comm_attach)};
-    require_ranks_of_one_group(given);
-    *ranks = new evenkeel_ranks{given};
+    const Communicator check_field{boost::mpi::communicator(comm, boost::mpi::comm_attach)};
+    require_ranks_of_one_group(check_field);
+    *ranks = new evenkeel_ranks{check_field};
   });
 }
 
 evenkeel_status evenkeel_ranks_fail(const evenkeel_ranks* ranks, evenkeel_status status) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     require(ranks, "ranks");
     require_ranks_of_one_group(ranks->ranks);
     fail_together(ranks->ranks, try_locally([&] { throw_error(report_of_status(status)); }));

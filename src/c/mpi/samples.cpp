@@ -11,11 +11,11 @@
 
 namespace evenkeel::c {
 
-RaggedBatch lent(const evenkeel_samples& samples) {
+RaggedBatch share_samples(const evenkeel_samples& samples) {
   if (samples.wrong) throw_error(*samples.wrong);
   RaggedBatch& batch = samples.batch;
   RaggedBatch same({batch.samples().begin(), batch.samples().end()});
-  for (Column& column : batch.fields()) same.add_field(column.lent());
+  for (Column& column : batch.fields()) same.add_field(column.make_borrowing_copy());
   return same;
 }
 
@@ -28,8 +28,8 @@ Column copy_field(CheckedField field, std::int64_t rows, const RaggedBatch& batc
                      "has " + std::to_string(rows) + " rows; a field of kind " + std::string(name_of(kind)) +
                          " has " + std::to_string(batch.rows_of(kind)) + " over all samples");
   }
-  Column column = field.samples ? Column::unwritten(std::move(field.spec), *std::move(field.samples))
-                                : Column::unwritten(std::move(field.spec), rows);
+  Column column = field.samples ? Column::uninitialized(std::move(field.spec), *std::move(field.samples))
+                                : Column::uninitialized(std::move(field.spec), rows);
   std::ranges::copy(field.bytes, column.bytes().begin());
   return column;
 }
@@ -58,10 +58,10 @@ evenkeel_status evenkeel_samples_create(int64_t count, const int64_t* ids, const
 }
 
 evenkeel_status evenkeel_samples_add(evenkeel_samples* samples, const evenkeel_field* field) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(samples, "samples");
     try {
-      CheckedField made = given(field);
+      CheckedField made = check_field(field);
       samples->batch.add_field(copy_field(std::move(made), field->rows, samples->batch));
     } catch (...) {
       if (!samples->wrong) samples->wrong = report_current_exception();
@@ -71,7 +71,7 @@ evenkeel_status evenkeel_samples_add(evenkeel_samples* samples, const evenkeel_f
 }
 
 evenkeel_status evenkeel_samples_fail(evenkeel_samples* samples, evenkeel_status status) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(samples, "samples");
     ErrorReport report = report_of_status(status);
     if (!samples->wrong) samples->wrong = std::move(report);
@@ -87,7 +87,7 @@ int64_t evenkeel_samples_num_fields(const evenkeel_samples* samples) {
 }
 
 evenkeel_status evenkeel_samples_get(const evenkeel_samples* samples, evenkeel_sample* all) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(samples, "samples");
     require_list(all, samples->batch.size(), "all");
     std::ranges::transform(samples->batch.samples(), all,
@@ -97,7 +97,7 @@ evenkeel_status evenkeel_samples_get(const evenkeel_samples* samples, evenkeel_s
 
 evenkeel_status evenkeel_samples_field(const evenkeel_samples* samples, int64_t index,
                                        evenkeel_field* field) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(field, "field");
     require(samples, "samples");
     *field = field_at(std::as_const(samples->batch).fields(), index);
@@ -106,10 +106,10 @@ evenkeel_status evenkeel_samples_field(const evenkeel_samples* samples, int64_t 
 
 evenkeel_status evenkeel_samples_find_field(const evenkeel_samples* samples, const char* name,
                                             evenkeel_field* field) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(field, "field");
     require(samples, "samples");
-    *field = field_named(std::as_const(samples->batch).fields(), name, "samples");
+    *field = find_field_by_name(std::as_const(samples->batch).fields(), name, "samples");
   });
 }
 

@@ -19,32 +19,33 @@ struct SavedState {
   bool accepts_changes;
 };
 
-ServiceState parsed_state(const SavedState& saved) {
+ServiceState parse_saved_state(const SavedState& saved) {
   require_list(saved.text, saved.bytes, "state");
   return parse_state({text_or_empty(saved.text), static_cast<std::size_t>(saved.bytes)}, "the state");
 }
 
 // Does the work that may fail on this rank alone, before ranks communicate.
-std::unique_ptr<evenkeel_service> prepare(const Communicator& ranks, const evenkeel_config* config,
-                                          const SavedState* saved, std::optional<ServiceState>& from) {
+std::unique_ptr<evenkeel_service> prepare_service(const Communicator& ranks, const evenkeel_config* config,
+                                                  const SavedState* saved,
+                                                  std::optional<ServiceState>& from) {
   require(config, "config");
   auto service = std::make_unique<evenkeel_service>();
   service->ranks = ranks;
   service->config = config->config;
-  if (saved != nullptr) from = parsed_state(*saved);
+  if (saved != nullptr) from = parse_saved_state(*saved);
   return service;
 }
 
 evenkeel_status make_service(const evenkeel_ranks* ranks, const evenkeel_config* config,
                              const SavedState* saved, evenkeel_service** service) noexcept {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     if (service != nullptr) *service = nullptr;
     require(ranks, "ranks");
     std::unique_ptr<evenkeel_service> made;
     std::optional<ServiceState> from;
     const std::optional<ErrorReport> error = try_locally([&] {
       require(service, "service");
-      made = prepare(ranks->ranks, config, saved, from);
+      made = prepare_service(ranks->ranks, config, saved, from);
     });
     if (error) {
       require_ranks_of_one_group(ranks->ranks);
@@ -73,15 +74,15 @@ std::vector<ContextGroup> groups_of(const evenkeel_service& service) {
 /// Collective: returns the result of `collect` for this step and these results. Errors in arguments are
 /// passed on as failed results, so that all ranks get them.
 template <typename Collect>
-evenkeel_status hand_out_results(const evenkeel_service* service, const evenkeel_step* step,
-                                 const evenkeel_results* results, evenkeel_samples** samples,
-                                 Collect&& collect) noexcept {
-  return guarded_over_mpi([&] {
+evenkeel_status return_results(const evenkeel_service* service, const evenkeel_step* step,
+                               const evenkeel_results* results, evenkeel_samples** samples,
+                               Collect&& collect) noexcept {
+  return run_guarded_over_mpi([&] {
     if (samples != nullptr) *samples = nullptr;
     require(service, "service");
     std::unique_ptr<evenkeel_samples> made;
     StepResults none(0);
-    const StepResults* given = results == nullptr ? &none : &results->results;
+    const StepResults* check_field = results == nullptr ? &none : &results->results;
     const auto look = [&] {
       require(samples, "samples");
       require(step, "step");
@@ -90,10 +91,10 @@ evenkeel_status hand_out_results(const evenkeel_service* service, const evenkeel
     };
     if (const std::optional<ErrorReport> error = try_locally(look)) {
       none.fail(*error);
-      given = &none;
+      check_field = &none;
     }
     const Step nothing;
-    RaggedBatch home = collect(*service->service, step == nullptr ? nothing : step->step, *given);
+    RaggedBatch home = collect(*service->service, step == nullptr ? nothing : step->step, *check_field);
     made->batch = std::move(home);
     *samples = made.release();
   });
@@ -118,7 +119,7 @@ evenkeel_status evenkeel_service_resume(const evenkeel_ranks* ranks, const evenk
 }
 
 evenkeel_status evenkeel_service_get_place(const evenkeel_service* service, evenkeel_place* place) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     require(place, "place");
     require(service, "service");
     const Mesh& mesh = service->service->mesh();
@@ -142,22 +143,22 @@ evenkeel_status evenkeel_service_get_place(const evenkeel_service* service, even
 
 evenkeel_status evenkeel_service_step(evenkeel_service* service, const evenkeel_samples* samples,
                                       const char* profile, evenkeel_step** step) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     if (step != nullptr) *step = nullptr;
     require(service, "service");
     const auto read = [&] {
       require(step, "step");
       require(samples, "samples");
-      return lent(*samples);
+      return share_samples(*samples);
     };
     Step made = service->service->step(DataService::Reader(std::ref(read)), text_or_empty(profile));
-    *step = end_if_out_of_memory([&] { return new evenkeel_step{std::move(made), {}}; });
+    *step = abort_if_out_of_memory([&] { return new evenkeel_step{std::move(made), {}}; });
   });
 }
 
 evenkeel_status evenkeel_service_context(const evenkeel_service* service, const evenkeel_step* step,
                                          int64_t micro_batch, MPI_Comm* comm) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     require(comm, "comm");
     require(service, "service");
     const MicroBatch& m = step->step.micro_batches[micro_batch_index(step, micro_batch)];
@@ -187,7 +188,7 @@ evenkeel_status evenkeel_service_context_groups(const evenkeel_service* service,
 
 evenkeel_status evenkeel_service_step_again(evenkeel_service* service, evenkeel_step* step,
                                             const char* profile, const evenkeel_samples* added) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     require(service, "service");
     Step before;
     if (step != nullptr) {
@@ -195,7 +196,7 @@ evenkeel_status evenkeel_service_step_again(evenkeel_service* service, evenkeel_
       before = std::move(step->step);
     }
     DataService& maker = *service->service;
-    const auto read = [added] { return lent(*added); };
+    const auto read = [added] { return share_samples(*added); };
     Step pass = added == nullptr
                     ? maker.step(std::move(before), text_or_empty(profile))
                     : maker.step(std::move(before), text_or_empty(profile), DataService::Reader(read));
@@ -205,24 +206,24 @@ evenkeel_status evenkeel_service_step_again(evenkeel_service* service, evenkeel_
 
 evenkeel_status evenkeel_service_collect(const evenkeel_service* service, const evenkeel_step* step,
                                          const evenkeel_results* results, evenkeel_samples** samples) {
-  return hand_out_results(service, step, results, samples,
-                          [](const DataService& from, const Step& of, const StepResults& given) {
-                            return from.collect(of, given);
-                          });
+  return return_results(service, step, results, samples,
+                        [](const DataService& from, const Step& of, const StepResults& check_field) {
+                          return from.collect(of, check_field);
+                        });
 }
 
 evenkeel_status evenkeel_service_collect_on(const evenkeel_service* service, const evenkeel_step* step,
                                             const evenkeel_results* results, int32_t root,
                                             evenkeel_samples** samples) {
-  return hand_out_results(service, step, results, samples,
-                          [root](const DataService& from, const Step& of, const StepResults& given) {
-                            return from.collect_on(of, given, root);
-                          });
+  return return_results(service, step, results, samples,
+                        [root](const DataService& from, const Step& of, const StepResults& check_field) {
+                          return from.collect_on(of, check_field, root);
+                        });
 }
 
 evenkeel_status evenkeel_service_report_time(const evenkeel_service* service, const evenkeel_step* step,
                                              int64_t micro_batch, double seconds) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     require(service, "service");
     const std::size_t m = micro_batch_index(step, micro_batch);
     service->service->report_time(step->step, m, seconds);
@@ -230,20 +231,20 @@ evenkeel_status evenkeel_service_report_time(const evenkeel_service* service, co
 }
 
 evenkeel_status evenkeel_service_state(const evenkeel_service* service, char** state, int64_t* bytes) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     require(state, "state");
     *state = nullptr;
     require(service, "service");
-    hand_out(to_text(service->service->state()), state, bytes);
+    return_text(to_text(service->service->state()), state, bytes);
   });
 }
 
 evenkeel_status evenkeel_state_inspect(const char* state, int64_t bytes, int64_t* next_step,
                                        int32_t* has_sources) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(next_step, "next_step");
     require(has_sources, "has_sources");
-    const ServiceState found = parsed_state({state, bytes, false});
+    const ServiceState found = parse_saved_state({state, bytes, false});
     *next_step = found.next_step;
     *has_sources = found.sources.empty() ? 0 : 1;
   });

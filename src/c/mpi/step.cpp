@@ -22,8 +22,8 @@ const PackedMicroBatch& tensors_of(const evenkeel_step* step, std::int64_t micro
 
 /// Returns the arena's copy of the values if it has one, else the values.
 template <typename Integer>
-const Integer* in_arena(const MicroBatchArena& arena, std::string_view name,
-                        std::span<const Integer> values) {
+const Integer* find_in_arena(const MicroBatchArena& arena, std::string_view name,
+                             std::span<const Integer> values) {
   const std::byte* const copy = arena.find_copy(name, std::as_bytes(values));
   return copy == nullptr ? values.data() : reinterpret_cast<const Integer*>(copy);
 }
@@ -31,7 +31,7 @@ const Integer* in_arena(const MicroBatchArena& arena, std::string_view name,
 evenkeel_field with_offsets_in_arena(evenkeel_field field, const MicroBatchArena& arena) {
   if (field.offsets == nullptr) return field;
   const std::span offsets(field.offsets, static_cast<std::size_t>(field.num_samples) + 1);
-  field.offsets = in_arena(arena, offsets_name(field.name), offsets);
+  field.offsets = find_in_arena(arena, offsets_name(field.name), offsets);
   return field;
 }
 
@@ -57,8 +57,9 @@ evenkeel_micro_batch view_of(const evenkeel_step& step, std::size_t index) {
   view.num_samples = std::ssize(samples);
   view.samples = samples.data();
   view.num_sequences = tensors.layout.size();
-  view.cu_seqlens = in_arena(tensors.arena, "cu_seqlens", tensors.layout.cu_seqlens());
-  view.cu_seqlens_padded = in_arena(tensors.arena, "cu_seqlens_padded", tensors.layout.cu_seqlens_padded());
+  view.cu_seqlens = find_in_arena(tensors.arena, "cu_seqlens", tensors.layout.cu_seqlens());
+  view.cu_seqlens_padded =
+      find_in_arena(tensors.arena, "cu_seqlens_padded", tensors.layout.cu_seqlens_padded());
   view.max_seqlen = tensors.layout.max_seqlen();
   view.empty = tensors.empty() ? 1 : 0;
   view.mini_batch = micro_batch.mini_batch.value();
@@ -79,9 +80,9 @@ evenkeel_micro_batch view_of(const evenkeel_step& step, std::size_t index) {
   return view;
 }
 
-void put(StepResults& results, std::int64_t micro_batch, const evenkeel_field* field) {
+void put_result(StepResults& results, std::int64_t micro_batch, const evenkeel_field* field) {
   require_index(micro_batch, std::ssize(results.micro_batches()), "micro_batch", "micro-batches");
-  CheckedField made = given(field);
+  CheckedField made = check_field(field);
   const auto m = static_cast<std::size_t>(micro_batch);
   if (!made.samples) {
     results.put(m, std::move(made.spec), made.bytes);
@@ -107,7 +108,7 @@ using namespace evenkeel;
 using namespace evenkeel::c;
 
 evenkeel_status evenkeel_step_get_info(const evenkeel_step* step, evenkeel_step_info* info) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(info, "info");
     require(step, "step");
     const Step& made = step->step;
@@ -118,7 +119,7 @@ evenkeel_status evenkeel_step_get_info(const evenkeel_step* step, evenkeel_step_
 }
 
 evenkeel_status evenkeel_step_get_seconds(const evenkeel_step* step, evenkeel_seconds* seconds) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(seconds, "seconds");
     require(step, "step");
     const PhaseSeconds& took = step->step.seconds;
@@ -132,7 +133,7 @@ int64_t evenkeel_step_num_micro_batches(const evenkeel_step* step) {
 
 evenkeel_status evenkeel_step_micro_batch(const evenkeel_step* step, int64_t micro_batch,
                                           evenkeel_micro_batch* view) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(view, "view");
     const std::size_t m = micro_batch_index(step, micro_batch);
     *view = view_of(*step, m);
@@ -155,11 +156,12 @@ evenkeel_status evenkeel_step_details(const evenkeel_step* step, int64_t micro_b
 
 evenkeel_status evenkeel_step_find_field(const evenkeel_step* step, int64_t micro_batch, const char* name,
                                          evenkeel_field* field) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(field, "field");
     const PackedMicroBatch& tensors = tensors_of(step, micro_batch);
     *field = with_offsets_in_arena(
-        field_named(tensors.fields, name, "micro-batch " + std::to_string(micro_batch)), tensors.arena);
+        find_field_by_name(tensors.fields, name, "micro-batch " + std::to_string(micro_batch)),
+        tensors.arena);
   });
 }
 
@@ -191,11 +193,11 @@ evenkeel_status evenkeel_results_create(const evenkeel_step* step, evenkeel_resu
 
 evenkeel_status evenkeel_results_put(evenkeel_results* results, int64_t micro_batch,
                                      const evenkeel_field* field) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(results, "results");
     if (!results->wrong) {
       try {
-        put(results->results, micro_batch, field);
+        put_result(results->results, micro_batch, field);
       } catch (...) {
         results->wrong = report_current_exception();
         throw;
@@ -207,7 +209,7 @@ evenkeel_status evenkeel_results_put(evenkeel_results* results, int64_t micro_ba
 }
 
 evenkeel_status evenkeel_results_fail(evenkeel_results* results, evenkeel_status status) {
-  return guarded([&] {
+  return run_guarded([&] {
     require(results, "results");
     ErrorReport report = report_of_status(status);
     if (!results->wrong) results->wrong = std::move(report);

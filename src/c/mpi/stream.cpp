@@ -14,7 +14,7 @@ namespace {
 
 // Starts the steps of a stream. Collective.
 void make_steps(evenkeel_stream& stream) {
-  stream.samples->wait_again();
+  stream.samples->resume_waiting();
   const auto reader = [&stream](std::int64_t step) { return stream.samples->read(step); };
   stream.steps.emplace(stream.service->steps(reader, stream.samples->num_steps(), stream.profile));
 }
@@ -27,12 +27,12 @@ using namespace evenkeel::c;
 
 evenkeel_status evenkeel_stream_create(const evenkeel_service* service, const char* const* profiles,
                                        int64_t num_profiles, evenkeel_stream** stream) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     if (stream != nullptr) *stream = nullptr;
     require(service, "service");
     std::unique_ptr<evenkeel_stream> made;
     std::vector<std::string> passes;
-    together(service->trainers(), [&] {
+    run_together(service->trainers(), [&] {
       require(stream, "stream");
       passes = texts_of(profiles, num_profiles, "profiles");
       made = std::make_unique<evenkeel_stream>();
@@ -51,18 +51,18 @@ int64_t evenkeel_stream_num_steps(const evenkeel_stream* stream) {
 }
 
 evenkeel_status evenkeel_stream_next(evenkeel_stream* stream, evenkeel_step** step) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     if (step != nullptr) *step = nullptr;
     require(stream, "stream");
     if (!stream->steps) make_steps(*stream);
     std::optional<Step> next = stream->steps->next();
     require(step, "step");
-    if (next) *step = end_if_out_of_memory([&] { return new evenkeel_step{*std::move(next), {}}; });
+    if (next) *step = abort_if_out_of_memory([&] { return new evenkeel_step{*std::move(next), {}}; });
   });
 }
 
 evenkeel_status evenkeel_stream_stop(evenkeel_stream* stream) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     require(stream, "stream");
     stream->samples->stop_waiting();
     stream->steps.reset();
@@ -70,29 +70,29 @@ evenkeel_status evenkeel_stream_stop(evenkeel_stream* stream) {
 }
 
 evenkeel_status evenkeel_stream_state(evenkeel_stream* stream, char** state, int64_t* bytes) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     if (state != nullptr) *state = nullptr;
     require(stream, "stream");
-    ServiceState now = together(stream->trainers, [&] {
+    ServiceState now = run_together(stream->trainers, [&] {
       require(state, "state");
       return stream->service->state();
     });
     stream->samples->describe(now);
-    hand_out(to_text(now), state, bytes);
+    return_text(to_text(now), state, bytes);
   });
 }
 
 evenkeel_status evenkeel_stream_publish(evenkeel_stream* stream, int64_t version) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     require(stream, "stream");
     stream->samples->publish(version);
   });
 }
 
 evenkeel_status evenkeel_stream_trained(evenkeel_stream* stream, int64_t next_step) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     require(stream, "stream");
-    stream->samples->trained(next_step);
+    stream->samples->report_saved_before(next_step);
   });
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 WatchdogSettings settings_of(double seconds, evenkeel_watchdog_function tells,
                              evenkeel_watchdog_function ends, void* context) {
-  WatchdogSettings settings = ending_the_process(seconds);
+  WatchdogSettings settings = process_ending_settings(seconds);
   if (tells != nullptr)
     settings.tells = [=](const WatchdogReport& report) { tells(report.text().c_str(), context); };
   if (ends != nullptr)
@@ -36,12 +36,12 @@ using namespace evenkeel::c;
 evenkeel_status evenkeel_watchdog_create(const evenkeel_ranks* ranks, double seconds,
                                          evenkeel_watchdog_function tells, evenkeel_watchdog_function ends,
                                          void* context, evenkeel_watchdog** watchdog) {
-  return guarded_over_mpi([&] {
+  return run_guarded_over_mpi([&] {
     if (watchdog != nullptr) *watchdog = nullptr;
     require(ranks, "ranks");
     require_ranks_of_one_group(ranks->ranks);
     WatchdogSettings settings;
-    auto made = together(ranks->ranks, [&] {
+    auto made = run_together(ranks->ranks, [&] {
       require(watchdog, "watchdog");
       settings = settings_of(seconds, tells, ends, context);
       return std::make_unique<evenkeel_watchdog>();

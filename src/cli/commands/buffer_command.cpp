@@ -48,24 +48,25 @@ stream::StreamSettings stream_settings(const BufferOptions& options) {
   return settings;
 }
 
-std::string found_in(const BufferStatus& status) {
+std::string describe_found(const BufferStatus& status) {
   const stream::Status& of = status.stream;
   if (of.received.samples == 0) return "No samples have been received yet";
   return fmt::format("Found {} that wait in {}, {} in steps that are not trained; version {}{}",
-                     counted(of.waiting.samples, "sample"),
-                     counted(of.open_groups + of.ready_groups, "group"), of.formed.samples, of.version,
+                     format_count(of.waiting.samples, "sample"),
+                     format_count(of.open_groups + of.ready_groups, "group"), of.formed.samples, of.version,
                      of.formed_step ? fmt::format(", step {} formed last", *of.formed_step) : "");
 }
 
 void print_status(const BufferStatus& status) {
   log_status(fmt::format("Store: {}, {} of {} in use{}", printable(status.store), bytes_text(status.used),
-                         bytes_text(status.capacity), status.risk.empty() ? "" : "; " + status.risk));
-  log_status(found_in(status));
+                         bytes_text(status.capacity),
+                         status.data_loss_risk.empty() ? "" : "; " + status.data_loss_risk));
+  log_status(describe_found(status));
 }
 
 void print_summary(const stream::Status& at_end) {
   log_status(fmt::format("Stopped: {} received, {} trained, {} waiting or in steps",
-                         counted(at_end.received.samples, "sample"), at_end.trained.samples,
+                         format_count(at_end.received.samples, "sample"), at_end.trained.samples,
                          at_end.waiting.samples + at_end.formed.samples));
 }
 

@@ -54,7 +54,8 @@ void add_show_command(CLI::App& config, Action& chosen) {
       "  evenkeel config show configs/long-context.yaml --set mesh.cp=8 > job.yaml");
   command->callback([options, &chosen] {
     chosen = [options] {
-      std::cout << to_yaml(loaded([&] { return load_config(options->config, options->overrides); }));
+      std::cout << to_yaml(
+          convert_load_errors([&] { return load_config(options->config, options->overrides); }));
       return 0;
     };
   });

@@ -50,34 +50,34 @@ constexpr std::array formats{
     std::pair{"megatron", SampleFormat::megatron}, std::pair{"lengths", SampleFormat::lengths}};
 
 template <typename Table>
-std::vector<std::string> words_of(const Table& table) {
+std::vector<std::string> list_words(const Table& table) {
   std::vector<std::string> words;
   for (const auto& entry : table) words.emplace_back(entry.first);
   return words;
 }
 
 template <typename Table>
-auto meaning_of(const Table& table, const std::string& word) {
+auto find_value(const Table& table, const std::string& word) {
   return std::ranges::find(table, word, [](const auto& entry) { return std::string(entry.first); })->second;
 }
 
 SampleFormat format_of(const ConvertOptions& options) {
-  if (!options.to_kind.empty()) return meaning_of(formats, options.to_kind);
+  if (!options.to_kind.empty()) return find_value(formats, options.to_kind);
   if (const auto format = evenkeel::format_of(options.to)) return *format;
   throw ConfigError(options.to.string(), "has a name that does not imply a format",
                     "Use a name that ends in .jsonl, .safetensors, .idx or .csv, or set --to " +
-                        fmt::format("{}", fmt::join(words_of(formats), ", ")));
+                        fmt::format("{}", fmt::join(list_words(formats), ", ")));
 }
 
 /// Returns the name of one of the file's shards: NAME-00000.ENDING.
-fs::path shard_of(const fs::path& path, std::int64_t number) {
+fs::path shard_path(const fs::path& path, std::int64_t number) {
   return path.parent_path() /
          fmt::format("{}-{:05}{}", path.stem().string(), number, path.extension().string());
 }
 
-void require_free(SampleFormat format, const fs::path& path, bool overwrite) {
+void require_unused_name(SampleFormat format, const fs::path& path, bool overwrite) {
   for (const fs::path& file : files_of(format, path)) {
-    if (overwrite || !is_taken(file)) continue;
+    if (overwrite || !is_name_taken(file)) continue;
     throw IoError(file.string(), "already exists", "Give another name, or --overwrite");
   }
 }
@@ -94,10 +94,10 @@ std::vector<std::int64_t> next_block(const SampleSource& source, std::int64_t fi
   return positions;
 }
 
-void note_ignored_content(const SampleSource& source, const ConvertOptions& options) {
-  if (const std::string left = source.left_out(); !left.empty())
+void print_ignored_content(const SampleSource& source, const ConvertOptions& options) {
+  if (const std::string left = source.ignored_content(); !left.empty())
     print_note(printable(options.from.string()) + ": not read: " + printable(left));
-  if (const std::string open = source.undecided(); !open.empty())
+  if (const std::string open = source.undecided_fields(); !open.empty())
     print_note(printable(options.from.string()) +
                ": all prompts are empty, so these fields are read as one row per token: " + printable(open));
 }
@@ -119,11 +119,11 @@ void write_all(const SampleSource& source, SampleFormat format, const ConvertOpt
   const std::int64_t samples = source.num_samples();
   const std::int64_t shard = options.shard_samples > 0 ? options.shard_samples : samples;
   const auto path_of = [&](std::int64_t number) {
-    return options.shard_samples > 0 ? shard_of(options.to, number) : options.to;
+    return options.shard_samples > 0 ? shard_path(options.to, number) : options.to;
   };
   for (std::int64_t number = 0; number * shard < samples; ++number)
-    require_free(format, path_of(number), options.overwrite);
-  const Dropped dropped(options.drop.begin(), options.drop.end());
+    require_unused_name(format, path_of(number), options.overwrite);
+  const DroppedFields dropped(options.drop.begin(), options.drop.end());
   const IndexedDType dtype = options.vocab_size > 0 ? optimal_dtype(options.vocab_size) : IndexedDType::int32;
   Progress progress(options.progress, samples, "sample");
   for (std::int64_t number = 0; number * shard < samples; ++number) {
@@ -166,11 +166,11 @@ int convert(const ConvertOptions& options) {
                       "Start it without mpirun");
   }
   const auto source = open_source(world, settings, any_length, fields);
-  note_ignored_content(*source, options);
+  print_ignored_content(*source, options);
   std::int64_t tokens = 0;
   write_all(*source, format, options, tokens);
   std::cout << fmt::format("{}: {}, {}\n", printable(options.to.string()),
-                           counted(source->num_samples(), "sample"), counted(tokens, "token"));
+                           format_count(source->num_samples(), "sample"), format_count(tokens, "token"));
   return 0;
 }
 
@@ -192,7 +192,7 @@ void add_convert_command(CLI::App& app, Action& chosen) {
   add_read_as_option(*command, options->declared);
   command->add_option("--to", options->to_kind, "The format of B, if its name does not imply it")
       ->type_name("KIND")
-      ->transform(one_of(words_of(formats)));
+      ->transform(one_of(list_words(formats)));
   command
       ->add_option(
           "--drop", options->drop,

@@ -51,7 +51,7 @@ Config config_of(const FeedOptions& options) {
   std::vector<std::string> settings;
   if (!options.files.empty()) {
     const SourceKind kind = source_kind_of(options.files.front(), options.kind);
-    settings.push_back("source.kind=" + word_of(kind));
+    settings.push_back("source.kind=" + source_kind_word(kind));
     const nlohmann::json paths = options.files;
     settings.push_back("source.path=" + (paths.size() == 1 ? paths.front() : paths).dump());
   }
@@ -101,7 +101,7 @@ void send_all(SampleStream& stream, Feeder& feeder, ProgressStyle style) {
 }
 
 int feed(FeedOptions options) {
-  const Config config = loaded([&] { return config_of(options); });
+  const Config config = convert_load_errors([&] { return config_of(options); });
   if (!options.token_file.empty()) options.to.token = read_token(options.token_file);
   if (options.to.name.empty()) options.to.name = default_name(config);
   set_up_logging(0, false, "info");
@@ -114,8 +114,8 @@ int feed(FeedOptions options) {
   if (options.ends) feeder.end();
   const FeedFigures& sent = feeder.figures();
   std::cout << fmt::format("{}: sent {}, {}; {} new, {} duplicates, {} stale, {} dropped\n",
-                           printable(options.to.url), counted(sent.samples(), "sample"),
-                           counted(sent.tokens, "token"), sent.accepted, sent.duplicates, sent.stale,
+                           printable(options.to.url), format_count(sent.samples(), "sample"),
+                           format_count(sent.tokens, "token"), sent.accepted, sent.duplicates, sent.stale,
                            sent.dropped);
   return 0;
 }

@@ -43,7 +43,7 @@ FittedTimes fit_times(const std::vector<TimedMicroBatch>& times, const std::stri
   const std::optional<TimeModel> model = fit_time_model(observations);
   if (!model)
     throw InputError(path,
-                     "its " + counted(std::ssize(times), "time") +
+                     "its " + format_count(std::ssize(times), "time") +
                          " cannot separate the cost of a token from that of a squared length",
                      "Give at least 16 times of micro-batches whose samples have different lengths");
   FittedTimes fit{*model, {cost_model_of(*model), overhead_cost_of(*model)}};
@@ -97,7 +97,7 @@ int fit(const FitOptions& options) {
       "balance.cost: {{linear: {}, quadratic: {}}}\n"
       "balance.overhead: {}\n"
       "error of a time: {:.2f} % in the median, {:.2f} % at most\n",
-      counted(std::ssize(times), "time"), fit.times.overhead, fit.times.linear, fit.times.quadratic,
+      format_count(std::ssize(times), "time"), fit.times.overhead, fit.times.linear, fit.times.quadratic,
       fit.cost.model.linear, fit.cost.model.quadratic, fit.cost.overhead, 100 * fit.median_error,
       100 * fit.largest_error);
   const LengthTable table = options.lengths.empty()
@@ -105,8 +105,8 @@ int fit(const FitOptions& options) {
                                 : read_plan_input(options.lengths, PrefixSharing::none, {}, 0).table;
   const PlanSettings settings = plan_settings(options, times, table);
   std::cout << fmt::format("a step of {} on {}, cap {}, ends later if it is planned with\n",
-                           counted(table.size(), "sample"), counted(settings.dp, "DP rank"),
-                           counted(settings.micro_batch.max_tokens, "token"));
+                           format_count(table.size(), "sample"), format_count(settings.dp, "DP rank"),
+                           format_count(settings.micro_batch.max_tokens, "token"));
   const auto show = [&](const std::string& name, const CostModel& assumed) {
     const double loss =
         cost_mismatch_slowdown({assumed, default_overhead(assumed)}, fit.cost, table, settings);

@@ -49,9 +49,10 @@ void show_fields(const JsonlSchema& schema) {
   show(table);
 }
 
-void show_left_out(const JsonlSchema& schema) {
+void show_ignored_fields(const JsonlSchema& schema) {
   TextTable table({{"left out"}, {"why"}});
-  for (const auto& [name, reasons] : schema.ignored) table.add({printable(name), words_for(reasons)});
+  for (const auto& [name, reasons] : schema.ignored)
+    table.add({printable(name), describe_skip_reasons(reasons)});
   show(table);
 }
 
@@ -66,8 +67,8 @@ class Lengths {
   }
 
   void show() && {
-    std::cout << counted(std::ssize(totals_), "sample") << " in " << counted(std::ssize(groups_), "group")
-              << '\n';
+    std::cout << format_count(std::ssize(totals_), "sample") << " in "
+              << format_count(std::ssize(groups_), "group") << '\n';
     std::cout << "prompt tokens\n" << length_statistics(std::move(prompts_));
     std::cout << "response tokens\n" << length_statistics(std::move(responses_));
     std::cout << "all tokens\n" << length_statistics(std::move(totals_));
@@ -103,7 +104,7 @@ void inspect_rollouts(const LineFiles& file, std::span<const LineRef> lines, con
   }
   std::move(lengths).show();
   if (!schema.fields.empty()) show_fields(schema);
-  if (!schema.ignored.empty()) show_left_out(schema);
+  if (!schema.ignored.empty()) show_ignored_fields(schema);
 }
 
 void inspect_length_table(const InputFile& file) {
@@ -115,8 +116,8 @@ void inspect_length_table(const InputFile& file) {
 
 void inspect_dataset(const std::filesystem::path& path) {
   const IndexedDataset dataset(dataset_prefix(path));
-  std::cout << counted(dataset.num_documents(), "document") << " of "
-            << counted(dataset.num_sequences(), "sequence") << " of " << name_of(dataset.dtype())
+  std::cout << format_count(dataset.num_documents(), "document") << " of "
+            << format_count(dataset.num_sequences(), "sequence") << " of " << name_of(dataset.dtype())
             << (dataset.has_modes() ? ", with modes\n" : "\n");
   std::vector<std::int64_t> lengths;
   for (std::int64_t d = 0; d < dataset.num_documents(); ++d)
@@ -129,15 +130,15 @@ void inspect_dataset(const std::filesystem::path& path) {
 void show_fields(const SampleTensors& samples) {
   TextTable fields({{"field"}, {"dtype"}, {"one row per"}, {"row shape"}});
   for (const FieldSpec& field : samples.fields()) {
-    const bool is_open = std::ranges::count(samples.undecided(), field.name) > 0;
+    const bool is_open = std::ranges::count(samples.undecided_fields(), field.name) > 0;
     fields.add({printable(field.name), std::string(name_of(field.dtype)),
                 std::string(name_of(field.kind)) + (is_open ? ", since all prompts are empty" : ""),
                 field.trailing.empty() ? "" : shape_text(field.trailing)});
   }
   if (!samples.fields().empty()) show(fields);
   TextTable left_out({{"left out"}, {"why"}});
-  for (const auto& [name, why] : samples.left_out()) left_out.add({printable(name), printable(why)});
-  if (!samples.left_out().empty()) show(left_out);
+  for (const auto& [name, why] : samples.ignored_content()) left_out.add({printable(name), printable(why)});
+  if (!samples.ignored_content().empty()) show(left_out);
 }
 
 /// Shows samples. Reads every sample, as a job does.
@@ -176,7 +177,7 @@ void inspect_samples(const SampleTensors& samples) {
 /// its step and number are shown.
 std::string metadata_text(const TensorFile& file, const std::string& key, const std::string& value) {
   if (key != DumpSchema::metadata_name) return printable(value);
-  const DumpSchema schema = schema_of(file);
+  const DumpSchema schema = parse_dump_schema(file);
   return fmt::format("micro-batch {} of {} of step {}", schema.micro_batch, schema.micro_batches,
                      schema.step);
 }
@@ -216,11 +217,11 @@ void inspect_tensors(std::unique_ptr<const TensorFile> file) {
 }
 
 /// Inspects a file with a known extension. Returns false for any other file.
-bool inspect_known(const std::filesystem::path& path) {
+bool inspect_by_extension(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
   if (ending == ".safetensors") {
     inspect_tensors(open_safetensors(path));
-  } else if (names_dataset_file(path)) {
+  } else if (is_dataset_file_name(path)) {
     inspect_dataset(path);
   } else {
     return false;
@@ -235,12 +236,12 @@ struct InspectOptions {
 };
 
 /// Returns whether a name belongs to a JSON Lines file, compressed or not.
-bool names_lines(std::filesystem::path name) {
+bool has_lines_extension(std::filesystem::path name) {
   if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
   return name.extension() == ".jsonl";
 }
 
-[[noreturn]] void refuse_read_as(const std::filesystem::path& path) {
+[[noreturn]] void reject_read_as(const std::filesystem::path& path) {
   throw ConfigError(
       "--read-as",
       "declares formats of rollouts in JSON lines, but " + printable(path.string()) + " has none",
@@ -263,7 +264,7 @@ void inspect_lines(const InputFile& file, const DeclaredFormats& declared) {
     inspect_rollouts(file, lines, declared, file.path());
     return;
   }
-  if (!declared.empty()) refuse_read_as(file.path());
+  if (!declared.empty()) reject_read_as(file.path());
   inspect_length_table(file);
 }
 
@@ -275,7 +276,7 @@ void inspect_files_of_lines(const std::vector<std::filesystem::path>& paths, con
   std::vector<LineRef> lines;
   std::int64_t before = 0;
   for (const std::filesystem::path& path : paths) {
-    files.push_back(unpacked(std::make_unique<const InputFile>(path)));
+    files.push_back(unpack_file(std::make_unique<const InputFile>(path)));
     first_lines.push_back(before);
     const LineScan found = scan_lines(*files.back());
     for (LineRef line : found.lines) {
@@ -285,7 +286,7 @@ void inspect_files_of_lines(const std::vector<std::filesystem::path>& paths, con
     before += found.newlines;
   }
   if (lines.empty()) throw InputError(pattern, "has no samples");
-  inspect_rollouts(LineFiles(pointers_to(files), std::move(first_lines)), lines, declared, pattern);
+  inspect_rollouts(LineFiles(file_pointers(files), std::move(first_lines)), lines, declared, pattern);
 }
 
 void require_table(std::filesystem::path path) {
@@ -326,10 +327,10 @@ void inspect_file(const std::filesystem::path& path, const DeclaredFormats& decl
     std::cout << explain_state(path);
     return;
   }
-  note_reading(path.string(), std::span(&path, 1));
-  if (inspect_known(path)) return;
-  const auto file = unpacked(std::make_unique<const InputFile>(path));
-  if (names_lines(path) || path.extension() == ".json") {
+  print_reading_note(path.string(), std::span(&path, 1));
+  if (inspect_by_extension(path)) return;
+  const auto file = unpack_file(std::make_unique<const InputFile>(path));
+  if (has_lines_extension(path) || path.extension() == ".json") {
     inspect_lines(*file, declared);
   } else {
     require_table(path);
@@ -341,9 +342,9 @@ void inspect_file(const std::filesystem::path& path, const DeclaredFormats& decl
 /// one.
 void inspect_files(const std::vector<std::filesystem::path>& paths, const InspectOptions& options) {
   const std::string pattern = options.path.string();
-  note_reading(pattern, paths);
-  if (std::ranges::all_of(paths, names_lines)) {
-    std::cout << printable(pattern) << '\n' << counted(std::ssize(paths), "file") << '\n';
+  print_reading_note(pattern, paths);
+  if (std::ranges::all_of(paths, has_lines_extension)) {
+    std::cout << printable(pattern) << '\n' << format_count(std::ssize(paths), "file") << '\n';
     inspect_files_of_lines(paths, options.declared, pattern);
     return;
   }
@@ -354,7 +355,7 @@ void inspect_files(const std::vector<std::filesystem::path>& paths, const Inspec
 }
 
 int inspect(const InspectOptions& options) {
-  if (!options.declared.empty() && !names_lines(options.path)) refuse_read_as(options.path);
+  if (!options.declared.empty() && !has_lines_extension(options.path)) reject_read_as(options.path);
   if (const std::string place = options.path.string(); is_buffer(place)) {
     const std::string token = options.token_file.empty() ? "" : read_token(options.token_file);
     const std::string text = explain_buffer(place, token);

@@ -128,40 +128,41 @@ nlohmann::json json_of(const LengthTable& table, const PlanSettings& settings, c
 std::string describe_counts(const StepPlan& plan) {
   const auto size_of = [](const DpRankPlan& rank) { return std::ssize(rank.micro_batches); };
   const std::int64_t fewest = size_of(*std::ranges::min_element(plan.ranks, {}, size_of));
-  const std::string most = counted(plan.num_micro_batches(), "micro-batch", "micro-batches");
+  const std::string most = format_count(plan.num_micro_batches(), "micro-batch", "micro-batches");
   return fewest < plan.num_micro_batches() ? std::to_string(fewest) + " to " + most : most;
 }
 
-std::string heading(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
-                    double seconds) {
-  std::string text = fmt::format(
-      "{}, {} on {}: {} each (lower bound {}), cap {}, planned in {:.4f} s", counted(table.size(), "sample"),
-      counted(table.num_tokens(), "token"), counted(settings.dp, "DP rank"), describe_counts(plan),
-      micro_batch_lower_bound(plan), counted(settings.micro_batch.max_tokens, "token"), seconds);
+std::string heading_text(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan,
+                         double seconds) {
+  std::string text =
+      fmt::format("{}, {} on {}: {} each (lower bound {}), cap {}, planned in {:.4f} s",
+                  format_count(table.size(), "sample"), format_count(table.num_tokens(), "token"),
+                  format_count(settings.dp, "DP rank"), describe_counts(plan), micro_batch_lower_bound(plan),
+                  format_count(settings.micro_batch.max_tokens, "token"), seconds);
   if (settings.sharing == PrefixSharing::none) return text;
   std::int64_t once = 0;
   for (const DpRankPlan& rank : plan.ranks) once += rank.tokens();
-  return text + fmt::format("; {} if shared prefixes count once", counted(once, "token"));
+  return text + fmt::format("; {} if shared prefixes count once", format_count(once, "token"));
 }
 
 /// Returns a line about micro-batches above the cap, which the presets of other systems may produce; empty if
 /// there are none.
-std::string broken_caps(const PlanSettings& settings, const StepPlan& plan, bool is_colored) {
+std::string broken_caps_text(const PlanSettings& settings, const StepPlan& plan, bool is_colored) {
   std::int64_t above = 0;
   for (const DpRankPlan& rank : plan.ranks)
     above += std::ranges::count_if(rank.micro_batches, [&](const MicroBatchPlan& m) {
       return m.aligned_tokens > settings.micro_batch.max_tokens;
     });
   if (above == 0) return "";
-  return bold_red(counted(above, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP", is_colored) + "\n";
+  return bold_red(format_count(above, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP", is_colored) + "\n";
 }
 
 std::string shapes_line(const StepProblem& problem, const StepPlan& plan) {
   const std::optional<ShapedPlan> shaped = shaped_plan(problem, plan);
   if (!shaped) return "";
   return fmt::format("{} of {} chosen by such a first step: {} of padding, {:.2f} % of the rows\n",
-                     counted(std::ssize(shaped->shapes), "shape"), *problem.settings.micro_batch.shapes,
-                     counted(shaped->padding, "row"), 100 * shaped->part());
+                     format_count(std::ssize(shaped->shapes), "shape"), *problem.settings.micro_batch.shapes,
+                     format_count(shaped->padding, "row"), 100 * shaped->padding_ratio());
 }
 
 nlohmann::json shapes_json(const StepProblem& problem, const StepPlan& plan) {
@@ -198,7 +199,7 @@ std::string summary(const StepProblem& problem, const AssignedPlan& planned, dou
   }
   ratios.add({"single micro-batches", "", ratio(balance.micro_batch_max_over_mean)});
   ratios.add({"ranks meeting at each micro-batch", "", ratio(balance.step_max_over_mean)});
-  return heading(table, settings, plan, seconds) + "\n" + broken_caps(settings, plan, is_colored) +
+  return heading_text(table, settings, plan, seconds) + "\n" + broken_caps_text(settings, plan, is_colored) +
          sharing_line(planned.assignment.units) + ratios.to_text() + shapes_line(problem, plan) +
          pipeline_line(plan, settings);
 }
@@ -214,13 +215,13 @@ PageSubject subject_of(const PlanOptions& options, const GridPoint& mesh, const 
   subject.version = EVENKEEL_VERSION;
   subject.mesh = {mesh, strategy_of(settings).has_own_groups()};
   subject.name = options.lengths.string();
-  subject.date = time_now();
+  subject.date = current_time_text();
   return subject;
 }
 
 /// Returns a page like that of a run's report, for a plan.
-std::string page_of(PageSubject subject, const PlanInput& input, const PlanSettings& settings,
-                    const AssignedPlan& planned, double seconds) {
+std::string make_page(PageSubject subject, const PlanInput& input, const PlanSettings& settings,
+                      const AssignedPlan& planned, double seconds) {
   RunPicture run;
   const StepProblem problem{input.table, settings, 0, input.trees};
   run.add(picture_of(problem, planned.plan, planned.assignment.units.repeated()));
@@ -229,7 +230,7 @@ std::string page_of(PageSubject subject, const PlanInput& input, const PlanSetti
 }
 
 /// Selects packed micro-batches, since a comparison needs plans that all systems can make.
-void use_packed_micro_batches(Config& config, const std::string& profile) {
+void use_packed_mode(Config& config, const std::string& profile) {
   const auto found = config.profiles.find(profile);
   MicroBatchKeys& keys = found == config.profiles.end() ? config.micro_batch : found->second.micro_batch;
   if (std::exchange(keys.mode, MicroBatchMode::packed) != MicroBatchMode::packed)
@@ -237,7 +238,7 @@ void use_packed_micro_batches(Config& config, const std::string& profile) {
 }
 
 /// Rejects options that name the same file, since one would overwrite the other.
-void require_files_of_their_own(const PlanOptions& options) {
+void require_distinct_files(const PlanOptions& options) {
   const std::array files{std::pair{"--lengths", options.lengths}, std::pair{"--json", options.json},
                          std::pair{"--html", options.html}};
   for (std::size_t later = 1; later < files.size(); ++later) {
@@ -258,7 +259,7 @@ void require_ranks_to_compare(const PlanOptions& options, const Config& config) 
 }
 
 int compare(const PlanOptions& options, const PlanInput& input, const GridPoint& mesh, Config config) {
-  use_packed_micro_batches(config, options.profile);
+  use_packed_mode(config, options.profile);
   const PlanSettings settings = config.plan_settings(mesh, options.profile);
   const Comparison comparison(input, settings);
   std::cout << comparison.text();
@@ -269,7 +270,7 @@ int compare(const PlanOptions& options, const PlanInput& input, const GridPoint&
 }
 
 /// Describes a choice: `grid, since ranks meet at every micro-batch; hierarchical would end 7.3 % later`.
-std::string in_words(const StrategyChoice& choice, Meeting meet) {
+std::string describe_choice(const StrategyChoice& choice, Meeting meet) {
   const bool is_grid = choice.is_grid();
   const auto chosen = static_cast<double>(is_grid ? choice.grid_end : choice.hierarchical_end);
   const auto other = static_cast<double>(is_grid ? choice.hierarchical_end : choice.grid_end);
@@ -331,25 +332,26 @@ int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSe
   std::vector<ArrivedSteps> ways{steps_of(arrivals, ahead, groups, settings)};
   ahead.look_ahead = options.look_ahead;
   if (ahead.look_ahead > 0) ways.push_back(steps_of(arrivals, ahead, groups, settings));
-  std::cout << fmt::format("{} in steps of {} of {} on {}\n", counted(std::ssize(arrivals.samples), "sample"),
-                           counted(groups, "group"), options.group_size, counted(settings.dp, "DP rank"))
+  std::cout << fmt::format(
+                   "{} in steps of {} of {} on {}\n", format_count(std::ssize(arrivals.samples), "sample"),
+                   format_count(groups, "group"), options.group_size, format_count(settings.dp, "DP rank"))
             << arrivals_table(ways);
   if (!options.json.empty()) write_json(options.json, arrivals_json(ways));
   return 0;
 }
 
 /// Returns the sharing to read. A comparison of ways to share needs everything that the file contains.
-PrefixSharing sharing_to_read(const PlanOptions& options, const PlanSettings& settings) {
+PrefixSharing select_sharing_to_read(const PlanOptions& options, const PlanSettings& settings) {
   const bool all = options.compare && settings.sharing != PrefixSharing::none;
   return all ? most_detailed_sharing(options.lengths, settings.sharing) : settings.sharing;
 }
 
 int plan_lengths(const PlanOptions& options) {
-  require_files_of_their_own(options);
+  require_distinct_files(options);
   std::vector<std::string> overrides = options.overrides;
   // Both values of balance.meet are compared, but a configuration needs one of them.
   if (options.compare) overrides.insert(overrides.begin(), "balance.meet=step");
-  const Config config = loaded([&] {
+  const Config config = convert_load_errors([&] {
     return options.config.empty() ? parse_config("", "defaults", overrides)
                                   : load_config(options.config, overrides);
   });
@@ -358,8 +360,8 @@ int plan_lengths(const PlanOptions& options) {
   const PlanSettings configured = config.plan_settings(mesh, options.profile);
   require_cost_of_lengths(options, configured);
   if (!options.arrivals.empty()) return plan_arrivals(options, config, configured);
-  PlanInput input = read_plan_input(options.lengths, sharing_to_read(options, configured), config.fields,
-                                    configured.predict_ahead);
+  PlanInput input = read_plan_input(options.lengths, select_sharing_to_read(options, configured),
+                                    config.fields, configured.predict_ahead);
   read_fields_of_plan(options.lengths, configured, input.table);
   if (options.compare) return compare(options, input, mesh, config);
   warn_if_owners_matter(configured);
@@ -370,7 +372,7 @@ int plan_lengths(const PlanOptions& options) {
   const PlanSettings settings = with_choice(configured, planned.choice);
   const StepProblem problem{input.table, settings, 0, input.trees};
   if (const auto& choice = planned.choice)
-    std::cout << "strategy: " << in_words(*choice, *settings.balance.meet) << '\n';
+    std::cout << "strategy: " << describe_choice(*choice, *settings.balance.meet) << '\n';
   std::cout << summary(problem, planned, seconds, is_colored(Stream::out));
   if (!options.json.empty()) {
     nlohmann::json json = strategy_of(settings).has_own_groups()
@@ -387,7 +389,7 @@ int plan_lengths(const PlanOptions& options) {
   }
   if (!options.html.empty()) {
     write_text_file(options.html,
-                    page_of(subject_of(options, mesh, settings), input, settings, planned, seconds));
+                    make_page(subject_of(options, mesh, settings), input, settings, planned, seconds));
   }
   return 0;
 }

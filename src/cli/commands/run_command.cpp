@@ -54,9 +54,9 @@ class ShownJob final : public JobObserver {
   }
   void on_begin(std::optional<std::int64_t> samples, std::int64_t from,
                 std::optional<std::int64_t> steps) override {
-    const std::string left = steps ? counted(*steps - from, "step") : "steps as samples arrive";
-    spdlog::info("{}, {}", samples ? counted(*samples, "sample") : "samples that arrive",
-                 steps ? counted(*steps, "step") : "in an unknown number of steps");
+    const std::string left = steps ? format_count(*steps - from, "step") : "steps as samples arrive";
+    spdlog::info("{}, {}", samples ? format_count(*samples, "sample") : "samples that arrive",
+                 steps ? format_count(*steps, "step") : "in an unknown number of steps");
     if (from > 0) spdlog::info("resumes with step {}, {} left", from, left);
     progress_.emplace(style_, steps ? std::optional(*steps - from) : std::nullopt);
     if (metrics_ && steps) metrics_->start(*steps);
@@ -92,15 +92,15 @@ int run_job(const RunOptions& options, JobWatchdog& watchdog) {
   std::optional<Job> job;
   try {
     watchdog.begin(world, options.overrides);
-    watchdog.meet(world);
-    Config config = loaded([&] { return read_config(world, options); });
+    watchdog.start_watching(world);
+    Config config = convert_load_errors([&] { return read_config(world, options); });
     // Processes of the interrupted job may still be alive.
     if (options.state.resume && config.source.kind == SourceKind::stream) config.stream.take_over = true;
     const Phase phase("prepare the job");
-    watchdog.settle(config);
+    watchdog.apply_config(config);
     send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
     set_up_logging(world.rank(), options.log_all_ranks, options.log_level);
-    together(world, [&] {
+    run_together(world, [&] {
       if (world.rank() == 0) shown.tell(options.prometheus);
     });
     job.emplace(world, config, options, shown);
@@ -115,7 +115,7 @@ int run(const RunOptions& options) {
   JobWatchdog watchdog;  // outlives MPI, since MPI_Finalize may also wait for a rank forever
   // Always requests threads: before MPI is initialized, no rank knows whether the configuration prefetches.
   const boost::mpi::environment environment(boost::mpi::threading::multiple);
-  if (is_started_apart(boost::mpi::communicator().size())) return finalize_mpi(wrong_use);
+  if (is_launched_without_mpi(boost::mpi::communicator().size())) return finalize_mpi(wrong_use);
   const int status = run_job(options, watchdog);
   return finalize_mpi(status);
 }

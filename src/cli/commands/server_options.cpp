@@ -20,17 +20,17 @@
 namespace evenkeel::cli {
 namespace {
 
-CLI::Validator byte_count() {
+CLI::Validator byte_count_validator() {
   CLI::Validator validator("");
   validator.operation([](std::string& given) -> std::string {
-    if (bytes_with_unit(given)) return {};
+    if (parse_bytes(given)) return {};
     return fmt::format("'{}' is not a number of bytes, such as 8GiB, 512MiB or 1000000, up to 1024TiB",
                        printable(given));
   });
   return validator;
 }
 
-CLI::Validator store_word() {
+CLI::Validator store_kind_validator() {
   CLI::Validator validator("");
   validator.operation([](std::string& given) -> std::string {
     if (given == "lmdb" || given == "memory") return {};
@@ -40,7 +40,7 @@ CLI::Validator store_word() {
           printable(given));
     }
     try {
-      static_cast<void>(redis_address_of(given, "the address"));
+      static_cast<void>(parse_redis_address(given, "the address"));
       return {};
     } catch (const ConfigError& error) {
       return error.what();
@@ -52,7 +52,7 @@ CLI::Validator store_word() {
 /// Sets the address to that of --listen, which may be just a port.
 void set_address(const std::string& listen, ServerSettings& settings) {
   const bool is_port = listen.find(':') == std::string::npos;
-  const std::optional<HostPort> where = host_and_port(is_port ? settings.address + ":" + listen : listen);
+  const std::optional<HostPort> where = parse_host_port(is_port ? settings.address + ":" + listen : listen);
   if (!where) {
     throw ConfigError("--listen",
                       "is '" + listen + "'; an address with a port is needed, such as 127.0.0.1:8710");
@@ -63,7 +63,7 @@ void set_address(const std::string& listen, ServerSettings& settings) {
 
 /// Precondition: the option's check has accepted the capacity.
 std::int64_t capacity_of(const ServerOptions& options) {
-  return bytes_with_unit(options.capacity).value();
+  return parse_bytes(options.capacity).value();
 }
 
 /// Raises the limit on open files, since there may be a thousand connections, each of which is an open file.
@@ -74,7 +74,7 @@ void allow_many_connections() {
   static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
 }
 
-sigset_t ending_signals() {
+sigset_t termination_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -84,26 +84,26 @@ sigset_t ending_signals() {
 
 }  // namespace
 
-void add_server_options(CLI::App& command, ServerOptions& options, const ServerHelpTexts& words) {
-  command.add_option("--listen", options.listen, "Where " + words.clients + "; port 0 is any free one")
+void add_server_options(CLI::App& command, ServerOptions& options, const ServerHelpTexts& texts) {
+  command.add_option("--listen", options.listen, "Where " + texts.clients + "; port 0 is any free one")
       ->type_name("ADDRESS:PORT")
       ->capture_default_str();
   command
       .add_option("--dir", options.folder,
-                  "The folder in which to keep " + words.content + ", for this " + words.server + " alone")
+                  "The folder in which to keep " + texts.content + ", for this " + texts.server + " alone")
       ->type_name("DIR")
       ->capture_default_str();
   command
       .add_option("--store", options.store,
-                  "lmdb keeps " + words.content +
+                  "lmdb keeps " + texts.content +
                       " in the folder; redis://HOST:PORT keeps them in a Redis server, which several servers "
                       "can share; memory loses them when the process ends")
       ->type_name("STORE")
-      ->check(store_word())
+      ->check(store_kind_validator())
       ->capture_default_str();
   command
       .add_option("--name", options.name,
-                  "The " + words.server + "'s name in Redis, where there may be several")
+                  "The " + texts.server + "'s name in Redis, where there may be several")
       ->type_name("NAME")
       ->capture_default_str();
   command
@@ -114,13 +114,13 @@ void add_server_options(CLI::App& command, ServerOptions& options, const ServerH
       ->type_name("FILE");
   command
       .add_option("--capacity", options.capacity,
-                  "Maximum number of bytes to keep; if it is full, " + words.when_full)
+                  "Maximum number of bytes to keep; if it is full, " + texts.when_full)
       ->type_name("BYTES")
-      ->check(byte_count())
+      ->check(byte_count_validator())
       ->capture_default_str();
   command
       .add_option("--token-file", options.token_file,
-                  "A file with the token that " + words.senders + " must send")
+                  "A file with the token that " + texts.senders + " must send")
       ->type_name("FILE");
   command.add_option("--cert", options.certificate, "A certificate (PEM), for TLS; needs --key")
       ->type_name("FILE");
@@ -128,7 +128,7 @@ void add_server_options(CLI::App& command, ServerOptions& options, const ServerH
 }
 
 ServerSettings begin_serving(const ServerOptions& options) {
-  const sigset_t signals = ending_signals();
+  const sigset_t signals = termination_signals();
   ::pthread_sigmask(SIG_BLOCK, &signals,
                     nullptr);  // blocked in all threads; serve_until_ended() waits for these signals
   allow_many_connections();
@@ -146,7 +146,7 @@ std::unique_ptr<Store> open_own_store(const ServerOptions& options) {
 }
 
 RedisSettings redis_settings_of(const ServerOptions& options) {
-  RedisSettings store{.address = redis_address_of(options.store, "--store"),
+  RedisSettings store{.address = parse_redis_address(options.store, "--store"),
                       .name = options.name,
                       .capacity = capacity_of(options),
                       .say = log_status};
@@ -162,7 +162,7 @@ void log_status(const std::string& line) {
 
 void serve_until_ended(const std::function<void()>& serve, const std::function<void()>& stop) {
   std::thread ending([&] {
-    const sigset_t signals = ending_signals();
+    const sigset_t signals = termination_signals();
     int signal = 0;
     sigwait(&signals, &signal);
     stop();

@@ -36,7 +36,7 @@ struct ServerHelpTexts {
 };
 
 /// Adds the options to a command. `options` must outlive it.
-void add_server_options(CLI::App& command, ServerOptions& options, const ServerHelpTexts& words);
+void add_server_options(CLI::App& command, ServerOptions& options, const ServerHelpTexts& texts);
 
 /// Prepares this process for a server: raises the limit on open files, and blocks the signals that end it.
 /// Returns the settings of the options. Throws the errors of read_token(), and ConfigError for an address

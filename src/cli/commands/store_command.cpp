@@ -27,9 +27,10 @@ struct StoreOptions : ServerOptions {
 
 void print_values(const ValueStatus& status) {
   log_status(fmt::format("Store: {}, {} of {} in use{}", printable(status.store), bytes_text(status.used),
-                         bytes_text(status.capacity), status.risk.empty() ? "" : "; " + status.risk));
-  log_status(
-      fmt::format("Found {} of {}", counted(status.values, "value"), counted(status.indexes, "sample")));
+                         bytes_text(status.capacity),
+                         status.data_loss_risk.empty() ? "" : "; " + status.data_loss_risk));
+  log_status(fmt::format("Found {} of {}", format_count(status.values, "value"),
+                         format_count(status.indexes, "sample")));
 }
 
 void run_values_alone(const StoreOptions& options, const ServerSettings& settings) {
@@ -43,8 +44,8 @@ void run_values_alone(const StoreOptions& options, const ServerSettings& setting
                       server.stop();
                     });
   const ValueStatus at_end = store.status();
-  log_status(
-      fmt::format("Stopped: {} of {}", counted(at_end.values, "value"), counted(at_end.indexes, "sample")));
+  log_status(fmt::format("Stopped: {} of {}", format_count(at_end.values, "value"),
+                         format_count(at_end.indexes, "sample")));
 }
 
 void run_shared_values(const StoreOptions& options, const ServerSettings& settings) {

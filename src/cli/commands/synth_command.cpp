@@ -42,7 +42,8 @@ int synthesize(SynthOptions options) {
   }
   writer.close();
   std::cout << fmt::format("{}: {} in groups of {}, {}\n", printable(options.out.string()),
-                           counted(options.samples, "sample"), spec.group_size, counted(tokens, "token"));
+                           format_count(options.samples, "sample"), spec.group_size,
+                           format_count(tokens, "token"));
   return 0;
 }
 

@@ -41,7 +41,7 @@ namespace evenkeel::cli {
 [[nodiscard]] std::string length_statistics(std::vector<std::int64_t> lengths);
 
 /// Lines that consist of a name and a value, as `inspect` shows them.
-class LabelledLines {
+class LabeledLines {
  public:
   void line(std::string_view name, const std::string& value) {
     text_ += fmt::format("  {:<14} {}\n", name, printable(value));

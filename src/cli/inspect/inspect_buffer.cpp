@@ -27,8 +27,8 @@ bool is_url(const std::string& place) {
 
 json status_of_buffer(const std::string& place, const std::string& token) {
   if (is_url(place)) return json::parse(JobClient(place, token).status());
-  std::unique_ptr<Store> store = open_lmdb_store_to_read(place);
-  const stream::StreamSettings settings = settings_in(*store);
+  std::unique_ptr<Store> store = open_lmdb_store_read_only(place);
+  const stream::StreamSettings settings = read_settings(*store);
   const Buffer buffer(std::move(store), settings);
   return json::parse(json_of(buffer.status()).dump());
 }
@@ -52,7 +52,7 @@ std::string missing_fields_text(const json& lacking) {
   std::string fields;
   for (const auto& [field, samples] : lacking.items())
     fields += fmt::format("{}{} in {}", fields.empty() ? "" : ", ", printable(field),
-                          counted(samples.get<std::int64_t>(), "sample"));
+                          format_count(samples.get<std::int64_t>(), "sample"));
   return fields;
 }
 
@@ -72,11 +72,11 @@ bool is_buffer(const std::string& place) {
 
 std::string explain_buffer(const std::string& place, const std::string& token) {
   const json status = status_of_buffer(place, token);
-  LabelledLines lines;
+  LabeledLines lines;
   try {
     const json& samples = status.at("samples");
     const json& groups = status.at("groups");
-    const auto count = [](const json& in) { return grouped(in.get<std::int64_t>()); };
+    const auto count = [](const json& in) { return format_grouped(in.get<std::int64_t>()); };
     lines.line("buffer", status.at("store").get<std::string>());
     if (is_url(place)) {
       lines.line("in use", bytes_text(status.at("bytes")) + " of " + bytes_text(status.at("capacity")));
@@ -90,14 +90,14 @@ std::string explain_buffer(const std::string& place, const std::string& token) {
     lines.line("in steps", count(samples.at("formed")));
     lines.line("waiting",
                fmt::format("{} in {} that {} complete, {} that {} not", count(samples.at("waiting")),
-                           counted(groups.at("ready").get<std::int64_t>(), "group"),
+                           format_count(groups.at("ready").get<std::int64_t>(), "group"),
                            groups.at("ready") == 1 ? "is" : "are", count(groups.at("open")),
                            groups.at("open") == 1 ? "is" : "are"));
     if (status.contains("lacking")) lines.line("lacking", missing_fields_text(status.at("lacking")));
     lines.line("tickets", fmt::format("{} open, {} expired", count(status.at("tickets")),
                                       count(status.at("tickets_expired"))));
     lines.line("dropped", dropped_text(samples.at("dropped")));
-    lines.line("behind policy", behind_text(staleness_in(status)));
+    lines.line("behind policy", staleness_text(staleness_in(status)));
     lines.line("last formed", step_text(status.at("formed_step")));
     lines.line("last trained", step_text(status.at("trained_step")));
     lines.line("more may come", status.at("ended").get<bool>() ? "no" : "yes");

@@ -104,7 +104,7 @@ std::string missing_micro_batch(const Found& found) {
 using Line = std::pair<std::string_view, std::string>;
 
 std::string text_of(std::span<const Line> lines) {
-  LabelledLines text;
+  LabeledLines text;
   for (const auto& [name, value] : lines) text.line(name, value);
   return std::move(text).text();
 }
@@ -114,12 +114,12 @@ std::optional<Line> gap_in(const RunMarker& marker, RunOutput output, const Foun
   if (found.files == written) return std::nullopt;
   if (found.files > written) {
     return Line("too many", fmt::format("{} of the {} that the run did not write",
-                                        number_of(found.files - written, "file"), name_of(output)));
+                                        format_plain_count(found.files - written, "file"), name_of(output)));
   }
   std::string first = !has_steps(output) ? "" : missing_step(found, marker.from.at(output), marker.steps);
   if (first.empty()) first = missing_micro_batch(found);
   return Line("missing",
-              fmt::format("{} of {} of the {}{}", written - found.files, number_of(written, "file"),
+              fmt::format("{} of {} of the {}{}", written - found.files, format_plain_count(written, "file"),
                           name_of(output), first.empty() ? "" : ", the first at " + first));
 }
 
@@ -130,9 +130,9 @@ std::string state_text(const fs::path& folder, const RunMarker& marker) {
 }
 
 std::string files_text(RunOutput output, const Found& found) {
-  std::string files = number_of(found.files, "file");
+  std::string files = format_plain_count(found.files, "file");
   if (!has_steps(output)) return files;
-  return number_of(std::ssize(found.steps), "step") + ", " + files;
+  return format_plain_count(std::ssize(found.steps), "step") + ", " + files;
 }
 
 constexpr std::int64_t widest_bar = 40;
@@ -168,7 +168,7 @@ std::string describe_run_folder(const fs::path& folder) {
   const RunIdentity& by = marker->by;
   std::vector<Line> lines{{"state", state_text(folder, *marker)},
                           {"started", fmt::format("{} on {}, process {}, {}", by.started, by.host, by.pid,
-                                                  number_of(marker->ranks, "rank"))},
+                                                  format_plain_count(marker->ranks, "rank"))},
                           {"run", fmt::format("{} of evenkeel {}, configuration {}", by.run, marker->version,
                                               marker->configuration)}};
   if (!marker->profiles.empty())
@@ -196,9 +196,9 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string describe_saved(const SourceFingerprint& source) {
-  const std::string bytes = source.bytes > 0 ? ", " + number_of(source.bytes, "byte") : "";
-  return fmt::format("{}: {}{}, digest {:016x}", source.name, number_of(source.samples, "sample"), bytes,
-                     source.digest);
+  const std::string bytes = source.bytes > 0 ? ", " + format_plain_count(source.bytes, "byte") : "";
+  return fmt::format("{}: {}{}, digest {:016x}", source.name, format_plain_count(source.samples, "sample"),
+                     bytes, source.digest);
 }
 
 std::string describe_saved(const SavedCost& cost) {
@@ -206,12 +206,12 @@ std::string describe_saved(const SavedCost& cost) {
                                  cost.overhead, cost.linear, cost.quadratic);
   if (cost.inside_node) text += fmt::format(", {:.3g} s per token and hop inside a node", *cost.inside_node);
   if (cost.between_nodes) text += fmt::format(", {:.3g} s between nodes", *cost.between_nodes);
-  return text + ", from " + number_of(cost.observations, "time");
+  return text + ", from " + format_plain_count(cost.observations, "time");
 }
 
 std::string describe_saved(const PackedShape& shape) {
-  return fmt::format("{} rows, {}, max_seqlen {}{}", grouped(shape.rows),
-                     number_of(shape.sequences, "sequence"), grouped(shape.max_seqlen),
+  return fmt::format("{} rows, {}, max_seqlen {}{}", format_grouped(shape.rows),
+                     format_plain_count(shape.sequences, "sequence"), format_grouped(shape.max_seqlen),
                      shape.cp > 1 ? fmt::format(", cp {}", shape.cp) : "");
 }
 
@@ -225,7 +225,7 @@ std::vector<ConfigSetting> changed_settings(const ServiceState& state) {
   return changed;
 }
 
-void add_state(const ServiceState& state, LabelledLines& lines) {
+void add_state(const ServiceState& state, LabeledLines& lines) {
   lines.line("next step", std::to_string(state.next_step));
   if (!state.job.empty()) lines.line("job", state.job);
   lines.line("taken on", fmt::format("tp {} x cp {} x dp {} x pp {}", state.mesh.tp, state.mesh.cp,
@@ -245,13 +245,13 @@ bool has_state(const fs::path& folder) {
 }
 
 std::string explain_state(const fs::path& file) {
-  LabelledLines lines;
+  LabeledLines lines;
   add_state(read_state(file), lines);
   return std::move(lines).text();
 }
 
 std::string explain_state_in(const fs::path& folder) {
-  LabelledLines lines;
+  LabeledLines lines;
   lines.line("state", is_locked(folder) ? "of a job that is running" : "of a job that is not running");
   add_state(read_state(folder / StateFolder::file_name), lines);
   return std::move(lines).text();

@@ -42,7 +42,7 @@ class Replay {
                            std::to_string(group_size) + " end at index " + std::to_string(group_size - 1),
                        "Set --group-size to the size of the largest group");
     if (ledger_.is_known(sample.key)) return tell(DuplicatesReported{1});
-    if (const std::string why = ledger_.refusal(sample); !why.empty())
+    if (const std::string why = ledger_.rejection_reason(sample); !why.empty())
       throw InputError("sample " + std::to_string(sample.key.index) + " of group " + to_text(sample.key.uid),
                        why);
     tell(sample);
@@ -65,12 +65,12 @@ class Replay {
  private:
   void tell(Event::What what) {
     ledger_.apply({++number_, std::move(what)});
-    for (SamplesDropped& drop : ledger_.due()) ledger_.apply({++number_, std::move(drop)});
+    for (SamplesDropped& drop : ledger_.due_drops()) ledger_.apply({++number_, std::move(drop)});
   }
 
   bool form() {
     const std::vector<WaitingGroup> ready = ledger_.ready();
-    const std::vector<std::int64_t> coming = ledger_.coming();
+    const std::vector<std::int64_t> coming = ledger_.versions_of_expected_groups();
     const auto formed = form_step({ready, coming, step_, ledger_.version(), groups_of_step_,
                                    ledger_.status().ended, ledger_.settings(), plan_});
     if (!formed) return false;
@@ -160,11 +160,11 @@ std::string arrivals_table(const std::vector<ArrivedSteps>& ways) {
                    {"staleness", right},
                    {"samples\ndropped", right}});
   for (const ArrivedSteps& way : ways) {
-    table.add({std::to_string(way.look_ahead), grouped(std::ssize(way.steps)),
+    table.add({std::to_string(way.look_ahead), format_grouped(std::ssize(way.steps)),
                fmt::format("{:.4g}", way.time()),
                fmt::format("{:.4f}", ratio(way.time(), ways.front().time())),
                fmt::format("{:.4f}", ratio(way.time(), way.at_once)), std::to_string(most_stale(way)),
-               grouped(way.dropped)});
+               format_grouped(way.dropped)});
   }
   return table.to_text();
 }

@@ -48,10 +48,11 @@ Comparison::Comparison(const PlanInput& input, const PlanSettings& settings)
 }
 
 std::string Comparison::text() const {
-  std::string text = fmt::format("{}, {} on {}, cap {}{}; work is {}\n", counted(table_.size(), "sample"),
-                                 counted(table_.num_tokens(), "token"), counted(settings_.dp, "DP rank"),
-                                 counted(settings_.micro_batch.max_tokens, "token"),
-                                 plans_.empty() ? " per rank" : "", picture_of(settings_).cost);
+  std::string text =
+      fmt::format("{}, {} on {}, cap {}{}; work is {}\n", format_count(table_.size(), "sample"),
+                  format_count(table_.num_tokens(), "token"), format_count(settings_.dp, "DP rank"),
+                  format_count(settings_.micro_batch.max_tokens, "token"), plans_.empty() ? " per rank" : "",
+                  picture_of(settings_).cost);
   if (!plans_.empty()) {
     text += comparison_table(plans_);
     text += fmt::format(

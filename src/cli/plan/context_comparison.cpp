@@ -123,7 +123,7 @@ class ContextWays {
     for (std::size_t r = 0; r < plan.ranks.size(); ++r)
       for (MicroBatchPlan& m : plan.ranks[r].micro_batches)
         to_time(m, settings.context_of(DpRank{static_cast<int>(r)}));
-    compared.end = end_of(plan, meets);
+    compared.end = end_time_of(plan, meets);
     return compared;
   }
 
@@ -164,17 +164,17 @@ double ratio(Cost longer, Cost shorter) {
   return shorter == 0 ? 1 : static_cast<double>(longer) / static_cast<double>(shorter);
 }
 
-std::string words_for(const ComparedContext& way) {
+std::string describe_context(const ComparedContext& way) {
   return (way.cp == 0 ? std::string("cp flexible") : fmt::format("cp {}", way.cp)) +
          (way.meets ? ", ranks meet" : "");
 }
 
 /// Returns the number of samples that need more than one rank, as text.
-std::string long_samples(const LengthTable& table, const ContextWays& ways) {
+std::string long_samples_text(const LengthTable& table, const ContextWays& ways) {
   const std::int64_t count = std::ranges::count_if(table.entries(), [&](const LengthEntry& entry) {
     return entry.shape.length() > ways.tokens_per_rank();
   });
-  return fmt::format("{} of {}", grouped(count), counted(table.size(), "sample"));
+  return fmt::format("{} of {}", format_grouped(count), format_count(table.size(), "sample"));
 }
 
 /// The best fixed cp, and groups of different sizes, for one value of balance.meet.
@@ -185,11 +185,11 @@ struct BestWays {
   [[nodiscard]] double gain() const { return ratio(fixed->end, flexible.end); }
 };
 
-std::string advice(const LengthTable& table, const ContextWays& ways, const BestWays& once,
-                   const BestWays& meeting) {
-  const std::string lengths =
-      fmt::format("{} are longer than the {} of a rank, and the longest has {}", long_samples(table, ways),
-                  counted(ways.tokens_per_rank(), "token"), counted(ways.longest(), "token"));
+std::string advice_text(const LengthTable& table, const ContextWays& ways, const BestWays& once,
+                        const BestWays& meeting) {
+  const std::string lengths = fmt::format(
+      "{} are longer than the {} of a rank, and the longest has {}", long_samples_text(table, ways),
+      format_count(ways.tokens_per_rank(), "token"), format_count(ways.longest(), "token"));
   if (!once.fixed || !meeting.fixed) {
     return fmt::format("No cp that divides the ranks holds all samples, but mesh.cp: flexible does: {}.",
                        lengths);
@@ -223,7 +223,7 @@ std::optional<ContextComparison> compare_contexts(const LengthTable& table, cons
     comparison.ways.push_back(best.flexible);
   }
   comparison.lower_bound = ways.lower_bound();
-  comparison.advice = advice(table, ways, once, meeting);
+  comparison.advice = advice_text(table, ways, once, meeting);
   return comparison;
 }
 
@@ -232,7 +232,7 @@ std::string context_table(const ContextComparison& comparison) {
   TextTable table(
       {{"context parallelism"}, {"micro-\nbatches", right}, {"time / bound", right}, {"seconds", right}});
   for (const ComparedContext& way : comparison.ways) {
-    table.add({words_for(way), grouped(way.micro_batches),
+    table.add({describe_context(way), format_grouped(way.micro_batches),
                fmt::format("{:.3f}", ratio(way.end, comparison.lower_bound)),
                fmt::format("{:.4f}", way.seconds)});
   }
@@ -243,7 +243,7 @@ nlohmann::json context_json(const ContextComparison& comparison) {
   nlohmann::json ways = nlohmann::json::array();
   for (const ComparedContext& way : comparison.ways) {
     nlohmann::json& json = ways.emplace_back();
-    json = {{"way", words_for(way)},
+    json = {{"way", describe_context(way)},
             {"cp", way.cp == 0 ? nlohmann::json("flexible") : nlohmann::json(way.cp)},
             {"meet", way.meets ? "micro_batch" : "step"},
             {"num_micro_batches", way.micro_batches},

@@ -7,8 +7,8 @@ namespace evenkeel::cli {
 namespace {
 
 /// Returns the time at which a step ends that was planned with `assumed` costs.
-Cost end_with(const MachineCost& assumed, const MachineCost& actual, const LengthTable& table,
-              PlanSettings settings) {
+Cost step_end_with(const MachineCost& assumed, const MachineCost& actual, const LengthTable& table,
+                   PlanSettings settings) {
   settings.balance.cost = assumed.model;
   settings.balance.overhead = assumed.overhead;
   StepPlan plan = plan_step({table, settings});
@@ -25,9 +25,9 @@ Cost end_with(const MachineCost& assumed, const MachineCost& actual, const Lengt
 
 double cost_mismatch_slowdown(const MachineCost& assumed, const MachineCost& actual, const LengthTable& table,
                               const PlanSettings& settings) {
-  const auto best = static_cast<double>(end_with(actual, actual, table, settings));
+  const auto best = static_cast<double>(step_end_with(actual, actual, table, settings));
   if (best == 0) return 0;
-  return static_cast<double>(end_with(assumed, actual, table, settings)) / best - 1;
+  return static_cast<double>(step_end_with(assumed, actual, table, settings)) / best - 1;
 }
 
 }  // namespace evenkeel::cli

@@ -57,7 +57,7 @@ ComparedPlan plan_one(const LengthTable& table, const Way& way, const CostModel&
   StepPlan plan = plan_step(problem);
   ComparedPlan compared;
   compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (const auto shaped = shaped_plan(problem, plan)) compared.padding = shaped->part();
+  if (const auto shaped = shaped_plan(problem, plan)) compared.padding = shaped->padding_ratio();
   compared.name = way.name;
   compared.num_micro_batches = plan.num_micro_batches();
   for (DpRankPlan& rank : plan.ranks) {
@@ -105,7 +105,7 @@ std::string comparison_table(std::span<const ComparedPlan> plans) {
                    {"seconds", right}});
   for (const ComparedPlan& plan : plans) {
     const StepWaiting waiting = step_waiting(plan.balance);
-    table.add({plan.name, grouped(plan.num_micro_batches), grouped(plan.above_cap),
+    table.add({plan.name, format_grouped(plan.num_micro_batches), format_grouped(plan.above_cap),
                fmt::format("{:.4f}", plan.balance.dp_max_over_mean),
                fmt::format("{:.4f}", plan.balance.step_max_over_mean),
                fmt::format("{:.2f}%", 100 * waiting.once),

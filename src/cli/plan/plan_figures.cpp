@@ -80,7 +80,7 @@ struct SizeTotals {
   std::int64_t longest = 0;
 };
 
-std::map<int, SizeTotals> by_size(const LengthTable& table, const NumberedMicroBatches& numbered) {
+std::map<int, SizeTotals> totals_by_size(const LengthTable& table, const NumberedMicroBatches& numbered) {
   std::map<int, SizeTotals> sizes;
   for (const Numbered& each : numbered.all()) {
     SizeTotals& of_size = sizes[each.micro_batch->context.size];
@@ -98,10 +98,11 @@ std::map<int, SizeTotals> by_size(const LengthTable& table, const NumberedMicroB
 std::string pipeline_line(const StepPlan& plan, const PlanSettings& settings) {
   const auto step = simulated_step(plan, settings);
   if (!step) return "";
-  const std::string stages = counted(settings.pp, "stage") +
-                             (settings.vpp > 1 ? fmt::format(" of {} chunks", grouped(settings.vpp)) : "");
-  return fmt::format("simulated pipeline of {}: ends at {}, {:.2f} % bubble\n", stages, grouped(step->end),
-                     100 * step->bubble);
+  const std::string stages =
+      format_count(settings.pp, "stage") +
+      (settings.vpp > 1 ? fmt::format(" of {} chunks", format_grouped(settings.vpp)) : "");
+  return fmt::format("simulated pipeline of {}: ends at {}, {:.2f} % bubble\n", stages,
+                     format_grouped(step->end), 100 * step->bubble);
 }
 
 void add_pipeline(nlohmann::json& json, const StepPlan& plan, const PlanSettings& settings) {
@@ -113,7 +114,7 @@ void add_pipeline(nlohmann::json& json, const StepPlan& plan, const PlanSettings
 
 std::string sharing_line(const PackUnits& units) {
   if (!units.shared()) return "";
-  return "tokens repeated by splits: " + repeated_in_words(units.repeated()) + "\n";
+  return "tokens repeated by splits: " + describe_repeated_tokens(units.repeated()) + "\n";
 }
 
 nlohmann::json sharing_json(const PackUnits& units) {
@@ -147,18 +148,18 @@ std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, d
                    {"samples", right},
                    {"tokens", right},
                    {"longest sample", right}});
-  for (const auto& [size, of_size] : by_size(problem.table, numbered))
-    table.add({grouped(size), grouped(of_size.micro_batches), grouped(of_size.samples),
-               grouped(of_size.tokens), grouped(of_size.longest)});
-  const Cost end = end_of(plan, ranks_meet);
+  for (const auto& [size, of_size] : totals_by_size(problem.table, numbered))
+    table.add({format_grouped(size), format_grouped(of_size.micro_batches), format_grouped(of_size.samples),
+               format_grouped(of_size.tokens), format_grouped(of_size.longest)});
+  const Cost end = end_time_of(plan, ranks_meet);
   const Cost bound = flexible_lower_bound(problem);
   const std::string heading = fmt::format(
       "{}, {} on {}, which meet {}: {}, cap {} per rank, planned in {:.4f} s; the last rank ends {:.2f} % "
       "after the lower bound",
-      counted(problem.table.size(), "sample"), counted(problem.table.num_tokens(), "token"),
-      counted(settings.dp, "DP rank"), ranks_meet ? "at every micro-batch" : "once",
-      counted(std::ssize(numbered.all()), "micro-batch", "micro-batches"),
-      counted(settings.micro_batch.max_tokens, "token"), seconds,
+      format_count(problem.table.size(), "sample"), format_count(problem.table.num_tokens(), "token"),
+      format_count(settings.dp, "DP rank"), ranks_meet ? "at every micro-batch" : "once",
+      format_count(std::ssize(numbered.all()), "micro-batch", "micro-batches"),
+      format_count(settings.micro_batch.max_tokens, "token"), seconds,
       bound == 0 ? 0.0 : 100 * (static_cast<double>(end) / static_cast<double>(bound) - 1));
   return heading + "\n" + table.to_text() + pipeline_line(plan, settings);
 }
@@ -173,7 +174,7 @@ nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, d
                          {"num_micro_batches", plan.num_micro_batches()},
                          {"micro_batches", std::move(micro_batches)},
                          {"ranks", numbered.of_ranks()},
-                         {"end", end_of(plan, ranks_meet)},
+                         {"end", end_time_of(plan, ranks_meet)},
                          {"lower_bound", flexible_lower_bound(problem)},
                          {"plan_seconds", seconds}};
   add_pipeline(json, plan, problem.settings);

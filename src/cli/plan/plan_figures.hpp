@@ -40,7 +40,9 @@ struct ShapedPlan {
   std::int64_t padding = 0;  ///< number of added rows
 
   /// Returns the added rows per needed row.
-  [[nodiscard]] double part() const { return static_cast<double>(padding) / static_cast<double>(rows); }
+  [[nodiscard]] double padding_ratio() const {
+    return static_cast<double>(padding) / static_cast<double>(rows);
+  }
 };
 
 /// Returns nullopt unless the settings ask for shapes. Throws the errors of first_shapes(). Preconditions:

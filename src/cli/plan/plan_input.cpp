@@ -35,7 +35,7 @@ class TableBuilder {
   std::vector<LengthEntry> entries_;
 };
 
-LengthTable table_of_lengths(const InputFile& file) {
+LengthTable read_length_entries(const InputFile& file) {
   TableBuilder builder;
   for (const FileLengths& row : read_length_table(file))
     builder.add({SampleId{0}, row.group, row.prompt, row.response});
@@ -48,8 +48,8 @@ bool has_tokens(const InputFile& file) {
   return !scan.lines.empty() && is_rollout(file, scan.lines.front());
 }
 
-std::vector<std::span<const std::int64_t>> cut_by_sample(const RaggedBatch& samples,
-                                                         std::span<const std::int64_t> of_tokens) {
+std::vector<std::span<const std::int64_t>> split_by_sample(const RaggedBatch& samples,
+                                                           std::span<const std::int64_t> of_tokens) {
   std::vector<std::span<const std::int64_t>> sequences;
   for (std::int64_t i = 0; i < samples.size(); ++i) {
     const RowRange rows = samples.rows_of(FieldKind::token, i);
@@ -104,8 +104,8 @@ DeclaredFormats declared_formats_of(const NamedFields& fields) {
   return declared;
 }
 
-PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing, const NamedFields& fields,
-                            std::int64_t ahead) {
+PlanInput read_token_input(const InputFile& file, PrefixSharing sharing, const NamedFields& fields,
+                           std::int64_t ahead) {
   const std::vector<LineRef> lines = scan_lines(file).lines;
   const bool declares_segments =
       sharing == PrefixSharing::trees && any_has_key(file, lines, segment_ids_field);
@@ -117,18 +117,18 @@ PlanInput input_with_tokens(const InputFile& file, PrefixSharing sharing, const 
     builder.add(sample.shape, sample.prompt_hash);
   PlanInput input{std::move(builder).table(), {}};
   if (sharing != PrefixSharing::trees) return input;
-  const auto tokens = cut_by_sample(samples, samples.at(input_ids_field).values<std::int64_t>());
+  const auto tokens = split_by_sample(samples, samples.at(input_ids_field).values<std::int64_t>());
   if (!declares_segments) {
     input.trees = prefix_trees(input.table, tokens, ahead);
     return input;
   }
   const std::vector<std::int64_t> keys = segment_keys(samples, ahead);
-  input.trees = prefix_trees(input.table, cut_by_sample(samples, keys), 0);
+  input.trees = prefix_trees(input.table, split_by_sample(samples, keys), 0);
   for (const SharedGroup& group : input.trees) require_equal_tokens(file.path(), samples, group, tokens);
   return input;
 }
 
-PlanInput input_of_documents(const std::filesystem::path& path, PrefixSharing sharing) {
+PlanInput read_document_input(const std::filesystem::path& path, PrefixSharing sharing) {
   const IndexedDataset dataset(dataset_prefix(path));
   if (sharing != PrefixSharing::none) {
     throw InputError(path.string(), "has documents without prompts, so they share none",
@@ -156,17 +156,17 @@ void require_shared_prompts(const std::string& path, const LengthTable& table) {
       "tokens (.jsonl), or set prefix.share: false");
 }
 
-PlanInput input_of_samples(const std::filesystem::path& path, PrefixSharing sharing,
-                           const NamedFields& fields, std::int64_t ahead) {
+PlanInput read_sample_input(const std::filesystem::path& path, PrefixSharing sharing,
+                            const NamedFields& fields, std::int64_t ahead) {
   const InputFile file(path);
   if (sharing != PrefixSharing::none && has_tokens(file))
-    return input_with_tokens(file, sharing, fields, ahead);
+    return read_token_input(file, sharing, fields, ahead);
   if (sharing == PrefixSharing::trees) {
     throw InputError(file.path(), "has lengths but no tokens, which prefix.share: tree needs",
                      "Give rollouts with prompt_ids and response_ids (.jsonl), or set prefix.share: true, "
                      "which uses uid and prompt_length");
   }
-  PlanInput input{table_of_lengths(file), {}};
+  PlanInput input{read_length_entries(file), {}};
   if (sharing == PrefixSharing::prompts && input.table.size() > 0)
     require_shared_prompts(file.path(), input.table);
   return input;
@@ -176,15 +176,15 @@ PlanInput input_of_samples(const std::filesystem::path& path, PrefixSharing shar
 
 PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing, const NamedFields& fields,
                           std::int64_t ahead) {
-  note_reading(path.string(), std::span(&path, 1));
-  PlanInput input = names_dataset_file(path) ? input_of_documents(path, sharing)
-                                             : input_of_samples(path, sharing, fields, ahead);
+  print_reading_note(path.string(), std::span(&path, 1));
+  PlanInput input = is_dataset_file_name(path) ? read_document_input(path, sharing)
+                                               : read_sample_input(path, sharing, fields, ahead);
   if (input.table.size() == 0) throw InputError(path.string(), "has no samples", "A plan needs at least one");
   return input;
 }
 
 PrefixSharing most_detailed_sharing(const std::filesystem::path& path, PrefixSharing wanted) {
-  if (names_dataset_file(path)) return wanted;
+  if (is_dataset_file_name(path)) return wanted;
   return has_tokens(InputFile(path)) ? PrefixSharing::trees : wanted;
 }
 
@@ -192,7 +192,7 @@ void read_fields_of_plan(const std::filesystem::path& path, const PlanSettings& 
                          LengthTable& table) {
   const auto numbers = [&](const std::string& field, const std::string& key) {
     std::vector<std::int64_t> found;
-    if (!names_dataset_file(path)) found = read_integers_of_table(InputFile(path), field);
+    if (!is_dataset_file_name(path)) found = read_integers_of_table(InputFile(path), field);
     if (std::ssize(found) == table.size()) return found;
     throw InputError(path.string(), "has no numbers of '" + field + "', which " + key + " names",
                      "Add a column or key of that name with a number for each sample, or plan without it");

@@ -16,7 +16,7 @@ struct PlanInput {
   std::vector<SharedGroup> trees;  ///< if PrefixSharing::trees is used
 };
 
-/// Reads `path` for a plan that shares prefixes in this way, with `ahead` of PrefixTree::of_tokens.
+/// Reads `path` for a plan that shares prefixes in this way, with `ahead` of PrefixTree::from_tokens.
 /// - Lengths alone suffice without sharing, and for sharing by prompt if they have uids and prompt lengths.
 /// - Otherwise, rollouts are read with their tokens and, if they have segment numbers (segment_ids_field),
 ///   with these, in the format given by `fields`.

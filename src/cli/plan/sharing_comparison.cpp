@@ -71,7 +71,7 @@ double even_time(Cost work, const PlanSettings& settings) {
   return static_cast<double>(work) * static_cast<double>(unit) / all;
 }
 
-void settle(PlanSettings& settings, Meeting meet) {
+void set_meeting(PlanSettings& settings, Meeting meet) {
   settings.balance.meet = meet;
   const auto* groups = settings.find<ContextGroupSettings>();
   if (groups != nullptr && meet == Meeting::once_a_step) {
@@ -141,14 +141,14 @@ Cost run_depth_first(AssignedPlan& planned, const StepProblem& problem, Compared
   return more;
 }
 
-double over_bound(double amount, double bound) {
+double ratio_to_bound(double amount, double bound) {
   return bound > 0 ? amount / bound : 1;
 }
 
 /// Plans one way of sharing for ranks that meet as specified by `meet`.
 ComparedSharing plan_sharing(const PlanInput& input, PlanSettings settings, const SharingWay& of, Cost once,
                              Meeting meet) {
-  settle(settings, meet);
+  set_meeting(settings, meet);
   ComparedSharing way;
   way.name = of.name;
   way.sharing = of.sharing;
@@ -165,14 +165,14 @@ ComparedSharing plan_sharing(const PlanInput& input, PlanSettings settings, cons
     way.held = largest_micro_batch(planned.plan, settings);
   }
   way.micro_batches = planned.plan.num_micro_batches();
-  way.work = over_bound(static_cast<double>(work), static_cast<double>(once));
+  way.work = ratio_to_bound(static_cast<double>(work), static_cast<double>(once));
   std::optional<double>& end = meet == Meeting::once_a_step ? way.end_once : way.end_meeting;
-  end = over_bound(static_cast<double>(planned_end(planned.plan, settings)), even_time(once, settings));
+  end = ratio_to_bound(static_cast<double>(planned_end(planned.plan, settings)), even_time(once, settings));
   way.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return way;
 }
 
-bool computes_the_same(const ComparedSharing& a, const ComparedSharing& b) {
+bool has_same_computation(const ComparedSharing& a, const ComparedSharing& b) {
   return a.tokens == b.tokens && a.score_entries == b.score_entries && a.repeated == b.repeated &&
          a.work == b.work;
 }
@@ -180,7 +180,7 @@ bool computes_the_same(const ComparedSharing& a, const ComparedSharing& b) {
 /// Adds one way: a line for both values of `meet` or, if their plans compute different tokens, a line for
 /// each.
 void add_packed_plans(std::vector<ComparedSharing>& ways, ComparedSharing once, ComparedSharing meeting) {
-  if (computes_the_same(once, meeting)) {
+  if (has_same_computation(once, meeting)) {
     once.end_meeting = meeting.end_meeting;
     once.held = std::max(once.held, meeting.held);
     once.micro_batches = std::max(once.micro_batches, meeting.micro_batches);
@@ -204,7 +204,7 @@ bool is_possible(const PlanSettings& settings) {
   }
 }
 
-const char* word_for(PrefixSharing sharing) {
+const char* sharing_word(PrefixSharing sharing) {
   switch (sharing) {
     case PrefixSharing::none:
       return "false";
@@ -233,7 +233,7 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
   std::vector<ComparedSharing> ways;
   for (const SharingWay& way : wanted) {
     PlanSettings of_way = settings_for(settings, way);
-    settle(of_way, Meeting::once_a_step);
+    set_meeting(of_way, Meeting::once_a_step);
     if (way.schedule == SegmentSchedule::packed) {
       add_packed_plans(ways, plan_sharing(input, of_way, way, once, Meeting::once_a_step),
                        plan_sharing(input, of_way, way, once, Meeting::every_micro_batch));
@@ -245,7 +245,7 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
   const Cost least = least_work(cost, groups, settings.cap(settings.largest_group()));
   for (ComparedSharing& way : ways) {
     if (way.schedule == SegmentSchedule::packed)
-      way.least_work = over_bound(static_cast<double>(least), static_cast<double>(once));
+      way.least_work = ratio_to_bound(static_cast<double>(least), static_cast<double>(once));
   }
   return ways;
 }
@@ -262,9 +262,10 @@ std::string sharing_table(const std::vector<ComparedSharing>& ways) {
                    {"time / bound,\nat each", right}});
   const auto ratio = [](const std::optional<double>& end) { return end ? fmt::format("{:.3f}", *end) : "-"; };
   for (const ComparedSharing& way : ways) {
-    table.add({way.name, grouped(way.tokens), grouped(sum_of(way.repeated) + way.computed_again),
-               grouped(way.score_entries), grouped(way.held), fmt::format("{:.3f}", way.work),
-               ratio(way.end_once), ratio(way.end_meeting)});
+    table.add({way.name, format_grouped(way.tokens),
+               format_grouped(sum_of(way.repeated) + way.computed_again), format_grouped(way.score_entries),
+               format_grouped(way.held), fmt::format("{:.3f}", way.work), ratio(way.end_once),
+               ratio(way.end_meeting)});
   }
   const bool has_trees = ways.back().sharing == PrefixSharing::trees;
   std::string bound = fmt::format(
@@ -285,7 +286,7 @@ nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways) {
   };
   for (const ComparedSharing& way : ways) {
     array.push_back({{"way", way.name},
-                     {"share", word_for(way.sharing)},
+                     {"share", sharing_word(way.sharing)},
                      {"tokens", way.tokens},
                      {"score_entries", way.score_entries},
                      {"repeated_to_keep", repeated_json(way.repeated)},

@@ -15,14 +15,14 @@ namespace {
 
 constexpr std::int64_t most_tokens = std::int64_t{1} << 40;
 
-std::vector<std::string> cut(const std::string& line, char separator) {
+std::vector<std::string> split(const std::string& line, char separator) {
   std::vector<std::string> parts;
   std::istringstream stream(line);
   for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
   return parts;
 }
 
-std::string trimmed(std::string text) {
+std::string trim(std::string text) {
   const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
   text.erase(std::find_if_not(text.rbegin(), text.rend(), is_blank).base(), text.end());
   text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), is_blank));
@@ -30,7 +30,7 @@ std::string trimmed(std::string text) {
 }
 
 template <typename Number>
-std::optional<Number> number(std::string_view text) {
+std::optional<Number> parse_number(std::string_view text) {
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
@@ -43,10 +43,10 @@ struct Columns {
   std::size_t seconds = 0;
 
   Columns(const std::string& header, const std::string& where) {
-    const std::vector<std::string> names = cut(header, ',');
+    const std::vector<std::string> names = split(header, ',');
     const auto place = [&](std::string_view one, std::string_view other) {
       const auto found = std::ranges::find_if(
-          names, [&](const std::string& name) { return trimmed(name) == one || trimmed(name) == other; });
+          names, [&](const std::string& name) { return trim(name) == one || trim(name) == other; });
       if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
       throw InputError(where, "has no column '" + std::string(one) + "'",
                        "Name the columns in the first line, such as lengths,seconds");
@@ -57,21 +57,21 @@ struct Columns {
 };
 
 TimedMicroBatch read_row(const std::string& line, const Columns& columns, const std::string& where) {
-  const std::vector<std::string> values = cut(line, ',');
+  const std::vector<std::string> values = split(line, ',');
   if (values.size() <= std::max(columns.lengths, columns.seconds))
     throw InputError(where, "has fewer values than the first line has columns");
   TimedMicroBatch row;
-  for (const std::string& text : cut(values[columns.lengths], ' ')) {
-    if (trimmed(text).empty()) continue;
-    const std::optional<std::int64_t> length = number<std::int64_t>(trimmed(text));
+  for (const std::string& text : split(values[columns.lengths], ' ')) {
+    if (trim(text).empty()) continue;
+    const std::optional<std::int64_t> length = parse_number<std::int64_t>(trim(text));
     if (!length || *length < 1 || *length > most_tokens)
-      throw InputError(where, "'" + trimmed(text) + "' is not a length of 1 to 2^40 tokens");
+      throw InputError(where, "'" + trim(text) + "' is not a length of 1 to 2^40 tokens");
     row.lengths.push_back(*length);
   }
-  const std::optional<double> seconds = number<double>(trimmed(values[columns.seconds]));
+  const std::optional<double> seconds = parse_number<double>(trim(values[columns.seconds]));
   if (row.lengths.empty()) throw InputError(where, "has no length");
   if (!seconds || !(*seconds > 0) || *seconds > 1e9)
-    throw InputError(where, "'" + trimmed(values[columns.seconds]) + "' is not a number of seconds above 0");
+    throw InputError(where, "'" + trim(values[columns.seconds]) + "' is not a number of seconds above 0");
   row.seconds = *seconds;
   return row;
 }
@@ -97,7 +97,7 @@ std::vector<TimedMicroBatch> read_times(const std::filesystem::path& path) {
   const Columns columns(line, where(1));
   std::vector<TimedMicroBatch> times;
   for (std::int64_t number = 2; std::getline(file, line); ++number)
-    if (!trimmed(line).empty()) times.push_back(read_row(line, columns, where(number)));
+    if (!trim(line).empty()) times.push_back(read_row(line, columns, where(number)));
   if (file.bad()) throw IoError(path.string(), "cannot be read to its end", "Check the disk");
   if (times.empty()) throw InputError(path.string(), "has no times");
   return times;

@@ -20,7 +20,7 @@
 namespace evenkeel::cli {
 namespace {
 
-std::string_view environment(const char* name) {
+std::string_view environment_variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string_view{} : std::string_view(value);
 }
@@ -33,12 +33,12 @@ bool is_terminal(Stream stream) {
   return !is_launched() && isatty(descriptor(stream)) != 0;
 }
 
-bool knows_escapes() {
-  const std::string_view terminal = environment("TERM");
+bool supports_escapes() {
+  const std::string_view terminal = environment_variable("TERM");
   return !terminal.empty() && terminal != "dumb";
 }
 
-void tell(std::string_view what, const char* color, std::string_view message) {
+void print_message(std::string_view what, const char* color, std::string_view message) {
   const bool colored = is_colored(Stream::err) && !what.empty();
   std::string line = "evenkeel: ";
   line.append(colored ? color : "").append(what).append(colored ? "\033[0m" : "");
@@ -51,7 +51,7 @@ constexpr int status_of_sigpipe = 128 + SIGPIPE;
 
 // Opens /dev/null in place of each closed standard descriptor, in the wrong direction, so that using it fails
 // as if it were closed.
-void hold_closed_descriptors() {
+void occupy_closed_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
     // The lowest free descriptor is this one. Without /dev/null, it stays closed.
@@ -62,26 +62,26 @@ void hold_closed_descriptors() {
 }  // namespace
 
 bool is_colored(Stream stream) {
-  if (!environment("NO_COLOR").empty() || environment("CLICOLOR") == "0") return false;
-  const std::string_view force = environment("CLICOLOR_FORCE");
+  if (!environment_variable("NO_COLOR").empty() || environment_variable("CLICOLOR") == "0") return false;
+  const std::string_view force = environment_variable("CLICOLOR_FORCE");
   if (!force.empty() && force != "0") return true;
-  return is_terminal(stream) && knows_escapes();
+  return is_terminal(stream) && supports_escapes();
 }
 
 bool can_redraw(Stream stream) {
-  return is_terminal(stream) && knows_escapes();
+  return is_terminal(stream) && supports_escapes();
 }
 
 void print_error(std::string_view message) {
-  tell("error:", "\033[1;31m", message);
+  print_message("error:", "\033[1;31m", message);
 }
 
 void print_warning(std::string_view message) {
-  tell("warning:", "\033[1;33m", message);
+  print_message("warning:", "\033[1;33m", message);
 }
 
 void print_note(std::string_view message) {
-  tell("", "", message);
+  print_message("", "", message);
 }
 
 std::string reading_note(const std::string& name, std::span<const std::filesystem::path> files) {
@@ -136,7 +136,7 @@ class StandardOutput::Buffer : public std::streambuf {
 };
 
 StandardOutput::StandardOutput() : buffer_(std::make_unique<Buffer>()) {
-  hold_closed_descriptors();
+  occupy_closed_descriptors();
   before_ = std::cout.rdbuf(buffer_.get());
 }
 

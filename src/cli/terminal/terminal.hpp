@@ -34,7 +34,7 @@ inline constexpr std::int64_t least_noted_bytes = std::int64_t{256} << 20;
 [[nodiscard]] std::string reading_note(const std::string& name, std::span<const std::filesystem::path> files);
 
 /// Prints the reading_note(), if any, to stderr.
-inline void note_reading(const std::string& name, std::span<const std::filesystem::path> files) {
+inline void print_reading_note(const std::string& name, std::span<const std::filesystem::path> files) {
   if (const std::string note = reading_note(name, files); !note.empty()) print_note(note);
 }
 

@@ -13,7 +13,7 @@ namespace {
 // Returns whether one rank should assign and broadcast. Equal on every rank.
 bool should_broadcast(const LengthTable& table, const PlanSettings& settings) {
   constexpr std::int64_t fewest = 512;  // assigning smaller steps takes less time than a broadcast
-  return settings.dp >= 1 && table.size() >= fewest && follows_from_units(settings) &&
+  return settings.dp >= 1 && table.size() >= fewest && shares_are_derived_from_units(settings) &&
          settings.mini_batches.count <= table.size() / settings.dp;
 }
 
@@ -29,7 +29,7 @@ class UnitsMessage {
         words_(1 + num_shares_ + static_cast<std::size_t>(num_entries)) {}
 
   [[nodiscard]] std::vector<std::int32_t>& words() noexcept { return words_; }
-  [[nodiscard]] bool is_told() const noexcept { return words_.front() == word_valid; }
+  [[nodiscard]] bool is_valid() const noexcept { return words_.front() == word_valid; }
 
   // Units fit in std::int32_t: there are at most as many units as entries, whose number fits in an int
   // (gather_lengths).
@@ -77,8 +77,8 @@ std::optional<StrategyChoice> choose_strategy_together(const Communicator& comm,
     });
   }
   comm.broadcast(std::as_writable_bytes(std::span(message)), root);
-  const auto& [is_told, hierarchical_end, grid_end] = message;
-  if (is_told != word_valid) return std::nullopt;
+  const auto& [is_valid, hierarchical_end, grid_end] = message;
+  if (is_valid != word_valid) return std::nullopt;
   return StrategyChoice{hierarchical_end, grid_end};
 }
 
@@ -87,9 +87,9 @@ StepAssignment assign_together(const Communicator& comm, int root, const StepPro
   const LengthTable& table = problem.table;
   const PlanSettings& settings = problem.settings;
   StepAssignment assignment;
-  work.on_replicated_data([&] { settings.validate(); });
+  work.run_on_replicated_data([&] { settings.validate(); });
   if (comm.size() == 1 || !should_broadcast(table, settings)) {
-    work.on_replicated_data([&] { assignment = assign_step(problem); });
+    work.run_on_replicated_data([&] { assignment = assign_step(problem); });
     return assignment;
   }
   UnitsMessage message(table.size(), settings);
@@ -100,8 +100,8 @@ StepAssignment assign_together(const Communicator& comm, int root, const StepPro
   if (tells && try_locally([&] { message.write(units = assign_units(problem)); }))
     message = {table.size(), settings};
   comm.broadcast(std::as_writable_bytes(std::span(message.words())), root);
-  work.on_replicated_data([&] {
-    if (!message.is_told()) {
+  work.run_on_replicated_data([&] {
+    if (!message.is_valid()) {
       assignment = assign_step(problem);
       return;
     }
@@ -111,7 +111,7 @@ StepAssignment assign_together(const Communicator& comm, int root, const StepPro
   return assignment;
 }
 
-void RankPeers::take_largest(std::span<std::int64_t> numbers) {
+void RankPeers::take_maximum(std::span<std::int64_t> numbers) {
   const auto start = std::chrono::steady_clock::now();
   std::array<std::int64_t, 1024> all{};
   // All ranks use the same number of words, even if some have fewer numbers. 16 words are usually enough.

@@ -34,9 +34,9 @@ class RankPeers final : public PlanningPeers {
  public:
   RankPeers(const Communicator& comm, GuardedWork& work) : comm_(comm), work_(work) {}
 
-  void locally(const std::function<void()>& work) override { work_(work); }
+  void run_locally(const std::function<void()>& work) override { work_(work); }
   /// Collective: usually one all-reduce of 16 words.
-  void take_largest(std::span<std::int64_t> numbers) override;
+  void take_maximum(std::span<std::int64_t> numbers) override;
 
   /// Returns the seconds spent in agreements, including waiting for other ranks.
   [[nodiscard]] double seconds() const noexcept { return seconds_; }

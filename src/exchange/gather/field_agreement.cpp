@@ -19,7 +19,7 @@ constexpr std::int64_t failed = -1;
                                         std::span<const Announcement> announced) {
   const auto texts = all_gather_lists<char>(comm, mine.text, {}, "bytes of step names");
   GuardedWork work;
-  work.on_replicated_data([&] {
+  work.run_on_replicated_data([&] {
     std::string calls;
     for (std::size_t rank = 0; rank < announced.size(); ++rank) {
       const auto same = [&](const Announcement& other) { return other.call == announced[rank].call; };
@@ -78,7 +78,7 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
                                          std::span<const FieldDigest> digests, std::size_t reference) {
   GuardedWork work;
   const auto all = all_gather_values(comm, mine, work, "bytes of field names");
-  work.on_replicated_data([&] {
+  work.run_on_replicated_data([&] {
     for (std::size_t rank = reference + 1; rank < all.size(); ++rank) {
       if (digests[rank].has_data != 0) throw_difference(all[reference], reference, all[rank], rank);
     }

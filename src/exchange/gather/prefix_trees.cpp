@@ -53,7 +53,7 @@ class TreeBuilder {
       if (builder_of(group) != me()) continue;
       std::vector<Tokens> samples;
       for (const EntryId entry : group) samples.push_back(tokens_of(entry));
-      const PrefixTree tree = PrefixTree::of_tokens(samples, ahead_);
+      const PrefixTree tree = PrefixTree::from_tokens(samples, ahead_);
       numbers.push_back(tree.size());
       for (const TreeSegment& segment : tree.segments())
         numbers.insert(numbers.end(), {segment.parent, segment.rows.size()});
@@ -92,7 +92,7 @@ class TreeBuilder {
 };
 
 /// Removes and returns the first tree, which has `samples` samples.
-PrefixTree next_tree(std::span<const std::int64_t>& numbers, std::size_t samples) {
+PrefixTree read_tree(std::span<const std::int64_t>& numbers, std::size_t samples) {
   std::vector<TreeNode> nodes(static_cast<std::size_t>(numbers[0]));
   numbers = numbers.subspan(1);
   for (TreeNode& node : nodes) {
@@ -129,7 +129,7 @@ std::vector<SharedGroup> gather_prefix_trees(const Communicator& comm, const Len
     std::vector<std::span<const std::int64_t>> rest;
     for (std::size_t rank = 0; rank + 1 < all.offsets.size(); ++rank) rest.push_back(all.of(rank));
     for (std::vector<EntryId>& group : groups) {
-      PrefixTree tree = next_tree(rest[builder->builder_of(group).index()], group.size());
+      PrefixTree tree = read_tree(rest[builder->builder_of(group).index()], group.size());
       trees.push_back({std::move(group), std::move(tree)});
     }
   });

@@ -142,11 +142,11 @@ class CutGather {
   void add_rows(const RaggedBatch& mine, EntryId entry, const RowCuts& cuts,
                 std::vector<std::int64_t>& words) const {
     const LengthEntry& sample = frame_.table[entry];
-    const TokensOfRows tokens = tokens_of_rows(mine.at(cuts.by()), sample.owner_index);
+    const TokensOfRows tokens = tokens_of_rows(mine.at(cuts.cutting_field()), sample.owner_index);
     for (const CarriedField& field : fields_) {
-      if (field.cut_by != cuts.by()) continue;
+      if (field.cut_by != cuts.cutting_field()) continue;
       require_tokens_of_rows(tokens, mine.at(field.name()).samples()[sample.owner_index].size(), sample.shape,
-                             field.name(), cuts.by());
+                             field.name(), cuts.cutting_field());
     }
     const auto members = static_cast<int>(cuts.rows_of(entry).size());
     for (int member = 0; member < members; ++member) {
@@ -179,7 +179,7 @@ std::vector<RowCounts> gather_row_counts(const Communicator& comm, const LengthT
   const RankLists lists =
       lists_of_samples(table, comm.size(), words, "numbers of rows of the samples of one step");
   std::optional<CountGather> way;
-  together(comm, [&] { way.emplace(table, WorldRank{comm.rank()}, fields, settings, mine); });
+  run_together(comm, [&] { way.emplace(table, WorldRank{comm.rank()}, fields, settings, mine); });
   gather_values<std::int64_t>(comm, lists, way->mine, way->all);
   way->sort_by_entry(table, lists.offsets);
   return std::move(way->counts);
@@ -209,12 +209,12 @@ std::vector<FieldSums> gather_field_sums(const Communicator& comm, const LengthT
   // An owner's sums are ordered by field, then by sample.
   std::vector<std::int64_t> own;
   std::vector<FieldSums> sums;
-  together(comm, [&] {
+  run_together(comm, [&] {
     for (const FieldSpec& field : fields) {
       if (!is_named(field)) continue;
       sums.push_back({field.name, std::vector<std::int64_t>(static_cast<std::size_t>(table.size()))});
       if (mine.size() == 0) continue;
-      const std::vector<std::int64_t> of_field = sums_of_samples(mine, mine.at(field.name));
+      const std::vector<std::int64_t> of_field = sum_by_sample(mine, mine.at(field.name));
       own.insert(own.end(), of_field.begin(), of_field.end());
     }
   });

@@ -38,7 +38,7 @@ namespace evenkeel {
 /// Collective over `comm`, whose ranks own the samples of `table`: returns the sum of every sample's elements
 /// in each field of `fields` whose name is in `names`. The ranks have agreed on `fields`. `mine` has this
 /// rank's samples, with these fields unless it is empty. The result is replicated. Communicates only if there
-/// is such a field: after an agreement, one all-gather of one word per sample and field. If sums_of_samples()
+/// is such a field: after an agreement, one all-gather of one word per sample and field. If sum_by_sample()
 /// throws on any rank, every rank throws the error. Also throws the errors of gather_row_counts().
 [[nodiscard]] std::vector<FieldSums> gather_field_sums(const Communicator& comm, const LengthTable& table,
                                                        std::span<const FieldSpec> fields,

@@ -48,7 +48,7 @@ struct Gathering {
  private:
   void add_column(const FieldSpec& field, std::span<const RowCounts> row_counts) {
     if (is_counted(field.kind) && all.size() > 0) {
-      all.add_field(Column::unwritten(field, SampleRows::of_counts(rows_of(row_counts, field.name))));
+      all.add_field(Column::uninitialized(field, SampleRows::from_counts(rows_of(row_counts, field.name))));
     } else {
       all.add_field(field);
     }

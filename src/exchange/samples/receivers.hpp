@@ -68,16 +68,16 @@ struct ModelParallelPeers {
 
   /// Returns the fields that owners send to peer `receiver` on behalf of peer `rank`.
   [[nodiscard]] std::vector<FieldTransfer> fields_for(int rank, int receiver) const {
-    return receivers.fields_for(of_world(rank), of_world(receiver));
+    return receivers.fields_for(rank_in_peers(rank), rank_in_peers(receiver));
   }
-  [[nodiscard]] bool receives_place(int rank) const { return receivers.receives_place(of_world(rank)); }
+  [[nodiscard]] bool receives_place(int rank) const { return receivers.receives_place(rank_in_peers(rank)); }
   /// Returns whether any other peer needs fields that `rank` receives.
   [[nodiscard]] bool receives_for_others(int rank) const {
     for (int other = 0; other < ranks.size(); ++other)
       if (other != rank && !fields_for(other, rank).empty()) return true;
     return false;
   }
-  [[nodiscard]] int of_world(int rank) const { return in_world[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int rank_in_peers(int rank) const { return in_world[static_cast<std::size_t>(rank)]; }
 
   const Communicator& ranks;
   const Receivers& receivers;

@@ -19,15 +19,17 @@
 namespace evenkeel {
 namespace {
 
-TransferEnds ends_at(const Mesh& mesh) {
+TransferEnds transfer_ends(const Mesh& mesh) {
   return {mesh.rank(), mesh.data_place(), mesh.world().size()};
 }
 
 /// Transfers between owners and groups: token fields are sent by segment, all other fields by sample.
 struct SampleTransfers {
   SampleTransfers(const Mesh& mesh, const StepTransfer& step)
-      : segments(plan_transfers(step.table, step.assignment.segments, step.assignment.groups, ends_at(mesh))),
-        samples(plan_transfers(step.table, step.assignment.shares, step.assignment.groups, ends_at(mesh))) {}
+      : segments(plan_transfers(step.table, step.assignment.segments, step.assignment.groups,
+                                transfer_ends(mesh))),
+        samples(plan_transfers(step.table, step.assignment.shares, step.assignment.groups,
+                               transfer_ends(mesh))) {}
 
   TransferPlan<SegmentId> segments;
   TransferPlan<EntryId> samples;
@@ -172,8 +174,8 @@ class Sender {
   std::vector<RowView> views_;          // by field
 };
 
-std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
-                                const Receivers& receivers, const SampleTransfers& outgoing_plan) {
+std::vector<BlockList> outgoing_blocks(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
+                                       const Receivers& receivers, const SampleTransfers& outgoing_plan) {
   const Grid& grid = mesh.grid();
   const RaggedSide side(frame, step.mine);
   const GroupsOfPlaces groups(step.assignment.groups);
@@ -194,7 +196,8 @@ std::vector<BlockList> outgoing(const Mesh& mesh, const StepTransfer& step, cons
   return sends;
 }
 
-std::vector<BlockList> incoming(const Mesh& mesh, const SampleTransfers& outgoing_plan, Consumer& consumer) {
+std::vector<BlockList> incoming_blocks(const Mesh& mesh, const SampleTransfers& outgoing_plan,
+                                       Consumer& consumer) {
   std::vector<BlockList> receives(static_cast<std::size_t>(mesh.world().size()));
   for (std::size_t owner = 0; owner < receives.size(); ++owner) {
     for (const SegmentId segment : outgoing_plan.segments.from_owner[owner])
@@ -225,8 +228,8 @@ void add_bytes(std::span<const BlockList> sends, std::vector<std::int64_t>& byte
 /// Equal on all of these ranks. The first call is collective over `ranks`.
 NodeMemory* shared_tensor_memory(const Communicator& ranks, const TransportSettings& options) {
   if (options.tp_copies == TensorParallelCopies::own || ranks.size() == 1) return nullptr;
-  NodeMemory& memory = NodeMemory::of(ranks);
-  return memory.obstacle() ? nullptr : &memory;
+  NodeMemory& memory = NodeMemory::get(ranks);
+  return memory.unavailability() ? nullptr : &memory;
 }
 
 /// Copies of received data between model-parallel peers.
@@ -308,23 +311,23 @@ class RunningExchange {
 
   void prepare_place(const TransportSettings& options) {
     const Communicator& peers = mesh_.model_parallel_on_node();
-    work_.in_any_case([&] { shared_memory_ = shared_tensor_memory(peers, options); });
-    if (step_.shares_equal) work_.in_any_case([&] { values_.meet(options); });
+    work_.run_always([&] { shared_memory_ = shared_tensor_memory(peers, options); });
+    if (step_.shares_equal) work_.run_always([&] { values_.choose_path(options); });
     work_([&] { prepare(); });
     // Peers and nodes agree first, so that their errors reach all ranks when all ranks agree.
     if (copies_to_peers()) {
-      work_.in_any_case([&] {
+      work_.run_always([&] {
         to_peers_.emplace(peers, copies_.sends, copies_.receives, options, work_.failed());
         to_peers_->agree(work_.error());
       });
     }
-    if (step_.shares_equal) work_.in_any_case([&] { values_.agree(options, work_); });
+    if (step_.shares_equal) work_.run_always([&] { values_.agree(options, work_); });
   }
 
   /// Collective over the node.
   void hand_out_values() {
     values_.run(work_);
-    work_([&] { values_.hand_out(packed_); });
+    work_([&] { values_.add_columns_to(packed_); });
   }
 
   void prepare() {
@@ -335,7 +338,7 @@ class RunningExchange {
     std::vector<DerivedColumns> to_derive = lay_out_tensors(received);
     consumer_.emplace(mesh_, step_, frame_, std::move(received), packed_, std::move(to_derive));
     prepare_sends(outgoing_plan);
-    receives_ = incoming(mesh_, outgoing_plan, *consumer_);
+    receives_ = incoming_blocks(mesh_, outgoing_plan, *consumer_);
     consumer_->add_received(moved_.volumes);
     if (step_.shares_equal) prepare_values();
     count_sends();
@@ -349,7 +352,7 @@ class RunningExchange {
   /// Creates the columns that this rank receives directly. Returns the columns to derive.
   std::vector<DerivedColumns> lay_out_tensors(std::span<const FieldTransfer> received) {
     const std::vector<FieldTransfer> of_place = fields_sent_to(step_, mesh_.here(), mesh_.grid().sizes());
-    const std::vector<FieldSpec> brought = handed_out_fields(step_.fields);
+    const std::vector<FieldSpec> brought = delivered_fields(step_.fields);
     const OwnTensors own{shared_memory_ != nullptr ? received : of_place, of_place, brought,
                          !borrows_place()};
     packed_.clear();
@@ -362,11 +365,11 @@ class RunningExchange {
   }
 
   /// Lists the bytes that this rank sends. Initializes `receives_` with empty lists, which the result of
-  /// incoming() replaces.
+  /// incoming_blocks() replaces.
   void prepare_sends(const SampleTransfers& outgoing_plan) {
     for (const CarriedField& field : step_.fields)
       add_volume(moved_.volumes, {field.name(), changes_field(field), 0, 0});
-    sends_ = outgoing(mesh_, step_, frame_, *receivers_, outgoing_plan);
+    sends_ = outgoing_blocks(mesh_, step_, frame_, *receivers_, outgoing_plan);
     receives_.resize(sends_.size());
   }
 

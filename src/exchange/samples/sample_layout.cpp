@@ -20,7 +20,7 @@ std::vector<std::int64_t> rows_of_samples(const StepTransfer& step, const FieldT
   std::vector<std::int64_t> counts(m.samples.size());
   const std::string& cut_by = step.fields[field.source].cut_by;
   if (!cut_by.empty()) {
-    const RowCuts& cuts = cuts_by(step.row_cuts, cut_by);
+    const RowCuts& cuts = find_cuts(step.row_cuts, cut_by);
     for (std::size_t i = 0; i < plan.entries.size(); ++i)
       counts[i] = cuts.rows_of(plan.entries[i])[m.cp_rank.index()];
     return counts;
@@ -50,7 +50,7 @@ Column make_padded_column(const StepTransfer& step, const FieldTransfer& field,
                           const ColumnDescription& to_come, PackedMicroBatch& m,
                           const DerivedFieldSettings& derived) {
   const FieldSpec& spec = field.spec;
-  Column column = to_come.made_in(m.arena);
+  Column column = to_come.make_in(m.arena);
   if (is_counted(spec.kind)) return column;  // All rows will be received.
   const bool is_labels = spec.name == labels_field;
   const std::int64_t experts = step.fields[field.source].spread_pads;
@@ -80,10 +80,10 @@ std::vector<ColumnDescription> pending_columns(const StepTransfer& step,
   columns.reserve(fields.size());
   for (const FieldTransfer& field : fields) {
     const FieldSpec& spec = field.spec;
-    columns.push_back(
-        is_counted(spec.kind)
-            ? ColumnDescription::counted(spec, SampleRows::of_counts(rows_of_samples(step, field, m, plan)))
-            : ColumnDescription{spec, m.rows_of(spec.kind)});
+    columns.push_back(is_counted(spec.kind)
+                          ? ColumnDescription::make_counted(
+                                spec, SampleRows::from_counts(rows_of_samples(step, field, m, plan)))
+                          : ColumnDescription{spec, m.rows_of(spec.kind)});
   }
   return columns;
 }
@@ -96,9 +96,9 @@ void add_columns(const StepTransfer& step, std::span<const FieldTransfer> fields
 }
 
 /// Adds the columns that other ranks lend to this rank's micro-batch.
-void add_lent(const StepTransfer& step, const OwnTensors& own, const PackedMicroBatch& m,
-              const MicroBatchPlan& plan, const DerivedFieldSettings& options,
-              std::vector<ColumnDescription>& columns) {
+void add_borrowed_columns(const StepTransfer& step, const OwnTensors& own, const PackedMicroBatch& m,
+                          const MicroBatchPlan& plan, const DerivedFieldSettings& options,
+                          std::vector<ColumnDescription>& columns) {
   std::vector<ColumnDescription> of_place = pending_columns(step, own.of_place, m, plan);
   const DerivedColumns derived(m, of_place, own.brought, options);
   of_place.insert(of_place.end(), derived.columns().begin(), derived.columns().end());
@@ -122,11 +122,13 @@ DerivedColumns add_tensors(const StepTransfer& step, const OwnTensors& own, cons
   const std::vector<ColumnDescription> brought = pending_columns(step, own.fields, m, plan);
   DerivedColumns derived(m, brought, own.brought, options);
   std::vector<ColumnDescription> columns = brought;
-  const std::span<const ColumnDescription> made_here = own.derives ? derived.columns() : derived.of_layout();
+  const std::span<const ColumnDescription> made_here =
+      own.derives ? derived.columns() : derived.layout_columns();
   columns.insert(columns.end(), made_here.begin(), made_here.end());
   // Includes lent columns, since the loss weights of lent masks are computed here.
   std::vector<ColumnDescription> all = columns;
-  if (own.fields.size() != own.of_place.size() || !own.derives) add_lent(step, own, m, plan, options, all);
+  if (own.fields.size() != own.of_place.size() || !own.derives)
+    add_borrowed_columns(step, own, m, plan, options, all);
   for (ColumnDescription& weights : pending_weights(all, options.predict_ahead))
     columns.push_back(std::move(weights));
   m.arena = arena_for(m.layout, columns);

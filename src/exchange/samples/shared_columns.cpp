@@ -19,7 +19,7 @@ namespace {
 // returned.
 constexpr std::uint64_t num_marks = NodeMemory::num_words - 1;
 
-std::uint64_t read_mark(const std::uint64_t* words, std::uint64_t loan) {
+std::uint64_t read_lease_mark(const std::uint64_t* words, std::uint64_t loan) {
   auto& word = const_cast<std::uint64_t&>(words[1 + loan % num_marks]);  // atomic_ref does not support const
   return std::atomic_ref(word).load(std::memory_order_acquire);
 }
@@ -32,14 +32,15 @@ struct Loan {
   std::vector<std::shared_ptr<const std::uint64_t>> words;  // words of the borrowers
 
   [[nodiscard]] bool returned() const {
-    return std::ranges::all_of(words, [&](const auto& of) { return read_mark(of.get(), number) > number; });
+    return std::ranges::all_of(words,
+                               [&](const auto& of) { return read_lease_mark(of.get(), number) > number; });
   }
 };
 
 /// Loans of this process. The object is never destroyed, since borrowers may outlive everything else.
 class OpenLoans {
  public:
-  static OpenLoans& of_process() {
+  static OpenLoans& instance() {
     static OpenLoans& loans = *new OpenLoans;
     return loans;
   }
@@ -140,7 +141,7 @@ OfferNotice lend(const Communicator& comm, NodeMemory& memory, std::uint64_t num
     if (memory.is_neighbor(rank)) loan.words.push_back(memory.words_of(rank));
   }
   const OfferNotice notice = loan.offer.announcements().front();
-  OpenLoans::of_process().add(std::move(loan));
+  OpenLoans::instance().add(std::move(loan));
   return notice;
 }
 
@@ -180,7 +181,7 @@ class LentBytes {
     const bool is_aligned = reinterpret_cast<std::uintptr_t>(first.get()) % alignof(std::max_align_t) == 0;
     if (bytes >= SharedHeap::smallest_block && is_aligned)
       return Column::borrowing(spec, std::move(rows), first);
-    Column column = Column::unwritten(spec, std::move(rows));
+    Column column = Column::uninitialized(spec, std::move(rows));
     std::memcpy(column.row(0), first.get(), bytes);
     return column;
   }
@@ -197,12 +198,13 @@ class LentBytes {
   std::shared_ptr<const std::byte> take(std::size_t bytes) {
     if (left_ == 0) {
       const Extent& extent = extents_.at(extent_++);
-      struct Held {
+      struct HeldExtent {
         std::shared_ptr<ColumnLease> lease;
         std::shared_ptr<const std::byte> bytes;
       };
       left_ = static_cast<std::size_t>(extent.bytes);
-      const auto held = std::make_shared<Held>(Held{lease_, memory_.hold(lender_, extent.place, left_)});
+      const auto held =
+          std::make_shared<HeldExtent>(HeldExtent{lease_, memory_.view_shared(lender_, extent.place, left_)});
       at_ = {held, held->bytes.get()};
     }
     std::shared_ptr<const std::byte> taken = at_;
@@ -236,7 +238,7 @@ void borrow(LentBytes lent, const std::function<bool(const FieldSpec&)>& wanted,
     };
     for (const FieldSpec& spec : described.fields) {
       if (is_counted(spec.kind)) {
-        take(spec, SampleRows::of_offsets(std::move(*offsets++)));
+        take(spec, SampleRows::from_offsets(std::move(*offsets++)));
       } else {
         take(spec, m.rows_of(spec.kind));
       }
@@ -245,7 +247,7 @@ void borrow(LentBytes lent, const std::function<bool(const FieldSpec&)>& wanted,
 }
 
 bool lease_is_free(const std::uint64_t* words, std::uint64_t number) noexcept {
-  return number < num_marks || read_mark(words, number) > number - num_marks;
+  return number < num_marks || read_lease_mark(words, number) > number - num_marks;
 }
 
 [[noreturn]] void throw_all_leases_held() {
@@ -286,7 +288,7 @@ void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
 }
 
 void end_returned_loans() {
-  OpenLoans::of_process().end_returned();
+  OpenLoans::instance().end_returned();
 }
 
 }  // namespace evenkeel

@@ -84,7 +84,7 @@ class SharedRows {
       const std::uint64_t hash = hashes.values[next[table_[entry].owner.index()]++];
       First& first = firsts[segment.index() * fields_.size() + f];
       if (first.entry == EntryId{-1}) first = {entry, hash};
-      if (first.hash != hash) refuse(fields_[f], segment, first.entry, entry);
+      if (first.hash != hash) reject(fields_[f], segment, first.entry, entry);
     });
   }
 
@@ -99,7 +99,7 @@ class SharedRows {
     }
   }
 
-  [[noreturn]] void refuse(const CarriedField& field, SegmentId segment, EntryId one, EntryId other) const {
+  [[noreturn]] void reject(const CarriedField& field, SegmentId segment, EntryId one, EntryId other) const {
     const RowRange& rows = assignment_.segments[segment].rows;
     const std::string what = "differs in rows " + std::to_string(rows.begin) + " to " +
                              std::to_string(rows.end - 1) + " of samples " +
@@ -150,7 +150,7 @@ void require_equal_shared_rows(const Communicator& comm, const LengthTable& tabl
     own = rows->hashes(mine, WorldRank{comm.rank()});
   });
   const auto all = all_gather_lists<std::uint64_t>(comm, own, work.error(), "rows that samples share");
-  work.on_replicated_data([&] { rows->require_equal(all); });
+  work.run_on_replicated_data([&] { rows->require_equal(all); });
   work.agree(comm);
 }
 

@@ -24,9 +24,9 @@ const RowCounts& counts_of(std::span<const RowCounts> counts, const std::string&
 
 }  // namespace
 
-void ValueExchange::meet(const TransportSettings& options) {
+void ValueExchange::choose_path(const TransportSettings& options) {
   const Communicator& node = mesh_.node();
-  if (node.size() > 1 && moves_without_messages(node, options)) memory_ = &NodeMemory::of(node);
+  if (node.size() > 1 && moves_without_messages(node, options)) memory_ = &NodeMemory::get(node);
 }
 
 void ValueExchange::prepare(std::vector<BlockList>& sends, std::vector<BlockList>& receives) {
@@ -82,7 +82,7 @@ void ValueExchange::lay_out(Field& field) {
       is_holder || memory_ != nullptr ? ranks_of(field, field.holder) : std::vector<int>{self};
   field.pool = ValuePool(*field.counts, entries_at(ranks));
   if (is_holder || memory_ == nullptr)
-    pools_.front().fields.push_back(Column::unwritten(field.spec, field.pool.rows()));
+    pools_.front().fields.push_back(Column::uninitialized(field.spec, field.pool.rows()));
 }
 
 void ValueExchange::receive(const Field& field, std::vector<BlockList>& receives) const {
@@ -96,13 +96,13 @@ void ValueExchange::prepare_copies(const Field& field) {
       add_rows(*std::as_const(*this).column_of(field), field.pool.rows_of(value), blocks);
   };
   if (field.holder != mesh_.rank().value()) {
-    add(field.pool, from_holders_[static_cast<std::size_t>(in_node(field.holder))]);
+    add(field.pool, from_holders_[static_cast<std::size_t>(rank_in_node(field.holder))]);
     return;
   }
   for (const int rank : ranks_of(field, field.holder)) {
     if (rank == field.holder) continue;
     add(ValuePool(*field.counts, entries_at({&rank, 1})),
-        to_others_[static_cast<std::size_t>(in_node(rank))]);
+        to_others_[static_cast<std::size_t>(rank_in_node(rank))]);
   }
 }
 
@@ -127,10 +127,10 @@ void ValueExchange::run(GuardedWork& work) {
 // Ranks that do not get the field take part, too.
 void ValueExchange::borrow(const Field& field, GuardedWork& work) {
   const auto chosen = [&](const FieldSpec& column) { return field.wanted && column.name == field.spec.name; };
-  share_columns(mesh_.node(), *memory_, in_node(field.holder), chosen, pools_, work);
+  share_columns(mesh_.node(), *memory_, rank_in_node(field.holder), chosen, pools_, work);
 }
 
-void ValueExchange::hand_out(std::vector<PackedMicroBatch>& micro_batches) {
+void ValueExchange::add_columns_to(std::vector<PackedMicroBatch>& micro_batches) {
   for (const Field& field : fields_) {
     if (!field.wanted) continue;
     Column* const column = column_of(field);
@@ -142,7 +142,7 @@ void ValueExchange::hand_out(std::vector<PackedMicroBatch>& micro_batches) {
       std::ranges::transform(entries, ranges.begin(),
                              [&](EntryId entry) { return field.pool.rows_of(entry); });
       micro_batch.fields.push_back(
-          column->lent_to(SampleRows::in_common(std::move(ranges), field.pool.rows().rows())));
+          column->lend_to(SampleRows::shared(std::move(ranges), field.pool.rows().rows())));
     }
   }
 }
@@ -190,7 +190,7 @@ std::vector<int> ValueExchange::ranks_of(const Field& field, int holder) const {
   return ranks;
 }
 
-int ValueExchange::in_node(int rank) const {
+int ValueExchange::rank_in_node(int rank) const {
   const std::span<const int> nodes = mesh_.nodes();
   const auto before = nodes.first(static_cast<std::size_t>(rank));
   return static_cast<int>(std::ranges::count(before, nodes[static_cast<std::size_t>(rank)]));

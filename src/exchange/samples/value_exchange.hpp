@@ -27,7 +27,7 @@ namespace evenkeel {
 ///    values of their own samples into a column of their own.
 /// 3. All micro-batches of a rank borrow the one column.
 ///
-/// Call in this order: meet(), prepare(), agree(), and after the transfer run() and hand_out().
+/// Call in this order: choose_path(), prepare(), agree(), and after the transfer run() and add_columns_to().
 class ValueExchange {
  public:
   /// Keeps references to both arguments.
@@ -35,7 +35,7 @@ class ValueExchange {
 
   /// Collective over mesh.node(): determines whether the node's ranks read the memory of holders or copy from
   /// them. Throws the errors of moves_without_messages().
-  void meet(const TransportSettings& options);
+  void choose_path(const TransportSettings& options);
   /// Local: appends the bytes of values to the lists of bytes that this rank sends to, and receives from,
   /// each rank.
   void prepare(std::vector<BlockList>& sends, std::vector<BlockList>& receives);
@@ -46,7 +46,7 @@ class ValueExchange {
   /// errors of this rank go to `work`.
   void run(GuardedWork& work);
   /// Local: adds the fields' columns to the micro-batches of the step.
-  void hand_out(std::vector<PackedMicroBatch>& micro_batches);
+  void add_columns_to(std::vector<PackedMicroBatch>& micro_batches);
 
   /// Adds to `volumes` the bytes of each field that this rank receives or copies. Precondition: prepare() was
   /// called.
@@ -75,7 +75,7 @@ class ValueExchange {
   [[nodiscard]] std::vector<EntryId> entries_at(std::span<const int> ranks) const;
   [[nodiscard]] std::vector<int> ranks_of(const Field& field, int holder) const;
   /// Returns the rank in mesh.node() of a world rank on this node.
-  [[nodiscard]] int in_node(int rank) const;
+  [[nodiscard]] int rank_in_node(int rank) const;
   [[nodiscard]] Column* column_of(const Field& field) { return pools_.front().find(field.spec.name); }
   [[nodiscard]] const Column* column_of(const Field& field) const {
     return pools_.front().find(field.spec.name);

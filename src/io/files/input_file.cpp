@@ -33,7 +33,7 @@ FileVersion version_of(const struct stat& status) {
   return {status.st_size, written.tv_sec * nanoseconds + written.tv_nsec, status.st_ino};
 }
 
-struct stat examine(int descriptor, const std::string& path) {
+struct stat file_status(int descriptor, const std::string& path) {
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) throw system_error(path, "cannot be examined", errno);
   return status;
@@ -41,7 +41,7 @@ struct stat examine(int descriptor, const std::string& path) {
 
 /// Returns the version of an open file. Throws IoError if it is not a regular file.
 FileVersion regular_file_version(int descriptor, const std::string& path) {
-  const struct stat status = examine(descriptor, path);
+  const struct stat status = file_status(descriptor, path);
   if (S_ISDIR(status.st_mode)) throw IoError(path, "is a folder; a file is needed");
   if (!S_ISREG(status.st_mode)) throw IoError(path, "is not a regular file", "Save the data to a file first");
   return version_of(status);
@@ -167,7 +167,7 @@ std::uint64_t InputFile::sampled_digest() const {
 
 void InputFile::require_unchanged() const {
   if (descriptor_ < 0) return;
-  const FileVersion now = version_of(examine(descriptor_, path_));
+  const FileVersion now = version_of(file_status(descriptor_, path_));
   if (now.bytes != version_.bytes) {
     throw IoError(path_,
                   "has changed while in use: it had " + std::to_string(version_.bytes) +

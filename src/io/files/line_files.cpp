@@ -34,7 +34,7 @@ std::string LineNames::where(std::int64_t line) const {
   return paths_[file] + ":" + std::to_string(line - first_lines_[file] + 1);
 }
 
-std::string LineNames::words(std::int64_t line) const {
+std::string LineNames::describe(std::int64_t line) const {
   const std::size_t file = file_of(line);
   const std::string number = "line " + std::to_string(line - first_lines_[file] + 1);
   return paths_.size() == 1 ? number : number + " of " + paths_[file];

@@ -25,7 +25,7 @@ class LineNames {
   /// Returns "PATH:LINE", with lines of each file counted from 1.
   [[nodiscard]] std::string where(std::int64_t line) const;
   /// Returns "line LINE" for a single file, otherwise "line LINE of PATH".
-  [[nodiscard]] std::string words(std::int64_t line) const;
+  [[nodiscard]] std::string describe(std::int64_t line) const;
 
  private:
   std::vector<std::string> paths_;

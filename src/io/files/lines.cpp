@@ -74,7 +74,7 @@ class LineCutter {
 };
 
 /// Throws InputError for UTF-16, which some editors and shells on Windows write.
-void refuse_utf_16(const InputFile& file) {
+void reject_utf_16(const InputFile& file) {
   std::array<char, 2> start{};
   if (file.size() < std::ssize(start)) return;
   file.read(start, 0);
@@ -113,7 +113,7 @@ std::vector<ByteRange> split_bytes(std::int64_t bytes, int parts) {
 LineScan scan_lines(const InputFile& file, ByteRange range) {
   range = {std::max<std::int64_t>(range.begin, 0), std::min(range.end, file.size())};
   if (range.begin >= range.end) return {};
-  if (range.begin == 0) refuse_utf_16(file);
+  if (range.begin == 0) reject_utf_16(file);
 
   LineCutter cutter(range);
   std::vector<char> block;

@@ -68,7 +68,7 @@ void AtomicFile::take_temporary_name(Take&& take) {
   }
 }
 
-void AtomicFile::have_name() {
+void AtomicFile::require_name() {
   if (!temporary_.empty()) return;
   const std::string nameless = "/proc/self/fd/" + std::to_string(descriptor_);
   take_temporary_name([&] {
@@ -91,14 +91,14 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::commit() {
-  have_name();
+  require_name();
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be written");
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be replaced");
   temporary_.clear();
 }
 
 void AtomicFile::commit_to_disk() {
-  have_name();
+  require_name();
   if (::fsync(descriptor_) != 0) fail("cannot be written to the disk");
   commit();
   const std::filesystem::path folder = folder_of(path_);
@@ -127,7 +127,7 @@ void write_text_to_disk(const std::filesystem::path& path, std::string_view text
   file.commit_to_disk();
 }
 
-bool is_taken(const std::filesystem::path& path) {
+bool is_name_taken(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
 }

@@ -34,7 +34,7 @@ class AtomicFile {
  private:
   template <typename Take>
   void take_temporary_name(Take&& take);
-  void have_name();
+  void require_name();
   [[noreturn]] void fail(const char* what) const;
 
   std::filesystem::path path_;
@@ -48,7 +48,7 @@ void write_text_file(const std::filesystem::path& path, std::string_view text);
 void write_text_to_disk(const std::filesystem::path& path, std::string_view text);
 
 /// Returns whether the name exists, even as a dangling link; false if this cannot be determined.
-[[nodiscard]] bool is_taken(const std::filesystem::path& path);
+[[nodiscard]] bool is_name_taken(const std::filesystem::path& path);
 
 /// A file that grows while others read it. Appended text is visible immediately and in whole pieces, unless
 /// the program or the machine crashes while it is written.

@@ -135,7 +135,7 @@ void unpack_zstd(const InputFile& file, const std::function<void(std::span<const
 
 }  // namespace
 
-Packing packing_of(const InputFile& file) {
+Packing detect_packing(const InputFile& file) {
   std::array<unsigned char, 4> start{};
   if (file.size() < std::ssize(start)) return Packing::none;
   file.read({reinterpret_cast<char*>(start.data()), start.size()}, 0);

@@ -13,7 +13,7 @@ enum class Packing : std::uint8_t { none, gzip, zstd };
 
 /// Detects the compression format from the first bytes of the file, since no text starts like a compressed
 /// file. Ignores the name. Throws IoError.
-[[nodiscard]] Packing packing_of(const InputFile& file);
+[[nodiscard]] Packing detect_packing(const InputFile& file);
 
 /// Decompresses a file and passes its content to `take`, in order, in blocks of at most 1 MiB: all members of
 /// a gzip file, or all frames of a zstd file, concatenated. Checks checksums, if present. Memory: 2 MiB, and

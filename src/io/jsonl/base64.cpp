@@ -33,7 +33,7 @@ std::size_t padding_of(std::string_view text) noexcept {
 
 }  // namespace
 
-std::optional<std::size_t> bytes_in_base64(std::string_view text) noexcept {
+std::optional<std::size_t> base64_decoded_size(std::string_view text) noexcept {
   if (text.size() % 4 != 0) return std::nullopt;
   const std::size_t padding = padding_of(text);
   const std::string_view digits = text.substr(0, text.size() - padding);
@@ -46,7 +46,7 @@ std::optional<std::size_t> bytes_in_base64(std::string_view text) noexcept {
 }
 
 void decode_base64(std::string_view text, std::span<std::byte> out) noexcept {
-  EVENKEEL_PRECONDITION(thorough, bytes_in_base64(text) == out.size(), text.size(), out.size());
+  EVENKEEL_PRECONDITION(thorough, base64_decoded_size(text) == out.size(), text.size(), out.size());
   std::uint32_t bits = 0;
   int held = 0;
   auto next = out.begin();

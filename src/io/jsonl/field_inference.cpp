@@ -26,8 +26,8 @@ std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t row
   return field;
 }
 
-[[noreturn]] void refuse_rows(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
-                              std::int64_t rows) {
+[[noreturn]] void reject_row_count(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
+                                   std::int64_t rows) {
   line.fail(
       "field '" + name + "' has " + std::to_string(rows) + " rows; the sample has " +
           std::to_string(rollout.prompt_tokens + rollout.response_tokens) + " tokens, " +
@@ -39,21 +39,21 @@ std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t row
 FieldView declared_list_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
                               std::int64_t rows) {
   std::optional<FieldView> field = list_field(rollout, rows);
-  if (!field) refuse_rows(line, rollout, name, rows);
+  if (!field) reject_row_count(line, rollout, name, rows);
   field->spec.name = name;
   field->origin = {line.ref.number, line.ref.number, line.ref.number};
   return *std::move(field);
 }
 
 /// Returns the position of the first element that is not a number, such as "[3][0]"; empty if there is none.
-std::string place_of_other(const element& value) {
+std::string find_non_number(const element& value) {
   array list;
   if (value.get(list)) return {};
   std::int64_t index = 0;
   for (const element item : list) {
     const std::string place = "[" + std::to_string(index++) + "]";
     if (item.is_array()) {
-      if (const std::string inner = place_of_other(item); !inner.empty()) return place + inner;
+      if (const std::string inner = find_non_number(item); !inner.empty()) return place + inner;
     } else if (!item.is_number() && !item.is_bool()) {
       return place;
     }
@@ -62,8 +62,8 @@ std::string place_of_other(const element& value) {
 }
 
 /// Throws for a list of numbers that also contains text, null or objects.
-[[noreturn]] void refuse_others(const JsonLine& line, const std::string& field, const element& value) {
-  const std::string place = place_of_other(value);
+[[noreturn]] void reject_non_numbers(const JsonLine& line, const std::string& field, const element& value) {
+  const std::string place = find_non_number(value);
   line.fail(
       field + " has text, null or objects" + (place.empty() ? "" : " mixed with numbers, first at " + place),
       "Give each row a number, or leave the field out");
@@ -87,7 +87,7 @@ void set_elements(const JsonLine& line, const Survey& survey, FieldView& field) 
 Survey survey_numbers(const JsonLine& line, const std::string& field, const element& value) {
   Survey survey;
   survey.walk(value, 0);
-  if (!survey.others.empty()) refuse_others(line, field, value);
+  if (!survey.others.empty()) reject_non_numbers(line, field, value);
   if (survey.mixed) line.fail(field + " mixes booleans and numbers");
   if (survey.ragged) line.fail(field + " has rows of different shapes");
   require_exact_integers(line, field, survey);
@@ -111,7 +111,7 @@ FieldView counted_field(const JsonLine& line, const std::string& name, LineForma
   std::string_view text;
   if (format != LineFormat::rows) {
     if (value.get(text)) line.fail(words + " is " + text_of(value) + "; a text is needed");
-    if (format == LineFormat::bytes && !bytes_in_base64(text))
+    if (format == LineFormat::bytes && !base64_decoded_size(text))
       line.fail(words + " is " + text_of(value) + "; base64 is needed");
     return field;
   }
@@ -203,7 +203,7 @@ void Survey::walk_leaf(const element& value, std::size_t depth) {
 }
 
 void Survey::add(DType found) {
-  const std::optional<DType> joined = join(dtype.value_or(found), found);
+  const std::optional<DType> joined = common_dtype(dtype.value_or(found), found);
   mixed = mixed || !joined;
   dtype = joined.value_or(found);
 }
@@ -215,7 +215,7 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
     return declared_field(line, rollout, name, format->second, value);
   Survey survey;
   survey.walk(value, 0);
-  if (!survey.others.empty() && survey.dtype) refuse_others(line, "field '" + name + "'", value);
+  if (!survey.others.empty() && survey.dtype) reject_non_numbers(line, "field '" + name + "'", value);
   return infer_field(line, rollout, name, survey);
 }
 
@@ -235,7 +235,7 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
     const std::int64_t rows = survey.dimensions.front();
     field = list_field(rollout, rows);
     if (!field && rows == 0) return std::set{SkipReason::empty_list};
-    if (!field) refuse_rows(line, rollout, name, rows);
+    if (!field) reject_row_count(line, rollout, name, rows);
   }
   field->spec.name = name;
   set_elements(line, survey, *field);

@@ -78,18 +78,18 @@ class LineBlock {
 };
 
 /// Returns the position at which nlohmann::json fails, such as " in column 7"; empty if it accepts the text.
-std::string place_of_error(std::string_view text) {
+std::string describe_error_position(std::string_view text) {
   try {
     [[maybe_unused]] const nlohmann::json parsed = nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
-    return " in column " + std::to_string(columns_in(text.substr(0, error.byte)));
+    return " in column " + std::to_string(count_columns(text.substr(0, error.byte)));
   } catch (const nlohmann::json::exception&) {  // such as a number that is out of range
   }
   return {};
 }
 
 /// Throws the error for a line that could not be parsed: it is not JSON, or memory ran out.
-[[noreturn]] void refuse(std::string_view text, simdjson::error_code error, const std::string& where) {
+[[noreturn]] void reject(std::string_view text, simdjson::error_code error, const std::string& where) {
   if (error == simdjson::MEMALLOC) throw std::bad_alloc();
   if (const auto fault = find_json_fault(text)) {
     throw InputError(where,
@@ -97,8 +97,9 @@ std::string place_of_error(std::string_view text) {
                          " in column " + std::to_string(fault->column) + "; " + fault->why,
                      fault->hint);
   }
-  throw InputError(where, "is not valid JSON" + place_of_error(text) + ": " + simdjson::error_message(error),
-                   text.starts_with('[') || text == "{" ? "Write one complete object per line" : "");
+  throw InputError(
+      where, "is not valid JSON" + describe_error_position(text) + ": " + simdjson::error_message(error),
+      text.starts_with('[') || text == "{" ? "Write one complete object per line" : "");
 }
 
 simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text, const LineNames& names,
@@ -106,7 +107,7 @@ simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text
   simdjson::dom::element value;
   // The block has padding after `text`, so the parser need not copy it.
   if (const auto error = parser.parse(text.data(), text.size(), false).get(value))
-    refuse(text, error, names.where(line.number));
+    reject(text, error, names.where(line.number));
   simdjson::dom::object object;
   if (value.get(object)) {
     throw InputError(names.where(line.number), "is " + text_of(value) + "; a JSON object is needed");
@@ -161,7 +162,7 @@ bool is_out_of_range(std::string_view word) {
          word.find("E-") == std::string_view::npos;
 }
 
-std::optional<LineFault> fault_of_word(std::string_view word, std::size_t at) {
+std::optional<LineFault> find_literal_fault(std::string_view word, std::size_t at) {
   const std::string quoted = word.size() > 40 ? std::string(word.substr(0, 40)) + "..." : std::string(word);
   if (is_non_finite_word(word)) {
     return LineFault{at, "holds " + quoted, "JSON does not have NaN and Infinity",
@@ -192,7 +193,7 @@ bool is_low_surrogate(unsigned unit) {
 
 /// Returns the fault of the escape sequence whose backslash is at `at`, or nullopt. Moves `at` past the
 /// sequence.
-std::optional<LineFault> fault_of_escape(std::string_view line, std::size_t& at) {
+std::optional<LineFault> find_escape_fault(std::string_view line, std::size_t& at) {
   const std::size_t begin = at;
   const char letter = begin + 1 < line.size() ? line[begin + 1] : '\0';
   at += 2;
@@ -221,18 +222,18 @@ std::optional<LineFault> fault_of_escape(std::string_view line, std::size_t& at)
 
 /// Returns the fault of the text whose opening quotation mark is at `at`, or nullopt. Moves `at` past the
 /// text, or to the end of the line if the text is not terminated.
-std::optional<LineFault> fault_of_text(std::string_view line, std::size_t& at) {
+std::optional<LineFault> find_string_fault(std::string_view line, std::size_t& at) {
   ++at;
   while (at < line.size() && line[at] != '"') {
     if (line[at] == '\\') {
-      if (auto fault = fault_of_escape(line, at)) return fault;
+      if (auto fault = find_escape_fault(line, at)) return fault;
       continue;
     }
     if (static_cast<unsigned char>(line[at]) < ' ') {
       return LineFault{
           at, "has a control character in a text", "JSON needs an escape for it, such as \\n or \\u0000", {}};
     }
-    const std::size_t bytes = utf8_sequence(line.substr(at));
+    const std::size_t bytes = utf8_sequence_length(line.substr(at));
     if (bytes == 0) return LineFault{at, "has bytes that are not UTF-8", "JSON Lines are UTF-8", {}};
     at += bytes;
   }
@@ -292,7 +293,7 @@ std::int64_t count_of(const simdjson::dom::array& list) {
   return std::distance(list.begin(), list.end());
 }
 
-std::int64_t columns_in(std::string_view text) {
+std::int64_t count_columns(std::string_view text) {
   return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
 }
 
@@ -301,8 +302,9 @@ std::optional<JsonFault> find_json_fault(std::string_view line) {
   std::string_view field;  // the latest text that is followed by a colon
   int depth = 0;
   const auto found = [&](LineFault finding) {
-    return JsonFault{std::string(field), std::move(finding.what), columns_in(line.substr(0, finding.at)) + 1,
-                     std::move(finding.why), std::move(finding.hint)};
+    return JsonFault{std::string(field), std::move(finding.what),
+                     count_columns(line.substr(0, finding.at)) + 1, std::move(finding.why),
+                     std::move(finding.hint)};
   };
   for (std::size_t at = 0; at < line.size();) {
     const char c = line[at];
@@ -311,7 +313,7 @@ std::optional<JsonFault> find_json_fault(std::string_view line) {
     if (c == ':' && depth == 1) field = text;
     if (c == '"') {
       const std::size_t begin = at;
-      if (auto fault = fault_of_text(line, at)) return found(*std::move(fault));
+      if (auto fault = find_string_fault(line, at)) return found(*std::move(fault));
       if (depth == 1) text = line.substr(begin + 1, at - std::min(at, begin + 2));
       continue;
     }
@@ -320,7 +322,7 @@ std::optional<JsonFault> find_json_fault(std::string_view line) {
                     "Remove it: files were joined, or a text has it outside of quotation marks"});
     }
     const std::string_view word = word_at(line, at);
-    if (auto fault = fault_of_word(word, at)) return found(*std::move(fault));
+    if (auto fault = find_literal_fault(word, at)) return found(*std::move(fault));
     at += std::max<std::size_t>(word.size(), 1);
   }
   return std::nullopt;

@@ -91,6 +91,6 @@ struct JsonFault {
 [[nodiscard]] std::optional<JsonFault> find_json_fault(std::string_view line);
 
 /// Returns the number of characters of a UTF-8 text, which is how columns are counted. O(bytes).
-[[nodiscard]] std::int64_t columns_in(std::string_view text);
+[[nodiscard]] std::int64_t count_columns(std::string_view text);
 
 }  // namespace evenkeel

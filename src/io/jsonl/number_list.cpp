@@ -34,7 +34,7 @@ struct OtherClasses {
 /// Calls `look` for each part of a block, with its bytes and a function that converts the result of a
 /// comparison to bits.
 template <typename Look>
-void for_parts_of(const char* block, Look look) noexcept {
+void for_each_part(const char* block, Look look) noexcept {
   for (int part = 0; part < block_bytes / 16; ++part) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 16 * part));
     look(bytes, [&](__m128i found) {
@@ -43,9 +43,9 @@ void for_parts_of(const char* block, Look look) noexcept {
   }
 }
 
-WholeClasses whole_classes_of(const char* block) noexcept {
+WholeClasses classify_integer_characters(const char* block) noexcept {
   WholeClasses at;
-  for_parts_of(block, [&](__m128i bytes, auto bits) {
+  for_each_part(block, [&](__m128i bytes, auto bits) {
     const __m128i above = _mm_sub_epi8(bytes, _mm_set1_epi8('0'));
     at.digits |= bits(_mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8(9)), above));
     at.zeros |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('0')));
@@ -55,9 +55,9 @@ WholeClasses whole_classes_of(const char* block) noexcept {
   return at;
 }
 
-OtherClasses other_classes_of(const char* block) noexcept {
+OtherClasses classify_other_characters(const char* block) noexcept {
   OtherClasses at;
-  for_parts_of(block, [&](__m128i bytes, auto bits) {
+  for_each_part(block, [&](__m128i bytes, auto bits) {
     at.minuses |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('-')));
     at.points |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('.')));
     at.exponents |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('e')));
@@ -68,21 +68,23 @@ OtherClasses other_classes_of(const char* block) noexcept {
 #else
 
 template <typename Is>
-Bits bits_of(const char* block, Is is) noexcept {
+Bits match_bits(const char* block, Is is) noexcept {
   Bits bits = 0;
   for (int i = 0; i < block_bytes; ++i) bits |= static_cast<Bits>(is(block[i]) ? 1 : 0) << i;
   return bits;
 }
 
-WholeClasses whole_classes_of(const char* block) noexcept {
-  return {bits_of(block, [](char c) { return '0' <= c && c <= '9'; }),
-          bits_of(block, [](char c) { return c == '0'; }), bits_of(block, [](char c) { return c == ','; }),
-          bits_of(block, [](char c) { return c == ' '; })};
+WholeClasses classify_integer_characters(const char* block) noexcept {
+  return {match_bits(block, [](char c) { return '0' <= c && c <= '9'; }),
+          match_bits(block, [](char c) { return c == '0'; }),
+          match_bits(block, [](char c) { return c == ','; }),
+          match_bits(block, [](char c) { return c == ' '; })};
 }
 
-OtherClasses other_classes_of(const char* block) noexcept {
-  return {bits_of(block, [](char c) { return c == '-'; }), bits_of(block, [](char c) { return c == '.'; }),
-          bits_of(block, [](char c) { return c == 'e'; })};
+OtherClasses classify_other_characters(const char* block) noexcept {
+  return {match_bits(block, [](char c) { return c == '-'; }),
+          match_bits(block, [](char c) { return c == '.'; }),
+          match_bits(block, [](char c) { return c == 'e'; })};
 }
 
 #endif
@@ -213,12 +215,12 @@ std::optional<NumberList> scan_number_list(const char* begin) noexcept {
   if (*begin == ']') return NumberList{begin + 1};
   ListScan scan;
   for (const char* block = begin;; block += block_bytes) {
-    WholeClasses at = whole_classes_of(block);
+    WholeClasses at = classify_integer_characters(block);
     OtherClasses other;
     Bits rest = ~(at.digits | at.commas | at.spaces);
     const bool has_others = !scan.is_between_wholes() || (rest != 0 && block[std::countr_zero(rest)] != ']');
     if (has_others) {
-      other = other_classes_of(block);
+      other = classify_other_characters(block);
       rest &= ~(other.minuses | other.points | other.exponents);
     }
     Bits within = ~Bits{0};

@@ -22,7 +22,7 @@ namespace {
 using simdjson::dom::array;
 using simdjson::dom::element;
 
-[[noreturn]] void refuse_token(const JsonLine& line, std::string_view key, std::int64_t index,
+[[noreturn]] void reject_token(const JsonLine& line, std::string_view key, std::int64_t index,
                                const element& token) {
   line.fail(std::string(key) + "[" + std::to_string(index) + "] is " + text_of(token) +
             "; a token is an integer from 0 to " + std::to_string(std::numeric_limits<std::int64_t>::max()));
@@ -34,7 +34,7 @@ std::int64_t* copy_tokens(const JsonLine& line, std::string_view key, const arra
   const std::int64_t* const begin = out;
   for (const element token : tokens) {
     std::int64_t value = 0;
-    if (token.get(value) || value < 0) refuse_token(line, key, out - begin, token);
+    if (token.get(value) || value < 0) reject_token(line, key, out - begin, token);
     *out++ = value;
   }
   return out;
@@ -76,7 +76,7 @@ class RowReader {
     std::string_view text;
     if (value.get(text)) fail("is " + text_of(value) + "; a text is needed");
     if (spec_.rule().is_text()) return std::ssize(text);
-    const std::optional<std::size_t> bytes = bytes_in_base64(text);
+    const std::optional<std::size_t> bytes = base64_decoded_size(text);
     if (!bytes) fail("is not base64");
     return static_cast<std::int64_t>(*bytes);
   }
@@ -205,7 +205,7 @@ class GrowingColumn {
   Column finish() {
     column_.resize(rows_);
     if (!is_counted(spec_.kind)) return std::move(column_);
-    return Column::counted(std::move(column_), spec_.kind, SampleRows::of_counts(counts_));
+    return Column::make_counted(std::move(column_), spec_.kind, SampleRows::from_counts(counts_));
   }
 
  private:
@@ -228,7 +228,7 @@ class GrowingColumn {
   std::vector<std::int64_t> counts_;  // per line, for a field that counts its rows
 };
 
-FieldSpec readable(const FieldSpec& spec) {
+FieldSpec require_readable(const FieldSpec& spec) {
   if (!spec.rule().has_numbers()) return spec;
   if (spec.dtype == DType::boolean || spec.dtype == DType::int64 || spec.dtype == DType::float32) return spec;
   throw InputError("field '" + spec.name + "'", "cannot be read as " + std::string(name_of(spec.dtype)) +
@@ -243,7 +243,7 @@ class BatchBuilder {
     shapes_.reserve(lines.size());
     for (const LineRef& line : lines) total_bytes_ += static_cast<double>(line.bytes);
     columns_.reserve(schema.fields.size());
-    for (const FieldSpec& spec : schema.fields) columns_.emplace_back(readable(spec));
+    for (const FieldSpec& spec : schema.fields) columns_.emplace_back(require_readable(spec));
   }
 
   void add(const JsonLine& line) {

@@ -244,7 +244,7 @@ class Outliner {
       name_ = value.key;
       append(schema, name_, infer(line, rollout, value, sample));
     }
-    join(std::move(schema));
+    common_dtype(std::move(schema));
   }
 
   [[nodiscard]] const PlainValue* find(std::string_view key) const {
@@ -316,7 +316,7 @@ class Outliner {
     return inferred;
   }
 
-  void join(JsonlSchema schema) {
+  void common_dtype(JsonlSchema schema) {
     const bool adds_nothing =
         !out_.schema.empty && schema.fields == out_.schema.fields &&
         schema.kind_open == out_.schema.kind_open && schema.element_open == out_.schema.element_open &&

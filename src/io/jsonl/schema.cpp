@@ -42,21 +42,21 @@ struct Claim {
   std::int64_t line = 0;
 };
 
-[[noreturn]] void clash(const LineNames& names, const std::string& field, const Claim& first,
-                        const Claim& second) {
-  const auto said = [&](const Claim& claim) { return claim.what + " in " + names.words(claim.line); };
+[[noreturn]] void throw_conflict(const LineNames& names, const std::string& field, const Claim& first,
+                                 const Claim& second) {
+  const auto said = [&](const Claim& claim) { return claim.what + " in " + names.describe(claim.line); };
   throw InputError(names.where(std::max(first.line, second.line)),
                    "field '" + field + "' " + said(first) + " and " + said(second),
                    "Give every line the same fields, of one kind and shape");
 }
 
 /// Returns the line that determined the merged property: the first line that has it.
-std::int64_t line_of(bool a_shows, std::int64_t a, bool b_shows, std::int64_t b) {
+std::int64_t deciding_line(bool a_shows, std::int64_t a, bool b_shows, std::int64_t b) {
   if (a_shows != b_shows) return a_shows ? a : b;
   return std::min(a, b);
 }
 
-Claim kind_claim(const FieldView& field) {
+Claim make_kind_claim(const FieldView& field) {
   return {"is a " + std::string(name_of(field.spec.kind)) + " field", field.origin.kind};
 }
 
@@ -68,11 +68,11 @@ void merge_kinds(const FieldView& a, const FieldView& b, const LineNames& names,
   const FieldKind kind = a.kind_open ? b.spec.kind : a.spec.kind;
   if (!can_be(a, kind) || !can_be(b, kind)) {
     const bool in_order = a.spec.kind < b.spec.kind;
-    clash(names, a.spec.name, kind_claim(in_order ? a : b), kind_claim(in_order ? b : a));
+    throw_conflict(names, a.spec.name, make_kind_claim(in_order ? a : b), make_kind_claim(in_order ? b : a));
   }
   merged.spec.kind = kind;
   merged.kind_open = a.kind_open && b.kind_open;
-  merged.origin.kind = line_of(!a.kind_open, a.origin.kind, !b.kind_open, b.origin.kind);
+  merged.origin.kind = deciding_line(!a.kind_open, a.origin.kind, !b.kind_open, b.origin.kind);
 }
 
 /// Throws if the merged type is float32 and would round an integer of either side.
@@ -82,8 +82,8 @@ void require_exact_integers(const FieldView& a, const FieldView& b, const LineNa
     if (!sides->wide_integer || real.spec.dtype != DType::float32) continue;
     throw InputError(names.where(std::max(*sides->wide_integer, real.origin.dtype)),
                      "field '" + a.spec.name + "' has an integer that float32 would round in " +
-                         names.words(*sides->wide_integer) + " and a real number in " +
-                         names.words(real.origin.dtype),
+                         names.describe(*sides->wide_integer) + " and a real number in " +
+                         names.describe(real.origin.dtype),
                      wide_integer_hint);
   }
 }
@@ -96,19 +96,19 @@ void merge_elements(const FieldView& a, const FieldView& b, const LineNames& nam
       return Claim{"has rows of shape " + shape_text(field.spec.trailing), field.origin.trailing};
     };
     const bool in_order = a.spec.trailing < b.spec.trailing;
-    clash(names, a.spec.name, shape(in_order ? a : b), shape(in_order ? b : a));
+    throw_conflict(names, a.spec.name, shape(in_order ? a : b), shape(in_order ? b : a));
   }
-  const std::optional<DType> dtype = join(a.spec.dtype, b.spec.dtype);
+  const std::optional<DType> dtype = common_dtype(a.spec.dtype, b.spec.dtype);
   if (!dtype) {
     const bool in_order = a.spec.dtype == DType::boolean;
-    clash(names, a.spec.name, {"is boolean", (in_order ? a : b).origin.dtype},
-          {"is a number", (in_order ? b : a).origin.dtype});
+    throw_conflict(names, a.spec.name, {"is boolean", (in_order ? a : b).origin.dtype},
+                   {"is a number", (in_order ? b : a).origin.dtype});
   }
   require_exact_integers(a, b, names);
   merged.spec.dtype = *dtype;
   merged.origin.trailing = std::min(a.origin.trailing, b.origin.trailing);
   merged.origin.dtype =
-      line_of(a.spec.dtype == *dtype, a.origin.dtype, b.spec.dtype == *dtype, b.origin.dtype);
+      deciding_line(a.spec.dtype == *dtype, a.origin.dtype, b.spec.dtype == *dtype, b.origin.dtype);
 }
 
 /// Merges the entries of two schemas for one field.
@@ -130,7 +130,7 @@ FieldView merge(const FieldView& a, const FieldView& b, const LineNames& names) 
   return merged;
 }
 
-std::string_view word_for(SkipReason reason) {
+std::string_view skip_reason_word(SkipReason reason) {
   constexpr std::array<std::string_view, 5> names{"text", "null", "objects", "empty lists",
                                                   "made of prompt_ids and response_ids"};
   return names[static_cast<std::size_t>(reason)];
@@ -180,7 +180,7 @@ FieldView field_view(const JsonlSchema& schema, std::size_t index) {
   return field;
 }
 
-std::optional<DType> join(DType a, DType b) {
+std::optional<DType> common_dtype(DType a, DType b) {
   if (a == b) return a;
   if (a == DType::boolean || b == DType::boolean) return std::nullopt;
   return DType::float32;
@@ -200,17 +200,19 @@ JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& n
     if (!in_a || !in_b) {
       const JsonlSchema& has = in_a ? a : b;
       const bool numbers = !is_counted(has.fields[i].kind);
-      clash(names, has.fields[i].name, {numbers ? "holds numbers" : "is there", has.origins[i].kind},
-            {numbers ? "is missing, empty or not a number" : "is missing", (in_a ? b : a).first_line});
+      throw_conflict(
+          names, has.fields[i].name, {numbers ? "holds numbers" : "is there", has.origins[i].kind},
+          {numbers ? "is missing, empty or not a number" : "is missing", (in_a ? b : a).first_line});
     }
     append(merged, merge(field_view(a, i), field_view(b, i), names));
   }
   return merged;
 }
 
-std::string words_for(const std::set<SkipReason>& reasons) {
+std::string describe_skip_reasons(const std::set<SkipReason>& reasons) {
   std::string text;
-  for (const SkipReason reason : reasons) text.append(text.empty() ? "" : ", ").append(word_for(reason));
+  for (const SkipReason reason : reasons)
+    text.append(text.empty() ? "" : ", ").append(skip_reason_word(reason));
   return text;
 }
 
@@ -223,7 +225,7 @@ std::string undecided_fields(const JsonlSchema& schema) {
 std::string ignored_fields(const JsonlSchema& schema) {
   std::string text;
   for (const auto& [name, reasons] : schema.ignored) {
-    text += (text.empty() ? "'" : ", '") + name + "' (" + words_for(reasons) + ")";
+    text += (text.empty() ? "'" : ", '") + name + "' (" + describe_skip_reasons(reasons) + ")";
   }
   return text;
 }

@@ -95,7 +95,7 @@ void require_declared_fields(const JsonlSchema& schema, const DeclaredFormats& d
 [[nodiscard]] JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& names);
 
 /// Returns the reasons as text, such as "text, null".
-[[nodiscard]] std::string words_for(const std::set<SkipReason>& reasons);
+[[nodiscard]] std::string describe_skip_reasons(const std::set<SkipReason>& reasons);
 
 /// Returns the ignored fields and the reasons, such as "'chat' (objects), 'solution' (text, null)"; empty if
 /// there are none.
@@ -119,7 +119,7 @@ void append(JsonlSchema& schema, FieldView field);
 [[nodiscard]] FieldView field_view(const JsonlSchema& schema, std::size_t index);
 
 /// Returns the dtype that can represent the elements of both dtypes, or nullopt for booleans and numbers.
-[[nodiscard]] std::optional<DType> join(DType a, DType b);
+[[nodiscard]] std::optional<DType> common_dtype(DType a, DType b);
 
 /// Returns whether float32 represents an integer of this magnitude exactly.
 [[nodiscard]] constexpr bool is_exact_in_float32(std::uint64_t magnitude) noexcept {

@@ -61,7 +61,7 @@ void append_element(std::string& text, T value) {
 
 /// Appends a text in JSON syntax. Throws if it is not UTF-8, as JSON requires.
 void append_text(std::string& text, std::string_view value) {
-  const std::size_t valid = utf8_prefix(value);
+  const std::size_t valid = utf8_prefix_length(value);
   if (valid < value.size()) {
     throw InputError(
         {}, "is not valid UTF-8 at byte " + std::to_string(valid) + ", but JSON Lines must be UTF-8");

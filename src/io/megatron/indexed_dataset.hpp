@@ -39,7 +39,7 @@ enum class IndexedDType : std::uint8_t {
 /// file.
 [[nodiscard]] std::filesystem::path dataset_prefix(std::filesystem::path path);
 /// Returns whether the path has the ending of a dataset's file.
-[[nodiscard]] bool names_dataset_file(const std::filesystem::path& path);
+[[nodiscard]] bool is_dataset_file_name(const std::filesystem::path& path);
 
 /// A Megatron-Core indexed dataset, open for reading. `<prefix>.bin` has the elements of all sequences,
 /// concatenated; `<prefix>.idx` has the beginnings of sequences and documents. A document is a range of
@@ -167,7 +167,8 @@ inline constexpr std::int64_t sequences_at = 18;
 inline constexpr std::int64_t documents_at = 26;
 inline constexpr std::int64_t header_bytes = 34;
 
-[[nodiscard]] inline std::filesystem::path with_ending(std::filesystem::path prefix, const char* ending) {
+[[nodiscard]] inline std::filesystem::path with_file_ending(std::filesystem::path prefix,
+                                                            const char* ending) {
   prefix += ending;
   return prefix;
 }

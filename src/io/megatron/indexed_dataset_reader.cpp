@@ -40,7 +40,7 @@ void for_each_number(const InputFile& file, std::int64_t offset, std::int64_t co
   }
 }
 
-std::string at_byte(std::int64_t offset) {
+std::string byte_position_text(std::int64_t offset) {
   return " (at byte " + std::to_string(offset) + ")";
 }
 
@@ -107,18 +107,18 @@ IndexedDType optimal_dtype(std::int64_t vocab_size) noexcept {
   return vocab_size < 65500 ? IndexedDType::uint16 : IndexedDType::int32;
 }
 
-bool names_dataset_file(const std::filesystem::path& path) {
+bool is_dataset_file_name(const std::filesystem::path& path) {
   return path.extension() == ".bin" || path.extension() == ".idx";
 }
 
 std::filesystem::path dataset_prefix(std::filesystem::path path) {
-  if (names_dataset_file(path)) path.replace_extension();
+  if (is_dataset_file_name(path)) path.replace_extension();
   return path;
 }
 
 IndexedDataset::IndexedDataset(const std::filesystem::path& prefix)
-    : index_(indexed_dataset::with_ending(prefix, ".idx")),
-      data_(indexed_dataset::with_ending(prefix, ".bin")) {
+    : index_(indexed_dataset::with_file_ending(prefix, ".idx")),
+      data_(indexed_dataset::with_file_ending(prefix, ".bin")) {
   read_header();
   read_counts();
   read_lengths();
@@ -143,13 +143,13 @@ void IndexedDataset::read_header() {
   }
   const auto version = number_at<std::uint64_t>(index_, indexed_dataset::version_at);
   if (version != indexed_dataset::version) {
-    fail("has version " + std::to_string(version) + at_byte(indexed_dataset::version_at) + "; only version " +
-         std::to_string(indexed_dataset::version) + " is known");
+    fail("has version " + std::to_string(version) + byte_position_text(indexed_dataset::version_at) +
+         "; only version " + std::to_string(indexed_dataset::version) + " is known");
   }
   const auto code = number_at<std::uint8_t>(index_, indexed_dataset::dtype_at);
   dtype_ = static_cast<IndexedDType>(code);
   if (size_of(dtype_) == 0) {
-    fail("has the dtype code " + std::to_string(code) + at_byte(indexed_dataset::dtype_at) +
+    fail("has the dtype code " + std::to_string(code) + byte_position_text(indexed_dataset::dtype_at) +
          "; codes are 1 to 8");
   }
 }
@@ -160,18 +160,19 @@ void IndexedDataset::read_counts() {
   const std::int64_t size = index_.size();
   auto left = static_cast<std::uint64_t>(size - indexed_dataset::header_bytes);
   if (sequences > left / (length_bytes + offset_bytes)) {
-    fail("has " + std::to_string(sequences) + " sequences" + at_byte(indexed_dataset::sequences_at) +
-         ", which is more than its " + std::to_string(size) + " bytes can hold");
+    fail("has " + std::to_string(sequences) + " sequences" +
+         byte_position_text(indexed_dataset::sequences_at) + ", which is more than its " +
+         std::to_string(size) + " bytes can hold");
   }
   left -= sequences * (length_bytes + offset_bytes);
   if (ends == 0) {
-    fail("has no list of document starts" + at_byte(indexed_dataset::documents_at) +
+    fail("has no list of document starts" + byte_position_text(indexed_dataset::documents_at) +
          "; even an index without documents has one entry");
   }
   if (ends > left / offset_bytes) {
-    fail("has " + std::to_string(ends) + " starts of documents" + at_byte(indexed_dataset::documents_at) +
-         ", which is more than its " + std::to_string(size) + " bytes can hold after " +
-         std::to_string(sequences) + " sequences");
+    fail("has " + std::to_string(ends) + " starts of documents" +
+         byte_position_text(indexed_dataset::documents_at) + ", which is more than its " +
+         std::to_string(size) + " bytes can hold after " + std::to_string(sequences) + " sequences");
   }
   left -= ends * offset_bytes;
   if (left != 0 && left != sequences) {
@@ -194,7 +195,8 @@ void IndexedDataset::read_lengths() {
     const std::int64_t length = lengths_[i];
     const auto place = [&] {
       const auto offset = indexed_dataset::header_bytes + static_cast<std::int64_t>(i) * length_bytes;
-      return "sequence " + std::to_string(i) + " has " + std::to_string(length) + " tokens" + at_byte(offset);
+      return "sequence " + std::to_string(i) + " has " + std::to_string(length) + " tokens" +
+             byte_position_text(offset);
     };
     if (length < 0) fail(place() + "; a length is 0 or more");
     if (length > capacity - tokens) {
@@ -221,7 +223,7 @@ void IndexedDataset::check_offsets() const {
   for_each_number(index_, begin, num_sequences(), [&](std::int64_t sequence, std::int64_t offset) {
     if (offset != expected) {
       fail("sequence " + std::to_string(sequence) + " starts at byte " + std::to_string(offset) + " of .bin" +
-           at_byte(begin + sequence * offset_bytes) + "; the sequences before it end at " +
+           byte_position_text(begin + sequence * offset_bytes) + "; the sequences before it end at " +
            std::to_string(expected));
     }
     expected += length(sequence) * element;
@@ -237,7 +239,7 @@ void IndexedDataset::read_documents() {
     const bool is_end = document == num_documents_;
     const auto place = [&] {
       return (is_end ? "the last document ends" : "document " + std::to_string(document) + " starts") +
-             " at sequence " + std::to_string(start) + at_byte(begin + document * offset_bytes);
+             " at sequence " + std::to_string(start) + byte_position_text(begin + document * offset_bytes);
     };
     if (document == 0 && start != 0) fail(place() + "; the first one starts at 0");
     if (start < before) fail(place() + ", before the previous one, at " + std::to_string(before));

@@ -17,14 +17,14 @@ constexpr std::size_t longest_sequence = std::numeric_limits<std::int32_t>::max(
 
 /// Returns the position of the first value that T cannot represent, or the number of values if there is none.
 template <typename T>
-std::size_t first_that_does_not_fit(std::span<const std::int64_t> values) {
+std::size_t find_first_out_of_range(std::span<const std::int64_t> values) {
   const auto found =
       std::ranges::find_if(values, [](std::int64_t value) { return !std::in_range<T>(value); });
   return static_cast<std::size_t>(found - values.begin());
 }
 
 template <typename T>
-std::string limits_of() {
+std::string value_range_text() {
   return std::to_string(std::numeric_limits<T>::min()) + " to " +
          std::to_string(std::numeric_limits<T>::max());
 }
@@ -32,8 +32,8 @@ std::string limits_of() {
 }  // namespace
 
 IndexedDatasetWriter::IndexedDatasetWriter(const std::filesystem::path& prefix, IndexedDType dtype)
-    : data_path_(indexed_dataset::with_ending(prefix, ".bin").string()),
-      index_path_(indexed_dataset::with_ending(prefix, ".idx").string()),
+    : data_path_(indexed_dataset::with_file_ending(prefix, ".bin").string()),
+      index_path_(indexed_dataset::with_file_ending(prefix, ".idx").string()),
       data_(data_path_),
       index_(index_path_),
       dtype_(dtype) {}
@@ -49,11 +49,11 @@ void IndexedDatasetWriter::add_sequence(std::span<const std::int64_t> tokens) {
   }
   indexed_dataset::with_integer_type(dtype_, [&](auto zero) {
     using T = decltype(zero);
-    if (const std::size_t bad = first_that_does_not_fit<T>(tokens); bad < tokens.size()) {
+    if (const std::size_t bad = find_first_out_of_range<T>(tokens); bad < tokens.size()) {
       throw InputError(data_path_,
                        next_sequence() + " has " + std::to_string(tokens[bad]) + " at position " +
                            std::to_string(bad) + "; " + std::string(name_of(dtype_)) + " holds " +
-                           limits_of<T>(),
+                           value_range_text<T>(),
                        "Choose a wider dtype");
     }
     std::vector<T> narrow(tokens.size());
@@ -100,7 +100,7 @@ void IndexedDatasetWriter::commit() {
   if (document_starts_.back() != sequences) {
     throw InputError(index_path_,
                      "the last document, which has " +
-                         counted(sequences - document_starts_.back(), "sequence") + ", was not ended",
+                         format_count(sequences - document_starts_.back(), "sequence") + ", was not ended",
                      "End the document before committing the file");
   }
   data_.write(buffer_);

@@ -51,7 +51,7 @@ inline constexpr std::int64_t max_elements = std::int64_t{1} << 59;
 
 /// Returns the bits per element of a dtype with this name in the format, or nullopt if the format does not
 /// have it.
-[[nodiscard]] constexpr std::optional<std::int64_t> bits_of(std::string_view name) noexcept {
+[[nodiscard]] constexpr std::optional<std::int64_t> parse_dtype_bits(std::string_view name) noexcept {
   constexpr std::array<std::pair<std::string_view, std::int64_t>, 22> all{
       {{"BOOL", 8},        {"U8", 8},      {"I8", 8},      {"U16", 16},    {"I16", 16},    {"U32", 32},
        {"I32", 32},        {"U64", 64},    {"I64", 64},    {"F16", 16},    {"BF16", 16},   {"F32", 32},

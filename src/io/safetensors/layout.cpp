@@ -111,7 +111,7 @@ class HeaderReader {
     std::string_view word;
     if (parts["dtype"].get(word)) fail(what + " has no dtype");
     name = word;
-    if (const std::optional<std::int64_t> bits = safetensors::bits_of(word)) return *bits;
+    if (const std::optional<std::int64_t> bits = safetensors::parse_dtype_bits(word)) return *bits;
     fail(what + " has the dtype " + name + ", which is not a dtype of safetensors");
   }
 

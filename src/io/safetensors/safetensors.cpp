@@ -30,7 +30,7 @@ DType known_dtype(const SafetensorsEntry& entry, const std::string& path) {
 /// Element type that columns do not support. Its values are read as int64.
 constexpr std::string_view unsigned_64 = "U64";
 
-std::optional<DType> read_as(std::string_view stored) {
+std::optional<DType> supported_dtype(std::string_view stored) {
   const auto* const same = std::ranges::find(all_dtypes, stored, safetensors::name_of);
   if (same != all_dtypes.end()) return *same;
   return stored == unsigned_64 ? std::optional(DType::int64) : std::nullopt;
@@ -45,7 +45,7 @@ class SafetensorsTensors : public TensorFile {
     metadata_ = std::move(layout.metadata);
     for (SafetensorsEntry& entry : layout.entries) {
       begins_.push_back(layout.data_begin + entry.begin);
-      const std::optional<DType> dtype = read_as(entry.dtype);
+      const std::optional<DType> dtype = supported_dtype(entry.dtype);
       tensors_.push_back({std::move(entry.name), std::move(entry.shape), std::move(entry.dtype), dtype});
     }
   }
@@ -60,7 +60,7 @@ class SafetensorsTensors : public TensorFile {
     if (tensors_[tensor].stored == unsigned_64) require_below_2_to_63(tensor, first, out);
   }
 
-  void expect_rows(std::size_t tensor, RowRange rows, ReadAhead& ahead) const override {
+  void add_rows_to_read_ahead(std::size_t tensor, RowRange rows, ReadAhead& ahead) const override {
     const std::int64_t elements = row_elements(tensors_[tensor]);
     ahead.add(file_, {place_of(tensor, rows.begin * elements), place_of(tensor, rows.end * elements)});
   }

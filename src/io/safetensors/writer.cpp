@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 /// Returns the tensors in descending order of element size, so that each is aligned to its element size, and
 /// then by name.
-std::vector<const TensorStream*> in_file_order(std::span<const TensorStream> tensors) {
+std::vector<const TensorStream*> sort_in_file_order(std::span<const TensorStream> tensors) {
   std::vector<const TensorStream*> order;
   for (const TensorStream& tensor : tensors) order.push_back(&tensor);
   std::ranges::sort(order, [](const TensorStream* a, const TensorStream* b) {
@@ -33,23 +33,23 @@ std::string text_of(std::span<const std::int64_t> shape) {
   return "shape " + Json(shape).dump();
 }
 
-std::string place_of(const std::string& name) {
+std::string describe_tensor(const std::string& name) {
   return "tensor '" + name + "'";
 }
 
 std::int64_t checked_bytes(const TensorStream& tensor) {
   if (tensor.name == safetensors::metadata_key)
-    throw InputError(place_of(tensor.name), "has the name of the metadata");
+    throw InputError(describe_tensor(tensor.name), "has the name of the metadata");
   const std::optional<std::int64_t> bytes = safetensors::bytes_of(tensor.dtype, tensor.shape);
   if (!bytes)
-    throw InputError(place_of(tensor.name),
+    throw InputError(describe_tensor(tensor.name),
                      text_of(tensor.shape) + " has a negative dimension or too many elements");
   return *bytes;
 }
 
 void require_bytes(const TensorStream& tensor, std::int64_t bytes, std::int64_t needed) {
   if (bytes == needed) return;
-  throw InputError(place_of(tensor.name),
+  throw InputError(describe_tensor(tensor.name),
                    "has " + std::to_string(bytes) + " bytes; " + text_of(tensor.shape) + " of " +
                        std::string(name_of(tensor.dtype)) + " needs " + std::to_string(needed));
 }
@@ -61,7 +61,7 @@ Json header_of(std::span<const TensorStream* const> order,
   std::int64_t offset = 0;
   for (const TensorStream* tensor : order) {
     const std::int64_t end = offset + checked_bytes(*tensor);
-    if (header.contains(tensor->name)) throw InputError(place_of(tensor->name), "appears twice");
+    if (header.contains(tensor->name)) throw InputError(describe_tensor(tensor->name), "appears twice");
     header[tensor->name] = {{"dtype", safetensors::name_of(tensor->dtype)},
                             {"shape", tensor->shape},
                             {"data_offsets", {offset, end}}};
@@ -70,7 +70,7 @@ Json header_of(std::span<const TensorStream* const> order,
   return header;
 }
 
-std::string padded_text(const Json& header) {
+std::string pad_header_text(const Json& header) {
   try {
     std::string text = header.dump();
     text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -81,9 +81,9 @@ std::string padded_text(const Json& header) {
 }
 
 /// Returns the length of the header, followed by the header. `what` is the file's name in errors.
-std::string first_bytes(std::span<const TensorStream* const> order,
-                        const std::map<std::string, std::string>& metadata, const std::string& what) {
-  const std::string header = padded_text(header_of(order, metadata));
+std::string make_header_bytes(std::span<const TensorStream* const> order,
+                              const std::map<std::string, std::string>& metadata, const std::string& what) {
+  const std::string header = pad_header_text(header_of(order, metadata));
   if (header.size() > safetensors::max_header_bytes) {
     throw InputError(what, "needs a header of " + std::to_string(header.size()) +
                                " bytes; safetensors allow " + std::to_string(safetensors::max_header_bytes));
@@ -92,7 +92,7 @@ std::string first_bytes(std::span<const TensorStream* const> order,
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header;
 }
 
-std::vector<TensorStream> streams_of(std::span<const TensorView> tensors) {
+std::vector<TensorStream> make_streams(std::span<const TensorView> tensors) {
   std::vector<TensorStream> streams;
   for (const TensorView& tensor : tensors) {
     streams.push_back(
@@ -106,8 +106,8 @@ std::vector<TensorStream> streams_of(std::span<const TensorView> tensors) {
 
 void stream_safetensors(const std::filesystem::path& path, std::span<const TensorStream> tensors,
                         const std::map<std::string, std::string>& metadata) {
-  const std::vector<const TensorStream*> order = in_file_order(tensors);
-  const std::string first = first_bytes(order, metadata, path.string());
+  const std::vector<const TensorStream*> order = sort_in_file_order(tensors);
+  const std::string first = make_header_bytes(order, metadata, path.string());
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(first)));
   for (const TensorStream* tensor : order) {
@@ -123,14 +123,14 @@ void stream_safetensors(const std::filesystem::path& path, std::span<const Tenso
 
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  stream_safetensors(path, streams_of(tensors), metadata);
+  stream_safetensors(path, make_streams(tensors), metadata);
 }
 
 std::string safetensors_bytes(std::span<const TensorView> tensors,
                               const std::map<std::string, std::string>& metadata) {
-  const std::vector<TensorStream> streams = streams_of(tensors);
-  const std::vector<const TensorStream*> order = in_file_order(streams);
-  std::string out = first_bytes(order, metadata, "safetensors");
+  const std::vector<TensorStream> streams = make_streams(tensors);
+  const std::vector<const TensorStream*> order = sort_in_file_order(streams);
+  std::string out = make_header_bytes(order, metadata, "safetensors");
   std::size_t bytes = out.size();
   for (const TensorView& tensor : tensors) bytes += tensor.bytes.size();
   out.reserve(bytes);

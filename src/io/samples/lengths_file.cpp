@@ -25,11 +25,11 @@ constexpr std::string_view response_column = "response_length";
 constexpr std::string_view length_column = "length";
 constexpr std::string_view needed_columns = "prompt_length and response_length, or length";
 
-std::string in_quotes(std::string_view text) {
+std::string quote(std::string_view text) {
   return "'" + std::string(text) + "'";
 }
 
-std::string length_error(std::string_view name, const std::string& value) {
+std::string invalid_length_message(std::string_view name, const std::string& value) {
   return std::string(name) + " is " + value + "; a length is an integer from 0 to " +
          std::to_string(max_length);
 }
@@ -39,7 +39,7 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view trim(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
@@ -66,7 +66,7 @@ class CsvLine {
     const std::size_t begin = rest_.find_first_not_of(" \t");
     if (begin != std::string_view::npos && rest_[begin] == '"') return next_quoted(begin + 1);
     const std::size_t comma = rest_.find(',');
-    std::string value(trimmed(rest_.substr(0, comma)));
+    std::string value(trim(rest_.substr(0, comma)));
     rest_ = comma == std::string_view::npos ? std::string_view{} : rest_.substr(comma);
     return value;
   }
@@ -84,12 +84,12 @@ class CsvLine {
     }
     rest_.remove_prefix(i + 1);
     const std::size_t comma = rest_.find(',');
-    if (const std::string_view behind = trimmed(rest_.substr(0, comma)); !behind.empty()) {
-      throw InputError(where_, "has " + in_quotes(behind) + " after the quoted value " + in_quotes(value),
+    if (const std::string_view behind = trim(rest_.substr(0, comma)); !behind.empty()) {
+      throw InputError(where_, "has " + quote(behind) + " after the quoted value " + quote(value),
                        "Quote whole values, and write a quotation mark inside as two");
     }
     rest_ = comma == std::string_view::npos ? std::string_view{} : rest_.substr(comma);
-    return std::string(trimmed(value));
+    return std::string(trim(value));
   }
 
   std::string_view rest_;
@@ -117,7 +117,7 @@ class CsvColumns {
     if (prompt_.has_value() == response_.has_value() && (prompt_ || total_)) return;
     const std::string names = joined(header);
     const bool one_name = header.size() == 1 && names.find_first_of(";\t\r|") != std::string::npos;
-    throw InputError(where, "has the columns " + in_quotes(names),
+    throw InputError(where, "has the columns " + quote(names),
                      one_name ? "Separate values by commas and rows by line feeds"
                               : "Name the columns " + std::string(needed_columns));
   }
@@ -163,14 +163,14 @@ class CsvColumns {
     std::erase(header, "");  // spreadsheets write extra columns without content
     std::ranges::sort(header);
     const auto twice = std::ranges::adjacent_find(header);
-    if (twice != header.end()) throw InputError(where, "has the column " + in_quotes(*twice) + " twice");
+    if (twice != header.end()) throw InputError(where, "has the column " + quote(*twice) + " twice");
   }
 
   static std::int64_t length(std::string_view text, std::string_view name, const std::string& where) {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > max_length) {
-      throw InputError(where, length_error(name, in_quotes(text)));
+      throw InputError(where, invalid_length_message(name, quote(text)));
     }
     return value;
   }
@@ -190,17 +190,18 @@ struct Table {
   std::vector<std::int64_t>* integers = nullptr;
 };
 
-[[noreturn]] void fail_integer(std::string_view name, const std::string& value, const std::string& where) {
+[[noreturn]] void throw_not_an_integer(std::string_view name, const std::string& value,
+                                       const std::string& where) {
   throw InputError(where, std::string(name) + " is " + value + "; it must be an integer from 0 to 2^62");
 }
 
 constexpr std::int64_t largest_integer = std::int64_t{1} << 62;
 
-std::int64_t csv_integer(std::string_view text, std::string_view name, const std::string& where) {
+std::int64_t parse_csv_integer(std::string_view text, std::string_view name, const std::string& where) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > largest_integer)
-    fail_integer(name, in_quotes(text), where);
+    throw_not_an_integer(name, quote(text), where);
   return value;
 }
 
@@ -227,17 +228,18 @@ void read_csv(const InputFile& file, std::span<const LineRef> lines, Table& tabl
     const std::vector<std::string> values = values_of(line, place);
     table.rows.push_back(columns.row(values, line, place));
     if (table.uids != nullptr) table.uids->push_back(columns.uid(values));
-    if (integers) table.integers->push_back(csv_integer(values[*integers], table.name, place));
+    if (integers) table.integers->push_back(parse_csv_integer(values[*integers], table.name, place));
   }
 }
 
-std::int64_t length_of(const JsonLine& line, std::string_view key, const simdjson::dom::element& value) {
+std::int64_t parse_length(const JsonLine& line, std::string_view key, const simdjson::dom::element& value) {
   std::int64_t length = 0;
-  if (value.get(length) || length < 0 || length > max_length) line.fail(length_error(key, text_of(value)));
+  if (value.get(length) || length < 0 || length > max_length)
+    line.fail(invalid_length_message(key, text_of(value)));
   return length;
 }
 
-FileLengths json_row(const JsonLine& line) {
+FileLengths parse_json_row(const JsonLine& line) {
   using simdjson::dom::element;
   const auto has = [&](std::string_view key, element& value) { return !line.object.at_key(key).get(value); };
   element first;
@@ -253,13 +255,13 @@ FileLengths json_row(const JsonLine& line) {
   const bool has_response = has(response_column, second);
   const bool has_total = has(length_column, total);
   if (has_prompt && has_response) {
-    const FileLengths row{length_of(line, prompt_column, first), length_of(line, response_column, second),
-                          group_of(line)};
-    if (has_total) require_sum(length_of(line, length_column, total), row, line.where());
+    const FileLengths row{parse_length(line, prompt_column, first),
+                          parse_length(line, response_column, second), group_of(line)};
+    if (has_total) require_sum(parse_length(line, length_column, total), row, line.where());
     return row;
   }
   if (has_total && !has_prompt && !has_response)
-    return {0, length_of(line, length_column, total), group_of(line)};
+    return {0, parse_length(line, length_column, total), group_of(line)};
   line.fail(has_prompt || has_response ? "has one of prompt_length and response_length" : "has no length",
             "Give prompt_ids and response_ids, or " + std::string(needed_columns));
 }
@@ -275,14 +277,14 @@ void add_json_integer(const JsonLine& line, Table& table) {
   if (!has_it) return;
   std::int64_t value = 0;
   if (element.get(value) || value < 0 || value > largest_integer)
-    fail_integer(table.name, text_of(element), line.where());
+    throw_not_an_integer(table.name, text_of(element), line.where());
   table.integers->push_back(value);
 }
 
 void read_jsonl(const InputFile& file, std::span<const LineRef> lines, Table& table) {
   table.rows.reserve(lines.size());
   for_each_json_line(file, lines, [&](const JsonLine& line) {
-    table.rows.push_back(json_row(line));
+    table.rows.push_back(parse_json_row(line));
     if (table.uids != nullptr) table.uids->push_back(uid_of(line));
     if (table.integers != nullptr) add_json_integer(line, table);
   });
@@ -300,8 +302,7 @@ void require_countable(std::span<const FileLengths> rows, const std::string& pat
 void read_table(const InputFile& file, Table& table) {
   const std::string ending = std::filesystem::path(file.path()).extension().string();
   if (ending != ".csv" && ending != ".jsonl") {
-    throw InputError(file.path(),
-                     "ends in " + in_quotes(ending) + "; a length table is a .csv or a .jsonl file");
+    throw InputError(file.path(), "ends in " + quote(ending) + "; a length table is a .csv or a .jsonl file");
   }
   const std::vector<LineRef> lines = scan_lines(file).lines;
   ending == ".csv" ? read_csv(file, lines, table) : read_jsonl(file, lines, table);

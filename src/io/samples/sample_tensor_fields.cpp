@@ -61,10 +61,10 @@ void SampleTensors::add_field(std::size_t tensor) {
   std::vector<FieldKind> kinds = possible_kinds(stored);
   if (const auto declared = told_.find(stored.name); declared != told_.end()) {
     const FieldRule& rule = rule_of(declared->second);
-    const auto has_its_rows = [&](FieldKind kind) { return rule_of(kind).rows_per == rule.rows_per; };
+    const auto has_matching_rows = [&](FieldKind kind) { return rule_of(kind).rows_per == rule.rows_per; };
     // In a padded file, a tensor with one row per sample may happen to be as wide as the tokens.
     const bool fits =
-        std::ranges::any_of(kinds, has_its_rows) ||
+        std::ranges::any_of(kinds, has_matching_rows) ||
         (is_padded() && rule.is_per_sample() && !stored.shape.empty() && stored.rows() == num_samples_);
     if (!fits)
       fail(tensor, "does not have the shape of a " + std::string(name_of(declared->second)) +
@@ -104,7 +104,7 @@ void SampleTensors::add_field(std::size_t tensor) {
 }
 
 /// Returns whether the tensor defines the samples themselves.
-bool SampleTensors::is_not_a_field(std::size_t tensor) const {
+bool SampleTensors::defines_samples(std::size_t tensor) const {
   const std::array used{std::optional(tokens_), offsets_, mask_,       prompt_lengths_,
                         prompt_offsets_,        uid_,     uid_offsets_};
   return std::ranges::count(used, std::optional(tensor)) > 0;
@@ -117,7 +117,7 @@ std::optional<std::size_t> SampleTensors::offsets_of_field(std::size_t tensor) c
   const auto kind = told_.find(name);
   const bool is_told = kind != told_.end() && is_counted(kind->second);
   const auto offsets = file_->find(offsets_name(name));
-  const bool has_offsets = offsets && !is_not_a_field(*offsets) && file_->has_integers(*offsets) &&
+  const bool has_offsets = offsets && !defines_samples(*offsets) && file_->has_integers(*offsets) &&
                            at(*offsets).shape == std::vector{num_samples_ + 1};
   if (is_told && !has_offsets) {
     fail(tensor, "has no offsets of its rows",
@@ -134,14 +134,14 @@ bool SampleTensors::is_offsets_of_field(std::size_t tensor) const {
   const std::string_view name = at(tensor).name;
   if (!name.ends_with(suffix)) return false;
   const auto field = file_->find(name.substr(0, name.size() - suffix.size()));
-  return field && !is_not_a_field(*field) && at(*field).dtype && offsets_of_field(*field) == tensor;
+  return field && !defines_samples(*field) && at(*field).dtype && offsets_of_field(*field) == tensor;
 }
 
 /// Returns how a tensor's rows are divided among samples, according to its offsets.
 SampleRows SampleTensors::rows_of_offsets(std::size_t offsets, std::size_t tensor) const {
   SampleRows rows;
   try {
-    rows = SampleRows::of_offsets(file_->read_integers(offsets, {0, num_samples_ + 1}));
+    rows = SampleRows::from_offsets(file_->read_integers(offsets, {0, num_samples_ + 1}));
   } catch (const InputError&) {
     fail(offsets, "decreases, or does not begin at 0");
   }
@@ -165,13 +165,13 @@ void SampleTensors::add_counted_field(std::size_t tensor, std::size_t offsets) {
 
 void SampleTensors::find_fields() {
   namespace names = tensor_names;
-  told_ = parsed_kinds(declared_kinds(*file_));
+  told_ = parse_kinds(declared_kinds(*file_));
   std::vector<std::size_t> order(file_->tensors().size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return at(i).name; });
   for (const std::size_t tensor : order) {
     const std::string& name = at(tensor).name;
-    if (is_not_a_field(tensor)) continue;
+    if (defines_samples(tensor)) continue;
     const bool is_repeated = is_padded() && (name == names::responses || name == names::prompts);
     if (is_repeated) {
       left_out_.emplace_back(name, "repeats " + at(tokens_).name);

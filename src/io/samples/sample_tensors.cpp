@@ -32,7 +32,7 @@ std::string text_of(const FieldKinds& kinds) {
   return object.dump();
 }
 
-FieldKinds parsed_kinds(const std::string& text) {
+FieldKinds parse_kinds(const std::string& text) {
   FieldKinds kinds;
   if (text.empty()) return kinds;
   const JsonText json(text);
@@ -168,7 +168,7 @@ Uid SampleTensors::uid_of(std::int64_t sample) const {
   const RowRange bytes = uid_bytes_[sample];
   std::string text(static_cast<std::size_t>(bytes.size()), '\0');
   file_->read_rows(*uid_, bytes, std::as_writable_bytes(std::span(text)));
-  if (const std::size_t valid = utf8_prefix(text); valid < text.size())
+  if (const std::size_t valid = utf8_prefix_length(text); valid < text.size())
     fail(*uid_,
          "of sample " + std::to_string(sample) + " is not valid UTF-8 at byte " + std::to_string(valid));
   return text;
@@ -188,14 +188,14 @@ void SampleTensors::read_ragged(std::size_t tensor, FieldKind kind, std::int64_t
   file_->read_rows(tensor, rows_of(kind, sample, lengths, place), out);
 }
 
-void SampleTensors::expect(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
-                           ReadAhead& ahead) const {
-  if (mask_) file_->expect_rows(*mask_, {sample, sample + 1}, ahead);
-  file_->expect_rows(tokens_, rows_of(FieldKind::token, sample, lengths, place), ahead);
+void SampleTensors::add_to_read_ahead(std::int64_t sample, const TensorSample& lengths,
+                                      const TensorPlace& place, ReadAhead& ahead) const {
+  if (mask_) file_->add_rows_to_read_ahead(*mask_, {sample, sample + 1}, ahead);
+  file_->add_rows_to_read_ahead(tokens_, rows_of(FieldKind::token, sample, lengths, place), ahead);
   for (const Field& field : fields_) {
     const RowRange rows =
         is_counted(field.kind) ? field.samples[sample] : rows_of(field.kind, sample, lengths, place);
-    file_->expect_rows(field.tensor, rows, ahead);
+    file_->add_rows_to_read_ahead(field.tensor, rows, ahead);
   }
 }
 
@@ -299,7 +299,7 @@ SampleTensors::SampleTensors(std::unique_ptr<const TensorFile> file) : file_(std
   if (file_->find("cu_seqlens_padded"))
     fail("is a micro-batch of a dump",
          "Read the whole dump: source.kind dump, with the folder as source.path");
-  const std::optional<std::size_t> tokens = one_of(input_ids_field, tensor_names::tokens);
+  const std::optional<std::size_t> tokens = find_either(input_ids_field, tensor_names::tokens);
   if (!tokens)
     fail("has neither input_ids nor tokens", "Samples need integer tokens with one of these names");
   tokens_ = *tokens;
@@ -318,7 +318,7 @@ SampleTensors::SampleTensors(std::unique_ptr<const TensorFile> file) : file_(std
   find_fields();
 }
 
-std::optional<std::size_t> SampleTensors::one_of(std::string_view first, std::string_view second) const {
+std::optional<std::size_t> SampleTensors::find_either(std::string_view first, std::string_view second) const {
   const auto a = file_->find(first);
   const auto b = file_->find(second);
   if (a && b) {
@@ -336,7 +336,7 @@ void SampleTensors::require_integers(std::size_t tensor, std::size_t dimensions)
 }
 
 void SampleTensors::find_ragged() {
-  const auto offsets = one_of(tensor_names::offsets, tensor_names::cu_seqlens);
+  const auto offsets = find_either(tensor_names::offsets, tensor_names::cu_seqlens);
   if (!offsets) {
     fail(tokens_, "has one dimension, and the file does not specify where samples begin",
          "Add offsets [samples + 1], from 0 to the number of tokens; or save [samples, columns] with "
@@ -381,7 +381,7 @@ void SampleTensors::find_uids() {
 }
 
 void SampleTensors::find_prompts() {
-  const auto found = one_of(tensor_names::prompt_lengths, tensor_names::prompt_offsets);
+  const auto found = find_either(tensor_names::prompt_lengths, tensor_names::prompt_offsets);
   if (!found) {
     response_rows_ = is_padded() ? 0 : at(tokens_).rows();
     return;

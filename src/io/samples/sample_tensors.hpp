@@ -26,7 +26,7 @@ using FieldKinds = std::map<std::string, FieldKind, std::less<>>;
 [[nodiscard]] std::string text_of(const FieldKinds& kinds);
 
 /// Parses the kinds in a result of text_of(). Ignores invalid parts.
-[[nodiscard]] FieldKinds parsed_kinds(const std::string& text);
+[[nodiscard]] FieldKinds parse_kinds(const std::string& text);
 
 /// Names of tensors in a file of samples. docs/formats.md has the rules.
 namespace tensor_names {
@@ -84,12 +84,12 @@ class SampleTensors {
     return fields_[field].samples[sample].size();
   }
   /// Returns the tensors that are neither fields nor used in another way, each with the reason.
-  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& left_out() const noexcept {
+  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& ignored_content() const noexcept {
     return left_out_;
   }
   /// Returns the fields whose kind is undecided: they may have one row per token or per response token, since
   /// there are no prompts, and are treated as the former.
-  [[nodiscard]] const std::vector<std::string>& undecided() const noexcept { return undecided_; }
+  [[nodiscard]] const std::vector<std::string>& undecided_fields() const noexcept { return undecided_; }
 
   /// Returns the lengths of adjacent samples. Reads and checks their masks or offsets; throws InputError
   /// naming the tensor and the element. O(their rows).
@@ -106,8 +106,8 @@ class SampleTensors {
             std::span<const std::span<std::byte>> out) const;
 
   /// Adds to `ahead` the byte ranges that read() of this sample will read.
-  void expect(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
-              ReadAhead& ahead) const;
+  void add_to_read_ahead(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
+                         ReadAhead& ahead) const;
 
  private:
   struct Field {
@@ -126,7 +126,7 @@ class SampleTensors {
   [[noreturn]] void fail(const std::string& message, const std::string& hint = {}) const;
   [[noreturn]] void fail(std::size_t tensor, const std::string& message, const std::string& hint = {}) const;
   [[nodiscard]] const StoredTensor& at(std::size_t tensor) const { return file_->tensors()[tensor]; }
-  [[nodiscard]] std::optional<std::size_t> one_of(std::string_view first, std::string_view second) const;
+  [[nodiscard]] std::optional<std::size_t> find_either(std::string_view first, std::string_view second) const;
   void require_integers(std::size_t tensor, std::size_t dimensions) const;
   void find_ragged();
   void find_padded();
@@ -135,7 +135,7 @@ class SampleTensors {
   void find_response_width();
   void find_fields();
   void add_field(std::size_t tensor);
-  [[nodiscard]] bool is_not_a_field(std::size_t tensor) const;
+  [[nodiscard]] bool defines_samples(std::size_t tensor) const;
   [[nodiscard]] std::optional<std::size_t> offsets_of_field(std::size_t tensor) const;
   [[nodiscard]] bool is_offsets_of_field(std::size_t tensor) const;
   void add_counted_field(std::size_t tensor, std::size_t offsets);

@@ -17,7 +17,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns the largest value. Precondition: the dtype is an integer type.
-std::int64_t largest_of(IndexedDType dtype) {
+std::int64_t max_value(IndexedDType dtype) {
   return indexed_dataset::with_integer_type(
       dtype, [](auto zero) -> std::int64_t { return std::numeric_limits<decltype(zero)>::max(); });
 }
@@ -25,17 +25,17 @@ std::int64_t largest_of(IndexedDType dtype) {
 constexpr const char* prompt_word = "prompt_lengths";
 constexpr const char* group_word = "uid";
 
-bool is_dropped(const Dropped& dropped, const std::string& name) {
+bool is_dropped(const DroppedFields& dropped, const std::string& name) {
   return dropped.contains("all") || dropped.contains(name);
 }
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what,
+[[noreturn]] void reject(const std::filesystem::path& path, const std::string& what,
                          const std::string& name) {
   throw InputError(path.string(), what, "Write it in another format, or leave it out: --drop " + name);
 }
 
 /// Returns the batch with only the fields for which `is_asked_for` returns true.
-RaggedBatch with_fields(const RaggedBatch& batch, const auto& is_asked_for) {
+RaggedBatch select_columns(const RaggedBatch& batch, const auto& is_asked_for) {
   RaggedBatch some({batch.samples().begin(), batch.samples().end()});
   for (const Column& column : batch.fields()) {
     if (is_asked_for(column.spec())) some.add_field(column);
@@ -49,16 +49,16 @@ void require_lossless_json(const Column& column, const std::filesystem::path& pa
   const FieldSpec& spec = column.spec();
   const std::string field = "field '" + spec.name + "'";
   if (spec.rule().is_per_sample() && !spec.trailing.empty())
-    refuse(path, "cannot hold " + field + ": a list has one row per token or response token", spec.name);
+    reject(path, "cannot hold " + field + ": a list has one row per token or response token", spec.name);
   if (!spec.trailing.empty() && spec.row_elements() == 0)
-    refuse(path, "cannot hold " + field + ": its rows have no elements, so their shape would be lost",
+    reject(path, "cannot hold " + field + ": its rows have no elements, so their shape would be lost",
            spec.name);
   if (spec.dtype == DType::float16 || spec.dtype == DType::bfloat16)
-    refuse(path, "cannot hold " + field + " of " + std::string(name_of(spec.dtype)), spec.name);
+    reject(path, "cannot hold " + field + " of " + std::string(name_of(spec.dtype)), spec.name);
   if (spec.dtype != DType::float64) return;
   for (const double value : column.values<double>()) {
     if (!std::isfinite(value) || static_cast<double>(static_cast<float>(value)) == value) continue;
-    refuse(path,
+    reject(path,
            "cannot hold " + field + ": " + std::to_string(value) + " of float64 is read back as float32",
            spec.name);
   }
@@ -66,7 +66,7 @@ void require_lossless_json(const Column& column, const std::filesystem::path& pa
 
 class RolloutWriter : public SampleWriter {
  public:
-  RolloutWriter(const std::filesystem::path& path, Dropped dropped)
+  RolloutWriter(const std::filesystem::path& path, DroppedFields dropped)
       : path_(path), dropped_(std::move(dropped)), lines_(path) {
     if (dropped_.contains(prompt_word)) {
       throw InputError(path_.string(), "always stores where prompts end", "Leave out --drop prompt_lengths");
@@ -76,7 +76,7 @@ class RolloutWriter : public SampleWriter {
   using SampleWriter::write;
   void write(const RaggedBatch& batch, std::span<const Uid> uids) override {
     const bool any_room = dropped_.contains("all");
-    RaggedBatch kept = with_fields(batch, [&](const FieldSpec& spec) {
+    RaggedBatch kept = select_columns(batch, [&](const FieldSpec& spec) {
       if (dropped_.contains(spec.name)) return false;
       const bool has_form = !(spec.rule().is_per_sample() && !spec.trailing.empty()) &&
                             (spec.trailing.empty() || spec.row_elements() > 0) &&
@@ -91,13 +91,13 @@ class RolloutWriter : public SampleWriter {
 
  private:
   std::filesystem::path path_;
-  Dropped dropped_;
+  DroppedFields dropped_;
   JsonlWriter lines_;
 };
 
 class DocumentWriter : public SampleWriter {
  public:
-  DocumentWriter(const std::filesystem::path& path, Dropped dropped, IndexedDType tokens)
+  DocumentWriter(const std::filesystem::path& path, DroppedFields dropped, IndexedDType tokens)
       : path_(path), dropped_(std::move(dropped)), tokens_(tokens), dataset_(dataset_prefix(path), tokens) {}
 
   using SampleWriter::write;
@@ -105,18 +105,18 @@ class DocumentWriter : public SampleWriter {
     for (const Column& column : batch.fields()) {
       const std::string& name = column.spec().name;
       if (name == input_ids_field || is_dropped(dropped_, name)) continue;
-      refuse(path_, "can hold only tokens, but samples have a field '" + name + "'", name);
+      reject(path_, "can hold only tokens, but samples have a field '" + name + "'", name);
     }
     const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
     for (std::int64_t i = 0; i < batch.size(); ++i) {
       const SampleShape& shape = batch.samples()[static_cast<std::size_t>(i)];
       const std::string sample = "sample " + std::to_string(shape.id.value());
       if (shape.prompt > 0 && !is_dropped(dropped_, prompt_word))
-        refuse(path_, "cannot store where prompts end, but " + sample + " has a prompt", prompt_word);
+        reject(path_, "cannot store where prompts end, but " + sample + " has a prompt", prompt_word);
       // Documents cannot share a group.
       const bool is_own = std::holds_alternative<std::monostate>(uids[static_cast<std::size_t>(i)]);
       if (!is_own && !is_dropped(dropped_, group_word))
-        refuse(path_, "cannot store which samples form a group, but " + sample + " has a uid", group_word);
+        reject(path_, "cannot store which samples form a group, but " + sample + " has a uid", group_word);
       const RowRange rows = batch.rows_of(FieldKind::token, i);
       const auto mine =
           tokens.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
@@ -130,7 +130,7 @@ class DocumentWriter : public SampleWriter {
  private:
   /// Throws if the dataset's dtype is too narrow for a token. The hint names the option that sets the dtype.
   void require_held(std::span<const std::int64_t> tokens, const std::string& sample) const {
-    const std::int64_t most = largest_of(tokens_);
+    const std::int64_t most = max_value(tokens_);
     const auto bad = std::ranges::find_if(tokens, [&](std::int64_t token) { return token > most; });
     if (bad == tokens.end()) return;
     const bool is_narrow = tokens_ == IndexedDType::uint16;
@@ -143,13 +143,13 @@ class DocumentWriter : public SampleWriter {
   }
 
   std::filesystem::path path_;
-  Dropped dropped_;
+  DroppedFields dropped_;
   IndexedDType tokens_;
   IndexedDatasetWriter dataset_;
 };
 
 /// Returns a text as a quoted value of CSV, with inner quotation marks doubled.
-std::string csv_value(const std::string& text) {
+std::string escape_csv(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
   return quoted + "\"";
@@ -157,7 +157,7 @@ std::string csv_value(const std::string& text) {
 
 class TableWriter : public SampleWriter {
  public:
-  TableWriter(const std::filesystem::path& path, Dropped dropped)
+  TableWriter(const std::filesystem::path& path, DroppedFields dropped)
       : path_(path),
         dropped_(std::move(dropped)),
         has_prompts_(!dropped_.contains(prompt_word)),
@@ -172,7 +172,7 @@ class TableWriter : public SampleWriter {
     for (const Column& column : batch.fields()) {
       const std::string& name = column.spec().name;
       if (!is_dropped(dropped_, name))
-        refuse(path_, "can hold only lengths, but samples have '" + name + "'", name);
+        reject(path_, "can hold only lengths, but samples have '" + name + "'", name);
     }
     std::string text;
     for (std::size_t i = 0; i < uids.size(); ++i) {
@@ -206,16 +206,16 @@ class TableWriter : public SampleWriter {
       why = "cannot hold the uid" + of_sample +
             ": it is empty, has several lines, or begins or ends with a space";
     }
-    if (!why.empty() && !dropped_.contains("all")) refuse(path_, why, group_word);
+    if (!why.empty() && !dropped_.contains("all")) reject(path_, why, group_word);
     if (!why.empty()) return {};
     has_texts_ = is_text;
-    if (is_text) return csv_value(*text);
+    if (is_text) return escape_csv(*text);
     const auto* const number = std::get_if<std::int64_t>(&uid);
     return number != nullptr ? std::to_string(*number) : std::to_string(std::get<std::uint64_t>(uid));
   }
 
   std::filesystem::path path_;
-  Dropped dropped_;
+  DroppedFields dropped_;
   bool has_prompts_;
   bool has_uids_;
   // Whether uids are texts; otherwise they are integers; nullopt until a sample has a uid.
@@ -234,12 +234,12 @@ std::optional<SampleFormat> format_of(const std::filesystem::path& path) {
   if (ending == ".jsonl") return SampleFormat::jsonl;
   if (ending == ".safetensors") return SampleFormat::safetensors;
   if (ending == ".csv") return SampleFormat::lengths;
-  if (names_dataset_file(path)) return SampleFormat::megatron;
+  if (is_dataset_file_name(path)) return SampleFormat::megatron;
   return std::nullopt;
 }
 
 std::unique_ptr<SampleWriter> make_sample_writer(SampleFormat format, const std::filesystem::path& path,
-                                                 const Dropped& dropped, IndexedDType tokens) {
+                                                 const DroppedFields& dropped, IndexedDType tokens) {
   switch (format) {
     case SampleFormat::jsonl:
       return std::make_unique<RolloutWriter>(path, dropped);

@@ -28,7 +28,7 @@ enum class SampleFormat : std::uint8_t {
 /// Parts of samples that are not written: names of fields, `prompt_lengths` (where prompts end), `uid` (which
 /// samples form a group), `input_ids`; `all` means everything that the format cannot express. A sample
 /// without its uid forms its own group.
-using Dropped = std::set<std::string>;
+using DroppedFields = std::set<std::string>;
 
 /// Writes samples to a file, batch by batch. Nothing is lost unless it is in Dropped: throws if the format
 /// cannot express something. Files appear completely or not at all, on close(). Memory: 40 bytes per sample
@@ -54,7 +54,7 @@ class SampleWriter {
 /// Returns a writer. `tokens` is the element type of an indexed dataset.
 [[nodiscard]] std::unique_ptr<SampleWriter> make_sample_writer(SampleFormat format,
                                                                const std::filesystem::path& path,
-                                                               const Dropped& dropped,
+                                                               const DroppedFields& dropped,
                                                                IndexedDType tokens = IndexedDType::int32);
 
 /// Returns the files that a writer creates for this path.
@@ -63,6 +63,6 @@ class SampleWriter {
 
 /// Returns the writer of safetensors. Used by make_sample_writer().
 [[nodiscard]] std::unique_ptr<SampleWriter> make_ragged_writer(const std::filesystem::path& path,
-                                                               const Dropped& dropped);
+                                                               const DroppedFields& dropped);
 
 }  // namespace evenkeel

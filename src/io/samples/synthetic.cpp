@@ -75,7 +75,7 @@ double portable_exp(double x) {
 }
 
 /// Returns a standard normal number, by the polar method (Marsaglia and Bray 1964).
-double normal(const Draws& draws) {
+double draw_normal(const Draws& draws) {
   for (std::int64_t counter = 0;; counter += 2) {
     const double u = 2 * draws.unit(counter) - 1;
     const double v = 2 * draws.unit(counter + 1) - 1;
@@ -84,8 +84,8 @@ double normal(const Draws& draws) {
   }
 }
 
-std::int64_t length(const LengthDistribution& lengths, const Draws& draws) {
-  const double x = lengths.median * portable_exp(lengths.sigma * normal(draws));
+std::int64_t draw_length(const LengthDistribution& lengths, const Draws& draws) {
+  const double x = lengths.median * portable_exp(lengths.sigma * draw_normal(draws));
   const double cut = std::clamp(x, static_cast<double>(lengths.min), static_cast<double>(lengths.max));
   return static_cast<std::int64_t>(std::floor(cut + 0.5));
 }
@@ -117,8 +117,8 @@ std::int64_t prompt_of(const SyntheticSpec& spec, SampleId id) {
 SampleShape shape_of(const SyntheticSpec& spec, SampleId id) {
   const std::int64_t prompt = prompt_of(spec, id);
   return {id, static_cast<std::uint64_t>(prompt),
-          length(spec.prompt_length, Draws(spec.seed, Purpose::prompt_length, prompt)),
-          length(spec.response_length, Draws(spec.seed, Purpose::response_length, id.value()))};
+          draw_length(spec.prompt_length, Draws(spec.seed, Purpose::prompt_length, prompt)),
+          draw_length(spec.response_length, Draws(spec.seed, Purpose::response_length, id.value()))};
 }
 
 void fill_tokens(const SyntheticSpec& spec, const Draws& draws, std::span<std::int64_t> tokens) {

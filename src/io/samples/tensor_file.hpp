@@ -52,7 +52,7 @@ class TensorFile {
   virtual void read_rows(std::size_t tensor, RowRange rows, std::span<std::byte> out) const = 0;
   /// Adds the byte ranges that read_rows() will read to `ahead`, if they are in a file. Has the preconditions
   /// of read_rows().
-  virtual void expect_rows(std::size_t tensor, RowRange rows, ReadAhead& ahead) const {
+  virtual void add_rows_to_read_ahead(std::size_t tensor, RowRange rows, ReadAhead& ahead) const {
     static_cast<void>(tensor), static_cast<void>(rows), static_cast<void>(ahead);
   }
   /// Returns rows of an integer tensor as int64. Also accepts float32 and float64, but throws InputError

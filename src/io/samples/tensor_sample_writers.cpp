@@ -83,7 +83,7 @@ class KeptUids {
 /// begin.
 class RaggedWriter : public SampleWriter {
  public:
-  RaggedWriter(const std::filesystem::path& path, Dropped dropped)
+  RaggedWriter(const std::filesystem::path& path, DroppedFields dropped)
       : path_(path), dropped_(std::move(dropped)), spool_(path), uids_(path) {}
 
   using SampleWriter::write;
@@ -157,14 +157,14 @@ class RaggedWriter : public SampleWriter {
     if (!uids_.are_texts()) return;
     SpooledBytes& texts = uids_.texts();
     tensors.push_back(stream_of(texts, std::string(names::uid), DType::uint8, {texts.size()}));
-    const SampleRows samples = SampleRows::of_counts(uids_.lengths());
+    const SampleRows samples = SampleRows::from_counts(uids_.lengths());
     tensors.push_back(
         list(names::uid_offsets, std::vector(samples.offsets().begin(), samples.offsets().end())));
   }
 
   /// Returns the tensor that divides a counted field's rows among samples.
   TensorStream offsets_of(std::size_t field) const {
-    const SampleRows samples = SampleRows::of_counts(spool_.counts(field));
+    const SampleRows samples = SampleRows::from_counts(spool_.counts(field));
     return list(offsets_name(spool_.fields()[field].name),
                 std::vector(samples.offsets().begin(), samples.offsets().end()));
   }
@@ -201,14 +201,15 @@ class RaggedWriter : public SampleWriter {
   }
 
   std::filesystem::path path_;
-  Dropped dropped_;
+  DroppedFields dropped_;
   SampleSpool spool_;
   KeptUids uids_;
 };
 
 }  // namespace
 
-std::unique_ptr<SampleWriter> make_ragged_writer(const std::filesystem::path& path, const Dropped& dropped) {
+std::unique_ptr<SampleWriter> make_ragged_writer(const std::filesystem::path& path,
+                                                 const DroppedFields& dropped) {
   return std::make_unique<RaggedWriter>(path, dropped);
 }
 

@@ -97,7 +97,7 @@ Metadata context_metadata(const MicroBatch& m, std::size_t number, DumpForm form
 /// Returns the fields of the samples, with whole rows, even if they are not sent to all stages and passes.
 std::vector<DumpedField> dumped_fields(const Step& step, int stage) {
   std::map<std::string, DumpedField> fields;
-  for (const CarriedField& carried : fields_under(step.profile, step.record->samples->fields)) {
+  for (const CarriedField& carried : fields_for_profile(step.profile, step.record->samples->fields)) {
     if (carried.name() == input_ids_field) continue;
     const auto [at, is_new] = fields.try_emplace(carried.name(), DumpedField{carried.spec});
     DumpedField& field = at->second;
@@ -115,8 +115,8 @@ std::vector<DumpedField> dumped_fields(const Step& step, int stage) {
   return list;
 }
 
-std::optional<std::uint64_t> known_group(const SampleShape& sample) {
-  if (is_own_group(sample.group)) return std::nullopt;
+std::optional<std::uint64_t> shared_group(const SampleShape& sample) {
+  if (is_single_sample_group(sample.group)) return std::nullopt;
   return sample.group;
 }
 
@@ -147,7 +147,7 @@ void describe_micro_batch(const Step& step, std::size_t number, DumpSchema& sche
   schema.groups.clear();
   for (const SampleShape& sample : micro_batch.tensors.samples) {
     schema.prompts.push_back(sample.prompt);
-    schema.groups.push_back(known_group(sample));
+    schema.groups.push_back(shared_group(sample));
   }
 }
 
@@ -157,7 +157,7 @@ void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch&
   std::vector<TensorView> tensors = structure.tensors();
   std::list<Column> unfolded;  // files repeat rows that samples share in memory
   for (const Column& field : micro_batch.fields) {
-    const bool in_common = field.samples().are_in_common();
+    const bool in_common = field.samples().are_shared();
     const Column& column = in_common ? unfolded.emplace_back(with_separate_rows(field)) : field;
     tensors.push_back(shaped_view(column, micro_batch));
     if (is_counted(column.spec().kind))
@@ -182,7 +182,8 @@ DumpForm dump_form_of(const PlanSettings& settings) noexcept {
 
 std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step, const GridPoint& place,
                                   DumpForm form) {
-  return dumped_place(dir, step, place, form != DumpForm::grid) / dumped_copy(place.tp, place.pp);
+  return dumped_place_folder(dir, step, place, form != DumpForm::grid) /
+         dumped_rank_folder(place.tp, place.pp);
 }
 
 void dump_step(const std::filesystem::path& dir, const Step& step, const DumpWriter& writer) {
@@ -195,7 +196,7 @@ void dump_step(const std::filesystem::path& dir, const Step& step, const DumpWri
   }
   DumpSchema schema = schema_of_rank(step, writer);
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
-    const std::filesystem::path file = folder / dumped_name(static_cast<std::int64_t>(m));
+    const std::filesystem::path file = folder / dumped_file_name(static_cast<std::int64_t>(m));
     const MicroBatch& micro_batch = step.micro_batches[m];
     describe_micro_batch(step, m, schema);
     Metadata metadata = context_metadata(micro_batch, m, writer.form);

@@ -23,7 +23,7 @@ std::string option_of(RunOutput output) {
 }
 
 /// Returns the relative path from `outer` to `inner`; empty if `inner` is not below `outer`.
-fs::path path_below(const fs::path& outer, const fs::path& inner) {
+fs::path relative_path_inside(const fs::path& outer, const fs::path& inner) {
   const fs::path way = inner.lexically_relative(outer);
   return way.empty() || way == "." || *way.begin() == ".." ? fs::path() : way;
 }
@@ -35,7 +35,7 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
   if (request_.folders.empty()) return;
   const Phase phase("prepare output folders");
   marker_.version = request_.version;
-  together(world_, [&] { marker_.by = new_identity(world_.rank()); });
+  run_together(world_, [&] { marker_.by = new_identity(world_.rank()); });
   {
     const Waiting waiting("MPI_Bcast");
     boost::mpi::broadcast(world_, marker_.by.run, 0);
@@ -50,18 +50,18 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
   // Other ranks look only after rank 0 has finished, since a network file system would cache that the folder
   // does not exist.
   for (int next = 0; next < world_.size();) {
-    together(world_, [&] {
+    run_together(world_, [&] {
       if (world_.rank() == next) prepare_missing();
     });
-    const bool done = together(world_, [&] { return all_are_prepared(); });
+    const bool done = run_together(world_, [&] { return all_are_prepared(); });
     const Waiting waiting("MPI_Allreduce");
     next = boost::mpi::all_reduce(world_, done ? world_.size() : world_.rank(), boost::mpi::minimum<int>());
   }
   {
     const Waiting waiting("MPI_Allgather");
-    boost::mpi::all_gather(world_, uses(RunOutput::dump) ? answers_.at(RunOutput::dump) : -1, of_dump_);
+    boost::mpi::all_gather(world_, is_in_use(RunOutput::dump) ? answers_.at(RunOutput::dump) : -1, of_dump_);
   }
-  together(world_, [&] {
+  run_together(world_, [&] {
     for (RunFolder& folder : folders_) folder.begin();
   });
   warn_about_missing_locks();
@@ -78,7 +78,7 @@ void OutputFolders::complete(std::int64_t steps) {
   std::int64_t of_mine = 0;
   for (std::size_t rank = 0; rank < dumped.size(); ++rank)
     of_mine += of_dump_[rank] == world_.rank() ? dumped[rank] : 0;
-  together(world_, [&] {
+  run_together(world_, [&] {
     for (RunFolder& folder : folders_) {
       std::map<RunOutput, std::int64_t> files;
       for (const auto& [output, place] : mine_) {
@@ -89,14 +89,14 @@ void OutputFolders::complete(std::int64_t steps) {
   });
 }
 
-bool OutputFolders::uses(RunOutput output) const {
+bool OutputFolders::is_in_use(RunOutput output) const {
   return request_.folders.contains(output) && (output == RunOutput::dump || world_.rank() == 0);
 }
 
 // Returns whether the folder that this rank sees under the name has been prepared by this run.
 bool OutputFolders::is_prepared(RunOutput output) {
-  if (!uses(output) || answers_.contains(output)) return true;
-  const std::optional<RunIdentity> holder = named_by_lock(request_.folders.at(output));
+  if (!is_in_use(output) || answers_.contains(output)) return true;
+  const std::optional<RunIdentity> holder = read_lock_identity(request_.folders.at(output));
   if (!holder || holder->run != marker_.by.run) return false;
   answers_[output] = holder->rank;
   return true;
@@ -108,7 +108,7 @@ bool OutputFolders::all_are_prepared() {
 
 void OutputFolders::prepare_missing() {
   for (const auto& [output, path] : request_.folders) {
-    if (uses(output) && !answers_.contains(output)) add(output);
+    if (is_in_use(output) && !answers_.contains(output)) add(output);
   }
   require_apart();
   for (RunFolder& folder : folders_) folder.require_free(request_.overwrite);
@@ -125,7 +125,7 @@ void OutputFolders::add(RunOutput output) {
     folders_.pop_front();
   } else if (!folder.lock()) {
     folders_.pop_front();
-    answers_[output] = named_by_lock(request_.folders.at(output)).value_or(marker_.by).rank;
+    answers_[output] = read_lock_identity(request_.folders.at(output)).value_or(marker_.by).rank;
     return;
   }
   place->add(output);
@@ -138,7 +138,7 @@ void OutputFolders::add(RunOutput output) {
 void OutputFolders::require_apart() const {
   for (const auto& [outer_output, outer] : mine_) {
     for (const auto& [inner_output, inner] : mine_) {
-      const fs::path way = path_below(outer->canonical(), inner->canonical());
+      const fs::path way = relative_path_inside(outer->canonical(), inner->canonical());
       const bool results_in_dump = outer_output == RunOutput::dump && inner_output == RunOutput::results &&
                                    (inner == outer || !way.empty());
       const bool in_layout = !way.empty() && (is_step_folder(way.begin()->string()) ||
@@ -154,7 +154,7 @@ void OutputFolders::require_apart() const {
 
 void OutputFolders::warn_about_missing_locks() const {
   for (const RunFolder& folder : folders_) {
-    if (folder.is_locked_for_others()) continue;
+    if (folder.blocks_other_runs()) continue;
     spdlog::warn(
         "{}: the file system does not support locks; a second run that writes here would not be noticed",
         folder.canonical().string());

@@ -56,12 +56,12 @@ class OutputFolders {
   }
 
   /// Counts files that this rank has written. Local.
-  void wrote(RunOutput output, std::int64_t files) { written_[output] += files; }
+  void count_written_files(RunOutput output, std::int64_t files) { written_[output] += files; }
   /// Marks all folders as complete. Collective. Throws IoError on every rank if one cannot be marked.
   void complete(std::int64_t steps);
 
  private:
-  [[nodiscard]] bool uses(RunOutput output) const;
+  [[nodiscard]] bool is_in_use(RunOutput output) const;
   [[nodiscard]] bool is_prepared(RunOutput output);
   [[nodiscard]] bool all_are_prepared();
   void prepare_missing();

@@ -86,7 +86,7 @@ class KeptDump {
   /// damage.
   static DumpSchema schema_in(const fs::path& file) {
     try {
-      return schema_of(*open_safetensors(file));
+      return parse_dump_schema(*open_safetensors(file));
     } catch (const Error&) {
       return {};
     }
@@ -161,17 +161,17 @@ bool RunFolder::lock() {
   try {
     if (auto lock = RunLock::try_take(folder_, marker_.by)) lock_.emplace(std::move(*lock));
   } catch (const IoError& error) {
-    refuse("cannot be used as the folder of " + option_ + ": " + RunLock::file_name + " " +
+    reject("cannot be used as the folder of " + option_ + ": " + RunLock::file_name + " " +
                error.report().message,
            "Give a folder that every rank may write to");
   }
   if (lock_) return true;
-  const std::optional<RunIdentity> holder = named_by_lock(folder_);
+  const std::optional<RunIdentity> holder = read_lock_identity(folder_);
   if (holder && holder->run == marker_.by.run) {
     made_.keep();
     return false;
   }
-  refuse("another run is writing to it" + (holder ? " (" + describe_run(*holder) + ")" : std::string()),
+  reject("another run is writing to it" + (holder ? " (" + describe_run(*holder) + ")" : std::string()),
          "Wait until it has ended, or give " + option_ + " another folder");
 }
 
@@ -193,10 +193,10 @@ void RunFolder::require_free(bool overwrite) {
   read_earlier_marker();
   require_no_other_inside();
   require_not_inside_another();
-  const fs::path first = first_run_file(folder_, layout_, overwrite || goes_on());
-  if (goes_on()) return require_same_passes();
+  const fs::path first = first_run_file(folder_, layout_, overwrite || continues_run());
+  if (continues_run()) return require_same_passes();
   const bool complete = earlier_ && earlier_->state == RunMarker::State::complete;
-  if (!overwrite && (damaged_ || complete || !first.empty())) refuse_used_folder(first);
+  if (!overwrite && (damaged_ || complete || !first.empty())) reject_used_folder(first);
 }
 
 // Throws IoError if the job's earlier runs had different passes, since the steps of both would be mixed.
@@ -204,7 +204,7 @@ void RunFolder::require_same_passes() const {
   if (marker_.first_step == 0 || earlier_->passes == marker_.passes) return;
   for (const RunOutput output : {RunOutput::dump, RunOutput::results}) {
     if (!marker_.files.contains(output) || !earlier_->files.contains(output)) continue;
-    refuse(
+    reject(
         fmt::format("has steps before {} of this job with {}, but this run would add steps with {}",
                     marker_.first_step, describe_passes(earlier_->passes), describe_passes(marker_.passes)),
         "Use the --profiles that the job began with, or give " + option_ + " another folder");
@@ -218,12 +218,12 @@ void RunFolder::begin() {
     write_run_marker(folder_, *earlier_);
   }
   remember_first_steps();
-  goes_on() ? remove_replaced() : remove_run_entries(folder_, layout_);
+  continues_run() ? remove_replaced() : remove_run_entries(folder_, layout_);
   begun_ = true;
   write_run_marker(folder_, marker_);
 }
 
-bool RunFolder::goes_on() const {
+bool RunFolder::continues_run() const {
   return earlier_ && !marker_.job.empty() && earlier_->job == marker_.job;
 }
 
@@ -231,7 +231,7 @@ bool RunFolder::goes_on() const {
 // missing.
 void RunFolder::remember_first_steps() {
   for (const auto& [output, files] : marker_.files) {
-    const bool goes_back = goes_on() && earlier_->from.contains(output);
+    const bool goes_back = continues_run() && earlier_->from.contains(output);
     marker_.from[output] =
         goes_back ? std::min(earlier_->from.at(output), marker_.first_step) : marker_.first_step;
   }
@@ -262,29 +262,29 @@ void RunFolder::remove_replaced() {
 void RunFolder::complete(std::int64_t steps, const std::map<RunOutput, std::int64_t>& files) {
   marker_.state = RunMarker::State::complete;
   marker_.steps = steps;
-  marker_.ended = time_now();
+  marker_.ended = current_time_text();
   for (const auto& [output, count] : files) marker_.files[output] = count + kept_[output];
   write_run_marker(folder_, marker_);
   lock_.reset();
   made_.keep();
 }
 
-void RunFolder::refuse(const std::string& why, const std::string& hint) const {
+void RunFolder::reject(const std::string& why, const std::string& hint) const {
   throw IoError(folder_.string(), why, hint);
 }
 
-void RunFolder::refuse_used_folder(const fs::path& first_file) const {
+void RunFolder::reject_used_folder(const fs::path& first_file) const {
   const std::string hint = "Give " + option_ + " another folder, or --overwrite to remove that run's files";
   const std::string example =
       first_file.empty() ? "" : fmt::format("such as {}", first_file.lexically_relative(folder_).string());
-  if (damaged_) refuse(fmt::format("has a damaged {}", RunMarker::file_name), hint);
-  if (!earlier_) refuse(fmt::format("has files of an earlier run, {}", example), hint);
+  if (damaged_) reject(fmt::format("has a damaged {}", RunMarker::file_name), hint);
+  if (!earlier_) reject(fmt::format("has files of an earlier run, {}", example), hint);
   if (earlier_->state == RunMarker::State::complete) {
-    refuse(fmt::format("holds an earlier run of {} steps ({}, complete {})", earlier_->steps,
+    reject(fmt::format("holds an earlier run of {} steps ({}, complete {})", earlier_->steps,
                        describe_run(earlier_->by), earlier_->ended),
            hint);
   }
-  refuse(
+  reject(
       fmt::format("holds the files of a run that did not end ({}), {}", describe_run(earlier_->by), example),
       hint);
 }
@@ -293,8 +293,8 @@ void RunFolder::refuse_used_folder(const fs::path& first_file) const {
 void RunFolder::require_no_other_inside() const {
   for (const std::string& profile : layout_.profiles) {
     const fs::path inner = folder_ / profile;
-    if (!is_taken(inner / RunMarker::file_name) && !is_taken(inner / RunLock::file_name)) continue;
-    refuse("would hold the files of profile " + profile + " in " + inner.string() +
+    if (!is_name_taken(inner / RunMarker::file_name) && !is_name_taken(inner / RunLock::file_name)) continue;
+    reject("would hold the files of profile " + profile + " in " + inner.string() +
                ", which is another run's folder",
            "Give " + option_ + " another folder");
   }
@@ -303,11 +303,11 @@ void RunFolder::require_no_other_inside() const {
 // Rejects a folder that belongs to the layout of a run in a parent folder.
 void RunFolder::require_not_inside_another() const {
   for (fs::path above = canonical_.parent_path(); above != above.parent_path(); above = above.parent_path()) {
-    if (!is_taken(above / RunMarker::file_name)) continue;
+    if (!is_name_taken(above / RunMarker::file_name)) continue;
     const std::string within = (*canonical_.lexically_relative(above).begin()).string();
     const std::optional<RunMarker> other = try_read_marker(above);
     if (!is_step_folder(within) && !(other && other->profiles.contains(within))) continue;
-    refuse("is among the files of the run in " + above.string(), "Give " + option_ + " another folder");
+    reject("is among the files of the run in " + above.string(), "Give " + option_ + " another folder");
   }
 }
 
@@ -315,7 +315,7 @@ void RunFolder::require_not_inside_another() const {
 // matters more.
 void RunFolder::undo() noexcept {
   try {
-    if (goes_on()) return made_.keep();
+    if (continues_run()) return made_.keep();
     if (!first_run_file(folder_, layout_, true).empty()) {
       made_.keep();
       return;

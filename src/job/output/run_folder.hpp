@@ -49,7 +49,7 @@ class RunFolder {
   /// Throws IoError if another run has it.
   [[nodiscard]] bool lock();
   /// Returns false if the file system does not support locks.
-  [[nodiscard]] bool is_locked_for_others() const noexcept { return lock_ && lock_->is_locked_for_others(); }
+  [[nodiscard]] bool blocks_other_runs() const noexcept { return lock_ && lock_->blocks_other_runs(); }
 
   /// Adds an output that the run writes to this folder.
   void add(RunOutput output) { marker_.files[output] = 0; }
@@ -71,12 +71,12 @@ class RunFolder {
   [[nodiscard]] const std::filesystem::path& canonical() const noexcept { return canonical_; }
 
  private:
-  [[noreturn]] void refuse(const std::string& why, const std::string& hint) const;
-  [[noreturn]] void refuse_used_folder(const std::filesystem::path& first_file) const;
+  [[noreturn]] void reject(const std::string& why, const std::string& hint) const;
+  [[noreturn]] void reject_used_folder(const std::filesystem::path& first_file) const;
   void require_same_passes() const;
   void require_no_other_inside() const;
   void require_not_inside_another() const;
-  [[nodiscard]] bool goes_on() const;
+  [[nodiscard]] bool continues_run() const;
   void remember_first_steps();
   void remove_replaced();
   void read_earlier_marker();

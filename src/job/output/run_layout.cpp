@@ -53,7 +53,7 @@ bool matches_file(std::string_view name, const Numbered& form) noexcept {
 }
 
 /// Returns NAME for AtomicFile's NAME.tmp-PID-ATTEMPT, and any other name unchanged.
-std::string_view without_temporary_ending(std::string_view name) noexcept {
+std::string_view strip_temporary_ending(std::string_view name) noexcept {
   const std::size_t ending = name.rfind(".tmp-");
   if (ending == std::string_view::npos) return name;
   const std::string_view numbers = name.substr(ending + 5);
@@ -96,14 +96,15 @@ class Walk {
   bool over_steps(const fs::path& folder) {
     if (!has(RunOutput::dump) && !has(RunOutput::results)) return true;
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
-      const std::string_view whole = without_temporary_ending(name);
+      const std::string_view whole = strip_temporary_ending(name);
       const bool is_dump = has(RunOutput::dump) && matches(name, step_folder);
       if (!is_dump && !(has(RunOutput::results) && matches_file(whole, step_folder))) return true;
       step_ = number_in(whole, step_folder);
-      const bool goes_on = is_dump ? over_folder(folder / name, [&] { return over_dump(folder / name); })
-                                   : show_file(folder / name);
+      const bool continues_run = is_dump
+                                     ? over_folder(folder / name, [&] { return over_dump(folder / name); })
+                                     : show_file(folder / name);
       step_.reset();
-      return goes_on;
+      return continues_run;
     });
   }
 
@@ -116,8 +117,7 @@ class Walk {
   bool over_levels(const fs::path& folder, std::span<const Numbered> levels) {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const fs::path path = folder / name;
-      if (levels.empty())
-        return !matches_file(without_temporary_ending(name), micro_batch) || show_file(path);
+      if (levels.empty()) return !matches_file(strip_temporary_ending(name), micro_batch) || show_file(path);
       return !matches(name, levels.front()) ||
              over_folder(path, [&] { return over_levels(path, levels.subspan(1)); });
     });
@@ -126,7 +126,7 @@ class Walk {
   /// Visits the files of the report and the trace, and leftovers of interrupted writes of the marker.
   bool over_single_files(const fs::path& folder) {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
-      const std::string_view whole = without_temporary_ending(name);
+      const std::string_view whole = strip_temporary_ending(name);
       const bool of_report = has(RunOutput::report) && is_file_of_report(whole);
       const bool of_trace = has(RunOutput::trace) && whole == "trace.json";
       const bool of_marker = whole == RunLayout::marker_name && whole != name;
@@ -147,7 +147,7 @@ class Walk {
     if (!fs::exists(status)) return true;  // it was removed after it was listed
     if (!fs::is_regular_file(status)) return visit_({path, RunEntry::Kind::foreign, step_});
     const std::string name = path.filename().string();
-    const bool whole = without_temporary_ending(name).size() == name.size();
+    const bool whole = strip_temporary_ending(name).size() == name.size();
     return visit_({path, whole ? RunEntry::Kind::file : RunEntry::Kind::temporary, step_});
   }
 

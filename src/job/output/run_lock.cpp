@@ -34,7 +34,7 @@ struct flock whole_file() {
 
 /// Locks the open file, or asks who holds the lock. If the system does not support this, fails as on a file
 /// system without locks.
-int ask_for_lock(int descriptor, bool take, struct flock& range) {
+int request_lock(int descriptor, bool take, struct flock& range) {
 #ifdef F_OFD_SETLK
   return ::fcntl(descriptor, take ? F_OFD_SETLK : F_OFD_GETLK, &range);
 #else
@@ -50,7 +50,7 @@ bool is_unknown_to_file_system(int code) {
 
 /// Returns whether `path` still refers to the open file, since the previous holder of the lock may have
 /// removed it.
-bool names(const fs::path& path, int descriptor) {
+bool refers_to(const fs::path& path, int descriptor) {
   struct stat open {};
   struct stat there {};
   return ::fstat(descriptor, &open) == 0 && ::lstat(path.c_str(), &there) == 0 &&
@@ -66,7 +66,7 @@ std::optional<RunLock> RunLock::try_take(const fs::path& folder, const RunIdenti
     if (descriptor < 0) fail(path, errno);
     RunLock lock(path, descriptor);
     if (!lock.lock()) return std::nullopt;
-    if (!names(path, descriptor)) continue;
+    if (!refers_to(path, descriptor)) continue;
     lock.write(run);
     return lock;
   }
@@ -80,13 +80,13 @@ RunLock::RunLock(RunLock&& other) noexcept
 
 RunLock::~RunLock() {
   if (descriptor_ < 0) return;
-  if (held_ && names(path_, descriptor_)) ::unlink(path_.c_str());
+  if (held_ && refers_to(path_, descriptor_)) ::unlink(path_.c_str());
   ::close(descriptor_);
 }
 
 bool RunLock::lock() {
   struct flock range = whole_file();
-  if (ask_for_lock(descriptor_, true, range) == 0) {
+  if (request_lock(descriptor_, true, range) == 0) {
     locked_ = true;
   } else if (!is_unknown_to_file_system(errno)) {
     if (errno == EAGAIN || errno == EACCES) return false;
@@ -120,7 +120,7 @@ void RunLock::publish_to_nodes() const {
   if (copy < 0 || ::close(copy) != 0) fail(path_, errno);
 }
 
-std::optional<RunIdentity> named_by_lock(const fs::path& folder) {
+std::optional<RunIdentity> read_lock_identity(const fs::path& folder) {
   const fs::path path = folder / RunLock::file_name;
   std::error_code failure;
   if (!fs::is_regular_file(fs::symlink_status(path, failure))) return std::nullopt;
@@ -139,7 +139,7 @@ bool is_locked(const fs::path& folder) {
       ::open((folder / RunLock::file_name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0) return false;
   struct flock range = whole_file();
-  const bool asked = ask_for_lock(descriptor, false, range) == 0;
+  const bool asked = request_lock(descriptor, false, range) == 0;
   ::close(descriptor);
   return asked && range.l_type != F_UNLCK;
 }

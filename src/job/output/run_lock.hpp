@@ -25,7 +25,7 @@ class RunLock {
   ~RunLock();
 
   /// Returns false if the file system does not support locks, in which case other runs are not kept out.
-  [[nodiscard]] bool is_locked_for_others() const noexcept { return locked_; }
+  [[nodiscard]] bool blocks_other_runs() const noexcept { return locked_; }
 
  private:
   RunLock(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
@@ -42,7 +42,7 @@ class RunLock {
 
 /// Returns the run identified by the lock file in `folder`, whether the lock is held or not; nullopt if there
 /// is no such file or it does not identify a run.
-[[nodiscard]] std::optional<RunIdentity> named_by_lock(const std::filesystem::path& folder);
+[[nodiscard]] std::optional<RunIdentity> read_lock_identity(const std::filesystem::path& folder);
 
 /// Returns whether a process currently holds the lock on `folder`. Does not affect the lock.
 [[nodiscard]] bool is_locked(const std::filesystem::path& folder);

@@ -135,7 +135,7 @@ std::string random_name() {
 }
 
 RunIdentity new_identity(int rank) {
-  return {random_name(), time_now(), host_name(), ::getpid(), rank};
+  return {random_name(), current_time_text(), host_name(), ::getpid(), rank};
 }
 
 }  // namespace evenkeel

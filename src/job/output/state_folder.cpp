@@ -38,7 +38,7 @@ StateFolder::StateFolder(fs::path folder, const RunIdentity& run) : folder_(std:
     remove_leftovers();
     return;
   }
-  const std::optional<RunIdentity> holder = named_by_lock(folder_);
+  const std::optional<RunIdentity> holder = read_lock_identity(folder_);
   throw IoError(
       folder_.string(),
       "another run keeps its state there" +
@@ -59,12 +59,12 @@ void StateFolder::remove_leftovers() const {
 }
 
 std::optional<ServiceState> StateFolder::read() const {
-  if (!is_taken(folder_ / file_name)) return std::nullopt;
+  if (!is_name_taken(folder_ / file_name)) return std::nullopt;
   try {
     return read_state(folder_ / file_name);
   } catch (const InputError& error) {
     ErrorReport report = error.report();
-    if (is_taken(folder_ / previous_name)) {
+    if (is_name_taken(folder_ / previous_name)) {
       report.hint = fmt::format("The previous state is in {}: rename it to resume from there",
                                 (folder_ / previous_name).string());
     }
@@ -75,7 +75,7 @@ std::optional<ServiceState> StateFolder::read() const {
 void StateFolder::write(const ServiceState& state) {
   std::string text = to_text(state);
   const fs::path path = folder_ / file_name;
-  if (last_.empty() && is_taken(path)) last_ = read_text(path);
+  if (last_.empty() && is_name_taken(path)) last_ = read_text(path);
   if (!last_.empty()) write_text_to_disk(folder_ / previous_name, last_);
   write_text_to_disk(path, text);
   last_ = std::move(text);

@@ -55,13 +55,14 @@ class TileColumn {
   [[nodiscard]] RowRange full() const {
     return {tiles(last_begin_, tile_queries_), first_end_ / tile_queries_};
   }
-  /// Calls does(tile) in ascending order for each tile with a query that sees a key, then empties the column.
-  template <typename Does>
-  void drain_seen_tiles(Does does) {
+  /// Calls visit(tile) in ascending order for each tile with a query that sees a key, then empties the
+  /// column.
+  template <typename Visit>
+  void drain_seen_tiles(Visit visit) {
     std::int64_t keys = 0;
     for (std::int64_t tile = seen_.begin; tile < seen_.end; ++tile) {
       keys += std::exchange(changes_[static_cast<std::size_t>(tile)], 0);
-      if (keys > 0) does(tile);
+      if (keys > 0) visit(tile);
     }
     if (seen_.end > 0) changes_[static_cast<std::size_t>(seen_.end)] = 0;
     seen_ = nothing;

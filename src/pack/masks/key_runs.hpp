@@ -13,12 +13,12 @@ struct KeyRun {
   std::int64_t first = 0;  ///< key of the first row
 };
 
-/// Calls does(KeyRun) for all keys of a micro-batch, in the order of the keys.
-template <typename Does>
-void for_each_key_run(const PackedLayout& segments, KeyOrder keys, Does does) {
+/// Calls visit(KeyRun) for all keys of a micro-batch, in the order of the keys.
+template <typename Visit>
+void for_each_key_run(const PackedLayout& segments, KeyOrder keys, Visit visit) {
   if (keys == KeyOrder::packed) {
     for (std::int64_t s = 0; s < segments.size(); ++s)
-      does(KeyRun{
+      visit(KeyRun{
           s, {0, segments.aligned_length(s)}, segments.cu_seqlens_padded()[static_cast<std::size_t>(s)]});
     return;
   }
@@ -26,7 +26,7 @@ void for_each_key_run(const PackedLayout& segments, KeyOrder keys, Does does) {
   for (int rank = 0; rank < segments.cp().size; ++rank) {
     for (std::int64_t s = 0; s < segments.size(); ++s) {
       for (const RowRange& rows : cp_runs(segments.aligned_length(s), segments.cp(), CpRank{rank})) {
-        does(KeyRun{s, rows, first});
+        visit(KeyRun{s, rows, first});
         first += rows.size();
       }
     }

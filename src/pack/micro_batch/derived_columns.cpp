@@ -20,7 +20,7 @@ bool stays_on_host(const ColumnDescription& column) {
 }
 
 bool has_offsets(const ColumnDescription& column) {
-  return is_counted(column.spec.kind) && column.spec.rule().has_numbers() && !column.samples.are_in_common();
+  return is_counted(column.spec.kind) && column.spec.rule().has_numbers() && !column.samples.are_shared();
 }
 
 std::vector<std::int64_t> prompts_of(std::span<const SampleShape> samples) {
@@ -42,8 +42,9 @@ ColumnDescription token_column(const PackedMicroBatch& micro_batch, std::string_
 ColumnDescription prediction_column(const Predictions& predictions, std::string_view field,
                                     std::int64_t depth, DType dtype) {
   const bool is_counted = depth > 0;
-  FieldSpec spec{name_at(field, depth), dtype, is_counted ? FieldKind::rows : FieldKind::response_token, {}};
-  if (is_counted) return ColumnDescription::counted(std::move(spec), predictions.samples);
+  FieldSpec spec{
+      field_name_at_depth(field, depth), dtype, is_counted ? FieldKind::rows : FieldKind::response_token, {}};
+  if (is_counted) return ColumnDescription::make_counted(std::move(spec), predictions.samples);
   return {std::move(spec), predictions.samples.rows()};
 }
 
@@ -121,19 +122,19 @@ void set_prediction_mask(const PackedMicroBatch&, std::span<const std::int64_t>,
 
 }  // namespace
 
-ColumnDescription ColumnDescription::counted(FieldSpec spec, SampleRows samples) {
+ColumnDescription ColumnDescription::make_counted(FieldSpec spec, SampleRows samples) {
   const std::int64_t rows = samples.rows();
   return {std::move(spec), rows, std::move(samples)};
 }
 
-ColumnDescription ColumnDescription::like(const Column& column) {
+ColumnDescription ColumnDescription::from_column(const Column& column) {
   return {column.spec(), column.rows(), column.samples()};
 }
 
-Column ColumnDescription::made_in(MicroBatchArena& arena) const {
+Column ColumnDescription::make_in(MicroBatchArena& arena) const {
   std::shared_ptr<std::byte> place = arena.take(spec.name, bytes());
-  return is_counted(spec.kind) ? Column::unwritten(spec, samples, std::move(place))
-                               : Column::unwritten(spec, rows, std::move(place));
+  return is_counted(spec.kind) ? Column::uninitialized(spec, samples, std::move(place))
+                               : Column::uninitialized(spec, rows, std::move(place));
 }
 
 const ColumnDescription* find(std::span<const ColumnDescription> columns, std::string_view name) {
@@ -150,9 +151,9 @@ std::vector<ColumnDescription> pending_weights(std::span<const ColumnDescription
                                                std::int64_t predict_ahead) {
   std::vector<ColumnDescription> all;
   for (std::int64_t depth = 0; depth <= predict_ahead; ++depth) {
-    const ColumnDescription* const mask = find(columns, name_at(loss_mask_field, depth));
+    const ColumnDescription* const mask = find(columns, field_name_at_depth(loss_mask_field, depth));
     if (mask == nullptr) continue;
-    ColumnDescription weights = weights_of(*mask, name_at(loss_weights_field, depth));
+    ColumnDescription weights = weights_of(*mask, field_name_at_depth(loss_weights_field, depth));
     const ColumnDescription* const same = find(columns, weights.spec.name);
     // If samples supply weights in the same form, these are overwritten in place.
     if (same == nullptr || !(same->spec == weights.spec) || same->rows != weights.rows)
@@ -190,7 +191,7 @@ Predictions::Predictions(const PackedMicroBatch& micro_batch, std::int64_t ahead
                            ahead)) {
   std::vector<std::int64_t> counts(micro_batch.samples.size());
   for (const PredictionRun& run : runs) counts[static_cast<std::size_t>(run.sample)] += run.rows.size();
-  samples = SampleRows::of_counts(counts);
+  samples = SampleRows::from_counts(counts);
 }
 
 DerivedColumns::DerivedColumns(const PackedMicroBatch& micro_batch,
@@ -219,13 +220,13 @@ DerivedColumns::DerivedColumns(const PackedMicroBatch& micro_batch,
   if (!has_tokens_) return;
   for (std::int64_t depth = 0; depth <= options.predict_ahead; ++depth) {
     if (depth > 0) {
-      add_if_missing(token_column(micro_batch, name_at(input_ids_field, depth), DType::int64),
+      add_if_missing(token_column(micro_batch, field_name_at_depth(input_ids_field, depth), DType::int64),
                      tokens_ahead(depth, options.reach(), options.pad_token));
     }
     if (!micro_batch.shared) {
-      add_if_missing(token_column(micro_batch, name_at(labels_field, depth), DType::int64),
+      add_if_missing(token_column(micro_batch, field_name_at_depth(labels_field, depth), DType::int64),
                      tokens_ahead(depth + 1, options.reach(), options.label_pad));
-      add_if_missing(token_column(micro_batch, name_at(loss_mask_field, depth), DType::float32),
+      add_if_missing(token_column(micro_batch, field_name_at_depth(loss_mask_field, depth), DType::float32),
                      loss_mask(depth));
       continue;
     }
@@ -254,7 +255,7 @@ void DerivedColumns::add(ColumnDescription column, Fill fill) {
 
 void DerivedColumns::make(std::size_t index, PackedMicroBatch& micro_batch,
                           std::span<const std::int64_t> halo) const {
-  Column column = columns_[index].made_in(micro_batch.arena);
+  Column column = columns_[index].make_in(micro_batch.arena);
   fills_[index](micro_batch, halo, column);
   micro_batch.fields.push_back(std::move(column));
 }

@@ -18,14 +18,14 @@ struct ColumnDescription {
   std::int64_t rows = 0;
   SampleRows samples = {};  ///< rows of each sample, if the field is counted
 
-  [[nodiscard]] static ColumnDescription counted(FieldSpec spec, SampleRows samples);
-  [[nodiscard]] static ColumnDescription like(const Column& column);
+  [[nodiscard]] static ColumnDescription make_counted(FieldSpec spec, SampleRows samples);
+  [[nodiscard]] static ColumnDescription from_column(const Column& column);
 
   /// Throws the errors of FieldSpec::bytes_of().
   [[nodiscard]] std::size_t bytes() const { return spec.bytes_of(rows); }
   /// Returns the column, uninitialized, in its part of the arena, or in its own memory if the arena has no
   /// free part for it.
-  [[nodiscard]] Column made_in(MicroBatchArena& arena) const;
+  [[nodiscard]] Column make_in(MicroBatchArena& arena) const;
 };
 
 /// Returns the column of that name, or null.
@@ -66,7 +66,7 @@ class DerivedColumns {
   /// Returns the derived columns, in the order in which they are added.
   [[nodiscard]] std::span<const ColumnDescription> columns() const noexcept { return columns_; }
   /// Returns the columns that add_prediction_rows() adds, a prefix of columns().
-  [[nodiscard]] std::span<const ColumnDescription> of_layout() const noexcept {
+  [[nodiscard]] std::span<const ColumnDescription> layout_columns() const noexcept {
     return columns().first(of_layout_);
   }
 

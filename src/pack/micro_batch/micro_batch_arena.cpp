@@ -27,7 +27,7 @@ MicroBatchArena::MicroBatchArena(std::vector<Part> parts) : parts_(std::move(par
     part.offset = bytes_;
     bytes_ = rounded_up(bytes_ + part.bytes);
   }
-  block_ = BlockPool::of_process().take(bytes_);
+  block_ = BlockPool::instance().take(bytes_);
 }
 
 MicroBatchArena& MicroBatchArena::operator=(const MicroBatchArena& other) noexcept {

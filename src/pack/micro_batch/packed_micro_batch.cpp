@@ -110,18 +110,18 @@ PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTr
   return micro_batch;
 }
 
-std::string name_ahead(std::string_view field, std::int64_t ahead) {
+std::string prediction_field_name(std::string_view field, std::int64_t ahead) {
   return std::string(field) + "@" + std::to_string(ahead);
 }
 
-std::string name_at(std::string_view field, std::int64_t ahead) {
-  return ahead == 0 ? std::string(field) : name_ahead(field, ahead);
+std::string field_name_at_depth(std::string_view field, std::int64_t ahead) {
+  return ahead == 0 ? std::string(field) : prediction_field_name(field, ahead);
 }
 
 void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> brought,
                      std::span<const std::int64_t> halo, const DerivedFieldSettings& options) {
   std::vector<ColumnDescription> present;
-  for (const Column& column : micro_batch.fields) present.push_back(ColumnDescription::like(column));
+  for (const Column& column : micro_batch.fields) present.push_back(ColumnDescription::from_column(column));
   const DerivedColumns derived(micro_batch, present, brought, options);
   derived.add_prediction_rows(micro_batch);
   derived.add_to(micro_batch, halo);

@@ -11,7 +11,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::size_t nth(std::int64_t i) noexcept {
+constexpr std::size_t to_index(std::int64_t i) noexcept {
   return static_cast<std::size_t>(i);
 }
 
@@ -22,8 +22,9 @@ std::vector<std::int64_t> next_smaller(std::span<const std::int64_t> numbers) {
   std::vector<std::int64_t> next(numbers.size(), count);
   for (std::int64_t i = count - 1; i >= 0; --i) {
     std::int64_t candidate = i + 1;
-    while (candidate < count && numbers[nth(candidate)] >= numbers[nth(i)]) candidate = next[nth(candidate)];
-    next[nth(i)] = candidate;
+    while (candidate < count && numbers[to_index(candidate)] >= numbers[to_index(i)])
+      candidate = next[to_index(candidate)];
+    next[to_index(i)] = candidate;
   }
   return next;
 }
@@ -42,10 +43,10 @@ class RunAmounts {
   explicit RunAmounts(std::span<const PartLimit> limits) : limits_(limits), amounts_(limits.size(), 0) {}
 
   void add(std::int64_t sample) noexcept {
-    for (std::size_t l = 0; l < amounts_.size(); ++l) amounts_[l] += limits_[l].of_samples[nth(sample)];
+    for (std::size_t l = 0; l < amounts_.size(); ++l) amounts_[l] += limits_[l].of_samples[to_index(sample)];
   }
   void remove(std::int64_t sample) noexcept {
-    for (std::size_t l = 0; l < amounts_.size(); ++l) amounts_[l] -= limits_[l].of_samples[nth(sample)];
+    for (std::size_t l = 0; l < amounts_.size(); ++l) amounts_[l] -= limits_[l].of_samples[to_index(sample)];
   }
   [[nodiscard]] bool fit() const noexcept {
     for (std::size_t l = 0; l < amounts_.size(); ++l)
@@ -90,40 +91,40 @@ std::int64_t RunRows::rows_of_branch(std::int64_t below, std::int64_t tokens,
 /// Returns the rows added by a branch after `tokens` tokens of `sample`, for the run's samples from `sample`
 /// to the end. These samples leave the path of `sample` at each new minimum of `shared`.
 std::int64_t RunRows::rows_of_branch_after(std::int64_t sample, std::int64_t tokens) const noexcept {
-  std::int64_t above = samples_->lengths[nth(sample)];
+  std::int64_t above = samples_->lengths[to_index(sample)];
   std::int64_t other = sample + 1;
-  while (other < end_ && samples_->shared[nth(other)] > tokens) {
-    above = samples_->shared[nth(other)];
-    other = less_after_[nth(other)];
+  while (other < end_ && samples_->shared[to_index(other)] > tokens) {
+    above = samples_->shared[to_index(other)];
+    other = less_after_[to_index(other)];
   }
-  return rows_of_branch(other < end_ ? samples_->shared[nth(other)] : 0, tokens, above);
+  return rows_of_branch(other < end_ ? samples_->shared[to_index(other)] : 0, tokens, above);
 }
 
 /// Does the same for the samples of the run up to `sample`.
 std::int64_t RunRows::rows_of_branch_before(std::int64_t sample, std::int64_t tokens) const noexcept {
-  std::int64_t above = samples_->lengths[nth(sample)];
+  std::int64_t above = samples_->lengths[to_index(sample)];
   std::int64_t other = sample;
-  while (other > begin_ && samples_->shared[nth(other)] > tokens) {
-    above = samples_->shared[nth(other)];
-    other = less_before_[nth(other)];
+  while (other > begin_ && samples_->shared[to_index(other)] > tokens) {
+    above = samples_->shared[to_index(other)];
+    other = less_before_[to_index(other)];
   }
-  return rows_of_branch(other > begin_ ? samples_->shared[nth(other)] : 0, tokens, above);
+  return rows_of_branch(other > begin_ ? samples_->shared[to_index(other)] : 0, tokens, above);
 }
 
 void RunRows::grow() noexcept {
   const std::int64_t added = --begin_;
   std::int64_t shared = 0;
   if (added + 1 < end_) {
-    shared = samples_->shared[nth(added + 1)];
+    shared = samples_->shared[to_index(added + 1)];
     rows_ += rows_of_branch_after(added + 1, shared);
   }
-  rows_ += align_up(samples_->lengths[nth(added)] - shared, alignment_);
+  rows_ += align_up(samples_->lengths[to_index(added)] - shared, alignment_);
 }
 
 void RunRows::shrink() noexcept {
   const std::int64_t removed = --end_;
-  const std::int64_t shared = samples_->shared[nth(removed)];
-  rows_ -= align_up(samples_->lengths[nth(removed)] - shared, alignment_);
+  const std::int64_t shared = samples_->shared[to_index(removed)];
+  rows_ -= align_up(samples_->lengths[to_index(removed)] - shared, alignment_);
   rows_ -= rows_of_branch_before(removed - 1, shared);
 }
 
@@ -131,7 +132,7 @@ namespace {
 
 /// Returns the number, counted from 1, of the first of `limits` that these samples together exceed. Number 0
 /// is the limit on rows, which is not checked here.
-std::size_t first_broken(std::span<const PartLimit> limits, RowRange samples) {
+std::size_t find_first_broken_limit(std::span<const PartLimit> limits, RowRange samples) {
   std::size_t broken = 1;
   for (const PartLimit& limit : limits) {
     const auto begin = limit.of_samples.begin();
@@ -156,15 +157,15 @@ std::vector<std::int64_t> ends_of_first_runs(const OrderedSamples& samples, std:
                                              std::int64_t max_rows, std::span<const PartLimit> limits) {
   const std::int64_t count = samples.size();
   std::vector<CutPrice> from(
-      nth(count + 1));  // price of the best cut of the samples that start with each one
-  std::vector<std::int64_t> first_end(nth(count));
+      to_index(count + 1));  // price of the best cut of the samples that start with each one
+  std::vector<std::int64_t> first_end(to_index(count));
   RunRows run(samples, alignment);
   RunAmounts amounts(limits);
   // Candidate ends for a first run that begins here or earlier, in descending order, with ascending prices.
   std::deque<std::int64_t> ends;
   const auto price = [&](std::int64_t end) {  // price of cutting the samples that start at `end`
-    CutPrice rest = from[nth(end)];
-    if (end < count) rest.repeated += samples.shared[nth(end)];
+    CutPrice rest = from[to_index(end)];
+    if (end < count) rest.repeated += samples.shared[to_index(end)];
     return rest;
   };
   for (std::int64_t begin = count - 1; begin >= 0; --begin) {
@@ -177,9 +178,9 @@ std::vector<std::int64_t> ends_of_first_runs(const OrderedSamples& samples, std:
     while (!ends.empty() && price(ends.back()) > price(begin + 1)) ends.pop_back();
     ends.push_back(begin + 1);
     while (ends.front() > run.end()) ends.pop_front();
-    first_end[nth(begin)] = ends.front();
-    from[nth(begin)] = price(ends.front());
-    ++from[nth(begin)].runs;
+    first_end[to_index(begin)] = ends.front();
+    from[to_index(begin)] = price(ends.front());
+    ++from[to_index(begin)].runs;
   }
   return first_end;
 }
@@ -191,11 +192,12 @@ std::vector<OrderedRun> runs_with_fewest_repeats(const OrderedSamples& samples, 
   const std::vector<std::int64_t> first_end = ends_of_first_runs(samples, alignment, max_rows, limits);
   std::vector<OrderedRun> runs;
   for (std::int64_t begin = 0; begin < samples.size(); begin = runs.back().samples.end) {
-    OrderedRun run{{begin, first_end[nth(begin)]}};
+    OrderedRun run{{begin, first_end[to_index(begin)]}};
     if (!runs.empty()) {
-      run.repeated = samples.shared[nth(begin)];
+      run.repeated = samples.shared[to_index(begin)];
       const RowRange both{runs.back().samples.begin, run.samples.end};
-      if (rows_of_run(samples, alignment, both) <= max_rows) run.forced_by = first_broken(limits, both);
+      if (rows_of_run(samples, alignment, both) <= max_rows)
+        run.forced_by = find_first_broken_limit(limits, both);
     }
     runs.push_back(run);
   }

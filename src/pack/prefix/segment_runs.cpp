@@ -42,19 +42,21 @@ void FollowingTokens::write(std::int64_t run, RowRange rows, std::int64_t ahead,
   const std::int64_t own = std::clamp(end - ahead - rows.begin, std::int64_t{0}, rows.size());
   std::ranges::copy_n(local_.begin() + rows.begin + ahead, own, out.begin());
   for (std::int64_t i = own; i < rows.size(); ++i)
-    out[static_cast<std::size_t>(i)] = behind(run, path, rows.begin + i + ahead - runs_.shift_of(run), pad);
+    out[static_cast<std::size_t>(i)] =
+        token_after(run, path, rows.begin + i + ahead - runs_.shift_of(run), pad);
 }
 
-std::int64_t FollowingTokens::sent(std::int64_t place) const {
+std::int64_t FollowingTokens::sent_token(std::int64_t place) const {
   if (place < std::ssize(halo_)) return halo_[static_cast<std::size_t>(place)];
   throw InputError("halo tokens", "there are " + std::to_string(halo_.size()) +
                                       ", but a label needs the one with number " + std::to_string(place));
 }
 
-std::int64_t FollowingTokens::behind(std::int64_t run, std::span<const std::int64_t> path,
-                                     std::int64_t position, std::int64_t pad) const {
+std::int64_t FollowingTokens::token_after(std::int64_t run, std::span<const std::int64_t> path,
+                                          std::int64_t position, std::int64_t pad) const {
   const TreeSegment& own = tree_.segment(path.front());
-  if (position < own.source().end) return sent(run * reach_ + position - own.depth - runs_[run].sequence.end);
+  if (position < own.source().end)
+    return sent_token(run * reach_ + position - own.depth - runs_[run].sequence.end);
   for (const std::int64_t s : path.subspan(1)) {
     const TreeSegment& segment = tree_.segment(s);
     if (position >= segment.source().end) continue;
@@ -63,7 +65,7 @@ std::int64_t FollowingTokens::behind(std::int64_t run, std::span<const std::int6
     const bool begins_here = !runs.empty() && runs_[runs.begin].sequence.begin == 0;
     if (begins_here && offset < runs_[runs.begin].sequence.size())
       return local_[static_cast<std::size_t>(runs_[runs.begin].local + offset)];
-    return sent((runs_.size() + s) * reach_ + offset);
+    return sent_token((runs_.size() + s) * reach_ + offset);
   }
   return pad;
 }

@@ -44,9 +44,9 @@ class FollowingTokens {
              std::int64_t pad, std::span<std::int64_t> out) const;
 
  private:
-  [[nodiscard]] std::int64_t sent(std::int64_t place) const;
-  [[nodiscard]] std::int64_t behind(std::int64_t run, std::span<const std::int64_t> path,
-                                    std::int64_t position, std::int64_t pad) const;
+  [[nodiscard]] std::int64_t sent_token(std::int64_t place) const;
+  [[nodiscard]] std::int64_t token_after(std::int64_t run, std::span<const std::int64_t> path,
+                                         std::int64_t position, std::int64_t pad) const;
 
   const PrefixTree& tree_;
   SegmentRuns runs_;

@@ -55,7 +55,7 @@ std::vector<std::int64_t> segment_lengths(const PrefixTree& tree) {
   return lengths;
 }
 
-PrefixTree roots(const PackedLayout& sequences) {
+PrefixTree make_unshared_tree(const PackedLayout& sequences) {
   std::vector<TreeNode> nodes;
   std::vector<std::int64_t> ends;
   for (std::int64_t i = 0; i < sequences.size(); ++i) {
@@ -92,7 +92,7 @@ std::span<const std::int64_t> tokens_of(Samples samples, std::int64_t i) {
   return samples[static_cast<std::size_t>(i)];
 }
 
-Common common_of(Samples samples, const Branch& branch) {
+Common find_common_prefix(Samples samples, const Branch& branch) {
   const auto depth = static_cast<std::size_t>(branch.depth);
   const auto first = tokens_of(samples, branch.samples.front()).subspan(depth);
   std::size_t common = first.size();
@@ -171,7 +171,7 @@ void PrefixTree::count_samples() {
   }
 }
 
-PrefixTree PrefixTree::of_groups(const PrefixGroups& groups) {
+PrefixTree PrefixTree::from_groups(const PrefixGroups& groups) {
   std::vector<TreeNode> nodes;
   std::vector<std::int64_t> ends;
   for (std::int64_t g = 0; g < groups.size(); ++g) {
@@ -261,10 +261,10 @@ PackedTreeLayout::PackedTreeLayout(PrefixTree tree, std::int64_t alignment, CpGr
     : tree_(std::move(tree)), segments_(segment_lengths(tree_), alignment, cp) {}
 
 PackedTreeLayout::PackedTreeLayout(const PackedPrefixLayout& groups)
-    : tree_(PrefixTree::of_groups(groups.groups())), segments_(groups.segments()) {}
+    : tree_(PrefixTree::from_groups(groups.groups())), segments_(groups.segments()) {}
 
 PackedTreeLayout::PackedTreeLayout(PackedLayout sequences)
-    : tree_(roots(sequences)), segments_(std::move(sequences)) {}
+    : tree_(make_unshared_tree(sequences)), segments_(std::move(sequences)) {}
 
 void derive_position_ids(const PackedTreeLayout& layout, CpRank rank, std::span<std::int64_t> out) {
   fill_position_ids(
@@ -339,7 +339,7 @@ SharingSavings sharing_savings(const PrefixTree& tree) {
   return savings;
 }
 
-PrefixTree PrefixTree::of_tokens(Samples samples, std::int64_t ahead) {
+PrefixTree PrefixTree::from_tokens(Samples samples, std::int64_t ahead) {
   EVENKEEL_PRECONDITION(cheap, ahead >= 0, ahead);
   std::vector<TreeNode> nodes;
   std::vector<std::int64_t> ends(samples.size(), -1);
@@ -350,7 +350,7 @@ PrefixTree PrefixTree::of_tokens(Samples samples, std::int64_t ahead) {
   while (!waiting.empty()) {
     const Branch branch = std::move(waiting.back());
     waiting.pop_back();
-    const Common common = common_of(samples, branch);
+    const Common common = find_common_prefix(samples, branch);
     const std::int64_t depth = common.is_all ? common.tokens : std::max(branch.depth, common.tokens - ahead);
     std::int64_t node = branch.parent;
     if (depth > branch.depth) {

@@ -23,7 +23,8 @@ std::int64_t shared_tokens(const PrefixTree& tree, std::int64_t before, std::int
   return segment == -1 ? 0 : tree.segment(segment).source().end;
 }
 
-std::vector<PartLimit> in_order(std::span<const PartLimit> limits, std::span<const std::int64_t> order) {
+std::vector<PartLimit> reorder_limits(std::span<const PartLimit> limits,
+                                      std::span<const std::int64_t> order) {
   std::vector<PartLimit> ordered;
   for (const PartLimit& limit : limits) {
     PartLimit& own = ordered.emplace_back(PartLimit{{}, limit.most});
@@ -75,7 +76,7 @@ std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment, 
   }
   const std::vector<std::int64_t> order = tree.depth_first_samples();
   const OrderedSamples samples = ordered_samples(tree);
-  const std::vector<PartLimit> ordered = in_order(limits, order);
+  const std::vector<PartLimit> ordered = reorder_limits(limits, order);
   std::vector<SubTree> parts;
   for (const OrderedRun& run : runs_with_fewest_repeats(samples, alignment, max_tokens, ordered)) {
     std::vector<std::int64_t> own(order.begin() + run.samples.begin, order.begin() + run.samples.end);

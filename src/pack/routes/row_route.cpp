@@ -95,11 +95,11 @@ RowRoute<Integer> halo_of(const OrderedRows& rows, RowMember member, std::int64_
   const int here = member.number();
   RouteSide sent(rows.cut.members());
   RouteSide received(rows.cut.members());
-  struct Before {
+  struct TokenBefore {
     const PlacedRun* run;
     std::int64_t local;
   };
-  std::vector<Before> tokens;  // tokens before one run, nearest first
+  std::vector<TokenBefore> tokens;  // tokens before one run, nearest first
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const PlacedRun& run = runs[r];
     if (rows.tokens_of(run) == 0) continue;
@@ -111,7 +111,7 @@ RowRoute<Integer> halo_of(const OrderedRows& rows, RowMember member, std::int64_
     }
     const std::int64_t end = (numbers[r] + 1) * (width - 1);  // end of the run's places
     for (std::int64_t t = std::ssize(tokens); t-- > 0;) {
-      const Before& token = tokens[static_cast<std::size_t>(t)];
+      const TokenBefore& token = tokens[static_cast<std::size_t>(t)];
       if (token.run->member == here) sent.add(run.member, token.local, 1);
       if (run.member == here) received.add(token.run->member, end - 1 - t, 1);
     }

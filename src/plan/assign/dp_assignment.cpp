@@ -27,7 +27,7 @@ std::vector<Item> all_items(std::int64_t count) {
 
 /// Balances on cost only, using the given algorithm and the settings for group sizes and refinement.
 template <typename Algorithm>
-Partition balanced_by(Algorithm algorithm, std::span<const Cost> costs, const PlanSettings& settings) {
+Partition balance_with(Algorithm algorithm, std::span<const Cost> costs, const PlanSettings& settings) {
   const auto& own = *settings.find<AssignmentSettings>();
   const GroupSize group_size = own.equal_count ? GroupSize::equal : GroupSize::free;
   Partition partition = algorithm(costs, settings.dp, group_size);
@@ -39,7 +39,7 @@ using Runs = std::vector<std::vector<Item>>;
 
 /// Returns elements 0..n-1 in k runs, each sorted. The runs are cut from the order `drawn`, or from ascending
 /// order if `drawn` is empty.
-Partition runs_of(std::int64_t n, std::span<const std::int64_t> drawn, std::int64_t k) {
+Partition sorted_runs(std::int64_t n, std::span<const std::int64_t> drawn, std::int64_t k) {
   Partition in_order = contiguous_runs(n, k);
   if (drawn.empty()) return in_order;
   Runs runs = in_order.to_vectors();
@@ -81,7 +81,7 @@ std::vector<IdGroups<UnitId>> balance_then_cut(const StepProblem& problem, const
     const std::vector<std::int64_t> drawn =
         seeded_order(std::ssize(share), settings.seed,
                      {static_cast<std::uint64_t>(problem.step), static_cast<std::uint64_t>(r)});
-    const Partition runs = runs_of(std::ssize(share), drawn, settings.mini_batches.count);
+    const Partition runs = sorted_runs(std::ssize(share), drawn, settings.mini_batches.count);
     for (std::size_t m = 0; m < mini_batches.size(); ++m) {
       std::vector<UnitId>& run =
           mini_batches[m].emplace_back(pick(share, runs[static_cast<std::int64_t>(m)]));
@@ -128,9 +128,9 @@ Partition assign_to_dp_ranks(const AssignedWork& work, const PlanSettings& setti
     case BalanceAlgorithm::automatic:
       return strategy_of(settings).assign_automatically(work, settings);
     case BalanceAlgorithm::karmarkar_karp:
-      return balanced_by(karmarkar_karp, work.costs, settings);
+      return balance_with(karmarkar_karp, work.costs, settings);
     case BalanceAlgorithm::lpt:
-      return balanced_by(longest_processing_time, work.costs, settings);
+      return balance_with(longest_processing_time, work.costs, settings);
     case BalanceAlgorithm::sorted_stride:
       return sorted_stride(work.rows, settings.dp).with_sorted_items();
     case BalanceAlgorithm::none:
@@ -149,7 +149,7 @@ IdGroups<UnitId> cut_into_mini_batches(const StepProblem& problem, const PackUni
   if (cut.shuffle)
     drawn =
         seeded_order(units.num_groups(), problem.settings.seed, {static_cast<std::uint64_t>(problem.step)});
-  Partition groups = runs_of(units.num_groups(), drawn, cut.count);
+  Partition groups = sorted_runs(units.num_groups(), drawn, cut.count);
   if (!units.shared()) return IdGroups<UnitId>(std::move(groups));  // without sharing, group g is unit g
   std::vector<std::vector<UnitId>> mini_batches;
   for (std::int64_t m = 0; m < groups.size(); ++m) {

@@ -154,18 +154,18 @@ StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignm
                           assignment.shares.items().num_items(), problem.table.size());
     needed = planner.emplace(problem, assignment, ranks).count();
   };
-  peers.locally(std::ref(count));
-  peers.take_largest(needed);
-  peers.locally([&] { planner->agree(needed); });
+  peers.run_locally(std::ref(count));
+  peers.take_maximum(needed);
+  peers.run_locally([&] { planner->agree(needed); });
   const auto* packed_settings = problem.settings.find<PackedSettings>();
   if (packed_settings != nullptr && packed_settings->count == CountRule::fastest) {
     std::vector<Cost> times;
-    peers.locally([&] { times = planner->times(); });
-    peers.take_largest(times);
-    peers.locally([&] { planner->choose_fastest(times); });
+    peers.run_locally([&] { times = planner->times(); });
+    peers.take_maximum(times);
+    peers.run_locally([&] { planner->choose_fastest(times); });
   }
   StepPlan plan;
-  peers.locally([&] { plan = std::move(*planner).take_plan(); });
+  peers.run_locally([&] { plan = std::move(*planner).take_plan(); });
   return plan;
 }
 

@@ -26,10 +26,10 @@ class PlanningPeers {
   /// Runs a part of planning that does not involve other ranks. In jobs, where no rank may fail alone, a
   /// derived class stores the exception and skips later parts. The caller must convert `work` without
   /// allocating: with std::ref if it captures more than two references.
-  virtual void locally(const std::function<void()>& work) { work(); }
+  virtual void run_locally(const std::function<void()>& work) { work(); }
   /// Replaces every number by its maximum over all ranks. Collective. Lists have equal lengths on all ranks
   /// whose work has not failed.
-  virtual void take_largest(std::span<std::int64_t> /*numbers*/) {}
+  virtual void take_maximum(std::span<std::int64_t> /*numbers*/) {}
 };
 
 /// Plans some DP ranks' shares of an assigned step:

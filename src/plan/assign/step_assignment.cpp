@@ -15,7 +15,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns the entries of each group over all mini-batches, concatenated.
-IdGroups<EntryId> whole_shares(const StepAssignment& assignment) {
+IdGroups<EntryId> shares_of_entries(const StepAssignment& assignment) {
   if (assignment.mini_batches.size() == 1 && !assignment.shared())
     return IdGroups<EntryId>(
         assignment.mini_batches.front().units.items());  // a unit has the same number as its entry
@@ -61,7 +61,7 @@ StepAssignment assignment_of_units(const StepProblem& problem) {
 /// Fills in the fields that follow from the assigned units.
 StepAssignment complete_assignment(const StepProblem& problem, StepAssignment assignment) {
   strategy_of(problem.settings).add_joint_micro_batches(problem, assignment);
-  assignment.shares = whole_shares(assignment);
+  assignment.shares = shares_of_entries(assignment);
   assignment.segments = segments_of_units(problem, assignment);
   return assignment;
 }
@@ -86,7 +86,7 @@ std::vector<int> group_sizes(const StepAssignment& assignment) {
 }
 
 /// Returns the segments without prefix sharing: each sample is one unit and one segment.
-SegmentTable whole_samples(const PlanSettings& settings, const StepAssignment& assignment) {
+SegmentTable whole_sample_segments(const PlanSettings& settings, const StepAssignment& assignment) {
   const std::span<const std::int64_t> lengths = assignment.units.rows();
   std::vector<Segment> segments(lengths.size());
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
@@ -174,12 +174,12 @@ std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem) {
   return units;
 }
 
-bool follows_from_units(const PlanSettings& settings) noexcept {
-  return strategy_of(settings).follows_from_units();
+bool shares_are_derived_from_units(const PlanSettings& settings) noexcept {
+  return strategy_of(settings).shares_are_derived_from_units();
 }
 
 StepAssignment assign_step_by_units(const StepProblem& problem, std::vector<IdGroups<UnitId>> units) {
-  EVENKEEL_PRECONDITION(cheap, follows_from_units(problem.settings));
+  EVENKEEL_PRECONDITION(cheap, shares_are_derived_from_units(problem.settings));
   StepAssignment assignment = units_of(problem);
   for (IdGroups<UnitId>& of_mini_batch : units)
     assignment.mini_batches.emplace_back().units = std::move(of_mini_batch);
@@ -210,7 +210,7 @@ std::uint64_t plan_hash(const IdGroups<EntryId>& shares, std::span<const std::in
 
 SegmentTable segments_of_units(const StepProblem& problem, const StepAssignment& assignment) {
   return assignment.shared() ? shared_segments(problem, assignment)
-                             : whole_samples(problem.settings, assignment);
+                             : whole_sample_segments(problem.settings, assignment);
 }
 
 }  // namespace evenkeel

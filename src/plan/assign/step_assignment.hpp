@@ -53,9 +53,9 @@ struct StepAssignment {
 [[nodiscard]] std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem);
 /// Returns whether assign_units() determines the whole assignment. It does not for grids, and for groups of
 /// different sizes.
-[[nodiscard]] bool follows_from_units(const PlanSettings& settings) noexcept;
+[[nodiscard]] bool shares_are_derived_from_units(const PlanSettings& settings) noexcept;
 /// Returns the result of assign_step() given the result of assign_units(). Takes linear time apart from
-/// making units. Preconditions: follows_from_units(); assign_units() did not throw.
+/// making units. Preconditions: shares_are_derived_from_units(); assign_units() did not throw.
 [[nodiscard]] StepAssignment assign_step_by_units(const StepProblem& problem,
                                                   std::vector<IdGroups<UnitId>> units);
 

@@ -7,7 +7,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns the trees of a micro-batch's units, joined into one forest.
-PrefixTree forest_of(const StepAssignment& assignment, const MicroBatchPlan& plan) {
+PrefixTree make_forest(const StepAssignment& assignment, const MicroBatchPlan& plan) {
   std::vector<TreeNode> nodes;
   std::vector<std::int64_t> ends;
   for (const UnitId unit : plan.units) {
@@ -42,7 +42,7 @@ PackedMicroBatch lay_out(const StepProblem& problem, const StepAssignment& assig
   for (const EntryId entry : plan.entries) samples.push_back(problem.table[entry].shape);
   if (!assignment.shared()) return lay_out(std::move(samples), sequences, member);
   PackedMicroBatch micro_batch =
-      lay_out_shared(std::move(samples), forest_of(assignment, plan), sequences, member);
+      lay_out_shared(std::move(samples), make_forest(assignment, plan), sequences, member);
   const PlanSettings& settings = problem.settings;
   if (settings.schedule == SegmentSchedule::depth_first)
     micro_batch.shared->schedule = depth_first_schedule(micro_batch.shared->tree, settings.max_kept_tokens);

@@ -18,7 +18,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns the execution order for `plan`, `cost` or `pipeline`, which depends only on the micro-batches.
-RunOrder named_order(const std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order) {
+RunOrder order_by_name(const std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order) {
   RunOrder falling(micro_batches.size());
   std::iota(falling.begin(), falling.end(), std::int64_t{0});
   if (order == MicroBatchOrder::plan) return falling;
@@ -49,7 +49,7 @@ void reorder(std::vector<MicroBatchPlan>& micro_batches, const RunOrder& order) 
 /// Returns the maximum number of simulation steps for ordering one list if each mini-batch has `lists` lists.
 /// Limits the time that a single process spends on ordering the micro-batches of all ranks to a few tenths of
 /// a second.
-std::int64_t max_steps_of_a_list(const PlanSettings& settings, std::int64_t lists) {
+std::int64_t max_steps_per_list(const PlanSettings& settings, std::int64_t lists) {
   constexpr std::int64_t of_a_list = std::int64_t{1} << 20;
   constexpr std::int64_t of_a_step = std::int64_t{1} << 25;
   return std::min(of_a_list, of_a_step / lists / settings.mini_batches.count);
@@ -113,9 +113,9 @@ void require_below_path_cap(const LengthTable& table, const PlanSettings& settin
   if (above == table.entries().end()) return;
   const std::int64_t length = above->shape.length();
   throw LimitError(above->shape.id,
-                   "has " + number_of(length, "token") +
-                       " from the root of its tree to a leaf, above the cap of " + number_of(most, "token") +
-                       " of a path",
+                   "has " + format_plain_count(length, "token") +
+                       " from the root of its tree to a leaf, above the cap of " +
+                       format_plain_count(most, "token") + " of a path",
                    "Raise prefix.max_path_tokens to at least " + std::to_string(length) +
                        ", or shorten or drop the sample");
 }
@@ -127,7 +127,7 @@ std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& setti
 
 void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order) {
   EVENKEEL_PRECONDITION(cheap, order != MicroBatchOrder::schedule);
-  reorder(micro_batches, named_order(micro_batches, order));
+  reorder(micro_batches, order_by_name(micro_batches, order));
 }
 
 void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanSettings& settings,
@@ -137,13 +137,13 @@ void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanS
     order_micro_batches(micro_batches, order);
     return;
   }
-  const std::vector<RunOrder> named{named_order(micro_batches, MicroBatchOrder::pipeline),
-                                    named_order(micro_batches, MicroBatchOrder::plan),
-                                    named_order(micro_batches, MicroBatchOrder::cost)};
+  const std::vector<RunOrder> named{order_by_name(micro_batches, MicroBatchOrder::pipeline),
+                                    order_by_name(micro_batches, MicroBatchOrder::plan),
+                                    order_by_name(micro_batches, MicroBatchOrder::cost)};
   std::vector<Cost> costs;
   for (const MicroBatchPlan& m : micro_batches) costs.push_back(m.cost);
   reorder(micro_batches,
-          order_by_schedule({settings.pp, settings.vpp}, costs, named, max_steps_of_a_list(settings, lists)));
+          order_by_schedule({settings.pp, settings.vpp}, costs, named, max_steps_per_list(settings, lists)));
 }
 
 void JointMicroBatches::reserve(std::size_t micro_batches, std::size_t units) {

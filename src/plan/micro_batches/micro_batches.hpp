@@ -80,21 +80,23 @@ class JointMicroBatches {
   /// Adds a micro-batch. Returns its number, counted from 0.
   std::int64_t add(std::span<const UnitId> units, const MicroBatchFigures& figures);
   /// Appends a micro-batch to the ones that a rank runs.
-  void run(DpRank rank, std::int64_t micro_batch) { of_ranks_[rank.index()].push_back(micro_batch); }
+  void append_to_rank(DpRank rank, std::int64_t micro_batch) {
+    of_ranks_[rank.index()].push_back(micro_batch);
+  }
   /// Sets all micro-batches that a rank runs, in execution order.
-  void run_all(DpRank rank, std::vector<std::int64_t> micro_batches) {
+  void set_run_order(DpRank rank, std::vector<std::int64_t> micro_batches) {
     of_ranks_[rank.index()] = std::move(micro_batches);
   }
   /// Reassigns micro-batches: rank r runs those that rank rank_of[r] ran before.
   void reorder_ranks(std::span<const std::int64_t> rank_of);
 
-  [[nodiscard]] bool none_planned() const noexcept { return of_ranks_.empty(); }
+  [[nodiscard]] bool has_no_micro_batches() const noexcept { return of_ranks_.empty(); }
   [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(figures_); }
   [[nodiscard]] std::span<const UnitId> units_of(std::int64_t micro_batch) const noexcept;
   [[nodiscard]] const MicroBatchFigures& figures_of(std::int64_t micro_batch) const noexcept {
     return figures_[static_cast<std::size_t>(micro_batch)];
   }
-  [[nodiscard]] std::span<const std::int64_t> of_rank(DpRank rank) const noexcept {
+  [[nodiscard]] std::span<const std::int64_t> micro_batches_of(DpRank rank) const noexcept {
     return of_ranks_[rank.index()];
   }
 

@@ -55,7 +55,7 @@ class JoinedRows {
   JoinedRows(const Partition& shards, std::span<const CappedRows> capped)
       : shards_(shards), capped_(capped), rows_(capped.size() * static_cast<std::size_t>(shards.size())) {}
 
-  [[nodiscard]] bool have_room_for(std::size_t position) const {
+  [[nodiscard]] bool has_room_for(std::size_t position) const {
     std::size_t at = 0;
     for (const CappedRows& of_field : capped_)
       for (std::int64_t rank = 0; rank < shards_.size(); ++rank)
@@ -92,7 +92,7 @@ MicroBatches join_neighbors(std::span<const std::int64_t> padded, JoinedRows row
     const std::int64_t joint = std::max(length, padded[i]);
     const bool fits = last.positions.size() < settings.max_samples &&
                       (joint == 0 || last.positions.size() < settings.max_tokens / joint) &&
-                      rows.have_room_for(i);
+                      rows.has_room_for(i);
     length = fits ? joint : padded[i];
     if (!fits) rows.clear();
     rows.add(i);
@@ -130,7 +130,7 @@ std::int64_t halve_largest(MicroBatches& micro_batches, std::int64_t wanted) {
   return static_cast<std::int64_t>(by_size.size());
 }
 
-void raise_count_to(std::int64_t count, std::int64_t empty_length, MicroBatches& micro_batches) {
+void split_until_count(std::int64_t count, std::int64_t empty_length, MicroBatches& micro_batches) {
   std::int64_t missing = count - static_cast<std::int64_t>(micro_batches.size());
   while (missing > 0) {
     const std::int64_t halved = halve_largest(micro_batches, missing);
@@ -141,7 +141,7 @@ void raise_count_to(std::int64_t count, std::int64_t empty_length, MicroBatches&
   micro_batches.resize(static_cast<std::size_t>(count), {{end, end}, empty_length});
 }
 
-bool ascend_by_length(const Partition& shards, std::span<const std::int64_t> lengths) {
+bool are_sorted_by_length(const Partition& shards, std::span<const std::int64_t> lengths) {
   for (std::int64_t rank = 0; rank < shards.size(); ++rank) {
     if (!std::ranges::is_sorted(shards[rank], {},
                                 [&](Item i) { return lengths[static_cast<std::size_t>(i)]; }))
@@ -153,14 +153,14 @@ bool ascend_by_length(const Partition& shards, std::span<const std::int64_t> len
 /// Cuts shards into micro-batches. Precondition: shards are sorted by ascending length.
 PaddedBatches cut_shards(Partition shards, std::span<const std::int64_t> lengths,
                          const PaddedBatchingSettings& settings, std::span<const CappedRows> capped) {
-  EVENKEEL_PRECONDITION(thorough, ascend_by_length(shards, lengths), shards.size());
+  EVENKEEL_PRECONDITION(thorough, are_sorted_by_length(shards, lengths), shards.size());
   static_cast<void>(plan_checks::total_of(lengths));
   plan_checks::require_lengths_fit(lengths, settings.length_round, settings.max_tokens);
   PaddedBatches batches{std::move(shards), {}};
   batches.micro_batches =
       join_neighbors(padded_lengths(batches.shards, lengths, settings), {batches.shards, capped}, settings);
   const auto count = std::max(settings.min_count, static_cast<std::int64_t>(batches.micro_batches.size()));
-  raise_count_to(align_up(count, settings.count_multiple), settings.length_round, batches.micro_batches);
+  split_until_count(align_up(count, settings.count_multiple), settings.length_round, batches.micro_batches);
   return batches;
 }
 

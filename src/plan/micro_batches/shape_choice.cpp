@@ -276,7 +276,7 @@ std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {
   throw ConfigError(
       "micro_batch.shapes",
       std::to_string(*passes.front().micro_batch.shapes) + " are fewer than the " +
-          number_of(std::ssize(shapes), "shape") +
+          format_plain_count(std::ssize(shapes), "shape") +
           " that profiles with different caps, alignments or max_samples, and context-parallel groups of "
           "different sizes need: one largest shape each",
       "Raise it, give all profiles the same cap, alignment and max_samples, or lower mesh.max_cp");
@@ -293,9 +293,10 @@ PackedShape smallest_shape(const PackedShape& needed, std::span<const PackedShap
   }
   if (best) return *best;
   throw InputError("micro_batch.shapes",
-                   "none of " + number_of(std::ssize(shapes), "shape") + " holds a micro-batch of " +
-                       number_of(needed.rows, "row") + " on a rank in " +
-                       number_of(needed.sequences, "sequence") + ": the step was made with other settings",
+                   "none of " + format_plain_count(std::ssize(shapes), "shape") + " holds a micro-batch of " +
+                       format_plain_count(needed.rows, "row") + " on a rank in " +
+                       format_plain_count(needed.sequences, "sequence") +
+                       ": the step was made with other settings",
                    "Make all passes of a step with the same configuration");
 }
 

@@ -12,14 +12,14 @@
 namespace evenkeel {
 namespace {
 
-RunOrder mirrored(RunOrder order) {
+RunOrder mirror(RunOrder order) {
   std::ranges::reverse(order);
   return order;
 }
 
 /// Returns an order with the first `head` micro-batches of `rising` at the start, ascending, the next `tail`
 /// at the end, descending, and the others in between, descending if `falls`, otherwise ascending.
-RunOrder with_cheap_ends(const RunOrder& rising, std::int64_t head, std::int64_t tail, bool falls) {
+RunOrder place_cheap_at_ends(const RunOrder& rising, std::int64_t head, std::int64_t tail, bool falls) {
   RunOrder order(rising.begin(), rising.begin() + head);
   order.insert(order.end(), rising.begin() + head + tail, rising.end());
   if (falls) std::reverse(order.begin() + head, order.end());
@@ -51,7 +51,7 @@ class OrderSearch {
 
   /// Simulates the order, and keeps it if it is the first one or ends earlier than the best one so far.
   void try_order(const RunOrder& order) {
-    const std::int64_t end = end_of(order);
+    const std::int64_t end = end_time_of(order);
     if (!best_.empty() && end >= best_end_) return;
     best_ = order;
     best_end_ = end;
@@ -63,7 +63,7 @@ class OrderSearch {
       for (const std::int64_t tail : lengths) {
         for (const bool falls : {true, false}) {
           if (left_ <= 0) return;
-          if (head + tail <= count()) try_order(with_cheap_ends(rising, head, tail, falls));
+          if (head + tail <= count()) try_order(place_cheap_at_ends(rising, head, tail, falls));
         }
       }
     }
@@ -98,7 +98,7 @@ class OrderSearch {
       moved = leave ? best_ : order;
       for (int times = leave ? 3 : 1; times > 0; --times) move_one(moved, random);
       in_vain = leave ? 0 : in_vain + 1;
-      const std::int64_t moved_end = end_of(moved);
+      const std::int64_t moved_end = end_time_of(moved);
       if (moved_end > end && !leave) continue;
       if (moved_end < best_end_) {
         best_ = moved;
@@ -115,7 +115,7 @@ class OrderSearch {
  private:
   [[nodiscard]] std::int64_t count() const noexcept { return std::ssize(costs_); }
 
-  std::int64_t end_of(const RunOrder& order) {
+  std::int64_t end_time_of(const RunOrder& order) {
     for (std::size_t at = 0; at < order.size(); ++at)
       in_order_[at] = costs_[static_cast<std::size_t>(order[at])];
     --left_;
@@ -170,7 +170,7 @@ RunOrder order_by_schedule(PipelineShape shape, std::span<const Cost> costs,
   OrderSearch search(shape, shift_costs(costs, simulation_shift(shape, costs)), max_steps / steps);
   for (const RunOrder& candidate : candidates) search.try_order(candidate);
   search.try_order(rising);
-  search.try_order(mirrored(candidates.front()));
+  search.try_order(mirror(candidates.front()));
   if (!search.try_all()) {
     search.try_cheap_ends(rising);
     search.improve();

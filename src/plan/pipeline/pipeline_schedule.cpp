@@ -14,16 +14,16 @@ namespace {
 
 constexpr std::int64_t latest_time = std::numeric_limits<std::int64_t>::max();
 
-std::int64_t product_up_to_most(std::int64_t left, std::int64_t right) noexcept {
+std::int64_t saturating_product(std::int64_t left, std::int64_t right) noexcept {
   return right != 0 && left > latest_time / right ? latest_time : left * right;
 }
 
 /// Returns the number of micro-batches rounded up to a multiple of the stages if there are several chunks,
 /// since the interleaved schedule runs micro-batches in groups of that size.
-std::int64_t filled_up(PipelineShape shape, std::int64_t micro_batches) noexcept {
+std::int64_t round_up_to_stages(PipelineShape shape, std::int64_t micro_batches) noexcept {
   if (shape.chunks == 1) return micro_batches;
   const std::int64_t groups = micro_batches / shape.stages + (micro_batches % shape.stages != 0 ? 1 : 0);
-  return product_up_to_most(groups, shape.stages);
+  return saturating_product(groups, shape.stages);
 }
 
 std::int64_t warm_up_of(PipelineShape shape, std::int64_t stage) noexcept {
@@ -36,7 +36,7 @@ using Times = std::vector<Cost>;
 
 /// Returns the times of the micro-batches by mini-batch and pipeline. If ranks meet at every micro-batch,
 /// each mini-batch has one pipeline, with the longest time of each wave.
-std::vector<std::vector<Times>> times_of(const StepPlan& plan, const PlanSettings& settings) {
+std::vector<std::vector<Times>> stage_times(const StepPlan& plan, const PlanSettings& settings) {
   const std::optional<Meeting> told = settings.balance.meet;
   const bool meet = told ? *told == Meeting::every_micro_batch : strategy_of(settings).ranks_meet();
   std::vector<std::vector<Times>> times(plan.counts.size());
@@ -56,7 +56,7 @@ std::vector<std::vector<Times>> times_of(const StepPlan& plan, const PlanSetting
   return times;
 }
 
-bool are_too_many(const std::vector<std::vector<Times>>& times, PipelineShape shape) {
+bool is_too_large_to_simulate(const std::vector<std::vector<Times>>& times, PipelineShape shape) {
   constexpr std::int64_t most = std::int64_t{1} << 26;
   std::int64_t left = most;
   for (const std::vector<Times>& of_mini_batch : times) {
@@ -87,16 +87,16 @@ Simulated simulate(Times times, PipelineShape shape) {
 }  // namespace
 
 std::int64_t simulation_steps(PipelineShape shape, std::int64_t micro_batches) noexcept {
-  const std::int64_t passes = product_up_to_most(filled_up(shape, micro_batches), shape.chunks);
-  return product_up_to_most(product_up_to_most(passes, shape.stages), 2);
+  const std::int64_t passes = saturating_product(round_up_to_stages(shape, micro_batches), shape.chunks);
+  return saturating_product(saturating_product(passes, shape.stages), 2);
 }
 
 int simulation_shift(PipelineShape shape, std::span<const Cost> costs) noexcept {
   const Cost sum = std::accumulate(costs.begin(), costs.end(), Cost{0});
   // No simulated time exceeds the sum of all passes of all stages.
-  const std::int64_t passes = product_up_to_most(product_up_to_most(shape.stages, shape.chunks), 3);
+  const std::int64_t passes = saturating_product(saturating_product(shape.stages, shape.chunks), 3);
   int shift = 0;
-  while (product_up_to_most(passes, sum >> shift) == latest_time) ++shift;
+  while (saturating_product(passes, sum >> shift) == latest_time) ++shift;
   return shift;
 }
 
@@ -105,7 +105,7 @@ PipelineSimulation::PipelineSimulation(PipelineShape shape, std::int64_t micro_b
   EVENKEEL_PRECONDITION(cheap, micro_batches >= 0, micro_batches);
   EVENKEEL_PRECONDITION(cheap, simulation_steps(shape, micro_batches) < std::int64_t{1} << 31, shape.stages,
                         shape.chunks, micro_batches);
-  const std::int64_t count = filled_up(shape, micro_batches);
+  const std::int64_t count = round_up_to_stages(shape, micro_batches);
   passes_ = count * shape.chunks;
   costs_.resize(static_cast<std::size_t>(count));
   const std::int64_t in_group = shape.stages * shape.chunks;
@@ -196,7 +196,7 @@ std::int64_t PipelineSimulation::end(std::span<const Cost> costs) {
 
 Cost planned_end(const StepPlan& plan, const PlanSettings& settings, Cost overhead) {
   Cost end = 0;
-  for (const std::vector<Times>& of_mini_batch : times_of(plan, settings)) {
+  for (const std::vector<Times>& of_mini_batch : stage_times(plan, settings)) {
     Cost slowest = 0;
     for (const Times& own : of_mini_batch)
       slowest = std::max(slowest, std::accumulate(own.begin(), own.end(), overhead * std::ssize(own)));
@@ -208,8 +208,8 @@ Cost planned_end(const StepPlan& plan, const PlanSettings& settings, Cost overhe
 std::optional<SimulatedStep> simulated_step(const StepPlan& plan, const PlanSettings& settings) {
   if (settings.pp == 1) return std::nullopt;
   const PipelineShape shape{settings.pp, settings.vpp};
-  const std::vector<std::vector<Times>> times = times_of(plan, settings);
-  if (are_too_many(times, shape)) return std::nullopt;
+  const std::vector<std::vector<Times>> times = stage_times(plan, settings);
+  if (is_too_large_to_simulate(times, shape)) return std::nullopt;
   Simulated step;
   for (const std::vector<Times>& of_mini_batch : times) {
     Simulated slowest;

@@ -23,24 +23,24 @@ void require_entry_count(std::string_view what, std::size_t given, std::int64_t 
                    "has " + std::to_string(given) + " entries; it must have " + std::to_string(wanted));
 }
 
-void require_in_range(std::string_view what, std::int64_t value, std::int64_t from, std::int64_t end) {
+void require_value_in_range(std::string_view what, std::int64_t value, std::int64_t from, std::int64_t end) {
   if (value >= from && value < end) return;
   throw InputError(std::string(what), std::to_string(value) + " is outside " + std::to_string(from) +
                                           " ... " + std::to_string(end - 1));
 }
 
-void check(const Partition& parts, const PlacementInput& input) {
+void require_valid_input(const Partition& parts, const PlacementInput& input) {
   require_whole_pieces(input);
   require_entry_count("items with owners", static_cast<std::size_t>(input.num_items()), parts.num_items());
   const auto world = static_cast<std::int64_t>(input.dp_of_rank.size());
   if (!input.speeds.empty()) require_entry_count("speeds", input.speeds.size(), parts.size());
   if (!input.node_of_rank.empty()) require_entry_count("node_of_rank", input.node_of_rank.size(), world);
-  for (const WorldRank owner : input.owners) require_in_range("owners", owner.value(), 0, world);
-  for (const int dp : input.dp_of_rank) require_in_range("dp_of_rank", dp, 0, parts.size());
+  for (const WorldRank owner : input.owners) require_value_in_range("owners", owner.value(), 0, world);
+  for (const int dp : input.dp_of_rank) require_value_in_range("dp_of_rank", dp, 0, parts.size());
   // Node numbers are used as table indices, so their range is limited.
-  for (const int node : input.node_of_rank) require_in_range("node_of_rank", node, 0, world);
-  require_in_range("own_weight", input.own_weight, 0, std::int64_t{1} << 20);
-  require_in_range("node_weight", input.node_weight, 0, input.own_weight + 1);
+  for (const int node : input.node_of_rank) require_value_in_range("node_of_rank", node, 0, world);
+  require_value_in_range("own_weight", input.own_weight, 0, std::int64_t{1} << 20);
+  require_value_in_range("node_weight", input.node_weight, 0, input.own_weight + 1);
   const std::int64_t most =
       (std::int64_t{1} << 62) / std::max<std::int64_t>(input.own_weight * parts.size(), 1);
   const std::int64_t total = plan_checks::total_of(input.bytes);
@@ -124,7 +124,7 @@ std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64
 }
 
 /// Assigns the parts made for `ranks` to these ranks.
-void place_among(std::span<const std::int64_t> ranks, const Table& values, Placement& placement) {
+void place_parts_on(std::span<const std::int64_t> ranks, const Table& values, Placement& placement) {
   constexpr std::int64_t max_exact = 256;
   const std::int64_t n = std::ssize(ranks);
   const Assignment found = (n <= max_exact ? best_assignment : good_assignment)(values.part(ranks), n);
@@ -227,9 +227,9 @@ Partition whole_shares(const StepAssignment& assignment, int dp) {
 /// Returns whether the only micro-batches planned so far are those of grids. Micro-batches that follow from
 /// the shares must be planned after placement.
 bool only_grids_are_planned(const StepProblem& problem, const StepAssignment& assignment) {
-  const bool follows = strategy_of(problem.settings).follows_from_units();
+  const bool follows = strategy_of(problem.settings).shares_are_derived_from_units();
   return std::ranges::all_of(assignment.mini_batches, [&](const MiniBatchAssignment& mini_batch) {
-    return mini_batch.joint.none_planned() == follows;
+    return mini_batch.joint.has_no_micro_batches() == follows;
   });
 }
 
@@ -237,7 +237,7 @@ void relabel(StepAssignment& assignment, std::span<const std::int64_t> part_of_r
   if (std::ranges::is_sorted(part_of_rank)) return;
   for (MiniBatchAssignment& mini_batch : assignment.mini_batches) {
     mini_batch.units = IdGroups<UnitId>(reorder_parts(mini_batch.units.items(), part_of_rank));
-    if (!mini_batch.joint.none_planned()) mini_batch.joint.reorder_ranks(part_of_rank);
+    if (!mini_batch.joint.has_no_micro_batches()) mini_batch.joint.reorder_ranks(part_of_rank);
   }
 }
 
@@ -265,14 +265,14 @@ std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std
 }
 
 Placement best_placement(const Partition& parts, const PlacementInput& input) {
-  check(parts, input);
+  require_valid_input(parts, input);
   const std::int64_t dp = parts.size();
   const Table values = values_of(parts, input);
   Placement placement;
   placement.part_of_rank.resize(static_cast<std::size_t>(dp));
   std::iota(placement.part_of_rank.begin(), placement.part_of_rank.end(), 0);
   for (const std::vector<std::int64_t>& ranks : ranks_by_speed(input.speeds, dp))
-    place_among(ranks, values, placement);
+    place_parts_on(ranks, values, placement);
   return placement;
 }
 

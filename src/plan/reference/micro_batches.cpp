@@ -48,7 +48,7 @@ std::vector<std::int64_t> align_lengths(std::span<const std::int64_t> lengths, s
 }
 
 /// Returns groups of balanced work, each with its samples in ascending order.
-std::vector<MicroBatchPlan> balanced_by_work(std::span<const std::int64_t> lengths, std::int64_t count) {
+std::vector<MicroBatchPlan> balance_by_work(std::span<const std::int64_t> lengths, std::int64_t count) {
   static_cast<void>(plan_checks::total_of(lengths));
   std::vector<Cost> work(lengths.size());
   std::ranges::transform(lengths, work.begin(), CostModel::flops_7b());
@@ -56,13 +56,13 @@ std::vector<MicroBatchPlan> balanced_by_work(std::span<const std::int64_t> lengt
   const std::vector<Cost> sums = group_sums(groups.items(), work);
   std::vector<MicroBatchPlan> micro_batches(sums.size());
   for (std::size_t g = 0; g < sums.size(); ++g) {
-    micro_batches[g].entries = list_of(groups[static_cast<std::int64_t>(g)]);
+    micro_batches[g].entries = to_vector(groups[static_cast<std::int64_t>(g)]);
     micro_batches[g].cost = sums[g];
   }
   return micro_batches;
 }
 
-Partition in_order(std::vector<MicroBatchPlan> micro_batches, MicroBatchOrder order) {
+Partition order_items(std::vector<MicroBatchPlan> micro_batches, MicroBatchOrder order) {
   order_micro_batches(micro_batches, order);
   std::vector<std::vector<EntryId>> groups;
   groups.reserve(micro_batches.size());
@@ -123,14 +123,14 @@ Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::in
 
 Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::int64_t count,
                                   const VerlBatching& batching) {
-  return in_order(balanced_by_work(lengths, count),
-                  batching.pipeline_order ? MicroBatchOrder::pipeline : MicroBatchOrder::plan);
+  return order_items(balance_by_work(lengths, count),
+                     batching.pipeline_order ? MicroBatchOrder::pipeline : MicroBatchOrder::plan);
 }
 
 Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::int64_t count,
                                   const RollPacking& batching) {
-  return in_order(balanced_by_work(align_lengths(lengths, batching.alignment), count),
-                  MicroBatchOrder::pipeline);
+  return order_items(balance_by_work(align_lengths(lengths, batching.alignment), count),
+                     MicroBatchOrder::pipeline);
 }
 
 NamedMetrics dynamic_batching_metrics(std::span<const std::int64_t> lengths, std::int64_t actual_tokens,

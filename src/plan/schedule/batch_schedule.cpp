@@ -95,7 +95,7 @@ BatchSchedule::BatchSchedule(std::vector<ScheduledSource> sources, const Schedul
   draws_ = count_draws(sources);
   if (steps_per_epoch() == 0) {
     throw InputError("source",
-                     "has " + number_of(draws_, "sample") + ", fewer than batch.global_batch " +
+                     "has " + format_plain_count(draws_, "sample") + ", fewer than batch.global_batch " +
                          std::to_string(settings.global_batch) + ", so batch.drop_last leaves no step",
                      "Lower batch.global_batch or set batch.drop_last: false");
   }

@@ -164,13 +164,13 @@ class Window {
     std::vector<std::int64_t> lengths;
     lengths.reserve(samples.size());
     for (const Sample& sample : samples) lengths.push_back(sample.length);
-    const LengthTable table = LengthTable::of(lengths);
+    const LengthTable table = LengthTable::from_lengths(lengths);
     const StepPlan plan = plan_step({table, delay_.plan, first_step_ + static_cast<std::int64_t>(t)});
     const BalanceSettings& balance = delay_.plan.balance;
     const Cost overhead =
         plan.num_micro_batches() * balance.overhead.value_or(default_overhead(balance.cost));
-    return {static_cast<double>(end_of(plan, false) + overhead),
-            static_cast<double>(end_of(plan, true) + overhead)};
+    return {static_cast<double>(end_time_of(plan, false) + overhead),
+            static_cast<double>(end_time_of(plan, true) + overhead)};
   }
 
   std::int64_t first_step_;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> convention_words{"token", "next", "response"};
 
-bool is_of_labels(std::string_view name) {
+bool is_label_field(std::string_view name) {
   return name == labels_field || name == loss_mask_field || name == response_mask_field;
 }
 
@@ -33,7 +33,7 @@ Column with_spec(const Column& column, std::string_view name, FieldKind kind) {
   FieldSpec spec = column.spec();
   spec.name = name;
   spec.kind = kind;
-  Column made = Column::unwritten(std::move(spec), column.rows());
+  Column made = Column::uninitialized(std::move(spec), column.rows());
   std::ranges::copy(column.bytes(), made.bytes().begin());
   return made;
 }
@@ -41,7 +41,7 @@ Column with_spec(const Column& column, std::string_view name, FieldKind kind) {
 void require_convention(const FieldSpec& spec, std::optional<RowConvention> at) {
   const std::string where = "field '" + spec.name + "'";
   if (!at) {
-    if (!is_of_labels(spec.name) || !spec.rule().is_per_token()) return;
+    if (!is_label_field(spec.name) || !spec.rule().is_per_token()) return;
     throw InputError(
         where,
         "has one value per token, but it is not configured whether a token's value is at the "
@@ -77,7 +77,7 @@ void move_to_predicting_rows(const RaggedBatch& batch, Column& column) {
 
 /// Returns a column with one row per response token, from a column with one row per token whose values are at
 /// the predicting rows.
-Column of_responses(const RaggedBatch& batch, const Column& from) {
+Column select_response_rows(const RaggedBatch& batch, const Column& from) {
   FieldSpec spec = from.spec();
   spec.kind = FieldKind::response_token;
   Column column(std::move(spec), batch.rows_of(FieldKind::response_token));
@@ -188,7 +188,7 @@ Column* find_loss_mask(RaggedBatch& batch) {
 NamedFields fields_of_dumps(NamedFields fields, const RaggedBatch& batch) {
   for (const Column& column : batch.fields()) {
     const FieldSpec& spec = column.spec();
-    if (!is_of_labels(spec.name) && !convention_of(fields, spec.name)) continue;
+    if (!is_label_field(spec.name) && !convention_of(fields, spec.name)) continue;
     std::optional<RowConvention>& at = fields[spec.name].at;
     at.reset();
     if (spec.rule().is_per_token()) at = RowConvention::next;
@@ -203,8 +203,8 @@ void apply_row_conventions(RaggedBatch& batch, const NamedFields& fields, bool s
     if (at == RowConvention::response) infer_response_kind(batch, column);
     require_convention(column.spec(), at);
     if (at == RowConvention::token) move_to_predicting_rows(batch, column);
-    if (shared && at && at != RowConvention::response && !is_of_labels(name))
-      column = of_responses(batch, column);
+    if (shared && at && at != RowConvention::response && !is_label_field(name))
+      column = select_response_rows(batch, column);
   }
 }
 

@@ -60,7 +60,7 @@ std::uint64_t hash_of(std::span<const std::int64_t> tokens) noexcept {
 
 // Prefetches the tokens of a prompt. Prompts are not contiguous, and the hardware prefetcher detects a new
 // one too late.
-void fetch(std::span<const std::int64_t> tokens) noexcept {
+void prefetch_tokens(std::span<const std::int64_t> tokens) noexcept {
   constexpr std::size_t tokens_of_line = 8;
   constexpr std::size_t farthest = 512;
   for (std::size_t i = 0; i < std::min(tokens.size(), farthest); i += tokens_of_line)
@@ -82,7 +82,7 @@ std::vector<SampleSummary> summaries_for_sharing(const RaggedBatch& batch) {
                           static_cast<std::size_t>(batch.samples()[static_cast<std::size_t>(i)].prompt));
   };
   for (std::int64_t i = 0; i < batch.size(); ++i) {
-    if (i + 1 < batch.size()) fetch(prompt_of(i + 1));
+    if (i + 1 < batch.size()) prefetch_tokens(prompt_of(i + 1));
     lengths[static_cast<std::size_t>(i)].prompt_hash = hash_of(prompt_of(i));
   }
   return lengths;

@@ -26,7 +26,7 @@ Selection::Selection(std::int64_t samples, const std::function<std::int64_t(std:
     }
     if (settings.too_long == TooLong::error && tokens > settings.max_length.value_or(tokens)) {
       throw InputError(std::string(source),
-                       "sample " + std::to_string(position) + " has " + number_of(tokens, "token") +
+                       "sample " + std::to_string(position) + " has " + format_plain_count(tokens, "token") +
                            "; batch.max_length is " + std::to_string(*settings.max_length),
                        "Raise it, or set batch.too_long to drop, truncate or split");
     }

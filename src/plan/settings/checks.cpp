@@ -36,9 +36,10 @@ void throw_above_cap(SampleId sample, const AboveCap& lengths) {
   constexpr std::int64_t largest_cap = std::numeric_limits<std::int32_t>::max();
   const bool fits_any = lengths.aligned <= largest_cap;
   throw LimitError(sample,
-                   "has " + number_of(lengths.length, "token") + ", " + std::to_string(lengths.aligned) +
-                       " after alignment to " + std::to_string(lengths.alignment) + ", above the cap of " +
-                       number_of(lengths.cap, "token"),
+                   "has " + format_plain_count(lengths.length, "token") + ", " +
+                       std::to_string(lengths.aligned) + " after alignment to " +
+                       std::to_string(lengths.alignment) + ", above the cap of " +
+                       format_plain_count(lengths.cap, "token"),
                    fits_any ? "Raise micro_batch.max_tokens to at least " + std::to_string(lengths.aligned) +
                                   ", or shorten or drop the sample"
                             : "Shorten or drop the sample: micro_batch.max_tokens can be " +

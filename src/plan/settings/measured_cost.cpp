@@ -38,7 +38,7 @@ CostObservation observe(const LengthTable& table, const StepAssignment& assignme
   return observation;
 }
 
-void CostInUse::use_in(BalanceSettings& balance) const {
+void CostInUse::apply_to(BalanceSettings& balance) const {
   balance.cost = model;
   if (overhead) balance.overhead = overhead;
   if (!communication) return;
@@ -58,19 +58,19 @@ void MeasuredCostModel::learn(std::span<const CostObservation> observations) {
   while (std::ssize(latest_) > window_) latest_.pop_front();
   const std::vector<CostObservation> all(latest_.begin(), latest_.end());
   in_use_.observations = std::ssize(all);
-  const std::optional<TimeModel> times = fit_time_model(all, present_groups());
+  const std::optional<TimeModel> times = fit_time_model(all, current_groups());
   in_use_.kept = !times;
-  if (times) use(*times);
+  if (times) apply_fit(*times);
 }
 
-void MeasuredCostModel::take_over(const TimeModel& times, std::int64_t observations) {
+void MeasuredCostModel::restore_fit(const TimeModel& times, std::int64_t observations) {
   in_use_.observations = observations;
   in_use_.kept = false;
-  use(times);
+  apply_fit(times);
 }
 
-AssumedHop MeasuredCostModel::present(std::optional<Cost> configured, Cost default_part,
-                                      std::optional<double> measured) const {
+AssumedHop MeasuredCostModel::current_hop(std::optional<Cost> configured, Cost default_part,
+                                          std::optional<double> measured) const {
   if (measured) return {.seconds = *measured};
   const auto share = [](Cost part, Cost whole) {
     return static_cast<double>(part) / static_cast<double>(whole);
@@ -80,17 +80,17 @@ AssumedHop MeasuredCostModel::present(std::optional<Cost> configured, Cost defau
   return {.squares = share(*configured, std::max<Cost>(1, initial_.quadratic))};
 }
 
-FitGroups MeasuredCostModel::present_groups() const {
+FitGroups MeasuredCostModel::current_groups() const {
   if (!groups_) return {};
   const TimeModel before = in_use_.times.value_or(TimeModel{});
   constexpr double thousandths = 1000;
   return {*groups_->ranks_per_node, static_cast<double>(groups_->overlap) / thousandths,
-          present(groups_->inside_node, default_communication::inside_node, before.inside_node),
-          present(groups_->between_nodes, default_communication::between_nodes, before.between_nodes)};
+          current_hop(groups_->inside_node, default_communication::inside_node, before.inside_node),
+          current_hop(groups_->between_nodes, default_communication::between_nodes, before.between_nodes)};
 }
 
-void MeasuredCostModel::use(const TimeModel& times) {
-  const FitGroups before = present_groups();
+void MeasuredCostModel::apply_fit(const TimeModel& times) {
+  const FitGroups before = current_groups();
   const TokenUnits units = groups_ ? TokenUnits::fine : TokenUnits::one;
   const std::int64_t reach = in_use_.model.window;
   TimeModel all = times;
@@ -101,8 +101,8 @@ void MeasuredCostModel::use(const TimeModel& times) {
   in_use_.model.window = reach;
   in_use_.overhead = overhead_cost_of(times, units);
   if (!groups_) return;
-  const auto hop_of = [&](std::optional<double> told, const AssumedHop& present) {
-    const double seconds = told.value_or(present(times.linear, times.quadratic));
+  const auto hop_of = [&](std::optional<double> told, const AssumedHop& current) {
+    const double seconds = told.value_or(current(times.linear, times.quadratic));
     return HopInUse{seconds, cost_of_seconds(seconds, times, units), !told};
   };
   in_use_.communication = {hop_of(times.inside_node, before.inside_node),

@@ -52,7 +52,7 @@ struct CostInUse {
   std::optional<CommunicationInUse> communication = std::nullopt;
 
   /// Replaces the configured costs in `balance` by the measured ones.
-  void use_in(BalanceSettings& balance) const;
+  void apply_to(BalanceSettings& balance) const;
   friend bool operator==(const CostInUse&, const CostInUse&) = default;
 };
 
@@ -74,15 +74,15 @@ class MeasuredCostModel {
 
   /// Restores the result of an earlier model. Observations older than `times` are gone, so later fits do not
   /// use them. Precondition: `times` is a possible result of fit_time_model().
-  void take_over(const TimeModel& times, std::int64_t observations);
+  void restore_fit(const TimeModel& times, std::int64_t observations);
 
   [[nodiscard]] const CostInUse& in_use() const noexcept { return in_use_; }
 
  private:
-  [[nodiscard]] AssumedHop present(std::optional<Cost> configured, Cost default_part,
-                                   std::optional<double> measured) const;
-  [[nodiscard]] FitGroups present_groups() const;
-  void use(const TimeModel& times);
+  [[nodiscard]] AssumedHop current_hop(std::optional<Cost> configured, Cost default_part,
+                                       std::optional<double> measured) const;
+  [[nodiscard]] FitGroups current_groups() const;
+  void apply_fit(const TimeModel& times);
 
   CostModel initial_;
   std::optional<CommunicationSettings> groups_;

@@ -253,28 +253,28 @@ std::string setting(std::string_view key, std::string_view value) {
 }
 
 /// Returns the key as the user writes it: for a field's setting, "field." becomes "fields.NAME.".
-std::string written(std::string_view text, const Choices& choices) {
+std::string user_key(std::string_view text, const Choices& choices) {
   constexpr std::string_view section = "field.";
   if (choices.field_name.empty() || !text.starts_with(section)) return std::string(text);
   return "fields." + std::string(choices.field_name) + "." + std::string(text.substr(section.size()));
 }
 
-[[noreturn]] void refuse(const Requirement& requirement, const Choices& choices) {
+[[noreturn]] void reject(const Requirement& requirement, const Choices& choices) {
   const auto& [feature, need, why] = requirement;
   const std::string since = ", since " + std::string(why);
   if (need.value.empty()) {
-    throw ConfigError(written(need.key, choices),
+    throw ConfigError(user_key(need.key, choices),
                       "is not set, but " + setting(feature.key, feature.value) + " needs it" + since,
                       std::string(need.words));
   }
-  throw ConfigError(
-      written(feature.key, choices),
-      std::string(feature.value) + (feature.value.empty() ? "" : " ") + "needs " + std::string(need.words) +
-          since,
-      "Set " + setting(written(need.key, choices), need.value) + ", or " + written(feature.instead, choices));
+  throw ConfigError(user_key(feature.key, choices),
+                    std::string(feature.value) + (feature.value.empty() ? "" : " ") + "needs " +
+                        std::string(need.words) + since,
+                    "Set " + setting(user_key(need.key, choices), need.value) + ", or " +
+                        user_key(feature.instead, choices));
 }
 
-[[noreturn]] void refuse(const Exclusion& exclusion, const Feature& other) {
+[[noreturn]] void reject(const Exclusion& exclusion, const Feature& other) {
   const auto& [feature, others, why] = exclusion;
   throw ConfigError(std::string(other.key),
                     std::string(other.value) + (other.value.empty() ? "" : " ") + "cannot be combined with " +
@@ -303,7 +303,7 @@ const Feature* first_excluded(const Exclusion& exclusion, const Choices& choices
 
 namespace {
 
-void take_strategy(Choices& choices, const PlanSettings& settings) {
+void add_strategy_choices(Choices& choices, const PlanSettings& settings) {
   const PlanningStrategy& strategy = strategy_of(settings);
   if (const auto* own = settings.find<AssignmentSettings>())
     static_cast<AssignmentSettings&>(choices.balance) = *own;
@@ -327,7 +327,7 @@ Choices choices_of(const PlanSettings& settings) {
   Choices choices;
   static_cast<BalanceSettings&>(choices.balance) = settings.balance;
   static_cast<MicroBatchSettings&>(choices.micro_batch) = settings.micro_batch;
-  take_strategy(choices, settings);
+  add_strategy_choices(choices, settings);
   choices.mini_batches = settings.mini_batches;
   choices.sharing = settings.sharing;
   choices.caps_paths = settings.max_path_tokens.has_value();
@@ -403,9 +403,9 @@ StrategySettings strategy_for(const Choices& choices, int largest_group) {
 }
 
 void require_together(const Choices& choices) {
-  if (const Requirement* unmet = first_unmet(choices)) refuse(*unmet, choices);
+  if (const Requirement* unmet = first_unmet(choices)) reject(*unmet, choices);
   for (const Exclusion& exclusion : exclusions()) {
-    if (const Feature* other = first_excluded(exclusion, choices)) refuse(exclusion, *other);
+    if (const Feature* other = first_excluded(exclusion, choices)) reject(exclusion, *other);
   }
 }
 

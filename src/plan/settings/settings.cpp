@@ -27,14 +27,15 @@ namespace {
 void require_one_per_rank(std::span<const std::int64_t> speeds, int dp) {
   if (std::ssize(speeds) != dp) {
     throw ConfigError("balance.speeds",
-                      "has " + number_of(std::ssize(speeds), "speed") + " for " + number_of(dp, "DP rank"),
+                      "has " + format_plain_count(std::ssize(speeds), "speed") + " for " +
+                          format_plain_count(dp, "DP rank"),
                       "Give one speed for each DP rank");
   }
   for (const std::int64_t speed : speeds) require_size(speed, "balance.speeds");
 }
 
 /// Checks conditions that Config::plan_settings() ensures, since programs may build settings themselves.
-void require_as_configured(const PlanSettings& settings) {
+void require_configurable(const PlanSettings& settings) {
   if (settings.balance.encoder && settings.balance.measured)
     throw ConfigError("balance.cost", "must be a fixed model cost if there is an encoder",
                       "Leave one of them out");
@@ -50,7 +51,7 @@ constexpr std::int64_t max_alignment = std::numeric_limits<std::int32_t>::max();
 
 /// Throws ConfigError if the settings force too many micro-batches per step. Each takes time and memory, even
 /// if the step has few samples.
-void require_few_forced(const PlanSettings& settings) {
+void require_bounded_forced_count(const PlanSettings& settings) {
   constexpr std::int64_t most = std::int64_t{1} << 16;
   const std::int64_t of_mini_batch = agreed_count(1, settings);
   const std::int64_t mini_batches = settings.mini_batches.count;
@@ -59,10 +60,10 @@ void require_few_forced(const PlanSettings& settings) {
   throw ConfigError(mini_batches > of_mini_batch ? "batch.mini_batches"
                     : by_multiple                ? "micro_batch.multiple_of"
                                                  : "micro_batch.min_count",
-                    "requires every DP rank to make " + grouped(mini_batches) + " x " +
-                        grouped(of_mini_batch) +
+                    "requires every DP rank to make " + format_grouped(mini_batches) + " x " +
+                        format_grouped(of_mini_batch) +
                         " micro-batches per step, no matter how few samples it has; at most " +
-                        grouped(most) + " are possible",
+                        format_grouped(most) + " are possible",
                     "Lower batch.mini_batches, micro_batch.min_count or micro_batch.multiple_of");
 }
 
@@ -96,7 +97,7 @@ std::int64_t PlanSettings::alignment(int group_size) const {
 }
 
 std::vector<int> ContextGroupSettings::group_sizes() const {
-  const std::vector<std::int64_t> all = context::sizes_of_groups(max_size);
+  const std::vector<std::int64_t> all = context::group_sizes_up_to(max_size);
   return {all.begin(), all.end()};
 }
 
@@ -174,7 +175,7 @@ void PlanSettings::validate() const {
   require_size(mini_batches.count, "batch.mini_batches");
   require_size(max_path_tokens.value_or(1), "prefix.max_path_tokens");
   require_size(max_kept_tokens.value_or(1), "prefix.max_kept_tokens");
-  require_few_forced(*this);
+  require_bounded_forced_count(*this);
   if (!balance.speeds.empty()) require_one_per_rank(balance.speeds, dp);
   if (balance.measured) {
     require_at_least(1, balance.measured->every, "balance.cost: measured: every");
@@ -186,7 +187,7 @@ void PlanSettings::validate() const {
   require_together(choices_of(*this));
   const PlanningStrategy& planning = strategy_of(*this);
   planning.require_valid(*this);
-  require_as_configured(*this);
+  require_configurable(*this);
   if (max_kept_tokens && *max_kept_tokens < alignment())
     throw ConfigError("prefix.max_kept_tokens",
                       "is " + std::to_string(*max_kept_tokens) + ", below the alignment of one segment, " +

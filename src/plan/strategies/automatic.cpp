@@ -52,7 +52,7 @@ bool is_strategy_open(const PlanSettings& settings) noexcept {
   return packed != nullptr && packed->or_grid && settings.balance.meet && can_use_grid(settings);
 }
 
-bool could_be_grid(const PlanSettings& settings) noexcept {
+bool allows_grid(const PlanSettings& settings) noexcept {
   return !is_strategy_open(settings) && can_use_grid(settings);
 }
 

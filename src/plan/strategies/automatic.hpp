@@ -21,7 +21,7 @@ struct StrategyChoice {
 
 /// Returns whether balance.strategy: grid is compatible with the other settings of a step that is neither
 /// planned as a grid nor chosen by comparing plans.
-[[nodiscard]] bool could_be_grid(const PlanSettings& settings) noexcept;
+[[nodiscard]] bool allows_grid(const PlanSettings& settings) noexcept;
 
 /// Returns the settings with the strategy that `choice` names; unchanged if null.
 [[nodiscard]] PlanSettings with_choice(PlanSettings settings, const std::optional<StrategyChoice>& choice);

@@ -55,7 +55,7 @@ GroupCount FixedMicroBatcher::count(MiniBatchShare share) const {
 
 std::vector<UnitId> FixedMicroBatcher::in_order(MiniBatchShare share) const {
   const IdView<UnitId> own = units_of(share);
-  if (!settings().find<FixedSettings>()->shuffle) return list_of(own);
+  if (!settings().find<FixedSettings>()->shuffle) return to_vector(own);
   return pick(own, seeded_order(std::ssize(own), settings().seed,
                                 {static_cast<std::uint64_t>(problem().step), share.mini_batch.index(),
                                  share.rank.index()}));

@@ -25,7 +25,7 @@
 namespace evenkeel {
 namespace {
 
-std::vector<UnitId> by_descending_cost(const PackUnits& units, IdView<UnitId> chosen) {
+std::vector<UnitId> sort_by_descending_cost(const PackUnits& units, IdView<UnitId> chosen) {
   std::vector<Cost> costs;
   costs.reserve(chosen.size());
   for (const UnitId at : chosen) costs.push_back(units.costs()[at.index()]);
@@ -86,7 +86,7 @@ GroupCount count_of(const JointMicroBatches& joint, const context::Problem& prob
                     const PlanSettings& settings) {
   GroupCount count;
   for (int r = 0; r < settings.dp; ++r)
-    count.needed = std::max(count.needed, std::ssize(joint.of_rank(DpRank{r})));
+    count.needed = std::max(count.needed, std::ssize(joint.micro_batches_of(DpRank{r})));
   std::int64_t rows = 0;
   for (const ContextWork& work : problem.items) rows += work.rows;
   const std::int64_t whole = settings.micro_batch.max_tokens * settings.dp;
@@ -146,10 +146,10 @@ std::vector<std::int32_t> groups_of(const JointMicroBatches& joint, const GroupN
 [[noreturn]] void throw_above_largest_group(const SampleShape& sample, const PlanSettings& settings) {
   const int size = settings.largest_group();
   throw LimitError(sample.id,
-                   "has " + number_of(sample.length(), "token") + ", " +
+                   "has " + format_plain_count(sample.length(), "token") + ", " +
                        std::to_string(align_up(sample.length(), settings.alignment(size))) +
-                       " after alignment, but the largest group, of " + number_of(size, "rank") +
-                       ", has a cap of " + number_of(settings.cap(size), "token"),
+                       " after alignment, but the largest group, of " + format_plain_count(size, "rank") +
+                       ", has a cap of " + format_plain_count(settings.cap(size), "token"),
                    "Raise micro_batch.max_tokens_per_rank, mesh.max_cp or the number of ranks, or shorten or "
                    "drop the sample");
 }
@@ -180,7 +180,7 @@ class WavesMicroBatcher final : public JointMicroBatcher {
 }  // namespace
 
 FlexibleItems::FlexibleItems(const PlanSettings& settings, const PackUnits& units, IdView<UnitId> chosen)
-    : order_(by_descending_cost(units, chosen)) {
+    : order_(sort_by_descending_cost(units, chosen)) {
   work_.reserve(order_.size());
   lengths_.reserve(order_.size());
   for (const UnitId unit : order_) add(units, unit, settings.balance);
@@ -196,12 +196,12 @@ FlexibleItems::FlexibleItems(const PlanSettings& settings, const PackUnits& unit
   problem_.limits = units.limits();
   problem_.communication = settings.communication_cost();
   problem_.speeds = settings.balance.speeds;
-  if (settings.balance.measured) clamp_to_countable(problem_.communication);
+  if (settings.balance.measured) clamp_costs(problem_.communication);
 }
 
 // Limits measured communication costs, which may be arbitrarily large, so that their sums stay within 64
 // bits. Otherwise, planning could reject a step because of them.
-void FlexibleItems::clamp_to_countable(CommunicationCost& cost) const {
+void FlexibleItems::clamp_costs(CommunicationCost& cost) const {
   Cost most = Cost{1} << 60;
   if (!problem_.speeds.empty()) {
     const auto [slowest, fastest] = std::ranges::minmax(problem_.speeds);
@@ -258,7 +258,7 @@ void FlexibleStrategy::assign(const StepProblem& problem, StepAssignment& assign
     JointMicroBatches& joint = assignment.mini_batches.emplace_back().joint;
     joint = JointMicroBatches(settings.dp);
     add_tasks(scheduled, items, joint, micro_batch_of_unit);
-    run(scheduled, settings, joint);
+    assign_execution_order(scheduled, settings, joint);
     joint.count = count_of(joint, items.problem(), settings);
     add_groups_of(joint, numbers);
   }
@@ -282,16 +282,18 @@ context::Schedule ContextTreeStrategy::schedule(const context::Problem& problem,
 
 // Each rank runs the tasks in which it takes part, in the order of the tasks. A rank without tasks gets an
 // empty micro-batch, since each rank needs a last micro-batch after which it reduces its gradients.
-void ContextTreeStrategy::run(const context::Schedule& schedule, const PlanSettings& settings,
-                              JointMicroBatches& joint) const {
+void ContextTreeStrategy::assign_execution_order(const context::Schedule& schedule,
+                                                 const PlanSettings& settings,
+                                                 JointMicroBatches& joint) const {
   for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
     const context::Task& task = schedule.tasks[t];
     for (std::int64_t rank = task.first; rank < task.first + task.size; ++rank)
-      joint.run(DpRank{static_cast<int>(rank)}, static_cast<std::int64_t>(t));
+      joint.append_to_rank(DpRank{static_cast<int>(rank)}, static_cast<std::int64_t>(t));
   }
   for (int r = 0; r < settings.dp; ++r) {
     const DpRank rank{r};
-    if (joint.of_rank(rank).empty()) joint.run(rank, joint.add({}, {.context = settings.context_of(rank)}));
+    if (joint.micro_batches_of(rank).empty())
+      joint.append_to_rank(rank, joint.add({}, {.context = settings.context_of(rank)}));
   }
 }
 
@@ -306,8 +308,9 @@ context::Schedule ContextWavesStrategy::schedule(const context::Problem& problem
 }
 
 // Each rank runs one micro-batch per wave: its task, or an empty micro-batch if it has none in that wave.
-void ContextWavesStrategy::run(const context::Schedule& schedule, const PlanSettings& settings,
-                               JointMicroBatches& joint) const {
+void ContextWavesStrategy::assign_execution_order(const context::Schedule& schedule,
+                                                  const PlanSettings& settings,
+                                                  JointMicroBatches& joint) const {
   std::vector<std::vector<std::int64_t>> of_ranks;
   for (int r = 0; r < settings.dp; ++r) {
     const std::int64_t idle = joint.add({}, {.context = settings.context_of(DpRank{r})});
@@ -321,7 +324,7 @@ void ContextWavesStrategy::run(const context::Schedule& schedule, const PlanSett
       of_ranks[static_cast<std::size_t>(rank)][at] = static_cast<std::int64_t>(t);
   }
   for (int r = 0; r < settings.dp; ++r)
-    joint.run_all(DpRank{r}, std::move(of_ranks[static_cast<std::size_t>(r)]));
+    joint.set_run_order(DpRank{r}, std::move(of_ranks[static_cast<std::size_t>(r)]));
 }
 
 std::unique_ptr<const MicroBatcher> ContextWavesStrategy::micro_batcher(
@@ -329,7 +332,7 @@ std::unique_ptr<const MicroBatcher> ContextWavesStrategy::micro_batcher(
   return std::make_unique<WavesMicroBatcher>(problem, assignment);
 }
 
-Cost end_of(const StepPlan& plan, bool meets) {
+Cost end_time_of(const StepPlan& plan, bool meets) {
   // By mini-batch: the longest total time of any rank; if ranks meet at every micro-batch, the longest
   // micro-batch of each wave.
   std::vector<std::vector<Cost>> longest(plan.counts.size());

@@ -25,7 +25,7 @@ class FlexibleItems {
   [[nodiscard]] UnitId unit(Item item) const noexcept { return order_[static_cast<std::size_t>(item)]; }
 
  private:
-  void clamp_to_countable(CommunicationCost& cost) const;
+  void clamp_costs(CommunicationCost& cost) const;
   void add(const PackUnits& units, UnitId at, const BalanceSettings& balance);
 
   std::vector<UnitId> order_;
@@ -54,8 +54,8 @@ class FlexibleStrategy : public PlanningStrategy {
                                                    const PlanSettings& settings) const = 0;
   /// Sets the micro-batches of each DP rank, in execution order. Micro-batch i of `joint` is task i of the
   /// schedule.
-  virtual void run(const context::Schedule& schedule, const PlanSettings& settings,
-                   JointMicroBatches& joint) const = 0;
+  virtual void assign_execution_order(const context::Schedule& schedule, const PlanSettings& settings,
+                                      JointMicroBatches& joint) const = 0;
 };
 
 /// Schedules with context::schedule_tree(). A DP rank has the micro-batches in which it takes part, so the
@@ -68,8 +68,8 @@ class ContextTreeStrategy final : public FlexibleStrategy {
  private:
   [[nodiscard]] context::Schedule schedule(const context::Problem& problem,
                                            const PlanSettings& settings) const override;
-  void run(const context::Schedule& schedule, const PlanSettings& settings,
-           JointMicroBatches& joint) const override;
+  void assign_execution_order(const context::Schedule& schedule, const PlanSettings& settings,
+                              JointMicroBatches& joint) const override;
 };
 
 /// Schedules with context::schedule_waves(). All DP ranks have the same number of micro-batches, one per
@@ -83,13 +83,13 @@ class ContextWavesStrategy final : public FlexibleStrategy {
  private:
   [[nodiscard]] context::Schedule schedule(const context::Problem& problem,
                                            const PlanSettings& settings) const override;
-  void run(const context::Schedule& schedule, const PlanSettings& settings,
-           JointMicroBatches& joint) const override;
+  void assign_execution_order(const context::Schedule& schedule, const PlanSettings& settings,
+                              JointMicroBatches& joint) const override;
 };
 
 /// Returns the time at which the last DP rank finishes if a micro-batch's cost is its execution time. Ranks
 /// wait for each other at the end of each mini-batch and, if `meets`, at every micro-batch.
-[[nodiscard]] Cost end_of(const StepPlan& plan, bool meets);
+[[nodiscard]] Cost end_time_of(const StepPlan& plan, bool meets);
 
 /// Returns a lower bound on the end of any plan of the problem, however its groups are chosen: the sum of
 /// context::lower_bound() over the mini-batches, in the units of the cost. Precondition: the strategy has

@@ -314,12 +314,12 @@ Cost time_of_columns(std::span<const Cost> costs, const Partition& cells, GridSh
 }
 
 PlannedGrid plan_grid(const PlanSettings& settings, const PackUnits& units, IdView<UnitId> mini_batch) {
-  EVENKEEL_PRECONDITION(thorough, ascends_strictly(mini_batch), mini_batch.size());
+  EVENKEEL_PRECONDITION(thorough, is_strictly_ascending(mini_batch), mini_batch.size());
   const PickedUnits own(units, mini_batch);
   const GroupCount cells = count_micro_batches(units, mini_batch);
-  const auto of_a_rank = [&](std::int64_t n) { return n / settings.dp + (n % settings.dp != 0 ? 1 : 0); };
+  const auto per_rank = [&](std::int64_t n) { return n / settings.dp + (n % settings.dp != 0 ? 1 : 0); };
   PlannedGrid grid;
-  grid.count = {of_a_rank(cells.lower_bound), of_a_rank(cells.needed)};
+  grid.count = {per_rank(cells.lower_bound), per_rank(cells.needed)};
   grid.shape = {settings.dp, agreed_count(grid.count.needed, settings)};
   const auto partition = [&] {
     return partition_into_grid(own.costs, own.items(), units.limits(), grid.shape);
@@ -360,7 +360,8 @@ MiniBatchAssignment assign_grid(const PlanSettings& settings, const PackUnits& u
     for (const std::int64_t j : columns) {
       const std::vector<UnitId>& cell = grid.at(rank, j);
       share.insert(share.end(), cell.begin(), cell.end());
-      assigned.joint.run(DpRank{static_cast<int>(rank)}, assigned.joint.add(cell, figures_of(units, cell)));
+      assigned.joint.append_to_rank(DpRank{static_cast<int>(rank)},
+                                    assigned.joint.add(cell, figures_of(units, cell)));
     }
   }
   assigned.units = IdGroups<UnitId>(IdGroups<UnitId>(shares).items().with_sorted_items());

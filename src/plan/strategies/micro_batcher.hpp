@@ -70,7 +70,7 @@ class JointMicroBatcher : public MicroBatcher {
   [[nodiscard]] std::vector<MicroBatchPlan> pack_at_most(MiniBatchShare share,
                                                          std::int64_t /*count*/) const override {
     const JointMicroBatches& joint = mini_batch(share).joint;
-    const std::span<const std::int64_t> of_rank = joint.of_rank(share.rank);
+    const std::span<const std::int64_t> of_rank = joint.micro_batches_of(share.rank);
     std::vector<MicroBatchPlan> own;
     own.reserve(of_rank.size());
     for (const std::int64_t m : of_rank)

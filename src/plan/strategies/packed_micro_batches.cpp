@@ -13,7 +13,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns exactly `count` bins; the rest are empty if the algorithm makes fewer.
-Partition in_bins(BinItems items, const BinLimits& limits, BinPacking packing, std::int64_t count) {
+Partition pack_into_bins(BinItems items, const BinLimits& limits, BinPacking packing, std::int64_t count) {
   std::vector<std::vector<Item>> bins = pack_bins(items, limits, packing).with_sorted_items().to_vectors();
   bins.resize(static_cast<std::size_t>(count));
   return Partition(bins);
@@ -38,7 +38,7 @@ std::vector<MicroBatchPlan> PackedMicroBatcher::pack_at_most(MiniBatchShare shar
   const BinLimits& limits = units().limits();
   const PickedUnits own(units(), units_of(share));
   const Partition groups =
-      packing ? in_bins(own.items(), limits, *packing, count)
+      packing ? pack_into_bins(own.items(), limits, *packing, count)
               : partition_under_limits(own.costs, own.items(), limits, count).with_sorted_items();
   std::vector<MicroBatchPlan> micro_batches;
   for (std::int64_t g = 0; g < groups.size(); ++g)

@@ -49,9 +49,10 @@ JointMicroBatches plan_padded(const StepProblem& problem, const PackUnits& units
   for (int r = 0; r < settings.dp; ++r) {
     joint.count.lower_bound = std::max(joint.count.lower_bound, fewest_micro_batches(units, shares[r]));
     for (std::int64_t m = 0; m < joint.count.needed; ++m) {
-      const std::vector<UnitId> samples = list_of<UnitId>({batches.samples(DpRank{r}, m), {}});
+      const std::vector<UnitId> samples = to_vector<UnitId>({batches.samples(DpRank{r}, m), {}});
       const std::int64_t length = batches.micro_batches[static_cast<std::size_t>(m)].padded_length;
-      joint.run(DpRank{r}, joint.add(samples, padded_figures(units, samples, length, settings.balance)));
+      joint.append_to_rank(DpRank{r},
+                           joint.add(samples, padded_figures(units, samples, length, settings.balance)));
     }
   }
   return joint;

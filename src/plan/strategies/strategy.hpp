@@ -38,7 +38,7 @@ class PlanningStrategy {
   /// Precondition: units are made, and the groups are those of DP ranks.
   virtual void assign(const StepProblem& problem, StepAssignment& assignment) const = 0;
   /// Returns whether the assigned units determine the rest of the assignment.
-  [[nodiscard]] virtual bool follows_from_units() const noexcept { return false; }
+  [[nodiscard]] virtual bool shares_are_derived_from_units() const noexcept { return false; }
   /// Adds the micro-batches of all DP ranks if they are planned jointly from the assigned units.
   virtual void add_joint_micro_batches(const StepProblem& /*problem*/, StepAssignment& /*assignment*/) const {
   }
@@ -80,7 +80,7 @@ class PlanningStrategy {
 class HierarchicalStrategy : public PlanningStrategy {
  public:
   void assign(const StepProblem& problem, StepAssignment& assignment) const override;
-  [[nodiscard]] bool follows_from_units() const noexcept override { return true; }
+  [[nodiscard]] bool shares_are_derived_from_units() const noexcept override { return true; }
 
  private:
   /// Decides which DP rank gets which share, if the strategy leaves that open.

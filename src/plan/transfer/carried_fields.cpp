@@ -81,7 +81,7 @@ CarriedField unchanged_field(const FieldSpec& spec, std::size_t source) {
 }
 
 /// Returns the smallest type that holds the range if it is smaller than `brought`, otherwise `brought`.
-DType narrowest(DType brought, const IntegerRange& range) {
+DType narrowest_dtype(DType brought, const IntegerRange& range) {
   for (const DType dtype :
        {DType::uint8, DType::int8, DType::uint16, DType::int16, DType::uint32, DType::int32}) {
     if (size_of(dtype) < size_of(brought) && range_of(dtype).contains(range)) return dtype;
@@ -100,7 +100,7 @@ DType transfer_type_of(const FieldSpec& spec, const FieldSettings& settings, con
   if (!is_sent_narrow(settings, ways.sends_messages)) return spec.dtype;
   const auto range = ways.ranges.find(spec.name);
   EVENKEEL_PRECONDITION(cheap, range != ways.ranges.end(), spec.name);
-  return narrowest(spec.dtype, range->second);
+  return narrowest_dtype(spec.dtype, range->second);
 }
 
 /// Throws InputError if the settings narrow a counted field or split it by layers.
@@ -127,18 +127,18 @@ void require_counted(const FieldSpec& spec) {
 /// token, an integer type that can hold every number, and at most `experts` elements in the last dimension.
 void require_routes(const FieldSpec& spec, std::int64_t experts) {
   const std::string hint = "Set fields." + spec.name + ".spread_pads: 0";
-  const auto refuse = [&](const std::string& why) {
+  const auto reject = [&](const std::string& why) {
     throw InputError(
         "field '" + spec.name + "'",
         why + ", but spread_pads is to distribute its pad rows over " + std::to_string(experts) + " experts",
         hint);
   };
-  if (!spec.rule().is_per_token()) refuse("has one row per " + std::string(name_of(spec.kind)));
-  if (!is_integer(spec.dtype)) refuse("has elements of " + std::string(name_of(spec.dtype)));
+  if (!spec.rule().is_per_token()) reject("has one row per " + std::string(name_of(spec.kind)));
+  if (!is_integer(spec.dtype)) reject("has elements of " + std::string(name_of(spec.dtype)));
   if (!range_of(spec.dtype).contains({0, experts - 1}))
-    refuse("has elements of " + std::string(name_of(spec.dtype)) + ", which cannot number them");
+    reject("has elements of " + std::string(name_of(spec.dtype)) + ", which cannot number them");
   if (!spec.trailing.empty() && spec.trailing.back() > experts)
-    refuse("has " + std::to_string(spec.trailing.back()) + " different experts per row");
+    reject("has " + std::to_string(spec.trailing.back()) + " different experts per row");
 }
 
 CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedField& cut,
@@ -271,7 +271,7 @@ std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, con
   return carried;
 }
 
-std::vector<CarriedField> fields_under(std::string_view profile, std::span<const CarriedField> fields) {
+std::vector<CarriedField> fields_for_profile(std::string_view profile, std::span<const CarriedField> fields) {
   std::vector<CarriedField> sent;
   std::ranges::copy_if(fields, std::back_inserter(sent), [&](const CarriedField& field) {
     return field.profiles.empty() || std::ranges::find(field.profiles, profile) != field.profiles.end();
@@ -279,7 +279,7 @@ std::vector<CarriedField> fields_under(std::string_view profile, std::span<const
   return sent;
 }
 
-std::vector<FieldSpec> handed_out_fields(std::span<const CarriedField> carried) {
+std::vector<FieldSpec> delivered_fields(std::span<const CarriedField> carried) {
   std::vector<FieldSpec> fields;
   for (const CarriedField& field : carried) fields.emplace_back(field.spec).dtype = field.handed_out;
   return fields;

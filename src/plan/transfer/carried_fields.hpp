@@ -75,11 +75,11 @@ struct FieldRouting {
                                                        const FieldRouting& ways = {});
 
 /// Returns the fields that a pass under this profile gets, in their order. Pure.
-[[nodiscard]] std::vector<CarriedField> fields_under(std::string_view profile,
-                                                     std::span<const CarriedField> fields);
+[[nodiscard]] std::vector<CarriedField> fields_for_profile(std::string_view profile,
+                                                           std::span<const CarriedField> fields);
 
 /// Returns the specs of a consumer's columns, one per carried field, with the delivered element types.
-[[nodiscard]] std::vector<FieldSpec> handed_out_fields(std::span<const CarriedField> carried);
+[[nodiscard]] std::vector<FieldSpec> delivered_fields(std::span<const CarriedField> carried);
 
 /// Returns whether a field is changed on the way from the sample to the consumer: whether it is split by
 /// layers, converted to another element type, or cut.

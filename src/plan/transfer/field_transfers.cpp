@@ -14,7 +14,7 @@ bool is_sent_to(const CarriedField& field, PipelineStage stage) {
   if (field.to_all_stages) return true;
   const bool tokens = field.name() == input_ids_field;
   const bool positions = field.name() == position_ids_field;
-  return stage.last() || positions || (tokens && stage.first());
+  return stage.is_last() || positions || (tokens && stage.is_first());
 }
 
 bool describes_next_token(const FieldSpec& field) {

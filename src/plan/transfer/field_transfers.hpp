@@ -13,8 +13,8 @@ struct PipelineStage {
   int rank = 0;
   int size = 1;
 
-  [[nodiscard]] constexpr bool first() const noexcept { return rank == 0; }
-  [[nodiscard]] constexpr bool last() const noexcept { return rank == size - 1; }
+  [[nodiscard]] constexpr bool is_first() const noexcept { return rank == 0; }
+  [[nodiscard]] constexpr bool is_last() const noexcept { return rank == size - 1; }
 };
 
 /// Returns the fields that a pipeline stage gets, as positions in `fields`:

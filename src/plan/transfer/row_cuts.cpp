@@ -12,14 +12,14 @@ std::string text_of(RowRange tokens) {
   return "[" + std::to_string(tokens.begin) + ", " + std::to_string(tokens.end) + ")";
 }
 
-/// Returns the first row whose tokens do not satisfy `are_such`. Precondition: no row after it satisfies
-/// `are_such`. Binary search.
-template <typename AreSuch>
-std::int64_t first_unsatisfied(const TokensOfRows& tokens, AreSuch are_such) {
+/// Returns the first row whose tokens do not satisfy `is_satisfied`. Precondition: no row after it satisfies
+/// `is_satisfied`. Binary search.
+template <typename Predicate>
+std::int64_t first_unsatisfied(const TokensOfRows& tokens, Predicate is_satisfied) {
   RowRange left{0, tokens.size()};
   while (!left.empty()) {
     const std::int64_t middle = left.begin + left.size() / 2;
-    if (are_such(tokens[middle])) {
+    if (is_satisfied(tokens[middle])) {
       left.begin = middle + 1;
     } else {
       left.end = middle;
@@ -29,8 +29,8 @@ std::int64_t first_unsatisfied(const TokensOfRows& tokens, AreSuch are_such) {
 }
 
 /// Returns an error about a field of one sample.
-InputError error_of(const SampleShape& sample, const std::string& field, std::string message,
-                    std::string hint) {
+InputError make_field_error(const SampleShape& sample, const std::string& field, std::string message,
+                            std::string hint) {
   return InputError({ErrorKind::input,
                      "field '" + field + "' of sample " + std::to_string(sample.id.value()),
                      std::move(message),
@@ -48,12 +48,12 @@ void TokensOfRows::require_valid(const SampleShape& sample, const std::string& f
     const RowRange tokens = (*this)[row];
     const std::string said = "gives row " + std::to_string(row) + " the tokens " + text_of(tokens);
     if (tokens.begin < 0 || tokens.begin >= tokens.end || tokens.end > length) {
-      throw error_of(sample, field, said + " of " + std::to_string(length),
-                     "Give each row at least one token of its sample, as [first, after the last]");
+      throw make_field_error(sample, field, said + " of " + std::to_string(length),
+                             "Give each row at least one token of its sample, as [first, after the last]");
     }
     if (tokens.begin < before.begin || tokens.end < before.end) {
-      throw error_of(sample, field, said + ", but the previous row has tokens " + text_of(before),
-                     "Provide rows in the order of their tokens");
+      throw make_field_error(sample, field, said + ", but the previous row has tokens " + text_of(before),
+                             "Provide rows in the order of their tokens");
     }
     before = tokens;
   }
@@ -88,10 +88,10 @@ void require_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const
                             const std::string& field, const std::string& by) {
   tokens.require_valid(sample, by);
   if (rows == tokens.size()) return;
-  throw error_of(sample, field,
-                 "has " + std::to_string(rows) + " rows, but '" + by + "', which cuts it, has " +
-                     std::to_string(tokens.size()),
-                 "Provide the tokens of every row");
+  throw make_field_error(sample, field,
+                         "has " + std::to_string(rows) + " rows, but '" + by + "', which cuts it, has " +
+                             std::to_string(tokens.size()),
+                         "Provide the tokens of every row");
 }
 
 RowCuts::RowCuts(std::string by, std::span<const int> group_sizes) : by_(std::move(by)) {
@@ -105,8 +105,8 @@ RowCuts::RowCuts(std::string by, std::span<const int> group_sizes) : by_(std::mo
   rows_.resize(next);
 }
 
-const RowCuts& cuts_by(std::span<const RowCuts> cuts, std::string_view field) {
-  const auto found = std::ranges::find(cuts, field, &RowCuts::by);
+const RowCuts& find_cuts(std::span<const RowCuts> cuts, std::string_view field) {
+  const auto found = std::ranges::find(cuts, field, &RowCuts::cutting_field);
   EVENKEEL_PRECONDITION(cheap, found != cuts.end(), field);
   return *found;
 }

@@ -52,8 +52,8 @@ class TokensOfRows {
 /// column. Local.
 [[nodiscard]] TokensOfRows tokens_of_rows(const Column& ranges, std::int64_t sample);
 
-/// Throws InputError unless field `by` has a valid token range (TokensOfRows::require_valid) for each of the
-/// `rows` rows of this sample in `field`, which it cuts. O(rows).
+/// Throws InputError unless field `cutting_field` has a valid token range (TokensOfRows::require_valid) for
+/// each of the `rows` rows of this sample in `field`, which it cuts. O(rows).
 void require_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const SampleShape& sample,
                             const std::string& field, const std::string& by);
 
@@ -66,7 +66,7 @@ class RowCuts {
   RowCuts(std::string by, std::span<const int> group_sizes);
 
   /// Returns the name of the field of token ranges.
-  [[nodiscard]] const std::string& by() const noexcept { return by_; }
+  [[nodiscard]] const std::string& cutting_field() const noexcept { return by_; }
   /// Returns the number of rows by member of the sample's group.
   [[nodiscard]] std::span<std::int64_t> rows_of(EntryId entry) noexcept {
     return std::span(rows_).subspan(first_[entry.index()], first_[entry.index() + 1] - first_[entry.index()]);
@@ -82,6 +82,6 @@ class RowCuts {
 };
 
 /// Returns the cuts defined by this field. Precondition: they exist. O(cuts).
-[[nodiscard]] const RowCuts& cuts_by(std::span<const RowCuts> cuts, std::string_view field);
+[[nodiscard]] const RowCuts& find_cuts(std::span<const RowCuts> cuts, std::string_view field);
 
 }  // namespace evenkeel

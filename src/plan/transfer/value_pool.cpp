@@ -17,7 +17,7 @@ ValuePool::ValuePool(const RowCounts& counts, std::span<const EntryId> entries) 
   std::vector<std::int64_t> rows;
   rows.reserve(values_.size());
   for (const EntryId value : values_) rows.push_back(counts.rows[value.index()]);
-  rows_ = SampleRows::of_counts(rows);
+  rows_ = SampleRows::from_counts(rows);
 }
 
 RowRange ValuePool::rows_of(EntryId entry) const noexcept {

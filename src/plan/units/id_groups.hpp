@@ -17,7 +17,7 @@ template <typename I>
 using IdView = std::ranges::transform_view<std::span<const Item>, MakeId<I>>;
 
 template <typename I>
-[[nodiscard]] std::vector<I> list_of(IdView<I> ids) {
+[[nodiscard]] std::vector<I> to_vector(IdView<I> ids) {
   std::vector<I> list(ids.size());
   std::ranges::copy(ids, list.begin());
   return list;

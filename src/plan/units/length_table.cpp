@@ -28,11 +28,12 @@ LengthTable::LengthTable(std::vector<LengthEntry> entries) : entries_(std::move(
   if (!std::ranges::is_sorted(entries_, {}, place)) std::ranges::sort(entries_, {}, place);
 }
 
-LengthTable LengthTable::of(std::span<const std::int64_t> lengths) {
-  return of(std::vector<std::int64_t>(lengths.size()), lengths);
+LengthTable LengthTable::from_lengths(std::span<const std::int64_t> lengths) {
+  return from_lengths(std::vector<std::int64_t>(lengths.size()), lengths);
 }
 
-LengthTable LengthTable::of(std::span<const std::int64_t> prompts, std::span<const std::int64_t> responses) {
+LengthTable LengthTable::from_lengths(std::span<const std::int64_t> prompts,
+                                      std::span<const std::int64_t> responses) {
   if (prompts.size() != responses.size()) {
     throw InputError("lengths",
                      "there are " + std::to_string(prompts.size()) + " prompts but " +

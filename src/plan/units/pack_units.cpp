@@ -23,7 +23,7 @@ constexpr std::size_t equal_work_reason = 4;  // index of "equal_work" in repeat
 std::vector<SharedGroup> groups_of(const StepProblem& problem) {
   if (problem.settings.sharing == PrefixSharing::prompts)
     return prompt_groups(problem.table, problem.settings.predict_ahead);
-  require_cover(problem.table, problem.trees);
+  require_each_entry_once(problem.table, problem.trees);
   return {problem.trees.begin(), problem.trees.end()};
 }
 
@@ -67,7 +67,7 @@ class GroupOfPieces {
   [[nodiscard]] bool join(Part& to, const Part& part) {
     std::vector<std::int64_t> samples;
     for (const Part* const each : std::array<const Part*, 2>{&to, &part})
-      for (const EntryId entry : each->group.entries) samples.push_back(number_of(entry));
+      for (const EntryId entry : each->group.entries) samples.push_back(format_plain_count(entry));
     std::ranges::sort(samples);
     SharedGroup both = sub_group(problem_.table, group_, samples, problem_.settings);
     const PrefixTree& one = to.group.tree;
@@ -81,7 +81,7 @@ class GroupOfPieces {
   }
 
   /// Returns the position of an entry in the group.
-  [[nodiscard]] std::int64_t number_of(EntryId entry) {
+  [[nodiscard]] std::int64_t format_plain_count(EntryId entry) {
     if (numbers_.empty())
       for (std::size_t i = 0; i < group_.entries.size(); ++i)
         numbers_.emplace(group_.entries[i], static_cast<std::int64_t>(i));
@@ -158,7 +158,7 @@ void PackUnits::add_encoder_costs(std::span<const Cost> of_entries) {
   encoder_costs_ = sums_of(of_entries, "an encoder's work");
 }
 
-void PackUnits::limit(std::span<const RowCap> caps, const BinLimits& limits_of_all) {
+void PackUnits::set_limits(std::span<const RowCap> caps, const BinLimits& limits_of_all) {
   limits_ = limits_of_all;
   if (caps.empty()) return;
   std::vector<LimitedAmount> limits;
@@ -173,7 +173,7 @@ void PackUnits::limit(std::span<const RowCap> caps, const BinLimits& limits_of_a
   limits_.max_items = parts_.most;
 }
 
-PackUnits PackUnits::of_samples(const StepProblem& problem) {
+PackUnits PackUnits::from_samples(const StepProblem& problem) {
   const PlanSettings& settings = problem.settings;
   PackUnits units;
   const std::int64_t alignment = settings.alignment();
@@ -189,7 +189,7 @@ PackUnits PackUnits::of_samples(const StepProblem& problem) {
   return units;
 }
 
-PackUnits PackUnits::of_no_group() {
+PackUnits PackUnits::make_empty_with_sharing() {
   PackUnits units;
   units.shared_ = true;
   units.first_segments_ = {SegmentId{0}};
@@ -206,17 +206,17 @@ void PackUnits::complete(const StepProblem& problem) {
   const BalanceSettings& balance = problem.settings.balance;
   if (balance.cost_field) take_costs(field_costs_of(problem.table, *balance.cost_field));
   if (balance.encoder) add_encoder_costs(encoder_costs_of(problem.table, *balance.encoder));
-  limit(row_caps_of(problem.table, problem.settings.micro_batch), problem.settings.limits());
+  set_limits(row_caps_of(problem.table, problem.settings.micro_batch), problem.settings.limits());
 }
 
 PackUnits make_units(const StepProblem& problem) {
   const PlanSettings& settings = problem.settings;
   if (settings.sharing == PrefixSharing::none) {
-    PackUnits units = PackUnits::of_samples(problem);
+    PackUnits units = PackUnits::from_samples(problem);
     units.complete(problem);
     return units;
   }
-  PackUnits units = PackUnits::of_no_group();
+  PackUnits units = PackUnits::make_empty_with_sharing();
   for (SharedGroup& group : groups_of(problem)) {
     units.repeated_[ahead_reason] += repeated_ahead(problem.table, group, settings);
     SplitGroup split = split_to_fit(problem.table, std::move(group), settings);
@@ -233,7 +233,7 @@ RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
                         units.size());
   const PlanSettings& settings = problem.settings;
   const std::vector<SharedGroup> groups = groups_of(problem);
-  RegroupedUnits regrouped{PackUnits::of_no_group(), {}};
+  RegroupedUnits regrouped{PackUnits::make_empty_with_sharing(), {}};
   PackUnits& all = regrouped.units;
   auto piece = pieces.begin();
   for (std::int64_t g = 0; g < units.num_groups(); ++g) {

@@ -98,16 +98,16 @@ class PackUnits {
   friend PackUnits make_units(const StepProblem& problem);
   friend struct RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
                                              std::span<const UnitPiece> pieces);
-  [[nodiscard]] static PackUnits of_samples(const StepProblem& problem);
+  [[nodiscard]] static PackUnits from_samples(const StepProblem& problem);
   /// Returns units with shared prefixes that have no groups yet.
-  [[nodiscard]] static PackUnits of_no_group();
+  [[nodiscard]] static PackUnits make_empty_with_sharing();
   void add_group(std::vector<SharedGroup> parts, const PlanSettings& settings);
   void add(SharedGroup unit, const PlanSettings& settings);
   /// Sets the costs, encoder costs and row counts that come from fields of the samples, and the limits.
   void complete(const StepProblem& problem);
   void take_costs(std::span<const Cost> of_entries);
   void add_encoder_costs(std::span<const Cost> of_entries);
-  void limit(std::span<const RowCap> caps, const BinLimits& limits_of_all);
+  void set_limits(std::span<const RowCap> caps, const BinLimits& limits_of_all);
   /// Sums a value per entry over the entries of each unit. Throws LimitError if a sum is 2^62 or more; `what`
   /// is the subject of the error's text.
   [[nodiscard]] std::vector<std::int64_t> sums_of(std::span<const std::int64_t> of_entries,

@@ -28,20 +28,20 @@ void require_below_row_caps(const LengthTable& table, const MicroBatchSettings& 
     if (above == cap.rows.end()) continue;
     const EntryId entry{above - cap.rows.begin()};
     throw LimitError(table[entry].shape.id,
-                     "has " + number_of(*above, "row") + " of field '" + std::string(cap.field) +
-                         "', above its cap of " + number_of(cap.most, "row") + " per micro-batch",
+                     "has " + format_plain_count(*above, "row") + " of field '" + std::string(cap.field) +
+                         "', above its cap of " + format_plain_count(cap.most, "row") + " per micro-batch",
                      "Raise micro_batch.max_rows of the field to at least " + std::to_string(*above) +
                          ", or shorten or drop the sample");
   }
 }
 
-bool RowsTogether::have_room_for(EntryId entry) const noexcept {
+bool RowTotals::has_room_for(EntryId entry) const noexcept {
   for (std::size_t c = 0; c < rows_.size(); ++c)
     if (caps_[c].rows[entry.index()] > caps_[c].most - rows_[c]) return false;
   return true;
 }
 
-void RowsTogether::add(EntryId entry) noexcept {
+void RowTotals::add(EntryId entry) noexcept {
   for (std::size_t c = 0; c < rows_.size(); ++c) rows_[c] += caps_[c].rows[entry.index()];
 }
 

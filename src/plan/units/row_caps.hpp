@@ -35,12 +35,12 @@ struct CappedRows {
 void require_below_row_caps(const LengthTable& table, const MicroBatchSettings& settings);
 
 /// The total rows of a set of samples in each capped field, in the order of the caps.
-class RowsTogether {
+class RowTotals {
  public:
-  explicit RowsTogether(std::span<const RowCap> caps) : caps_(caps), rows_(caps.size()) {}
+  explicit RowTotals(std::span<const RowCap> caps) : caps_(caps), rows_(caps.size()) {}
 
   /// Returns whether all caps still hold if the sample is added.
-  [[nodiscard]] bool have_room_for(EntryId entry) const noexcept;
+  [[nodiscard]] bool has_room_for(EntryId entry) const noexcept;
   void add(EntryId entry) noexcept;
 
  private:

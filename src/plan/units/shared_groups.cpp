@@ -27,7 +27,8 @@ std::int64_t shared_prompt(const SampleShape& sample, std::int64_t ahead) {
 }
 
 /// Returns the tree of one prompt and its responses. A prompt with a single response still has two segments.
-PrefixTree one_level_tree(const LengthTable& table, std::span<const EntryId> entries, std::int64_t ahead) {
+PrefixTree make_one_level_tree(const LengthTable& table, std::span<const EntryId> entries,
+                               std::int64_t ahead) {
   std::vector<TreeNode> nodes{{-1, shared_prompt(table[entries.front()].shape, ahead)}};
   nodes.reserve(entries.size() + 1);
   std::vector<std::int64_t> ends;
@@ -41,7 +42,7 @@ PrefixTree one_level_tree(const LengthTable& table, std::span<const EntryId> ent
 }
 
 bool has_one_level(const LengthTable& table, const SharedGroup& group, std::int64_t ahead) {
-  return group.tree == one_level_tree(table, group.entries, ahead);
+  return group.tree == make_one_level_tree(table, group.entries, ahead);
 }
 
 /// Makes a group of one sample with a single segment, so that prompt and response are aligned together.
@@ -64,9 +65,9 @@ std::vector<PartLimit> part_limits(std::span<const EntryId> entries, std::int64_
 
 /// Returns whether the samples together stay within all row caps of a micro-batch.
 bool are_below(std::span<const RowCap> caps, std::span<const EntryId> entries) {
-  RowsTogether rows(caps);
+  RowTotals rows(caps);
   for (const EntryId entry : entries) {
-    if (!rows.have_room_for(entry)) return false;
+    if (!rows.has_room_for(entry)) return false;
     rows.add(entry);
   }
   return true;
@@ -74,9 +75,9 @@ bool are_below(std::span<const RowCap> caps, std::span<const EntryId> entries) {
 
 /// Returns a prompt with its responses as a one-level tree. Returns a single sample as one segment if it fits
 /// under `max_rows` only when prompt and response are aligned together.
-SharedGroup part_of_responses(const LengthTable& table, Entries entries, std::int64_t alignment,
-                              std::int64_t max_rows, std::int64_t ahead) {
-  PrefixTree tree = one_level_tree(table, entries, ahead);
+SharedGroup make_part_of_responses(const LengthTable& table, Entries entries, std::int64_t alignment,
+                                   std::int64_t max_rows, std::int64_t ahead) {
+  PrefixTree tree = make_one_level_tree(table, entries, ahead);
   if (entries.size() == 1 && aligned_rows(tree, alignment) > max_rows)
     return whole_sample(table, entries.front());
   return {std::move(entries), std::move(tree)};
@@ -124,7 +125,7 @@ class GroupSplit {
     Entries entries;
     for (const std::int64_t sample : samples)
       entries.push_back(group_.entries[static_cast<std::size_t>(sample)]);
-    if (has_prompt_) return part_of_responses(table_, std::move(entries), alignment_, max_rows_, ahead_);
+    if (has_prompt_) return make_part_of_responses(table_, std::move(entries), alignment_, max_rows_, ahead_);
     return {std::move(entries), group_.tree.subtree(samples)};
   }
 
@@ -168,11 +169,11 @@ class GroupSplit {
     }
     for (std::size_t p = 0; p < parts.size(); ++p) {
       joins[p] = p;
-      std::vector<bool> looked_at(p);
+      std::vector<bool> is_examined(p);
       std::int64_t shared = before[p];  // tokens shared with the last sample of part i
       for (std::size_t i = p; i-- > 0 && shared > 0 && joins[p] == p;) {
-        if (!looked_at[joins[i]] && join(parts[joins[i]], parts[p], shared)) joins[p] = joins[i];
-        looked_at[joins[i]] = true;
+        if (!is_examined[joins[i]] && join(parts[joins[i]], parts[p], shared)) joins[p] = joins[i];
+        is_examined[joins[i]] = true;
         shared = std::min({shared, common[i], before[i]});
       }
     }
@@ -232,7 +233,7 @@ std::vector<SharedGroup> prompt_groups(const LengthTable& table, std::int64_t ah
   std::vector<SharedGroup> groups;
   groups.reserve(members.size());
   for (Entries& group : members) {
-    PrefixTree tree = one_level_tree(table, group, ahead);
+    PrefixTree tree = make_one_level_tree(table, group, ahead);
     groups.push_back({std::move(group), std::move(tree)});
   }
   return groups;
@@ -256,13 +257,13 @@ std::vector<SharedGroup> prefix_trees(const LengthTable& table,
   for (Entries& group : entries_by_uid(table)) {
     std::vector<std::span<const std::int64_t>> samples;
     for (const EntryId entry : group) samples.push_back(tokens[entry.index()]);
-    PrefixTree tree = PrefixTree::of_tokens(samples, ahead);
+    PrefixTree tree = PrefixTree::from_tokens(samples, ahead);
     trees.push_back({std::move(group), std::move(tree)});
   }
   return trees;
 }
 
-void require_cover(const LengthTable& table, std::span<const SharedGroup> groups) {
+void require_each_entry_once(const LengthTable& table, std::span<const SharedGroup> groups) {
   std::vector<bool> seen(static_cast<std::size_t>(table.size()), false);
   std::int64_t count = 0;
   for (const SharedGroup& group : groups) {
@@ -323,8 +324,8 @@ SharedGroup sub_group(const LengthTable& table, const SharedGroup& group,
   if (!has_one_level(table, group, settings.predict_ahead))
     return {std::move(entries), group.tree.subtree(samples)};
   const int largest = settings.largest_group();
-  return part_of_responses(table, std::move(entries), settings.alignment(largest), settings.cap(largest),
-                           settings.predict_ahead);
+  return make_part_of_responses(table, std::move(entries), settings.alignment(largest), settings.cap(largest),
+                                settings.predict_ahead);
 }
 
 }  // namespace evenkeel

@@ -48,7 +48,7 @@ StepsAhead::StepsAhead(const Communicator& world, const Config& config, StepsReq
   const auto given = [&] {
     return std::vector<ConfigSetting>{{"steps", std::to_string(steps_)}, {"profile", profile_}};
   };
-  require_equal_on_ranks(maker_.mesh().world(), together(maker_.mesh().world(), given),
+  require_equal_on_ranks(maker_.mesh().world(), run_together(maker_.mesh().world(), given),
                          "Ask for the same number of steps and the same profile on every rank");
   fail_together(
       maker_.mesh().world(), try_on_replicated_data([&] {
@@ -78,8 +78,8 @@ void StepsAhead::start_thread() {
 std::optional<Step> StepsAhead::next() {
   if (taken_ >= steps_ || has_ended_) return std::nullopt;
   Stopwatch stopwatch;
-  if (makes_in_next()) make_or_end();
-  Made made = take();
+  if (is_step_made_by_next()) make_or_end();
+  MadeStep made = take();
   has_ended_ = std::holds_alternative<EndOfSteps>(made);
   if (has_ended_) return std::nullopt;
   ++taken_;
@@ -100,7 +100,7 @@ ServiceState StepsAhead::state() const {
 }
 
 bool StepsAhead::progress() {
-  if (!makes_in_progress()) return false;
+  if (!is_step_made_by_progress()) return false;
   make_or_end();
   return true;
 }
@@ -112,12 +112,12 @@ void StepsAhead::stop() noexcept {
   read_ = nullptr;  // Releases objects that the reader keeps alive.
 }
 
-StepsAhead::Made StepsAhead::take() {
+StepsAhead::MadeStep StepsAhead::take() {
   const Waiting waiting("its thread that makes steps", WaitFor::thread);
   std::unique_lock lock(ready_->mutex);
   ready_->changed.wait(lock, [&] { return !ready_->made.empty() || ready_->end; });
   if (ready_->made.empty()) std::rethrow_exception(ready_->end);
-  Made made = std::move(ready_->made.front());
+  MadeStep made = std::move(ready_->made.front());
   ready_->made.pop_front();
   lock.unlock();
   ready_->changed.notify_all();
@@ -131,7 +131,7 @@ void StepsAhead::make_all(const std::stop_token& stop) {
     std::unique_lock lock(ready_->mutex);
     if (!ready_->changed.wait(lock, stop, [&] { return ready_->has_begun; })) return;
   }
-  while (can_make()) {
+  while (has_steps_to_make()) {
     wait_for_room(stop);
     make_or_end(&stop);
   }
@@ -144,7 +144,7 @@ void StepsAhead::wait_for_room(const std::stop_token& stop) {
 }
 
 void StepsAhead::make_or_end(const std::stop_token* stop) {
-  Made made;
+  MadeStep made;
   std::exception_ptr end;
   try {
     Stopwatch stopwatch;
@@ -172,7 +172,7 @@ void StepsAhead::agree_to_continue(const std::stop_token& stop) {
     throw std::logic_error("a rank destroyed its Steps at an earlier step");
 }
 
-StepsAhead::Made StepsAhead::make_next() {
+StepsAhead::MadeStep StepsAhead::make_next() {
   const std::int64_t step = made_++;
   try {
     maker_.set_next_step(step);  // also after a step that failed

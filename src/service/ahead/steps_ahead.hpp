@@ -58,33 +58,35 @@ class StepsAhead {
   /// Indicates the end of the samples.
   struct EndOfSteps {};
   /// A step, or the error that all ranks throw in its place, or the end of samples.
-  using Made = std::variant<std::exception_ptr, Step, EndOfSteps>;
+  using MadeStep = std::variant<std::exception_ptr, Step, EndOfSteps>;
 
   /// Queue of steps between the thread that makes them and the trainer.
   struct Handover {
     std::mutex mutex;
     std::condition_variable_any changed;
-    std::deque<Made> made;
+    std::deque<MadeStep> made;
     std::exception_ptr end;  // error that ended the thread's work before the last step; otherwise null
     bool has_begun = false;  // whether all ranks have a thread
   };
 
   void start_thread();
-  [[nodiscard]] Made take();
+  [[nodiscard]] MadeStep take();
   void make_all(const std::stop_token& stop);
   void wait_for_room(const std::stop_token& stop);
   void make_or_end(const std::stop_token* stop = nullptr);
   void agree_to_continue(const std::stop_token& stop);
-  /// Returns whether next() has to make a step on the trainer's thread; makes_in_progress() answers this for
-  /// progress(). Equal on all ranks.
-  [[nodiscard]] bool makes_in_next() const noexcept {
-    return !in_background() && ready_->made.empty() && can_make();
+  /// Returns whether next() has to make a step on the trainer's thread; is_step_made_by_progress() answers
+  /// this for progress(). Equal on all ranks.
+  [[nodiscard]] bool is_step_made_by_next() const noexcept {
+    return !in_background() && ready_->made.empty() && has_steps_to_make();
   }
-  [[nodiscard]] bool makes_in_progress() const noexcept {
-    return !in_background() && can_make() && !is_full();
+  [[nodiscard]] bool is_step_made_by_progress() const noexcept {
+    return !in_background() && has_steps_to_make() && !is_full();
   }
-  [[nodiscard]] bool can_make() const noexcept { return !ready_->end && !no_more_ && made_ < steps_; }
-  [[nodiscard]] Made make_next();
+  [[nodiscard]] bool has_steps_to_make() const noexcept {
+    return !ready_->end && !no_more_ && made_ < steps_;
+  }
+  [[nodiscard]] MadeStep make_next();
   [[nodiscard]] bool is_full() const noexcept { return std::ssize(ready_->made) >= depth_; }
 
   StepMaker maker_;

@@ -73,7 +73,7 @@ ColumnDescription counted_column(std::span<const PackedMicroBatch> from, const F
     const Place& place = places.at(to_plan.entries[i]);
     counts[i] = from[place.micro_batch].find(spec.name)->samples()[place.sequence].size();
   }
-  return ColumnDescription::counted(spec, SampleRows::of_counts(counts));
+  return ColumnDescription::make_counted(spec, SampleRows::from_counts(counts));
 }
 
 /// Returns a column with shared rows, lent by `from`, in which the micro-batch's samples keep their ranges.
@@ -92,7 +92,7 @@ Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
     }
     ranges[i] = source.samples()[place.sequence];
   }
-  return first.lent_to(SampleRows::in_common(std::move(ranges), first.rows()));
+  return first.lend_to(SampleRows::shared(std::move(ranges), first.rows()));
 }
 
 /// Describes the columns that a micro-batch will own, for the fields of `from`. Columns with shared rows are
@@ -103,7 +103,7 @@ std::vector<ColumnDescription> columns_of(std::span<const PackedMicroBatch> from
   std::vector<ColumnDescription> columns;
   for (const Column& column : from.front().fields) {
     const FieldSpec& spec = column.spec();
-    if (column.samples().are_in_common()) continue;
+    if (column.samples().are_shared()) continue;
     if (is_counted(spec.kind)) {
       columns.push_back(counted_column(from, spec, places, to, plan));
     } else {
@@ -113,15 +113,16 @@ std::vector<ColumnDescription> columns_of(std::span<const PackedMicroBatch> from
   return columns;
 }
 
-void make_room_for_fields(std::span<PackedMicroBatch> from, const std::unordered_map<EntryId, Place>& places,
-                          PackedMicroBatch& micro_batch, const MicroBatchPlan& plan) {
+void add_uninitialized_fields(std::span<PackedMicroBatch> from,
+                              const std::unordered_map<EntryId, Place>& places, PackedMicroBatch& micro_batch,
+                              const MicroBatchPlan& plan) {
   const std::vector<ColumnDescription> columns = columns_of(from, places, micro_batch, plan);
   for (const Column& column : std::as_const(from.front().fields)) {
     const std::string& name = column.spec().name;
-    if (column.samples().are_in_common()) {
+    if (column.samples().are_shared()) {
       micro_batch.fields.push_back(lent_column(from, name, places, micro_batch, plan));
     } else if (micro_batch.find(name) == nullptr) {
-      Column& added = micro_batch.fields.emplace_back(find(columns, name)->made_in(micro_batch.arena));
+      Column& added = micro_batch.fields.emplace_back(find(columns, name)->make_in(micro_batch.arena));
       if (!is_counted(column.spec().kind)) std::ranges::fill(added.bytes(), std::byte{0});
     }
   }
@@ -129,7 +130,7 @@ void make_room_for_fields(std::span<PackedMicroBatch> from, const std::unordered
 
 void copy_sequence(const PackedMicroBatch& from, std::int64_t at, PackedMicroBatch& to, std::int64_t to_at) {
   for (const Column& source : from.fields) {
-    if (source.samples().are_in_common()) continue;
+    if (source.samples().are_shared()) continue;
     Column& target = *to.find(source.spec().name);
     const RowRange rows = rows_of(from, source, at);
     const auto bytes = static_cast<std::size_t>(rows.size()) * source.row_bytes();
@@ -179,7 +180,8 @@ void keep_fields(std::span<PackedMicroBatch> micro_batches, std::span<const Carr
   }
 }
 
-std::vector<std::int64_t> no_halo(const PackedMicroBatch& micro_batch, const DerivedFieldSettings& derived) {
+std::vector<std::int64_t> make_zero_halo(const PackedMicroBatch& micro_batch,
+                                         const DerivedFieldSettings& derived) {
   const std::size_t runs = packed_runs(micro_batch.layout, micro_batch.cp_rank).size();
   return std::vector<std::int64_t>(runs * static_cast<std::size_t>(derived.reach()));
 }
@@ -221,8 +223,8 @@ void require_cutting_fields(const StepSamples& samples, const AddedFields& added
 
 // Returns this rank's kept samples with the fields that it adds; null if samples were not kept. Kept columns
 // are lent, so their bytes are not copied.
-std::shared_ptr<const RaggedBatch> with_added(const std::shared_ptr<const RaggedBatch>& kept,
-                                              const AddedFields& added) {
+std::shared_ptr<const RaggedBatch> add_fields_to_samples(const std::shared_ptr<const RaggedBatch>& kept,
+                                                         const AddedFields& added) {
   if (!kept || kept->size() == 0) return kept;
   const RaggedBatch& mine = *kept;
   RaggedBatch all({mine.samples().begin(), mine.samples().end()});
@@ -235,7 +237,8 @@ std::shared_ptr<const RaggedBatch> with_added(const std::shared_ptr<const Ragged
 
 // Returns a step's samples with added fields, which replace fields with the same names. Owners send the added
 // fields, too, if samples are sent again.
-std::shared_ptr<const StepSamples> with_added(const StepSamples& samples, const AddedFields& added) {
+std::shared_ptr<const StepSamples> add_fields_to_samples(const StepSamples& samples,
+                                                         const AddedFields& added) {
   auto all = std::make_shared<StepSamples>(samples);
   std::erase_if(all->fields, [&](const CarriedField& field) { return added.has(field.name()); });
   const std::size_t first = samples.fields.empty() ? 0 : samples.fields.back().source + 1;
@@ -255,21 +258,22 @@ std::shared_ptr<const StepSamples> with_added(const StepSamples& samples, const 
 }
 
 /// Tensors that a pass leaves on this rank for the next pass.
-struct Left {
+struct RemainingTensors {
   std::vector<PackedMicroBatch> tensors;
   bool stays = false;           ///< whether sequences stay on their ranks; the same on all ranks
   bool stays_together = false;  ///< whether they also stay in their micro-batches
 };
 
 // Takes the tensors of the previous pass, with only those fields of samples that are sent for this pass.
-Left take_left(const StepContext& context, Step& before, const Planned& planned,
-               std::span<const CarriedField> fields) {
+RemainingTensors take_remaining_tensors(const StepContext& context, Step& before, const Planned& planned,
+                                        std::span<const CarriedField> fields) {
   const DpRankPlan& plan_before = before.record->plan;
-  const std::vector<CarriedField> sent_before = fields_under(before.profile, planned.samples().fields);
-  Left left;
+  const std::vector<CarriedField> sent_before = fields_for_profile(before.profile, planned.samples().fields);
+  RemainingTensors left;
   left.stays = have_equal_cuts(before.record->assignment, planned.assignment,
                                context.plan_settings(before.profile), planned.settings) &&
-               context.derived(before.profile) == planned.pass().derived && has_all(sent_before, fields);
+               context.derived_settings(before.profile) == planned.pass().derived &&
+               has_all(sent_before, fields);
   left.stays_together = left.stays && planned.plan == plan_before;
   if (left.stays && before.micro_batches.size() != plan_before.micro_batches.size()) {
     throw InputError(name_of(before),
@@ -291,7 +295,7 @@ std::vector<PackedMicroBatch> regroup_pass(const StepContext& context, std::span
                                            std::span<const CarriedField> fields, const Planned& planned) {
   const DerivedFieldSettings& derived = planned.pass().derived;
   const RaggedBatch nothing_sent;
-  const std::vector<FieldSpec> brought = handed_out_fields(fields);
+  const std::vector<FieldSpec> brought = delivered_fields(fields);
   const std::vector<MicroBatchPlan>& plans = planned.plan.micro_batches;
   const StepTransfer transfer =
       transfer_of(context, planned, fields, nothing_sent, planned.samples().table.row_counts());
@@ -306,7 +310,7 @@ std::vector<PackedMicroBatch> regroup_pass(const StepContext& context, std::span
     // Filler and padding rows are not copied from `from`, so their fields are completed here. Fields that
     // `from` lacks are removed, since an earlier pass may have added them only for the last pipeline stage.
     if (plan.tokens > 0 && !plan.shape) continue;
-    complete_fields(m, brought, no_halo(m, derived), derived);
+    complete_fields(m, brought, make_zero_halo(m, derived), derived);
     std::erase_if(m.fields, [&](const Column& c) { return from.front().find(c.spec().name) == nullptr; });
   }
   regroup(from, from_plan, micro_batches, plans);
@@ -321,7 +325,7 @@ ExchangedSamples send_again(const StepContext& context, const Step& before, cons
   const RaggedBatch& mine = *before.record->mine;
   require_shared_rows(context, planned, have_shared_rows(samples.fields), samples.fields, mine, work);
   StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
-  const std::vector<RowCuts> cuts = row_cuts(context, transfer, work);
+  const std::vector<RowCuts> cuts = gather_cuts(context, transfer, work);
   transfer.row_cuts = cuts;
   return exchange_samples(context.mesh, transfer, planned.pass().derived, context.transport(), work);
 }
@@ -340,7 +344,7 @@ void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> f
   const auto places = places_of(from_plan);
   EVENKEEL_PRECONDITION(thorough, have_equal_entries(from, places, to, to_plan), places.size());
   for (std::size_t m = 0; m < to.size(); ++m) {
-    make_room_for_fields(from, places, to[m], to_plan[m]);
+    add_uninitialized_fields(from, places, to[m], to_plan[m]);
     for (std::size_t i = 0; i < to_plan[m].entries.size(); ++i) {
       const Place& place = places.at(to_plan[m].entries[i]);
       copy_sequence(from[place.micro_batch], place.sequence, to[m], static_cast<std::int64_t>(i));
@@ -350,10 +354,10 @@ void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> f
 
 ExchangedSamples reuse_or_resend(const StepContext& context, Step& before, Planned& planned,
                                  GuardedWork& work) {
-  Phase::becomes("exchange");
-  const std::vector<CarriedField> fields = sent(planned, planned.samples().fields, work);
-  Left left;
-  work([&] { left = take_left(context, before, planned, fields); });
+  Phase::switch_to("exchange");
+  const std::vector<CarriedField> fields = select_sent_fields(planned, planned.samples().fields, work);
+  RemainingTensors left;
+  work([&] { left = take_remaining_tensors(context, before, planned, fields); });
   // All ranks take the same branch.
   work.agree(context.world());
   const bool shared = planned.assignment.shared();
@@ -395,18 +399,18 @@ Exchanged add_fields(const StepContext& context, const Step& before, Planned pla
     const std::vector<FieldSums> field_sums = gather_field_sums(
         context.world(), planned.samples().table, added.fields, context.cost_fields, added.mine);
     const AddedFields all_added{traveling, row_counts, field_sums, added.mine};
-    work.on_replicated_data([&] { require_cutting_fields(planned.samples(), all_added); });
-    const std::vector<CarriedField> now = sent(planned, traveling, work);
+    work.run_on_replicated_data([&] { require_cutting_fields(planned.samples(), all_added); });
+    const std::vector<CarriedField> now = select_sent_fields(planned, traveling, work);
     StepTransfer transfer = transfer_of(context, planned, now, added.mine, row_counts);
-    const std::vector<RowCuts> cuts = row_cuts(context, transfer, work);
+    const std::vector<RowCuts> cuts = gather_cuts(context, transfer, work);
     transfer.row_cuts = cuts;
     const ExchangedSamples added_columns = exchange_samples(
         context.mesh, transfer, pass.derived, context.transport(), work, [&](ExchangedSamples& columns) {
           own_work(columns);
-          mine = with_added(mine, all_added);  // copies the added columns
+          mine = add_fields_to_samples(mine, all_added);  // copies the added columns
         });
     passed.moved += added_columns.moved;
-    planned.gathered.samples = with_added(planned.samples(), all_added);
+    planned.gathered.samples = add_fields_to_samples(planned.samples(), all_added);
   }
   pass.seconds.exchange += pass.stopwatch.lap();  // includes the wait for the last rank
   return {std::move(planned), std::move(micro_batches), std::move(passed.moved), std::move(mine)};

@@ -63,7 +63,7 @@ void require_equal_states(const Communicator& comm, const ServiceState& from) {
     return std::vector<ConfigSetting>{{"the state's next step", std::to_string(from.next_step)},
                                       {"the state's checksum", std::to_string(hash_of(from))}};
   };
-  require_equal_on_ranks(comm, together(comm, given),
+  require_equal_on_ranks(comm, run_together(comm, given),
                          "Resume from the same state on every rank: read it on one rank and broadcast it");
 }
 

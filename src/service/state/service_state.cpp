@@ -48,7 +48,7 @@ constexpr std::array consequences{
 /// Removes the name of the profile or source from a path: "profiles.update.micro_batch.max_tokens" gives
 /// "micro_batch.max_tokens", "sources.chat.path" gives "source.path", and any other key of a source gives
 /// "source.". Returns all other paths unchanged.
-std::string_view without_name(std::string_view path) {
+std::string_view strip_section_name(std::string_view path) {
   for (const std::string_view section : {"profiles.", "sources."}) {
     if (!path.starts_with(section)) continue;
     const std::size_t dot = path.find('.', section.size());
@@ -69,7 +69,7 @@ bool delays_outliers(const Values& settings) {
 }
 
 std::string_view consequence_of(std::string_view path, bool delays_outliers) {
-  const std::string_view key = without_name(path);
+  const std::string_view key = strip_section_name(path);
   const auto* const found =
       std::ranges::find_if(consequences, [&](const Consequence& c) { return key.starts_with(c.prefix); });
   if (found == consequences.end()) return other_cuts;
@@ -110,7 +110,7 @@ void compare_settings(const ServiceState& saved, const ServiceState& now, std::v
 }
 
 /// Describes how a source differs; nullopt if it does not.
-std::optional<std::string> change_of(const SourceFingerprint& was, const SourceFingerprint& is) {
+std::optional<std::string> describe_change(const SourceFingerprint& was, const SourceFingerprint& is) {
   if (was.samples != is.samples) return fmt::format("had {} samples and now has {}", was.samples, is.samples);
   if (was.bytes != is.bytes) return fmt::format("had {} bytes and now has {}", was.bytes, is.bytes);
   if (was.digest != is.digest) return "has different content";
@@ -128,7 +128,7 @@ void compare_sources(const ServiceState& saved, const ServiceState& now, std::ve
   }
   bool changed = false;
   for (std::size_t i = 0; i < saved.sources.size(); ++i) {
-    const auto change = change_of(saved.sources[i], now.sources[i]);
+    const auto change = describe_change(saved.sources[i], now.sources[i]);
     if (!change) continue;
     changed = true;
     found.push_back(fmt::format("{} {}: {}", now.sources[i].name, *change, other_samples));
@@ -206,18 +206,18 @@ Json json_of(const ServiceState& state) {
 class Reader {
  public:
   explicit Reader(const Json& object, std::string name) : object_(object), name_(std::move(name)) {
-    if (!object_.is_object()) refuse("is not an object");
+    if (!object_.is_object()) reject("is not an object");
   }
 
   [[nodiscard]] const Json& at(const char* key) const {
     const auto found = object_.find(key);
-    if (found == object_.end()) refuse(fmt::format("has no {}", key));
+    if (found == object_.end()) reject(fmt::format("has no {}", key));
     return *found;
   }
   [[nodiscard]] Reader object(const char* key) const { return Reader(at(key), key); }
   [[nodiscard]] std::string text(const char* key) const {
     const Json& value = at(key);
-    if (!value.is_string()) refuse(fmt::format("has a '{}' that is not a text", key));
+    if (!value.is_string()) reject(fmt::format("has a '{}' that is not a text", key));
     return value.get<std::string>();
   }
   [[nodiscard]] std::uint64_t hash(const char* key) const {
@@ -225,12 +225,12 @@ class Reader {
     std::uint64_t number = 0;
     const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
     if (failure != std::errc() || digits.size() != 16 || end != digits.data() + digits.size())
-      refuse(fmt::format("has a '{}' that is not a number of 16 hexadecimal digits", key));
+      reject(fmt::format("has a '{}' that is not a number of 16 hexadecimal digits", key));
     return number;
   }
   [[nodiscard]] const Json& items(const char* key, Json::value_t type) const {
     const Json& value = at(key);
-    if (value.type() != type) refuse(fmt::format("has a '{}' of the wrong type", key));
+    if (value.type() != type) reject(fmt::format("has a '{}' of the wrong type", key));
     return value;
   }
   [[nodiscard]] std::int64_t integer(const char* key, std::int64_t least, std::int64_t most) const {
@@ -238,7 +238,7 @@ class Reader {
     const bool fits = value.is_number_integer() && (!value.is_number_unsigned() ||
                                                     std::in_range<std::int64_t>(value.get<std::uint64_t>()));
     if (!fits || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
-      refuse(fmt::format("has a '{}' that is not an integer from {} to {}", key, least, most));
+      reject(fmt::format("has a '{}' that is not an integer from {} to {}", key, least, most));
     return value.get<std::int64_t>();
   }
   /// Returns 0 or a positive number within the range of measurements, since costs are later converted to
@@ -249,7 +249,7 @@ class Reader {
     const Json& value = at(key);
     const double number = value.is_number() ? value.get<double>() : -1;
     if (number != 0 && !(number >= least && number <= most))
-      refuse(fmt::format("has a '{}' that is not a number of seconds", key));
+      reject(fmt::format("has a '{}' that is not a number of seconds", key));
     return number;
   }
 
@@ -261,7 +261,7 @@ class Reader {
 
   [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
 
-  [[noreturn]] void refuse(const std::string& why) const { throw InputError("", name_ + " " + why); }
+  [[noreturn]] void reject(const std::string& why) const { throw InputError("", name_ + " " + why); }
 
  private:
   const Json& object_;
@@ -282,7 +282,7 @@ SavedCost cost_of(const Json& json) {
   cost.overhead = reader.seconds("overhead");
   cost.linear = reader.seconds("linear");
   cost.quadratic = reader.seconds("quadratic");
-  if (cost.linear == 0 && cost.quadratic == 0) reader.refuse("has neither a linear nor a quadratic part");
+  if (cost.linear == 0 && cost.quadratic == 0) reader.reject("has neither a linear nor a quadratic part");
   cost.observations = reader.integer("observations", 0, any_size);
   cost.inside_node = reader.optional_seconds("inside_node");
   cost.between_nodes = reader.optional_seconds("between_nodes");
@@ -308,7 +308,7 @@ ServiceState state_of(const Json& json) {
   const Reader reader(json, "the state");
   const std::int64_t of_text = reader.integer("evenkeel_state", 1, any_size);
   if (of_text != version)
-    reader.refuse(fmt::format("has version {}; this program knows version {}", of_text, version));
+    reader.reject(fmt::format("has version {}; this program knows version {}", of_text, version));
   ServiceState state;
   state.next_step = reader.integer("next_step", 0, max_steps);
   state.job = job_of(reader.text("job"));
@@ -319,7 +319,7 @@ ServiceState state_of(const Json& json) {
   for (const Json& source : reader.items("sources", Json::value_t::array))
     state.sources.push_back(source_of(source));
   for (const auto& [path, value] : reader.items("settings", Json::value_t::object).items()) {
-    if (!value.is_string()) reader.refuse("has a setting that is not a text");
+    if (!value.is_string()) reader.reject("has a setting that is not a text");
     state.settings.push_back({path, value.get<std::string>()});
   }
   for (const auto& [profile, cost] : reader.items("costs", Json::value_t::object).items())

@@ -42,8 +42,8 @@ RaggedBatch return_to_owners(const StepContext& context, const Step& step, const
   CallKey call;
   GuardedWork work(error);
   work.add(results.failure());
-  work([&] { require_made(step); });
-  work.on_replicated_data([&] { settings = context.plan_settings(step.profile); });
+  work([&] { require_not_moved_from(step); });
+  work.run_on_replicated_data([&] { settings = context.plan_settings(step.profile); });
   work([&] { call = context.key_of("collects", step, where); });
   if (reports_results(context.mesh)) {
     work.add(results.error());
@@ -71,7 +71,7 @@ RaggedBatch collect_on(const StepContext& context, const Step& step, const StepR
   const Phase phase("collect results", step.index);
   GuardedWork work(error);
   const int ranks = context.mesh.grid().num_ranks();
-  work.on_replicated_data([&] {
+  work.run_on_replicated_data([&] {
     if (root >= 0 && root < ranks) return;
     throw InputError("rank to collect on",
                      std::to_string(root) + " is not in the mesh, which has " + std::to_string(ranks));

@@ -32,15 +32,15 @@ RowRange mask_rows(const PackedMicroBatch& micro_batch, const Column& mask, std:
 Column column_for_weights(Column* before, const ColumnDescription& weights, MicroBatchArena& arena) {
   const bool is_as_it_was = before != nullptr && !before->is_borrowed() && before->spec() == weights.spec &&
                             before->rows() == weights.rows && before->samples() == weights.samples;
-  return is_as_it_was ? std::move(*before) : weights.made_in(arena);
+  return is_as_it_was ? std::move(*before) : weights.make_in(arena);
 }
 
 // Rows of samples are consecutive, followed by those of fillers, which do not carry loss.
 void set_weights(PackedMicroBatch& micro_batch, const Column& mask, std::string name,
                  std::span<const double> token_weights) {
   Column* const before = micro_batch.find(name);
-  Column weights = column_for_weights(before, weights_of(ColumnDescription::like(mask), std::move(name)),
-                                      micro_batch.arena);
+  Column weights = column_for_weights(
+      before, weights_of(ColumnDescription::from_column(mask), std::move(name)), micro_batch.arena);
   const std::span<float> values = weights.values<float>();
   std::int64_t written = 0;
   for (std::size_t i = 0; i < token_weights.size(); ++i) {
@@ -94,16 +94,17 @@ void set_token_weights(PackedMicroBatch& micro_batch, const MicroBatchLoss& loss
     set_weights(micro_batch, *mask, std::string(loss_weights_field), loss.token_weights);
   for (std::size_t d = 0; d < loss.token_weights_ahead.size(); ++d) {
     const auto depth = static_cast<std::int64_t>(d) + 1;
-    if (const Column* mask = micro_batch.find(name_ahead(loss_mask_field, depth)))
-      set_weights(micro_batch, *mask, name_ahead(loss_weights_field, depth), loss.token_weights_ahead[d]);
+    if (const Column* mask = micro_batch.find(prediction_field_name(loss_mask_field, depth)))
+      set_weights(micro_batch, *mask, prediction_field_name(loss_weights_field, depth),
+                  loss.token_weights_ahead[d]);
   }
 }
 
-std::vector<CarriedField> sent(const Planned& planned, std::span<const CarriedField> fields,
-                               GuardedWork& work) {
+std::vector<CarriedField> select_sent_fields(const Planned& planned, std::span<const CarriedField> fields,
+                                             GuardedWork& work) {
   std::vector<CarriedField> sent;
-  work.on_replicated_data([&] {
-    sent = fields_under(planned.pass().profile, fields);
+  work.run_on_replicated_data([&] {
+    sent = fields_for_profile(planned.pass().profile, fields);
     const DerivedFieldSettings& derived = planned.pass().derived;
     if (derived.predict_ahead > 0) require_derived_labels(sent);
     if (derived.padding_mask) require_derived_padding_mask(sent);
@@ -127,8 +128,8 @@ StepTransfer transfer_of(const StepContext& context, const Planned& planned,
           planned.plan.micro_batches, planned.settings,   row_counts, shares_equal(context.config.fields)};
 }
 
-std::vector<RowCuts> row_cuts(const StepContext& context, const StepTransfer& transfer,
-                              const GuardedWork& work) {
+std::vector<RowCuts> gather_cuts(const StepContext& context, const StepTransfer& transfer,
+                                 const GuardedWork& work) {
   if (!cuts_rows(context.config.fields)) return {};
   work.agree(context.world());
   return gather_row_cuts(context.world(), transfer);
@@ -161,13 +162,13 @@ std::vector<MicroBatch> with_loss_weights(const StepContext& context, const Plan
 }
 
 Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch mine, GuardedWork& work) {
-  Phase::becomes("exchange");
+  Phase::switch_to("exchange");
   Pass& pass = planned.gathered.pass;
   const StepSamples& samples = planned.samples();
   require_shared_rows(context, planned, have_shared_rows(samples.fields), samples.fields, mine, work);
-  const std::vector<CarriedField> fields = sent(planned, samples.fields, work);
+  const std::vector<CarriedField> fields = select_sent_fields(planned, samples.fields, work);
   StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
-  const std::vector<RowCuts> cuts = row_cuts(context, transfer, work);
+  const std::vector<RowCuts> cuts = gather_cuts(context, transfer, work);
   transfer.row_cuts = cuts;
   std::vector<MicroBatch> micro_batches;
   std::shared_ptr<const RaggedBatch> kept;
@@ -183,7 +184,7 @@ Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch
   return {std::move(planned), std::move(micro_batches), std::move(made.moved), std::move(kept)};
 }
 
-Step finish(Exchanged exchanged) {
+Step make_step(Exchanged exchanged) {
   Planned& planned = exchanged.planned;
   Gathered& gathered = planned.gathered;
   const LengthTable& table = planned.samples().table;

@@ -34,15 +34,16 @@ struct Exchanged {
                                       GuardedWork& work);
 
 /// The last stage: makes the step, with the record needed by later passes, results and reports. Local.
-[[nodiscard]] Step finish(Exchanged exchanged);
+[[nodiscard]] Step make_step(Exchanged exchanged);
 
 // The functions below are parts of an exchange that later passes also use.
 
 /// Local: selects the fields that are transferred under the profile of this pass, with the same result on all
 /// ranks. If samples have fields that pack.predict_ahead or pack.padding_mask derives, passes an InputError
 /// to `work`.
-[[nodiscard]] std::vector<CarriedField> sent(const Planned& planned, std::span<const CarriedField> fields,
-                                             GuardedWork& work);
+[[nodiscard]] std::vector<CarriedField> select_sent_fields(const Planned& planned,
+                                                           std::span<const CarriedField> fields,
+                                                           GuardedWork& work);
 /// Throws InputError on all ranks if rows that samples should share differ. Collective if samples share
 /// prefixes and `are_shared`, which must be equal on all ranks.
 void require_shared_rows(const StepContext& context, const Planned& planned, bool are_shared,
@@ -55,8 +56,8 @@ void require_shared_rows(const StepContext& context, const Planned& planned, boo
 /// Collective over all ranks: returns the cuts of fields whose rows are cut along with their samples' tokens;
 /// empty if there are no such fields. If any rank has failed, all ranks throw its error before the gather,
 /// which needs a plan on every rank.
-[[nodiscard]] std::vector<RowCuts> row_cuts(const StepContext& context, const StepTransfer& transfer,
-                                            const GuardedWork& work);
+[[nodiscard]] std::vector<RowCuts> gather_cuts(const StepContext& context, const StepTransfer& transfer,
+                                               const GuardedWork& work);
 /// Local: returns the micro-batches of this plan with their weights in the loss.
 [[nodiscard]] std::vector<MicroBatch> with_loss_weights(const StepContext& context, const Planned& planned,
                                                         std::vector<PackedMicroBatch> tensors);

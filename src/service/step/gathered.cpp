@@ -7,7 +7,7 @@
 
 #include "base/activity.hpp"
 #include "base/hash.hpp"
-#include "base/naming_samples.hpp"
+#include "base/sample_names_in_errors.hpp"
 #include "exchange/gather/field_agreement.hpp"
 #include "exchange/gather/length_gather.hpp"
 #include "exchange/gather/prefix_trees.hpp"
@@ -31,9 +31,9 @@ std::vector<FieldSpec> specs_of(std::span<const Column> columns) {
 // Collective if the profile's costs are measured.
 void use_measured_cost(const StepContext& context, Gathered& gathered, GuardedWork& work) {
   context.times->begin_step(context.world(), gathered.pass.profile);
-  work.on_replicated_data([&] {
+  work.run_on_replicated_data([&] {
     gathered.cost = context.cost_in_use(gathered.pass.profile);
-    gathered.cost.use_in(gathered.pass.settings.balance);
+    gathered.cost.apply_to(gathered.pass.settings.balance);
   });
 }
 
@@ -41,7 +41,7 @@ void use_measured_cost(const StepContext& context, Gathered& gathered, GuardedWo
 Pass begin_pass(const StepContext& context, std::string_view profile) {
   PlanSettings settings = context.plan_settings(profile);
   const std::uint64_t cut = context.cut_hash(settings);
-  return {std::string(profile), std::move(settings), context.derived(profile), cut, {}, {}};
+  return {std::string(profile), std::move(settings), context.derived_settings(profile), cut, {}, {}};
 }
 
 }  // namespace
@@ -66,24 +66,24 @@ std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
     mine = read();
     samples.names_in_errors = mine.names_in_errors();
     // Adds names before ranks agree on errors, since a rank that failed to read does not have names.
-    naming_samples(samples.names_in_errors, [&] {
+    with_sample_names_in_errors(samples.names_in_errors, [&] {
       prepare_samples(mine, fields_as_read(config, mine), shares_prefixes);
       samples.left_out = apply_filter(config.filter, shares_prefixes, mine);
     });
   });
   const double read_seconds = stopwatch.lap();
-  Phase::becomes("gather lengths");
+  Phase::switch_to("gather lengths");
   Gathered gathered;
   std::vector<SampleSummary> summaries;
   std::optional<std::vector<FieldSpec>> fields;
   OwnRanges ranges;
   CallKey call;
-  work.on_replicated_data([&] { gathered.pass = begin_pass(context, profile); });
+  work.run_on_replicated_data([&] { gathered.pass = begin_pass(context, profile); });
   work([&] {
     ranges = OwnRanges(mine, config.fields, context.sends_messages);
     summaries = shares_prefixes ? summaries_for_sharing(mine) : summaries_of(mine);
     fields = fields_of(mine);
-    call.text = "makes step " + std::to_string(index) + under_profile(profile);
+    call.text = "makes step " + std::to_string(index) + profile_text(profile);
     call.words.front() = fnv1a_64(call.text);
   });
   // Ranks agree here: if one of them could not read its samples, all throw its error.
@@ -113,11 +113,11 @@ std::pair<Gathered, Added> gather_later_pass(const StepContext& context, const S
   Gathered gathered;
   FieldAgreementInput brought;
   OwnRanges ranges;
-  work([&] { require_made(before); });
-  work.on_replicated_data([&] { gathered.pass = begin_pass(context, profile); });
+  work([&] { require_not_moved_from(before); });
+  work.run_on_replicated_data([&] { gathered.pass = begin_pass(context, profile); });
   work([&] {
     const LengthTable& table = before.record->table();
-    brought.call = context.key_of("passes over", before, under_profile(profile));
+    brought.call = context.key_of("passes over", before, profile_text(profile));
     const WorldRank self = context.mesh.rank();
     const std::int64_t owned = std::ranges::count(table.entries(), self, &LengthEntry::owner);
     require_addable(table, context.config.fields, self, owned, mine);

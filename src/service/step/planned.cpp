@@ -21,7 +21,8 @@ bool plans_are_equal(const Communicator& world, std::uint64_t hash, bool failed)
 }
 
 // Plans the share of this rank's DP rank. Collective.
-void plan_own(const StepContext& context, const StepProblem& problem, Planned& planned, GuardedWork& work) {
+void plan_own_rank(const StepContext& context, const StepProblem& problem, Planned& planned,
+                   GuardedWork& work) {
   const Mesh& mesh = context.mesh;
   const std::array own{DpRank{mesh.here().dp}};
   RankPeers peers(mesh.along(Axis::dp), work);
@@ -52,7 +53,7 @@ StepAssignment assign(const StepContext& context, const StepProblem& problem, Gu
 }
 
 Planned plan_pass(const StepContext& context, Gathered gathered, GuardedWork& work) {
-  Phase::becomes("plan");
+  Phase::switch_to("plan");
   Planned planned;
   planned.gathered = std::move(gathered);
   Pass& pass = planned.gathered.pass;
@@ -62,7 +63,7 @@ Planned plan_pass(const StepContext& context, Gathered gathered, GuardedWork& wo
   planned.strategy = decide_strategy(context, problem, work);
   planned.settings = with_choice(planned.settings, planned.strategy);
   planned.assignment = assign(context, problem, work);
-  plan_own(context, problem, planned, work);
+  plan_own_rank(context, problem, planned, work);
   pass.seconds.plan = pass.stopwatch.lap() - pass.seconds.agree;
   return planned;
 }

@@ -51,7 +51,7 @@ void require_bytes(const RaggedBatch& batch, const Column& column) {
     const RowRange rows = column.samples()[i];
     const std::string_view text(reinterpret_cast<const char*>(column.row(rows.begin)),
                                 static_cast<std::size_t>(rows.size()));
-    const std::size_t valid = utf8_prefix(text);
+    const std::size_t valid = utf8_prefix_length(text);
     if (valid == text.size()) continue;
     throw InputError(batch.samples()[static_cast<std::size_t>(i)].id,
                      "its text of " + name_of(spec) + " is not valid UTF-8 at byte " + std::to_string(valid),
@@ -135,7 +135,7 @@ void require_same_sample(const SampleShape& brought, const SampleShape& added) {
                                          ", which was passed with " + lengths_of(brought));
   }
   if (added.group != brought.group) {
-    const bool is_missing = is_own_group(added.group);
+    const bool is_missing = is_single_sample_group(added.group);
     throw InputError("added fields",
                      (is_missing ? "do not name a group for " : "name a different group for ") +
                          name_of(brought) +
@@ -146,10 +146,10 @@ void require_same_sample(const SampleShape& brought, const SampleShape& added) {
 
 void require_length(const SampleShape& sample, std::int64_t longest) {
   if (sample.length() <= longest) return;
-  throw InputError(
-      sample.id,
-      "has " + number_of(sample.length(), "token") + "; batch.max_length is " + std::to_string(longest),
-      "Raise it, or set batch.too_long to drop, truncate or split");
+  throw InputError(sample.id,
+                   "has " + format_plain_count(sample.length(), "token") + "; batch.max_length is " +
+                       std::to_string(longest),
+                   "Raise it, or set batch.too_long to drop, truncate or split");
 }
 
 /// Returns the part of a column that belongs to the samples at these positions.
@@ -160,8 +160,9 @@ Column pick_rows(const RaggedBatch& from, const Column& column, std::span<const 
     counts.push_back(from.rows_of(column, position).size());
     rows += counts.back();
   }
-  Column to = is_counted(column.spec().kind) ? Column::unwritten(column.spec(), SampleRows::of_counts(counts))
-                                             : Column::unwritten(column.spec(), rows);
+  Column to = is_counted(column.spec().kind)
+                  ? Column::uninitialized(column.spec(), SampleRows::from_counts(counts))
+                  : Column::uninitialized(column.spec(), rows);
   std::byte* next = to.row(0);
   for (const std::int64_t position : positions) {
     const RowRange range = from.rows_of(column, position);
@@ -201,7 +202,7 @@ std::vector<std::int64_t> samples_with_loss(const RaggedBatch& batch, bool share
 
 /// Returns the first sample that is not at one of these positions. Precondition: `positions` are in ascending
 /// order and omit a sample.
-const SampleShape& first_other(const RaggedBatch& batch, std::span<const std::int64_t> positions) {
+const SampleShape& first_omitted_sample(const RaggedBatch& batch, std::span<const std::int64_t> positions) {
   std::size_t i = 0;
   while (i < positions.size() && positions[i] == static_cast<std::int64_t>(i)) ++i;
   return batch.samples()[i];
@@ -284,7 +285,8 @@ std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch
   if (left_out == 0) return 0;
   if (filter.without_loss == WithoutLoss::error) {
     throw InputError(
-        first_other(batch, positions).id, "has no token that carries loss, but batch.without_loss is error",
+        first_omitted_sample(batch, positions).id,
+        "has no token that carries loss, but batch.without_loss is error",
         "Check its loss mask and batch.max_length, or set batch.without_loss: drop to leave such "
         "samples out");
   }

@@ -40,7 +40,7 @@ std::vector<PackedShape> needs_of(const LengthTable& table, DpRank rank,
   return needed;
 }
 
-std::vector<PassNeeds> by_pass(std::span<const PlannedPass> passes, std::span<const Need> needs) {
+std::vector<PassNeeds> group_by_pass(std::span<const PlannedPass> passes, std::span<const Need> needs) {
   std::vector<PassNeeds> of_passes;
   for (const PlannedPass& pass : passes) of_passes.push_back({&pass.settings, {}});
   for (const Need& need : needs) of_passes[static_cast<std::size_t>(need.pass)].needed.push_back(need.shape);
@@ -50,7 +50,7 @@ std::vector<PassNeeds> by_pass(std::span<const PlannedPass> passes, std::span<co
 // Returns whether a pass with these settings is possible. A pass with a sample above a cap would be refused
 // when it is requested. So would a pass that is balanced by a field that samples do not have, unless an
 // earlier pass adds the field.
-bool holds_all(const LengthTable& table, const PlanSettings& settings) {
+bool is_pass_possible(const LengthTable& table, const PlanSettings& settings) {
   try {
     strategy_of(settings).require_samples_fit(table, settings);
     require_below_row_caps(table, settings.micro_batch);
@@ -70,7 +70,7 @@ std::vector<PlannedPass> passes_of(const StepContext& context, const Planned& pl
   for (const std::string& profile : context.planned_profiles) {
     if (profile == planned.pass().profile) continue;
     PlanSettings settings = context.plan_settings(profile);
-    if (holds_all(planned.samples().table, settings)) passes.push_back({std::move(settings), {}, {}});
+    if (is_pass_possible(planned.samples().table, settings)) passes.push_back({std::move(settings), {}, {}});
   }
   return passes;
 }
@@ -82,7 +82,7 @@ void add_shapes(const StepContext& context, Planned& planned, GuardedWork& work)
   const LengthTable& table = planned.samples().table;
   const DpRank here{mesh.here().dp};
   std::vector<PlannedPass> passes;
-  work.on_replicated_data([&] { passes = passes_of(context, planned); });
+  work.run_on_replicated_data([&] { passes = passes_of(context, planned); });
   work([&] { passes.front().needed = needs_of(table, here, planned.plan.micro_batches, planned.settings); });
   work.agree(mesh.world());
   for (PlannedPass& pass : std::span(passes).subspan(1)) {
@@ -104,7 +104,7 @@ void add_shapes(const StepContext& context, Planned& planned, GuardedWork& work)
   const auto all = all_gather_lists<Need>(mesh.world(), mine, work.error(), "shapes of micro-batches");
   work([&] {
     Shapes shapes = *planned.shapes;
-    const Shapes added = shapes_to_add(by_pass(passes, all.values), shapes);
+    const Shapes added = shapes_to_add(group_by_pass(passes, all.values), shapes);
     if (added.empty()) return;
     shapes.insert(shapes.end(), added.begin(), added.end());
     planned.shapes = std::make_shared<const Shapes>(std::move(shapes));

@@ -19,7 +19,7 @@ namespace {
 // Compares the configurations of all ranks before any communication that depends on them.
 Grid grid_over(const Communicator& world, const Config& config) {
   require_ranks_of_one_group(world);
-  require_equal_on_ranks(world, together(world, [&] { return list_settings(config); }),
+  require_equal_on_ranks(world, run_together(world, [&] { return list_settings(config); }),
                          "Give every rank the same configuration: read it on one rank and broadcast it");
   Grid grid;
   fail_together(world, try_on_replicated_data([&] { grid = config.grid(world.size()); }));
@@ -53,7 +53,7 @@ std::vector<int> dp_of_ranks(const Grid& grid) {
 
 }  // namespace
 
-std::string under_profile(std::string_view profile) {
+std::string profile_text(std::string_view profile) {
   return profile.empty() ? std::string() : " under profile '" + std::string(profile) + "'";
 }
 
@@ -62,7 +62,7 @@ std::string name_of(const Step& step) {
          (step.profile.empty() ? std::string() : " (profile '" + step.profile + "')");
 }
 
-void require_made(const Step& step) {
+void require_not_moved_from(const Step& step) {
   if (step.record) return;
   throw InputError("step", "was moved from, or never made",
                    "A pass consumes the step that it is given: use the step that it returns");
@@ -113,11 +113,11 @@ PlanSettings StepContext::plan_settings(std::string_view profile) const {
   PlanSettings settings = config.plan_settings(mesh.grid().sizes(), profile);
   settings.dp_of_rank = dp_of_rank;
   settings.node_of_rank.assign(mesh.nodes().begin(), mesh.nodes().end());
-  cost_in_use(profile).use_in(settings.balance);
+  cost_in_use(profile).apply_to(settings.balance);
   return settings;
 }
 
-DerivedFieldSettings StepContext::derived(std::string_view profile) const {
+DerivedFieldSettings StepContext::derived_settings(std::string_view profile) const {
   const PackSettings pack = config.profile(profile).pack;
   return {pack.pad_token, pack.label_pad, pack.predict_ahead, pack.padding_mask};
 }
@@ -128,7 +128,7 @@ TransportSettings StepContext::transport() const noexcept {
 }
 
 CostInUse StepContext::cost_in_use(std::string_view profile) const {
-  if (times->wanted(profile)) return times->in_use(profile);
+  if (times->is_measured(profile)) return times->in_use(profile);
   CostInUse configured;
   configured.model = config.profile(profile).balance.cost;
   return configured;

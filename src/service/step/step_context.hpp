@@ -32,7 +32,7 @@ struct StepContext {
 
   [[nodiscard]] const Communicator& world() const noexcept { return mesh.world(); }
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const;
-  [[nodiscard]] DerivedFieldSettings derived(std::string_view profile) const;
+  [[nodiscard]] DerivedFieldSettings derived_settings(std::string_view profile) const;
   [[nodiscard]] TransportSettings transport() const noexcept;
   [[nodiscard]] CostInUse cost_in_use(std::string_view profile) const;
   /// Returns a hash of how samples are cut for the ranks of the mesh.
@@ -61,9 +61,9 @@ struct StepContext {
 [[nodiscard]] std::string name_of(const Step& step);
 
 /// Throws InputError for a step that was moved from.
-void require_made(const Step& step);
+void require_not_moved_from(const Step& step);
 
 /// Returns ` under profile 'update'`, or an empty string for the job's own settings.
-[[nodiscard]] std::string under_profile(std::string_view profile);
+[[nodiscard]] std::string profile_text(std::string_view profile);
 
 }  // namespace evenkeel

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/activity.hpp"
-#include "base/naming_samples.hpp"
+#include "base/sample_names_in_errors.hpp"
 #include "evenkeel/base/error.hpp"
 #include "service/passes/later_pass.hpp"
 #include "service/step/collected.hpp"
@@ -34,7 +34,7 @@ ServiceState StepMaker::state_at(std::int64_t step) const {
 }
 
 void StepMaker::report_time(const Step& step, std::size_t micro_batch, double seconds) const {
-  require_made(step);
+  require_not_moved_from(step);
   const std::string where = "time of micro-batch " + std::to_string(micro_batch);
   const std::vector<MicroBatchPlan>& plans = step.record->plan.micro_batches;
   if (micro_batch >= plans.size())
@@ -43,7 +43,7 @@ void StepMaker::report_time(const Step& step, std::size_t micro_batch, double se
     throw InputError(where, std::to_string(seconds) + " seconds is not a valid time",
                      "Report seconds above 0");
   const MicroBatchPlan& plan = plans[micro_batch];
-  if (plan.empty() || !context_.times->wanted(step.profile)) return;
+  if (plan.empty() || !context_.times->is_measured(step.profile)) return;
   // Does not call StepContext::plan_settings(), since another thread may be fitting costs.
   const PlanSettings settings = context_.config.plan_settings(mesh().grid().sizes(), step.profile);
   context_.times->add(step.profile, observe(step.record->table(), step.record->assignment, plan, settings,
@@ -51,7 +51,7 @@ void StepMaker::report_time(const Step& step, std::size_t micro_batch, double se
 }
 
 // All ranks have succeeded so far, so passes get the same numbers on all ranks.
-void StepMaker::number(Gathered& gathered) {
+void StepMaker::assign_step_number(Gathered& gathered) {
   gathered.origin = {context_.number, ++passes_, gathered.pass.cut};
 }
 
@@ -66,15 +66,15 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
     const Phase phase("read samples", next_step_);
     GuardedWork work;
     auto [gathered, mine] = gather_first_pass(context_, read_with_names, profile, next_step_, work);
-    number(gathered);
+    assign_step_number(gathered);
     Planned planned = plan_pass(context_, std::move(gathered), work);
     planned = choose_shapes(context_, std::move(planned), shapes_, work);
-    Step step = finish(exchange_pass(context_, std::move(planned), std::move(mine), work));
+    Step step = make_step(exchange_pass(context_, std::move(planned), std::move(mine), work));
     ++next_step_;
     shapes_ = step.record->shapes;
     return step;
   };
-  return end_if_out_of_memory([&] { return naming_samples(names, make); });
+  return abort_if_out_of_memory([&] { return with_sample_names_in_errors(names, make); });
 }
 
 Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBatch& added,
@@ -84,23 +84,23 @@ Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBa
     const Phase phase("agree on fields", before.index);
     GuardedWork work(error);
     auto [gathered, fields] = gather_later_pass(context_, before, profile, added, work);
-    number(gathered);
+    assign_step_number(gathered);
     Planned planned = plan_pass(context_, std::move(gathered), work);
     planned = with_shapes(std::move(planned), before.record->shapes, shapes_, work);
     ExchangedSamples passed = reuse_or_resend(context_, before, planned, work);
-    return finish(
+    return make_step(
         add_fields(context_, before, std::move(planned), std::move(passed), std::move(fields), work));
   };
-  return end_if_out_of_memory([&] { return naming_samples(names, make); });
+  return abort_if_out_of_memory([&] { return with_sample_names_in_errors(names, make); });
 }
 
 RaggedBatch StepMaker::collect(const Step& step, const StepResults& results, const GuardedWork& error) const {
-  return end_if_out_of_memory([&] { return evenkeel::collect(context_, step, results, error); });
+  return abort_if_out_of_memory([&] { return evenkeel::collect(context_, step, results, error); });
 }
 
 RaggedBatch StepMaker::collect_on(const Step& step, const StepResults& results, int root,
                                   const GuardedWork& error) const {
-  return end_if_out_of_memory([&] { return evenkeel::collect_on(context_, step, results, root, error); });
+  return abort_if_out_of_memory([&] { return evenkeel::collect_on(context_, step, results, root, error); });
 }
 
 }  // namespace evenkeel

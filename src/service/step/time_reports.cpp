@@ -36,14 +36,14 @@ TimeReports::TimeReports(const Config& config, const GridPoint& mesh, const Serv
     const auto found = from.costs.find(name);
     if (found == from.costs.end()) continue;
     const SavedCost& cost = found->second;
-    measured.model.take_over(
+    measured.model.restore_fit(
         {cost.overhead, cost.linear, cost.quadratic, cost.inside_node, cost.between_nodes},
         cost.observations);
   }
 }
 
 void TimeReports::add(std::string_view profile, const CostObservation& observation) {
-  EVENKEEL_PRECONDITION(cheap, wanted(profile), profile);
+  EVENKEEL_PRECONDITION(cheap, is_measured(profile), profile);
   Measured& measured = profiles_.find(profile)->second;
   const std::lock_guard lock(mutex_);
   measured.reported.push_back(observation);
@@ -73,7 +73,7 @@ void TimeReports::begin_step(const Communicator& comm, std::string_view profile)
 }
 
 const CostInUse& TimeReports::in_use(std::string_view profile) const {
-  EVENKEEL_PRECONDITION(cheap, wanted(profile), profile);
+  EVENKEEL_PRECONDITION(cheap, is_measured(profile), profile);
   return profiles_.find(profile)->second.model.in_use();
 }
 

@@ -25,9 +25,9 @@ class TimeReports {
   TimeReports(const Config& config, const GridPoint& mesh, const ServiceState& from);
 
   /// Returns whether the profile's cost is measured. Thread-safe.
-  [[nodiscard]] bool wanted(std::string_view profile) const { return profiles_.contains(profile); }
+  [[nodiscard]] bool is_measured(std::string_view profile) const { return profiles_.contains(profile); }
   /// Keeps an observation until the next fit. The number of kept observations is limited by the profile's
-  /// window. Thread-safe. Precondition: wanted().
+  /// window. Thread-safe. Precondition: is_measured().
   void add(std::string_view profile, const CostObservation& observation);
 
   /// Call this at the beginning of every step of the profile. Collective over `comm`. If a fit is due,
@@ -35,7 +35,7 @@ class TimeReports {
   /// profile's cost is not measured.
   void begin_step(const Communicator& comm, std::string_view profile);
 
-  /// Returns the measured cost. Precondition: wanted().
+  /// Returns the measured cost. Precondition: is_measured().
   [[nodiscard]] const CostInUse& in_use(std::string_view profile) const;
   /// Returns all costs measured so far, by profile.
   [[nodiscard]] std::map<std::string, SavedCost> saved_costs() const;

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
-#include "base/naming_samples.hpp"
+#include "base/sample_names_in_errors.hpp"
 #include "buffer/server.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
@@ -99,7 +99,7 @@ PlanSettings costliest(const std::vector<PlanSettings>& passes) {
 }
 
 /// Returns the limits that the job's passes set on samples.
-Acceptance acceptance_of(const Config& config, std::span<const PlanSettings> passes) {
+Acceptance make_acceptance(const Config& config, std::span<const PlanSettings> passes) {
   Acceptance accepts;
   const auto limit_tokens = [&](std::int64_t most) {
     accepts.max_tokens = std::min(accepts.max_tokens.value_or(most), most);
@@ -212,9 +212,9 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
     steps.emplace(BufferAccess{opened.url, opened.token, settings.ca_file, settings.patience}, must_stop);
     // If no other server shares the store of the job's own buffer, any earlier job must be gone, since two
     // processes cannot have the store open.
-    const bool takes_over = settings.take_over || (own && own->is_alone());
+    const bool takes_over = settings.take_over || (own && own->has_exclusive_store());
     const JobStartReply reply =
-        steps->begin(config.batch.global_batch, {takes_over, acceptance_of(config, passes)});
+        steps->begin(config.batch.global_batch, {takes_over, make_acceptance(config, passes)});
     opened.pass = reply.pass;
     heartbeats.emplace(JobClient(opened.url, opened.token, settings.ca_file, opened.pass));
     require_same_rules(settings, reply.settings, opened.url);
@@ -335,7 +335,7 @@ RaggedBatch ArrivingStream::read(std::int64_t step) {
   Parts& parts = *parts_;
   const stream::FormedStep formed = parts.get_step(step);
   const NamesInErrors names = names_of_samples(formed);
-  return naming_samples(names, [&] {
+  return with_sample_names_in_errors(names, [&] {
     const std::vector<std::int64_t> share = parts.share_of(formed);
     RaggedBatch batch = parts.steps->read(share);
     if (parts.opened.masks_stale && batch.size() > 0) set_loss_masks(batch, share, formed.masked);
@@ -346,13 +346,14 @@ RaggedBatch ArrivingStream::read(std::int64_t step) {
 }
 
 void ArrivingStream::publish(std::int64_t version) {
-  require_equal_on_ranks(readers(),
-                         together(readers(),
-                                  [&] {
-                                    return std::vector<ConfigSetting>{{"version", std::to_string(version)}};
-                                  }),
-                         "Publish the same version on every rank");
-  together(readers(), [&] {
+  require_equal_on_ranks(
+      readers(),
+      run_together(readers(),
+                   [&] {
+                     return std::vector<ConfigSetting>{{"version", std::to_string(version)}};
+                   }),
+      "Publish the same version on every rank");
+  run_together(readers(), [&] {
     if (!parts_->config.stream.versions_by_trainer)
       throw ConfigError("stream.version", "is step, so versions are step numbers",
                         "Set it to trainer, or publish nothing");
@@ -360,7 +361,7 @@ void ArrivingStream::publish(std::int64_t version) {
   });
 }
 
-ArrivalFigures ArrivingStream::arrived() {
+ArrivalFigures ArrivingStream::arrival_figures() {
   GuardedWork work;
   ArrivalFigures figures;
   work([&] {
@@ -373,8 +374,8 @@ ArrivalFigures ArrivingStream::arrived() {
   return figures;
 }
 
-void ArrivingStream::trained(std::int64_t next_step) {
-  together(readers(), [&] {
+void ArrivingStream::report_saved_before(std::int64_t next_step) {
+  run_together(readers(), [&] {
     if (!parts_->telling || next_step <= parts_->trained) return;
     // Best effort, since no trainer should wait for this: a failed report is repeated with the next step.
     // After the last step, there is no next one, so its report must wait.
@@ -390,12 +391,12 @@ void ArrivingStream::stop_waiting() noexcept {
   parts_->must_stop = true;
 }
 
-void ArrivingStream::wait_again() noexcept {
+void ArrivingStream::resume_waiting() noexcept {
   parts_->must_stop = false;
 }
 
 void ArrivingStream::describe(ServiceState& state) {
-  together(readers(), [&] {
+  run_together(readers(), [&] {
     state.sources = {{parts_->opened.url, 0, 0, fnv1a_64(parts_->opened.identity)}};
     state.order = 0;
   });

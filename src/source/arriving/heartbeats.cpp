@@ -14,7 +14,7 @@ constexpr std::chrono::seconds longest_answer{2};  // so the end of the job wait
 }  // namespace
 
 Heartbeats::Heartbeats(JobClient client) : client_(std::move(client)) {
-  client_.answer_within(longest_answer);
+  client_.set_answer_timeout(longest_answer);
   thread_ = std::thread([this] { beat(); });
 }
 
@@ -38,7 +38,7 @@ void Heartbeats::beat() {
   while (!ends_.wait_for(lock, between_beats, [&] { return has_ended_; })) {
     lock.unlock();
     try {
-      client_.show_alive();
+      client_.send_heartbeat();
     } catch (const std::exception&) {
     }
     lock.lock();

@@ -37,7 +37,7 @@ stream::StreamSettings rules_of(const ArrivalSettings& settings) {
 /// Precondition: stream.listen was validated when it was read.
 ServerSettings server_settings_of(const ArrivalSettings& settings, const std::string& token) {
   ServerSettings server;
-  const HostPort listen = host_and_port(settings.listen).value();
+  const HostPort listen = parse_host_port(settings.listen).value();
   server.address = listen.host;
   server.port = listen.port;
   server.token = token;
@@ -99,7 +99,7 @@ class AloneParts final : public OwnBuffer::Parts {
 SharedServerSettings shared_server_of(const ArrivalSettings& settings, const DeclaredFormats& formats,
                                       const std::string& token) {
   RedisSettings store;
-  store.address = redis_address_of(settings.store, "stream.store");
+  store.address = parse_redis_address(settings.store, "stream.store");
   if (!store.address.password.empty()) {
     throw ConfigError("stream.store",
                       "contains a password, which everyone who sees the configuration can read",
@@ -169,7 +169,7 @@ std::string OwnBuffer::url() const {
   return parts_->url();
 }
 
-bool OwnBuffer::is_alone() const {
+bool OwnBuffer::has_exclusive_store() const {
   return dynamic_cast<const AloneParts*>(parts_.get()) != nullptr;
 }
 

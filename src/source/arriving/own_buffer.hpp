@@ -24,7 +24,7 @@ class OwnBuffer {
   /// Returns a URL for ranks on this machine and, if is_open_to_others(), on other machines.
   [[nodiscard]] std::string url() const;
   /// Returns whether no other server shares the store.
-  [[nodiscard]] bool is_alone() const;
+  [[nodiscard]] bool has_exclusive_store() const;
   /// Returns whether ranks on other machines can reach the buffer.
   [[nodiscard]] bool is_open_to_others() const;
 

@@ -22,32 +22,32 @@ constexpr std::chrono::seconds first_note_without_buffer{1};  // longer than a s
 constexpr std::chrono::milliseconds shortest_pause{50};
 constexpr std::chrono::milliseconds longest_pause{2000};
 
-std::string words_of(const TicketsOut& tickets) {
+std::string describe_lack(const OutstandingTickets& tickets) {
   if (tickets.count == 0) return "";
   const bool is_one = tickets.count == 1;
   return fmt::format("{} {} open, the oldest for {:.0f} s{}, which expires in {:.0f} s; ",
-                     counted(tickets.count, "ticket"), is_one ? "is" : "are", tickets.age,
+                     format_count(tickets.count, "ticket"), is_one ? "is" : "are", tickets.age,
                      tickets.holder.empty() ? "" : " (" + tickets.holder + ")",
                      std::max(tickets.expires_in, 0.0));
 }
 
-std::string words_of(const std::map<std::string, std::int64_t>& lacking) {
+std::string describe_lack(const std::map<std::string, std::int64_t>& lacking) {
   std::string words;
   for (const auto& [field, samples] : lacking)
     if (samples > 0)
-      words +=
-          fmt::format("{} {} '{}'; ", counted(samples, "sample"), samples == 1 ? "lacks" : "lack", field);
+      words += fmt::format("{} {} '{}'; ", format_count(samples, "sample"), samples == 1 ? "lacks" : "lack",
+                           field);
   return words;
 }
 
-std::string words_of(const UnformedStep& lack) {
-  const std::string last = lack.since_last_sample
-                               ? fmt::format("the last sample came {:.0f} s ago", *lack.since_last_sample)
-                               : "no sample has come since the buffer was started";
+std::string describe_lack(const UnformedStep& lack) {
+  const std::string last = lack.seconds_since_last_sample ? fmt::format("the last sample came {:.0f} s ago",
+                                                                        *lack.seconds_since_last_sample)
+                                                          : "no sample has come since the buffer was started";
   return fmt::format("step {} needs {}; {} {} complete, {} {} for samples; {}{}{}", lack.step,
-                     counted(lack.needed, "group"), lack.ready, lack.ready == 1 ? "is" : "are", lack.open,
-                     lack.open == 1 ? "waits" : "wait", words_of(lack.lacking), words_of(lack.tickets),
-                     last) +
+                     format_count(lack.needed, "group"), lack.ready, lack.ready == 1 ? "is" : "are",
+                     lack.open, lack.open == 1 ? "waits" : "wait", describe_lack(lack.lacking),
+                     describe_lack(lack.tickets), last) +
          (lack.full.empty() ? "" : "; the buffer " + lack.full);
 }
 
@@ -61,17 +61,18 @@ void note_waiting(const std::string& line) {
   notes()(line);
 }
 
-void Patience::waits_for(const UnformedStep& lack) {
+void Patience::on_unformed(const UnformedStep& lack) {
   const double waited = std::chrono::duration<double>(Clock::now() - begun_).count();
-  const double idle = std::min(waited, lack.since_last_sample.value_or(waited));
+  const double idle = std::min(waited, lack.seconds_since_last_sample.value_or(waited));
   if (most_ && idle > *most_) {
     throw IoError(
         "step " + std::to_string(lack.step),
         fmt::format("has waited {:.0f} s for samples (stream.patience: {:g}): {}", waited, *most_,
-                    words_of(lack)),
+                    describe_lack(lack)),
         "Are the producers running? /v1/status of " + where_ + " shows which samples were received");
   }
-  tell([&] { return fmt::format("waiting for samples for {:.0f} s: {}", waited, words_of(lack)); });
+  tell_if_due(
+      [&] { return fmt::format("waiting for samples for {:.0f} s: {}", waited, describe_lack(lack)); });
 }
 
 void Patience::on_unreachable(const Error& error) {
@@ -82,14 +83,14 @@ void Patience::on_unreachable(const Error& error) {
   }
   const double lost = std::chrono::duration<double>(Clock::now() - *lost_).count();
   if (most_ && lost > *most_) throw;
-  tell([&] {
+  tell_if_due([&] {
     return fmt::format("retrying, since the buffer has not responded for {:.0f} s: {}", lost, error.what());
   });
   std::this_thread::sleep_for(pause_);
   pause_ = std::min(2 * pause_, longest_pause);
 }
 
-void Patience::tell(const std::function<std::string()>& words) {
+void Patience::tell_if_due(const std::function<std::string()>& words) {
   if (!tells_ || Clock::now() - begun_ < note_after_) return;
   note_waiting(words());
   note_after_ = Clock::now() - begun_ + next_note;

@@ -26,11 +26,11 @@ void note_waiting(const std::string& line);
 /// Data about a step that cannot be formed yet, for messages.
 struct UnformedStep {
   std::int64_t step = 0;
-  std::int64_t needed = 0;                  ///< number of groups
-  std::int64_t ready = 0;                   ///< number of ready groups
-  std::int64_t open = 0;                    ///< number of groups that still wait for samples or fields
-  std::optional<double> since_last_sample;  ///< seconds; null if no sample has arrived
-  TicketsOut tickets;
+  std::int64_t needed = 0;  ///< number of groups
+  std::int64_t ready = 0;   ///< number of ready groups
+  std::int64_t open = 0;    ///< number of groups that still wait for samples or fields
+  std::optional<double> seconds_since_last_sample;  ///< seconds; null if no sample has arrived
+  OutstandingTickets tickets;
   std::string full{};  ///< why the buffer refuses samples now; empty if it does not
   std::map<std::string, std::int64_t> lacking{};  ///< number of samples that wait for each late field
 };
@@ -46,7 +46,7 @@ class Patience {
 
   /// Call this after a poll without success. Throws IoError if no sample has arrived for longer than `most`
   /// during this wait.
-  void waits_for(const UnformedStep& lack);
+  void on_unformed(const UnformedStep& lack);
   /// Call this after a poll that did not reach the buffer, in the handler of `error`. Sleeps before the next
   /// attempt, or rethrows the error if the buffer has been unreachable for longer than `most`.
   void on_unreachable(const Error& error);
@@ -54,7 +54,7 @@ class Patience {
 
  private:
   using Clock = std::chrono::steady_clock;
-  void tell(const std::function<std::string()>& words);
+  void tell_if_due(const std::function<std::string()>& words);
 
   std::optional<double> most_;
   std::string where_;

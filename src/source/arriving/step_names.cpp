@@ -12,7 +12,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns the sample's index and group, or nullopt if the step does not have the sample.
-std::optional<std::string> name_in(const stream::FormedStep& step, SampleId sample) {
+std::optional<std::string> find_sample_name(const stream::FormedStep& step, SampleId sample) {
   for (const stream::WaitingGroup& group : step.groups) {
     for (const stream::WaitingSample& of : group.samples) {
       if (of.arrival == sample.value())
@@ -22,10 +22,10 @@ std::optional<std::string> name_in(const stream::FormedStep& step, SampleId samp
   return std::nullopt;
 }
 
-ErrorReport with_names(ErrorReport report, const stream::FormedStep& step) {
+ErrorReport add_sample_names(ErrorReport report, const stream::FormedStep& step) {
   std::vector<std::string> names;
   for (const SampleId sample : report.samples) {
-    const auto name = name_in(step, sample);
+    const auto name = find_sample_name(step, sample);
     if (!name) return report;
     names.push_back(report.samples.size() == 1 ? *name : fmt::format("sample {}: {}", sample.value(), *name));
   }
@@ -43,7 +43,7 @@ ErrorReport with_names(ErrorReport report, const stream::FormedStep& step) {
 
 NamesInErrors names_of_samples(stream::FormedStep step) {
   return [shared = std::make_shared<const stream::FormedStep>(std::move(step))](ErrorReport report) {
-    return with_names(std::move(report), *shared);
+    return add_sample_names(std::move(report), *shared);
   };
 }
 

@@ -28,8 +28,8 @@ constexpr int max_changes = 100;                   // see changes_
 /// Shortens a client's time limit for answers during the lifetime of this object.
 class ShortTimeout {
  public:
-  explicit ShortTimeout(JobClient& client) : client_(client) { client_.answer_within(longest_moment); }
-  ~ShortTimeout() { client_.answer_within(JobClient::longest_answer); }
+  explicit ShortTimeout(JobClient& client) : client_(client) { client_.set_answer_timeout(longest_moment); }
+  ~ShortTimeout() { client_.set_answer_timeout(JobClient::longest_answer); }
   ShortTimeout(const ShortTimeout&) = delete;
   ShortTimeout& operator=(const ShortTimeout&) = delete;
 
@@ -52,7 +52,7 @@ bool try_briefly(JobClient& client, Call&& call) {
   return false;
 }
 
-[[noreturn]] void throw_end() {
+[[noreturn]] void throw_end_of_samples() {
   throw EndOfSamples("samples", "have ended: no more will arrive, and all are in earlier steps");
 }
 
@@ -103,7 +103,7 @@ template <typename Call>
 auto StepsOfBuffer::retry_until_reached(Patience& patience, Call&& call) {
   const Waiting waiting("samples of producers", WaitFor::producers);
   while (true) {
-    if (must_stop_) throw_end();
+    if (must_stop_) throw_end_of_samples();
     try {
       if constexpr (std::is_void_v<decltype(call())>) {
         call();
@@ -128,17 +128,17 @@ stream::FormedStep StepsOfBuffer::step(std::int64_t number, const FormingRules* 
   const Clock::time_point begun = Clock::now();
   try {
     stream::FormedStep step = rules == nullptr ? wait_for(number) : form(number, *rules);
-    note(step, std::chrono::duration<double>(Clock::now() - begun).count());
+    record_formed(step, std::chrono::duration<double>(Clock::now() - begun).count());
     return step;
   } catch (const EndOfSamples&) {
     throw;
   } catch (const std::exception& error) {
-    if (rules != nullptr) give_up(number, error.what());
+    if (rules != nullptr) abandon_step(number, error.what());
     throw;
   }
 }
 
-void StepsOfBuffer::note(const stream::FormedStep& step, double waited) {
+void StepsOfBuffer::record_formed(const stream::FormedStep& step, double waited) {
   const std::lock_guard lock(steps_mutex_);
   waited_ += waited;
   for (const stream::WaitingGroup& group : step.groups) {
@@ -148,38 +148,38 @@ void StepsOfBuffer::note(const stream::FormedStep& step, double waited) {
 }
 
 // Best effort: if this report is lost, the time limits of the waiting ranks still apply.
-void StepsOfBuffer::give_up(std::int64_t number, const std::string& why) noexcept {
+void StepsOfBuffer::abandon_step(std::int64_t number, const std::string& why) noexcept {
   try {
     const ShortTimeout hurry(client_);
-    client_.give_up(number, why);
+    client_.abandon_step(number, why);
   } catch (...) {
     return;
   }
 }
 
-JobStep StepsOfBuffer::look_for(std::int64_t number, std::chrono::seconds time, Patience& patience) {
+JobStep StepsOfBuffer::poll_step(std::int64_t number, std::chrono::seconds time, Patience& patience) {
   JobStep come = retry_until_reached(patience, [&] { return client_.wait_for_step(number, time); });
   require_next_step(number, come);
-  if (come.is_over) throw_end();
+  if (come.is_over) throw_end_of_samples();
   return come;
 }
 
 stream::FormedStep StepsOfBuffer::wait_for(std::int64_t number) {
   Patience patience = this->patience(false);
   while (true) {
-    JobStep come = look_for(number, one_wait, patience);
+    JobStep come = poll_step(number, one_wait, patience);
     if (come.step) return *std::move(come.step);
     if (!come.failure.empty()) throw InputError("the rank that forms steps", come.failure);
-    patience.waits_for(
-        {number, 1, come.ready_groups, come.open_groups, come.since_last_sample, come.tickets});
+    patience.on_unformed(
+        {number, 1, come.ready_groups, come.open_groups, come.seconds_since_last_sample, come.tickets});
   }
 }
 
 stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& rules) {
   Patience patience = this->patience(true);
-  JobStep come = look_for(number, no_wait, patience);
+  JobStep come = poll_step(number, no_wait, patience);
   if (come.step) return *std::move(come.step);
-  if (!come.failure.empty()) give_up(number, "");  // clears an earlier failure
+  if (!come.failure.empty()) abandon_step(number, "");  // clears an earlier failure
   if (rules.publishes_steps) publish(number);
   // Urgent groups may be anywhere in the queue; otherwise only the window at its front is needed.
   const std::int64_t most = rules.stream.max_staleness ? std::numeric_limits<std::int32_t>::max()
@@ -190,9 +190,9 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
     if (drop_filtered(rules, waiting, patience)) continue;
     if (std::optional<stream::FormedStep> formed = try_form_step(number, rules, waiting, patience))
       return *std::move(formed);
-    if (waiting.has_ended && waiting.ready_groups + waiting.open_groups == 0) throw_end();
-    patience.waits_for({number, rules.groups, waiting.ready_groups, waiting.open_groups,
-                        waiting.since_last_sample, waiting.tickets, waiting.full, waiting.lacking});
+    if (waiting.has_ended && waiting.ready_groups + waiting.open_groups == 0) throw_end_of_samples();
+    patience.on_unformed({number, rules.groups, waiting.ready_groups, waiting.open_groups,
+                          waiting.seconds_since_last_sample, waiting.tickets, waiting.full, waiting.lacking});
   }
 }
 
@@ -219,13 +219,13 @@ std::optional<stream::FormedStep> StepsOfBuffer::try_form_step(std::int64_t numb
       stream::form_step({waiting.groups, waiting.coming, number, waiting.version, rules.groups,
                          waiting.has_ended, rules.stream, rules.plan});
   if (!formed) return std::nullopt;
-  const bool is_formed = retry_until_reached(patience, [&] { return client_.form(*formed); });
+  const bool is_formed = retry_until_reached(patience, [&] { return client_.form_step(*formed); });
   if (!is_formed && ++changes_ > max_changes) {
     throw InputError("step " + std::to_string(number),
                      "cannot be recorded: the waiting samples changed at every attempt",
                      "Do producers close or abort groups constantly?");
   }
-  JobStep come = look_for(number, no_wait, patience);
+  JobStep come = poll_step(number, no_wait, patience);
   if (come.step) changes_ = 0;
   return std::move(come.step);
 }

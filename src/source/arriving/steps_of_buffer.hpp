@@ -89,14 +89,14 @@ class StepsOfBuffer {
   auto retry_until_reached(Patience& patience, Call&& call);
   [[nodiscard]] stream::FormedStep form(std::int64_t number, const FormingRules& rules);
   [[nodiscard]] stream::FormedStep wait_for(std::int64_t number);
-  [[nodiscard]] JobStep look_for(std::int64_t number, std::chrono::seconds time, Patience& patience);
+  [[nodiscard]] JobStep poll_step(std::int64_t number, std::chrono::seconds time, Patience& patience);
   [[nodiscard]] std::optional<stream::FormedStep> try_form_step(std::int64_t number,
                                                                 const FormingRules& rules,
                                                                 const JobWaiting& waiting,
                                                                 Patience& patience);
   [[nodiscard]] bool drop_filtered(const FormingRules& rules, const JobWaiting& waiting, Patience& patience);
-  void give_up(std::int64_t number, const std::string& why) noexcept;
-  void note(const stream::FormedStep& step, double waited);
+  void abandon_step(std::int64_t number, const std::string& why) noexcept;
+  void record_formed(const stream::FormedStep& step, double waited);
 
   BufferAccess access_;
   const std::atomic<bool>& must_stop_;

@@ -25,11 +25,11 @@ constexpr std::int64_t longest_marker = std::int64_t{1} << 20;
 /// Returns the folder of a place along dp and cp, which contains the folders of its tensor-parallel ranks.
 fs::path place_folder(const fs::path& folder, const DumpedPart& part) {
   const int cp = std::max(1, part.cp);
-  return dumped_place(folder, part.step, {.cp = part.place % cp, .dp = part.place / cp}, part.cp == 0);
+  return dumped_place_folder(folder, part.step, {.cp = part.place % cp, .dp = part.place / cp}, part.cp == 0);
 }
 
 fs::path file_of(const fs::path& folder, const DumpedPart& part, std::int64_t tp, std::int64_t pp) {
-  return place_folder(folder, part) / dumped_copy(tp, pp) / dumped_name(part.number);
+  return place_folder(folder, part) / dumped_rank_folder(tp, pp) / dumped_file_name(part.number);
 }
 
 bool path_exists(const fs::path& path) {
@@ -71,7 +71,7 @@ Marker read_marker(const fs::path& path) {
   return marker;
 }
 
-[[noreturn]] void refuse_missing(const fs::path& file) {
+[[noreturn]] void reject_missing(const fs::path& file) {
   throw InputError(file.string(), "is missing, although the run wrote it",
                    "evenkeel inspect FOLDER shows what else is missing");
 }
@@ -97,10 +97,10 @@ class StepLister {
     for (const auto& [group, members] : groups_) {
       std::int64_t next = 0;
       for (const auto& [rank, part] : members) {
-        if (rank != next++) refuse_missing_member(group, next - 1);
+        if (rank != next++) reject_missing_member(group, next - 1);
         parts.push_back(part);
       }
-      if (next < group.size) refuse_missing_member(group, next);
+      if (next < group.size) reject_missing_member(group, next);
     }
     return parts;
   }
@@ -116,17 +116,17 @@ class StepLister {
     const fs::path first = file_of(folder_, part, 0, 0);
     if (!path_exists(first)) {
       // With a tree of groups, a rank may not have any micro-batch; its folder is empty then.
-      if (!schema_.flexible || !path_exists(place_folder(folder_, part))) refuse_missing(first);
+      if (!schema_.flexible || !path_exists(place_folder(folder_, part))) reject_missing(first);
       return;
     }
-    const std::int64_t files = schema_of(*open_safetensors(first)).micro_batches;
+    const std::int64_t files = parse_dump_schema(*open_safetensors(first)).micro_batches;
     for (; part.number < files; ++part.number) add_part(part);
   }
 
   void add_part(DumpedPart part) {
     for (std::int64_t tp = 0; tp < schema_.mesh.tp; ++tp) {
       for (std::int64_t pp = 0; pp < schema_.mesh.pp; ++pp) {
-        if (const fs::path file = file_of(folder_, part, tp, pp); !path_exists(file)) refuse_missing(file);
+        if (const fs::path file = file_of(folder_, part, tp, pp); !path_exists(file)) reject_missing(file);
       }
     }
     DumpedContext group = context_of(part);
@@ -141,12 +141,12 @@ class StepLister {
     if (!schema_.flexible)
       return {part.place / part.cp * part.cp, part.cp, part.place % part.cp, part.number};
     const auto file = open_safetensors(file_of(folder_, part, 0, 0));
-    const DumpSchema schema = schema_of(*file);
-    require_is(schema, part, 0, file->path());
+    const DumpSchema schema = parse_dump_schema(*file);
+    require_matching_place(schema, part, 0, file->path());
     return schema.context;
   }
 
-  [[noreturn]] void refuse_missing_member(const DumpedContext& group, std::int64_t rank) const {
+  [[noreturn]] void reject_missing_member(const DumpedContext& group, std::int64_t rank) const {
     DumpedPart part;
     part.step = step_;
     part.cp = 0;
@@ -166,7 +166,7 @@ class StepLister {
 
 }  // namespace
 
-fs::path dumped_file(const fs::path& folder, const DumpedPart& part, std::int64_t stage) {
+fs::path dumped_file_path(const fs::path& folder, const DumpedPart& part, std::int64_t stage) {
   return file_of(folder, part, 0, stage);
 }
 
@@ -215,9 +215,9 @@ DumpSchema schema_of_step(const fs::path& folder, std::int64_t step) {
     ++part.place;
     file = file_of(folder, part, 0, 0);
   }
-  if (!path_exists(file)) refuse_missing(file_of(folder, first_part(step, flexible, 0), 0, 0));
+  if (!path_exists(file)) reject_missing(file_of(folder, first_part(step, flexible, 0), 0, 0));
   const auto tensors = open_safetensors(file);
-  DumpSchema schema = schema_of(*tensors);
+  DumpSchema schema = parse_dump_schema(*tensors);
   if (schema.flexible != flexible || schema.step != step || (flexible && schema.mesh.cp != 1))
     throw InputError(tensors->path(), "has metadata of a different place in the mesh",
                      "Give the folder of evenkeel run --dump, as the run wrote it");
@@ -228,15 +228,16 @@ std::vector<DumpedPart> list_dumped_step(const fs::path& folder, std::int64_t st
   return StepLister(folder, step).parts();
 }
 
-void require_is(const DumpSchema& schema, const DumpedPart& part, std::int64_t stage,
-                const std::string& path) {
+void require_matching_place(const DumpSchema& schema, const DumpedPart& part, std::int64_t stage,
+                            const std::string& path) {
   const std::int64_t place = std::int64_t{schema.place.dp} * schema.mesh.cp + schema.place.cp;
   const DumpedContext& group = schema.context;
-  const bool is_it = schema.step == part.step && schema.samples == part.samples &&
-                     schema.micro_batch == part.number && place == part.place &&
-                     schema.mesh.pp == part.stages && schema.place.pp == stage && schema.place.tp == 0 &&
-                     (schema.flexible ? 0 : schema.mesh.cp) == part.cp && group.first + group.rank == place;
-  if (is_it) return;
+  const bool is_matching = schema.step == part.step && schema.samples == part.samples &&
+                           schema.micro_batch == part.number && place == part.place &&
+                           schema.mesh.pp == part.stages && schema.place.pp == stage &&
+                           schema.place.tp == 0 && (schema.flexible ? 0 : schema.mesh.cp) == part.cp &&
+                           group.first + group.rank == place;
+  if (is_matching) return;
   throw InputError(path, "has metadata of a different place in the mesh, or of a different run",
                    "Give the folder of evenkeel run --dump, as the run wrote it");
 }

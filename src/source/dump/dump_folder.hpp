@@ -28,8 +28,8 @@ struct DumpedSteps {
 };
 
 /// Returns the file of a part, as written by the first tensor-parallel rank.
-[[nodiscard]] std::filesystem::path dumped_file(const std::filesystem::path& folder, const DumpedPart& part,
-                                                std::int64_t stage);
+[[nodiscard]] std::filesystem::path dumped_file_path(const std::filesystem::path& folder,
+                                                     const DumpedPart& part, std::int64_t stage);
 
 /// Returns the marker file, which identifies the run that owns the folder and states whether it has ended.
 /// With several profiles, it is in the parent folder. Throws IoError if the folder does not exist, and
@@ -51,8 +51,8 @@ struct DumpedSteps {
                                                        std::int64_t step);
 
 /// Throws InputError if the file's schema does not match its place, which happens if a file was moved.
-void require_is(const DumpSchema& schema, const DumpedPart& part, std::int64_t stage,
-                const std::string& path);
+void require_matching_place(const DumpSchema& schema, const DumpedPart& part, std::int64_t stage,
+                            const std::string& path);
 
 /// Returns `prefix` and `number` with at least `digits` digits, such as step-000012.
 [[nodiscard]] inline std::string numbered_name(const char* prefix, std::int64_t number, std::size_t digits) {
@@ -63,19 +63,20 @@ void require_is(const DumpSchema& schema, const DumpedPart& part, std::int64_t s
 
 /// Returns the folder of a place along dp and cp: DIR/step-000000/dp-000/cp-000, or DIR/step-000000/data-000
 /// if groups have different sizes.
-[[nodiscard]] inline std::filesystem::path dumped_place(const std::filesystem::path& dir, std::int64_t step,
-                                                        const GridPoint& place, bool flexible) {
+[[nodiscard]] inline std::filesystem::path dumped_place_folder(const std::filesystem::path& dir,
+                                                               std::int64_t step, const GridPoint& place,
+                                                               bool flexible) {
   const std::filesystem::path of_step = dir / numbered_name("step-", step, 6);
   if (flexible) return of_step / numbered_name("data-", place.dp, 3);
   return of_step / numbered_name("dp-", place.dp, 3) / numbered_name("cp-", place.cp, 3);
 }
 
 /// Returns the folder of one rank's micro-batches inside the folder of its place: tp-000/pp-000.
-[[nodiscard]] inline std::filesystem::path dumped_copy(std::int64_t tp, std::int64_t pp) {
+[[nodiscard]] inline std::filesystem::path dumped_rank_folder(std::int64_t tp, std::int64_t pp) {
   return std::filesystem::path(numbered_name("tp-", tp, 3)) / numbered_name("pp-", pp, 3);
 }
 
-[[nodiscard]] inline std::string dumped_name(std::int64_t micro_batch) {
+[[nodiscard]] inline std::string dumped_file_name(std::int64_t micro_batch) {
   return numbered_name("mb-", micro_batch, 5) + ".safetensors";
 }
 

@@ -147,7 +147,7 @@ class SchemaReader {
       std::uint64_t value = 0;
       if (element.is_null()) {
         values.emplace_back();
-      } else if (element.get(value) || is_own_group(value)) {
+      } else if (element.get(value) || is_single_sample_group(value)) {
         fail("'groups' that are neither integers below 2^63 nor null");
       } else {
         values.emplace_back(value);
@@ -227,7 +227,7 @@ std::string text_of(const DumpSchema& schema) {
   return json.dump();
 }
 
-DumpSchema schema_of(const TensorFile& file) {
+DumpSchema parse_dump_schema(const TensorFile& file) {
   const auto text = file.metadata().find(std::string(DumpSchema::metadata_name));
   if (text == file.metadata().end()) {
     throw InputError(file.path(),

@@ -62,6 +62,6 @@ struct DumpSchema {
 [[nodiscard]] std::string text_of(const DumpSchema& schema);
 
 /// Throws InputError naming the file if its metadata has no valid dump schema.
-[[nodiscard]] DumpSchema schema_of(const TensorFile& file);
+[[nodiscard]] DumpSchema parse_dump_schema(const TensorFile& file);
 
 }  // namespace evenkeel

@@ -29,7 +29,7 @@ ByteRange share_of(std::int64_t things, const Communicator& comm) {
 }
 
 /// Returns the name of the first field that differs between the lists; empty if the lists are equal.
-std::string differing(std::span<const DumpedField> a, std::span<const DumpedField> b) {
+std::string first_different_field(std::span<const DumpedField> a, std::span<const DumpedField> b) {
   const auto is_same = [](const DumpedField& one, const DumpedField& other) {
     return one.spec == other.spec;
   };
@@ -42,7 +42,7 @@ std::string differing(std::span<const DumpedField> a, std::span<const DumpedFiel
 }  // namespace
 
 std::unique_ptr<DumpSource> DumpSource::open(const Communicator& comm, const fs::path& folder) {
-  auto source = together(comm, [&] {
+  auto source = run_together(comm, [&] {
     std::unique_ptr<DumpSource> made(new DumpSource(folder));
     return made;
   });
@@ -54,11 +54,12 @@ std::unique_ptr<DumpSource> DumpSource::open(const Communicator& comm, const fs:
 
 // Throws if ranks see different folders.
 void DumpSource::find_micro_batches(const Communicator& comm) {
-  const auto marker = together(comm, [&] { return std::make_unique<const InputFile>(dump_marker(folder_)); });
+  const auto marker =
+      run_together(comm, [&] { return std::make_unique<const InputFile>(dump_marker(folder_)); });
   require_same_content(comm, *marker);
   GuardedWork work;
   std::vector<DumpedPart> mine;
-  work.on_replicated_data([&] { steps_ = steps_of_dump(folder_); });
+  work.run_on_replicated_data([&] { steps_ = steps_of_dump(folder_); });
   work([&] {
     const ByteRange share = share_of(steps_.end - steps_.first, comm);
     for (std::int64_t step = steps_.first + share.begin; step < steps_.first + share.end; ++step) {
@@ -68,7 +69,7 @@ void DumpSource::find_micro_batches(const Communicator& comm) {
   });
   auto all = all_gather_lists<DumpedPart>(comm, mine, work.error(), "files of a dump");
   parts_ = std::move(all.values);
-  together(comm, [&] {
+  run_together(comm, [&] {
     for (std::size_t part = 0; part < parts_.size(); part += static_cast<std::size_t>(parts_[part].size))
       first_parts_.push_back(part);
     first_parts_.push_back(parts_.size());
@@ -82,7 +83,7 @@ DumpedMicroBatch DumpSource::open_micro_batch(std::int64_t number) const {
 }
 
 void DumpSource::find_fields(const Communicator& comm) {
-  together(comm, [&] {
+  run_together(comm, [&] {
     const DumpedMicroBatch first = open_micro_batch(0);
     fields_ = first.schema().fields;
     fields_from_ = first.path();
@@ -94,7 +95,7 @@ void DumpSource::find_fields(const Communicator& comm) {
 }
 
 void DumpSource::require_same_fields(const DumpedMicroBatch& micro_batch) const {
-  const std::string name = differing(fields_, micro_batch.schema().fields);
+  const std::string name = first_different_field(fields_, micro_batch.schema().fields);
   if (name.empty()) return;
   throw InputError(micro_batch.path(),
                    "differs from " + fields_from_ + ": tensor '" + name +
@@ -121,7 +122,7 @@ void DumpSource::find_samples(const Communicator& comm) {
   const auto counts =
       all_gather_lists<std::int64_t>(comm, my_counts, std::nullopt, "rows of samples of a dump");
   GuardedWork sorting;
-  sorting.on_replicated_data([&] {
+  sorting.run_on_replicated_data([&] {
     require_all_samples(samples.values);
     sort_samples(samples.values, counts.values);
   });
@@ -161,13 +162,13 @@ void DumpSource::sort_samples(std::span<const DumpedSample> samples, std::span<c
 Column DumpSource::column_for(std::size_t field, const RaggedBatch& batch,
                               std::span<const std::int64_t> positions) const {
   const FieldSpec& spec = fields_[field].spec;
-  if (!is_counted(spec.kind)) return Column::unwritten(spec, batch.rows_of(spec.kind));
+  if (!is_counted(spec.kind)) return Column::uninitialized(spec, batch.rows_of(spec.kind));
   const auto at = static_cast<std::size_t>(std::ranges::find(counted_, field) - counted_.begin());
   std::vector<std::int64_t> counts;
   counts.reserve(positions.size());
   for (const std::int64_t position : positions)
     counts.push_back(counts_[static_cast<std::size_t>(position) * counted_.size() + at]);
-  return Column::unwritten(spec, SampleRows::of_counts(counts));
+  return Column::uninitialized(spec, SampleRows::from_counts(counts));
 }
 
 SourceFingerprint DumpSource::fingerprint(const Communicator& comm) const {
@@ -191,7 +192,7 @@ SourceFingerprint DumpSource::fingerprint(const Communicator& comm) const {
     }
   });
   const auto all = all_gather_lists<Part>(comm, std::span(&mine, 1), work.error(), "digests of a dump");
-  return together(comm, [&] {
+  return run_together(comm, [&] {
     SourceFingerprint fingerprint{folder_.string(), num_samples(), 0, 0};
     for (const Part& part : all.values) {
       fingerprint.bytes += part.bytes;
@@ -219,8 +220,8 @@ RaggedBatch DumpSource::batch_for(std::span<const std::int64_t> positions) const
                       sample.prompt, sample.tokens - sample.prompt});
   }
   RaggedBatch batch(std::move(shapes));
-  batch.add_field(Column::unwritten({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
-                                    batch.num_tokens()));
+  batch.add_field(Column::uninitialized({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
+                                        batch.num_tokens()));
   for (std::size_t f = 0; f < fields_.size(); ++f) batch.add_field(column_for(f, batch, positions));
   return batch;
 }
@@ -261,7 +262,7 @@ void DumpSource::require_unchanged(const DumpedMicroBatch& now, const DumpedSamp
   const auto of_sample = [](const DumpedSample& s) {
     return std::tuple(s.place, s.index, s.begin, s.padded, s.tokens, s.prompt);
   };
-  bool is_same = differing(fields_, now.schema().fields).empty() &&
+  bool is_same = first_different_field(fields_, now.schema().fields).empty() &&
                  std::ranges::find(samples, of_sample(sample), of_sample) != samples.end();
   const auto position = static_cast<std::size_t>(&sample - samples_.data());
   for (std::size_t c = 0; c < counted_.size() && is_same; ++c)
@@ -270,7 +271,7 @@ void DumpSource::require_unchanged(const DumpedMicroBatch& now, const DumpedSamp
 }
 
 // Labels, masks and positions are derived again from tokens and prompts, unless the samples supply them.
-std::string DumpSource::left_out() const {
+std::string DumpSource::ignored_content() const {
   std::string text = "'loss_weights' (derived again)";
   for (const std::string_view name : {labels_field, loss_mask_field, position_ids_field}) {
     const bool is_brought =

@@ -42,7 +42,7 @@ class DumpSource : public SampleSource {
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   /// Returns the numbers of the groups, since a dump does not store the texts of uids.
   [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
-  [[nodiscard]] std::string left_out() const override;
+  [[nodiscard]] std::string ignored_content() const override;
 
  private:
   explicit DumpSource(std::filesystem::path folder) : folder_(std::move(folder)) {}

@@ -50,7 +50,7 @@ DumpedMicroBatch::DumpedMicroBatch(const std::filesystem::path& folder, std::spa
   for (auto& files : ranks_) files.resize(stages);
   fields_.resize(stages);
   open_stage(folder, parts, stages - 1);
-  learn_sequences();
+  read_sequences();
   if (needs_all_stages()) {
     for (std::size_t stage = 0; stage + 1 < stages; ++stage) open_stage(folder, parts, stage);
   }
@@ -61,10 +61,10 @@ void DumpedMicroBatch::open_stage(const std::filesystem::path& folder, std::span
                                   std::size_t stage) {
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     ranks_[rank][stage] =
-        open_safetensors(dumped_file(folder, parts[rank], static_cast<std::int64_t>(stage)));
+        open_safetensors(dumped_file_path(folder, parts[rank], static_cast<std::int64_t>(stage)));
     const TensorFile& opened = file(rank, stage);
-    DumpSchema schema = schema_of(opened);
-    require_is(schema, parts[rank], static_cast<std::int64_t>(stage), opened.path());
+    DumpSchema schema = parse_dump_schema(opened);
+    require_matching_place(schema, parts[rank], static_cast<std::int64_t>(stage), opened.path());
     if (std::cmp_not_equal(schema.context.size, parts.size()))
       fail(opened, "belongs to a group of " + std::to_string(schema.context.size) + " ranks, but " +
                        std::to_string(parts.size()) + " files of the group were found");
@@ -79,12 +79,12 @@ void DumpedMicroBatch::open_stage(const std::filesystem::path& folder, std::span
 
 bool DumpedMicroBatch::needs_all_stages() const {
   return std::ranges::any_of(schema_.fields, [&](const DumpedField& field) {
-    return field.layers.has_value() || !last(0).find(field.spec.name);
+    return field.layers.has_value() || !last_stage_file(0).find(field.spec.name);
   });
 }
 
-void DumpedMicroBatch::learn_sequences() {
-  const TensorFile& first = last(0);
+void DumpedMicroBatch::read_sequences() {
+  const TensorFile& first = last_stage_file(0);
   const auto layout = first.metadata().find("layout");
   if (layout == first.metadata().end()) fail(first, "has no layout in its metadata");
   if (layout->second == "shared") {
@@ -92,9 +92,9 @@ void DumpedMicroBatch::learn_sequences() {
          "Dump the job with prefix.share: false to read it back");
   }
   is_padded_ = layout->second == "padded";
-  padded_ = integers(first, cu_seqlens_padded_name);
-  lengths_ = integers(first, cu_seqlens_name);
-  indices_ = integers(first, sample_index_name);
+  padded_ = read_integers(first, cu_seqlens_padded_name);
+  lengths_ = read_integers(first, cu_seqlens_name);
+  indices_ = read_integers(first, sample_index_name);
   const std::size_t sequences = indices_.size();
   const bool fits = is_ascending_from_0(padded_) && is_ascending_from_0(lengths_) &&
                     lengths_.size() == sequences + 1 && padded_.size() == sequences + 1 &&
@@ -133,7 +133,7 @@ DumpedMicroBatch::Source DumpedMicroBatch::find_field(const DumpedField& field) 
   }
   if (field.layers) require_all_layers(field, source);
   if (source.stages.empty())
-    fail(last(0), "has no tensor '" + field.spec.name + "', which its metadata lists");
+    fail(last_stage_file(0), "has no tensor '" + field.spec.name + "', which its metadata lists");
   if (is_counted(field.spec.kind)) source.rows = rows_of_ranks(field.spec, source.stages.front().stage);
   return source;
 }
@@ -142,8 +142,9 @@ void DumpedMicroBatch::require_all_layers(const DumpedField& field, const Source
   std::set<std::int64_t> found;
   for (const Source::Stage& stage : source.stages) found.insert(stage.layers.begin(), stage.layers.end());
   if (std::cmp_equal(found.size(), field.spec.trailing.front())) return;
-  fail(last(0), "has " + std::to_string(field.spec.trailing.front()) + " layers of '" + field.spec.name +
-                    "', but the files of its pipeline stages have " + std::to_string(found.size()));
+  fail(last_stage_file(0), "has " + std::to_string(field.spec.trailing.front()) + " layers of '" +
+                               field.spec.name + "', but the files of its pipeline stages have " +
+                               std::to_string(found.size()));
 }
 
 void DumpedMicroBatch::require_tensor(const FieldSpec& spec, std::size_t stage) const {
@@ -175,11 +176,11 @@ std::vector<SampleRows> DumpedMicroBatch::rows_of_ranks(const FieldSpec& spec, s
   std::vector<SampleRows> rows;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const TensorFile& here = file(rank, stage);
-    std::vector<std::int64_t> offsets = integers(here, offsets_name(spec.name));
+    std::vector<std::int64_t> offsets = read_integers(here, offsets_name(spec.name));
     const bool fits = is_ascending_from_0(offsets) && offsets.size() == indices_.size() + 1 &&
                       offsets.back() == here.tensors()[*here.find(spec.name)].rows();
     if (!fits) fail(here, "has '" + offsets_name(spec.name) + "' that do not fit its samples and rows");
-    rows.push_back(SampleRows::of_offsets(std::move(offsets)));
+    rows.push_back(SampleRows::from_offsets(std::move(offsets)));
   }
   return rows;
 }
@@ -191,11 +192,12 @@ void DumpedMicroBatch::find_ranges(std::size_t field) {
   const FieldSpec ranges{by, DType::int64, FieldKind::rows, {2}};
   const std::string& cut = schema_.fields[field].spec.name;
   if (found == schema_.fields.end() || found->spec != ranges || !is_counted(schema_.fields[field].spec.kind))
-    fail(last(0),
+    fail(last_stage_file(0),
          "has rows of '" + cut + "' that are cut by '" + by + "', which is not a field of token ranges");
   sources_[field].ranges = found - schema_.fields.begin();
   if (sources_[static_cast<std::size_t>(sources_[field].ranges)].rows != sources_[field].rows)
-    fail(last(0), "has different numbers of rows of '" + cut + "' than of '" + by + "', which cuts it");
+    fail(last_stage_file(0),
+         "has different numbers of rows of '" + cut + "' than of '" + by + "', which cuts it");
 }
 
 std::vector<DumpedSample> DumpedMicroBatch::samples() const {
@@ -346,7 +348,8 @@ std::vector<const TensorFile*> DumpedMicroBatch::files() const {
   return files;
 }
 
-std::vector<std::int64_t> DumpedMicroBatch::integers(const TensorFile& file, std::string_view name) const {
+std::vector<std::int64_t> DumpedMicroBatch::read_integers(const TensorFile& file,
+                                                          std::string_view name) const {
   const auto tensor = file.find(name);
   if (!tensor || !file.has_integers(*tensor) || file.tensors()[*tensor].shape.size() != 1)
     fail(file, "has no list of integers '" + std::string(name) + "'");

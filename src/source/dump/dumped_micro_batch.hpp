@@ -52,7 +52,7 @@ class DumpedMicroBatch {
 
   /// Returns all open files.
   [[nodiscard]] std::vector<const TensorFile*> files() const;
-  [[nodiscard]] const std::string& path() const noexcept { return last(0).path(); }
+  [[nodiscard]] const std::string& path() const noexcept { return last_stage_file(0).path(); }
 
  private:
   /// Location of a field: the stages that have it, each with its layers; a single stage if rows are whole.
@@ -79,7 +79,7 @@ class DumpedMicroBatch {
 
   void open_stage(const std::filesystem::path& folder, std::span<const DumpedPart> parts, std::size_t stage);
   [[nodiscard]] bool needs_all_stages() const;
-  void learn_sequences();
+  void read_sequences();
   void find_fields();
   [[nodiscard]] Source find_field(const DumpedField& field) const;
   void require_all_layers(const DumpedField& field, const Source& source) const;
@@ -96,8 +96,10 @@ class DumpedMicroBatch {
   [[nodiscard]] const TensorFile& file(std::size_t rank, std::size_t stage) const {
     return *ranks_[rank][stage];
   }
-  [[nodiscard]] const TensorFile& last(std::size_t rank) const noexcept { return *ranks_[rank].back(); }
-  [[nodiscard]] std::vector<std::int64_t> integers(const TensorFile& file, std::string_view name) const;
+  [[nodiscard]] const TensorFile& last_stage_file(std::size_t rank) const noexcept {
+    return *ranks_[rank].back();
+  }
+  [[nodiscard]] std::vector<std::int64_t> read_integers(const TensorFile& file, std::string_view name) const;
   [[noreturn]] static void fail(const TensorFile& file, const std::string& message,
                                 const std::string& hint = {});
 

@@ -95,7 +95,7 @@ std::vector<std::string> Feeder::name_samples(RaggedBatch& samples) {
 std::int64_t Feeder::count_in_group(const SampleShape& sample) {
   const std::string limit =
       "the groups of the buffer at " + settings_.url + " have " + std::to_string(group_size_);
-  if (is_own_group(sample.group))
+  if (is_single_sample_group(sample.group))
     throw InputError(
         name_of_sample(next_), "has no uid, but " + limit + " samples",
         "Give the responses to one prompt the same uid, or start the buffer with --group-size 1");

@@ -32,27 +32,27 @@ std::vector<T> value_of_each_rank(const Communicator& comm, const T& mine, const
   return all_gather_lists<T>(comm, std::span(&mine, 1), work.error(), "ranks that read a file").values;
 }
 
-std::string on_rank(std::size_t rank) {
+std::string on_rank_text(std::size_t rank) {
   return " on rank " + std::to_string(rank);
 }
 
-[[noreturn]] void refuse(const InputFile& file, const std::string& what) {
+[[noreturn]] void reject(const InputFile& file, const std::string& what) {
   throw IoError(file.path(), what,
                 "All ranks must read one finished file, or identical copies of it on all nodes");
 }
 
 void require_equal_sizes(const InputFile& file, const std::vector<ObservedFile>& sights) {
   const auto bytes = [&](std::size_t rank) {
-    return std::to_string(sights[rank].version.bytes) + " bytes" + on_rank(rank);
+    return std::to_string(sights[rank].version.bytes) + " bytes" + on_rank_text(rank);
   };
   for (std::size_t rank = 1; rank < sights.size(); ++rank) {
     if (sights[rank].version.bytes == sights[0].version.bytes) continue;
-    refuse(file, "has " + bytes(0) + " and " + bytes(rank));
+    reject(file, "has " + bytes(0) + " and " + bytes(rank));
   }
 }
 
-[[noreturn]] void refuse_content(const InputFile& file, std::size_t rank) {
-  refuse(file, "has different content" + on_rank(rank) + " than" + on_rank(0) +
+[[noreturn]] void reject_content(const InputFile& file, std::size_t rank) {
+  reject(file, "has different content" + on_rank_text(rank) + " than" + on_rank_text(0) +
                    ", although both copies have " + std::to_string(file.size()) + " bytes");
 }
 
@@ -100,7 +100,7 @@ void require_same_content(const Communicator& comm, const InputFile& file) {
   require_equal_sizes(file, sights);
   const auto other =
       std::ranges::find_if(sights, [&](const ObservedFile& s) { return s.digest != sights[0].digest; });
-  if (other != sights.end()) refuse_content(file, static_cast<std::size_t>(other - sights.begin()));
+  if (other != sights.end()) reject_content(file, static_cast<std::size_t>(other - sights.begin()));
   if (std::ranges::all_of(sights, [&](const ObservedFile& s) { return s.same_copy(sights[0]); })) return;
 
   std::uint64_t part = 0;
@@ -109,7 +109,7 @@ void require_same_content(const Communicator& comm, const InputFile& file) {
   const std::uint64_t first = digest_of_copy(sights, parts, 0);
   for (std::size_t rank = 1; rank < sights.size(); ++rank) {
     const bool seen = sights[rank].same_copy(sights[rank - 1]);
-    if (!seen && digest_of_copy(sights, parts, rank) != first) refuse_content(file, rank);
+    if (!seen && digest_of_copy(sights, parts, rank) != first) reject_content(file, rank);
   }
 }
 

@@ -30,7 +30,7 @@ void require_tokens(const IndexedDataset& dataset) {
 
 std::unique_ptr<IndexedSource> IndexedSource::open(const Communicator& comm,
                                                    const std::filesystem::path& prefix) {
-  auto source = together(comm, [&] {
+  auto source = run_together(comm, [&] {
     std::unique_ptr<IndexedSource> made(new IndexedSource(dataset_prefix(prefix)));
     require_tokens(made->dataset_);
     return made;
@@ -44,7 +44,7 @@ SourceFingerprint IndexedSource::fingerprint(const Communicator& comm) const {
   const std::uint64_t of_index = content_digest(comm, *index);
   std::optional<std::uint64_t> of_tokens;
   if (tokens->size() <= max_bytes_compared_whole) of_tokens = content_digest(comm, *tokens);
-  return together(comm, [&] {
+  return run_together(comm, [&] {
     const std::filesystem::path path = std::filesystem::path(index->path()).replace_extension();
     return SourceFingerprint{path.string(), num_samples(), tokens->size() + index->size(),
                              of_index + mix_64(tokens->sampled_digest()), of_tokens};
@@ -68,7 +68,7 @@ std::vector<RowRange> runs_of_documents(const IndexedDataset& dataset,
 }
 
 /// Precondition: one of the tokens is negative.
-void IndexedSource::refuse_negative(const RaggedBatch& batch) const {
+void IndexedSource::reject_negative(const RaggedBatch& batch) const {
   const std::span<const std::int64_t> tokens = batch.at(input_ids_field).values<std::int64_t>();
   const auto bad = std::ranges::find_if(tokens, [](std::int64_t token) { return token < 0; });
   const std::int64_t at = bad - tokens.begin();
@@ -92,11 +92,11 @@ RaggedBatch IndexedSource::read(std::span<const std::int64_t> positions) const {
   RaggedBatch batch(std::move(shapes));
   Column& tokens = batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
   if (dataset_.read_tokens(runs_of_documents(dataset_, positions), tokens.values<std::int64_t>()))
-    refuse_negative(batch);
+    reject_negative(batch);
   return batch;
 }
 
-void IndexedSource::expect(std::span<const std::int64_t> positions) const {
+void IndexedSource::prefetch(std::span<const std::int64_t> positions) const {
   ReadAhead ahead;
   const InputFile& tokens = *dataset_.files()[1];
   for (const std::int64_t position : positions)

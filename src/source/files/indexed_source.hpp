@@ -31,11 +31,11 @@ class IndexedSource : public SampleSource {
   /// more than max_bytes_compared_whole bytes.
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
-  void expect(std::span<const std::int64_t> positions) const override;
+  void prefetch(std::span<const std::int64_t> positions) const override;
 
  private:
   explicit IndexedSource(const std::filesystem::path& prefix) : dataset_(prefix) {}
-  [[noreturn]] void refuse_negative(const RaggedBatch& batch) const;
+  [[noreturn]] void reject_negative(const RaggedBatch& batch) const;
 
   IndexedDataset dataset_;
 };

@@ -52,7 +52,7 @@ class Matches {
 };
 
 /// Returns the files that match, sorted by bytes in every locale; empty if the name is not a pattern.
-std::vector<std::string> expand(const std::string& pattern) {
+std::vector<std::string> expand_pattern(const std::string& pattern) {
   std::error_code unknown;  // errors are reported when the file is opened
   if (pattern.find_first_of("*?[") == std::string::npos || fs::exists(pattern, unknown)) return {};
   std::vector<std::string> names = Matches(pattern).names();
@@ -112,7 +112,7 @@ class Room {
   }
 
   void fill(const InputFile& packed) const {
-    unpack(packed, packing_of(packed), [&](std::span<const char> bytes) {
+    unpack(packed, detect_packing(packed), [&](std::span<const char> bytes) {
       while (!bytes.empty()) {
         const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
         if (written < 0 && errno == EINTR) continue;
@@ -139,10 +139,10 @@ struct Task {
 };
 
 /// Assigns compressed files to ranks in descending order of size, each to the rank with the smallest load.
-std::vector<Task> share_out(const InputFiles& files, int ranks) {
+std::vector<Task> assign_files_to_ranks(const InputFiles& files, int ranks) {
   std::vector<Task> tasks;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (packing_of(*files[i]) != Packing::none) tasks.push_back({i, 0});
+    if (detect_packing(*files[i]) != Packing::none) tasks.push_back({i, 0});
   }
   std::ranges::stable_sort(tasks, std::ranges::greater(),
                            [&](const Task& t) { return files[t.file]->size(); });
@@ -166,14 +166,14 @@ Descriptor open_file(const std::string& room, const std::string& packed) {
 
 }  // namespace
 
-std::vector<const InputFile*> pointers_to(const InputFiles& files) {
+std::vector<const InputFile*> file_pointers(const InputFiles& files) {
   std::vector<const InputFile*> pointers;
   for (const auto& file : files) pointers.push_back(file.get());
   return pointers;
 }
 
 std::vector<fs::path> files_matching(const fs::path& pattern) {
-  const std::vector<std::string> names = expand(pattern.string());
+  const std::vector<std::string> names = expand_pattern(pattern.string());
   std::vector<fs::path> paths(names.begin(), names.end());
   if (paths.empty()) paths.push_back(pattern);
   return paths;
@@ -182,7 +182,7 @@ std::vector<fs::path> files_matching(const fs::path& pattern) {
 std::vector<fs::path> files_of_pattern(const Communicator& comm, const fs::path& pattern) {
   std::vector<std::string> names;
   GuardedWork work;
-  if (comm.rank() == 0) work([&] { names = expand(pattern.string()); });
+  if (comm.rank() == 0) work([&] { names = expand_pattern(pattern.string()); });
   broadcast_value(comm, names, 0, work);
   std::vector<fs::path> paths;
   work([&] {
@@ -194,11 +194,11 @@ std::vector<fs::path> files_of_pattern(const Communicator& comm, const fs::path&
 }
 
 std::vector<fs::path> files_of_source(const Communicator& comm, const SourceSettings& settings) {
-  const std::vector<fs::path> patterns = together(comm, [&] { return settings.paths(); });
+  const std::vector<fs::path> patterns = run_together(comm, [&] { return settings.paths(); });
   std::vector<fs::path> all;
   for (const fs::path& pattern : patterns) {
     const std::vector<fs::path> files = files_of_pattern(comm, pattern);
-    together(comm, [&] {
+    run_together(comm, [&] {
       for (const fs::path& file : files) {
         if (std::ranges::find(all, file) != all.end()) {
           throw InputError(file.string(), "is named twice by the paths of one source",
@@ -212,12 +212,12 @@ std::vector<fs::path> files_of_source(const Communicator& comm, const SourceSett
 }
 
 InputFiles open_files(const Communicator& comm, const std::vector<fs::path>& paths) {
-  InputFiles files = together(comm, [&] {
+  InputFiles files = run_together(comm, [&] {
     InputFiles opened;
     for (const fs::path& path : paths) opened.push_back(std::make_unique<const InputFile>(path));
     return opened;
   });
-  require_same_contents(comm, together(comm, [&] { return pointers_to(files); }));
+  require_same_contents(comm, run_together(comm, [&] { return file_pointers(files); }));
   return files;
 }
 
@@ -227,7 +227,7 @@ SourceFingerprint fingerprint_of(const Communicator& comm, std::span<const Input
     std::uint64_t sum = 0;
     for (const InputFile* file : files) {
       const std::uint64_t of_file =
-          of_all ? content_digest(comm, *file) : together(comm, [&] { return file->sampled_digest(); });
+          of_all ? content_digest(comm, *file) : run_together(comm, [&] { return file->sampled_digest(); });
       // With several files, their order matters; the digest of a single file depends only on its content.
       sum = files.size() == 1 ? of_file : mix_64(sum + of_file) + 1;
     }
@@ -238,11 +238,11 @@ SourceFingerprint fingerprint_of(const Communicator& comm, std::span<const Input
   const std::uint64_t told = digest(whole);
   std::optional<std::uint64_t> beside;
   if (!whole && bytes <= max_bytes_compared_whole) beside = digest(true);
-  return together(comm, [&] { return SourceFingerprint{name, samples, bytes, told, beside}; });
+  return run_together(comm, [&] { return SourceFingerprint{name, samples, bytes, told, beside}; });
 }
 
-std::unique_ptr<const InputFile> unpacked(std::unique_ptr<const InputFile> file) {
-  if (packing_of(*file) == Packing::none) return file;
+std::unique_ptr<const InputFile> unpack_file(std::unique_ptr<const InputFile> file) {
+  if (detect_packing(*file) == Packing::none) return file;
   Room room(file->path());
   Descriptor text = open_file(room.name(), file->path());
   room.forget_name();
@@ -251,14 +251,14 @@ std::unique_ptr<const InputFile> unpacked(std::unique_ptr<const InputFile> file)
 }
 
 void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
-  const bool any = together(comm, [&] { return !share_out(files, 1).empty(); });
+  const bool any = run_together(comm, [&] { return !assign_files_to_ranks(files, 1).empty(); });
   if (!any) return;  // equal on all ranks, like the files
   const Communicator node = comm.split_by_node();
   std::vector<Task> tasks;
   std::vector<Room> rooms;
   std::vector<std::string> names;  // names of the files that this rank writes, in the order of its tasks
-  together(comm, [&] {
-    tasks = share_out(files, node.size());
+  run_together(comm, [&] {
+    tasks = assign_files_to_ranks(files, node.size());
     for (const Task& task : tasks) {
       if (task.rank != node.rank()) continue;
       rooms.emplace_back(files[task.file]->path());
@@ -267,7 +267,7 @@ void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
   });
   GuardedWork work;
   std::vector<std::vector<std::string>> of_ranks;
-  work.in_any_case([&] {
+  work.run_always([&] {
     GuardedWork inner;
     of_ranks = all_gather_values(node, names, inner, "names of unpacked files");
     inner.agree(node);

@@ -15,7 +15,7 @@ namespace evenkeel {
 
 using InputFiles = std::vector<std::unique_ptr<const InputFile>>;
 
-[[nodiscard]] std::vector<const InputFile*> pointers_to(const InputFiles& files);
+[[nodiscard]] std::vector<const InputFile*> file_pointers(const InputFiles& files);
 
 /// Local: returns the files that match a path or pattern on this rank. files_of_pattern() uses this on rank
 /// 0.
@@ -45,7 +45,7 @@ void unpack_on_nodes(const Communicator& comm, InputFiles& files);
 
 /// Local: returns a compressed file's content, decompressed in the same way, or the file itself if it is not
 /// compressed.
-[[nodiscard]] std::unique_ptr<const InputFile> unpacked(std::unique_ptr<const InputFile> file);
+[[nodiscard]] std::unique_ptr<const InputFile> unpack_file(std::unique_ptr<const InputFile> file);
 
 /// Maximum total size of files that are read completely for a fingerprint. This takes a core at most a few
 /// seconds; ranks share the work.

@@ -48,7 +48,7 @@ Scan scan_share(const InputFiles& files, int rank, int ranks) {
 std::vector<std::int64_t> number_lines(const Communicator& comm, std::size_t num_files, Scan& scan) {
   const auto all =
       all_gather_lists<ScannedPart>(comm, scan.parts, std::nullopt, "parts of the source's files");
-  return together(comm, [&] {
+  return run_together(comm, [&] {
     std::vector<std::int64_t> of_files(num_files + 1);
     for (const ScannedPart& part : all.values)
       of_files[static_cast<std::size_t>(part.file) + 1] += part.newlines;
@@ -72,7 +72,7 @@ std::vector<std::int64_t> number_lines(const Communicator& comm, std::size_t num
 std::unique_ptr<JsonlSource> JsonlSource::open(const Communicator& comm, const SourceSettings& settings,
                                                const NamedFields& fields) {
   auto source =
-      together(comm, [&] { return std::unique_ptr<JsonlSource>(new JsonlSource(settings.path_text())); });
+      run_together(comm, [&] { return std::unique_ptr<JsonlSource>(new JsonlSource(settings.path_text())); });
   source->files_ = open_files(comm, files_of_source(comm, settings));
   unpack_on_nodes(comm, source->files_);
   source->scan(comm, fields);
@@ -80,11 +80,11 @@ std::unique_ptr<JsonlSource> JsonlSource::open(const Communicator& comm, const S
 }
 
 void JsonlSource::scan(const Communicator& comm, const NamedFields& fields) {
-  Scan scan = together(comm, [&] { return scan_share(files_, comm.rank(), comm.size()); });
+  Scan scan = run_together(comm, [&] { return scan_share(files_, comm.rank(), comm.size()); });
   std::vector<std::int64_t> first_lines = number_lines(comm, files_.size(), scan);
   std::vector<std::int64_t> tokens;
-  const JsonlSchema mine = together(comm, [&] {
-    lines_of_.emplace(pointers_to(files_), std::move(first_lines));
+  const JsonlSchema mine = run_together(comm, [&] {
+    lines_of_.emplace(file_pointers(files_), std::move(first_lines));
     tokens.resize(scan.lines.size());
     told_ = declared_formats(fields);
     return infer_schema(*lines_of_, scan.lines, tokens, told_);
@@ -104,7 +104,7 @@ std::int64_t JsonlSource::file_bytes() const {
 // Covers the decompressed content, so the same rollouts are the same source even if they are compressed
 // differently.
 SourceFingerprint JsonlSource::fingerprint(const Communicator& comm) const {
-  return fingerprint_of(comm, together(comm, [&] { return pointers_to(files_); }), name_, num_samples(),
+  return fingerprint_of(comm, run_together(comm, [&] { return file_pointers(files_); }), name_, num_samples(),
                         true);
 }
 
@@ -130,7 +130,7 @@ std::vector<Uid> JsonlSource::uids(std::span<const std::int64_t> positions) cons
   return read_uids(*lines_of_, lines_at(positions));
 }
 
-void JsonlSource::expect(std::span<const std::int64_t> positions) const {
+void JsonlSource::prefetch(std::span<const std::int64_t> positions) const {
   ReadAhead ahead;
   for (const std::int64_t position : positions) {
     const LineRef& line = lines_[static_cast<std::size_t>(position)];

@@ -38,9 +38,9 @@ class JsonlSource : public SampleSource {
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::vector<SourceField> fields() const override;
   [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
-  void expect(std::span<const std::int64_t> positions) const override;
-  [[nodiscard]] std::string left_out() const override { return ignored_fields(schema_); }
-  [[nodiscard]] std::string undecided() const override { return undecided_fields(schema_); }
+  void prefetch(std::span<const std::int64_t> positions) const override;
+  [[nodiscard]] std::string ignored_content() const override { return ignored_fields(schema_); }
+  [[nodiscard]] std::string undecided_fields() const override { return evenkeel::undecided_fields(schema_); }
 
  private:
   explicit JsonlSource(std::string name) : name_(std::move(name)) {}

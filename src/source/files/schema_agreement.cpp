@@ -49,7 +49,7 @@ void require_valid_field(const FieldSpec& spec) {
   RaggedBatch probe({SampleShape{}});
   probe.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
   if (is_counted(spec.kind)) {
-    probe.add_field(Column(spec, SampleRows::of_counts(std::array{std::int64_t{0}})));
+    probe.add_field(Column(spec, SampleRows::from_counts(std::array{std::int64_t{0}})));
   } else {
     probe.add_field(spec);
   }

@@ -25,12 +25,12 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 3> part_names{
     "_packed_input_ids_document", "_packed_attention_mask_document", "_packed_labels_document"};
 
-fs::path part_of(const fs::path& prefix, std::string_view part) {
+fs::path part_path(const fs::path& prefix, std::string_view part) {
   return fs::path(prefix.string() + std::string(part));
 }
 
 /// Returns the path without the part's name.
-fs::path without_part(const fs::path& path) {
+fs::path strip_part(const fs::path& path) {
   const std::string name = dataset_prefix(path).string();
   for (const std::string_view part : part_names) {
     if (name.ends_with(part)) return name.substr(0, name.size() - part.size());
@@ -39,16 +39,16 @@ fs::path without_part(const fs::path& path) {
 }
 
 /// Returns whether a path names such a dataset: it ends with the name of a part, or the parts exist.
-bool names_parts(const fs::path& path) {
+bool is_sft_dataset(const fs::path& path) {
   const fs::path name = dataset_prefix(path);
-  if (without_part(path) != name) return true;
+  if (strip_part(path) != name) return true;
   std::error_code unknown;  // a file that cannot be examined causes an error when it is opened
   return !fs::exists(name.string() + ".idx", unknown) &&
-         fs::exists(part_of(name, part_names[0]).string() + ".idx", unknown);
+         fs::exists(part_path(name, part_names[0]).string() + ".idx", unknown);
 }
 
 /// Returns the tokens, mask values or labels of these documents, concatenated.
-std::vector<std::int64_t> elements_of(const IndexedDataset& part, std::span<const std::int64_t> positions) {
+std::vector<std::int64_t> read_elements(const IndexedDataset& part, std::span<const std::int64_t> positions) {
   std::int64_t size = 0;
   for (const std::int64_t position : positions) size += part.tokens_in(part.document(position));
   std::vector<std::int64_t> elements(static_cast<std::size_t>(size));
@@ -64,7 +64,7 @@ struct SftDocument {
   std::span<const std::int64_t> labels;
 };
 
-[[noreturn]] void refuse(const IndexedDataset& part, const SftDocument& document, std::size_t token,
+[[noreturn]] void reject(const IndexedDataset& part, const SftDocument& document, std::size_t token,
                          const std::string& what, const std::string& hint) {
   throw InputError(part.files()[1]->path(),
                    "has " + what + " at token " + std::to_string(token) + " of document " +
@@ -77,15 +77,15 @@ void require_valid(std::span<const IndexedDataset> parts, const SftDocument& doc
     const std::int64_t token = document.tokens[t];
     const std::int64_t label = document.labels[t];
     if (token < 0) {
-      refuse(parts[0], document, t, "the token " + std::to_string(token),
+      reject(parts[0], document, t, "the token " + std::to_string(token),
              "A token is an integer of at least 0; ids above 32767 do not fit into int16");
     }
     if (document.mask[t] != 1) {
-      refuse(parts[1], document, t, "the value " + std::to_string(document.mask[t]),
+      reject(parts[1], document, t, "the value " + std::to_string(document.mask[t]),
              "Preprocess without padding and packing: each document must be one sample, whose mask is 1");
     }
     if (label != token && label != ignored_label) {
-      refuse(parts[2], document, t,
+      reject(parts[2], document, t,
              "the label " + std::to_string(label) + " beside the token " + std::to_string(token),
              "Labels must be at their own tokens, with -100 where a token carries no loss");
     }
@@ -105,17 +105,18 @@ std::int64_t prompt_of(const SftDocument& document) {
 std::optional<fs::path> SftSource::prefix_of(const Communicator& comm, const fs::path& path) {
   bool are_parts = false;
   GuardedWork work;
-  if (comm.rank() == 0) work([&] { are_parts = names_parts(path); });
+  if (comm.rank() == 0) work([&] { are_parts = is_sft_dataset(path); });
   broadcast_value(comm, are_parts, 0, work);
   work.agree(comm);
   if (!are_parts) return std::nullopt;
-  return together(comm, [&] { return without_part(path); });
+  return run_together(comm, [&] { return strip_part(path); });
 }
 
 SftSource::SftSource(const fs::path& prefix)
     : name_(prefix.string()),
-      parts_{IndexedDataset(part_of(prefix, part_names[0])), IndexedDataset(part_of(prefix, part_names[1])),
-             IndexedDataset(part_of(prefix, part_names[2]))} {
+      parts_{IndexedDataset(part_path(prefix, part_names[0])),
+             IndexedDataset(part_path(prefix, part_names[1])),
+             IndexedDataset(part_path(prefix, part_names[2]))} {
   for (const IndexedDataset& part : parts_) {
     if (part.has_tokens()) continue;
     throw InputError(part.files()[0]->path(),
@@ -141,7 +142,7 @@ void SftSource::require_equal_documents() const {
 }
 
 std::unique_ptr<SftSource> SftSource::open(const Communicator& comm, const fs::path& prefix) {
-  auto source = together(comm, [&] { return std::unique_ptr<SftSource>(new SftSource(prefix)); });
+  auto source = run_together(comm, [&] { return std::unique_ptr<SftSource>(new SftSource(prefix)); });
   for (const IndexedDataset& part : source->parts_) {
     for (const InputFile* file : part.files()) require_same_content(comm, *file);
   }
@@ -155,7 +156,7 @@ std::int64_t SftSource::file_bytes() const {
 }
 
 SourceFingerprint SftSource::fingerprint(const Communicator& comm) const {
-  const auto files = together(comm, [&] {
+  const auto files = run_together(comm, [&] {
     std::vector<const InputFile*> all;
     for (const IndexedDataset& part : parts_) all.insert(all.end(), {part.files()[0], part.files()[1]});
     return all;
@@ -164,9 +165,9 @@ SourceFingerprint SftSource::fingerprint(const Communicator& comm) const {
 }
 
 RaggedBatch SftSource::read(std::span<const std::int64_t> positions) const {
-  const std::vector<std::int64_t> tokens_of_all = elements_of(parts_[0], positions);
-  const std::vector<std::int64_t> mask_of_all = elements_of(parts_[1], positions);
-  const std::vector<std::int64_t> labels_of_all = elements_of(parts_[2], positions);
+  const std::vector<std::int64_t> tokens_of_all = read_elements(parts_[0], positions);
+  const std::vector<std::int64_t> mask_of_all = read_elements(parts_[1], positions);
+  const std::vector<std::int64_t> labels_of_all = read_elements(parts_[2], positions);
   std::vector<SampleShape> shapes;
   std::vector<SftDocument> documents;
   std::size_t begin = 0;
@@ -197,7 +198,7 @@ RaggedBatch SftSource::read(std::span<const std::int64_t> positions) const {
   return batch;
 }
 
-void SftSource::expect(std::span<const std::int64_t> positions) const {
+void SftSource::prefetch(std::span<const std::int64_t> positions) const {
   ReadAhead ahead;
   for (const IndexedDataset& part : parts_) {
     for (const std::int64_t position : positions)

@@ -40,7 +40,7 @@ class SftSource : public SampleSource {
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   /// Throws InputError for a mask value other than 1, and for a label that is neither its token nor -100.
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
-  void expect(std::span<const std::int64_t> positions) const override;
+  void prefetch(std::span<const std::int64_t> positions) const override;
 
  private:
   explicit SftSource(const std::filesystem::path& prefix);

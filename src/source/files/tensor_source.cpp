@@ -17,10 +17,10 @@ namespace evenkeel {
 namespace fs = std::filesystem;
 
 std::unique_ptr<TensorSource> TensorSource::open(const Communicator& comm, const SourceSettings& settings) {
-  auto source =
-      together(comm, [&] { return std::unique_ptr<TensorSource>(new TensorSource(settings.path_text())); });
+  auto source = run_together(
+      comm, [&] { return std::unique_ptr<TensorSource>(new TensorSource(settings.path_text())); });
   const std::vector<fs::path> paths = files_of_source(comm, settings);
-  const std::vector<const InputFile*> files = together(comm, [&] {
+  const std::vector<const InputFile*> files = run_together(comm, [&] {
     source->open_files(paths);
     source->agree_on_fields();
     return source->files();
@@ -47,7 +47,8 @@ void TensorSource::agree_on_fields() {
     part.name = file->file().path();
     for (std::size_t f = 0; f < file->fields().size(); ++f) {
       const FieldSpec& spec = file->fields()[f];
-      part.fields.push_back({spec, std::ranges::count(file->undecided(), spec.name) > 0, !file->has_rows(f)});
+      part.fields.push_back(
+          {spec, std::ranges::count(file->undecided_fields(), spec.name) > 0, !file->has_rows(f)});
     }
   }
   fields_ = agreed_fields(parts, "files");
@@ -79,7 +80,7 @@ void TensorSource::gather_lengths(const Communicator& comm) {
     }
   });
   const auto all = all_gather_lists<TensorSample>(comm, mine, work.error(), "lengths of the source");
-  together(comm, [&] {
+  run_together(comm, [&] {
     tokens_.reserve(all.values.size() + 1);
     responses_.reserve(all.values.size() + 1);
     for (const TensorSample& sample : all.values) {
@@ -90,7 +91,7 @@ void TensorSource::gather_lengths(const Communicator& comm) {
 }
 
 SourceFingerprint TensorSource::fingerprint(const Communicator& comm) const {
-  return fingerprint_of(comm, together(comm, [&] { return files(); }), name_, num_samples(), false);
+  return fingerprint_of(comm, run_together(comm, [&] { return files(); }), name_, num_samples(), false);
 }
 
 std::size_t TensorSource::file_of(std::int64_t position) const {
@@ -115,14 +116,14 @@ TensorPlace TensorSource::place_of(std::int64_t position, std::size_t file) cons
 Column TensorSource::column_for(std::size_t field, const RaggedBatch& batch,
                                 std::span<const std::int64_t> positions) const {
   const FieldSpec& spec = fields_[field].spec;
-  if (!is_counted(spec.kind)) return Column::unwritten(spec, batch.rows_of(spec.kind));
+  if (!is_counted(spec.kind)) return Column::uninitialized(spec, batch.rows_of(spec.kind));
   std::vector<std::int64_t> counts;
   counts.reserve(positions.size());
   for (const std::int64_t position : positions) {
     const std::size_t file = file_of(position);
     counts.push_back(files_[file]->counted_rows(field, position - first_samples_[file]));
   }
-  return Column::unwritten(spec, SampleRows::of_counts(counts));
+  return Column::uninitialized(spec, SampleRows::from_counts(counts));
 }
 
 RaggedBatch TensorSource::read(std::span<const std::int64_t> positions) const {
@@ -135,8 +136,8 @@ RaggedBatch TensorSource::read(std::span<const std::int64_t> positions) const {
     shapes.push_back({SampleId{position}, group_of(uid, position), lengths.prompt, lengths.response});
   }
   RaggedBatch batch(std::move(shapes));
-  batch.add_field(Column::unwritten({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
-                                    batch.num_tokens()));
+  batch.add_field(Column::uninitialized({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
+                                        batch.num_tokens()));
   for (std::size_t f = 0; f < fields_.size(); ++f) batch.add_field(column_for(f, batch, positions));
   std::vector<std::span<std::byte>> rows(batch.fields().size());
   for (std::int64_t i = 0; i < batch.size(); ++i) {
@@ -168,26 +169,26 @@ std::int64_t TensorSource::file_bytes() const {
   return bytes;
 }
 
-void TensorSource::expect(std::span<const std::int64_t> positions) const {
+void TensorSource::prefetch(std::span<const std::int64_t> positions) const {
   ReadAhead ahead;
   for (const std::int64_t position : positions) {
     const std::size_t file = file_of(position);
-    files_[file]->expect(position - first_samples_[file], lengths_of(position), place_of(position, file),
-                         ahead);
+    files_[file]->add_to_read_ahead(position - first_samples_[file], lengths_of(position),
+                                    place_of(position, file), ahead);
   }
   ahead.start();
 }
 
-std::string TensorSource::left_out() const {
+std::string TensorSource::ignored_content() const {
   std::set<std::pair<std::string, std::string>> all;
-  for (const auto& file : files_) all.insert(file->left_out().begin(), file->left_out().end());
+  for (const auto& file : files_) all.insert(file->ignored_content().begin(), file->ignored_content().end());
   std::string text;
   for (const auto& [name, why] : all)
     text.append(text.empty() ? "'" : ", '").append(name).append("' (").append(why).append(")");
   return text;
 }
 
-std::string TensorSource::undecided() const {
+std::string TensorSource::undecided_fields() const {
   std::string text;
   for (const SourceField& field : fields_) {
     if (field.is_kind_open) text.append(text.empty() ? "'" : ", '").append(field.spec.name).append("'");

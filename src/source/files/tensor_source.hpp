@@ -37,9 +37,9 @@ class TensorSource : public SampleSource {
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::vector<SourceField> fields() const override { return fields_; }
   [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
-  void expect(std::span<const std::int64_t> positions) const override;
-  [[nodiscard]] std::string left_out() const override;
-  [[nodiscard]] std::string undecided() const override;
+  void prefetch(std::span<const std::int64_t> positions) const override;
+  [[nodiscard]] std::string ignored_content() const override;
+  [[nodiscard]] std::string undecided_fields() const override;
 
  private:
   explicit TensorSource(std::string name) : name_(std::move(name)) {}

@@ -164,18 +164,19 @@ LeaderPlan plan_leaders(const NodeLeaders& leaders, int rank, const NodeSizes& s
   return std::move(planner).done();
 }
 
-NodeGroup& NodeGroup::of(const Communicator& comm) {
+NodeGroup& NodeGroup::get(const Communicator& comm) {
   return comm_attribute<NodeGroup>(comm, [&] {
     Communicator node = comm.split_by_node();
     const std::vector<int> nodes = nodes_of_ranks(comm);
-    return together(comm, [&] { return std::make_unique<NodeGroup>(comm.rank(), std::move(node), nodes); });
+    return run_together(comm,
+                        [&] { return std::make_unique<NodeGroup>(comm.rank(), std::move(node), nodes); });
   });
 }
 
 NodeGroup::NodeGroup(int rank, Communicator node, std::span<const int> nodes)
     : rank_(rank), node_(std::move(node)), leaders_(nodes) {}
 
-bool NodeGroup::leads() const noexcept {
+bool NodeGroup::is_leader() const noexcept {
   const int node = leaders_.node_of(rank_);
   for (int other = 0; other < leaders_.num_nodes(); ++other) {
     if (other != node && leaders_.leader(node, other) == rank_) return true;
@@ -185,11 +186,11 @@ bool NodeGroup::leads() const noexcept {
 
 void NodeGroup::reserve(const Communicator& comm) {
   if (reserved_ || !leaders_.any_pair_shares_messages()) return;
-  together(comm, [&] {
+  run_together(comm, [&] {
     const auto ranks = static_cast<std::size_t>(narrow<int>(2 * comm.size(), "ranks of one exchange"));
     row_.resize(ranks);
     rows_.resize(ranks * static_cast<std::size_t>(node_.size()));
-    if (!leads()) return;
+    if (!is_leader()) return;
     outgoing_ = heap_bytes(leader_staging_bytes);
     incoming_ = heap_bytes(leader_staging_bytes);
   });

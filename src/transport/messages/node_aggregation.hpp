@@ -96,12 +96,12 @@ class NodeGroup {
  public:
   /// Returns the NodeGroup of `comm`, which is stored with the communicator. The first call is collective
   /// over `comm`.
-  [[nodiscard]] static NodeGroup& of(const Communicator& comm);
+  [[nodiscard]] static NodeGroup& get(const Communicator& comm);
   /// `nodes[r]` is the lowest rank on rank r's node; `node` contains the ranks of this rank's node. Local.
   NodeGroup(int rank, Communicator node, std::span<const int> nodes);
 
   [[nodiscard]] const NodeLeaders& leaders() const noexcept { return leaders_; }
-  [[nodiscard]] bool on_this_node(int rank) const noexcept {
+  [[nodiscard]] bool is_on_this_node(int rank) const noexcept {
     return leaders_.node_of(rank) == leaders_.node_of(rank_);
   }
 
@@ -122,7 +122,7 @@ class NodeGroup {
   [[nodiscard]] std::byte* incoming() const noexcept { return incoming_.get(); }
 
  private:
-  [[nodiscard]] bool leads() const noexcept;
+  [[nodiscard]] bool is_leader() const noexcept;
   [[nodiscard]] bool may_lead(NodeAggregation mode) const noexcept {
     return mode != NodeAggregation::never && leaders_.any_pair_shares_messages();
   }

@@ -50,13 +50,13 @@ MappedFile::~MappedFile() {
 }
 
 HeapBytes heap_bytes(std::size_t bytes) {
-  return {static_cast<std::byte*>(SharedHeap::of_process().allocate(bytes)), ReleaseToHeap{bytes}};
+  return {static_cast<std::byte*>(SharedHeap::instance().allocate(bytes)), ReleaseToHeap{bytes}};
 }
 
 SharedBuffer::SharedBuffer(std::size_t bytes) {
   const std::size_t size = std::max(bytes, SharedHeap::smallest_block);
   data_ = heap_bytes(size);
-  const std::optional<SharedHeap::Place> place = SharedHeap::of_process().find(data_.get(), size);
+  const std::optional<SharedHeap::Place> place = SharedHeap::instance().find(data_.get(), size);
   if (!place) {
     throw LimitError("shared memory",
                      "the system cannot create a memory file of " + std::to_string(size) + " bytes",
@@ -65,10 +65,10 @@ SharedBuffer::SharedBuffer(std::size_t bytes) {
   place_ = *place;
 }
 
-NodeMemory& NodeMemory::of(const Communicator& comm) {
+NodeMemory& NodeMemory::get(const Communicator& comm) {
   return comm_attribute<NodeMemory>(comm, [&] {
     const Communicator node = comm.split_by_node();
-    auto memory = together(comm, [&] {
+    auto memory = run_together(comm, [&] {
       return std::unique_ptr<NodeMemory>(
           new NodeMemory(static_cast<std::size_t>(comm.size()), static_cast<std::size_t>(node.size())));
     });
@@ -125,11 +125,11 @@ void NodeMemory::open_neighbor_memory(const Introduction& other) {
 }
 
 std::span<const std::byte> NodeMemory::view(int rank, const SharedHeap::Place& place, std::size_t bytes) {
-  return {hold(rank, place, bytes).get(), bytes};
+  return {view_shared(rank, place, bytes).get(), bytes};
 }
 
-std::shared_ptr<const std::byte> NodeMemory::hold(int rank, const SharedHeap::Place& place,
-                                                  std::size_t bytes) {
+std::shared_ptr<const std::byte> NodeMemory::view_shared(int rank, const SharedHeap::Place& place,
+                                                         std::size_t bytes) {
   std::shared_ptr<MappedFile>& file = files_[{rank, place.file}];
   if (!file) file = std::make_shared<MappedFile>(process_of(rank), place.file);
   const auto offset = static_cast<std::size_t>(place.offset);
@@ -146,7 +146,7 @@ std::shared_ptr<std::uint64_t> NodeMemory::own_words() const {
 }
 
 std::shared_ptr<const std::uint64_t> NodeMemory::words_of(int rank) {
-  const auto words = hold(rank, words_of_neighbors_.at(rank), num_words * sizeof(std::uint64_t));
+  const auto words = view_shared(rank, words_of_neighbors_.at(rank), num_words * sizeof(std::uint64_t));
   return {words, reinterpret_cast<const std::uint64_t*>(words.get())};
 }
 

@@ -34,7 +34,7 @@ class MappedFile {
 /// Deleter that returns a block to the process's shared heap.
 struct ReleaseToHeap {
   std::size_t bytes = 0;
-  void operator()(std::byte* data) const noexcept { SharedHeap::of_process().deallocate(data, bytes); }
+  void operator()(std::byte* data) const noexcept { SharedHeap::instance().deallocate(data, bytes); }
 };
 
 using HeapBytes = std::unique_ptr<std::byte, ReleaseToHeap>;
@@ -64,11 +64,11 @@ class NodeMemory {
  public:
   /// Returns the NodeMemory of `comm`, which is stored with the communicator. The first call is collective
   /// over `comm`.
-  [[nodiscard]] static NodeMemory& of(const Communicator& comm);
+  [[nodiscard]] static NodeMemory& get(const Communicator& comm);
 
   /// Returns why shared memory cannot be used: the error of the lowest rank that has one. Equal on every
   /// rank.
-  [[nodiscard]] const std::optional<ErrorReport>& obstacle() const noexcept { return obstacle_; }
+  [[nodiscard]] const std::optional<ErrorReport>& unavailability() const noexcept { return obstacle_; }
   /// Returns whether any node has several ranks. Equal on every rank.
   [[nodiscard]] bool any_neighbors() const noexcept { return any_neighbors_; }
   [[nodiscard]] bool is_neighbor(int rank) const noexcept { return process_of(rank) != 0; }
@@ -78,8 +78,8 @@ class NodeMemory {
   [[nodiscard]] std::span<const std::byte> view(int rank, const SharedHeap::Place& place, std::size_t bytes);
   /// Returns the same bytes as view(), valid as long as the pointer or a copy of it exists, even after this
   /// object is destroyed.
-  [[nodiscard]] std::shared_ptr<const std::byte> hold(int rank, const SharedHeap::Place& place,
-                                                      std::size_t bytes);
+  [[nodiscard]] std::shared_ptr<const std::byte> view_shared(int rank, const SharedHeap::Place& place,
+                                                             std::size_t bytes);
 
   /// Returns the `num_words` words that this rank writes and its neighbors read with words_of(). All are
   /// initially 0 except for the first, which is reserved for verifying the mapping. shared_columns.cpp

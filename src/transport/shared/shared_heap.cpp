@@ -77,7 +77,7 @@ SharedHeap::~SharedHeap() {
   }
 }
 
-SharedHeap& SharedHeap::of_process() {
+SharedHeap& SharedHeap::instance() {
   static SharedHeap& heap = *new SharedHeap;
   return heap;
 }
@@ -98,11 +98,11 @@ void* SharedHeap::do_allocate(std::size_t bytes, std::size_t alignment) {
   if (bytes < smallest_block || alignment > page) return standard_heap().allocate(bytes, alignment);
   const std::size_t taken = whole_pages(bytes);
   const std::lock_guard lock(mutex_);
-  auto hole = smallest_that_fits(taken);
-  if (hole == free_.end() && add_segment(taken)) hole = smallest_that_fits(taken);
+  auto hole = find_smallest_fit(taken);
+  if (hole == free_.end() && add_segment(taken)) hole = find_smallest_fit(taken);
   if (hole == free_.end()) return standard_heap().allocate(bytes, alignment);
   std::byte* const begin = hole->first;
-  back(*segment_of(begin), begin + taken);
+  allocate_pages_until(*segment_of(begin), begin + taken);
   take(hole, taken);
   usage_.in_use += static_cast<std::int64_t>(taken);
   usage_.peak = std::max(usage_.peak, usage_.in_use);
@@ -116,14 +116,14 @@ void SharedHeap::do_deallocate(void* address, std::size_t bytes, std::size_t ali
   if (segment_of(begin) == nullptr) {
     standard_heap().deallocate(address, bytes, alignment);
   } else {
-    give_back(begin, whole_pages(bytes));
+    free_range(begin, whole_pages(bytes));
     usage_.in_use -= static_cast<std::int64_t>(whole_pages(bytes));
   }
 }
 
 // Allocates the pages of a segment up to `end`, in advance where possible. Blocks are taken from the front of
 // a hole, so the bytes that were never handed out are at the end of the segment.
-void SharedHeap::back(Segment& segment, const std::byte* end) {
+void SharedHeap::allocate_pages_until(Segment& segment, const std::byte* end) {
   const auto wanted = static_cast<std::size_t>(end - segment.begin);
   if (wanted <= segment.backed) return;
   const std::size_t before = segment.backed;
@@ -154,7 +154,7 @@ const SharedHeap::Segment* SharedHeap::segment_of(const std::byte* address) cons
   return const_cast<SharedHeap*>(this)->segment_of(address);
 }
 
-SharedHeap::Free::iterator SharedHeap::smallest_that_fits(std::size_t bytes) {
+SharedHeap::Free::iterator SharedHeap::find_smallest_fit(std::size_t bytes) {
   auto best = free_.end();
   for (auto hole = free_.begin(); hole != free_.end(); ++hole) {
     if (hole->second >= bytes && (best == free_.end() || hole->second < best->second)) best = hole;
@@ -180,7 +180,7 @@ bool SharedHeap::add_segment(std::size_t bytes) {
   segment.begin = static_cast<std::byte*>(begin);
   segments_.push_back(segment);
   usage_.reserved += static_cast<std::int64_t>(segment.bytes);
-  give_back(segment.begin, segment.bytes);
+  free_range(segment.begin, segment.bytes);
   return true;
 }
 
@@ -191,7 +191,7 @@ void SharedHeap::take(Free::iterator hole, std::size_t bytes) {
 }
 
 // Joins the block with adjacent holes in its segment.
-void SharedHeap::give_back(std::byte* begin, std::size_t bytes) {
+void SharedHeap::free_range(std::byte* begin, std::size_t bytes) {
   ASAN_POISON_MEMORY_REGION(begin, bytes);
   const Segment* segment = segment_of(begin);
   const auto after = free_.lower_bound(begin);

@@ -43,7 +43,7 @@ class SharedHeap final : public std::pmr::memory_resource {
   ~SharedHeap() override;
 
   /// Returns the heap of this process. It is never destroyed, since columns may outlive everything else.
-  [[nodiscard]] static SharedHeap& of_process();
+  [[nodiscard]] static SharedHeap& instance();
 
   /// Returns the place of `bytes` bytes at `address`; nullopt unless all of them are in one file of this
   /// heap.
@@ -74,12 +74,12 @@ class SharedHeap final : public std::pmr::memory_resource {
   [[nodiscard]] Segment* segment_of(const std::byte* address) noexcept;
   [[nodiscard]] const Segment* segment_of(const std::byte* address) const noexcept;
   /// Allocates the pages of the segment up to `end`. If that fails, throws and leaves the segment unchanged.
-  void back(Segment& segment, const std::byte* end);
-  [[nodiscard]] Free::iterator smallest_that_fits(std::size_t bytes);
+  void allocate_pages_until(Segment& segment, const std::byte* end);
+  [[nodiscard]] Free::iterator find_smallest_fit(std::size_t bytes);
   /// Returns false if the system does not support memory files. Throws if it is out of memory.
   bool add_segment(std::size_t bytes);
   void take(Free::iterator hole, std::size_t bytes);
-  void give_back(std::byte* begin, std::size_t bytes);
+  void free_range(std::byte* begin, std::size_t bytes);
 
   mutable std::mutex mutex_;
   std::vector<Segment> segments_;

@@ -76,7 +76,7 @@ std::vector<std::int64_t> add_views(const BlockList& list, Announced& announced)
 
 /// Returns the place of a block's rows in the shared heap; nullopt unless all of them are there.
 std::optional<SharedHeap::Place> find(const BlockList& list, const BlockList::Block& block) {
-  const SharedHeap& heap = SharedHeap::of_process();
+  const SharedHeap& heap = SharedHeap::instance();
   if (block.view == BlockList::plain) return heap.find(block.address, block.bytes);
   const RowView& view = list.views()[block.view];
   return heap.find(block.address, block.bytes / view.wire_bytes() * view.row_bytes);
@@ -95,7 +95,7 @@ RowView read_view(NodeMemory& memory, int rank, const SharedHeap::Place& place) 
 }
 
 // Returns, by rank, whether that rank is a neighbor with a non-empty list.
-std::vector<bool> between_neighbors(const NodeMemory& memory, const std::vector<BlockList>& lists) {
+std::vector<bool> are_shared_with(const NodeMemory& memory, const std::vector<BlockList>& lists) {
   std::vector<bool> any(lists.size());
   for (std::size_t rank = 0; rank < lists.size(); ++rank)
     any[rank] = memory.is_neighbor(static_cast<int>(rank)) && !lists[rank].empty();
@@ -104,7 +104,7 @@ std::vector<bool> between_neighbors(const NodeMemory& memory, const std::vector<
 
 SharedOffer offer_to_neighbors(const NodeMemory& memory, const std::vector<BlockList>& sends) {
   static const BlockList nothing;
-  const std::vector<bool> offered = between_neighbors(memory, sends);
+  const std::vector<bool> offered = are_shared_with(memory, sends);
   std::vector<const BlockList*> lists;
   for (std::size_t rank = 0; rank < sends.size(); ++rank)
     lists.push_back(offered[rank] ? &sends[rank] : &nothing);
@@ -124,8 +124,8 @@ Notices::Notices(std::vector<bool> to, std::vector<bool> from)
 }
 
 void Notices::begin(const Communicator& comm, std::span<const OfferNotice> mine) {
-  if (comm.foreign() != nullptr) {
-    exchange_all(*comm.foreign(), mine);
+  if (comm.foreign_ranks() != nullptr) {
+    exchange_all(*comm.foreign_ranks(), mine);
   } else {
     begin_messages(comm, mine);
   }
@@ -201,7 +201,7 @@ SharedOffer::SharedOffer(std::span<const BlockList* const> lists) {
   outbox_ = SharedBuffer(announced.bytes() + staged);
   copies_.add(outbox_.data() + announced.bytes(), staged);
   const SharedHeap::Place& base = outbox_.place();
-  for (OfferNotice& told : announcements_) told.place = {base.file, base.offset + told.place.offset};
+  for (OfferNotice& notice : announcements_) notice.place = {base.file, base.offset + notice.place.offset};
   for (Extent& extent : extents) {
     if (extent.view >= 0) extent.view += base.offset + static_cast<std::int64_t>(announced.extent_bytes());
     if (extent.place.file >= 0) continue;
@@ -215,25 +215,25 @@ void SharedOffer::fill() noexcept {
   elsewhere_.copy_to(copies_, elsewhere_.bytes());
 }
 
-std::vector<Extent> read_extents(NodeMemory& memory, int rank, const OfferNotice& told) {
-  std::vector<Extent> extents(static_cast<std::size_t>(told.num_extents));
+std::vector<Extent> read_extents(NodeMemory& memory, int rank, const OfferNotice& notice) {
+  std::vector<Extent> extents(static_cast<std::size_t>(notice.num_extents));
   if (extents.empty()) return extents;
   const std::size_t bytes = extents.size() * sizeof(Extent);
-  std::memcpy(extents.data(), memory.view(rank, told.place, bytes).data(), bytes);
+  std::memcpy(extents.data(), memory.view(rank, notice.place, bytes).data(), bytes);
   return extents;
 }
 
-BlockList offered_bytes(NodeMemory& memory, int rank, const OfferNotice& told) {
+BlockList offered_bytes(NodeMemory& memory, int rank, const OfferNotice& notice) {
   BlockList blocks;
   std::map<std::int64_t, RowView> views;  // by offset in the announced file
-  for (const Extent& extent : read_extents(memory, rank, told)) {
+  for (const Extent& extent : read_extents(memory, rank, notice)) {
     const auto bytes = static_cast<std::size_t>(extent.bytes);
     if (extent.view < 0) {
       blocks.add(memory.view(rank, extent.place, bytes).data(), bytes);
       continue;
     }
     if (!views.contains(extent.view))
-      views[extent.view] = read_view(memory, rank, {told.place.file, extent.view});
+      views[extent.view] = read_view(memory, rank, {notice.place.file, extent.view});
     const RowView& view = views[extent.view];
     const std::size_t rows = bytes / view.wire_bytes();
     blocks.add(memory.view(rank, extent.place, rows * view.row_bytes).data(), static_cast<std::int64_t>(rows),
@@ -248,7 +248,7 @@ SharedTransfer::SharedTransfer(NodeMemory& memory, const std::vector<BlockList>&
       sends_(sends),
       receives_(receives),
       offer_(offer_to_neighbors(memory, sends)),
-      notices_(between_neighbors(memory, sends), between_neighbors(memory, receives)) {}
+      notices_(are_shared_with(memory, sends), are_shared_with(memory, receives)) {}
 
 void SharedTransfer::run(const Communicator& comm) {
   offer_.fill();
@@ -264,9 +264,9 @@ void SharedTransfer::run(const Communicator& comm) {
   notices_.end();
 }
 
-void SharedTransfer::fetch(int rank, const OfferNotice& told, const BlockList& into,
+void SharedTransfer::fetch(int rank, const OfferNotice& notice, const BlockList& into,
                            std::int64_t total_bytes) {
-  const BlockList from = offered_bytes(memory_, rank, told);
+  const BlockList from = offered_bytes(memory_, rank, notice);
   if (from.bytes() != into.bytes()) {
     throw MpiError("shared memory", "rank " + std::to_string(rank) + " has " + std::to_string(from.bytes()) +
                                         " bytes for this rank, which expects " +

@@ -50,10 +50,10 @@ class SharedOffer {
 };
 
 /// Returns the extents that rank `rank` announced. Throws IoError if its memory cannot be mapped.
-[[nodiscard]] std::vector<Extent> read_extents(NodeMemory& memory, int rank, const OfferNotice& told);
+[[nodiscard]] std::vector<Extent> read_extents(NodeMemory& memory, int rank, const OfferNotice& notice);
 /// Returns the bytes that rank `rank` announced, as blocks in its mapped memory. Throws IoError if its memory
 /// cannot be mapped.
-[[nodiscard]] BlockList offered_bytes(NodeMemory& memory, int rank, const OfferNotice& told);
+[[nodiscard]] BlockList offered_bytes(NodeMemory& memory, int rank, const OfferNotice& notice);
 
 /// Exchanges one OfferNotice between each pair of neighbors that transfer bytes in one exchange. The
 /// constructor allocates all memory; afterwards only a failure of the communication itself throws.
@@ -116,7 +116,7 @@ class SharedTransfer {
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
 
  private:
-  void fetch(int rank, const OfferNotice& told, const BlockList& into, std::int64_t total_bytes);
+  void fetch(int rank, const OfferNotice& notice, const BlockList& into, std::int64_t total_bytes);
 
   NodeMemory& memory_;
   const std::vector<BlockList>& sends_;

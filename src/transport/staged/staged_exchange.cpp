@@ -52,7 +52,7 @@ StagedExchange::StagedExchange(const NodeGroup& group, int rank, NodeMemory* mem
       in_places_(in_.places()) {
   if (memory != nullptr) transfer_.emplace(*memory, sends, receives);
   for (std::size_t other = 0; other < sends.size(); ++other) {
-    if (out_.bytes_of[other] > 0 && !group.on_this_node(static_cast<int>(other))) ++traffic_.between_nodes;
+    if (out_.bytes_of[other] > 0 && !group.is_on_this_node(static_cast<int>(other))) ++traffic_.between_nodes;
   }
 }
 
@@ -61,7 +61,7 @@ MessageTraffic StagedExchange::run(const Communicator& comm) {
   for (std::size_t rank = 0; rank < sends_.size(); ++rank) {
     if (is_sent_[rank]) sends_[rank].copy_to(out_places_[rank], total);
   }
-  comm.foreign()->all_to_all(out_.all(), out_.bytes_of, in_.all(), in_.bytes_of);
+  comm.foreign_ranks()->all_to_all(out_.all(), out_.bytes_of, in_.all(), in_.bytes_of);
   for (std::size_t rank = 0; rank < receives_.size(); ++rank) {
     if (is_sent_[rank]) in_places_[rank].copy_to(receives_[rank], total);
   }

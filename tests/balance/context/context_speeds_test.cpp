@@ -14,16 +14,16 @@ using RankSpeeds = std::vector<std::int64_t>;
 TEST(Speeds, a_block_is_as_fast_as_its_slowest_rank) {
   const std::vector<std::int64_t> sizes{1, 2};
   const Speeds speeds(RankSpeeds{10, 5, 10, 4, 5}, 5, sizes);
-  EXPECT_TRUE(speeds.differ());
-  EXPECT_EQ(speeds.on_block(100, 0, 0), 100);
-  EXPECT_EQ(speeds.on_block(100, 1, 0), 200);
-  EXPECT_EQ(speeds.on_block(100, 1, 1), 250);
+  EXPECT_TRUE(speeds.are_unequal());
+  EXPECT_EQ(speeds.block_time(100, 0, 0), 100);
+  EXPECT_EQ(speeds.block_time(100, 1, 0), 200);
+  EXPECT_EQ(speeds.block_time(100, 1, 1), 250);
   EXPECT_EQ(speeds.best_time(100, 1), 200);
-  EXPECT_EQ(speeds.on_block(1, 1, 1), 3);     // rounded up
-  EXPECT_EQ(speeds.work_of(100, 1, 1), 140);  // on ranks with speeds 10 and 4
+  EXPECT_EQ(speeds.block_time(1, 1, 1), 3);   // rounded up
+  EXPECT_EQ(speeds.work_in(100, 1, 1), 140);  // on ranks with speeds 10 and 4
   EXPECT_EQ(speeds.wasted_work(100, 0), 0);
   EXPECT_EQ(speeds.wasted_work(100, 1), 50);  // 10 waits for 5, instead of 4
-  EXPECT_EQ(speeds.work_of_all(100), 340);
+  EXPECT_EQ(speeds.total_work_in(100), 340);
   EXPECT_EQ(speeds.even_time(341), 101);
 }
 
@@ -31,9 +31,9 @@ TEST(Speeds, equal_speeds_are_ignored) {
   const std::vector<std::int64_t> sizes{1, 2};
   for (const RankSpeeds& alike : {RankSpeeds{}, RankSpeeds{7, 7, 7}}) {
     const Speeds speeds(alike, 3, sizes);
-    EXPECT_FALSE(speeds.differ());
-    EXPECT_EQ(speeds.on_block(100, 1, 0), 100);
-    EXPECT_EQ(speeds.work_of(100, 1, 0), 200);
+    EXPECT_FALSE(speeds.are_unequal());
+    EXPECT_EQ(speeds.block_time(100, 1, 0), 100);
+    EXPECT_EQ(speeds.work_in(100, 1, 0), 200);
     EXPECT_EQ(speeds.even_time(100), 34);
   }
 }

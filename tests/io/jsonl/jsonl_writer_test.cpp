@@ -69,7 +69,8 @@ TEST(JsonlWriter, text_that_is_not_utf_8_is_an_error_that_names_sample_and_field
   EXPECT_EQ(of_uid.where, "sample 0, uid");
   EXPECT_THAT(of_uid.message, HasSubstr("not valid UTF-8 at byte 1"));
   RaggedBatch batch = small_batch();
-  batch.add_field(Column({"note", DType::uint8, FieldKind::text, {}}, SampleRows::of_counts(std::array{1L})));
+  batch.add_field(
+      Column({"note", DType::uint8, FieldKind::text, {}}, SampleRows::from_counts(std::array{1L})));
   batch.fields()[1].values<std::uint8_t>()[0] = 0xff;
   EXPECT_EQ(report_of<InputError>([&] { writer.write(batch); }).where, "sample 0, field 'note'");
 }
@@ -100,7 +101,7 @@ TEST(JsonlWriter, text_becomes_strings_bytes_base64_and_rows_lists) {
   const auto add = [&](const char* name, DType dtype, FieldKind kind, std::string_view bytes,
                        std::int64_t rows) {
     Column& column =
-        batch.add_field(Column({name, dtype, kind, {}}, SampleRows::of_counts(std::vector{rows})));
+        batch.add_field(Column({name, dtype, kind, {}}, SampleRows::from_counts(std::vector{rows})));
     std::ranges::copy(std::as_bytes(std::span(bytes)), column.bytes().begin());
   };
   add("source", DType::uint8, FieldKind::text, "a \"b\"\n", 6);

@@ -16,7 +16,7 @@ using TokenLists = std::vector<Tokens>;
 
 inline PrefixTree tree_of(const TokenLists& samples, std::int64_t ahead = 0) {
   const std::vector<std::span<const std::int64_t>> spans(samples.begin(), samples.end());
-  return PrefixTree::of_tokens(spans, ahead);
+  return PrefixTree::from_tokens(spans, ahead);
 }
 
 /// The samples used in most examples: `1 2 | 3 | 4 | 5 6 | 7`.

@@ -55,7 +55,7 @@ void compute_depth_first(const PrefixTree& tree, const BranchStates& states) {
 RC_GTEST_PROP(BranchStates, are_there_whenever_a_segment_needs_one_and_no_longer, ()) {
   const PrefixTree tree = tree_of(arbitrary_samples());
   compute_depth_first(tree, branch_states(tree));
-  const PrefixTree groups = PrefixTree::of_groups(arbitrary_groups());  // whose prefixes may be empty
+  const PrefixTree groups = PrefixTree::from_groups(arbitrary_groups());  // whose prefixes may be empty
   compute_depth_first(groups, branch_states(groups));
 }
 

@@ -47,7 +47,7 @@ TEST(PrefixGroups, require_a_group_with_a_suffix_each) {
   EXPECT_THROW(PrefixGroups(GroupInfo{{}}), InputError);
 }
 
-TEST(PrefixGroups, refuse_a_negative_length_and_name_it) {
+TEST(PrefixGroups, reject_a_negative_length_and_name_it) {
   EXPECT_THAT(message_of([] {
                 PrefixGroups(GroupInfo{{2, 1, -4}});
               }),

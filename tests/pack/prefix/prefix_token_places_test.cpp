@@ -50,7 +50,7 @@ TEST(TokenPlaces, merge_neighbors_and_leave_out_the_empty) {
   EXPECT_THAT(places.runs(), ElementsAre(TokenRun{0, 1, 3}, TokenRun{0, 5, 1}));
 }
 
-TEST(TokenPlaces, refuse_tokens_that_do_not_fit) {
+TEST(TokenPlaces, reject_tokens_that_do_not_fit) {
   EXPECT_THROW(TokenPlaces({1, 3}, Runs{{0, 2, 2}}), InputError);
   EXPECT_THROW(TokenPlaces({1, 3}, Runs{{1, 0, 1}}), InputError);
   EXPECT_THROW(TokenPlaces({1, 3}, Runs{{0, -1, 1}}), InputError);
@@ -60,7 +60,7 @@ TEST(TokenPlaces, refuse_tokens_that_do_not_fit) {
   EXPECT_THROW(TokenPlaces(PaddedMask{1, 3, Entries{0, 1, 2}}), InputError);
 }
 
-TEST(TokenPlaces, refuse_shapes_and_sizes_past_64_bits) {
+TEST(TokenPlaces, reject_shapes_and_sizes_past_64_bits) {
   constexpr std::int64_t half = std::int64_t{1} << 62;
   EXPECT_THROW(TokenPlaces({2, half}, Runs{}), InputError);
   EXPECT_THROW(TokenPlaces(Lengths{half, half}, half, PaddingSide::right), InputError);
@@ -139,7 +139,7 @@ RC_GTEST_PROP(FillPadding, fills_exactly_the_places_without_tokens, ()) {
   for (std::size_t i = 0; i < target.size(); ++i) RC_ASSERT(target[i] == (mask.entries[i] == 1 ? 7 : pad));
 }
 
-TEST(TokenPlaces, refuse_a_conversion_to_rows_with_other_numbers_of_tokens) {
+TEST(TokenPlaces, reject_a_conversion_to_rows_with_other_numbers_of_tokens) {
   const TokenPlaces from(Lengths{1, 2}, 2, PaddingSide::right);
   const auto converted_to = [&](const Lengths& to) {
     return [&from, to] { require_same_rows(from, TokenPlaces(to, 2, PaddingSide::left)); };
@@ -162,7 +162,7 @@ TEST(FillPadding, refuses_places_out_of_order) {
   EXPECT_THROW(fill_padding(TokenPlaces({2, 2}, Runs{{1, 0, 1}, {0, 0, 1}}), {1}, {}, target), InputError);
 }
 
-TEST(MoveTokens, refuse_inconsistent_sizes) {
+TEST(MoveTokens, reject_inconsistent_sizes) {
   const TokenPlaces two(Lengths{2}, 2, PaddingSide::right);
   const TokenPlaces one(Lengths{1}, 2, PaddingSide::right);
   Bytes right(2);

@@ -73,7 +73,7 @@ RC_GTEST_PROP(PackedTreeLayout, of_one_level_is_that_of_prefix_groups, ()) {
   const std::int64_t alignment = cp.chunks() * *rc::gen::element<std::int64_t>(1, 3);
   const PackedPrefixLayout one_level(
       groups, std::vector<SampleId>(static_cast<std::size_t>(groups.num_suffixes())), alignment, cp);
-  const PackedTreeLayout tree(PrefixTree::of_groups(groups), alignment, cp);
+  const PackedTreeLayout tree(PrefixTree::from_groups(groups), alignment, cp);
   RC_ASSERT(tree == PackedTreeLayout(one_level));
   for (const CpRank rank : all_ranks(cp)) {
     RC_ASSERT(positions_on(tree, rank) == positions_on(one_level, rank));

@@ -45,11 +45,11 @@ TEST(SplitTree, does_not_split_a_tree_that_fits) {
 }
 
 TEST(SplitTree, repeats_the_shared_prefix_in_every_part) {
-  const PrefixTree tree = PrefixTree::of_groups(PrefixGroups(GroupInfo{{4, 2, 2, 2, 2}}));
+  const PrefixTree tree = PrefixTree::from_groups(PrefixGroups(GroupInfo{{4, 2, 2, 2, 2}}));
   const std::vector<SubTree> parts = split_tree(tree, 2, 8);
   EXPECT_THAT(samples_of(parts), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
   for (const SubTree& part : parts) {
-    EXPECT_EQ(part.tree, PrefixTree::of_groups(PrefixGroups(GroupInfo{{4, 2, 2}})));
+    EXPECT_EQ(part.tree, PrefixTree::from_groups(PrefixGroups(GroupInfo{{4, 2, 2}})));
   }
 }
 
@@ -117,11 +117,11 @@ struct Splitting {
 };
 
 Splitting arbitrary_splitting() {
-  Splitting splitting{
-      *rc::gen::arbitrary<bool>() ? tree_of(arbitrary_samples()) : PrefixTree::of_groups(arbitrary_groups()),
-      *rc::gen::element<std::int64_t>(1, 2, 4, 8),
-      0,
-      {}};
+  Splitting splitting{*rc::gen::arbitrary<bool>() ? tree_of(arbitrary_samples())
+                                                  : PrefixTree::from_groups(arbitrary_groups()),
+                      *rc::gen::element<std::int64_t>(1, 2, 4, 8),
+                      0,
+                      {}};
   const std::int64_t samples = splitting.tree.num_samples();
   for (std::int64_t i = 0; i < samples; ++i) {
     splitting.cap = std::max(splitting.cap, align_up(splitting.tree.sample_length(i), splitting.alignment));
@@ -203,7 +203,7 @@ RC_GTEST_PROP(SplitTree, repeats_the_fewest_tokens_possible_in_its_order, ()) {
 
 TEST(LeastParts, bound_the_parts_that_contain_a_segment) {
   // 4 tokens, then four branches of 2: a part of 8 has room for two of them.
-  const PrefixTree tree = PrefixTree::of_groups(PrefixGroups(GroupInfo{{4, 2, 2, 2, 2}}));
+  const PrefixTree tree = PrefixTree::from_groups(PrefixGroups(GroupInfo{{4, 2, 2, 2, 2}}));
   EXPECT_THAT(least_parts(tree, 8), ElementsAre(2, 1, 1, 1, 1));
   EXPECT_THAT(least_parts(tree, 7), ElementsAre(3, 1, 1, 1, 1));
   EXPECT_THAT(least_parts(tree, 12), ElementsAre(1, 1, 1, 1, 1));

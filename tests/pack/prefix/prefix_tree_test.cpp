@@ -114,7 +114,7 @@ TEST(PrefixTree, rejects_invalid_lengths_ends_and_segments) {
 }
 
 TEST(PrefixTree, of_groups_has_a_root_for_each_prefix_and_a_child_for_each_suffix) {
-  const PrefixTree tree = PrefixTree::of_groups(two_groups());
+  const PrefixTree tree = PrefixTree::from_groups(two_groups());
   EXPECT_THAT(lengths_of_segments(tree), ElementsAre(3, 2, 1, 2, 4));
   EXPECT_THAT(parents_of(tree), ElementsAre(-1, 0, 0, -1, 3));
   EXPECT_THAT(tree.sample_ends(), ElementsAre(1, 2, 4));
@@ -122,7 +122,7 @@ TEST(PrefixTree, of_groups_has_a_root_for_each_prefix_and_a_child_for_each_suffi
 
 TEST(PrefixTree, of_one_prompt_and_different_responses_equals_the_tree_of_the_group) {
   EXPECT_EQ(tree_of({{9, 9, 9, 1, 1}, {9, 9, 9, 2}, {9, 9, 9, 3, 1, 2}}),
-            PrefixTree::of_groups(PrefixGroups(GroupInfo{{3, 2, 1, 3}})));
+            PrefixTree::from_groups(PrefixGroups(GroupInfo{{3, 2, 1, 3}})));
 }
 
 TEST(PrefixTree, subtree_merges_segments_that_no_longer_diverge) {
@@ -136,7 +136,7 @@ TEST(PrefixTree, subtree_merges_segments_that_no_longer_diverge) {
 }
 
 TEST(PrefixTree, subtree_drops_empty_segments) {
-  const PrefixTree tree = PrefixTree::of_groups(PrefixGroups(GroupInfo{{3, 0, 2}, {0, 1, 0}}));
+  const PrefixTree tree = PrefixTree::from_groups(PrefixGroups(GroupInfo{{3, 0, 2}, {0, 1, 0}}));
   const std::vector<std::int64_t> all{0, 1, 2, 3};
   const PrefixTree part = tree.subtree(all);
   EXPECT_THAT(lengths_of_segments(part), ElementsAre(3, 2, 1));
@@ -222,8 +222,8 @@ std::vector<std::vector<bool>> visible_by_walking(const PrefixTree& tree) {
 }
 
 RC_GTEST_PROP(AncestorIntervals, mask_exactly_the_rows_that_are_not_ancestors, ()) {
-  const PrefixTree tree =
-      *rc::gen::arbitrary<bool>() ? tree_of(arbitrary_samples()) : PrefixTree::of_groups(arbitrary_groups());
+  const PrefixTree tree = *rc::gen::arbitrary<bool>() ? tree_of(arbitrary_samples())
+                                                      : PrefixTree::from_groups(arbitrary_groups());
   const auto visible = visible_by_walking(tree);
   const auto [tin, tout] = ancestor_intervals(tree);
   std::int64_t entries = 0;

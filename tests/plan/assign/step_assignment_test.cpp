@@ -243,7 +243,7 @@ RC_GTEST_PROP(StepByUnits, equals_assigning_the_step_at_once, ()) {
   settings.mini_batches.shuffle = *rc::gen::arbitrary<bool>();
   for (int rank = 0; rank < dp; ++rank) settings.dp_of_rank.push_back((rank + 1) % dp);
   const std::int64_t step = *rc::gen::inRange<std::int64_t>(0, 9);
-  RC_ASSERT(follows_from_units(settings));
+  RC_ASSERT(shares_are_derived_from_units(settings));
   RC_ASSERT(assign_step_by_units({table, settings, step}, assign_units({table, settings, step})) ==
             assign_step({table, settings, step}));
 }
@@ -251,7 +251,7 @@ RC_GTEST_PROP(StepByUnits, equals_assigning_the_step_at_once, ()) {
 TEST(StepByUnits, does_not_determine_grids) {
   PlanSettings grid;
   grid.strategy = GridSettings{};
-  EXPECT_FALSE(follows_from_units(grid));
+  EXPECT_FALSE(shares_are_derived_from_units(grid));
 }
 
 TEST(StepByUnits, refuses_samples_that_cannot_be_assigned) {

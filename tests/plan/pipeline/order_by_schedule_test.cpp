@@ -22,7 +22,7 @@ RunOrder as_given(std::size_t count) {
   return order;
 }
 
-std::int64_t end_of(PipelineShape shape, const std::vector<Cost>& costs, const RunOrder& order) {
+std::int64_t end_time_of(PipelineShape shape, const std::vector<Cost>& costs, const RunOrder& order) {
   std::vector<Cost> in_order;
   for (const std::int64_t at : order) in_order.push_back(costs[static_cast<std::size_t>(at)]);
   return PipelineSimulation(shape, std::ssize(costs)).end(in_order);
@@ -30,8 +30,9 @@ std::int64_t end_of(PipelineShape shape, const std::vector<Cost>& costs, const R
 
 std::int64_t first_end_of_all_orders(PipelineShape shape, const std::vector<Cost>& costs) {
   RunOrder order = as_given(costs.size());
-  std::int64_t first = end_of(shape, costs, order);
-  while (std::ranges::next_permutation(order).found) first = std::min(first, end_of(shape, costs, order));
+  std::int64_t first = end_time_of(shape, costs, order);
+  while (std::ranges::next_permutation(order).found)
+    first = std::min(first, end_time_of(shape, costs, order));
   return first;
 }
 
@@ -47,7 +48,7 @@ TEST(OrderBySchedule, is_optimal_for_these_costs_with_a_small_budget) {
   };
   for (const auto& [shape, costs] : examples) {
     const std::int64_t steps = 200 * simulation_steps(shape, std::ssize(costs));
-    EXPECT_EQ(end_of(shape, costs, chosen(shape, costs, steps)), first_end_of_all_orders(shape, costs))
+    EXPECT_EQ(end_time_of(shape, costs, chosen(shape, costs, steps)), first_end_of_all_orders(shape, costs))
         << shape.stages << " stages, " << shape.chunks << " chunks, " << testing::PrintToString(costs);
   }
 }
@@ -84,7 +85,7 @@ RC_GTEST_PROP(OrderBySchedule, is_optimal_if_all_orders_can_be_tried, ()) {
   const PipelineShape shape{*rc::gen::inRange<std::int64_t>(1, 5), *rc::gen::inRange<std::int64_t>(1, 4)};
   const auto count = *rc::gen::inRange<std::size_t>(1, 6);
   const auto costs = *rc::gen::container<std::vector<Cost>>(count, rc::gen::inRange<Cost>(0, 60));
-  RC_ASSERT(end_of(shape, costs, chosen(shape, costs)) == first_end_of_all_orders(shape, costs));
+  RC_ASSERT(end_time_of(shape, costs, chosen(shape, costs)) == first_end_of_all_orders(shape, costs));
 }
 
 RC_GTEST_PROP(OrderBySchedule, never_ends_later_than_a_candidate_however_little_is_simulated, ()) {
@@ -109,7 +110,7 @@ RC_GTEST_PROP(OrderBySchedule, never_ends_later_than_a_candidate_however_little_
   RC_ASSERT(is_permutation(order, std::ssize(costs)));
   RC_ASSERT(order == order_by_schedule(shape, costs, candidates, max_steps));
   for (const RunOrder& candidate : candidates)
-    RC_ASSERT(end_of(shape, costs, order) <= end_of(shape, costs, candidate));
+    RC_ASSERT(end_time_of(shape, costs, order) <= end_time_of(shape, costs, candidate));
 }
 
 }  // namespace

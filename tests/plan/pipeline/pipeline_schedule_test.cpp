@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-std::int64_t end_of(PipelineShape shape, const std::vector<Cost>& costs) {
+std::int64_t end_time_of(PipelineShape shape, const std::vector<Cost>& costs) {
   return PipelineSimulation(shape, std::ssize(costs)).end(costs);
 }
 
@@ -22,7 +22,7 @@ TEST(PipelineSchedule, of_equal_micro_batches_has_the_known_length) {
       for (const std::int64_t groups : {1, 2, 5}) {
         const std::int64_t count = groups * stages;
         // A forward pass of 7 and a backward pass of 14 in each chunk; the bubble is stages - 1 times both.
-        EXPECT_EQ(end_of({stages, chunks}, std::vector<Cost>(static_cast<std::size_t>(count), 7)),
+        EXPECT_EQ(end_time_of({stages, chunks}, std::vector<Cost>(static_cast<std::size_t>(count), 7)),
                   21 * (chunks * count + stages - 1))
             << stages << " stages, " << chunks << " chunks, " << count << " micro-batches";
       }
@@ -31,26 +31,26 @@ TEST(PipelineSchedule, of_equal_micro_batches_has_the_known_length) {
 }
 
 TEST(PipelineSchedule, without_chunks_accepts_any_number_of_micro_batches) {
-  EXPECT_EQ(end_of({4, 1}, {}), 0);
-  EXPECT_EQ(end_of({4, 1}, {5}), 3 * 4 * 5);
-  EXPECT_EQ(end_of({4, 1}, {5, 5}), 3 * (2 + 3) * 5);
+  EXPECT_EQ(end_time_of({4, 1}, {}), 0);
+  EXPECT_EQ(end_time_of({4, 1}, {5}), 3 * 4 * 5);
+  EXPECT_EQ(end_time_of({4, 1}, {5, 5}), 3 * (2 + 3) * 5);
 }
 
 // Stage 0: F0 0-1, F1 1-4, B0 4-6, F2 6-8, B1 13-19, B2 19-23.
 // Stage 1: F0 1-2, B0 2-4, F1 4-7, B1 7-13, F2 13-15, B2 15-19.
 TEST(PipelineSchedule, matches_an_uneven_example_computed_by_hand) {
-  EXPECT_EQ(end_of({2, 1}, {1, 3, 2}), 23);
+  EXPECT_EQ(end_time_of({2, 1}, {1, 3, 2}), 23);
 }
 
 // Passes 0 and 1 are chunk 0 of both micro-batches (backward: chunk 1), passes 2 and 3 the other chunk.
 // Stage 0: F0 0-1, F1 1-3, F2 3-4, F3 5-7, B0 8-10, B1 14-18, B2 18-20, B3 22-26.
 // Stage 1: F0 1-2, F1 3-5, F2 5-6, B0 6-8, F3 8-10, B1 10-14, B2 14-16, B3 18-22.
 TEST(PipelineSchedule, matches_an_uneven_interleaved_example_computed_by_hand) {
-  EXPECT_EQ(end_of({2, 2}, {1, 2}), 26);
+  EXPECT_EQ(end_time_of({2, 2}, {1, 2}), 26);
 }
 
 TEST(PipelineSchedule, with_chunks_rounds_the_count_up_to_a_multiple_of_the_stages) {
-  EXPECT_EQ(end_of({3, 2}, {4, 2, 5, 1}), end_of({3, 2}, {4, 2, 5, 1, 0, 0}));
+  EXPECT_EQ(end_time_of({3, 2}, {4, 2, 5, 1}), end_time_of({3, 2}, {4, 2, 5, 1, 0, 0}));
 }
 
 TEST(PipelineSchedule, simulations_are_independent_of_earlier_ones) {
@@ -172,14 +172,14 @@ struct RandomPipeline {
 
 RC_GTEST_PROP(PipelineSchedule, ends_when_its_passes_written_down_one_by_one_do, ()) {
   const RandomPipeline random;
-  RC_ASSERT(end_of(random.shape, random.costs) == WrittenDown(random.shape, random.costs).end());
+  RC_ASSERT(end_time_of(random.shape, random.costs) == WrittenDown(random.shape, random.costs).end());
 }
 
 RC_GTEST_PROP(PipelineSchedule, keeps_every_stage_busy_for_its_share_and_never_stands_still, ()) {
   RandomPipeline random;
   if (*rc::gen::arbitrary<bool>()) random.costs.push_back(*rc::gen::inRange<Cost>(0, 50));
   const auto [stages, chunks] = random.shape;
-  const std::int64_t end = end_of(random.shape, random.costs);
+  const std::int64_t end = end_time_of(random.shape, random.costs);
   const Cost sum = std::accumulate(random.costs.begin(), random.costs.end(), Cost{0});
   RC_ASSERT(end >= 3 * chunks * sum);
   RC_ASSERT(end >= 3 * chunks * stages * std::ranges::max(random.costs));

@@ -114,7 +114,7 @@ TEST(ReferenceMicroBatches, all_ranks_take_the_largest_count) {
   }
 }
 
-TEST(ReferenceMicroBatches, refuse_settings_below_one_and_lengths_below_zero) {
+TEST(ReferenceMicroBatches, reject_settings_below_one_and_lengths_below_zero) {
   const Lengths one{1};
   EXPECT_THROW((void)reference_count(one, MindSpeedBatching{0, {}}), ConfigError);
   EXPECT_THROW((void)reference_count(one, MindSpeedBatching{8, 0}), ConfigError);

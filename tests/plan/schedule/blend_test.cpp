@@ -68,7 +68,7 @@ TEST(SeveralSources, ignore_the_weight_of_a_single_source) {
   EXPECT_EQ(all_of(plain), all_of(weighed));
 }
 
-TEST(SeveralSources, refuse_sources_that_cannot_be_mixed) {
+TEST(SeveralSources, reject_sources_that_cannot_be_mixed) {
   EXPECT_THROW(BatchSchedule(two_sources(0, 1), {}), ConfigError);
   EXPECT_THROW(BatchSchedule(two_sources(std::int64_t{1} << 31, 1), {}), ConfigError);
   EXPECT_THROW(BatchSchedule({{.samples = 4}, {.samples = 0}}, {}), InputError);

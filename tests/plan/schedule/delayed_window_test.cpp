@@ -160,9 +160,9 @@ RC_GTEST_PROP(DelayOutliers, never_make_a_window_end_later, ()) {
     const auto end = [&](const Steps& of) {
       Cost total = 0;
       for (std::size_t t = 0; t < of.size(); ++t) {
-        const StepPlan plan =
-            plan_step({LengthTable::of(windows.lengths_of(of[t])), delay.plan, static_cast<std::int64_t>(t)});
-        total += end_of(plan, meets) + plan.num_micro_batches() * overhead;
+        const StepPlan plan = plan_step(
+            {LengthTable::from_lengths(windows.lengths_of(of[t])), delay.plan, static_cast<std::int64_t>(t)});
+        total += end_time_of(plan, meets) + plan.num_micro_batches() * overhead;
       }
       return static_cast<double>(total);
     };

@@ -123,7 +123,7 @@ TEST(MeasuredCostModel, measures_the_cost_of_communication_in_groups) {
   costs.learn(times_of_groups(cluster, 8));
   BalanceSettings balance;
   balance.communication = {7, 7, 4, 0};
-  costs.in_use().use_in(balance);
+  costs.in_use().apply_to(balance);
   EXPECT_EQ(balance.cost, (CostModel{3000, 1}));
   EXPECT_EQ(balance.overhead, 20'000'000);
   EXPECT_EQ(balance.communication, (CommunicationSettings{200, 500, 4, 0}));
@@ -156,11 +156,11 @@ TEST(MeasuredCostModel, measured_communication_stays_if_later_times_do_not_deter
   EXPECT_EQ(in_use.between_nodes.cost, 500);
   EXPECT_TRUE(in_use.between_nodes.kept);
   MeasuredCostModel resumed(CostModel::tokens(), 120, CommunicationSettings{7, 7, 4, 0});
-  resumed.take_over(costs.in_use().times.value(), 120);
+  resumed.restore_fit(costs.in_use().times.value(), 120);
   BalanceSettings before;
   BalanceSettings after;
-  costs.in_use().use_in(before);
-  resumed.in_use().use_in(after);
+  costs.in_use().apply_to(before);
+  resumed.in_use().apply_to(after);
   EXPECT_EQ(before, after);
 }
 

@@ -61,11 +61,12 @@ RC_GTEST_PROP(AutomaticStrategy, ends_no_later_than_either_way, ()) {
   PlanSettings settings = open_settings(*rc::gen::inRange(1, 6), 64,
                                         *rc::gen::element(Meeting::once_a_step, Meeting::every_micro_batch));
   settings.mini_batches.count = *rc::gen::inRange(1, 3);
-  const auto end_of = [&](const PlanSettings& of) {
+  const auto end_time_of = [&](const PlanSettings& of) {
     const StepPlan plan = plan_step({table, of});
     return planned_end(plan, settings) + settings.communication_cost().overhead * plan.num_micro_batches();
   };
-  RC_ASSERT(end_of(settings) == std::min(end_of(hierarchical(settings)), end_of(as_grid(settings))));
+  RC_ASSERT(end_time_of(settings) ==
+            std::min(end_time_of(hierarchical(settings)), end_time_of(as_grid(settings))));
 }
 
 /// Two responses to a prompt of two tokens. A grid computes the prompt on both ranks, which ends earlier.

@@ -110,7 +110,7 @@ TEST(FlexibleGroups, a_slow_rank_gets_less_and_no_part_of_a_long_sample) {
   EXPECT_EQ(plan.ranks[1].cost(), 2 * 149);
   EXPECT_THAT(groups_of(plan.ranks[2]),
               ElementsAre(ContextGroup{DataPlace{2}, 2}, ContextGroup{DataPlace{2}, 1}));
-  EXPECT_EQ(end_of(plan, false), 173 + 149);
+  EXPECT_EQ(end_time_of(plan, false), 173 + 149);
   EXPECT_LE(flexible_lower_bound({table, settings}), 173 + 149);
 }
 
@@ -145,7 +145,7 @@ TEST(FlexibleGroups, a_slow_rank_gets_less_in_a_wave) {
   ASSERT_EQ(plan.num_micro_batches(), 1);
   EXPECT_EQ(plan.ranks[0].micro_batches[0].tokens, 8);
   EXPECT_EQ(plan.ranks[3].micro_batches[0].tokens, 16);
-  EXPECT_EQ(end_of(plan, true), 2 * 149);
+  EXPECT_EQ(end_time_of(plan, true), 2 * 149);
   EXPECT_LE(flexible_lower_bound({table, settings}), 2 * 149);
 }
 
@@ -251,7 +251,7 @@ RC_GTEST_PROP(FlexibleGroups, keep_every_promise_on_random_steps, ()) {
   }
   std::ranges::sort(entries);
   RC_ASSERT(entries == all_ids<EntryId>(step.table.size()));
-  RC_ASSERT(end_of(plan, settings.find<ContextWavesSettings>() != nullptr) >=
+  RC_ASSERT(end_time_of(plan, settings.find<ContextWavesSettings>() != nullptr) >=
             flexible_lower_bound({step.table, settings}));
 }
 

@@ -36,7 +36,7 @@ std::vector<std::size_t> counts_of(const StepPlan& plan) {
   return sizes;
 }
 
-Cost end_of(const LengthTable& table, const PlanSettings& settings) {
+Cost end_time_of(const LengthTable& table, const PlanSettings& settings) {
   return planned_end(plan_step({table, settings}), settings, *settings.balance.overhead);
 }
 
@@ -50,7 +50,7 @@ TEST(FreeCounts, give_each_rank_the_number_of_micro_batches_it_needs) {
   const StepPlan free = plan_step({table, settings_with(true, 2, 32)});
   EXPECT_THAT(counts_of(free), UnorderedElementsAre(3, 7));
   EXPECT_EQ(free.num_micro_batches(), 7);
-  EXPECT_LT(end_of(table, settings_with(true, 2, 32)), end_of(table, settings_with(false, 2, 32)));
+  EXPECT_LT(end_time_of(table, settings_with(true, 2, 32)), end_time_of(table, settings_with(false, 2, 32)));
 }
 
 TEST(FreeCounts, a_rank_without_samples_has_one_empty_micro_batch) {
@@ -92,9 +92,9 @@ RC_GTEST_PROP(FastestGrids, end_no_later_than_those_of_fewest_columns, ()) {
   settings.balance.meet = Meeting::every_micro_batch;
   settings.balance.overhead = *rc::gen::inRange<Cost>(0, 200);
   settings.strategy = GridSettings{};
-  const Cost fewest = end_of(table, settings);
+  const Cost fewest = end_time_of(table, settings);
   settings.strategy = GridSettings{CountRule::fastest};
-  RC_ASSERT(end_of(table, settings) <= fewest);
+  RC_ASSERT(end_time_of(table, settings) <= fewest);
 }
 
 RC_GTEST_PROP(FreeCounts, never_end_later_than_equal_counts_nor_than_a_grid, ()) {
@@ -103,12 +103,12 @@ RC_GTEST_PROP(FreeCounts, never_end_later_than_equal_counts_nor_than_a_grid, ())
   free.balance.overhead = *rc::gen::inRange<Cost>(0, 3000);
   PlanSettings equal = free;
   testing_support::use<PackedSettings>(equal).free_counts = false;
-  RC_ASSERT(end_of(table, free) <= end_of(table, equal));
+  RC_ASSERT(end_time_of(table, free) <= end_time_of(table, equal));
   PlanSettings open = free;
   testing_support::use<PackedSettings>(open).or_grid = true;
   const StrategyChoice choice = choose_strategy({table, open});
-  RC_ASSERT(choice.hierarchical_end == end_of(table, free));
-  RC_ASSERT(end_of(table, open) == std::min(choice.hierarchical_end, choice.grid_end));
+  RC_ASSERT(choice.hierarchical_end == end_time_of(table, free));
+  RC_ASSERT(end_time_of(table, open) == std::min(choice.hierarchical_end, choice.grid_end));
 }
 
 }  // namespace

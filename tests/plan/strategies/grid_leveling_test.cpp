@@ -93,7 +93,7 @@ PlanSettings any_grid(const LengthTable& table) {
 }
 
 /// Returns the time of ranks that are synchronized at every column.
-Cost end_of(const PackUnits& units, const PlannedGrid& grid) {
+Cost end_time_of(const PackUnits& units, const PlannedGrid& grid) {
   Cost end = 0;
   for (std::int64_t j = 0; j < grid.shape.columns; ++j) {
     Cost most = 0;
@@ -114,9 +114,9 @@ RC_GTEST_PROP(LevelGrids, never_end_later_and_keep_every_sample_and_limit, ()) {
   grid.cells.resize(static_cast<std::size_t>(settings.dp * columns));
   for (const UnitId unit : ids_below<UnitId>(units.size()))
     grid.cells[unit.index() % grid.cells.size()].push_back(unit);
-  const Cost before = end_of(units, grid);
+  const Cost before = end_time_of(units, grid);
   level_grids(problem, units, std::span(&grid, 1));
-  RC_ASSERT(end_of(units, grid) <= before);
+  RC_ASSERT(end_time_of(units, grid) <= before);
   std::vector<UnitId> placed;
   std::vector<EntryId> entries;
   for (const std::vector<UnitId>& cell : grid.cells) {

@@ -153,9 +153,9 @@ TEST(CarriedFields, are_sent_only_in_passes_of_their_profiles) {
   ways.settings["experts"].profiles = {"encoder", "model"};
   const std::vector<CarriedField> carried = carried_fields(std::vector{token_field, experts}, ways);
   ASSERT_EQ(carried.size(), 3U) << "layers of two stages";
-  for (const char* profile : {"encoder", "model"}) EXPECT_EQ(fields_under(profile, carried), carried);
+  for (const char* profile : {"encoder", "model"}) EXPECT_EQ(fields_for_profile(profile, carried), carried);
   for (const char* profile : {"", "enc"})
-    EXPECT_EQ(fields_under(profile, carried), std::vector{carried.front()}) << profile;
+    EXPECT_EQ(fields_for_profile(profile, carried), std::vector{carried.front()}) << profile;
 }
 
 FieldRouting cut_ways() {

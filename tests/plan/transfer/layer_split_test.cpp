@@ -56,7 +56,7 @@ TEST(LayersOfRanks, layers_that_cannot_be_split_are_refused_with_the_reason) {
   EXPECT_THAT(refusal({{{0}, {1}, {3}, {}}}, 4), HasSubstr("leave out layer 2"));
 }
 
-TEST(FieldSettings, refuse_inconsistent_settings) {
+TEST(FieldSettings, reject_inconsistent_settings) {
   const auto refusal = [](const FieldSettings& field, const std::string& name = "x") {
     return testing_support::report_of<ConfigError>([&] { require_valid(field, name, 2, 1); });
   };

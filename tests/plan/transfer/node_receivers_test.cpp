@@ -69,8 +69,8 @@ RC_GTEST_PROP(NodeReceivers, one_rank_per_place_and_node_receives_for_the_others
     RC_ASSERT(nodes[static_cast<std::size_t>(receiver)] == nodes[at]);
     const PipelineStage stage{place.pp, pp};
     const PipelineStage receiving{grid.point_of(WorldRank{receiver}).pp, pp};
-    RC_ASSERT(receiving.last() || !stage.last());
-    RC_ASSERT(receiving.last() || receiving.first() || !stage.first());
+    RC_ASSERT(receiving.is_last() || !stage.is_last());
+    RC_ASSERT(receiving.is_last() || receiving.is_first() || !stage.is_first());
   }
 }
 

@@ -82,7 +82,7 @@ TEST(TokensOfRows, match_a_linear_search) {
   }
 }
 
-TEST(TokensOfRows, refuse_ranges_that_are_empty_outside_the_sample_or_out_of_order) {
+TEST(TokensOfRows, reject_ranges_that_are_empty_outside_the_sample_or_out_of_order) {
   const auto why = [](const std::vector<std::int64_t>& bounds) {
     return message_of([&] { TokensOfRows(bounds).require_valid({SampleId{4}, 0, 0, 8}, "spans"); });
   };

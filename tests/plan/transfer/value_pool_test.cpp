@@ -21,7 +21,7 @@ TEST(ValuePool, has_each_distinct_value_once_for_any_order_of_entries) {
         ValueEntries{EntryId{4}, EntryId{0}, EntryId{3}, EntryId{3}, EntryId{2}}}) {
     const ValuePool pool(counts, entries);
     EXPECT_THAT(pool.values(), ElementsAre(EntryId{0}, EntryId{2}));
-    EXPECT_EQ(pool.rows(), SampleRows::of_offsets({0, 2, 7}));
+    EXPECT_EQ(pool.rows(), SampleRows::from_offsets({0, 2, 7}));
     EXPECT_EQ(pool.rows_of(EntryId{3}), (RowRange{0, 2}));
     EXPECT_EQ(pool.rows_of(EntryId{4}), (RowRange{2, 7}));
   }

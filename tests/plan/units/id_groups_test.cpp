@@ -17,9 +17,9 @@ const Partition three_groups({2, 0, 1}, {0, 2, 2, 3});
 TEST(IdGroups, show_the_items_of_a_partition_as_ids) {
   const IdGroups<UnitId> groups(three_groups);
   EXPECT_EQ(groups.size(), 3);
-  EXPECT_EQ(list_of(groups[0]), ids<UnitId>({2, 0}));
+  EXPECT_EQ(to_vector(groups[0]), ids<UnitId>({2, 0}));
   EXPECT_THAT(numbers_of(groups[1]), IsEmpty());
-  EXPECT_EQ(list_of(groups.ids()), ids<UnitId>({2, 0, 1}));
+  EXPECT_EQ(to_vector(groups.ids()), ids<UnitId>({2, 0, 1}));
   EXPECT_EQ(groups.items(), three_groups);
 }
 

@@ -21,7 +21,7 @@ using testing_support::message_of;
 using Lengths = std::vector<std::int64_t>;
 
 TEST(LengthTable, of_lengths_numbers_samples_in_order_and_counts_all_tokens_as_response) {
-  const LengthTable table = LengthTable::of(Lengths{7, 0, 2});
+  const LengthTable table = LengthTable::from_lengths(Lengths{7, 0, 2});
   EXPECT_EQ(table.size(), 3);
   EXPECT_EQ(table.num_tokens(), 9);
   EXPECT_THAT(table.sample_lengths(), ElementsAre(7, 0, 2));
@@ -35,14 +35,14 @@ TEST(LengthTable, of_lengths_numbers_samples_in_order_and_counts_all_tokens_as_r
 }
 
 TEST(LengthTable, of_prompts_and_responses_counts_the_loss_tokens_of_responses) {
-  const LengthTable table = LengthTable::of(Lengths{3, 0}, Lengths{4, 2});
+  const LengthTable table = LengthTable::from_lengths(Lengths{3, 0}, Lengths{4, 2});
   EXPECT_THAT(table.sample_lengths(), ElementsAre(7, 2));
   EXPECT_EQ(loss_tokens_of(table.entries()[0]), 4);
   EXPECT_EQ(loss_tokens_of(table.entries()[1]), 1) << "nothing predicts a token that starts its sequence";
 }
 
 TEST(LengthTable, of_lengths_shares_no_prompts) {
-  const LengthTable table = LengthTable::of(Lengths{3, 3, 3}, Lengths{1, 1, 1});
+  const LengthTable table = LengthTable::from_lengths(Lengths{3, 3, 3}, Lengths{1, 1, 1});
   PlanSettings settings;
   settings.sharing = PrefixSharing::prompts;
   settings.micro_batch.max_tokens = 12;
@@ -50,18 +50,18 @@ TEST(LengthTable, of_lengths_shares_no_prompts) {
 }
 
 TEST(LengthTable, of_no_samples_is_empty) {
-  EXPECT_EQ(LengthTable::of(Lengths{}), LengthTable{});
+  EXPECT_EQ(LengthTable::from_lengths(Lengths{}), LengthTable{});
 }
 
 TEST(LengthTable, of_negative_lengths_or_lists_of_different_sizes_is_an_error) {
   EXPECT_THAT(message_of([] {
-                (void)LengthTable::of(Lengths{5, -1});
+                (void)LengthTable::from_lengths(Lengths{5, -1});
               }),
               AllOf(HasSubstr("sample 1"), HasSubstr("-1 tokens")));
-  EXPECT_THAT(message_of([] { (void)LengthTable::of(Lengths{-3}, Lengths{5}); }),
+  EXPECT_THAT(message_of([] { (void)LengthTable::from_lengths(Lengths{-3}, Lengths{5}); }),
               HasSubstr("a prompt of -3"));
   EXPECT_THAT(message_of([] {
-                (void)LengthTable::of(Lengths{1}, Lengths{5, 6});
+                (void)LengthTable::from_lengths(Lengths{1}, Lengths{5, 6});
               }),
               HasSubstr("1 prompts but 2 responses"));
 }

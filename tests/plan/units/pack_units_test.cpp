@@ -391,7 +391,7 @@ RC_GTEST_PROP(SharedStep, paths_of_segments_are_the_samples, ()) {
 
 RC_GTEST_PROP(SharedStep, every_segment_belongs_to_one_dp_rank, ()) {
   const StepAssignment assignment = assign_step({any_table(), any_settings()});
-  std::vector<SegmentId> segments = list_of(assignment.segments.shares().ids());
+  std::vector<SegmentId> segments = to_vector(assignment.segments.shares().ids());
   std::ranges::sort(segments);
   RC_ASSERT(segments == all_ids<SegmentId>(assignment.segments.size()));
 }

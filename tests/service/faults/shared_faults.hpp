@@ -16,7 +16,7 @@
 
 // One rank's error becomes every rank's error. Here, one rank runs out of memory for columns in a collective
 // operation; every rank must throw the same error, within a time limit, and remain usable. Other allocations
-// are not tested: if one of them fails in a collective call, the process ends (see end_if_out_of_memory).
+// are not tested: if one of them fails in a collective call, the process ends (see abort_if_out_of_memory).
 
 namespace evenkeel::test {
 

@@ -246,7 +246,7 @@ RaggedBatch nothing_of_other_fields(const std::vector<Carried>& fields) {
     if (is_counted(field.spec.kind)) {
       batch.add_field(Column({field.name(), DType::float64, FieldKind::sample, {}}, 0));
     } else {
-      batch.add_field(Column({field.name(), DType::uint8, FieldKind::text, {}}, SampleRows::of_counts({})));
+      batch.add_field(Column({field.name(), DType::uint8, FieldKind::text, {}}, SampleRows::from_counts({})));
     }
   }
   return batch;

@@ -109,8 +109,8 @@ std::vector<SampleShape> shapes_with_patches(const boost::mpi::communicator& wor
 void add_patches(RaggedBatch& batch) {
   std::vector<std::int64_t> counts;
   for (const SampleShape& sample : batch.samples()) counts.push_back(std::ssize(spans_of(sample)));
-  Column patches({"patches", DType::uint8, FieldKind::rows, {patch_bytes}}, SampleRows::of_counts(counts));
-  Column spans({"spans", DType::int64, FieldKind::rows, {2}}, SampleRows::of_counts(counts));
+  Column patches({"patches", DType::uint8, FieldKind::rows, {patch_bytes}}, SampleRows::from_counts(counts));
+  Column spans({"spans", DType::int64, FieldKind::rows, {2}}, SampleRows::from_counts(counts));
   std::int64_t next = 0;
   for (const SampleShape& sample : batch.samples()) {
     for (const RowRange& tokens : spans_of(sample)) {
@@ -274,7 +274,8 @@ TEST(CutRows, are_refused_on_every_rank_if_one_rank_lacks_their_token_ranges) {
               HasSubstr("field 'spans' of sample "));
   const auto shorter = [](RaggedBatch& batch) {
     const std::vector<std::int64_t> none(static_cast<std::size_t>(batch.size()));
-    *batch.find("spans") = Column({"spans", DType::int64, FieldKind::rows, {2}}, SampleRows::of_counts(none));
+    *batch.find("spans") =
+        Column({"spans", DType::int64, FieldKind::rows, {2}}, SampleRows::from_counts(none));
   };
   EXPECT_THAT(refusal(shorter), HasSubstr("rows, but 'spans', which cuts it, has 0"));
 }

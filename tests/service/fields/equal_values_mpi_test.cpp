@@ -105,8 +105,8 @@ RaggedBatch images_of(const boost::mpi::communicator& world, bool strewn = true)
     image_rows.push_back(rows_of_image(sample.id));
     caption_rows.push_back(std::ssize(caption_of(sample.id)));
   }
-  Column images({"image", DType::uint8, FieldKind::rows, {row_bytes}}, SampleRows::of_counts(image_rows));
-  Column captions({"caption", DType::uint8, FieldKind::text, {}}, SampleRows::of_counts(caption_rows));
+  Column images({"image", DType::uint8, FieldKind::rows, {row_bytes}}, SampleRows::from_counts(image_rows));
+  Column captions({"caption", DType::uint8, FieldKind::text, {}}, SampleRows::from_counts(caption_rows));
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     const SampleId id = batch.samples()[static_cast<std::size_t>(i)].id;
     const RowRange image = images.samples()[i];
@@ -147,7 +147,7 @@ void expect_values_handed_out(const Step& step, const EqualJob& job, const GridP
     ASSERT_EQ(images != nullptr, job.hands_out(here));
     ASSERT_EQ(captions != nullptr, job.hands_out(here));
     if (images == nullptr) continue;
-    ASSERT_TRUE(images->samples().are_in_common());
+    ASSERT_TRUE(images->samples().are_shared());
     ASSERT_EQ(images->samples().size(), std::ssize(m.samples));
     for (std::int64_t i = 0; i < std::ssize(m.samples); ++i) {
       expect_image(*images, i, m.samples[static_cast<std::size_t>(i)].id);

@@ -81,11 +81,11 @@ double whole_loss(std::int64_t depth, bool is_grouped) {
 double part_of_shared_loss(const MicroBatch& micro_batch, std::int64_t depth) {
   const PackedMicroBatch& m = micro_batch.tensors;
   const auto positions = m.find("position_ids")->values<std::int64_t>();
-  const auto inputs = m.find(name_ahead("input_ids", depth))->values<std::int64_t>();
-  const Column& column = *m.find(name_ahead("labels", depth));
+  const auto inputs = m.find(prediction_field_name("input_ids", depth))->values<std::int64_t>();
+  const Column& column = *m.find(prediction_field_name("labels", depth));
   const auto labels = column.values<std::int64_t>();
-  const auto rows = m.find(name_ahead("prediction_rows", depth))->values<std::int64_t>();
-  const auto weights = m.find(name_ahead("loss_weights", depth))->values<float>();
+  const auto rows = m.find(prediction_field_name("prediction_rows", depth))->values<std::int64_t>();
+  const auto weights = m.find(prediction_field_name("loss_weights", depth))->values<float>();
   double sum = 0;
   for (std::size_t i = 0; i < m.samples.size() && !m.has_filler(); ++i) {
     const SampleShape& sample = m.samples[i];
@@ -114,10 +114,10 @@ double part_of_shared_loss(const MicroBatch& micro_batch, std::int64_t depth) {
 /// A rank's part of the loss for one depth, after checking each of its rows.
 double part_of_loss(const MicroBatch& micro_batch, std::int64_t depth) {
   const PackedMicroBatch& m = micro_batch.tensors;
-  const auto labels = m.find(name_ahead("labels", depth))->values<std::int64_t>();
-  const auto inputs = m.find(name_ahead("input_ids", depth))->values<std::int64_t>();
-  const auto weights = m.find(name_ahead("loss_weights", depth))->values<float>();
-  const auto mask = m.find(name_ahead("loss_mask", depth))->values<float>();
+  const auto labels = m.find(prediction_field_name("labels", depth))->values<std::int64_t>();
+  const auto inputs = m.find(prediction_field_name("input_ids", depth))->values<std::int64_t>();
+  const auto weights = m.find(prediction_field_name("loss_weights", depth))->values<float>();
+  const auto mask = m.find(prediction_field_name("loss_mask", depth))->values<float>();
   std::vector<bool> is_true(labels.size());
   double sum = 0;
   for (const PackedRun& run : packed_runs(m.layout, m.cp_rank)) {

@@ -187,7 +187,7 @@ TEST(FieldsOfPasses, unknown_profiles_and_separated_cutting_fields_are_refused) 
   RaggedBatch mine = carried_batch(own_shapes(world), {});
   std::vector<std::int64_t> none(static_cast<std::size_t>(mine.size()));
   for (const char* name : {"patches", "spans"})
-    mine.add_field(Column({name, DType::int64, FieldKind::rows, {2}}, SampleRows::of_counts(none)));
+    mine.add_field(Column({name, DType::int64, FieldKind::rows, {2}}, SampleRows::from_counts(none)));
   try {
     (void)service.step(std::move(mine), "same");
     ADD_FAILURE() << "one of the two would be sent alone";
@@ -228,7 +228,7 @@ RaggedBatch with_patches(std::vector<SampleShape> shapes) {
   RaggedBatch batch = carried_batch(std::move(shapes), {});
   std::vector<std::int64_t> counts;
   for (const SampleShape& sample : batch.samples()) counts.push_back(pixels_of(sample.id));
-  Column patches({"patches", DType::float32, FieldKind::rows, {}}, SampleRows::of_counts(counts));
+  Column patches({"patches", DType::float32, FieldKind::rows, {}}, SampleRows::from_counts(counts));
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     const RowRange rows = patches.samples()[i];
     for (std::int64_t row = rows.begin; row < rows.end; ++row)

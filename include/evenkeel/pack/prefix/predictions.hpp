@@ -72,7 +72,7 @@ void derive_labels(const PackedTreeLayout& layout, std::span<const std::int64_t>
 
 /// Derives the tokens that a module that predicts further tokens embeds: the token `ahead` rows after each
 /// row, and `pad` after the end of its samples and in pad rows. All samples that share a row must have the
-/// same such token, so the tree must be made by PrefixTree::of_tokens with at least the same `ahead`. `out`
+/// same such token, so the tree must be made by PrefixTree::from_tokens with at least the same `ahead`. `out`
 /// has one element per local row; see above for `halo`. Precondition: 1 <= ahead <= reach.
 void derive_tokens_ahead(const PackedTreeLayout& layout, CpRank rank,
                          std::span<const std::int64_t> local_tokens, std::span<const std::int64_t> halo,

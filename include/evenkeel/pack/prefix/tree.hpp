@@ -58,11 +58,11 @@ class PrefixTree {
   /// since a module that predicts further tokens embeds these at the token's row. Segments end that much
   /// earlier, and a sample ends at a segment that no other sample continues. The example's tree with `ahead`
   /// = 1 is `1 | 2 | 3 4 | 3 5 6 | 2 7`.
-  [[nodiscard]] static PrefixTree of_tokens(std::span<const std::span<const std::int64_t>> samples,
-                                            std::int64_t ahead = 0);
+  [[nodiscard]] static PrefixTree from_tokens(std::span<const std::span<const std::int64_t>> samples,
+                                              std::int64_t ahead = 0);
   /// Returns the tree of groups, without their tokens: a root per prefix and a child per suffix, in the order
   /// of PackedPrefixLayout; samples are the suffixes. Empty prefixes and suffixes are also segments.
-  [[nodiscard]] static PrefixTree of_groups(const PrefixGroups& groups);
+  [[nodiscard]] static PrefixTree from_groups(const PrefixGroups& groups);
 
   /// Returns the number of segments.
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(segments_.size()); }

@@ -14,7 +14,7 @@ namespace evenkeel::context {
 namespace {
 
 /// Maximum number of a block's micro-batches that are searched for room.
-constexpr int tasks_looked_at = 16;
+constexpr int max_tasks_to_examine = 16;
 
 /// The blocks of one level, and the micro-batches of each.
 class LevelBlocks {
@@ -29,11 +29,11 @@ class LevelBlocks {
   void place(Item item, std::vector<Cost>& heights) {
     const std::int64_t block = first_.find(levels_->fastest_time(levels_->work(item), level_));
     place_on(item, block, heights);
-    first_.set_found(heights[static_cast<std::size_t>(block)]);
+    first_.set_load_of_found(heights[static_cast<std::size_t>(block)]);
   }
   void place_on(Item item, std::int64_t number, std::vector<Cost>& heights) {
     const auto block = static_cast<std::size_t>(number);
-    const std::int64_t tokens = levels_->aligned(item, level_);
+    const std::int64_t tokens = levels_->aligned_tokens(item, level_);
     const std::int64_t samples = levels_->problem().count_of(item);
     OpenTask& task = (*tasks_)[task_for(tokens, samples, block)];
     const Cost before = task.time;
@@ -50,7 +50,8 @@ class LevelBlocks {
   std::size_t task_for(std::int64_t tokens, std::int64_t samples, std::size_t block) {
     std::size_t fullest = none;
     std::size_t at = newest_[block];
-    for (int looked = 0; at != none && looked < tasks_looked_at; ++looked, at = previous_[at - offset_]) {
+    for (int examined = 0; at != none && examined < max_tasks_to_examine;
+         ++examined, at = previous_[at - offset_]) {
       const OpenTask& task = (*tasks_)[at];
       if (!task.has_room_for(tokens, samples, *levels_)) continue;
       if (fullest == none || task.used > (*tasks_)[fullest].used) fullest = at;
@@ -98,9 +99,9 @@ bool is_placed_before(const TopItem& left, const TopItem& right) {
          std::tuple(right.anywhere, -right.time, right.item);
 }
 
-std::vector<std::vector<TopItem>> by_level(const Levels& levels, std::span<const LevelledItem> items) {
+std::vector<std::vector<TopItem>> group_by_level(const Levels& levels, std::span<const LeveledItem> items) {
   std::vector<std::size_t> counts(static_cast<std::size_t>(levels.count()));
-  for (const LevelledItem& entry : items) ++counts[static_cast<std::size_t>(entry.level)];
+  for (const LeveledItem& entry : items) ++counts[static_cast<std::size_t>(entry.level)];
   std::vector<std::vector<TopItem>> of_levels(counts.size());
   for (std::size_t level = 0; level < counts.size(); ++level) of_levels[level].reserve(counts[level]);
   for (const auto& [item, level, block] : items)
@@ -114,9 +115,9 @@ class RankTasks {
   /// Returns the position of the micro-batch with the least sufficient room, or -1.
   [[nodiscard]] std::int64_t find(std::int64_t size, std::int64_t count, const std::vector<OpenTask>& tasks,
                                   std::int64_t max_items) const {
-    constexpr int looked_at = 16;
+    constexpr int max_examined_tasks = 16;
     auto at = std::ranges::lower_bound(open_, Open{size, 0});
-    for (int looked = 0; at != open_.end() && looked < looked_at; ++at, ++looked) {
+    for (int examined = 0; at != open_.end() && examined < max_examined_tasks; ++at, ++examined) {
       if (tasks[static_cast<std::size_t>(at->task)].count + count <= max_items)
         return static_cast<std::int64_t>(at - open_.begin());
     }
@@ -145,14 +146,14 @@ class RankTasks {
 /// Returns the smallest size of the items. A micro-batch with less room than this cannot take any of them.
 std::int64_t least_size(const Levels& levels, std::span<const Item> items) {
   std::int64_t least = levels.cap(0);
-  for (const Item item : items) least = std::min(least, levels.aligned(item, 0));
+  for (const Item item : items) least = std::min(least, levels.aligned_tokens(item, 0));
   return least;
 }
 
 }  // namespace
 
-void place_tree_top(const Levels& levels, std::span<const LevelledItem> items, TreeTop& top) {
-  std::vector<std::vector<TopItem>> of_levels = by_level(levels, items);
+void place_tree_top(const Levels& levels, std::span<const LeveledItem> items, TreeTop& top) {
+  std::vector<std::vector<TopItem>> of_levels = group_by_level(levels, items);
   top.tasks.clear();
   top.heights.assign(static_cast<std::size_t>(levels.problem().ranks), 0);
   for (int level = levels.count() - 1; level > 0; --level) {
@@ -184,15 +185,16 @@ struct Fit {
 Fit best_fit(const Levels& levels, const BlockHeights& heights, Item item, Cost limit) {
   Fit best;
   Fit first;
-  for (int level = levels.lowest(item); level < levels.count(); ++level) {
+  for (int level = levels.lowest_level(item); level < levels.count(); ++level) {
     if (!levels.fits(item, level)) continue;
     const Cost fastest = levels.fastest_time(levels.work(item), level);
     const Cost least_area = levels.area(item, level);
-    const std::span<const Cost> ends = heights.of(level);
+    const std::span<const Cost> ends = heights.at_level(level);
     for (std::size_t block = 0; block < ends.size(); ++block) {
-      const Cost time = levels.speeds().on_block(fastest, level, block);
+      const Cost time = levels.speeds().block_time(fastest, level, block);
       // Ranks that wait for slower ranks could do other work in that time, so it also counts as area.
-      const Cost area = levels.speeds().differ() ? levels.speeds().work_of(time, level, block) : least_area;
+      const Cost area =
+          levels.speeds().are_unequal() ? levels.speeds().work_in(time, level, block) : least_area;
       const Fit here{area, ends[block] + time, level, block};
       if (first.area < 0 || here.end < first.end) first = here;
       if (here.end > limit) continue;
@@ -204,9 +206,9 @@ Fit best_fit(const Levels& levels, const BlockHeights& heights, Item item, Cost 
 
 }  // namespace
 
-void fit_into_blocks(const Levels& levels, std::span<LevelledItem> items, Cost limit) {
+void fit_into_blocks(const Levels& levels, std::span<LeveledItem> items, Cost limit) {
   BlockHeights heights(levels);
-  for (LevelledItem& entry : items) {
+  for (LeveledItem& entry : items) {
     const Fit fit = best_fit(levels, heights, entry.item, limit);
     entry.level = fit.level;
     entry.block = static_cast<std::int64_t>(fit.block);
@@ -222,7 +224,7 @@ void place_tree_leaves(const Levels& levels, std::span<const Item> items, std::v
   const std::int64_t least = least_size(levels, items);
   for (const Item item : items) {
     const auto r = static_cast<std::size_t>(first.find(levels.work(item).work));
-    const std::int64_t size = levels.aligned(item, 0);
+    const std::int64_t size = levels.aligned_tokens(item, 0);
     const std::int64_t place = ranks[r].find(size, levels.problem().count_of(item), tasks, max_items);
     auto at = static_cast<std::int64_t>(tasks.size());
     if (place >= 0) {
@@ -237,7 +239,7 @@ void place_tree_leaves(const Levels& levels, std::span<const Item> items, std::v
     const std::int64_t room = levels.cap(0) - task.used;
     if (task.count < max_items && room >= least) ranks[r].insert(room, at);
     heights[r] += task.time - before;
-    first.set_found(heights[r]);
+    first.set_load_of_found(heights[r]);
   }
 }
 

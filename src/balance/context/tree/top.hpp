@@ -8,7 +8,7 @@
 namespace evenkeel::context {
 
 /// An item, and the level and block on which it is to run.
-struct LevelledItem {
+struct LeveledItem {
   Item item = 0;
   int level = 0;
   /// Number of the block on its level; -1 for the block on which the item ends first.
@@ -25,13 +25,13 @@ struct TreeTop {
 /// then the others, each by descending time. An item goes to its block, or to the block on which it ends
 /// first. There, it goes into the fullest micro-batch with room, or into a new one. Replaces the contents of
 /// `top`, and reuses its memory. Precondition: levels are at least 1. O(items log + ranks).
-void place_tree_top(const Levels& levels, std::span<const LevelledItem> items, TreeTop& top);
+void place_tree_top(const Levels& levels, std::span<const LeveledItem> items, TreeTop& top);
 
 /// Chooses levels and blocks for `items`, which are in descending order of work, so that they end within
 /// `limit`. For each item, among the blocks on which it ends within `limit`, chooses the one with the least
 /// area, and on a tie the one on which it ends last. If there is none, chooses the block on which it ends
 /// first. Assumes that items do not share micro-batches. O(items * ranks).
-void fit_into_blocks(const Levels& levels, std::span<LevelledItem> items, Cost limit);
+void fit_into_blocks(const Levels& levels, std::span<LeveledItem> items, Cost limit);
 
 /// Adds micro-batches of single ranks to `tasks` for `items`, which are in descending order of time. Each
 /// item goes to the rank on which it ends first, into the fullest of these micro-batches with room, or into a

@@ -56,9 +56,9 @@ class TreeSearch {
  public:
   explicit TreeSearch(const Levels& levels) : levels_(levels), bound_(lower_bound_on(levels)) {
     constexpr Cost longs_share = 16;
-    for (const Item item : by_descending_work(levels)) {
+    for (const Item item : sort_by_descending_work(levels)) {
       leaf_work_ += leaf_work(item);
-      const bool is_long = levels.lowest(item) > 0 || levels.time(item, 0) > bound_ / longs_share;
+      const bool is_long = levels.lowest_level(item) > 0 || levels.time(item, 0) > bound_ / longs_share;
       (is_long ? longs_ : shorts_).push_back(item);
     }
     const std::size_t places = longs_.size() * static_cast<std::size_t>(levels.count());
@@ -91,7 +91,7 @@ class TreeSearch {
   [[nodiscard]] Cost leaf_work(Item item) const {
     const std::int64_t cap = std::max<std::int64_t>(levels_.cap(0), 1);
     const Cost overhead = levels_.problem().communication.overhead;
-    const std::int64_t tokens = levels_.aligned(item, 0);
+    const std::int64_t tokens = levels_.aligned_tokens(item, 0);
     return levels_.work(item).work + overhead / cap * tokens + overhead % cap * (tokens % cap) / cap;
   }
 
@@ -110,9 +110,9 @@ class TreeSearch {
     Cost trial = are_many ? 4 * bound_ : bound_;
     for (std::int64_t t = 0; t < trials; ++t, trial -= are_many ? trial * 5 / trials : trial / 2) {
       Choice choice(longs_.size());
-      for (std::size_t i = 0; i < longs_.size(); ++i) choice[i].level = cheapest_within(i, trial);
+      for (std::size_t i = 0; i < longs_.size(); ++i) choice[i].level = cheapest_level_within(i, trial);
       if (std::ranges::any_of(choices, [&](const auto& other) { return other.second == choice; })) continue;
-      const Cost end = end_of_top(choice);
+      const Cost end = end_time_of_top(choice);
       choices.emplace_back(end, std::move(choice));
     }
     add_fits(choices);
@@ -126,22 +126,22 @@ class TreeSearch {
     const auto longs = static_cast<std::int64_t>(longs_.size());
     const std::int64_t fits =
         std::min<std::int64_t>(16, max_placed * 32 / (1 + longs * levels_.problem().ranks));
-    std::vector<LevelledItem> items;
+    std::vector<LeveledItem> items;
     for (const Item item : longs_) items.push_back({.item = item});
     Cost limit = bound_;
     for (std::int64_t fit = 0; fit < fits; ++fit) {
       limit += bound_ / 1024 * (1 + fit * fit / 4) * 16 / fits;
       fit_into_blocks(levels_, items, limit);
       Choice choice;
-      for (const LevelledItem& entry : items)
+      for (const LeveledItem& entry : items)
         choice.push_back({entry.level, entry.level > 0 ? entry.block : -1});
-      const Cost end = end_of_top(choice);
+      const Cost end = end_time_of_top(choice);
       choices.emplace_back(end, std::move(choice));
     }
   }
 
-  /// Does the same as Levels::cheapest_within() for a long item.
-  [[nodiscard]] int cheapest_within(std::size_t i, Cost limit) const {
+  /// Does the same as Levels::cheapest_level_within() for a long item.
+  [[nodiscard]] int cheapest_level_within(std::size_t i, Cost limit) const {
     const auto count = static_cast<std::size_t>(levels_.count());
     const auto times = std::span(times_).subspan(i * count, count);
     const auto areas = std::span(areas_).subspan(i * count, count);
@@ -156,18 +156,18 @@ class TreeSearch {
     return static_cast<int>(cheapest == count ? fastest : cheapest);
   }
 
-  [[nodiscard]] std::vector<LevelledItem> top_items(const Choice& choice) const {
-    std::vector<LevelledItem> items;
+  [[nodiscard]] std::vector<LeveledItem> top_items(const Choice& choice) const {
+    std::vector<LeveledItem> items;
     for (std::size_t i = 0; i < choice.size(); ++i)
       if (choice[i].level > 0) items.push_back({longs_[i], choice[i].level, choice[i].block});
     return items;
   }
 
   /// Returns the time at which the last rank ends if leaves are treated as divisible.
-  [[nodiscard]] Cost end_of_top(const Choice& choice) {
-    const std::vector<LevelledItem> items = top_items(choice);
+  [[nodiscard]] Cost end_time_of_top(const Choice& choice) {
+    const std::vector<LeveledItem> items = top_items(choice);
     Cost leaves = leaf_work_;
-    for (const LevelledItem& entry : items) leaves -= leaf_work(entry.item);
+    for (const LeveledItem& entry : items) leaves -= leaf_work(entry.item);
     place_tree_top(levels_, items, trial_top_);
     return levels_.speeds().even_end(trial_top_.heights, leaves);
   }
@@ -281,7 +281,7 @@ class TreeMoves {
   }
 
   void improve(Cost enough, std::int64_t& evaluations_left) {
-    const auto ranks = heights_.of(0);
+    const auto ranks = heights_.at_level(0);
     while (evaluations_left > 0) {
       const auto last = std::ranges::max_element(ranks);
       if (*last <= enough) return;
@@ -302,7 +302,7 @@ class TreeMoves {
   /// Removes the micro-batches of some ranks whose groups are not too large. Returns whether there are any.
   bool remove_micro_batches(std::size_t last) {
     items_.clear();
-    const auto ranks = heights_.of(0).size();
+    const auto ranks = heights_.at_level(0).size();
     const int others = random_.below(4);
     chosen_.assign(1, last);
     for (int i = 0; i < others; ++i) chosen_.push_back(random_.below(ranks));
@@ -385,8 +385,8 @@ class TreeMoves {
     looks_ += static_cast<std::int64_t>(tasks_->size());
     for (std::size_t t = 0; t < tasks_->size(); ++t) {
       const OpenTask& task = (*tasks_)[t];
-      if (task.items.empty() || task.level < levels_->lowest(item)) continue;
-      const Cost height = heights_.of(task.level)[block_of(task)];
+      if (task.items.empty() || task.level < levels_->lowest_level(item)) continue;
+      const Cost height = heights_.at_level(task.level)[block_of(task)];
       if (height > limit_ || !task.has_room_for(item, *levels_)) continue;
       ContextWork work = task.work;
       work += levels_->work(item);
@@ -398,20 +398,20 @@ class TreeMoves {
 
   template <typename Consider>
   void consider_blocks(Item item, const Consider& consider) {
-    for (int level = levels_->lowest(item); level < levels_->count(); ++level) {
+    for (int level = levels_->lowest_level(item); level < levels_->count(); ++level) {
       if (!levels_->fits(item, level)) continue;
       const Cost fastest = levels_->fastest_time(levels_->work(item), level);
-      const auto ends = heights_.of(level);
+      const auto ends = heights_.at_level(level);
       looks_ += static_cast<std::int64_t>(ends.size());
       for (std::size_t block = 0; block < ends.size(); ++block) {
-        const Cost time = levels_->speeds().on_block(fastest, level, block);
+        const Cost time = levels_->speeds().block_time(fastest, level, block);
         consider({area_of(time, level, block), ends[block] + time, tasks_->size(), level, block});
       }
     }
   }
 
   [[nodiscard]] Cost area_of(Cost time, int level, std::size_t block) const {
-    return levels_->speeds().work_of(time, level, block);
+    return levels_->speeds().work_in(time, level, block);
   }
 
   void put(Item item, const Spot& spot) {
@@ -443,7 +443,7 @@ Schedule schedule_tree(const Problem& problem) {
   const Levels levels(problem);
   Tree tree = TreeSearch(levels).best();
   const Cost end = tree.end();
-  Schedule schedule = finished_schedule(std::move(tree.tasks), levels);
+  Schedule schedule = make_schedule(std::move(tree.tasks), levels);
   schedule.end = end;
   return schedule;
 }

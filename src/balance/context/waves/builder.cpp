@@ -60,7 +60,7 @@ class WaveBeam {
 
   [[nodiscard]] Cost least_area(Item item) const {
     Cost least = -1;
-    for (int level = levels_.lowest(item); level < levels_.count(); ++level)
+    for (int level = levels_.lowest_level(item); level < levels_.count(); ++level)
       if (levels_.fits(item, level) && (least < 0 || levels_.area(item, level) < least))
         least = levels_.area(item, level);
     return least;
@@ -70,7 +70,7 @@ class WaveBeam {
   void extend(const State& state, std::vector<State>& next) {
     const Item item = builder_.largest_unplaced_item(state.waves);
     Cost last = -1;
-    for (int level = levels_.lowest(item); level < levels_.count(); ++level) {
+    for (int level = levels_.lowest_level(item); level < levels_.count(); ++level) {
       if (!levels_.fits(item, level)) continue;
       const Cost time = levels_.time(item, level);
       if (last >= 0 && time >= last) continue;
@@ -125,7 +125,7 @@ WaveBuilder::WaveBuilder(const Levels& levels, std::vector<Item> items)
   places_.resize(static_cast<std::size_t>(levels.num_items()));
   for (std::size_t at = 0; at < order_.size(); ++at) {
     works_.push_back(levels.work(order_[at]).work);
-    tokens_.push_back(levels.aligned(order_[at], 0));
+    tokens_.push_back(levels.aligned_tokens(order_[at], 0));
     places_[static_cast<std::size_t>(order_[at])] = at;
   }
   tokens_fall_ = std::ranges::is_sorted(tokens_, std::ranges::greater{});
@@ -138,7 +138,7 @@ void WaveBuilder::start_with(const Waves& waves) {
     for (const Item item : task.items) take(places_[static_cast<std::size_t>(item)]);
 }
 
-std::size_t WaveBuilder::next_left(std::size_t at) {
+std::size_t WaveBuilder::next_unplaced(std::size_t at) {
   while (next_[at] != at) {
     next_[at] = next_[next_[at]];
     at = next_[at];
@@ -157,7 +157,7 @@ std::size_t WaveBuilder::first_place_within(std::size_t from, Cost work, std::in
   return static_cast<std::size_t>(by_tokens - tokens_.begin());
 }
 
-std::size_t WaveBuilder::find_company(const OpenTask& task, std::size_t from, Cost height) {
+std::size_t WaveBuilder::find_companion(const OpenTask& task, std::size_t from, Cost height) {
   const CommunicationCost& cost = levels_->problem().communication;
   const std::int64_t size = levels_->size(task.level);
   const Cost fast_height = levels_->fastest_time_within(height, task.level, task.first);
@@ -168,7 +168,7 @@ std::size_t WaveBuilder::find_company(const OpenTask& task, std::size_t from, Co
   constexpr int tries = 10;
   std::size_t at = first_place_within(from, spare, levels_->cap(task.level) - task.used);
   for (int i = 0; i < tries; ++i) {
-    at = next_left(at);
+    at = next_unplaced(at);
     if (at == order_.size()) return at;
     if (task.has_room_for(order_[at], *levels_)) {
       ContextWork work = task.work;
@@ -182,14 +182,14 @@ std::size_t WaveBuilder::find_company(const OpenTask& task, std::size_t from, Co
 
 void WaveBuilder::fill(OpenTask& task, std::size_t from, Cost height) {
   for (;;) {
-    from = find_company(task, from, height);
+    from = find_companion(task, from, height);
     if (from == order_.size()) return;
     task.add(order_[from], *levels_);
     take(from);
   }
 }
 
-void WaveBuilder::raise(std::span<OpenTask> started, Cost height, Waves& waves) {
+void WaveBuilder::raise_heights(std::span<OpenTask> started, Cost height, Waves& waves) {
   for (OpenTask& task : started) {
     fill(task, 0, height);
     waves.tasks.push_back(std::move(task));
@@ -203,11 +203,12 @@ void WaveBuilder::build_wave(const WaveTrial& trial, std::int64_t wave, std::spa
   Cost height = longest_of(started);
   for (const OpenTask& task : started) free.take(task.level, task.first);
   if (trial.slack > 0) height += height / trial.slack;
-  raise(started, height, waves);
-  for (std::size_t at = next_left(0); at < order_.size() && free.count() > 0; at = next_left(at + 1)) {
+  raise_heights(started, height, waves);
+  for (std::size_t at = next_unplaced(0); at < order_.size() && free.count() > 0;
+       at = next_unplaced(at + 1)) {
     const Item item = order_[at];
     const bool is_first = waves.tasks.size() == first_task;
-    const int level = levels_->cheapest_within(item, is_first ? trial.first_limit : height);
+    const int level = levels_->cheapest_level_within(item, is_first ? trial.first_limit : height);
     const std::optional<std::int64_t> place = free.fastest(level);
     if (!place) continue;
     const Cost time = levels_->time_at(levels_->work(item), level, *place);
@@ -229,7 +230,7 @@ void WaveBuilder::add_wave(const WaveTrial& trial, Waves& waves) {
 
 Item WaveBuilder::largest_unplaced_item(const Waves& waves) {
   start_with(waves);
-  return order_[next_left(0)];
+  return order_[next_unplaced(0)];
 }
 
 bool WaveBuilder::holds_all(const Waves& waves) const {
@@ -251,16 +252,17 @@ Waves WaveBuilder::fill_up(const WaveTrial& trial, Waves start) {
   return waves;
 }
 
-std::vector<Item> WaveBuilder::left() {
+std::vector<Item> WaveBuilder::unplaced_items() {
   std::vector<Item> items;
-  for (std::size_t at = next_left(0); at < order_.size(); at = next_left(at + 1)) items.push_back(order_[at]);
+  for (std::size_t at = next_unplaced(0); at < order_.size(); at = next_unplaced(at + 1))
+    items.push_back(order_[at]);
   return items;
 }
 
 Waves WaveBuilder::build(const WaveTrial& trial, Waves start) {
   Waves waves = fill_up(trial, std::move(start));
   std::int64_t wave = waves.tasks.empty() ? 0 : waves.tasks.back().wave + 1;
-  for (; next_left(0) < order_.size(); ++wave) build_wave(trial, wave, {}, waves);
+  for (; next_unplaced(0) < order_.size(); ++wave) build_wave(trial, wave, {}, waves);
   return waves;
 }
 

@@ -42,7 +42,7 @@ class WaveBuilder {
   /// Adds items to the waves of `start`, without adding waves.
   [[nodiscard]] Waves fill_up(const WaveTrial& trial, Waves start);
   /// Returns the items that are not in the waves built last.
-  [[nodiscard]] std::vector<Item> left();
+  [[nodiscard]] std::vector<Item> unplaced_items();
   /// Adds one wave of remaining items. Precondition: there are remaining items.
   void add_wave(const WaveTrial& trial, Waves& waves);
   /// Returns the largest item that is not in any wave. Precondition: there is one.
@@ -53,13 +53,13 @@ class WaveBuilder {
 
  private:
   void start_with(const Waves& waves);
-  void raise(std::span<OpenTask> started, Cost height, Waves& waves);
+  void raise_heights(std::span<OpenTask> started, Cost height, Waves& waves);
   /// Returns the first position >= `at` whose item remains; the number of items if there is none.
-  std::size_t next_left(std::size_t at);
+  std::size_t next_unplaced(std::size_t at);
   void take(std::size_t at) { next_[at] = at + 1; }
   [[nodiscard]] std::size_t first_place_within(std::size_t from, Cost work, std::int64_t tokens) const;
   void fill(OpenTask& task, std::size_t from, Cost height);
-  std::size_t find_company(const OpenTask& task, std::size_t from, Cost height);
+  std::size_t find_companion(const OpenTask& task, std::size_t from, Cost height);
   void build_wave(const WaveTrial& trial, std::int64_t wave, std::span<OpenTask> started, Waves& waves);
 
   const Levels* levels_;

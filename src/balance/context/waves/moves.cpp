@@ -228,7 +228,7 @@ class WaveMoves {
     std::erase_if(wave.tasks, [&](const OpenTask& task) {
       if (task.time < from) return false;
       items.insert(items.end(), task.items.begin(), task.items.end());
-      wave.free.give_back(task.level, task.first);
+      wave.free.release(task.level, task.first);
       return true;
     });
     wave.find_time();
@@ -278,7 +278,7 @@ class WaveMoves {
     looks_left_ -= static_cast<std::int64_t>(wave.tasks.size()) + 1;
     for (std::size_t t = 0; t < wave.tasks.size(); ++t) {
       const OpenTask& task = wave.tasks[t];
-      if (task.level < levels_->lowest(item) || !task.has_room_for(item, *levels_)) continue;
+      if (task.level < levels_->lowest_level(item) || !task.has_room_for(item, *levels_)) continue;
       ContextWork work = task.work;
       work += levels_->work(item);
       consider(levels_->time_at(work, task.level, task.first), wave.time,
@@ -288,8 +288,9 @@ class WaveMoves {
 
   void consider_free_ranks(Item item, std::size_t w, const FreeRanks& free, Cost wave_time,
                            std::size_t new_task, WaveSpot& best) const {
-    const int last = std::max(highest_, levels_->lowest(item));
-    for (int level = levels_->lowest(item); level <= last && levels_->size(level) <= free.count(); ++level) {
+    const int last = std::max(highest_, levels_->lowest_level(item));
+    for (int level = levels_->lowest_level(item); level <= last && levels_->size(level) <= free.count();
+         ++level) {
       if (!levels_->fits(item, level)) continue;
       const std::optional<std::int64_t> first = free.fastest(level);
       if (!first) continue;
@@ -357,7 +358,7 @@ void settle_waves(Waves& waves, const Levels& levels) {
   for (auto begin = waves.tasks.begin(); begin != waves.tasks.end();) {
     const auto end = std::find_if(begin, waves.tasks.end(),
                                   [&](const OpenTask& task) { return task.wave != begin->wave; });
-    if (!levels.speeds().differ()) settle_wave({begin, end}, levels);
+    if (!levels.speeds().are_unequal()) settle_wave({begin, end}, levels);
     begin = end;
   }
 }

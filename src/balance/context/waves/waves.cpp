@@ -46,12 +46,13 @@ class WaveSearch {
   explicit WaveSearch(const Levels& levels)
       : levels_(levels),
         bound_(lower_bound_on(levels)),
-        order_(by_descending_work(levels)),
+        order_(sort_by_descending_work(levels)),
         builder_(levels, order_) {
     full_time_ = full_time();
     find_small_items();
     Cost longest = full_time_;
-    for (const Item item : longs_) longest = std::max(longest, levels_.time(item, levels_.lowest(item)));
+    for (const Item item : longs_)
+      longest = std::max(longest, levels_.time(item, levels_.lowest_level(item)));
     Cost limit = std::min(2 * bound_, longest);
     do {
       limits_.push_back(limit);
@@ -81,16 +82,16 @@ class WaveSearch {
     Cost work = 0;
     std::int64_t tokens = 1;
     for (const Item item : order_) {
-      if (levels_.lowest(item) > 0) continue;
+      if (levels_.lowest_level(item) > 0) continue;
       work += levels_.work(item).work;
-      tokens += levels_.aligned(item, 0);
+      tokens += levels_.aligned_tokens(item, 0);
     }
     const std::int64_t cap = std::min(levels_.cap(0), tokens);
     return levels_.problem().communication.overhead + work / tokens * cap * 3 / 2 + 1;
   }
 
   [[nodiscard]] bool is_long(Item item) const {
-    return levels_.lowest(item) > 0 || levels_.time(item, 0) > full_time_;
+    return levels_.lowest_level(item) > 0 || levels_.time(item, 0) > full_time_;
   }
 
   void find_small_items() {
@@ -101,7 +102,7 @@ class WaveSearch {
         continue;
       }
       small_.work += levels_.work(item).work;
-      tokens += levels_.aligned(item, 0);
+      tokens += levels_.aligned_tokens(item, 0);
     }
     if (tokens == 0) return;
     small_.per_token = small_.work / tokens + levels_.problem().communication.overhead / levels_.cap(0);
@@ -231,10 +232,10 @@ class WaveSearch {
     WaveTrial trial = filling.start->trial;
     trial.slack = filling.slack;
     Waves waves = builder_.fill_up(trial, filling.start->waves);
-    const std::vector<Item> left = builder_.left();
+    const std::vector<Item> left = builder_.unplaced_items();
     if (left.empty()) return waves;
     const std::int64_t next = waves.tasks.empty() ? 0 : waves.tasks.back().wave + 1;
-    Waves rest = uniform_waves_of(left, levels_, 0);
+    Waves rest = make_uniform_waves(left, levels_, 0);
     for (OpenTask& task : rest.tasks) {
       task.wave += next;
       waves.tasks.push_back(std::move(task));
@@ -282,7 +283,7 @@ struct UniformItems {
   UniformItems(std::span<const Item> items, const Levels& levels, int level) {
     for (const Item item : items) {
       costs.push_back(levels.work(item).work);
-      sizes.push_back(levels.aligned(item, level));
+      sizes.push_back(levels.aligned_tokens(item, level));
       counts.push_back(levels.problem().count_of(item));
     }
   }
@@ -303,7 +304,7 @@ Schedule schedule_waves(const Problem& problem, std::int64_t multiple_of, std::i
   if (!problem.items.empty()) {
     const Levels levels(problem);
     Waves waves = best_waves(levels);
-    schedule = finished_schedule(std::move(waves.tasks), levels);
+    schedule = make_schedule(std::move(waves.tasks), levels);
     schedule.end = waves.end;
   }
   const std::int64_t used = schedule.tasks.empty() ? 0 : schedule.tasks.back().wave + 1;
@@ -315,7 +316,7 @@ Waves best_waves(const Levels& levels) {
   return WaveSearch(levels).best();
 }
 
-Waves uniform_waves_of(std::vector<Item> items, const Levels& levels, int level) {
+Waves make_uniform_waves(std::vector<Item> items, const Levels& levels, int level) {
   const UniformItems uniform(items, levels, level);
   const BinItems bins(uniform.sizes, uniform.counts);
   const BinLimits limits{levels.cap(level), levels.problem().limits.max_items};
@@ -345,7 +346,7 @@ std::optional<Waves> uniform_waves(const Levels& levels, int level) {
   std::vector<Item> items(static_cast<std::size_t>(levels.num_items()));
   std::iota(items.begin(), items.end(), Item{0});
   if (std::ranges::any_of(items, [&](Item item) { return !levels.fits(item, level); })) return std::nullopt;
-  return uniform_waves_of(std::move(items), levels, level);
+  return make_uniform_waves(std::move(items), levels, level);
 }
 
 }  // namespace evenkeel::context

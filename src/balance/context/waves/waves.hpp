@@ -38,6 +38,6 @@ namespace evenkeel::context {
 [[nodiscard]] std::optional<Waves> uniform_waves(const Levels& levels, int level);
 
 /// Does the same for some of the items, which must all fit.
-[[nodiscard]] Waves uniform_waves_of(std::vector<Item> items, const Levels& levels, int level);
+[[nodiscard]] Waves make_uniform_waves(std::vector<Item> items, const Levels& levels, int level);
 
 }  // namespace evenkeel::context

@@ -10,7 +10,7 @@ namespace evenkeel {
 /// Runs `work`, which identifies samples by number, and adds names to its errors about samples. `names` may
 /// be null; it is called only when such an error is thrown.
 template <typename Work>
-std::invoke_result_t<Work> naming_samples(const NamesInErrors& names, Work&& work) {
+std::invoke_result_t<Work> with_sample_names_in_errors(const NamesInErrors& names, Work&& work) {
   try {
     return std::forward<Work>(work)();
   } catch (const Error& error) {
