@@ -383,8 +383,7 @@ std::string to_text(const ServiceState& state) {
 
 ServiceState parse_state(std::string_view text, std::string_view name) {
   const char* const hint =
-      "Give a state as `evenkeel run --state` or to_text() wrote it; rollouts are JSON Lines, one object per "
-      "line";
+      "Use a state that `evenkeel run --state` or to_text() wrote. Rollouts belong in a file named .jsonl";
   try {
     require_whole(text);
     return state_of(Json::parse(text));
