@@ -235,7 +235,7 @@ def test_tools_and_documents_are_passed_to_the_template(lines_of):
                             tokenizer=Tokenizer())
         assert [line["prompt_ids"] for line in lines] == [[120, 121, 122, 97, 98], [97, 98]]
         assert "tools" not in lines[0]
-    for wrong, message in (("no JSON", "is a text that is not JSON"), ({"name": "x"}, "is a dict; a list is needed")):
+    for wrong, message in (("no JSON", "is a string that is not JSON"), ({"name": "x"}, "is a dict; a list is needed")):
         with pytest.raises(evenkeel.InputError, match=f"column 'tools': {message}"):
             lines_of([{"messages": TURNS, "tools": wrong}], tokenizer=Tokenizer())
     with pytest.raises(evenkeel.InputError, match="column 'tools': is a dict, which no field is"):

@@ -186,7 +186,7 @@ void Buffer::choose_formats(const std::optional<DeclaredFormats>& declared) {
   for (const std::string& field : settings_.late_fields) {
     require_usable_name({field, DType::float32, FieldKind::sample, {}});
     if (formats_.contains(field))
-      throw ConfigError("--read-as", "has '" + field + "', which is added to samples later (--late-fields)",
+      throw ConfigError("--read-as", "has '" + field + "', which must be added later (--late-fields)",
                         "Name it in only one of the two options");
   }
   if (schema_.empty || formats_ == kept) return;
@@ -289,7 +289,7 @@ std::vector<const ReceivedSample*> Buffer::select_new_samples(
   for (std::size_t i = 0; i < received.samples().size(); ++i) {
     const ReceivedSample& sample = received.samples()[i];
     const stream::SampleKey& key = sample.accepted.key;
-    std::optional<std::uint32_t> before = ledger_->content_of(key);
+    std::optional<std::uint32_t> before = ledger_->content_hash_of(key);
     if (!before) {
       std::string why = ledger_->rejection_reason(sample.accepted);
       if (why.empty()) why = ledger_->version_rejection_reason(sample.accepted.version);
@@ -604,9 +604,8 @@ JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
     if (std::ranges::find(fields, field, &FieldSpec::name) == fields.end() &&
         !received.schema().ignored.contains(field))
       continue;
-    throw FieldsError("body",
-                      "has the field '" + field + "', which is added to samples later (--late-fields)",
-                      "Send it with POST /v1/fields, after the sample was acknowledged");
+    throw FieldsError("body", "has the field '" + field + "', which must be added later (--late-fields)",
+                      "Send it with POST /v1/fields after the sample has been acknowledged");
   }
   if (!schema_.empty && !received.schema().empty && received.form() != form_) {
     const auto words = [](SampleForm form) {
@@ -614,7 +613,7 @@ JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
     };
     throw FieldsError(
         {ErrorKind::input, "body",
-         std::string("has ") + words(received.form()) + "; earlier samples were sent as " + words(form_),
+         std::string("is in ") + words(received.form()) + "; earlier samples were sent as " + words(form_),
          "Send all samples in the same format", -1});
   }
   try {
@@ -718,8 +717,8 @@ Uid Buffer::find_group_by_name(const std::string& name) const {
   const std::string hint = "Send {\"uid\": " + name + "} or {\"uid\": \"" + name +
                            "\"} to POST /v1/groups/close or /v1/groups/abort";
   if (is_text)
-    throw InputError(where, "is the name of two groups: one is an integer, the other a text", hint);
-  throw UnknownGroupError(where, "is unknown, and could be an integer or a text", hint);
+    throw InputError(where, "is the name of two groups: one is an integer, the other a string", hint);
+  throw UnknownGroupError(where, "is unknown, and could be an integer or a string", hint);
 }
 
 bool Buffer::is_job_alive() const {

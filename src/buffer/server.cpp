@@ -43,8 +43,8 @@ std::int64_t parse_number(const json& in, const char* name, std::int64_t least) 
       in.contains(name) ? stream::parse_integer(in[name]) : std::nullopt;
   if (!number || *number < least) {
     throw InputError("body",
-                     "has no integer '" + std::string(name) + "' of at least " + std::to_string(least),
-                     "Send {\"" + std::string(name) + "\": " + std::to_string(least) + "}");
+                     "needs an integer '" + std::string(name) + "' of at least " + std::to_string(least),
+                     "Send for example {\"" + std::string(name) + "\": " + std::to_string(least) + "}");
   }
   return *number;
 }
@@ -258,7 +258,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     std::optional<std::int64_t> index;
     if (given.contains("index")) index = parse_number(given, "index", 0);
     const json reason = given.value("reason", json(""));
-    if (!reason.is_string()) throw InputError("body", "has a 'reason' that is not a text");
+    if (!reason.is_string()) throw InputError("body", "has a 'reason' that is not a string");
     const json in_step = given.value("in_step", json(false));
     if (!in_step.is_boolean() || (in_step && index)) {
       throw InputError("body", "has an 'in_step' that is not true or false, or comes with 'index'",

@@ -176,7 +176,7 @@ class Loader {
       return named_entries_.push_back({at.section, at.name, spec, value});
     const bool has_section = at.section->has(section_of(at.key));
     if (has_section && !paths_of_section(at.key).empty()) return apply_section(path, value, place);
-    throw ConfigError(value.where, "unknown key of a " + entry,
+    throw ConfigError(value.where, "is not a key of a " + entry,
                       has_section ? hint_for_unknown(at.key) : std::string(at.section->keys));
   }
 
@@ -428,8 +428,8 @@ Config load_config(const ConfigText& file, std::span<const std::string> override
   Loader loader;
   if (!loader.apply_file(file.yaml, file.name)) {
     throw ConfigError(
-        file.name, "has no key: it is empty, or has only comments",
-        "Is it the right file, or a pipe that was read before? Write {} into it for all defaults");
+        file.name, "contains no keys: it is empty or has only comments",
+        "Check that it is the right file; a pipe can be read only once. To use all defaults, put {} in it");
   }
   return finish_loading(std::move(loader), file.name, overrides);
 }

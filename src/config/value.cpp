@@ -216,9 +216,9 @@ SourcePaths::value_type SourcePaths::read(const ConfigValue& value) const {
     const std::filesystem::path path = FilePath{}.read({entry, value.where});
     if (SourceSettings::is_address(path.native())) {
       throw ConfigError(
-          value.where, "is a list with the address of a buffer; a job has one buffer",
+          value.where, "is a list that contains a buffer's address, which must be the only entry",
           "Several servers share one buffer over Redis: start each with evenkeel buffer --store "
-          "redis://HOST, and name one of them");
+          "redis://HOST, and give the address of any one of them");
     }
     if (std::ranges::find(paths, path) != paths.end())
       throw ConfigError(value.where, "names " + path.string() + " twice", "Name each file once");

@@ -47,7 +47,7 @@ void require_running_mpi() {
 }  // namespace
 
 void require_ranks_of_one_group(const Communicator& comm) {
-  if (comm.foreign_ranks() != nullptr) return;
+  if (comm.non_mpi_ranks() != nullptr) return;
   require_running_mpi();
   if (!comm) {
     throw MeshError("communicator", "is MPI_COMM_NULL: this process is not among its ranks",

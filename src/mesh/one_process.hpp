@@ -11,7 +11,7 @@
 namespace evenkeel {
 
 /// A group of only this process, for programs that read sources without MPI.
-class OneProcess final : public ForeignRanks {
+class OneProcess final : public NonMpiRanks {
  public:
   [[nodiscard]] static Communicator make() { return Communicator(std::make_shared<const OneProcess>()); }
 

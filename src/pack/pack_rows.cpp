@@ -56,8 +56,9 @@ std::size_t local_offset(const PackedLayout& layout, SequenceRange sequences, st
   return bytes_of(none ? layout.local_rows() : layout.local_range(sequences.begin).begin, row_bytes);
 }
 
-void require_sequences(const PackedLayout& layout, std::span<const std::span<const std::byte>> sequences,
-                       std::size_t row_bytes) {
+void require_matching_sequences(const PackedLayout& layout,
+                                std::span<const std::span<const std::byte>> sequences,
+                                std::size_t row_bytes) {
   if (std::ssize(sequences) != layout.size()) {
     throw InputError("sequences", "there are " + std::to_string(sequences.size()) + "; the layout has " +
                                       std::to_string(layout.size()));
@@ -117,7 +118,7 @@ void pack_sequences(const PackedLayout& layout, CpRank rank,
                     std::span<const std::span<const std::byte>> sequences, std::span<const std::byte> pad_row,
                     std::span<std::byte> local, std::int64_t threads) {
   const std::size_t row_bytes = row_bytes_of(layout, local.size());
-  require_sequences(layout, sequences, row_bytes);
+  require_matching_sequences(layout, sequences, row_bytes);
   const auto source_of = [&](const PackedRun& run) {
     return sequences[static_cast<std::size_t>(run.index)].data() + bytes_of(run.sequence.begin, row_bytes);
   };

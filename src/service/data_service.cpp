@@ -39,7 +39,7 @@ StepMaker& checked_maker(ServiceParts& parts) {
 /// Throws ConfigError if sources were not compared, and InputError if this service cannot make steps ahead
 /// now. `parts` must be equal on all ranks.
 void require_free_for_steps(const ServiceParts& parts) {
-  if (parts.unchecked) throw_unknown_sources(*parts.unchecked);
+  if (parts.unchecked) throw_unchecked_sources(*parts.unchecked);
   if (parts.makes_ahead)
     throw InputError("service",
                      "already makes steps ahead, and has only one position in the sequence of steps",
@@ -54,7 +54,7 @@ void require_free_for_steps(const ServiceParts& parts) {
 /// Throws ConfigError if sources were not compared, and InputError if this service makes steps ahead. `parts`
 /// must be equal on all ranks.
 void require_free_for_samples(const ServiceParts& parts) {
-  if (parts.unchecked) throw_unknown_sources(*parts.unchecked);
+  if (parts.unchecked) throw_unchecked_sources(*parts.unchecked);
   if (parts.ahead || parts.position)
     throw InputError("service", "makes steps ahead, and has only one position in the sequence of steps",
                      "Use another service for samples that the trainer brings");

@@ -48,7 +48,7 @@ class Reader {
     return count;
   }
   [[nodiscard]] std::string text(const char* key) const {
-    if (!at(key).is_string()) reject(std::string("'") + key + "' is not a text");
+    if (!at(key).is_string()) reject(std::string("'") + key + "' is not a string");
     return at(key).get<std::string>();
   }
   [[nodiscard]] bool flag(const char* key) const {

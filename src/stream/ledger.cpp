@@ -77,7 +77,7 @@ Ledger::Ledger(StreamSettings settings, const Totals& totals, std::span<const Se
   for (const std::string& field : settings_.late_fields) lacking_[field] = 0;
 }
 
-std::optional<std::uint32_t> Ledger::content_of(const SampleKey& key) const {
+std::optional<std::uint32_t> Ledger::content_hash_of(const SampleKey& key) const {
   const GroupKey group = group_key(key.uid);
   if (key.index < 0) return std::nullopt;
   if (const auto seen = seen_.content(group, key.index)) return seen;
@@ -219,8 +219,8 @@ void Ledger::require(std::int64_t number, const StepFormed& formed) const {
     if (!waits || !all.insert(key).second)
       reject(number, step + " has group " + to_text(group.uid) + ", which is not waiting for a step");
     if (!is_old && std::ssize(state->samples) != group.samples)
-      reject(number, step + " has group " + to_text(group.uid) + " with " + std::to_string(group.samples) +
-                         " samples, but it has " + std::to_string(state->samples.size()));
+      reject(number, step + " lists " + std::to_string(group.samples) + " samples for group " +
+                         to_text(group.uid) + ", which has " + std::to_string(state->samples.size()));
   }
 }
 

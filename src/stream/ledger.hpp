@@ -141,7 +141,7 @@ struct Status {
 /// or I/O, only apply() changes it, and equal events produce equal ledgers. Not thread-safe.
 ///
 /// A buffer serves a request in this order:
-/// 1. It consults the ledger: content_of(), rejection_reason(), due_drops().
+/// 1. It consults the ledger: content_hash_of(), rejection_reason(), due_drops().
 /// 2. It applies the events.
 /// 3. It writes the events and their Changes in one transaction.
 /// 4. It answers.
@@ -166,8 +166,8 @@ class Ledger {
 
   /// Returns the content hash of the sample with this key, whether it waits, is in a step, was trained or was
   /// dropped; nullopt if there was no such sample.
-  [[nodiscard]] std::optional<std::uint32_t> content_of(const SampleKey& key) const;
-  [[nodiscard]] bool is_known(const SampleKey& key) const { return content_of(key).has_value(); }
+  [[nodiscard]] std::optional<std::uint32_t> content_hash_of(const SampleKey& key) const;
+  [[nodiscard]] bool is_known(const SampleKey& key) const { return content_hash_of(key).has_value(); }
   /// Returns the sample with this key while it waits or is in a step, otherwise null. Valid until apply().
   [[nodiscard]] const WaitingSample* find_sample(const SampleKey& key) const;
   /// Returns the fields that were added to a sample that waits or is in a step, in the order of their events.

@@ -31,8 +31,8 @@ void require_late_field(const std::string& name) {
                                                  "prompt_ids", "response_ids", "input_ids"};
   if (name.empty()) throw ConfigError("stream.late_fields", "has an empty name");
   if (std::ranges::find(keys, name) == keys.end()) return;
-  throw ConfigError("stream.late_fields", "has '" + name + "', which a sample brings when it is stored",
-                    "Leave it out");
+  throw ConfigError("stream.late_fields",
+                    "lists '" + name + "', which every sample has when it is first sent", "Remove it");
 }
 
 constexpr std::array<std::pair<OnStale, std::string_view>, 3> on_stale_words{

@@ -31,9 +31,9 @@ int attribute_key() {
 template <typename T, typename Make>
 T& foreign_attribute(const Communicator& comm, Make&& make) {
   static const char kind = 0;
-  ForeignRanks::Attachment* kept = nullptr;
+  NonMpiRanks::Attachment* kept = nullptr;
   GuardedWork work;
-  work([&] { kept = &comm.foreign_ranks()->attachment(&kind); });
+  work([&] { kept = &comm.non_mpi_ranks()->attachment(&kind); });
   if (kept == nullptr || !kept->object) {
     work.agree(comm);
     std::unique_ptr<T> made = std::forward<Make>(make)();
@@ -47,7 +47,7 @@ T& foreign_attribute(const Communicator& comm, Make&& make) {
 /// communicator gets its own T.
 template <typename T, typename Make>
 T& comm_attribute(const Communicator& comm, Make&& make) {
-  if (comm.foreign_ranks() != nullptr) return foreign_attribute<T>(comm, std::forward<Make>(make));
+  if (comm.non_mpi_ranks() != nullptr) return foreign_attribute<T>(comm, std::forward<Make>(make));
   void* kept = nullptr;
   int found = 0;
   check_mpi(MPI_Comm_get_attr(comm, attribute_key<T>(), static_cast<void*>(&kept), &found),

@@ -30,15 +30,15 @@ NodeMemory* shared_memory(const Communicator& comm, ExchangePath path) {
 }
 
 // Returns whether messages between nodes may go through leaders.
-bool may_lead(const Communicator& comm, const TransportSettings& options) {
+bool may_use_leaders(const Communicator& comm, const TransportSettings& options) {
   return options.aggregate != NodeAggregation::never && options.path != ExchangePath::alltoallv &&
-         comm.foreign_ranks() == nullptr;
+         comm.non_mpi_ranks() == nullptr;
 }
 
 // Returns the nodes of `comm`, with the leaders' memory reserved if messages may go through leaders.
 NodeGroup& group_for(const Communicator& comm, const TransportSettings& options) {
   NodeGroup& group = NodeGroup::get(comm);
-  if (may_lead(comm, options)) group.reserve(comm);
+  if (may_use_leaders(comm, options)) group.reserve(comm);
   return group;
 }
 
@@ -185,14 +185,14 @@ PreparedExchange::PreparedExchange(const Communicator& comm, const std::vector<B
     : comm_(comm),
       sends_(sends),
       receives_(receives),
-      all_in_one_call_(options.path == ExchangePath::alltoallv && comm.foreign_ranks() == nullptr) {
+      all_in_one_call_(options.path == ExchangePath::alltoallv && comm.non_mpi_ranks() == nullptr) {
   if (comm.size() == 1) return;
   memory_ = shared_memory(comm, options.path);
   NodeGroup& group = group_for(comm, options);
-  if (may_lead(comm, options)) group.compare_sizes(sends, receives, options.aggregate);
+  if (may_use_leaders(comm, options)) group.compare_sizes(sends, receives, options.aggregate);
   if (failed) return;
   work_([&] {
-    if (comm.foreign_ranks() != nullptr) {
+    if (comm.non_mpi_ranks() != nullptr) {
       staged_.emplace(group, comm.rank(), memory_, sends, receives);
       return;
     }
@@ -245,7 +245,7 @@ bool moves_without_messages(const Communicator& comm, const TransportSettings& o
 }
 
 void prepare_exchange(const Communicator& comm, const TransportSettings& options) {
-  if (comm.foreign_ranks() != nullptr && options.aggregate == NodeAggregation::always) {
+  if (comm.non_mpi_ranks() != nullptr && options.aggregate == NodeAggregation::always) {
     throw ConfigError("exchange.aggregate", "is always, but node leaders are used only with MPI",
                       "Set it to auto or never if the ranks are not connected by MPI");
   }

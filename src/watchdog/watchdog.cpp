@@ -120,7 +120,7 @@ class Watchdog::Runner {
     });
     work.agree(comm);
     comm.all_gather<Introduction>(mine, all);
-    if (comm.foreign_ranks() == nullptr) notice_finalize();
+    if (comm.non_mpi_ranks() == nullptr) notice_finalize();
     run_together(comm, [&] { introduce(all); });
     const std::lock_guard lock(mutex_);
     has_met_ = true;

@@ -185,7 +185,7 @@ TEST(LateFieldsOfBuffer, a_sample_that_already_contains_one_is_refused) {
     std::string bringing = rollout_line("a", 0);
     bringing.insert(1, "\"values\": " + value + ", ");
     EXPECT_THAT(report_of<FieldsError>([&] { buffer.accept_samples(received(bringing)); }).message,
-                HasSubstr("has the field 'values', which is added to samples later"));
+                HasSubstr("has the field 'values', which must be added later"));
   }
 }
 

@@ -194,7 +194,7 @@ TEST(ReceivedTensors, cannot_be_mixed_with_lines) {
   EXPECT_EQ(buffer.accept_samples(three().sent()).accepted, 3);
   EXPECT_EQ(buffer.accept_samples(three().sent()).duplicates, 3);
   EXPECT_EQ(report_of<FieldsError>([&] { buffer.accept_samples(received(rollout_line("a", 0))); }).message,
-            "has JSON Lines; earlier samples were sent as safetensors");
+            "is in JSON Lines; earlier samples were sent as safetensors");
 }
 
 TEST(ReceivedTensors, always_have_the_same_fields_with_the_same_types) {

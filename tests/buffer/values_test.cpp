@@ -242,7 +242,7 @@ TEST(ValueStore, refuses_slices_outside_of_a_value) {
   EXPECT_THAT(refusal(R"({"axis":0,"ranges":[[0,2],[1,3]]})").message, HasSubstr("overlaps"));
   EXPECT_THAT(refusal(R"({"axis":0,"ranges_of":[]})").message, HasSubstr("one per index"));
   EXPECT_THAT(refusal(R"([{"axis":0,"ranges":[]},{"axis":0,"ranges":[]}])").message,
-              HasSubstr("on one axis"));
+              HasSubstr("along the same axis"));
 }
 
 TEST(ValueStore, that_is_full_refuses_values_until_others_are_cleared) {

@@ -137,7 +137,7 @@ TEST_F(Feed, waits_for_room_in_a_full_buffer_and_loses_nothing) {
 TEST_F(Feed, refuses_samples_without_a_key_and_settings_that_depend_on_the_job) {
   open(2);
   write_text(scratch_ / "stream.yaml", "source: {kind: stream, path: '" + server_->url() + "'}\n");
-  expect_refused(in("a.jsonl"), AllOf(HasSubstr("exceeds the size of its group"), HasSubstr("have 2")));
+  expect_refused(in("a.jsonl"), AllOf(HasSubstr("is one too many for its group"), HasSubstr("have 2")));
   write_text(scratch_ / "no_uid.jsonl", "{\"prompt_ids\": [1], \"response_ids\": [2]}\n");
   expect_refused(in("no_uid.jsonl"), AllOf(HasSubstr("has no uid"), HasSubstr("--group-size 1")));
   expect_refused(in("a.jsonl") + " --set batch.too_long=drop", HasSubstr("batch.max_length"));

@@ -94,7 +94,7 @@ TEST(ConfigSources, that_cannot_be_mixed_are_refused_with_the_place) {
               testing::HasSubstr("source.path: is set together with sources"));
   EXPECT_THAT(refusal("sources: {a: {kind: synthetic, weight: 0}}\n"),
               testing::HasSubstr("sources.a.weight"));
-  EXPECT_THAT(refusal("sources: {a: {cost: 2}}\n"), testing::HasSubstr("unknown key of a source"));
+  EXPECT_THAT(refusal("sources: {a: {cost: 2}}\n"), testing::HasSubstr("is not a key of a source"));
   EXPECT_THAT(refusal("sources: {'a b': {kind: synthetic}}\n"),
               testing::HasSubstr("is not a name for a source"));
 }
@@ -227,11 +227,12 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
 
 TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
   EXPECT_EQ(refusal("profiles:\n  update: {mesh: {tp: 2}}\n"),
-            "job.yaml:2: profiles.update.mesh: unknown key of a profile. A profile has keys of balance, "
+            "job.yaml:2: profiles.update.mesh: is not a key of a profile. A profile has keys of balance, "
             "micro_batch, pack and loss");
-  EXPECT_THAT(refusal("profiles:\n  update: {micro_batch: {max_token: 2}}\n"),
-              StartsWith("job.yaml:2: profiles.update.micro_batch.max_token: unknown key of a profile. Valid "
-                         "keys: micro_batch.mode, "));
+  EXPECT_THAT(
+      refusal("profiles:\n  update: {micro_batch: {max_token: 2}}\n"),
+      StartsWith("job.yaml:2: profiles.update.micro_batch.max_token: is not a key of a profile. Valid "
+                 "keys: micro_batch.mode, "));
   EXPECT_EQ(refusal("profiles:\n  update: {micro_batch: {max_tokens: 0}}\n"),
             "job.yaml:2: profiles.update.micro_batch.max_tokens: 0 is out of range; allowed: 1 to "
             "2147483647, or auto");

@@ -549,7 +549,7 @@ TEST_F(ConfigFrom, a_file_without_keys_is_refused_unless_it_is_an_empty_map) {
     testing_support::write_text(job(), text);
     EXPECT_EQ(refusal(job()).report().kind, ErrorKind::config) << text;
     EXPECT_EQ(refusal(job()).report().where, job().string());
-    EXPECT_EQ(refusal(job()).report().message, "has no key: it is empty, or has only comments");
+    EXPECT_EQ(refusal(job()).report().message, "contains no keys: it is empty or has only comments");
   }
   testing_support::write_text(job(), "{}");
   EXPECT_EQ(load_config(job()), Config{});

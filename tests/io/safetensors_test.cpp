@@ -179,7 +179,7 @@ TEST(SafetensorsFile, a_header_that_is_malformed_is_refused) {
   EXPECT_THAT(message("[]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(message(R"({"a":1})"), HasSubstr("tensor 'a' is not an object"));
   EXPECT_THAT(message(R"({"__metadata__":[]})"), HasSubstr("__metadata__ is not an object"));
-  EXPECT_THAT(message(R"({"__metadata__":{"a":1}})"), HasSubstr("__metadata__ 'a' is not a text"));
+  EXPECT_THAT(message(R"({"__metadata__":{"a":1}})"), HasSubstr("__metadata__ 'a' is not a string"));
   EXPECT_THAT(message(R"({"__metadata__":{"a":"1","a":"2"}})"), HasSubstr("__metadata__ has 'a' twice"));
   const std::string entry = R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   EXPECT_THAT(message("{\"a\":" + entry + ",\"a\":" + entry + "}"), HasSubstr("'a' twice"));

@@ -81,7 +81,7 @@ class AnyStream {
       fresh.holder = holder();
       keeper.tell(std::move(fresh));
     } else {
-      RC_ASSERT(keeper.ledger.content_of(key) == 7 * key.index + std::get<std::int64_t>(key.uid));
+      RC_ASSERT(keeper.ledger.content_hash_of(key) == 7 * key.index + std::get<std::int64_t>(key.uid));
       keeper.tell(DuplicatesReported{1});
     }
   }

@@ -57,19 +57,19 @@ TEST(Ledger, remembers_the_content_of_a_sample_forever) {
   late.content = 7;
   keeper.tell(whole);
   keeper.tell(GroupAborted{a, 1, "timeout"});
-  EXPECT_EQ(keeper.ledger.content_of({a, 0}), 0xfedcba98) << "dropped, since its group is too small";
+  EXPECT_EQ(keeper.ledger.content_hash_of({a, 0}), 0xfedcba98) << "dropped, since its group is too small";
   keeper.tell(late);
-  EXPECT_EQ(keeper.ledger.content_of({a, 1}), 7) << "late";
+  EXPECT_EQ(keeper.ledger.content_hash_of({a, 1}), 7) << "late";
   keeper.tell(sample(b, 0));
   keeper.tell(sample(b, 1));
   keeper.form(0, 1);
-  EXPECT_EQ(keeper.ledger.content_of({b, 0}), 0);
+  EXPECT_EQ(keeper.ledger.content_hash_of({b, 0}), 0);
   keeper.tell(StepTrained{0});
   for (const Ledger& ledger : {keeper.ledger, keeper.restarted()}) {
-    EXPECT_EQ(ledger.content_of({a, 0}), 0xfedcba98);
-    EXPECT_EQ(ledger.content_of({a, 1}), 7);
-    EXPECT_EQ(ledger.content_of({b, 1}), 0);
-    EXPECT_EQ(ledger.content_of({c, 1}), std::nullopt);
+    EXPECT_EQ(ledger.content_hash_of({a, 0}), 0xfedcba98);
+    EXPECT_EQ(ledger.content_hash_of({a, 1}), 7);
+    EXPECT_EQ(ledger.content_hash_of({b, 1}), 0);
+    EXPECT_EQ(ledger.content_hash_of({c, 1}), std::nullopt);
     EXPECT_TRUE(ledger.knows_group(a));
     EXPECT_FALSE(ledger.knows_group(c));
   }
@@ -230,7 +230,7 @@ TEST(Ledger, rejects_steps_that_do_not_follow_or_whose_groups_changed) {
   EXPECT_NE(why({0, 1, {{a, 2}}, {}, {}}).find("at version 1, but the current version is 0"),
             std::string::npos);
   keeper.tell(GroupAborted{a, 0, ""});
-  EXPECT_NE(why({0, 0, {{a, 2}}, {}, {}}).find("with 2 samples, but it has 1"), std::string::npos);
+  EXPECT_NE(why({0, 0, {{a, 2}}, {}, {}}).find("2 samples for group 'a', which has 1"), std::string::npos);
   keeper.tell(StepFormed{0, 0, {{a, 1}}, {}, {}});
   keeper.tell(GroupClosed{b});
   EXPECT_NE(why({2, 0, {{b, 1}}, {}, {}}).find("step 2 was formed after step 0"), std::string::npos);

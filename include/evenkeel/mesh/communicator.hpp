@@ -64,7 +64,7 @@ class RankGroup {
 
 /// A group that is not connected by MPI, such as a process group of torch.distributed. Plans and bytes are
 /// the same as with MPI.
-class ForeignRanks : public RankGroup {
+class NonMpiRanks : public RankGroup {
  public:
   /// Sends bytes from each rank to each rank, contiguous in the order of ranks. `out_bytes[r]` is the number
   /// for rank r, which must expect the same number from this rank; a rank sends 0 bytes to itself.
@@ -108,14 +108,14 @@ class MpiRanks final : public RankGroup {
 };
 
 /// A handle to ranks that work together, or to no ranks, independent of what connects them. It converts from
-/// and to MPI's communicators; other connections use a ForeignRanks. Copies refer to the same ranks; the last
+/// and to MPI's communicators; other connections use a NonMpiRanks. Copies refer to the same ranks; the last
 /// copy frees Evenkeel's own communicator. Converting from MPI and copying do not allocate.
 class Communicator {
  public:
   /// Makes a handle to no ranks.
   Communicator() = default;
   Communicator(const boost::mpi::communicator& comm) : mpi_(comm) {}
-  explicit Communicator(std::shared_ptr<const ForeignRanks> ranks) noexcept : foreign_(std::move(ranks)) {}
+  explicit Communicator(std::shared_ptr<const NonMpiRanks> ranks) noexcept : foreign_(std::move(ranks)) {}
 
   /// Returns whether there are ranks.
   [[nodiscard]] explicit operator bool() const {
@@ -158,7 +158,7 @@ class Communicator {
   void barrier() const { static_cast<void>(all_reduce(0, Extreme::least)); }
 
   /// Returns the group of a connection other than MPI; nullptr for MPI.
-  [[nodiscard]] const ForeignRanks* foreign_ranks() const noexcept { return foreign_.get(); }
+  [[nodiscard]] const NonMpiRanks* non_mpi_ranks() const noexcept { return foreign_.get(); }
   /// Returns MPI's communicator; MPI_COMM_NULL for other connections.
   [[nodiscard]] const boost::mpi::communicator& mpi() const noexcept { return mpi_.comm(); }
   operator const boost::mpi::communicator&() const noexcept { return mpi(); }
@@ -170,7 +170,7 @@ class Communicator {
   }
 
   MpiRanks mpi_;  // stored in place, so that it need not be allocated
-  std::shared_ptr<const ForeignRanks> foreign_;
+  std::shared_ptr<const NonMpiRanks> foreign_;
 };
 
 }  // namespace evenkeel

@@ -69,7 +69,7 @@ def integers(values: Any, name: str) -> npt.NDArray[np.int64]:
                        f"Convert it if that is right: {name}.astype('int64')")
     copy = np.array(found, dtype=np.int64, order="C")
     if found.dtype.kind == "u" and found.dtype.itemsize == 8 and copy.min() < 0:
-        _c.raise_error("input", f"{name}[{int((copy < 0).argmax())}]", "is a number above 2^63 - 1, which does not fit")
+        _c.raise_error("input", f"{name}[{int((copy < 0).argmax())}]", "exceeds 2^63 - 1, the largest int64")
     return copy
 
 
@@ -359,7 +359,7 @@ def _bits_of_tensor(tensor: Any, name: str) -> npt.NDArray[Any]:
     except (TypeError, RuntimeError) as error:
         bits = {1: torch.uint8, 2: torch.int16}.get(tensor.element_size())
         if bits is None or tensor.is_quantized:
-            _c.raise_error("input", name, f"has the dtype {tensor.dtype}, which cannot be moved: {error}")
+            _c.raise_error("input", name, f"has the dtype {tensor.dtype}, which is not supported: {error}")
         array = tensor.view(bits).numpy()
     return array
 

@@ -430,8 +430,8 @@ def _require_alike(parts: Sequence[_arrays.Rows], name: str) -> None:
     first = parts[0]
     for i, part in enumerate(parts):
         if part.dtype != first.dtype or part.trailing != first.trailing:
-            _c.raise_error("input", f"{name}[{i}]", f"has rows of {part.trailing} {part.dtype}; the first has rows of "
-                              f"{first.trailing} {first.dtype}")
+            _c.raise_error("input", f"{name}[{i}]", f"has rows of shape {part.trailing} and type {part.dtype}; the first has rows of shape "
+                              f"{first.trailing} and type {first.dtype}")
 
 
 def _result(like: _arrays.Rows, shape: tuple[int, ...], out: Any) -> _arrays.Rows:

@@ -108,14 +108,14 @@ class BinnedSearch {
   void offer_from(const Partition& start, std::int64_t bins) {
     if (start.size() != shape_.groups) return;
     if (std::ranges::max(bins_of_groups(start)) > bins) {
-      offer(exchanged(start, counting_bins(), goal_ + shape_.bin_cost * bins));
+      offer(exchanged(start, unlimited_bin_rules(), goal_ + shape_.bin_cost * bins));
     } else {
       offer(exchanged(start, {.items = items_, .limits = shape_.limits, .bins = bins}, goal_));
     }
   }
 
   /// Returns rules for groups that may have any number of bins, each of which costs bin_cost.
-  [[nodiscard]] ExchangeRules counting_bins() const {
+  [[nodiscard]] ExchangeRules unlimited_bin_rules() const {
     return {.items = items_,
             .limits = shape_.limits,
             .bins = std::numeric_limits<std::int64_t>::max(),
@@ -125,11 +125,12 @@ class BinnedSearch {
   void offer_free_bins(const Partition& even) {
     const Partition best = *best_;
     const Cost goal = goal_ + shape_.bin_cost * all_bins_ / shape_.groups;
-    offer(exchanged(best, counting_bins(), goal));
-    if (!(even == best)) offer(exchanged(even, counting_bins(), goal));
+    offer(exchanged(best, unlimited_bin_rules(), goal));
+    if (!(even == best)) offer(exchanged(even, unlimited_bin_rules(), goal));
     constexpr std::size_t most_items = 4096;  // with more, other starts gain too little for their time
     if (costs_.size() > most_items) return;
-    offer(exchanged(distribute_bins(best_fit_decreasing(items_, shape_.limits)), counting_bins(), goal));
+    offer(
+        exchanged(distribute_bins(best_fit_decreasing(items_, shape_.limits)), unlimited_bin_rules(), goal));
     constexpr std::int64_t max_tried = 8;
     const std::int64_t multiple = shape_.multiple_of;
     const std::int64_t fewest = std::max(shape_.groups * (shape_.bins_for(1) / multiple),
@@ -151,7 +152,7 @@ class BinnedSearch {
                          saturating_product(shape_.limits.max_items, own)}});
     }
     if (const std::optional<Partition> start = deal_under_limits(costs_, items_, groups))
-      offer(exchanged(*start, counting_bins(), goal));
+      offer(exchanged(*start, unlimited_bin_rules(), goal));
   }
 
   std::span<const Cost> costs_;

@@ -23,7 +23,7 @@ Uid parse_uid(const JsonLine& line, const element& value) {
   if (!value.get(text)) return std::string(text);
   if (!value.get(integer)) return integer;
   if (!value.get(large)) return large;
-  line.fail("has a uid that is neither a text nor an integer", "Send the uid of a stored sample");
+  line.fail("has a uid that is neither a string nor an integer", "Send the uid of a stored sample");
 }
 
 std::int64_t parse_index(const JsonLine& line, const element& value) {

@@ -127,7 +127,7 @@ class RedisStore : public Store {
     std::map<stream::GroupKey, std::uint64_t> found;  // a map, since HSCAN may return an entry twice
     for_each(keys_.seen, [&](std::string_view key, std::string_view record) {
       stream::SeenSlot slot;
-      if (key.size() != sizeof slot.slot) throw damage_error("the name of a record of seen keys");
+      if (key.size() != sizeof slot.slot) throw damage_error("the name of a seen-keys record");
       std::memcpy(&slot.slot, key.data(), sizeof slot.slot);
       const std::string_view bits =
           record_content(RecordKind::seen, number_of_slot(slot.slot), record, name());

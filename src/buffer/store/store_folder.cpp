@@ -117,7 +117,7 @@ void StoreFolder::read_description() {
 void StoreFolder::set_file_bytes(std::int64_t bytes) {
   const nlohmann::ordered_json description{
       {"format", format_name}, {"version", format_version}, {"store", "lmdb"}, {"file_bytes", bytes}};
-  write_text_to_disk(path_ / description_name, description.dump() + "\n");
+  write_text_file_durably(path_ / description_name, description.dump() + "\n");
   file_bytes_ = bytes;
 }
 

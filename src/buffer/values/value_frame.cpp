@@ -175,14 +175,14 @@ std::vector<AxisSlice> parse_slices(const ordered_json& in, std::size_t indexes,
   }
   std::ranges::sort(slices, {}, &AxisSlice::axis);
   if (std::ranges::adjacent_find(slices, {}, &AxisSlice::axis) != slices.end())
-    reject("has two slices of " + whose + " on one axis");
+    reject("has two slices of " + whose + " along the same axis");
   return slices;
 }
 
 std::vector<std::string> parse_names(const ordered_json& list) {
   std::vector<std::string> names;
   for (const ordered_json& name : list) {
-    if (!name.is_string()) reject("has a field that is not a text");
+    if (!name.is_string()) reject("has a field name that is not a string");
     names.push_back(name.get<std::string>());
     require_name(names.back());
   }

@@ -16,7 +16,7 @@ namespace evenkeel::c {
 namespace {
 
 /// A group that the caller connects.
-class CallerRanks final : public ForeignRanks {
+class CallerRanks final : public NonMpiRanks {
  public:
   CallerRanks(const evenkeel_group_calls& calls, void* group, int rank, int size, bool allows_threads)
       : calls_(calls), group_(group), rank_(rank), size_(size), allows_threads_(allows_threads) {}

@@ -120,8 +120,8 @@ void InputFile::fill(const Piece& piece) const {
     if (got < 0) throw system_error(path_, "cannot be read", errno);
     if (got == 0) {
       require_unchanged();
-      throw IoError(path_, "ends at byte " + std::to_string(offset) + ", before the end of its content",
-                    "Was it changed while it was read?");
+      throw IoError(path_, "ends at byte " + std::to_string(offset) + ", earlier than expected",
+                    "Was it changed while it was being read?");
     }
     out = out.subspan(static_cast<std::size_t>(got));
     offset += got;

@@ -121,7 +121,7 @@ void write_text_file(const std::filesystem::path& path, std::string_view text) {
   file.commit();
 }
 
-void write_text_to_disk(const std::filesystem::path& path, std::string_view text) {
+void write_text_file_durably(const std::filesystem::path& path, std::string_view text) {
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(text)));
   file.commit_to_disk();

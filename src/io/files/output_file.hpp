@@ -45,7 +45,7 @@ class AtomicFile {
 /// Writes a file with this text and calls commit().
 void write_text_file(const std::filesystem::path& path, std::string_view text);
 /// Writes a file with this text and calls commit_to_disk().
-void write_text_to_disk(const std::filesystem::path& path, std::string_view text);
+void write_text_file_durably(const std::filesystem::path& path, std::string_view text);
 
 /// Returns whether the name exists, even as a dangling link; false if this cannot be determined.
 [[nodiscard]] bool is_name_taken(const std::filesystem::path& path);

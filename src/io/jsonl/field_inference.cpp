@@ -110,7 +110,7 @@ FieldView counted_field(const JsonLine& line, const std::string& name, LineForma
   const std::string words = "field '" + name + "' (" + std::string(name_of(format)) + ")";
   std::string_view text;
   if (format != LineFormat::rows) {
-    if (value.get(text)) line.fail(words + " is " + text_of(value) + "; a text is needed");
+    if (value.get(text)) line.fail(words + " is " + text_of(value) + "; a string is needed");
     if (format == LineFormat::bytes && !base64_decoded_size(text))
       line.fail(words + " is " + text_of(value) + "; base64 is needed");
     return field;

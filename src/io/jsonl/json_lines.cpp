@@ -170,7 +170,7 @@ std::optional<LineFault> find_literal_fault(std::string_view word, std::size_t a
   }
   if (is_out_of_range(word)) {
     return LineFault{at, "holds " + quoted, "a number must fit into 64 bits",
-                     "Write a number within range, or a text"};
+                     "Write a number within range, or a string"};
   }
   return std::nullopt;
 }
@@ -230,8 +230,10 @@ std::optional<LineFault> find_string_fault(std::string_view line, std::size_t& a
       continue;
     }
     if (static_cast<unsigned char>(line[at]) < ' ') {
-      return LineFault{
-          at, "has a control character in a text", "JSON needs an escape for it, such as \\n or \\u0000", {}};
+      return LineFault{at,
+                       "has a control character in a string",
+                       "JSON needs an escape for it, such as \\n or \\u0000",
+                       {}};
     }
     const std::size_t bytes = utf8_sequence_length(line.substr(at));
     if (bytes == 0) return LineFault{at, "has bytes that are not UTF-8", "JSON Lines are UTF-8", {}};
@@ -319,7 +321,7 @@ std::optional<JsonFault> find_json_fault(std::string_view line) {
     }
     if (line.substr(at).starts_with(utf8_mark)) {
       return found({at, "holds a byte order mark", "only the start of a file may have one",
-                    "Remove it: files were joined, or a text has it outside of quotation marks"});
+                    "Remove it: files were joined, or part of a string is outside its quotation marks"});
     }
     const std::string_view word = word_at(line, at);
     if (auto fault = find_literal_fault(word, at)) return found(*std::move(fault));

@@ -74,7 +74,7 @@ class RowReader {
       return count_of(list);
     }
     std::string_view text;
-    if (value.get(text)) fail("is " + text_of(value) + "; a text is needed");
+    if (value.get(text)) fail("is " + text_of(value) + "; a string is needed");
     if (spec_.rule().is_text()) return std::ssize(text);
     const std::optional<std::size_t> bytes = base64_decoded_size(text);
     if (!bytes) fail("is not base64");

@@ -50,7 +50,7 @@ auto take_uid(const JsonLine& line, Take take) {
   if (std::string_view text; !uid.get(text)) return take(text);
   if (std::int64_t value = 0; !uid.get(value)) return take(value);
   if (std::uint64_t value = 0; !uid.get(value)) return take(value);
-  line.fail("uid is " + text_of(uid) + "; a text or an integer is needed");
+  line.fail("uid is " + text_of(uid) + "; a string or an integer is needed");
 }
 
 }  // namespace

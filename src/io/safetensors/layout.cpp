@@ -78,7 +78,7 @@ class HeaderReader {
     if (value.get(pairs)) fail("__metadata__ is not an object");
     for (const auto [key, text] : pairs) {
       std::string_view content;
-      if (text.get(content)) fail("__metadata__ '" + std::string(key) + "' is not a text");
+      if (text.get(content)) fail("__metadata__ '" + std::string(key) + "' is not a string");
       if (!metadata.emplace(key, content).second) {
         fail("__metadata__ has '" + std::string(key) + "' twice");
       }

@@ -198,7 +198,7 @@ class TableWriter : public SampleWriter {
     const std::string of_sample = " of sample " + std::to_string(sample.id.value());
     std::string why;
     if (has_texts_.value_or(is_text) != is_text) {
-      why = "cannot hold the uid" + of_sample + ", which is " + (is_text ? "a text" : "an integer") +
+      why = "cannot hold the uid" + of_sample + ", which is " + (is_text ? "a string" : "an integer") +
             ": other uids are " + (is_text ? "integers" : "texts");
     } else if (is_text && (text->empty() || text->find_first_of("\r\n") != std::string::npos ||
                            std::string_view(" \t").find(text->front()) != std::string_view::npos ||

@@ -51,7 +51,7 @@ class KeptUids {
 
  private:
   static std::string word_for(std::size_t kind) {
-    constexpr std::array words{"missing", "an integer", "an integer", "a text"};
+    constexpr std::array words{"missing", "an integer", "an integer", "a string"};
     return words[kind];
   }
 

@@ -76,8 +76,8 @@ void StateFolder::write(const ServiceState& state) {
   std::string text = to_text(state);
   const fs::path path = folder_ / file_name;
   if (last_.empty() && is_name_taken(path)) last_ = read_text(path);
-  if (!last_.empty()) write_text_to_disk(folder_ / previous_name, last_);
-  write_text_to_disk(path, text);
+  if (!last_.empty()) write_text_file_durably(folder_ / previous_name, last_);
+  write_text_file_durably(path, text);
   last_ = std::move(text);
 }
 

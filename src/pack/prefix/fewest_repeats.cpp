@@ -81,8 +81,8 @@ RunRows::RunRows(const OrderedSamples& samples, std::int64_t alignment)
 
 /// Returns the rows that a branch after `tokens` tokens of a path adds, if its neighbors on the path branch
 /// off after `below` and `above` tokens. Returns 0 if it coincides with one of them.
-std::int64_t RunRows::rows_of_branch(std::int64_t below, std::int64_t tokens,
-                                     std::int64_t above) const noexcept {
+std::int64_t RunRows::rows_added_by_branch(std::int64_t below, std::int64_t tokens,
+                                           std::int64_t above) const noexcept {
   if (tokens == below || tokens == above) return 0;
   return align_up(tokens - below, alignment_) + align_up(above - tokens, alignment_) -
          align_up(above - below, alignment_);
@@ -90,25 +90,25 @@ std::int64_t RunRows::rows_of_branch(std::int64_t below, std::int64_t tokens,
 
 /// Returns the rows added by a branch after `tokens` tokens of `sample`, for the run's samples from `sample`
 /// to the end. These samples leave the path of `sample` at each new minimum of `shared`.
-std::int64_t RunRows::rows_of_branch_after(std::int64_t sample, std::int64_t tokens) const noexcept {
+std::int64_t RunRows::rows_added_by_branch_after(std::int64_t sample, std::int64_t tokens) const noexcept {
   std::int64_t above = samples_->lengths[to_index(sample)];
   std::int64_t other = sample + 1;
   while (other < end_ && samples_->shared[to_index(other)] > tokens) {
     above = samples_->shared[to_index(other)];
     other = less_after_[to_index(other)];
   }
-  return rows_of_branch(other < end_ ? samples_->shared[to_index(other)] : 0, tokens, above);
+  return rows_added_by_branch(other < end_ ? samples_->shared[to_index(other)] : 0, tokens, above);
 }
 
 /// Does the same for the samples of the run up to `sample`.
-std::int64_t RunRows::rows_of_branch_before(std::int64_t sample, std::int64_t tokens) const noexcept {
+std::int64_t RunRows::rows_added_by_branch_before(std::int64_t sample, std::int64_t tokens) const noexcept {
   std::int64_t above = samples_->lengths[to_index(sample)];
   std::int64_t other = sample;
   while (other > begin_ && samples_->shared[to_index(other)] > tokens) {
     above = samples_->shared[to_index(other)];
     other = less_before_[to_index(other)];
   }
-  return rows_of_branch(other > begin_ ? samples_->shared[to_index(other)] : 0, tokens, above);
+  return rows_added_by_branch(other > begin_ ? samples_->shared[to_index(other)] : 0, tokens, above);
 }
 
 void RunRows::grow() noexcept {
@@ -116,7 +116,7 @@ void RunRows::grow() noexcept {
   std::int64_t shared = 0;
   if (added + 1 < end_) {
     shared = samples_->shared[to_index(added + 1)];
-    rows_ += rows_of_branch_after(added + 1, shared);
+    rows_ += rows_added_by_branch_after(added + 1, shared);
   }
   rows_ += align_up(samples_->lengths[to_index(added)] - shared, alignment_);
 }
@@ -125,7 +125,7 @@ void RunRows::shrink() noexcept {
   const std::int64_t removed = --end_;
   const std::int64_t shared = samples_->shared[to_index(removed)];
   rows_ -= align_up(samples_->lengths[to_index(removed)] - shared, alignment_);
-  rows_ -= rows_of_branch_before(removed - 1, shared);
+  rows_ -= rows_added_by_branch_before(removed - 1, shared);
 }
 
 namespace {

@@ -42,10 +42,12 @@ class RunRows {
   void shrink() noexcept;
 
  private:
-  [[nodiscard]] std::int64_t rows_of_branch_after(std::int64_t sample, std::int64_t tokens) const noexcept;
-  [[nodiscard]] std::int64_t rows_of_branch_before(std::int64_t sample, std::int64_t tokens) const noexcept;
-  [[nodiscard]] std::int64_t rows_of_branch(std::int64_t below, std::int64_t tokens,
-                                            std::int64_t above) const noexcept;
+  [[nodiscard]] std::int64_t rows_added_by_branch_after(std::int64_t sample,
+                                                        std::int64_t tokens) const noexcept;
+  [[nodiscard]] std::int64_t rows_added_by_branch_before(std::int64_t sample,
+                                                         std::int64_t tokens) const noexcept;
+  [[nodiscard]] std::int64_t rows_added_by_branch(std::int64_t below, std::int64_t tokens,
+                                                  std::int64_t above) const noexcept;
 
   const OrderedSamples* samples_;
   std::int64_t alignment_;

@@ -188,9 +188,11 @@ std::int64_t score_entries(std::span<const std::int32_t> cu_seqlens_q,
   for (std::size_t e = 1; e < cu_seqlens_q.size(); ++e) {
     const std::int64_t queries = std::int64_t{cu_seqlens_q[e]} - cu_seqlens_q[e - 1];
     const std::int64_t keys = std::int64_t{cu_seqlens_k[e]} - cu_seqlens_k[e - 1];
-    if (queries < 0 || keys < queries) {
-      throw InputError("cu_seqlens_k", "entry " + std::to_string(e - 1) + " has " + std::to_string(keys) +
-                                           " keys for " + std::to_string(queries) + " queries");
+    if (queries < 0) throw InputError("cu_seqlens_q", "decreases at entry " + std::to_string(e));
+    if (keys < queries) {
+      throw InputError("cu_seqlens_k", "sequence " + std::to_string(e - 1) + " has " + std::to_string(keys) +
+                                           " keys, but " + std::to_string(queries) +
+                                           " queries. It needs at least as many keys as queries");
     }
     entries += queries * (keys - queries) + queries * (queries + 1) / 2;
   }

@@ -68,9 +68,11 @@ std::int64_t aligned_rows(const PrefixTree& tree, std::int64_t alignment) {
 
 std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment, std::int64_t max_tokens,
                                 std::span<const PartLimit> limits) {
-  if (alignment < 1) throw InputError("sequence alignment", std::to_string(alignment) + " is below 1");
+  if (alignment < 1)
+    throw InputError("sequence alignment", "is " + std::to_string(alignment) + "; at least 1 is needed");
   (void)narrow<std::int32_t>(alignment, "sequence alignment");  // ensures that rounding up cannot overflow
-  if (max_tokens < 1) throw InputError("cap", std::to_string(max_tokens) + " tokens are below 1");
+  if (max_tokens < 1)
+    throw InputError("cap", "is " + std::to_string(max_tokens) + " tokens; at least 1 is needed");
   for (std::int64_t i = 0; i < tree.num_samples(); ++i) {
     require_sample_fits(i, tree.sample_length(i), alignment, max_tokens);
   }

@@ -79,12 +79,11 @@ std::vector<SequenceRun> runs_on(const OrderedRows& rows, RowMember member) {
 template <typename Integer>
 void require_width(std::int64_t width, std::int64_t max_runs) {
   const std::string where = "width of a convolution";
-  if (width < 1) throw InputError(where, std::to_string(width) + " is below 1");
+  if (width < 1) throw InputError(where, "is " + std::to_string(width) + "; at least 1 is needed");
   if (width - 1 <= std::int64_t{std::numeric_limits<Integer>::max()} / std::max(max_runs, std::int64_t{1}))
     return;
-  throw InputError(where, std::to_string(width) + " times " + std::to_string(max_runs) +
-                              " runs of rows are more places than int" + std::to_string(8 * sizeof(Integer)) +
-                              " can number");
+  throw InputError(where, "is " + std::to_string(width) + "; with " + std::to_string(max_runs) +
+                              " runs of rows, positions exceed int" + std::to_string(8 * sizeof(Integer)));
 }
 
 template <typename Integer>

@@ -166,7 +166,7 @@ class LevelChoice {
   }
 
   /// Returns the maximum number of shapes that can be chosen.
-  [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(rows_); }
+  [[nodiscard]] std::int64_t max_shapes() const noexcept { return std::ssize(rows_); }
   /// Returns the total rows with this number of new shapes.
   [[nodiscard]] std::int64_t rows(std::int64_t shapes) const {
     return shapes == 0 ? as_they_are_ : rows_[static_cast<std::size_t>(shapes) - 1];
@@ -200,7 +200,7 @@ class SizeChoice {
   }
 
   /// Returns the maximum number of shapes that can be chosen.
-  [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(rows_) - 1; }
+  [[nodiscard]] std::int64_t max_shapes() const noexcept { return std::ssize(rows_) - 1; }
   /// Returns the total rows over the ranks of all groups, with this number of new shapes.
   [[nodiscard]] std::int64_t rows(std::int64_t shapes) const {
     return rows_[static_cast<std::size_t>(shapes)];
@@ -218,13 +218,13 @@ class SizeChoice {
 
  private:
   void add(std::int64_t cp, const LevelChoice& choice, std::int64_t most) {
-    const std::int64_t together = std::min(most, size() + choice.size());
+    const std::int64_t together = std::min(most, max_shapes() + choice.max_shapes());
     std::vector<std::int64_t> fewest(static_cast<std::size_t>(together) + 1, no_rows);
     std::vector<std::int64_t>& own = own_.emplace_back(fewest.size(), 0);
     for (std::int64_t shapes = 0; shapes <= together; ++shapes) {
       const auto at = static_cast<std::size_t>(shapes);
-      for (std::int64_t n = std::max<std::int64_t>(0, shapes - size()); n <= std::min(shapes, choice.size());
-           ++n) {
+      for (std::int64_t n = std::max<std::int64_t>(0, shapes - max_shapes());
+           n <= std::min(shapes, choice.max_shapes()); ++n) {
         const std::int64_t with_n = rows(shapes - n) + cp * choice.rows(n);
         if (with_n >= fewest[at]) continue;
         fewest[at] = with_n;
@@ -320,7 +320,7 @@ std::vector<PackedShape> shapes_to_add(std::span<const PassNeeds> passes,
   const SizeChoice choice(candidates, ceil_divide(free, max_part));
   const std::int64_t worth_it = ceil_divide(needed, rows_saved_at_least);
   std::int64_t number = 0;
-  while (number < choice.size() && choice.rows(number) - choice.rows(number + 1) >= worth_it) ++number;
+  while (number < choice.max_shapes() && choice.rows(number) - choice.rows(number + 1) >= worth_it) ++number;
   std::vector<PackedShape> added;
   const std::vector<std::vector<std::int64_t>> levels = choice.chosen(number);
   for (std::size_t i = 0; i < candidates.size(); ++i)

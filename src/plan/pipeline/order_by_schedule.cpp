@@ -30,7 +30,7 @@ RunOrder place_cheap_at_ends(const RunOrder& rising, std::int64_t head, std::int
 
 /// Returns the numbers of cheap micro-batches to try at either end: 0, 1, 2, 3, 4, 6, 8, 12, ..., up to twice
 /// the number of stages.
-std::vector<std::int64_t> lengths_of_ends(std::int64_t stages, std::int64_t count) {
+std::vector<std::int64_t> end_lengths_to_try(std::int64_t stages, std::int64_t count) {
   const std::int64_t most = std::min(2 * stages, count);
   std::vector<std::int64_t> lengths{0};
   for (std::int64_t power = 1; power <= most; power *= 2) {
@@ -58,7 +58,7 @@ class OrderSearch {
   }
 
   void try_cheap_ends(const RunOrder& rising) {
-    const std::vector<std::int64_t> lengths = lengths_of_ends(shape_.stages, count());
+    const std::vector<std::int64_t> lengths = end_lengths_to_try(shape_.stages, count());
     for (const std::int64_t head : lengths) {
       for (const std::int64_t tail : lengths) {
         for (const bool falls : {true, false}) {

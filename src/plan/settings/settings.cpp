@@ -199,7 +199,7 @@ void PlanSettings::validate() const {
         planning.has_own_groups() ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",
         "the cap of " + std::to_string(cap(group)) + " tokens is below the alignment of one sequence, " +
             std::to_string(alignment(group)) + " tokens" +
-            (planning.has_own_groups() ? ", in a group of " + std::to_string(group) : ""),
+            (planning.has_own_groups() ? ", in a CP group of " + std::to_string(group) + " ranks" : ""),
         "Raise the cap or lower tp, cp, pack.align_lcm or, for padded micro-batches, "
         "micro_batch.length_round");
   }

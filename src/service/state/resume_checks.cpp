@@ -69,7 +69,7 @@ void require_equal_states(const Communicator& comm, const ServiceState& from) {
 
 }  // namespace
 
-void throw_unknown_sources(const ServiceState& saved) {
+void throw_unchecked_sources(const ServiceState& saved) {
   throw ConfigError(std::string(state_to_resume_from),
                     "has " + std::to_string(saved.sources.size()) + " sources, such as " +
                         saved.sources.front().name + ", but there is no stream to compare them with",

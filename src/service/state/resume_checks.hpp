@@ -19,6 +19,6 @@ void require_resumable(const Communicator& comm, const Config& config, const Ser
                        ChangedJob changed);
 
 /// Throws ConfigError for a state with sources when there is no stream to compare them with.
-[[noreturn]] void throw_unknown_sources(const ServiceState& saved);
+[[noreturn]] void throw_unchecked_sources(const ServiceState& saved);
 
 }  // namespace evenkeel

@@ -217,7 +217,7 @@ class Reader {
   [[nodiscard]] Reader object(const char* key) const { return Reader(at(key), key); }
   [[nodiscard]] std::string text(const char* key) const {
     const Json& value = at(key);
-    if (!value.is_string()) reject(fmt::format("has a '{}' that is not a text", key));
+    if (!value.is_string()) reject(fmt::format("has a '{}' that is not a string", key));
     return value.get<std::string>();
   }
   [[nodiscard]] std::uint64_t hash(const char* key) const {
@@ -319,7 +319,7 @@ ServiceState state_of(const Json& json) {
   for (const Json& source : reader.items("sources", Json::value_t::array))
     state.sources.push_back(source_of(source));
   for (const auto& [path, value] : reader.items("settings", Json::value_t::object).items()) {
-    if (!value.is_string()) reader.reject("has a setting that is not a text");
+    if (!value.is_string()) reader.reject("has a setting that is not a string");
     state.settings.push_back({path, value.get<std::string>()});
   }
   for (const auto& [profile, cost] : reader.items("costs", Json::value_t::object).items())

@@ -128,7 +128,7 @@ std::string lengths_of(const SampleShape& sample) {
 void require_same_sample(const SampleShape& brought, const SampleShape& added) {
   if (added.id != brought.id) {
     throw InputError("added fields", "are not in the order in which the samples were passed: " +
-                                         name_of(brought) + " is at another position");
+                                         name_of(brought) + " is in a different position");
   }
   if (added.length() != brought.length() || added.prompt != brought.prompt) {
     throw InputError("added fields", "have " + lengths_of(added) + " tokens for " + name_of(brought) +

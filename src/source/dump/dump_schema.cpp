@@ -88,7 +88,7 @@ class SchemaReader {
 
   [[nodiscard]] std::string text(const Object& object, std::string_view name) const {
     std::string_view value;
-    if (object[name].get(value)) fail("no text '" + std::string(name) + "'");
+    if (object[name].get(value)) fail("no string '" + std::string(name) + "'");
     return std::string(value);
   }
 

@@ -117,7 +117,7 @@ void DumpedMicroBatch::read_sequences() {
 void DumpedMicroBatch::find_fields() {
   tokens_ = find_field({{std::string(input_ids_field), DType::int64, FieldKind::token, {}}});
   for (const DumpedField& field : schema_.fields) sources_.push_back(find_field(field));
-  for (std::size_t f = 0; f < sources_.size(); ++f) find_ranges(f);
+  for (std::size_t f = 0; f < sources_.size(); ++f) link_range_field(f);
 }
 
 DumpedMicroBatch::Source DumpedMicroBatch::find_field(const DumpedField& field) const {
@@ -185,7 +185,7 @@ std::vector<SampleRows> DumpedMicroBatch::rows_of_ranks(const FieldSpec& spec, s
   return rows;
 }
 
-void DumpedMicroBatch::find_ranges(std::size_t field) {
+void DumpedMicroBatch::link_range_field(std::size_t field) {
   const std::string& by = schema_.fields[field].cut_by;
   if (by.empty() || ranks_.size() == 1) return;
   const auto found = std::ranges::find(schema_.fields, by, name_of_field);

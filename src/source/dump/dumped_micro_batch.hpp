@@ -84,7 +84,7 @@ class DumpedMicroBatch {
   [[nodiscard]] Source find_field(const DumpedField& field) const;
   void require_all_layers(const DumpedField& field, const Source& source) const;
   void require_tensor(const FieldSpec& spec, std::size_t stage) const;
-  void find_ranges(std::size_t field);
+  void link_range_field(std::size_t field);
   [[nodiscard]] std::vector<SampleRows> rows_of_ranks(const FieldSpec& spec, std::size_t stage) const;
   [[nodiscard]] std::vector<CutRow> cut_rows(std::size_t ranges, std::int64_t place) const;
   void read_stage(const FieldSpec& spec, const Source& source, const Source::Stage& stage,

@@ -101,7 +101,7 @@ std::int64_t Feeder::count_in_group(const SampleShape& sample) {
         "Give the responses to one prompt the same uid, or start the buffer with --group-size 1");
   const std::int64_t index = in_group_[sample.group]++;
   if (index < group_size_) return index;
-  throw InputError(name_of_sample(next_), "exceeds the size of its group: " + limit + " samples",
+  throw InputError(name_of_sample(next_), "is one too many for its group: " + limit + " samples",
                    "Start the buffer with a larger --group-size, or read the source once (epochs: 1)");
 }
 

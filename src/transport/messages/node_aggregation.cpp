@@ -199,7 +199,7 @@ void NodeGroup::reserve(const Communicator& comm) {
 
 void NodeGroup::compare_sizes(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
                               NodeAggregation mode) {
-  if (!may_lead(mode)) return;
+  if (!may_use_leaders(mode)) return;
   EVENKEEL_PRECONDITION(cheap, reserved_);
   const std::size_t ranks = row_.size() / 2;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -210,7 +210,7 @@ void NodeGroup::compare_sizes(const std::vector<BlockList>& sends, const std::ve
 }
 
 LeaderPlan NodeGroup::plan(NodeAggregation mode) const {
-  if (!may_lead(mode)) return plan_leaders(leaders_, rank_, {}, NodeAggregation::never);
+  if (!may_use_leaders(mode)) return plan_leaders(leaders_, rank_, {}, NodeAggregation::never);
   return plan_leaders(leaders_, rank_, split_rows(rows_, row_.size() / 2), mode);
 }
 

@@ -123,7 +123,7 @@ class NodeGroup {
 
  private:
   [[nodiscard]] bool is_leader() const noexcept;
-  [[nodiscard]] bool may_lead(NodeAggregation mode) const noexcept {
+  [[nodiscard]] bool may_use_leaders(NodeAggregation mode) const noexcept {
     return mode != NodeAggregation::never && leaders_.any_pair_shares_messages();
   }
 

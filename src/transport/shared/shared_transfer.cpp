@@ -124,8 +124,8 @@ Notices::Notices(std::vector<bool> to, std::vector<bool> from)
 }
 
 void Notices::begin(const Communicator& comm, std::span<const OfferNotice> mine) {
-  if (comm.foreign_ranks() != nullptr) {
-    exchange_all(*comm.foreign_ranks(), mine);
+  if (comm.non_mpi_ranks() != nullptr) {
+    exchange_all(*comm.non_mpi_ranks(), mine);
   } else {
     begin_messages(comm, mine);
   }
@@ -145,7 +145,7 @@ void Notices::begin_messages(const Communicator& comm, std::span<const OfferNoti
   }
 }
 
-void Notices::exchange_all(const ForeignRanks& ranks, std::span<const OfferNotice> mine) {
+void Notices::exchange_all(const NonMpiRanks& ranks, std::span<const OfferNotice> mine) {
   auto out = outgoing_.begin();
   for (std::size_t rank = 0; rank < to_.size(); ++rank) {
     if (to_[rank]) *out++ = mine[rank];

@@ -76,7 +76,7 @@ class Notices {
 
  private:
   void begin_messages(const Communicator& comm, std::span<const OfferNotice> mine);
-  void exchange_all(const ForeignRanks& ranks, std::span<const OfferNotice> mine);
+  void exchange_all(const NonMpiRanks& ranks, std::span<const OfferNotice> mine);
 
   std::vector<bool> to_;
   std::vector<bool> from_;
@@ -84,7 +84,7 @@ class Notices {
   // Used if ranks exchange notices over MPI.
   OpenRequests sending_{OpenRequests::Kind::others};
   OpenRequests receiving_{OpenRequests::Kind::receives};
-  // Used with ForeignRanks, which send all notices in one call.
+  // Used with NonMpiRanks, which send all notices in one call.
   std::vector<OfferNotice> outgoing_;
   std::vector<OfferNotice> incoming_;
   std::vector<std::int64_t> outgoing_bytes_;

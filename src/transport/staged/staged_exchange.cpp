@@ -61,7 +61,7 @@ MessageTraffic StagedExchange::run(const Communicator& comm) {
   for (std::size_t rank = 0; rank < sends_.size(); ++rank) {
     if (is_sent_[rank]) sends_[rank].copy_to(out_places_[rank], total);
   }
-  comm.foreign_ranks()->all_to_all(out_.all(), out_.bytes_of, in_.all(), in_.bytes_of);
+  comm.non_mpi_ranks()->all_to_all(out_.all(), out_.bytes_of, in_.all(), in_.bytes_of);
   for (std::size_t rank = 0; rank < receives_.size(); ++rank) {
     if (is_sent_[rank]) in_places_[rank].copy_to(receives_[rank], total);
   }

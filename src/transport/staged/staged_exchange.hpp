@@ -16,7 +16,7 @@
 namespace evenkeel {
 
 /// An exchange over ranks that MPI does not connect. All bytes are packed into one buffer, sent in one call
-/// of ForeignRanks::all_to_all, and unpacked. If shared memory is used, bytes inside a node are not sent;
+/// of NonMpiRanks::all_to_all, and unpacked. If shared memory is used, bytes inside a node are not sent;
 /// instead, a second all_to_all exchanges the notices that announce them.
 class StagedExchange {
  public:

@@ -281,7 +281,8 @@ TEST(ReadSamples, invalid_json_is_refused_with_field_and_column) {
   EXPECT_THAT(message(R"("n": 18446744073709551616)"), HasSubstr("field 'n' holds 18446744073709551616 in"));
   EXPECT_THAT(message(R"("n": -9223372036854775809)"), HasSubstr("field 'n' holds -9223372036854775809 in"));
   EXPECT_THAT(message(R"("note": "a\q")"), HasSubstr(R"(field 'note' has the escape \q in column)"));
-  EXPECT_THAT(message("\"note\": \"a\tb\""), HasSubstr("field 'note' has a control character in a text in"));
+  EXPECT_THAT(message("\"note\": \"a\tb\""),
+              HasSubstr("field 'note' has a control character in a string in"));
   EXPECT_THAT(message("\"note\": \"\xff\""),
               HasSubstr("field 'note' has bytes that are not UTF-8 in column"));
   EXPECT_THAT(jsonl_error("\xef\xbb\xbf" + rollout_with("\"x\": 1")).message,
@@ -333,7 +334,7 @@ TEST(ReadSamples, a_duplicate_key_is_an_error) {
 
 TEST(ReadSamples, a_uid_that_is_neither_text_nor_integer_is_an_error) {
   EXPECT_EQ(jsonl_error(R"({"uid": 1.5, "prompt_ids": [], "response_ids": []})").message,
-            "uid is 1.5; a text or an integer is needed");
+            "uid is 1.5; a string or an integer is needed");
 }
 
 TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {

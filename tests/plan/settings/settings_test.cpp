@@ -291,9 +291,10 @@ TEST(PlanSettings, a_cap_too_small_for_one_sequence_in_any_group_size_is_refused
   settings.micro_batch.max_tokens = 16;
   EXPECT_EQ(refusal(settings).first, "");
   settings.micro_batch.max_tokens = 15;
-  EXPECT_THAT(refusal(settings).second,
-              testing::HasSubstr(
-                  "cap of 15 tokens is below the alignment of one sequence, 16 tokens, in a group of 1"));
+  EXPECT_THAT(
+      refusal(settings).second,
+      testing::HasSubstr(
+          "cap of 15 tokens is below the alignment of one sequence, 16 tokens, in a CP group of 1 ranks"));
 }
 
 TEST(PlanSettings, presets_cannot_measure_their_costs) {

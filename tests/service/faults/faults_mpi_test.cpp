@@ -11,8 +11,8 @@
 #include "mesh/fail_together.hpp"
 #include "service/equal_steps.hpp"
 #include "service/faults/shared_faults.hpp"
-#include "support/foreign_ranks.hpp"
 #include "support/made_up_batch.hpp"
+#include "support/non_mpi_ranks.hpp"
 #include "support/service_ahead.hpp"
 
 // One rank runs out of memory for columns, in each collective operation that creates some: see

@@ -51,7 +51,7 @@ def _value_of(text: str, place: str) -> Value:
             refuse(place, "a quote is not closed")
         value = Value(text[1:-1], quoted=True)
     elif _is_sweep(text):
-        refuse(place, "gives several values", "Put a text with a comma in quotes")
+        refuse(place, "gives several values", "Put a string with a comma in quotes")
     else:
         value = Value(None if text == "null" else text, quoted=not text)
     value.place = place

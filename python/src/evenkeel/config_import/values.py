@@ -45,7 +45,7 @@ class Value:
         if self.missing:
             raise Lost(self.missing)
         if isinstance(self.data, (list, dict)):
-            raise Lost("has a section in the middle of a text")
+            raise Lost("has a section in the middle of a string")
         return "None" if self.data is None else self.data
 
     def add_via(self, via: str) -> Value:

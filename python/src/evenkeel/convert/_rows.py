@@ -156,7 +156,7 @@ class Rows:
                 try:
                     value = json.loads(value)
                 except ValueError:
-                    self._refuse(name, "is a text that is not JSON", "Write a list, or drop it")
+                    self._refuse(name, "is a string that is not JSON", "Write a list, or drop it")
             if value is None:
                 continue
             if not isinstance(value, (list, tuple)):
@@ -263,7 +263,7 @@ class Rows:
         if isinstance(value, str) and not _is_utf8(value):
             self._refuse(name, "has half of a surrogate pair, which UTF-8 cannot encode", "Replace it, or drop the column")
         if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-            self._refuse(name, f"holds {value}; a number must fit into 64 bits", "Write a text, or drop it")
+            self._refuse(name, f"holds {value}; a number must fit into 64 bits", "Write a string, or drop it")
         if isinstance(value, (bool, int, str)):
             return value
         if isinstance(value, float):
@@ -305,7 +305,7 @@ class Rows:
     def _uid_of(self, value: Any) -> Any:
         plain = None if value is None else self._plain(self._uid, value)
         if isinstance(plain, bool) or not isinstance(plain, (int, str, type(None))):
-            self._refuse(self._uid, f"is {value!r}; a text or a whole number is needed")
+            self._refuse(self._uid, f"is {value!r}; a string or an integer is needed")
         return plain
 
     def _refuse(self, name: str, message: str, hint: str = "") -> NoReturn:

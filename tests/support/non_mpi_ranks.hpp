@@ -13,7 +13,7 @@
 namespace evenkeel::testing_support {
 
 /// MPI ranks accessed like those of another backend, only with bytes.
-class RanksBehindMpi final : public ForeignRanks {
+class RanksBehindMpi final : public NonMpiRanks {
  public:
   explicit RanksBehindMpi(const Communicator& comm, bool threads = true)
       : mpi_(comm.mpi()), threads_(threads) {}

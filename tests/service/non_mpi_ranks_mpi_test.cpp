@@ -13,12 +13,12 @@
 #include "evenkeel/source/sample_stream.hpp"
 #include "service/equal_steps.hpp"
 #include "service/steps_in_all_modes.hpp"
-#include "support/foreign_ranks.hpp"
+#include "support/non_mpi_ranks.hpp"
 #include "support/service_ahead.hpp"
 
 // Ranks that communicate without MPI get exactly the steps that they would get with MPI.
 
-namespace evenkeel::foreign_ranks_test {
+namespace evenkeel::non_mpi_ranks_test {
 namespace {
 
 using test::configs_for;
@@ -178,4 +178,4 @@ TEST_F(ForeignSteps, have_meshes_with_foreign_lines) {
 }
 
 }  // namespace
-}  // namespace evenkeel::foreign_ranks_test
+}  // namespace evenkeel::non_mpi_ranks_test
