@@ -172,6 +172,15 @@ TEST(ValueServer, is_also_found_at_a_socket_which_a_server_that_was_killed_may_h
   EXPECT_FALSE(std::filesystem::exists(socket));
 }
 
+TEST(ValueServer, closes_a_connection_after_as_many_requests_as_it_announces) {
+  OpenStore store;  // which has sent one request
+  const auto next = [&] { return store.client().Get("/v1/status"); };
+  EXPECT_THAT(next()->get_header_value("Keep-Alive"), HasSubstr("max=1000"));
+  for (int request = 3; request < 1000; ++request) ASSERT_FALSE(next()->has_header("Connection")) << request;
+  EXPECT_EQ(next()->get_header_value("Connection"), "close");
+  EXPECT_FALSE(next()->has_header("Connection"));
+}
+
 TEST(ValueServer, lets_in_only_who_knows_the_token) {
   OpenStore store(1 << 20, "secret");
   EXPECT_EQ(store.post("/v1/values/get", R"({"indexes":[],"fields":[]})")->status, 401);

@@ -23,6 +23,7 @@ _TRY_AGAIN = (_FULL, 502, 503, 504)
 _log = logging.getLogger("evenkeel")
 
 Body = bytes | Sequence[memoryview]
+Prepare = Callable[[], tuple[Body, Mapping[str, str]]]
 Reader = Callable[[http.client.HTTPResponse], Any]
 
 
@@ -77,20 +78,32 @@ class Server:
         self._process = os.getpid()
         self._is_away = False  # the server did not answer the last request
 
-    def request(self, method: str, path: str, body: Body = b"", *, headers: Mapping[str, str] | None = None,
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is reached at a socket in the file system."""
+        return self._socket is not None
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def request(self, method: str, path: str, body: Body | Prepare = b"", *, headers: Mapping[str, str] | None = None,
                 read: Reader = json_of, refusals: Mapping[int, type[Error]] | None = None) -> Any:
         """Returns what ``read`` makes of the response with status 200.
 
         Sends the request again after a lost connection, after ``read`` raised OSError, HTTPException or JSONDecodeError,
         and while the server is full or cannot answer, so a request must have the same effect if it is sent twice. Raises
         IoError when the patience is over, and the class in ``refusals`` for other statuses: by default ConfigError for
-        401, LimitError for 413, otherwise InputError, with the server's text."""
+        401, LimitError for 413, otherwise InputError, with the server's text.
+
+        ``body`` may be a function, which returns the body and further headers of each attempt."""
         begun = time.monotonic()
         pause = _FIRST_PAUSE
         while True:
+            sent, more = body() if callable(body) else (body, {})
             connection, reused = self._connection()
             try:
-                status, answer, wait = self._exchange(connection, method, path, body, headers or {}, read)
+                status, answer, wait = self._exchange(connection, method, path, sent, {**(headers or {}), **more}, read)
                 if status == 200:
                     self._report_answer(begun)
                     return answer

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "buffer/http/answers.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+
+/// Header that names the client's area; docs/formats.md describes the protocol.
+inline constexpr const char* area_header = "Evenkeel-Area";
+/// Header with the number of bytes of a request's or an answer's body that is in the area.
+inline constexpr const char* area_body_header = "Evenkeel-Body";
+/// Smaller answers travel through the socket, which is faster.
+inline constexpr std::int64_t least_area_bytes = std::int64_t{64} << 10;
+
+/// A client's area cannot be used. The request has not been carried out.
+class AreaError : public InputError {
+ public:
+  AreaError(int status, const std::string& message, const std::string& hint = {})
+      : InputError(area_header, message, hint), status_(status) {}
+  /// HTTP status: 400 if the request is wrong, 424 if the same request without an area may succeed.
+  [[nodiscard]] int status() const noexcept { return status_; }
+
+ private:
+  int status_;
+};
+
+/// Memory file of a client on this machine, in which the bodies of its requests and of their answers are
+/// shared instead of being sent. The file is read and written, but never mapped, so a client that truncates
+/// it cannot harm the server.
+class ClientArea final : public BodyReader {
+ public:
+  /// Opens the area that the request names; null if it names none. Only memory files that were made for this
+  /// purpose are accepted, from the process and user at the other end of a UNIX socket. Throws AreaError.
+  [[nodiscard]] static std::unique_ptr<ClientArea> of(const httplib::Request& request,
+                                                      const BodyReader& connection);
+  ~ClientArea() override;
+
+  /// Throws AreaError if the area is shorter than the body.
+  ssize_t read_body(std::span<char> out) override;
+  [[nodiscard]] std::int64_t announced() const noexcept override { return body_; }
+
+  /// Appends bytes of an answer. Returns false if they cannot be written.
+  [[nodiscard]] bool write(std::string_view bytes);
+  /// Appends bytes up to a multiple of 64.
+  [[nodiscard]] bool align();
+  /// Writes what is pending. Returns the size of the answer, or -1 if it cannot be written.
+  [[nodiscard]] std::int64_t finish();
+
+ private:
+  ClientArea(int file, std::int64_t body) : file_(file), body_(body) {}
+  [[nodiscard]] std::size_t read_some(std::span<char> out);
+  [[nodiscard]] bool write_all(std::string_view bytes);
+
+  const int file_;
+  const std::int64_t body_;    // size of the request's body
+  std::int64_t at_ = 0;        // offset of the next access to the file
+  std::vector<char> pending_;  // bytes that were read ahead, or are not written yet
+  std::size_t used_ = 0;       // of the bytes that were read ahead
+};
+
+}  // namespace evenkeel
