@@ -18,7 +18,8 @@ from evenkeel.errors import InputError
 LEAST_BYTES = 64 << 10  # smaller bodies travel through the socket, which is faster
 UNUSABLE = 424  # the status if the server cannot use the area
 _AREA = "Evenkeel-Area"  # the number of the memory file's descriptor
-_BODY = "Evenkeel-Body"  # the number of bytes in the area
+_PIECES = "Evenkeel-Pieces"  # the number of pieces of memory that are the body, which the area lists by address and size
+_BODY = "Evenkeel-Body"  # the number of bytes of the answer in the area
 _MOST = 32  # areas at a time, since each has a file descriptor
 _IDLE_BYTES = 512 << 20
 _forks = 0
@@ -96,11 +97,11 @@ class Areas:
 
 
 class AreaRequest:
-    """A request whose body or answer is in an area. Every attempt has an area of its own, because the server may still use that of
+    """A request whose body is read from this process, and whose answer is written to an area. Every attempt has an area of its own, because the server may still use that of
     an attempt that failed. An area is used for another request only after its attempt has been answered, and after the last view
     of the answer is gone.
 
-    ``body``  bytes, which are sent, or parts, which are put into the area
+    ``body``  bytes, which are sent, or parts, which the server reads from this process's memory
     """
 
     def __init__(self, areas: Areas, body: Body) -> None:
@@ -115,13 +116,10 @@ class AreaRequest:
         headers = {_AREA: str(self._area.file)}
         if isinstance(self._body, bytes):
             return self._body, headers
-        size = sum(part.nbytes for part in self._body)
-        memory = self._area.bytes(size)
-        end = 0
-        for part in self._body:
-            begin, end = end, end + part.nbytes
-            memory[begin:end] = part
-        return b"", {**headers, _BODY: str(size)}
+        arrays = [np.frombuffer(part, np.uint8) for part in self._body if part.nbytes]
+        pieces = np.array([(array.ctypes.data, array.size) for array in arrays], np.uint64)
+        self._area.bytes(pieces.nbytes)[:] = pieces.reshape(-1).view(np.uint8)
+        return b"", {**headers, _PIECES: str(len(arrays))}
 
     def answer(self, response: http.client.HTTPResponse) -> Bytes | None:
         """Returns the answer if it is in the area. The area is in use while views of the array exist."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import logging
@@ -178,8 +179,11 @@ class Server:
         finally:
             if sent:
                 self._idle.append(connection)
-            else:
-                connection.close()  # the rest of its data does not belong to another request
+            else:  # the rest of its data does not belong to another request
+                if connection.sock is not None:
+                    with contextlib.suppress(OSError):
+                        connection.sock.shutdown(socket.SHUT_RDWR)  # a forked child may have it open, too
+                connection.close()
         return response.status, answer, wait
 
 

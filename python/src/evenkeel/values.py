@@ -148,6 +148,7 @@ class ValueClient:
                  patience: float | None = 600.0) -> None:
         self._server = Server(url, token=token, ca=ca, timeout=timeout, patience=patience)
         self._areas = Areas() if self._server.is_local and Areas.are_possible() else None
+        self._is_refused = False  # the store could not use an area
 
     def put(self, indexes: Sequence[int], fields: Mapping[str, Any]) -> int:
         """Stores values of several fields, and returns their bytes when they are durable. They become visible together,
@@ -244,9 +245,9 @@ class ValueClient:
                 request.end()
                 return answer
             except AreaRefused as error:
-                if self._areas is not None:
-                    _log.warning("%s: shares no memory with this process, so values travel through the socket: %s", self._server.url, error)
-                self._areas = None
+                if not self._is_refused:
+                    _log.warning("%s: cannot use this process's memory, so values travel through the socket: %s", self._server.url, error)
+                self._is_refused = True
         return self._server.request("POST", path, body, headers=headers, read=lambda response: read(response, None), refusals=refusals)
 
 

@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -22,6 +23,8 @@ namespace {
 constexpr int not_usable = 424;
 constexpr int wrong_request = 400;
 constexpr std::size_t pending_bytes = std::size_t{256} << 10;  // fits into a core's cache
+constexpr std::int64_t max_pieces = 65'536;
+constexpr std::uint64_t max_piece = std::uint64_t{1} << 40;
 constexpr std::string_view link_of_area = "/memfd:evenkeel-area";
 
 /// Closes a file descriptor when it goes out of scope.
@@ -73,9 +76,6 @@ bool is_area(const std::string& path, int file, uid_t user) {
 std::unique_ptr<ClientArea> ClientArea::of(const httplib::Request& request, const BodyReader& connection) {
   if (!request.has_header(area_header)) return nullptr;
   const std::int64_t descriptor = number_in(request, area_header, std::numeric_limits<int>::max());
-  const bool has_body = request.has_header(area_body_header);
-  const std::int64_t body =
-      has_body ? number_in(request, area_body_header, std::numeric_limits<std::int64_t>::max()) : 0;
   const ::ucred client = connection.peer();
   if (client.pid <= 0) {
     throw AreaError(not_usable,
@@ -92,32 +92,57 @@ std::unique_ptr<ClientArea> ClientArea::of(const httplib::Request& request, cons
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0)
     throw AreaError(not_usable, fmt::format("cannot be opened: {}", std::generic_category().message(errno)));
-  return std::unique_ptr<ClientArea>(new ClientArea(file, body));
+  std::unique_ptr<ClientArea> area(new ClientArea(file, client.pid));
+  if (request.has_header(pieces_header)) area->read_pieces(number_in(request, pieces_header, max_pieces));
+  return area;
 }
 
 ClientArea::~ClientArea() {
   ::close(file_);
 }
 
-std::size_t ClientArea::read_some(std::span<char> out) {
-  const std::size_t most = std::min(out.size(), static_cast<std::size_t>(body_ - at_));
-  ssize_t bytes = -1;
-  do {
-    bytes = ::pread(file_, out.data(), most, at_);
-  } while (bytes < 0 && errno == EINTR);
-  if (bytes <= 0) {
-    throw AreaError(wrong_request,
-                    fmt::format("ends after {} bytes, but {} says {}", at_, area_body_header, body_),
-                    "Do not change an area before the answer has arrived");
+void ClientArea::read_pieces(std::int64_t count) {
+  pieces_.resize(static_cast<std::size_t>(count));
+  const std::size_t bytes = pieces_.size() * sizeof(Piece);
+  if (::pread(file_, pieces_.data(), bytes, 0) != static_cast<ssize_t>(bytes))
+    throw AreaError(wrong_request, fmt::format("ends before it has listed {} pieces", count));
+  for (const Piece& piece : pieces_) {
+    if (piece.bytes == 0 || piece.bytes > max_piece)
+      throw AreaError(wrong_request, fmt::format("lists a piece of {} bytes", piece.bytes));
+    body_ += static_cast<std::int64_t>(piece.bytes);
   }
-  at_ += bytes;
-  return static_cast<std::size_t>(bytes);
+}
+
+/// Reads up to out.size() bytes of the next pieces. Returns their number; 0 at the end.
+std::size_t ClientArea::read_some(std::span<char> out) {
+  std::array<iovec, 64> remote{};
+  std::size_t count = 0;
+  std::uint64_t wanted = out.size();
+  for (std::size_t i = next_; wanted > 0 && i < pieces_.size() && count < remote.size(); ++i) {
+    const std::uint64_t bytes = std::min(wanted, pieces_[i].bytes);
+    remote[count++] = {reinterpret_cast<void*>(pieces_[i].address), bytes};
+    wanted -= bytes;
+  }
+  if (count == 0) return 0;
+  const iovec local{out.data(), out.size()};
+  const ssize_t read = ::process_vm_readv(client_, &local, 1, remote.data(), count, 0);
+  if (read <= 0) {
+    throw AreaError(not_usable, fmt::format("lists memory of process {} that cannot be read: {}", client_,
+                                            std::generic_category().message(read < 0 ? errno : EFAULT)));
+  }
+  for (auto left = static_cast<std::uint64_t>(read); left > 0;) {
+    const std::uint64_t bytes = std::min(left, pieces_[next_].bytes);
+    pieces_[next_].address += bytes;
+    pieces_[next_].bytes -= bytes;
+    left -= bytes;
+    if (pieces_[next_].bytes == 0) ++next_;
+  }
+  return static_cast<std::size_t>(read);
 }
 
 /// Reads ahead if little is wanted, because each access costs a system call.
 ssize_t ClientArea::read_body(std::span<char> out) {
   if (used_ == pending_.size()) {
-    if (at_ == body_) return 0;
     if (out.size() >= pending_bytes) return static_cast<ssize_t>(read_some(out));
     pending_.resize(pending_bytes);
     pending_.resize(read_some(pending_));

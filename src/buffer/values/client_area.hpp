@@ -16,7 +16,9 @@ namespace evenkeel {
 
 /// Header that names the client's area; docs/formats.md describes the protocol.
 inline constexpr const char* area_header = "Evenkeel-Area";
-/// Header with the number of bytes of a request's or an answer's body that is in the area.
+/// Header with the number of pieces of the client's memory that are the request's body. The area lists them.
+inline constexpr const char* pieces_header = "Evenkeel-Pieces";
+/// Header with the number of bytes of the answer, which is in the area.
 inline constexpr const char* area_body_header = "Evenkeel-Body";
 /// Smaller answers travel through the socket, which is faster.
 inline constexpr std::int64_t least_area_bytes = std::int64_t{64} << 10;
@@ -33,9 +35,9 @@ class AreaError : public InputError {
   int status_;
 };
 
-/// Memory file of a client on this machine, in which the bodies of its requests and of their answers are
-/// shared instead of being sent. The file is read and written, but never mapped, so a client that truncates
-/// it cannot harm the server.
+/// Memory file of a client on this machine. An answer is written to it, and it lists where the body of a
+/// request is in the client's memory, so neither is sent. The file is read and written, but never mapped, so
+/// a client that truncates it cannot harm the server.
 class ClientArea final : public BodyReader {
  public:
   /// Opens the area that the request names; null if it names none. Only memory files that were made for this
@@ -44,7 +46,8 @@ class ClientArea final : public BodyReader {
                                                       const BodyReader& connection);
   ~ClientArea() override;
 
-  /// Throws AreaError if the area is shorter than the body.
+  /// Reads the client's memory. Throws AreaError if that is not possible. What was read is valid if the
+  /// client is still connected after the last byte: it keeps its memory until it has the answer or gives up.
   ssize_t read_body(std::span<char> out) override;
   [[nodiscard]] std::int64_t announced() const noexcept override { return body_; }
 
@@ -56,13 +59,22 @@ class ClientArea final : public BodyReader {
   [[nodiscard]] std::int64_t finish();
 
  private:
-  ClientArea(int file, std::int64_t body) : file_(file), body_(body) {}
+  struct Piece {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  ClientArea(int file, pid_t client) : file_(file), client_(client) {}
+  void read_pieces(std::int64_t count);
   [[nodiscard]] std::size_t read_some(std::span<char> out);
   [[nodiscard]] bool write_all(std::string_view bytes);
 
   const int file_;
-  const std::int64_t body_;    // size of the request's body
-  std::int64_t at_ = 0;        // offset of the next access to the file
+  const pid_t client_;
+  std::vector<Piece> pieces_;  // of the request's body
+  std::size_t next_ = 0;       // piece that is read next; its beginning is dropped as it is read
+  std::int64_t body_ = 0;      // size of the request's body
+  std::int64_t at_ = 0;        // where the file is written next
   std::vector<char> pending_;  // bytes that were read ahead, or are not written yet
   std::size_t used_ = 0;       // of the bytes that were read ahead
 };

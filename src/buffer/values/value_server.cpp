@@ -94,6 +94,8 @@ class ValueAnswers final : public ServerCalls {
     BodyReader& body = area == nullptr ? reader : *area;
     if (!receive(response, body, store_.max_frame_bytes(), in_flight, received)) return;
     received.require_complete();
+    if (area != nullptr && !reader.is_connected())
+      throw AreaError(400, "lists memory that may have changed: the client has closed the connection");
     store_.put(received);
     const FrameHead& head = received.head();
     answer(response,
