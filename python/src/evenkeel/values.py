@@ -134,8 +134,8 @@ class Values(Sequence[Any]):
 class ValueClient:
     """Puts, gets and clears values in a store, by index and field.
 
-    ``url``       where the store listens, such as "http://127.0.0.1:8711", or "unix:PATH" for its socket on this machine, over which
-                  large puts and answers are in shared memory
+    ``url``       where the store listens, such as "http://127.0.0.1:8711", or "unix:PATH" for its socket on this machine: the
+                  fastest, since large values do not travel through it
     ``token``     content of the store's token file
     ``ca``        a file of certificates (PEM) to trust for https, instead of the system's
     ``timeout``   seconds to wait for one answer

@@ -99,7 +99,7 @@ void add_store_command(CLI::App& app, Action& chosen) {
   command
       ->add_option(
           "--socket", options->socket,
-          "A UNIX socket at which clients of this user and machine find it, too: they share memory with it")
+          "A UNIX socket at which clients of this user and machine find it, too: the fastest")
       ->type_name("PATH");
   command
       ->add_option("--checkpoints", options->checkpoints,
