@@ -1,5 +1,5 @@
-"""Times put and get of TransferQueue with its own SimpleStorage and with Evenkeel's store, over loopback TCP and over its UNIX
-socket, in turn in each round.
+"""Times put and get of TransferQueue with its own SimpleStorage and with Evenkeel's store, over loopback TCP, over its UNIX socket
+alone, and over that socket with shared memory, one after the other in each round.
 
     python3 python/benchmarks/transfer_queue_store.py build/release/bin/evenkeel --rounds 3
 
@@ -23,6 +23,7 @@ from omegaconf import OmegaConf  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
 
 import evenkeel.transfer_queue  # noqa: E402, F401
+from evenkeel._areas import Areas  # noqa: E402
 
 CASES = [(256, 64 << 10), (64, 1 << 20)]  # samples, bytes of a sample
 FIELDS = [1, 32]
@@ -67,20 +68,21 @@ def main():
         while address is None:
             address = re.search(r"Listening on (http://\S+)", store.stdout.readline())
         sections = {"SimpleStorage": {"storage_backend": "SimpleStorage"}}
-        for name, url in (("TCP", address[1]), ("socket", f"unix:{folder}/socket")):
+        for name, url in (("TCP", address[1]), ("socket", f"unix:{folder}/socket"), ("shared", f"unix:{folder}/socket")):
             sections[name] = {"storage_backend": "Evenkeel", "Evenkeel": {"url": url, "existing": "clear"}}
         times = {name: {} for name in sections}
         for _ in range(options.rounds):
             for name, section in sections.items():
+                Areas.are_possible = staticmethod(lambda name=name: name == "shared")
                 for case, seconds in measured(section, options.repetitions).items():
                     times[name].setdefault(case, []).extend(seconds)
         store.terminate()
         store.wait()
-    print("| bytes of a sample | fields | call | SimpleStorage, ms | TCP, ms | times as fast | socket, ms | times as fast |\n"
-          "|---:|---:|---|---:|---:|---:|---:|---:|")
+    print("| bytes of a sample, fields, call | SimpleStorage |" + "".join(f" {name} | times as fast |" for name in list(times)[1:]))
+    print("|---|---:|" + "---:|---:|" * (len(times) - 1))
     for case in times["TCP"]:
-        theirs, tcp, unix = (1000 * statistics.median(of_case[case]) for of_case in times.values())
-        print(f"| {case[0]} | {case[1]} | {case[2]} | {theirs:.1f} | {tcp:.1f} | {theirs / tcp:.1f} | {unix:.1f} | {theirs / unix:.1f} |")
+        theirs, *ours = (1000 * statistics.median(of_case[case]) for of_case in times.values())
+        print(f"| {case[0]}, {case[1]}, {case[2]} | {theirs:.1f} |" + "".join(f" {mine:.1f} | {theirs / mine:.1f} |" for mine in ours))
 
 
 if __name__ == "__main__":

@@ -151,7 +151,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
   std::optional<RequestBody> receive_plain(const Request& request, Response& response, BodyReader& reader,
                                            InFlight& in_flight) {
     RequestBody body;
-    if (!receive(request, response, reader, buffer_.max_body_bytes(), in_flight, body)) return std::nullopt;
+    if (!receive(response, reader, buffer_.max_body_bytes(), in_flight, body)) return std::nullopt;
     const Packing packing = parse_packing(request.get_header_value("Content-Encoding"));
     if (packing == Packing::none) return std::optional<RequestBody>(std::move(body));
     return body.unpack_body(packing, buffer_.max_body_bytes());

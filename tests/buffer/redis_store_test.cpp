@@ -9,7 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "buffer/buffer.hpp"
 #include "buffer/redis_server.hpp"
+#include "buffer/rollout_lines.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
 #include "support/report_of.hpp"
@@ -20,6 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing_support::groups_of;
 using testing_support::no_redis;
 using testing_support::redis_that_is_durable;
 using testing_support::RedisServer;
@@ -97,6 +100,24 @@ TEST_F(RedisBuffer, keeps_all_commits_after_redis_is_killed) {
   store->commit(with_body(2, "two"));
   EXPECT_EQ(sample_in(*store, 2), "two");
   EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(RedisBuffer, with_samples_is_refused_by_a_store_of_values) {
+  use();
+  Buffer(open(), groups_of(2)).stop();
+  const auto store = open();
+  begin_content(*store, StoreContent::stream);
+  EXPECT_THAT(report_of<InputError>([&] { begin_content(*store, StoreContent::values); }).message,
+              HasSubstr("holds samples of a stream, not values"));
+}
+
+TEST_F(RedisBuffer, with_values_is_refused_by_a_buffer) {
+  use();
+  begin_content(*open(), StoreContent::values);
+  const auto store = open();
+  begin_content(*store, StoreContent::values);
+  EXPECT_THAT(report_of<InputError>([&] { begin_content(*store, StoreContent::stream); }).message,
+              HasSubstr("holds values"));
 }
 
 TEST_F(RedisBuffer, is_written_only_by_the_holder_of_the_lease) {

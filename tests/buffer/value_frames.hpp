@@ -10,7 +10,7 @@
 
 namespace evenkeel::testing_support {
 
-inline std::string parse_frame(std::string_view head, std::string_view bytes) {
+inline std::string make_frame(std::string_view head, std::string_view bytes) {
   std::string frame(frame_prefix, '\0');
   for (std::size_t i = 0; i < frame_prefix; ++i) frame[i] = static_cast<char>(head.size() >> (8 * i));
   return frame.append(head).append(bytes);
@@ -20,7 +20,7 @@ inline std::string parse_frame(std::string_view head, std::string_view bytes) {
 inline std::unique_ptr<ReceivedValues> received_frame(
     std::string_view head, std::string_view bytes,
     std::size_t piece = std::numeric_limits<std::size_t>::max()) {
-  const std::string frame = parse_frame(head, bytes);
+  const std::string frame = make_frame(head, bytes);
   auto received = std::make_unique<ReceivedValues>(std::int64_t{1} << 30);
   for (std::string_view left = frame; !left.empty();) {
     const std::span<char> room = received->room();

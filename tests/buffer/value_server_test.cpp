@@ -27,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 using testing::HasSubstr;
-using testing_support::parse_frame;
+using testing_support::make_frame;
 using testing_support::report_of;
 using testing_support::ScratchFolder;
 
@@ -69,7 +69,7 @@ TEST(ValueServer, puts_gets_and_clears_values) {
   const std::string large(3 << 20, 'L');
   const auto put = store.post(
       "/v1/values",
-      parse_frame(
+      make_frame(
           R"({"indexes":[3,4],"fields":{"a":{"dtype":"U8","shapes":[[3145728],[2]]},"b":{"dtype":"I16","shape":[]}}})",
           large + "xyAABB"));
   ASSERT_EQ(put->status, 200) << put->body;
@@ -95,12 +95,12 @@ TEST(ValueServer, puts_gets_and_clears_values) {
 TEST(ValueServer, says_what_it_refuses) {
   OpenStore store(1 << 20);
   const std::string head = R"({"indexes":[0],"fields":{"a":{"dtype":"U8","shape":[600000]}}})";
-  EXPECT_EQ(store.post("/v1/values", parse_frame(head, "short"))->status, 422);
+  EXPECT_EQ(store.post("/v1/values", make_frame(head, "short"))->status, 422);
   EXPECT_EQ(store.post("/v1/values", "abc")->status, 422);
   EXPECT_EQ(store.post("/v1/values", "")->status, 422);
-  EXPECT_EQ(store.post("/v1/values", parse_frame(head, std::string(2 << 20, 'x')))->status, 413);
-  ASSERT_EQ(store.post("/v1/values", parse_frame(head, std::string(600'000, 'x')))->status, 200);
-  const auto full = store.post("/v1/values", parse_frame(head, std::string(600'000, 'x')));
+  EXPECT_EQ(store.post("/v1/values", make_frame(head, std::string(2 << 20, 'x')))->status, 413);
+  ASSERT_EQ(store.post("/v1/values", make_frame(head, std::string(600'000, 'x')))->status, 200);
+  const auto full = store.post("/v1/values", make_frame(head, std::string(600'000, 'x')));
   EXPECT_EQ(full->status, 429);
   EXPECT_EQ(full->get_header_value("Retry-After"), "1");
   EXPECT_EQ(store.post("/v1/values/get", "{")->status, 422);
@@ -117,7 +117,7 @@ TEST(ValueServer, saves_and_loads_only_where_it_is_allowed) {
   const auto call = [&](const char* name, const std::filesystem::path& path) {
     return store.post(std::string("/v1/values/") + name, json{{"path", path.string()}}.dump());
   };
-  const std::string frame = parse_frame(R"({"indexes":[0],"fields":{"a":{"dtype":"U8","shape":[2]}}})", "xy");
+  const std::string frame = make_frame(R"({"indexes":[0],"fields":{"a":{"dtype":"U8","shape":[2]}}})", "xy");
   ASSERT_EQ(store.post("/v1/values", frame)->status, 200);
   const auto saved = call("save", scratch.path() / "allowed" / "file");
   ASSERT_EQ(saved->status, 200) << saved->body;
@@ -170,6 +170,15 @@ TEST(ValueServer, is_also_found_at_a_socket_which_a_server_that_was_killed_may_h
     EXPECT_THAT(answer_at(socket), HasSubstr("\"indexes\":0")) << "the first server keeps it";
   }
   EXPECT_FALSE(std::filesystem::exists(socket));
+}
+
+TEST(ValueServer, closes_a_connection_after_as_many_requests_as_it_announces) {
+  OpenStore store;  // which has sent one request
+  const auto next = [&] { return store.client().Get("/v1/status"); };
+  EXPECT_THAT(next()->get_header_value("Keep-Alive"), HasSubstr("max=1000"));
+  for (int request = 3; request < 1000; ++request) ASSERT_FALSE(next()->has_header("Connection")) << request;
+  EXPECT_EQ(next()->get_header_value("Connection"), "close");
+  EXPECT_FALSE(next()->has_header("Connection"));
 }
 
 TEST(ValueServer, lets_in_only_who_knows_the_token) {

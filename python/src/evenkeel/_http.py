@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import logging
@@ -23,6 +24,7 @@ _TRY_AGAIN = (_FULL, 502, 503, 504)
 _log = logging.getLogger("evenkeel")
 
 Body = bytes | Sequence[memoryview]
+Prepare = Callable[[], tuple[Body, Mapping[str, str]]]
 Reader = Callable[[http.client.HTTPResponse], Any]
 
 
@@ -77,20 +79,32 @@ class Server:
         self._process = os.getpid()
         self._is_away = False  # the server did not answer the last request
 
-    def request(self, method: str, path: str, body: Body = b"", *, headers: Mapping[str, str] | None = None,
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is reached at a socket in the file system."""
+        return self._socket is not None
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    def request(self, method: str, path: str, body: Body | Prepare = b"", *, headers: Mapping[str, str] | None = None,
                 read: Reader = json_of, refusals: Mapping[int, type[Error]] | None = None) -> Any:
         """Sends a request and returns the result of ``read`` for a response with status 200.
 
         Retries after a lost connection, after ``read`` raised OSError, HTTPException or JSONDecodeError, and while the
         server is full or cannot answer, so sending a request twice must have the same effect as once. Raises IoError when
         the patience has run out. Other statuses raise the class in ``refusals``, by default ConfigError for 401,
-        LimitError for 413 and otherwise InputError, with the server's text."""
+        LimitError for 413 and otherwise InputError, with the server's text.
+
+        ``body`` may be a function that returns the body and additional headers of each attempt."""
         begun = time.monotonic()
         pause = _FIRST_PAUSE
         while True:
+            sent, more = body() if callable(body) else (body, {})
             connection, reused = self._connection()
             try:
-                status, answer, wait = self._exchange(connection, method, path, body, headers or {}, read)
+                status, answer, wait = self._exchange(connection, method, path, sent, {**(headers or {}), **more}, read)
                 if status == 200:
                     self._report_answer(begun)
                     return answer
@@ -165,8 +179,11 @@ class Server:
         finally:
             if sent:
                 self._idle.append(connection)
-            else:
-                connection.close()  # unread data must not reach the next request
+            else:  # unread data must not reach the next request
+                if connection.sock is not None:
+                    with contextlib.suppress(OSError):
+                        connection.sock.shutdown(socket.SHUT_RDWR)  # a forked child may have it open, too
+                connection.close()
         return response.status, answer, wait
 
 

@@ -14,16 +14,18 @@ from __future__ import annotations
 import dataclasses
 import http.client
 import json
+import logging
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel._http import Server
-from evenkeel.errors import InputError, LimitError, MissingFieldError
+from evenkeel._areas import LEAST_BYTES, UNUSABLE, AreaRefused, AreaRequest, Areas, Bytes
+from evenkeel._http import Body, Server, json_of
+from evenkeel.errors import Error, InputError, LimitError, MissingFieldError
 
 __all__ = ["ValueClient", "Values"]
 
@@ -55,8 +57,11 @@ _BYTES_OF_REQUEST = 256 << 20
 _ALIGNMENT = 64
 _JOINED = 64 << 10  # smaller pieces of a body are joined, because each piece costs a system call
 
+_log = logging.getLogger("evenkeel")
+
 Shape = tuple[int, ...]
 Slices = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]
+_AreaReader = Callable[[http.client.HTTPResponse, Bytes | None], Any]
 
 
 def dtype_of(tensor: Any) -> str | None:
@@ -66,7 +71,7 @@ def dtype_of(tensor: Any) -> str | None:
 
 class Values(Sequence[Any]):
     """Values of one field: ``values[i]`` is the array of the i-th index, or its bytes. Arrays are writable views of one
-    buffer for all fields of a response.
+    buffer for all fields of a response. If the store is local, forked processes share that memory.
 
     ``dtype``   name of the dtype, as in safetensors, or BYTES; empty if the values have different dtypes
     ``dtypes``  one per value
@@ -129,7 +134,8 @@ class Values(Sequence[Any]):
 class ValueClient:
     """Puts, gets and clears values in a store, by index and field.
 
-    ``url``       where the store listens, such as "http://127.0.0.1:8711", or "unix:PATH" for its socket on this machine
+    ``url``       where the store listens, such as "http://127.0.0.1:8711", or "unix:PATH" for its socket on this machine: the
+                  fastest, since large values do not travel through it
     ``token``     content of the store's token file
     ``ca``        a PEM file of certificates to trust for https instead of the system's
     ``timeout``   seconds to wait for one answer
@@ -141,6 +147,8 @@ class ValueClient:
     def __init__(self, url: str, *, token: str | None = None, ca: str | None = None, timeout: float = 60.0,
                  patience: float | None = 600.0) -> None:
         self._server = Server(url, token=token, ca=ca, timeout=timeout, patience=patience)
+        self._areas = Areas() if self._server.is_local and Areas.are_possible() else None
+        self._is_refused = False  # the store could not use an area
 
     def put(self, indexes: Sequence[int], fields: Mapping[str, Any]) -> int:
         """Stores values of several fields, and returns their number of bytes when they are durable. They become visible
@@ -166,10 +174,12 @@ class ValueClient:
 
     def _put_whole(self, indexes: list[int], columns: Mapping[str, _Column]) -> int:
         head = {"indexes": indexes, "fields": {name: column.description() for name, column in columns.items()}}
-        text = json.dumps(head, separators=(",", ":")).encode()
+        text = _json_bytes(head)
         text += b" " * (-(8 + len(text)) % _ALIGNMENT)
         body = _join_small([memoryview(len(text).to_bytes(8, "little") + text), *(part for column in columns.values() for part in column.parts)])
-        answer = self._server.request("POST", "/v1/values", body, headers={"Content-Type": "application/octet-stream"})
+        size = sum(part.nbytes for part in body)
+        areas = self._areas if size >= LEAST_BYTES else None
+        answer = self._exchange(areas, "/v1/values", body, "application/octet-stream", lambda response, _: json_of(response))
         return int(answer["bytes"])
 
     def get(self, indexes: Sequence[int], fields: Sequence[str], *, slices: Slices | None = None) -> dict[str, Values]:
@@ -181,11 +191,12 @@ class ValueClient:
         return self._get([int(index) for index in indexes], list(fields), slices or {})
 
     def _get(self, indexes: list[int], fields: list[str], slices: Slices) -> dict[str, Values]:
-        def read(response: http.client.HTTPResponse) -> dict[str, Values]:
-            return _read_frame(response, fields, len(indexes))
+        def read(response: http.client.HTTPResponse, area: Bytes | None) -> dict[str, Values]:
+            return _read_frame(response, area, fields, len(indexes))
 
+        query = _json_bytes({"indexes": indexes, "fields": fields, **({"slices": slices} if slices else {})})
         try:
-            return self._post("/v1/values/get", {"indexes": indexes, "fields": fields, **({"slices": slices} if slices else {})}, read=read)
+            return dict(self._exchange(self._areas, "/v1/values/get", query, "application/json", read, {404: MissingFieldError}))
         except LimitError:  # above the limit of a response
             if len(indexes) < 2:
                 raise
@@ -218,9 +229,30 @@ class ValueClient:
         """Closes idle connections."""
         self._server.close()
 
-    def _post(self, path: str, content: Mapping[str, Any], **options: Any) -> Any:
-        return self._server.request("POST", path, json.dumps(content, separators=(",", ":")).encode(),
-                                    headers={"Content-Type": "application/json"}, refusals={404: MissingFieldError}, **options)
+    def _post(self, path: str, content: Mapping[str, Any]) -> Any:
+        return self._server.request("POST", path, _json_bytes(content), headers={"Content-Type": "application/json"})
+
+    def _exchange(self, areas: Areas | None, path: str, body: Body, content_type: str, read: _AreaReader,
+                  refusals: Mapping[int, type[Error]] | None = None) -> Any:
+        """Sends a request whose body, if it has parts, or whose answer may be in one of the areas."""
+        headers = {"Content-Type": content_type}
+        if areas is not None:
+            request = AreaRequest(areas, body)
+            try:
+                answer = self._server.request("POST", path, request.prepare, headers=headers,
+                                              read=lambda response: read(response, request.answer(response)),
+                                              refusals={**(refusals or {}), UNUSABLE: AreaRefused})
+                request.end()
+                return answer
+            except AreaRefused as error:
+                if not self._is_refused:
+                    _log.warning("%s: cannot use this process's memory, so values travel through the socket: %s", self._server.url, error)
+                self._is_refused = True
+        return self._server.request("POST", path, body, headers=headers, read=lambda response: read(response, None), refusals=refusals)
+
+
+def _json_bytes(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _size(dtype: str, shape: Shape) -> int:
@@ -357,33 +389,40 @@ def _join_small(parts: Iterable[memoryview]) -> list[memoryview]:
     return [piece[0] if len(piece) == 1 else memoryview(b"".join(piece)) for piece in pieces]
 
 
-def _read_frame(response: http.client.HTTPResponse, fields: list[str], count: int) -> dict[str, Values]:
-    """Reads values into one buffer, in which every field is aligned."""
-    size = np.empty(8, np.uint8)
-    _read(response, size)
-    text = np.empty(_require_available(response, int.from_bytes(size.tobytes(), "little")), np.uint8)
-    _read(response, text)
+def _read_frame(response: http.client.HTTPResponse, area: Bytes | None, fields: list[str], count: int) -> dict[str, Values]:
+    """Reads values into one buffer, in which every field is aligned. In an area, they are so already."""
+    prefix = 8
+    size = _received(response, prefix) if area is None else area[:prefix]
+    begin_of_values = prefix + int.from_bytes(size.tobytes(), "little")
+    text = _received(response, begin_of_values - prefix) if area is None else area[prefix:begin_of_values]
     columns: dict[str, tuple[list[str], list[Shape], int, int]] = {}
     end = 0
     for name, field in json.loads(text.tobytes())["fields"].items():
         dtypes = field["dtypes"] if "dtypes" in field else [field["dtype"]] * count
         shapes: list[Shape] = [tuple(shape) for shape in field["shapes"]] if "shapes" in field else [tuple(field["shape"])] * count
         begin = end + -end % _ALIGNMENT
-        end = begin + _require_available(response, _total(dtypes, shapes))
+        end = begin + _limited(response if area is None else None, _total(dtypes, shapes))
         columns[name] = dtypes, shapes, begin, end
-    buffer = np.empty(end, np.uint8)
-    found: dict[str, Values] = {}
-    for name, (dtypes, shapes, begin, end) in columns.items():
-        found[name] = Values(dtypes, shapes, buffer[begin:end])
-        _read(response, found[name].data)
-    if list(found) != fields or any(len(values) != count for values in found.values()) or response.read(1):
+    buffer = np.empty(end, np.uint8) if area is None else area[begin_of_values:]
+    found = {name: Values(dtypes, shapes, buffer[begin:end]) for name, (dtypes, shapes, begin, end) in columns.items()}
+    if area is None:
+        for values in found.values():
+            _read(response, values.data)
+    is_wrong = len(buffer) != end or list(found) != fields or any(len(values) != count for values in found.values())
+    if is_wrong or response.read(1):
         raise http.client.HTTPException(f"the response has fields or bytes that were not asked for: {', '.join(found)}")
     return found
 
 
-def _require_available(response: http.client.HTTPResponse, size: int) -> int:
-    """Returns the size. Raises IncompleteRead if the response is shorter."""
-    if response.length is not None and size > response.length:
+def _received(response: http.client.HTTPResponse, size: int) -> Bytes:
+    array = np.empty(_limited(response, size), np.uint8)
+    _read(response, array)
+    return array
+
+
+def _limited(response: http.client.HTTPResponse | None, size: int) -> int:
+    """Returns the size, unless the response is shorter."""
+    if response is not None and response.length is not None and size > response.length:
         raise http.client.IncompleteRead(b"", size - response.length)
     return size
 

@@ -3,7 +3,6 @@
 #include <strings.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "buffer/buffer.hpp"
 
@@ -47,14 +46,6 @@ int status_of(const Error& error) {
   }
 }
 
-/// Returns the body size announced in a request's head, or 0.
-std::int64_t content_length(const httplib::Request& request) {
-  const std::string text = request.get_header_value("Content-Length");
-  std::int64_t bytes = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-  return error == std::errc{} && end == text.data() + text.size() && bytes > 0 ? bytes : 0;
-}
-
 }  // namespace
 
 void InFlight::add(std::int64_t bytes) {
@@ -93,9 +84,9 @@ bool is_authorized(const httplib::Request& request, httplib::Response& response,
   return false;
 }
 
-bool receive(const httplib::Request& request, httplib::Response& response, BodyReader& reader,
-             std::int64_t most, InFlight& in_flight, BodySink& body) {
-  const std::int64_t announced = content_length(request);
+bool receive(httplib::Response& response, BodyReader& reader, std::int64_t most, InFlight& in_flight,
+             BodySink& body) {
+  const std::int64_t announced = reader.announced();
   body.expect(std::min(announced, most));
   ssize_t bytes = 0;
   try {

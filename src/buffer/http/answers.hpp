@@ -1,6 +1,7 @@
 #pragma once
 
 #include <httplib.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <cstdint>
@@ -33,6 +34,12 @@ class BodyReader {
   /// Reads up to out.size() bytes. Returns their number; 0 at the end; -1 if the body is malformed, ends
   /// early or takes too long.
   virtual ssize_t read_body(std::span<char> out) = 0;
+  /// Returns the size of the body if it is known before the body arrives; otherwise 0.
+  [[nodiscard]] virtual std::int64_t announced() const noexcept = 0;
+  /// Returns the process that opened the connection if this is a UNIX socket; otherwise its pid is 0.
+  [[nodiscard]] virtual ::ucred peer() const noexcept { return {}; }
+  /// Returns false after the client has closed the connection.
+  [[nodiscard]] virtual bool is_connected() const noexcept { return true; }
 };
 
 /// Answers a request that has the token. The reader of the body is null for GET and HEAD. If the request's
@@ -73,8 +80,8 @@ void answer(httplib::Response& response, const Error& error);
 /// Reads a request's body to its end into `body`. If the body has more than `most` bytes, too many bytes of
 /// all requests are in memory, or the body is malformed or does not arrive in time, writes the answer and
 /// returns false. Throws what `body` throws.
-[[nodiscard]] bool receive(const httplib::Request& request, httplib::Response& response, BodyReader& reader,
-                           std::int64_t most, InFlight& in_flight, BodySink& body);
+[[nodiscard]] bool receive(httplib::Response& response, BodyReader& reader, std::int64_t most,
+                           InFlight& in_flight, BodySink& body);
 
 /// Returns the function that answers a buffer's calls (listed in docs/streams.md). It keeps the buffer alive
 /// until the last answer has been sent.

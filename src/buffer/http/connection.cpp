@@ -123,7 +123,22 @@ void Connection::begin_body(const httplib::Request& request) {
     is_body_valid_ = announced && counts <= 1;
     left_ = announced.value_or(0);
   }
+  announced_ = left_;
   is_request_read_ = is_body_valid_ && !is_chunked_ && left_ == 0;
+}
+
+// Other sockets than UNIX sockets report process 0.
+::ucred Connection::peer() const noexcept {
+  ::ucred process{};
+  socklen_t size = sizeof process;
+  ::getsockopt(socket_, SOL_SOCKET, SO_PEERCRED, &process, &size);
+  return process;
+}
+
+bool Connection::is_connected() const noexcept {
+  char next = 0;
+  const ssize_t received = ::recv(socket_, &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  return received > 0 || (received < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
 ssize_t Connection::read_body(std::span<char> out) {

@@ -37,6 +37,9 @@ class Connection final : public httplib::Stream, public BodyReader {
   /// Starts the deadline of a request's body.
   void begin_body(const httplib::Request& request);
   ssize_t read_body(std::span<char> out) override;
+  [[nodiscard]] std::int64_t announced() const noexcept override { return announced_; }
+  [[nodiscard]] ::ucred peer() const noexcept override;
+  [[nodiscard]] bool is_connected() const noexcept override;
   /// Returns whether the current request was read to its end, so the next bytes belong to the next request.
   [[nodiscard]] bool is_request_read() const noexcept { return is_request_read_; }
   /// Sends buffered output. Returns false if the client does not accept it.
@@ -88,7 +91,8 @@ class Connection final : public httplib::Stream, public BodyReader {
   bool is_body_valid_ = true;
   bool is_chunked_ = false;
   bool is_in_chunks_ = false;  // a chunk has begun
-  std::int64_t left_ = 0;      // remaining bytes of the body or of its current chunk
+  std::int64_t announced_ = 0;
+  std::int64_t left_ = 0;  // remaining bytes of the body or of its current chunk
 };
 
 }  // namespace evenkeel

@@ -29,6 +29,7 @@ using TlsContext = std::unique_ptr<SSL_CTX, FreeTlsContext>;
 namespace {
 
 constexpr int backlog = 1024;
+constexpr std::size_t max_requests_per_connection = 1000;
 
 /// Returns the TLS context of the certificate in `settings`, or null if there is none.
 TlsContext make_tls_context(const ServerSettings& settings) {
@@ -100,9 +101,10 @@ class HttpListener::Server : public httplib::Server {
     Served serving{connection, listed};
     served = &serving;
     bool goes_on = connection.connect();
-    while (goes_on && connection.wait_for_request()) {
+    for (std::size_t left = keep_alive_max_count_; goes_on && connection.wait_for_request(); --left) {
       connection.begin_head();
-      goes_on = answer_next(*this, connection) && connection.flush() && connection.is_request_read();
+      goes_on =
+          answer_next(*this, connection, left == 1) && connection.flush() && connection.is_request_read();
       listed.end_answer();
     }
     connection.linger();
@@ -110,15 +112,15 @@ class HttpListener::Server : public httplib::Server {
     return true;
   }
 
-  /// Answers the next request. cpp-httplib 0.17 added parameters for addresses, which are not used here.
+  /// Answers the next request, and tells the client if it is the last one of the connection. cpp-httplib 0.17
+  /// added parameters for addresses, which are not used here.
   template <typename Self>
-  static bool answer_next(Self& self, Connection& connection) {
-    bool is_last = false;
+  static bool answer_next(Self& self, Connection& connection, bool is_last) {
     const auto is_answered = [&] {
-      if constexpr (requires { self.process_request(connection, false, is_last, nullptr); }) {
-        return self.process_request(connection, false, is_last, nullptr);
+      if constexpr (requires { self.process_request(connection, is_last, is_last, nullptr); }) {
+        return self.process_request(connection, is_last, is_last, nullptr);
       } else {
-        return self.process_request(connection, "", 0, "", 0, false, is_last, nullptr);
+        return self.process_request(connection, "", 0, "", 0, is_last, is_last, nullptr);
       }
     }();
     return is_answered && !is_last;
@@ -150,6 +152,7 @@ HttpListener::HttpListener(const ServerSettings& settings, HttpAnswer answer)
 std::unique_ptr<HttpListener::Server> HttpListener::make_server(const ServerSettings& settings) {
   auto server = std::make_unique<Server>(make_tls_context(settings));
   server->set_tcp_nodelay(true);
+  server->set_keep_alive_max_count(max_requests_per_connection);
   // httplib's default option (SO_REUSEPORT) would let another buffer share the port.
   server->set_socket_options([](socket_t socket) {
     const int yes = 1;

@@ -52,7 +52,7 @@ class ServerCalls {
                                                         BodyReader& reader) {
       InFlight in_flight(bytes_in_flight_);
       RequestBody body;
-      if (receive(request, response, reader, most, in_flight, body))
+      if (receive(response, reader, most, in_flight, body))
         call(request, response, std::string(body.bytes()));
     });
   }

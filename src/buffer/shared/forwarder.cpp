@@ -134,7 +134,7 @@ void Forwarder::forward(const std::string& url, const httplib::Request& request,
   passed.set_header(passed_header, "1");
   if (reader != nullptr) {
     RequestBody body;
-    if (!receive(request, response, *reader, max_body_bytes_, in_flight, body)) return;
+    if (!receive(response, *reader, max_body_bytes_, in_flight, body)) return;
     passed.body = body.bytes();
   }
   Content content;

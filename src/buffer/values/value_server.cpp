@@ -8,6 +8,7 @@
 
 #include "buffer/http/http_listener.hpp"
 #include "buffer/http/server_calls.hpp"
+#include "buffer/values/client_area.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -48,13 +49,8 @@ class ValueAnswers final : public ServerCalls {
  public:
   ValueAnswers(std::shared_ptr<ValueStore> store, std::filesystem::path checkpoints)
       : kept_(std::move(store)), store_(*kept_), checkpoints_(std::move(checkpoints)) {
-    add_post("/v1/values", [this](const Request& request, Response& response, BodyReader& reader) {
-      put(request, response, reader);
-    });
-    register_call(
-        "/v1/values/get",
-        [this](const Request&, Response& response, const std::string& body) { get(body, response); },
-        max_head_of_frame);
+    add_area_call("/v1/values", &ValueAnswers::put);
+    add_area_call("/v1/values/get", &ValueAnswers::get);
     register_call(
         "/v1/values/clear",
         [this](const Request&, Response& response, const std::string& body) {
@@ -78,28 +74,63 @@ class ValueAnswers final : public ServerCalls {
   }
 
  private:
-  void put(const Request& request, Response& response, BodyReader& reader) {
+  using AreaCall = void (ValueAnswers::*)(Response&, BodyReader&, ClientArea*);
+
+  /// Adds a call whose body or answer may be in an area of the client.
+  void add_area_call(const char* path, AreaCall call) {
+    add_post(path, [this, call](const Request& request, Response& response, BodyReader& reader) {
+      try {
+        const std::unique_ptr<ClientArea> area = ClientArea::open(request, reader);
+        (this->*call)(response, reader, area.get());
+      } catch (const AreaError& error) {
+        answer(response, error.status(), error.report());
+      }
+    });
+  }
+
+  void put(Response& response, BodyReader& reader, ClientArea* area) {
     InFlight in_flight(bytes_in_flight_, max_values_in_flight);
     ReceivedValues received(store_.max_frame_bytes());
-    if (!receive(request, response, reader, store_.max_frame_bytes(), in_flight, received)) return;
+    BodyReader& body = area == nullptr ? reader : *area;
+    if (!receive(response, body, store_.max_frame_bytes(), in_flight, received)) return;
     received.require_complete();
+    if (area != nullptr && !reader.is_connected())
+      throw AreaError(400, "lists memory that may have changed: the client has closed the connection");
     store_.put(received);
     const FrameHead& head = received.head();
     answer(response,
            {{"stored", head.fields.size() * head.indexes.size()}, {"bytes", received.bytes_of_values()}});
   }
 
-  void get(const std::string& body, Response& response) {
-    /// Answer that is being sent.
-    struct Sending {
-      FoundValues values;
-      InFlight in_flight;
-      std::string start;
-    };
+  /// Answer that is being sent.
+  struct Sending {
+    FoundValues values;
+    InFlight in_flight;
+    std::string start;
+  };
+
+  /// Writes the answer to the client's area, in which each field begins at a multiple of 64 bytes. Returns
+  /// false if it cannot be written, or is too small.
+  static bool write_to_area(const Sending& sending, ClientArea& area, Response& response) {
+    if (sending.values.bytes() < least_area_bytes || !area.write(sending.start)) return false;
+    for (std::size_t field = 0; field < sending.values.head().fields.size(); ++field) {
+      if (!area.align() ||
+          !sending.values.for_each_run_of(field, [&](std::string_view run) { return area.write(run); }))
+        return false;
+    }
+    const std::int64_t bytes = area.finish();
+    if (bytes >= 0) response.set_header(area_body_header, std::to_string(bytes));
+    return bytes >= 0;
+  }
+
+  void get(Response& response, BodyReader& reader, ClientArea* area) {
+    InFlight of_query(bytes_in_flight_);
+    RequestBody query;
+    if (!receive(response, reader, max_head_of_frame, of_query, query)) return;
     const auto sending = [&]() -> std::shared_ptr<Sending> {
       try {
-        return std::shared_ptr<Sending>(
-            new Sending{store_.get(parse_query(body)), InFlight(bytes_in_flight_, max_values_in_flight), {}});
+        return std::shared_ptr<Sending>(new Sending{
+            store_.get(parse_query(query.bytes())), InFlight(bytes_in_flight_, max_values_in_flight), {}});
       } catch (const MissingValuesError& error) {
         answer(response, error);
         ordered_json content = ordered_json::parse(response.body);
@@ -112,6 +143,7 @@ class ValueAnswers final : public ServerCalls {
     if (sending == nullptr) return;
     sending->in_flight.add(sending->values.copied());
     sending->start = encode_frame_start(sending->values.head());
+    if (area != nullptr && write_to_area(*sending, *area, response)) return;
     const auto size = sending->start.size() + static_cast<std::size_t>(sending->values.bytes());
     response.set_content_provider(
         size, frame_type, [sending](std::size_t, std::size_t, httplib::DataSink& sink) {

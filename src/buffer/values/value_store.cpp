@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "buffer/values/value_file.hpp"
+#include "buffer/values/value_memory.hpp"
 
 namespace evenkeel {
 namespace {
@@ -35,7 +36,15 @@ MissingValuesError::MissingValuesError(const std::string& first, std::int64_t co
       count_(count) {}
 
 bool FoundValues::for_each_run(const std::function<bool(std::string_view)>& take) const {
-  return std::ranges::all_of(pieces_,
+  for (std::size_t field = 0; field < head_.fields.size(); ++field)
+    if (!for_each_run_of(field, take)) return false;
+  return true;
+}
+
+bool FoundValues::for_each_run_of(std::size_t field,
+                                  const std::function<bool(std::string_view)>& take) const {
+  const std::size_t values = head_.indexes.size();
+  return std::ranges::all_of(std::span(pieces_).subspan(field * values, values),
                              [&](const Piece& piece) { return visit_runs(piece.bytes, piece.cut, take); });
 }
 
@@ -334,7 +343,7 @@ void ValueStore::read_record(std::int64_t record, const std::vector<FoundPlace>&
   std::int64_t bytes = 0;
   for (const std::size_t at : of_record)
     bytes += cut_of(at) == nullptr ? places[at].value.bytes : cut_of(at)->bytes();
-  auto copy = std::make_shared_for_overwrite<char[]>(static_cast<std::size_t>(bytes));
+  auto copy = make_value_memory(bytes);
   store_->read_body(record, [&](std::string_view body) {
     char* out = copy.get();
     for (const std::size_t at : of_record) {

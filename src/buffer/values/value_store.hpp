@@ -45,6 +45,8 @@ class FoundValues {
   /// Calls take(bytes) for each contiguous run of bytes, in the order of a frame. Returns false, and stops,
   /// as soon as `take` does.
   bool for_each_run(const std::function<bool(std::string_view)>& take) const;
+  /// The same for the values of one field, by its place in the head.
+  bool for_each_run_of(std::size_t field, const std::function<bool(std::string_view)>& take) const;
 
  private:
   friend class ValueStore;

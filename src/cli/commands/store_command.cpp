@@ -100,7 +100,7 @@ void add_store_command(CLI::App& app, Action& chosen) {
   command
       ->add_option(
           "--socket", options->socket,
-          "A UNIX socket at which clients of this user and machine find it, too: about twice as fast")
+          "A UNIX socket at which clients of this user and machine find it, too: the fastest")
       ->type_name("PATH");
   command
       ->add_option("--checkpoints", options->checkpoints,

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "buffer/http/answers.hpp"
+#include "evenkeel/base/error.hpp"
+
+namespace evenkeel {
+
+/// Header that names the client's area; docs/formats.md describes the protocol.
+inline constexpr const char* area_header = "Evenkeel-Area";
+/// Header with the number of pieces of the client's memory that are the request's body. The area lists them.
+inline constexpr const char* pieces_header = "Evenkeel-Pieces";
+/// Header with the number of bytes of the answer, which is in the area.
+inline constexpr const char* area_body_header = "Evenkeel-Body";
+/// Smaller answers travel through the socket, which is faster.
+inline constexpr std::int64_t least_area_bytes = std::int64_t{64} << 10;
+
+/// A client's area cannot be used. The request has not been carried out.
+class AreaError : public InputError {
+ public:
+  AreaError(int status, const std::string& message, const std::string& hint = {})
+      : InputError(area_header, message, hint), status_(status) {}
+  /// HTTP status: 400 if the request is wrong, 424 if the same request without an area may succeed.
+  [[nodiscard]] int status() const noexcept { return status_; }
+
+ private:
+  int status_;
+};
+
+/// Memory file of a client on this machine. An answer is written to it, and it lists where the body of a
+/// request is in the client's memory, so neither is sent. The file is read and written, but never mapped, so
+/// a client that truncates it cannot harm the server.
+class ClientArea final : public BodyReader {
+ public:
+  /// Opens the area that the request names; null if it names none. Only memory files that were made for this
+  /// purpose are accepted, from the process and user at the other end of a UNIX socket. Throws AreaError.
+  [[nodiscard]] static std::unique_ptr<ClientArea> open(const httplib::Request& request,
+                                                        const BodyReader& connection);
+  ~ClientArea() override;
+
+  /// Reads the client's memory. Throws AreaError if that is not possible. What was read is valid if the
+  /// client is still connected after the last byte: it keeps its memory until it has the answer or gives up.
+  ssize_t read_body(std::span<char> out) override;
+  [[nodiscard]] std::int64_t announced() const noexcept override { return body_; }
+
+  /// Appends bytes of an answer. Returns false if they cannot be written.
+  [[nodiscard]] bool write(std::string_view bytes);
+  /// Appends bytes up to a multiple of 64.
+  [[nodiscard]] bool align();
+  /// Writes what is pending. Returns the size of the answer, or -1 if it cannot be written.
+  [[nodiscard]] std::int64_t finish();
+
+ private:
+  struct Piece {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  ClientArea(int file, pid_t client) : file_(file), client_(client) {}
+  void read_pieces(std::int64_t count);
+  [[nodiscard]] std::size_t read_some(std::span<char> out);
+  [[nodiscard]] bool write_all(std::string_view bytes);
+
+  const int file_;
+  const pid_t client_;
+  std::vector<Piece> pieces_;  // of the request's body
+  std::size_t next_ = 0;       // piece that is read next; its beginning is dropped as it is read
+  std::int64_t body_ = 0;      // size of the request's body
+  std::int64_t at_ = 0;        // where the file is written next
+  std::vector<char> pending_;  // bytes that were read ahead, or are not written yet
+  std::size_t used_ = 0;       // of the bytes that were read ahead
+};
+
+}  // namespace evenkeel
