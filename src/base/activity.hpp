@@ -17,7 +17,8 @@ enum class WaitFor : std::uint8_t {
   end,       ///< other ranks, which must end too; ranks that wait for this one wait forever
   thread,    ///< another thread of this process
   trainer,   ///< the trainer's next request, which may take any time without being an error
-  producers  ///< samples from other processes; not an error of this rank, nor of ranks that wait for it
+  producers  ///< samples from other processes; a long wait is not the fault of this rank or of ranks waiting
+             ///< for it
 };
 
 inline constexpr std::int64_t no_step = -1;

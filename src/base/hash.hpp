@@ -51,7 +51,7 @@ class Fnv1a {
 
 /// Returns a fast hash of bytes, for comparing large data. It reads words in native byte order, so hashes are
 /// comparable only between machines with the same byte order, as within one job or between stores that its
-/// ranks share. Four independent lanes make it about as fast as memory.
+/// ranks share. Four independent lanes make it run at about memory speed.
 [[nodiscard]] inline std::uint64_t hash_of_bytes(std::span<const std::byte> bytes) noexcept {
   std::array<std::uint64_t, 4> lanes{bytes.size(), 1, 2, 3};
   while (!bytes.empty()) {

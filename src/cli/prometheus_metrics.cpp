@@ -30,8 +30,8 @@ bool is_port(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size() && port >= 0 && port <= 65535;
 }
 
-/// Returns whether a text is an IPv4 address. Names are not resolved, and Debian builds the library that
-/// answers scrapes without IPv6.
+/// Returns whether a text is an IPv4 address. Host names are not resolved. IPv6 is not accepted, because
+/// Debian builds the HTTP library that serves the metrics without IPv6 support.
 bool is_address(const std::string& text) {
   in_addr address{};
   return inet_pton(AF_INET, text.c_str(), &address) == 1;

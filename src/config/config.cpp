@@ -65,7 +65,8 @@ void limit_samples_to_cap(PlanSettings& settings) {
   micro_batch.max_samples = most;
 }
 
-/// Returns the cap of a micro-batch. If groups have different sizes, it counts the tokens of each rank.
+/// Returns the token cap of a micro-batch. The cap is per rank if CP groups vary in size, otherwise per CP
+/// group.
 std::int64_t cap_of(const MicroBatchKeys& keys, const MeshSettings& mesh, const PlanSettings& settings) {
   const std::optional<std::int64_t>& per_rank = keys.max_tokens_per_rank;
   if (!per_rank && keys.max_tokens == 0) {

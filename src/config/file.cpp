@@ -84,7 +84,7 @@ void require_one_cap(std::string_view section, std::span<const std::pair<std::st
 /// last, so that entries start from the final settings.
 class Loader {
  public:
-  /// Applies a file. Returns whether it has any content: a map, which may be empty.
+  /// Applies a file. Returns false if the document is empty (null), true if it is a map, even an empty one.
   bool apply_file(const std::string& yaml, std::string_view name) {
     const Place place = Place::in_file(name);
     const YAML::Node root = parse_document(yaml, place);

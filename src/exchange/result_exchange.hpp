@@ -23,12 +23,12 @@ struct ResultTransfer {
   const LengthTable& table;
   const StepAssignment& assignment;
   std::span<const MicroBatchPlan> micro_batches;
-  const PlanSettings& settings;  ///< settings of the plan
+  const PlanSettings& settings;
 };
 
 /// Collective over mesh.world(): returns the results of each sample to its owner. Merges CP chunks, unpacks
 /// sequences, and undoes the orders of micro-batches and DP ranks. Returns this rank's samples in the order
-/// in which it supplied them, with one field per result. Values are copied bit by bit. The row of a response
+/// in which it supplied them, with one field per result. Values are copied bit for bit. The row of a response
 /// token that starts its sequence is never computed and remains zero.
 ///
 /// `results` has one entry per micro-batch on ranks that report, and is ignored on other ranks. Every rank

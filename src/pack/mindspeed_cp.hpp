@@ -42,9 +42,9 @@ struct MindSpeedCp {
 ///   the sequences on one rank, with or without the leading 0; times the ring degree they are the ends in the
 ///   batch (`actual_seq_len`). Other cuts ignore them.
 ///
-/// The columns of all ranks are 0..s-1, each once. Throws InputError if a cut is uneven (in which case the
-/// reference may drop columns), if Ulysses would leave a rank without columns, if sequence_ends decrease or
-/// do not end at s, and for a rank outside the group. Also throws the errors of ring_degree().
+/// The columns of all ranks are 0..s-1 without duplicates. Throws InputError if a cut is uneven (in which
+/// case the reference may drop columns), if Ulysses would leave a rank without columns, if sequence_ends
+/// decrease or do not end at s, and for a rank outside the group. Also throws the errors of ring_degree().
 [[nodiscard]] std::vector<std::int64_t> mindspeed_columns(const MindSpeedCp& cp, std::int64_t columns,
                                                           std::span<const std::int64_t> sequence_ends,
                                                           CpRank rank);

@@ -55,8 +55,8 @@ enum class Sources : std::uint8_t {
 /// size and alignment are stored as whole cache lines. The buffer is complete only after the destructor.
 class RowWriter {
  public:
-  /// `total_bytes` is the total that one call writes through all its writers; it decides whether they stream.
-  /// `fill` must outlive the writer.
+  /// `total_bytes` is the number of bytes that one pack operation writes through all of its writers. It
+  /// determines whether they use streaming stores. `fill` must outlive the writer.
   RowWriter(std::byte* to, std::size_t total_bytes, const RowFill& fill, Sources sources);
   RowWriter(const RowWriter&) = delete;
   RowWriter& operator=(const RowWriter&) = delete;

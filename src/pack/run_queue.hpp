@@ -96,8 +96,8 @@ class RunQueue {
     return {};
   }
 
-  /// Prefetches up to the distance. Without this, prefetching would fall behind, since runs are not multiples
-  /// of lines.
+  /// Prefetches up to `distance` bytes ahead. Otherwise prefetching would fall behind, since run sizes are
+  /// not multiples of the cache-line size.
   void fetch_to_distance() noexcept {
     const std::size_t goal = (empty() ? pushed_ : at(begin_).position) + distance;
     while (fetching_ != end_ && at(fetching_).position + fetched_ < goal) {

@@ -49,7 +49,7 @@ std::string escape_script_data(const nlohmann::json& json) {
 
 using nlohmann::json;
 
-// Maximum number of places in a chart, about one per pixel.
+// Maximum number of data points in a chart, about one per pixel.
 constexpr std::size_t max_places = 1024;
 
 std::size_t neighbors_of(std::size_t number) {
@@ -58,8 +58,8 @@ std::size_t neighbors_of(std::size_t number) {
 
 enum class Merge : std::uint8_t { mean, most, first };
 
-/// Returns one number per element of `things`. If a chart has fewer places, each number represents a group of
-/// adjacent elements.
+/// Returns one number per element of `things`. If there are more than max_places elements, each number
+/// represents a group of adjacent elements.
 template <typename Thing, typename Figure>
 json group_series(const std::vector<Thing>& things, Merge merge, const Figure& figure) {
   const std::size_t group = neighbors_of(things.size());

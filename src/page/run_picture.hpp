@@ -52,7 +52,7 @@ class LengthHistogram {
   std::int64_t longest_ = 0;
 };
 
-/// Totals of a DP rank over all steps. Times are work divided by speed, as planned.
+/// Totals of a DP rank over all steps. Times are planned, not measured: work divided by rank speed.
 struct DpRankTotals {
   std::int64_t samples = 0, tokens = 0, rows = 0, cost = 0;
   std::int64_t cost_before = 0, tokens_before = 0;

@@ -24,7 +24,7 @@ struct FieldFigures {
   bool changed = false;            ///< whether its transfer format differs from the samples' columns
   std::int64_t received = 0;       ///< bytes that owners sent or kept
   std::int64_t copied = 0;         ///< bytes of model-parallel copies
-  std::int64_t most_received = 0;  ///< maximum that one rank received
+  std::int64_t most_received = 0;  ///< maximum number of bytes that one rank received
 
   friend bool operator==(const FieldFigures&, const FieldFigures&) = default;
 };

@@ -16,7 +16,7 @@
 
 namespace evenkeel {
 
-/// Trace of one rank in one pass over a step, in seconds of the common clock. Sent byte by byte, so it must
+/// Trace of one rank in one pass over a step, in seconds of the common clock. Sent as raw bytes, so it must
 /// be trivially copyable.
 struct RankTrace {
   /// Bytes sent to one rank.

@@ -91,7 +91,7 @@ struct Changes {
   /// Numbers of events that a replay no longer needs, ascending. If the event itself is among them, it need
   /// not be stored. Superseding a SampleAccepted also allows the sample to be deleted.
   std::vector<std::int64_t> superseded;
-  std::vector<SeenSlot> seen;  ///< slots to be stored, each once
+  std::vector<SeenSlot> seen;  ///< slots to be stored, without duplicates
 };
 
 /// Maximum number of open tickets, and of grants with open tickets: jobs receive a version per ticket, and

@@ -46,7 +46,7 @@ struct GatheredLists {
 [[nodiscard]] std::vector<std::int64_t> gather_counts(const Communicator& comm, std::int64_t mine,
                                                       const std::optional<ErrorReport>& error);
 
-/// Collective over `comm`: gathers the values of all ranks byte by byte. `lists` must be equal on all ranks.
+/// Collective over `comm`: gathers the values of all ranks as raw bytes. `lists` must be equal on all ranks.
 template <typename T>
 void gather_values(const Communicator& comm, const RankLists& lists, std::span<const T> mine,
                    std::span<T> all) {
@@ -55,7 +55,7 @@ void gather_values(const Communicator& comm, const RankLists& lists, std::span<c
                         std::as_writable_bytes(all).data());
 }
 
-/// Collective over `comm`: gathers the lists of all ranks on every rank, byte by byte. If a rank passes an
+/// Collective over `comm`: gathers the lists of all ranks on every rank, as raw bytes. If a rank passes an
 /// error or runs out of memory for the lists, all ranks throw its error. `what` names the values in a
 /// LimitError. Three collective calls.
 template <typename T>

@@ -18,8 +18,9 @@ void copy_own_part(int rank, const std::vector<BlockList>& sends, const std::vec
   sends[self].copy_to(receives[self], total_bytes(receives));
 }
 
-// Returns the memory shared by the ranks of each node if exchanges over `path` use it, otherwise null. Equal
-// on every rank. Throws the obstacle if `path` requires shared memory but it is unavailable.
+// Returns the memory shared by the ranks of each node if exchanges over `path` use it, otherwise null. If
+// `path` requires shared memory but it is unavailable, throws the error that says why. The outcome is the
+// same on every rank.
 NodeMemory* shared_memory(const Communicator& comm, ExchangePath path) {
   if (path != ExchangePath::shared_memory && path != ExchangePath::automatic) return nullptr;
   if (comm.size() == 1) return nullptr;

@@ -19,7 +19,8 @@ namespace evenkeel {
 struct RankState : WatchedRank {
   bool waits = false;       ///< whether a thread waits for other ranks
   bool stays_away = false;  ///< whether a thread does not wait, so other ranks may be waiting for it
-  /// Whether it waits for other ranks to end; ranks in other calls wait for it forever.
+  /// Whether it is shutting down and waiting for the other ranks to do the same. A rank that waits for it in
+  /// any other collective call will wait forever.
   bool is_ending = false;
   bool awaits_producers = false;  ///< whether a thread waits for samples, which may take any time
   std::uint64_t progress = 0;     ///< progress reported in the last heartbeat

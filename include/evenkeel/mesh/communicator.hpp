@@ -126,13 +126,13 @@ class Communicator {
 
   /// Here and below: see RankGroup.
   void broadcast(std::span<std::byte> bytes, int root) const { group().broadcast(bytes, root); }
-  /// Broadcasts one value, byte by byte.
+  /// Broadcasts one value as raw bytes.
   template <typename T>
   requires std::is_trivially_copyable_v<T>
   void broadcast(T& value, int root) const {
     group().broadcast(std::as_writable_bytes(std::span(&value, 1)), root);
   }
-  /// Gathers one value from each rank, byte by byte. Precondition: all.size() == size().
+  /// Gathers one value from each rank as raw bytes. Precondition: all.size() == size().
   template <typename T>
   requires std::is_trivially_copyable_v<T>
   void all_gather(const T& mine, std::span<T> all) const {

@@ -307,7 +307,7 @@ struct PlanSettings {
   MicroBatchSettings micro_batch;
   PrefixSharing sharing = PrefixSharing::none;
   /// With shared prefixes: samples share a row only if this many tokens after it are also equal. This is the
-  /// maximum that any pass predicts ahead, since a service has one tree for all passes.
+  /// maximum number that any pass predicts ahead, since a service has one tree for all passes.
   std::int64_t predict_ahead = 0;
   /// Maximum number of tokens from the root of a tree to a leaf, with shared prefixes. Counts the true tokens
   /// of a sample, without pad rows, so position ids remain below it.

@@ -16,7 +16,7 @@ namespace evenkeel {
 
 /// Identifies a source's samples, independent of the names and locations of its files.
 struct SourceFingerprint {
-  std::string name;          ///< for people: source.path, or the kind if there is no path
+  std::string name;          ///< human-readable: source.path, or the kind if there is no path
   std::int64_t samples = 0;  ///< number of samples of the source
   std::int64_t bytes = 0;    ///< total size of its files; 0 for synthetic samples
   std::uint64_t digest = 0;  ///< digest of the files' content, or of the input of synthetic samples

@@ -37,8 +37,8 @@ struct EmptyGroup {
 };
 
 /// Longest processing time under limits: assigns items in descending order of cost to the cheapest group with
-/// room. Returns nullopt if an item finds none, or if finding room takes more than 64 looks per item and
-/// group. Groups keep their order. Deterministic, local.
+/// room. Returns nullopt if there is no such group, or if the search examines more than 64 * (items + groups)
+/// candidate groups in total. Groups keep their order. Deterministic, local.
 [[nodiscard]] std::optional<Partition> deal_under_limits(std::span<const Cost> costs, BinItems items,
                                                          std::span<const EmptyGroup> groups);
 
@@ -55,8 +55,8 @@ enum class EvenBins : std::uint8_t {
 ///    cheapest group with room; bins packed by descending size, spread over k groups.
 /// 2. Improve each start by exchanges that stay within the limits.
 /// 3. Return the first result within 10 parts per million of max_sum_lower_bound(); if there is none, the
-///    most even
-/// one. Groups are in descending order of (cost, count, first item), with items in ascending order.
+///    most even one. Groups are in descending order of (cost, count, first item), with items in ascending
+///    order.
 ///
 /// Succeeds for every k >= count_groups(costs, items, limits).needed (also k = 0 without items). Throws
 /// LimitError if no packing into k groups is found, and the errors of count_groups(). Balanced costs and

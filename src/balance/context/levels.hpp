@@ -41,7 +41,7 @@ class Levels {
   [[nodiscard]] int lowest_level(Item item) const noexcept { return lowest_[static_cast<std::size_t>(item)]; }
 
   [[nodiscard]] const Speeds& speeds() const noexcept { return speeds_; }
-  /// Returns the time if all ranks were as fast as the fastest one.
+  /// Returns the time the work would take if every rank were as fast as the fastest one.
   [[nodiscard]] Cost fastest_time(const ContextWork& work, int level) const noexcept {
     return time_on(work, size(level), problem_->communication);
   }

@@ -55,7 +55,7 @@ class Speeds {
   [[nodiscard]] Cost time_on_fastest(Cost time, int level, std::size_t block) const noexcept {
     return are_unequal() ? work_at(time, of(level).slowest[block]) : time;
   }
-  /// Returns the work done in `time` by ranks whose speeds have this sum, rounded down.
+  /// Returns the work done in `time` by ranks whose speeds add up to `speed`, rounded down.
   [[nodiscard]] Cost work_at(Cost time, std::int64_t speed) const noexcept;
 
   /// Returns the work that the ranks of a block can do in `time` if they do not wait for slower ranks,

@@ -31,7 +31,7 @@ struct CellGrid {
   /// Returns the sum of each row.
   [[nodiscard]] std::vector<Cost> row_costs() const;
 
-  /// Puts the costliest cells in column 0, the next ones in column 1, and so on, which minimizes the meeting
+  /// Puts the costliest cells in column 0, the next ones in column 1, and so on. This minimizes the meeting
   /// cost of these cells.
   void sort_into_columns();
   /// Sorts whole columns by descending peak.

@@ -14,7 +14,7 @@ namespace evenkeel {
 /// 2. If it is more than 10 parts per million above max_sum_lower_bound, try the other algorithm too, unless
 ///    it is slow. Keep the better result, the first one on a tie.
 /// 3. If `refined` and the result is still that far from the bound, exchange up to three items for up to
-///    three, which helps if groups have few items.
+///    three. This helps if groups have few items.
 ///
 /// With GroupSize::equal, counts differ by at most one. Groups and items are in the order of the algorithm
 /// kept, and of refine(). Deterministic, local, O(n log n) for balanced inputs. Throws as karmarkar_karp

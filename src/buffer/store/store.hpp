@@ -27,8 +27,8 @@ enum class RecordKind : std::uint8_t { body = 1, event = 2, note = 3, seen = 4 }
 /// Size in bytes of a record's checksum, which is stored before the content.
 inline constexpr std::size_t record_overhead = 4;
 
-/// Returns a record's checksum over its kind, number and content, which also detects records in the wrong
-/// place. The hash is as fast as memory and depends on the machine's byte order.
+/// Returns a checksum of the record's kind, number, and content. Covering the kind and number also catches
+/// records stored in the wrong place. The hash runs at memory speed and depends on byte order.
 [[nodiscard]] std::string record_header(RecordKind kind, std::int64_t number, std::string_view content);
 
 /// Returns a record's content. Throws InputError about `where` if the record is too short or its checksum is

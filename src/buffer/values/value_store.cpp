@@ -164,7 +164,7 @@ FullError ValueStore::make_full_error() const {
                     "Clear values that are not needed, or give the store more room (--capacity)", -1});
 }
 
-/// Returns the maximum part of the capacity that a record takes.
+/// Returns an upper bound on the capacity that a record uses.
 std::int64_t ValueStore::cost_of(const NewRecord& record) const {
   constexpr std::int64_t most_of_number = 10;  // bytes
   std::int64_t event = 2 * most_of_number;

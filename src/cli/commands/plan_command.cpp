@@ -219,7 +219,7 @@ PageSubject subject_of(const PlanOptions& options, const GridPoint& mesh, const 
   return subject;
 }
 
-/// Returns a page like that of a run's report, for a plan.
+/// Returns an HTML page for a plan, in the format of a run's report.
 std::string make_page(PageSubject subject, const PlanInput& input, const PlanSettings& settings,
                       const AssignedPlan& planned, double seconds) {
   RunPicture run;

@@ -66,10 +66,10 @@ void run_shared_values(const StoreOptions& options, const ServerSettings& settin
 }
 
 /// Keeps freed memory for the next values. Otherwise glibc returns it to the system, and each put takes new
-/// pages, which costs more than receiving the values.
+/// pages; getting them costs more than receiving the values.
 void keep_freed_memory() {
   ::mallopt(M_ARENA_MAX, 1);
-  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the maximum
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest value that glibc accepts
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 

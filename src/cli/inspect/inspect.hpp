@@ -37,7 +37,8 @@ namespace evenkeel::cli {
 /// Describes the state in the folder given to --state. Throws the errors of explain_state().
 [[nodiscard]] std::string explain_state_in(const std::filesystem::path& folder);
 
-/// Returns the mean, quantiles and a histogram of some lengths, for people. `lengths` need not be sorted.
+/// Returns the mean, quantiles and a histogram of some lengths, as human-readable text. `lengths` need not be
+/// sorted.
 [[nodiscard]] std::string length_statistics(std::vector<std::int64_t> lengths);
 
 /// Lines that consist of a name and a value, as `inspect` shows them.

@@ -35,7 +35,7 @@ struct ComparedPlan {
 /// speeds, waiting is measured in time. Throws the errors of plan_step().
 [[nodiscard]] std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings);
 
-/// Returns a table for people.
+/// Returns a human-readable table.
 [[nodiscard]] std::string comparison_table(std::span<const ComparedPlan> plans);
 /// Returns a JSON array with one object per plan.
 [[nodiscard]] nlohmann::json comparison_json(std::span<const ComparedPlan> plans);

@@ -26,8 +26,8 @@ struct Numbered {
   std::int64_t wave = -1;
 };
 
-/// All micro-batches that are not empty, each once, and for each DP rank the indexes of the micro-batches
-/// that it runs, in order.
+/// All micro-batches that are not empty, without duplicates, and for each DP rank the indexes of the
+/// micro-batches that it runs, in order.
 class NumberedMicroBatches {
  public:
   NumberedMicroBatches(const StepPlan& plan, bool in_waves) {

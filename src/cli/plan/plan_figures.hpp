@@ -12,14 +12,14 @@
 
 namespace evenkeel::cli {
 
-/// Describe a plan in which groups have different sizes, for people and for programs: the micro-batches of
-/// each group, the time at which the last rank ends, and a lower bound on that time. `plan` is the result of
+/// Describe a plan in which groups have different sizes, as text and as JSON: the micro-batches of each
+/// group, the time at which the last rank ends, and a lower bound on that time. `plan` is the result of
 /// plan_step(problem).
 [[nodiscard]] std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, double seconds);
 [[nodiscard]] nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, double seconds);
 
-/// Returns a line for people about a plan's simulated pipeline (simulated_step): when it ends, and which part
-/// of that time is bubble. Empty without a pipeline.
+/// Returns a human-readable line about a plan's simulated pipeline (simulated_step): when it ends, and which
+/// part of that time is bubble. Empty without a pipeline.
 [[nodiscard]] std::string pipeline_line(const StepPlan& plan, const PlanSettings& settings);
 
 /// Adds the same figures to a plan's JSON, as the member "pipeline". Does nothing without a pipeline.

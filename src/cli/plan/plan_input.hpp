@@ -22,7 +22,7 @@ struct PlanInput {
 ///   with these, in the format given by `fields`.
 /// Throws InputError for a file without samples, for a file that does not determine what is shared, and at
 /// the line of a sample whose tokens differ from those of other samples in the same segments. Also throws the
-/// errors of read_length_table(), infer_schema() and read_samples(). Prints a note if reading takes long.
+/// errors of read_length_table(), infer_schema() and read_samples(). Prints a note if reading is slow.
 [[nodiscard]] PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing,
                                         const NamedFields& fields, std::int64_t ahead);
 

@@ -23,7 +23,7 @@ struct ComparedSharing {
   std::int64_t score_entries = 0;   ///< pairs of a query and a key in causal attention
   RepeatedTokens repeated{};        ///< those of `tokens` that splits of groups repeat, by reason
   std::int64_t computed_again = 0;  ///< those of `tokens` that a schedule recomputes
-  /// Memory in aligned tokens, as counted by the cap: the maximum that a micro-batch holds at once.
+  /// Memory in aligned tokens, as counted by the cap: the maximum number held by a micro-batch at once.
   std::int64_t held = 0;
   std::int64_t micro_batches = 0;  ///< on the DP rank with the most
   /// The members below are ratios to the bound, in which every token's work is done once and is spread evenly
@@ -51,7 +51,7 @@ struct ComparedSharing {
 [[nodiscard]] std::vector<ComparedSharing> compare_sharing(const PlanInput& input,
                                                            const PlanSettings& settings);
 
-/// Returns a table for people. Precondition: `ways` is not empty.
+/// Returns a human-readable table. Precondition: `ways` is not empty.
 [[nodiscard]] std::string sharing_table(const std::vector<ComparedSharing>& ways);
 /// Returns an array with one entry per way.
 [[nodiscard]] nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways);

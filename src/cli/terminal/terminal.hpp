@@ -13,9 +13,9 @@ namespace evenkeel::cli {
 /// The two streams that people may read.
 enum class Stream : std::uint8_t { out, err };
 
-/// Returns whether the reader of a stream can be shown colors: on terminals that support them, never with
-/// NO_COLOR or CLICOLOR=0, always with CLICOLOR_FORCE. Under a launcher, streams do not count as terminals,
-/// since mpirun gives its ranks a pseudo-terminal.
+/// Returns whether to use color on a stream: yes on terminals that support it, never with NO_COLOR or
+/// CLICOLOR=0, always with CLICOLOR_FORCE. Under a launcher, streams do not count as terminals, since mpirun
+/// gives its ranks a pseudo-terminal.
 [[nodiscard]] bool is_colored(Stream stream);
 
 /// Returns whether a stream is a terminal on which a line can be redrawn.

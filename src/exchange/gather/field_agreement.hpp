@@ -47,7 +47,7 @@ class OwnFields {
   FieldDigest digest_;
 };
 
-/// First message of a rank in a collective call. Sent byte by byte.
+/// First message of a rank in a collective call. Sent as raw bytes.
 struct Announcement {
   std::int64_t count = 0;  ///< number of values that the rank will send, or -1 if it has an error
   FieldDigest fields;

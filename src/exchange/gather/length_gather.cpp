@@ -23,7 +23,7 @@ constexpr bool copies_received_entries = true;
 constexpr bool copies_received_entries = false;
 #endif
 
-// Entries are sent byte by byte.
+// Entries are sent as raw bytes.
 static_assert(std::is_trivially_copyable_v<LengthEntry> &&
               std::has_unique_object_representations_v<LengthEntry>);
 

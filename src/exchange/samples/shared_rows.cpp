@@ -35,8 +35,8 @@ bool declares_segments(std::span<const CarriedField> fields) noexcept {
   return std::ranges::any_of(fields, [](const CarriedField& f) { return f.name() == segment_ids_field; });
 }
 
-/// Returns the fields to compare, each once even if several stages have layers of it. input_ids are included
-/// only if samples declare their trees; otherwise trees were built by comparing tokens.
+/// Returns the fields to compare, without duplicates even if several stages have layers of a field. input_ids
+/// are included only if samples declare their trees; otherwise trees were built by comparing tokens.
 std::vector<CarriedField> shared_fields(std::span<const CarriedField> fields) {
   const bool told = declares_segments(fields);
   std::vector<CarriedField> shared;

@@ -71,7 +71,7 @@ class ValueExchange {
   void receive(const Field& field, std::vector<BlockList>& receives) const;
   void prepare_copies(const Field& field);
   void borrow(const Field& field, GuardedWork& work);
-  /// Returns the entries of all samples that any of these ranks has, each once.
+  /// Returns the entries of all samples that any of these ranks has, without duplicates.
   [[nodiscard]] std::vector<EntryId> entries_at(std::span<const int> ranks) const;
   [[nodiscard]] std::vector<int> ranks_of(const Field& field, int holder) const;
   /// Returns the rank in mesh.node() of a world rank on this node.

@@ -25,7 +25,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  /// Closes the file and gives it its name. Call this or commit_to_disk() once, last.
+  /// Closes the file and renames it to its final name. After all writes, call exactly one of commit() and
+  /// commit_to_disk(); otherwise the destructor discards the file.
   void commit();
   /// Acts like commit(), but first waits until the content has reached the disk, and then until the name has,
   /// so that the file survives a loss of power.

@@ -107,7 +107,8 @@ class Shifted {
 /// Finds the ends of runs of digits that begin at given bytes, with a carry from one block to the next.
 class Runs {
  public:
-  /// Returns the bytes after the runs, computed by an addition whose carry passes through the digits.
+  /// Returns a mask of the bytes just past each run: adding `begins` to `digits` makes a carry ripple through
+  /// each run and land one past its end.
   Bits ends(Bits begins, Bits digits) noexcept {
     const Bits sum = begins + digits;
     const Bits whole = sum + carry_;

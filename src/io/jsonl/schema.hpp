@@ -43,7 +43,7 @@ struct FieldOrigin {
 /// float32 elements without trailing dimensions), which the first line with more information replaces.
 /// Placeholders that are never replaced are used for reading.
 struct JsonlSchema {
-  bool empty = true;                 ///< no line was seen; the neutral element of merge()
+  bool empty = true;                 ///< no lines seen yet; the identity element of merge()
   std::int64_t first_line = 0;       ///< lowest number of the lines seen
   std::vector<FieldSpec> fields;     ///< sorted by name; dtypes are bool, int64 and float32
   std::vector<FieldOrigin> origins;  ///< one per field

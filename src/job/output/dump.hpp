@@ -19,7 +19,7 @@ enum class DumpForm : std::uint8_t {
 /// A rank that writes its part of a dump.
 struct DumpWriter {
   GridPoint mesh;   ///< sizes of the mesh
-  GridPoint place;  ///< place of the rank
+  GridPoint place;  ///< the rank's coordinates in `mesh`
   DumpForm form = DumpForm::grid;
   /// Number of ranks that write to the same folder; not all ranks if nodes have their own disks.
   std::int64_t writers = 1;

@@ -113,8 +113,8 @@ void RunLock::write(const RunIdentity& run) const {
 
 // Makes the file visible to other nodes that share the folder and look for it next. A network file system
 // shows them written data once a descriptor of the file is closed. This closes a copy, since closing the
-// original would release the lock. The file is not synced to the disk, which could take minutes while others
-// write, and after a crash the lock is gone anyway.
+// original would release the lock. The file is not synced to the disk: syncing could take minutes while
+// others write, and after a crash the lock is gone anyway.
 void RunLock::publish_to_nodes() const {
   const int copy = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
   if (copy < 0 || ::close(copy) != 0) fail(path_, errno);

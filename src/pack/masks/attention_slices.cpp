@@ -41,7 +41,7 @@ class SlicesOfSegment {
     RowRange queries;
   };
 
-  // Precondition: the keys end with the last query of `own`, or before its first one.
+  // Precondition: `keys` ends either at the end of `own.rows` or before its first row.
   void add_own(const OwnRun& own, RowRange keys, const KeyRun& run) {
     if (keys.size() <= 0) return;
     const bool all_see_all = keys.end <= own.rows.begin + 1;

@@ -130,8 +130,8 @@ void RunRows::shrink() noexcept {
 
 namespace {
 
-/// Returns the number, counted from 1, of the first of `limits` that these samples together exceed. Number 0
-/// is the limit on rows, which is not checked here.
+/// Returns the 1-based index of the first limit that these samples together exceed. Index 0 stands for the
+/// row limit, which is not checked here. Precondition: they exceed one.
 std::size_t find_first_broken_limit(std::span<const PartLimit> limits, RowRange samples) {
   std::size_t broken = 1;
   for (const PartLimit& limit : limits) {

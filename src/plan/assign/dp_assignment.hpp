@@ -20,7 +20,7 @@ namespace evenkeel {
 
 /// Sorts items by ascending (length, item) and deals them out: group g gets positions g, g+k, ... of that
 /// order, so position i of every group has nearly the same length. This is how ROLL's dynamic batching
-/// assigns samples to DP ranks. The first n mod k groups have one item more. O(n log n). Precondition: k >=
+/// assigns samples to DP ranks. The first n mod k groups have one more item. O(n log n). Precondition: k >=
 /// 1.
 ///
 /// Example: lengths {7, 6, 8, 5} with k = 2 give groups {3, 0} and {1, 2}.

@@ -44,8 +44,8 @@ void require_below_cap(const LengthTable& table, const PlanSettings& settings);
 /// error.
 void require_below_path_cap(const LengthTable& table, const PlanSettings& settings);
 
-/// Returns the number of micro-batches that all DP ranks use, given the maximum that any rank needs: at least
-/// 1 and at least min_count, rounded up to the multiple that the pipeline needs.
+/// Returns the number of micro-batches that all DP ranks use, given the maximum number that any rank needs:
+/// at least 1 and at least min_count, rounded up to the multiple that the pipeline needs.
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept;
 
 /// Reorders micro-batches in place. For `pipeline`: sort by descending (cost, first entry); then take every

@@ -57,8 +57,8 @@ struct PassNeeds {
 /// For each number of shapes, chooses the rows that leave the least padding: by dynamic programming over
 /// sorted rows, then over sizes of groups, each of which has its own shapes. Shapes have a margin for later
 /// micro-batches: rows are multiples of 1/128 of the cap; the number of sequences, up to its maximum, and the
-/// length are twice those of any micro-batch here, which costs no rows. O(needs * shapes + sizes * (128
-/// passes)^2 * (shapes + passes)).
+/// length are twice those of any micro-batch here, since doubling them costs no rows. O(needs * shapes +
+/// sizes * (128 passes)^2 * (shapes + passes)).
 inline constexpr std::int64_t rows_saved_at_least = 400;
 [[nodiscard]] std::vector<PackedShape> shapes_to_add(std::span<const PassNeeds> passes,
                                                      std::span<const PackedShape> shapes);

@@ -11,7 +11,7 @@
 /// Reproduces exactly the micro-batches that MindSpeed-RL, verl and ROLL make of one DP rank's samples, for
 /// jobs that must repeat a run of these systems:
 /// 1. Compute reference_count() on every DP rank.
-/// 2. Compute agreed_count() of the maximum.
+/// 2. Compute agreed_count() of the maximum count.
 /// 3. Make reference_micro_batches() with that count.
 ///
 /// None of the three systems keeps its cap: it only determines the number of micro-batches, which are then

@@ -56,7 +56,7 @@ class BatchSchedule::Delayed {
  public:
   explicit Delayed(OutlierDelay delay) : delay_(std::move(delay)) {}
 
-  /// Returns the maximum number of steps of a window.
+  /// Returns the maximum number of steps in a window.
   [[nodiscard]] std::int64_t window_steps() const noexcept { return delay_.settings.steps + 1; }
   [[nodiscard]] bool has(std::int64_t step) const noexcept {
     return first_ <= step && step < first_ + std::ssize(steps_);

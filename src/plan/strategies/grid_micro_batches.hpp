@@ -33,7 +33,7 @@ struct PlannedGrid {
 /// Tokens that are then computed on both sides of a cut cost nothing if the ranks would otherwise have
 /// waited.
 ///
-/// Cut units are replaced in `units` by their parts, and the grids refer to the new units. All limits of
+/// Cut units are replaced in `units` with their parts, and the grids refer to the new units. All limits of
 /// micro-batches still hold. Does nothing if fields have row caps (MicroBatchSettings::max_rows), and ignores
 /// gains below 0.2 % of a column. Pure, deterministic; the work is bounded by a count. Precondition: units
 /// share prefixes, and every unit is in exactly one cell of one grid.

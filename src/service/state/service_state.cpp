@@ -202,7 +202,8 @@ Json json_of(const ServiceState& state) {
   return json;
 }
 
-/// Reads and validates members of one object of a state, which may have been modified.
+/// Reads and validates members of one JSON object in a state. The file may have been edited by hand, so
+/// nothing is trusted.
 class Reader {
  public:
   explicit Reader(const Json& object, std::string name) : object_(object), name_(std::move(name)) {

@@ -37,7 +37,7 @@ void use_measured_cost(const StepContext& context, Gathered& gathered, GuardedWo
   });
 }
 
-// Returns a new pass. The input is replicated.
+// Starts a pass with the settings of `profile`. Both arguments must be replicated.
 Pass begin_pass(const StepContext& context, std::string_view profile) {
   PlanSettings settings = context.plan_settings(profile);
   const std::uint64_t cut = context.cut_hash(settings);

@@ -27,7 +27,8 @@ using ChosenShapes = std::shared_ptr<const std::vector<PackedShape>>;
 /// Data shared by all steps of a service. Equal on all ranks, except for each rank's place in the mesh. Only
 /// the measured costs change: between steps, and in the same way on all ranks.
 struct StepContext {
-  /// Collective over `ranks`. `from` must be equal on all ranks, and its job must already have been compared.
+  /// Collective over `ranks`. `from` must be equal on all ranks. Unless it is empty, the caller must already
+  /// have checked it with require_resumable().
   StepContext(const Communicator& ranks, const Config& config, const ServiceState& from);
 
   [[nodiscard]] const Communicator& world() const noexcept { return mesh.world(); }
@@ -37,8 +38,9 @@ struct StepContext {
   [[nodiscard]] CostInUse cost_in_use(std::string_view profile) const;
   /// Returns a hash of how samples are cut for the ranks of the mesh.
   [[nodiscard]] std::uint64_t cut_hash(const PlanSettings& settings) const;
-  /// Returns the key of a collective call about a step. Throws InputError if the step was made by a service
-  /// with another mesh or configuration. Precondition: the step was made.
+  /// Returns the key that identifies a collective call on `step`; `how` is appended to its text. Throws
+  /// InputError if the step was made by a service with another mesh or configuration. Precondition:
+  /// `step.record` is not null.
   [[nodiscard]] CallKey key_of(std::string_view action, const Step& step, std::string_view how) const;
 
   Mesh mesh;

@@ -37,10 +37,10 @@ using InputFiles = std::vector<std::unique_ptr<const InputFile>>;
 [[nodiscard]] InputFiles open_files(const Communicator& comm,
                                     const std::vector<std::filesystem::path>& paths);
 
-/// Collective over `comm`: replaces each compressed file (gzip, zstd) by its decompressed content, an
-/// unlinked file in the folder for temporary files ($TMPDIR) that keeps the compressed file's name in errors.
-/// A node decompresses each file once: its ranks share the work, and all of them read the results. Throws the
-/// same error on every rank.
+/// Collective over `comm`: replaces each compressed file (gzip, zstd) with a decompressed copy: an unlinked
+/// file in the folder for temporary files ($TMPDIR). Errors still use the compressed file's name. A node
+/// decompresses each file once: its ranks share the work, and all of them read the results. Throws the same
+/// error on every rank.
 void unpack_on_nodes(const Communicator& comm, InputFiles& files);
 
 /// Local: returns a compressed file's content, decompressed in the same way, or the file itself if it is not

@@ -62,7 +62,8 @@ struct StagedPart {
   friend bool operator==(const StagedPart&, const StagedPart&) = default;
 };
 
-/// One rank's part in an exchange between nodes. Bytes of one list keep their order in every round.
+/// One rank's part in an exchange between nodes. Each of the three rounds (LeaderRounds) preserves the byte
+/// order within a list.
 struct LeaderPlan {
   static constexpr int direct = -1;
   std::vector<int> send_by;     ///< by rank: leader on this node that collects bytes for it, or direct
@@ -116,8 +117,8 @@ class NodeGroup {
   /// Returns the plan for the lists of compare_sizes(). Local.
   [[nodiscard]] LeaderPlan plan(NodeAggregation mode) const;
 
-  /// Staging memory, each of leader_staging_bytes bytes; null unless this rank is a leader. It is in the
-  /// shared heap, so members can copy directly from it.
+  /// Staging buffers of leader_staging_bytes bytes each; null unless this rank is a leader. They are in the
+  /// shared heap, so members can copy directly from them.
   [[nodiscard]] std::byte* outgoing() const noexcept { return outgoing_.get(); }
   [[nodiscard]] std::byte* incoming() const noexcept { return incoming_.get(); }
 

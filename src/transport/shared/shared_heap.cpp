@@ -27,7 +27,7 @@ constexpr std::size_t whole_pages(std::size_t bytes) noexcept {
   return (bytes + page - 1) / page * page;
 }
 
-// Functions that only Linux has, and their replacements.
+// Linux-only functions, with fallbacks for other systems.
 #ifdef __linux__
 /// Returns the descriptor of a new file in memory, or -1.
 int memory_file() {

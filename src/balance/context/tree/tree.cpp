@@ -230,11 +230,12 @@ class TreeSearch {
 
   [[nodiscard]] bool is_within(Cost part) const { return best_.end() - bound_ <= bound_ / part; }
 
-  /// Tries groups of one size, and the groups of waves. Blocks are nested, so micro-batches on any blocks
-  /// form a tree, which does not end later than the waves.
+  /// Tries wave plans as starting trees: first with groups of equal size, then the best waves found. Blocks
+  /// are nested, so any wave plan is also a valid tree, and the tree finishes no later than the waves.
   void try_waves() {
     constexpr std::int64_t most_items = 1 << 14;
-    constexpr Cost max_behind = 512;  // improving waves takes long, so small gaps are tolerated
+    // Improving waves is slow, so small gaps (1/512 of the bound) are tolerated.
+    constexpr Cost max_behind = 512;
     if (levels_.num_items() > most_items) return;
     for (int level = 0; level < levels_.count() && !is_within(near_enough); ++level) {
       if (std::optional<Waves> waves = uniform_waves(levels_, level)) try_tasks(std::move(waves->tasks));

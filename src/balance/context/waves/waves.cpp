@@ -24,11 +24,11 @@ namespace {
 
 /// Maximum number of items placed in all trials together.
 constexpr std::int64_t max_wave_placements = 1 << 17;
-/// Maximum number of items for which grids of groups of one size are tried.
+/// Maximum number of items for which grids of equal-size groups are tried.
 constexpr std::int64_t max_in_a_grid = 1 << 14;
-/// An end that is within 1 / near_enough of the bound is not improved further.
+/// An end that is within 1 / waves_near_enough of the bound is not improved further.
 constexpr Cost waves_near_enough = 4096;
-/// Places examined per item when waves are improved.
+/// Number of places examined per item when waves are improved.
 constexpr std::int64_t wave_looks_per_item = 1 << 12;
 /// Number of trials of each kind that are improved.
 constexpr std::int64_t max_started = 24;
