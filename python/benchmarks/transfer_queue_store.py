@@ -15,6 +15,7 @@ import tempfile
 import time
 
 os.environ.setdefault("TQ_LOGGING_LEVEL", "ERROR")
+os.environ.setdefault("RAY_worker_niceness", "0")  # otherwise SimpleStorage's processes have a lower priority than the store
 
 import ray  # noqa: E402
 import torch  # noqa: E402

@@ -98,9 +98,8 @@ void add_store_command(CLI::App& app, Action& chosen) {
                       .senders = "clients",
                       .when_full = "puts are refused until values are cleared"});
   command
-      ->add_option(
-          "--socket", options->socket,
-          "A UNIX socket at which clients of this user and machine find it, too: the fastest")
+      ->add_option("--socket", options->socket,
+                   "A UNIX socket at which clients of this user and machine find it, too: the fastest")
       ->type_name("PATH");
   command
       ->add_option("--checkpoints", options->checkpoints,
