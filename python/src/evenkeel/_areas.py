@@ -97,9 +97,9 @@ class Areas:
 
 
 class AreaRequest:
-    """A request whose body is read from this process, and whose answer is written to an area. Every attempt has an area of its own, because the server may still use that of
-    an attempt that failed. An area is used for another request only after its attempt has been answered, and after the last view
-    of the answer is gone.
+    """A request whose body is read from this process, and whose answer is written to an area. Every attempt has an area of
+    its own, because the server may still use that of an attempt that failed. An area is used for another request only after
+    its attempt has been answered, and after the last view of the answer is gone.
 
     ``body``  bytes, which are sent, or parts, which the server reads from this process's memory
     """
