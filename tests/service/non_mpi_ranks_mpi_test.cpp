@@ -171,9 +171,9 @@ TEST_F(ForeignSteps, have_meshes_with_foreign_lines) {
   if (mpi_.size() % 2 == 0) config.mesh.cp = 2;
   const DataService service(foreign_, config);
   const Mesh& mesh = service.mesh();
-  EXPECT_NE(mesh.world().foreign(), nullptr);
+  EXPECT_NE(mesh.world().non_mpi_ranks(), nullptr);
   EXPECT_EQ(mesh.along(Axis::cp).size(), config.mesh.cp);
-  EXPECT_NE(mesh.along(Axis::dp).foreign(), nullptr);
+  EXPECT_NE(mesh.along(Axis::dp).non_mpi_ranks(), nullptr);
   EXPECT_EQ(mesh.rank().value(), mpi_.rank());
 }
 
