@@ -42,8 +42,10 @@ class BinnedSearch {
       offer_from(in_shared_bins(bins), bins);
       offer_from(balance_items(costs_, shape_.groups, GroupSize::equal), bins);
     }
-    if (!shape_.equal_bins && best_most_bins_ > 1) offer_free_bins(even);
-    return *std::move(best_);
+    if (shape_.equal_bins) return *std::move(best_);
+    if (best_most_bins_ > 1) offer_free_bins(even);
+    const bool is_equal_earlier = !(*best_equal_ == *best_) && packed_end(*best_equal_) < packed_end(*best_);
+    return *std::move(is_equal_earlier ? best_equal_ : best_);
   }
 
  private:
@@ -56,13 +58,46 @@ class BinnedSearch {
     return bins;
   }
 
+  /// Returns the number of bins that each group needs once it is packed, at most bins_of_groups().
+  [[nodiscard]] std::vector<std::int64_t> packed_bins_of_groups(const Partition& partition) const {
+    std::vector<std::int64_t> bins;
+    for (std::int64_t g = 0; g < partition.size(); ++g) {
+      std::vector<Item> group(partition[g].begin(), partition[g].end());
+      std::ranges::sort(group);
+      std::vector<Cost> costs;
+      std::vector<std::int64_t> sizes;
+      std::vector<std::int64_t> counts;
+      for (const Item item : group) {
+        costs.push_back(costs_[static_cast<std::size_t>(item)]);
+        sizes.push_back(items_.sizes[static_cast<std::size_t>(item)]);
+        counts.push_back(items_.count_of(item));
+      }
+      bins.push_back(shape_.bins_for(count_groups(costs, {sizes, counts}, shape_.limits).needed));
+    }
+    return bins;
+  }
+
+  /// Returns the largest cost of a group, with its own bins.
+  [[nodiscard]] Cost end_with_own_bins(const Partition& partition, std::span<const std::int64_t> bins) const {
+    const std::vector<Cost> sums = group_sums(partition, costs_);
+    Cost end = 0;
+    for (std::size_t g = 0; g < sums.size(); ++g) end = std::max(end, sums[g] + shape_.bin_cost * bins[g]);
+    return end;
+  }
+
+  [[nodiscard]] Cost packed_end(const Partition& partition) const {
+    return end_with_own_bins(partition, packed_bins_of_groups(partition));
+  }
+
   void offer(Partition partition) {
     const std::vector<std::int64_t> bins = bins_of_groups(partition);
     const std::int64_t most = std::ranges::max(bins);
-    const std::vector<Cost> sums = group_sums(partition, costs_);
-    Cost end = 0;
-    for (std::size_t g = 0; g < sums.size(); ++g)
-      end = std::max(end, sums[g] + shape_.bin_cost * (shape_.equal_bins ? most : bins[g]));
+    const Cost equal_end = std::ranges::max(group_sums(partition, costs_)) + shape_.bin_cost * most;
+    if (!best_equal_ || equal_end < best_equal_end_) {
+      best_equal_end_ = equal_end;
+      best_equal_ = partition;
+    }
+    const Cost end = shape_.equal_bins ? equal_end : end_with_own_bins(partition, bins);
     if (best_ && end >= best_end_) return;
     best_end_ = end;
     best_most_bins_ = most;
@@ -164,6 +199,8 @@ class BinnedSearch {
   std::optional<Partition> best_;
   Cost best_end_ = 0;
   std::int64_t best_most_bins_ = 0;
+  std::optional<Partition> best_equal_;  ///< the best result if all groups had equally many bins
+  Cost best_equal_end_ = 0;
 };
 
 }  // namespace

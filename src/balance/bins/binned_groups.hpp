@@ -31,7 +31,9 @@ struct BinnedGroups {
 /// 3. If groups may have different numbers of bins, improve the results by exchanges that count bins too.
 ///    For up to 4096 items, do the same from best-fit-decreasing bins that are distributed evenly, and from
 ///    up to eight results of deal_under_limits with capacity for different numbers of bins.
-/// Returns the best result, the first one on a tie. Bins are packed by first-fit-decreasing.
+/// Returns the best result, the first one on a tie. Bins are packed by first-fit-decreasing. If groups may
+/// have different numbers of bins, the result is compared with the best one for equal numbers, with the bins
+/// that count_groups() finds for each group, and is never worse than that.
 ///
 /// `costs` and `items` have n entries each. Throws as karmarkar_karp and first_fit_decreasing do.
 /// Deterministic, local; the work is bounded by a count. O(n log n) for balanced inputs.

@@ -97,6 +97,16 @@ RC_GTEST_PROP(FastestGrids, end_no_later_than_those_of_fewest_columns, ()) {
   RC_ASSERT(end_time_of(table, settings) <= fewest);
 }
 
+// First-fit-decreasing needs a bin more than the search that packs micro-batches, so it misjudged both plans.
+TEST(FreeCounts, end_no_later_than_equal_counts_if_packing_saves_a_micro_batch) {
+  const LengthTable table = table_of({29, 23, 20, 26, 15, 20, 14, 26, 22, 4, 8, 31, 31, 16, 24, 11, 39, 18});
+  PlanSettings free = settings_with(true, 2, 64);
+  free.balance.overhead = 3;
+  PlanSettings equal = free;
+  testing_support::use<PackedSettings>(equal).free_counts = false;
+  EXPECT_LE(end_time_of(table, free), end_time_of(table, equal));
+}
+
 RC_GTEST_PROP(FreeCounts, never_end_later_than_equal_counts_nor_than_a_grid, ()) {
   const LengthTable table = table_of(*rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange(1, 60)));
   PlanSettings free = settings_with(true, *rc::gen::inRange(1, 6), 64);
