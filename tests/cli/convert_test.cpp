@@ -112,7 +112,7 @@ TEST_F(ConvertCommand, keeps_uids_and_adds_none) {
   const ProgramResult refused = convert("mixed.jsonl", "m.safetensors");
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr("cannot hold the uid of sample 1: it is missing, but that of the first "
-                                     "sample is a text"));
+                                     "sample is a string"));
   EXPECT_EQ(convert("mixed.jsonl", "m.safetensors", "--progress off --drop uid").status, 0);
   made("convert " + in("m.safetensors") + " " + in("m.jsonl") + " --progress off");
   EXPECT_THAT(read_text(in("m.jsonl")), testing::Not(HasSubstr("uid")));

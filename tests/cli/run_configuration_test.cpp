@@ -75,7 +75,7 @@ TEST_F(RunConfiguration, without_a_source_is_refused_with_a_list_of_kinds) {
 TEST_F(RunConfiguration, empty_is_not_the_default_job) {
   const ProgramResult result = mpirun_evenkeel(2, "run /dev/null --set source.kind=synthetic");
   EXPECT_EQ(result.status, 2);
-  EXPECT_THAT(result.err, HasSubstr("/dev/null: has no key"));
+  EXPECT_THAT(result.err, HasSubstr("/dev/null: contains no keys"));
 }
 
 TEST_F(RunConfiguration, errors_are_reported_once_with_their_place) {

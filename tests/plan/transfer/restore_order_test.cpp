@@ -54,11 +54,14 @@ TEST(RestoreOrder, refuses_another_number_of_results_and_names_both) {
 }
 
 TEST(InverseOrder, refuses_lists_that_are_not_permutations) {
-  EXPECT_THAT(input_error_of([] { (void)inverse_order(std::vector<Item>{0, 2}); }), HasSubstr("item 2 of 2"));
+  EXPECT_THAT(input_error_of([] {
+                (void)inverse_order(std::vector<Item>{0, 2});
+              }),
+              HasSubstr("names item 2, but there are 2 items"));
   EXPECT_THAT(input_error_of([] {
                 (void)inverse_order(std::vector<Item>{-1, 0});
               }),
-              HasSubstr("item -1 of 2"));
+              HasSubstr("names item -1, but there are 2 items"));
   EXPECT_THAT(input_error_of([] {
                 (void)inverse_order(std::vector<Item>{1, 1});
               }),
