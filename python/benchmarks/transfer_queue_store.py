@@ -69,12 +69,12 @@ def main():
         while address is None:
             address = re.search(r"Listening on (http://\S+)", store.stdout.readline())
         sections = {"SimpleStorage": {"storage_backend": "SimpleStorage"}}
-        for name, url in (("TCP", address[1]), ("socket", f"unix:{folder}/socket"), ("shared", f"unix:{folder}/socket")):
+        for name, url in (("TCP", address[1]), ("socket alone", f"unix:{folder}/socket"), ("client's memory", f"unix:{folder}/socket")):
             sections[name] = {"storage_backend": "Evenkeel", "Evenkeel": {"url": url, "existing": "clear"}}
         times = {name: {} for name in sections}
         for _ in range(options.rounds):
             for name, section in sections.items():
-                Areas.are_possible = staticmethod(lambda name=name: name == "shared")
+                Areas.are_possible = staticmethod(lambda name=name: name == "client's memory")
                 for case, seconds in measured(section, options.repetitions).items():
                     times[name].setdefault(case, []).extend(seconds)
         store.terminate()

@@ -35,9 +35,9 @@ class AreaError : public InputError {
   int status_;
 };
 
-/// Memory file of a client on this machine. An answer is written to it, and it lists where the body of a
-/// request is in the client's memory, so neither is sent. The file is read and written, but never mapped, so
-/// a client that truncates it cannot harm the server.
+/// A memory file that belongs to a client on the same machine. The server writes answers to it, and the file
+/// lists where in the client's memory the body of a request is, so neither goes through the socket. The
+/// server reads and writes the file but never maps it, so a client that truncates it cannot crash the server.
 class ClientArea final : public BodyReader {
  public:
   /// Opens the area that the request names; null if it names none. Only memory files that were made for this

@@ -110,7 +110,7 @@ class ValueAnswers final : public ServerCalls {
   };
 
   /// Writes the answer to the client's area, in which each field begins at a multiple of 64 bytes. Returns
-  /// false if it cannot be written, or is too small.
+  /// false if the answer cannot be written, or if it is so small that the socket is faster.
   static bool write_to_area(const Sending& sending, ClientArea& area, Response& response) {
     if (sending.values.bytes() < least_area_bytes || !area.write(sending.start)) return false;
     for (std::size_t field = 0; field < sending.values.head().fields.size(); ++field) {
