@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_descriptor.hpp"
 #include "base/hash.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/system_error.hpp"
@@ -68,26 +69,6 @@ std::vector<std::string> expand_pattern(const std::string& pattern) {
 constexpr const char* needs_room =
     "Set TMPDIR to a folder with enough space, which every rank of a node can open";
 
-/// An open file descriptor, closed with this object unless it is taken.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) noexcept : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-
-  [[nodiscard]] int get() const noexcept { return number_; }
-  [[nodiscard]] int take() noexcept { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
-
 /// A temporary file for the content of one compressed file. It has a name until all ranks of the node have
 /// opened it.
 class Room {
@@ -95,7 +76,7 @@ class Room {
   explicit Room(const std::string& packed) {
     const char* const folder = std::getenv("TMPDIR");
     name_ = std::string(folder != nullptr && *folder != '\0' ? folder : "/tmp") + "/evenkeel-XXXXXX";
-    file_ = Descriptor(::mkostemp(name_.data(), O_CLOEXEC));
+    file_ = FileDescriptor(::mkostemp(name_.data(), O_CLOEXEC));
     if (file_.get() < 0) {
       const int reason = errno;
       throw system_error(packed, ("cannot be decompressed to " + std::exchange(name_, {})).c_str(), reason);
@@ -129,7 +110,7 @@ class Room {
 
  private:
   std::string name_;
-  Descriptor file_;
+  FileDescriptor file_;
 };
 
 /// A compressed file, and the rank on this node that decompresses it.
@@ -155,8 +136,8 @@ std::vector<Task> assign_files_to_ranks(const InputFiles& files, int ranks) {
   return tasks;
 }
 
-Descriptor open_file(const std::string& room, const std::string& packed) {
-  Descriptor file(::open(room.c_str(), O_RDONLY | O_CLOEXEC));
+FileDescriptor open_file(const std::string& room, const std::string& packed) {
+  FileDescriptor file(::open(room.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() >= 0) return file;
   ErrorReport report =
       system_error(packed, ("is unpacked to " + room + ", which cannot be opened").c_str(), errno).report();
@@ -244,7 +225,7 @@ SourceFingerprint fingerprint_of(const Communicator& comm, std::span<const Input
 std::unique_ptr<const InputFile> unpack_file(std::unique_ptr<const InputFile> file) {
   if (detect_packing(*file) == Packing::none) return file;
   Room room(file->path());
-  Descriptor text = open_file(room.name(), file->path());
+  FileDescriptor text = open_file(room.name(), file->path());
   room.forget_name();
   room.fill(*file);
   return std::make_unique<const InputFile>(file->path(), text.take());
@@ -272,7 +253,7 @@ void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
     of_ranks = all_gather_values(node, names, inner, "names of unpacked files");
     inner.agree(node);
   });
-  std::vector<Descriptor> texts;
+  std::vector<FileDescriptor> texts;
   work([&] {
     std::vector<std::size_t> next(of_ranks.size());
     for (const Task& task : tasks) {

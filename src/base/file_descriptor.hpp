@@ -1,0 +1,29 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace evenkeel {
+
+/// Owns an open file descriptor, and closes it unless it is taken. Negative if no file is open.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int number = -1) noexcept : number_(number) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : number_(other.take()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~FileDescriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+
+  [[nodiscard]] int get() const noexcept { return number_; }
+  [[nodiscard]] int take() noexcept { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+}  // namespace evenkeel
