@@ -24,7 +24,7 @@ from omegaconf import OmegaConf  # noqa: E402
 from tensordict import TensorDict  # noqa: E402
 
 import evenkeel.transfer_queue  # noqa: E402, F401
-from evenkeel._areas import Areas  # noqa: E402
+from evenkeel._answer_files import AnswerFiles  # noqa: E402
 
 CASES = [(256, 64 << 10), (64, 1 << 20)]  # samples, bytes of a sample
 FIELDS = [1, 32]
@@ -69,12 +69,12 @@ def main():
         while address is None:
             address = re.search(r"Listening on (http://\S+)", store.stdout.readline())
         sections = {"SimpleStorage": {"storage_backend": "SimpleStorage"}}
-        for name, url in (("TCP", address[1]), ("socket alone", f"unix:{folder}/socket"), ("client's memory", f"unix:{folder}/socket")):
+        for name, url in (("TCP", address[1]), ("socket alone", f"unix:{folder}/socket"), ("answer files", f"unix:{folder}/socket")):
             sections[name] = {"storage_backend": "Evenkeel", "Evenkeel": {"url": url, "existing": "clear"}}
         times = {name: {} for name in sections}
         for _ in range(options.rounds):
             for name, section in sections.items():
-                Areas.are_possible = staticmethod(lambda name=name: name == "client's memory")
+                AnswerFiles.are_possible = staticmethod(lambda name=name: name == "answer files")
                 for case, seconds in measured(section, options.repetitions).items():
                     times[name].setdefault(case, []).extend(seconds)
         store.terminate()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import logging
@@ -24,7 +23,7 @@ _TRY_AGAIN = (_FULL, 502, 503, 504)
 _log = logging.getLogger("evenkeel")
 
 Body = bytes | Sequence[memoryview]
-Prepare = Callable[[], tuple[Body, Mapping[str, str]]]
+Headers = Mapping[str, str]
 Reader = Callable[[http.client.HTTPResponse], Any]
 
 
@@ -59,7 +58,7 @@ class Server:
     """
 
     def __init__(self, url: str, *, token: str | None = None, ca: str | None = None, timeout: float = 60.0,
-                 patience: float | None = 600.0, headers: Mapping[str, str] | None = None) -> None:
+                 patience: float | None = 600.0, headers: Headers | None = None) -> None:
         parts = urllib.parse.urlsplit(url)
         is_socket = parts.scheme == "unix" and parts.path
         if not is_socket and (parts.scheme not in ("http", "https") or not parts.hostname):
@@ -88,7 +87,7 @@ class Server:
     def url(self) -> str:
         return self._url
 
-    def request(self, method: str, path: str, body: Body | Prepare = b"", *, headers: Mapping[str, str] | None = None,
+    def request(self, method: str, path: str, body: Body = b"", *, headers: Headers | Callable[[], Headers] | None = None,
                 read: Reader = json_of, refusals: Mapping[int, type[Error]] | None = None) -> Any:
         """Sends a request and returns the result of ``read`` for a response with status 200.
 
@@ -97,14 +96,14 @@ class Server:
         the patience has run out. Other statuses raise the class in ``refusals``, by default ConfigError for 401,
         LimitError for 413 and otherwise InputError, with the server's text.
 
-        ``body`` may be a function that returns the body and additional headers of each attempt."""
+        ``headers`` may be a function that returns those of each attempt."""
         begun = time.monotonic()
         pause = _FIRST_PAUSE
         while True:
-            sent, more = body() if callable(body) else (body, {})
+            sent = headers() if callable(headers) else headers or {}
             connection, reused = self._connection()
             try:
-                status, answer, wait = self._exchange(connection, method, path, sent, {**(headers or {}), **more}, read)
+                status, answer, wait = self._exchange(connection, method, path, body, sent, read)
                 if status == 200:
                     self._report_answer(begun)
                     return answer
@@ -156,7 +155,7 @@ class Server:
             return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls), False
         return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout), False
 
-    def _exchange(self, connection: http.client.HTTPConnection, method: str, path: str, body: Body, headers: Mapping[str, str],
+    def _exchange(self, connection: http.client.HTTPConnection, method: str, path: str, body: Body, headers: Headers,
                   read: Reader) -> tuple[int, Any, float | None]:
         """Sends the request once. Returns the status; the result of ``read``, or the response's text if the status is not
         200; and how many seconds the server asks the client to wait."""
@@ -179,11 +178,8 @@ class Server:
         finally:
             if sent:
                 self._idle.append(connection)
-            else:  # unread data must not reach the next request
-                if connection.sock is not None:
-                    with contextlib.suppress(OSError):
-                        connection.sock.shutdown(socket.SHUT_RDWR)  # a forked child may have it open, too
-                connection.close()
+            else:
+                connection.close()  # unread data must not reach the next request
         return response.status, answer, wait
 
 

@@ -17,15 +17,15 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from evenkeel._areas import LEAST_BYTES, UNUSABLE, AreaRefused, AreaRequest, Areas, Bytes
-from evenkeel._http import Body, Server, json_of
-from evenkeel.errors import Error, InputError, LimitError, MissingFieldError
+from evenkeel._answer_files import UNUSABLE, AnswerFileRefused, AnswerFiles, Bytes, FileAnswer
+from evenkeel._http import Server, json_of
+from evenkeel.errors import InputError, LimitError, MissingFieldError
 
 __all__ = ["ValueClient", "Values"]
 
@@ -61,7 +61,6 @@ _log = logging.getLogger("evenkeel")
 
 Shape = tuple[int, ...]
 Slices = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]
-_AreaReader = Callable[[http.client.HTTPResponse, Bytes | None], Any]
 
 
 def dtype_of(tensor: Any) -> str | None:
@@ -147,8 +146,7 @@ class ValueClient:
     def __init__(self, url: str, *, token: str | None = None, ca: str | None = None, timeout: float = 60.0,
                  patience: float | None = 600.0) -> None:
         self._server = Server(url, token=token, ca=ca, timeout=timeout, patience=patience)
-        self._areas = Areas() if self._server.is_local and Areas.are_possible() else None
-        self._is_refused = False  # the store could not use an area
+        self._files = AnswerFiles() if self._server.is_local and AnswerFiles.are_possible() else None
 
     def put(self, indexes: Sequence[int], fields: Mapping[str, Any]) -> int:
         """Stores values of several fields, and returns their number of bytes when they are durable. They become visible
@@ -177,10 +175,7 @@ class ValueClient:
         text = _json_bytes(head)
         text += b" " * (-(8 + len(text)) % _ALIGNMENT)
         body = _join_small([memoryview(len(text).to_bytes(8, "little") + text), *(part for column in columns.values() for part in column.parts)])
-        size = sum(part.nbytes for part in body)
-        areas = self._areas if size >= LEAST_BYTES else None
-        answer = self._exchange(areas, "/v1/values", body, "application/octet-stream", lambda response, _: json_of(response))
-        return int(answer["bytes"])
+        return int(self._server.request("POST", "/v1/values", body, headers={"Content-Type": "application/octet-stream"})["bytes"])
 
     def get(self, indexes: Sequence[int], fields: Sequence[str], *, slices: Slices | None = None) -> dict[str, Values]:
         """Returns values by field, in the order of the indexes. Raises MissingFieldError, which is a KeyError, if the
@@ -191,12 +186,8 @@ class ValueClient:
         return self._get([int(index) for index in indexes], list(fields), slices or {})
 
     def _get(self, indexes: list[int], fields: list[str], slices: Slices) -> dict[str, Values]:
-        def read(response: http.client.HTTPResponse, area: Bytes | None) -> dict[str, Values]:
-            return _read_frame(response, area, fields, len(indexes))
-
-        query = _json_bytes({"indexes": indexes, "fields": fields, **({"slices": slices} if slices else {})})
         try:
-            return dict(self._exchange(self._areas, "/v1/values/get", query, "application/json", read, {404: MissingFieldError}))
+            return self._get_whole(indexes, fields, slices)
         except LimitError:  # above the limit of a response
             if len(indexes) < 2:
                 raise
@@ -204,6 +195,31 @@ class ValueClient:
         first = self._get(indexes[:half], fields, _slices_of(slices, 0, half))
         second = self._get(indexes[half:], fields, _slices_of(slices, half, len(indexes)))
         return {name: first[name] + second[name] for name in fields}
+
+    def _get_whole(self, indexes: list[int], fields: list[str], slices: Slices) -> dict[str, Values]:
+        """Gets values through an answer file if the store can use one, otherwise through the socket."""
+        answer = None if self._files is None else FileAnswer(self._files)
+
+        def headers() -> dict[str, str]:
+            return {"Content-Type": "application/json", **(answer.headers() if answer else {})}
+
+        def read(response: http.client.HTTPResponse) -> dict[str, Values]:
+            return _read_frame(response, answer.content(response) if answer else None, fields, len(indexes))
+
+        query = _json_bytes({"indexes": indexes, "fields": fields, **({"slices": slices} if slices else {})})
+        refusals = {404: MissingFieldError, UNUSABLE: AnswerFileRefused}
+        try:
+            found = dict(self._server.request("POST", "/v1/values/get", query, headers=headers, read=read, refusals=refusals))
+        except AnswerFileRefused as error:
+            if answer is None:
+                raise
+            if self._files is not None:  # no other thread has told
+                _log.warning("%s: cannot share memory with this process, so values travel through the socket: %s", self._server.url, error)
+            self._files = None
+            return self._get_whole(indexes, fields, slices)
+        if answer:
+            answer.end()
+        return found
 
     def clear(self, indexes: Sequence[int] | None = None, fields: Sequence[str] | None = None) -> int:
         """Removes values of these indexes and fields, by default all of them, and returns their number."""
@@ -231,24 +247,6 @@ class ValueClient:
 
     def _post(self, path: str, content: Mapping[str, Any]) -> Any:
         return self._server.request("POST", path, _json_bytes(content), headers={"Content-Type": "application/json"})
-
-    def _exchange(self, areas: Areas | None, path: str, body: Body, content_type: str, read: _AreaReader,
-                  refusals: Mapping[int, type[Error]] | None = None) -> Any:
-        """Sends a request whose body, if it has parts, or whose answer may be in one of the areas."""
-        headers = {"Content-Type": content_type}
-        if areas is not None:
-            request = AreaRequest(areas, body)
-            try:
-                answer = self._server.request("POST", path, request.prepare, headers=headers,
-                                              read=lambda response: read(response, request.answer(response)),
-                                              refusals={**(refusals or {}), UNUSABLE: AreaRefused})
-                request.end()
-                return answer
-            except AreaRefused as error:
-                if not self._is_refused:
-                    _log.warning("%s: cannot use this process's memory, so values travel through the socket: %s", self._server.url, error)
-                self._is_refused = True
-        return self._server.request("POST", path, body, headers=headers, read=lambda response: read(response, None), refusals=refusals)
 
 
 def _json_bytes(content: Mapping[str, Any]) -> bytes:
@@ -389,23 +387,23 @@ def _join_small(parts: Iterable[memoryview]) -> list[memoryview]:
     return [piece[0] if len(piece) == 1 else memoryview(b"".join(piece)) for piece in pieces]
 
 
-def _read_frame(response: http.client.HTTPResponse, area: Bytes | None, fields: list[str], count: int) -> dict[str, Values]:
-    """Reads values into one buffer, in which every field is aligned. In an area, they are so already."""
+def _read_frame(response: http.client.HTTPResponse, file: Bytes | None, fields: list[str], count: int) -> dict[str, Values]:
+    """Reads values into one buffer, in which every field is aligned. In an answer file, they already are."""
     prefix = 8
-    size = _received(response, prefix) if area is None else area[:prefix]
+    size = _received(response, prefix) if file is None else file[:prefix]
     begin_of_values = prefix + int.from_bytes(size.tobytes(), "little")
-    text = _received(response, begin_of_values - prefix) if area is None else area[prefix:begin_of_values]
+    text = _received(response, begin_of_values - prefix) if file is None else file[prefix:begin_of_values]
     columns: dict[str, tuple[list[str], list[Shape], int, int]] = {}
     end = 0
     for name, field in json.loads(text.tobytes())["fields"].items():
         dtypes = field["dtypes"] if "dtypes" in field else [field["dtype"]] * count
         shapes: list[Shape] = [tuple(shape) for shape in field["shapes"]] if "shapes" in field else [tuple(field["shape"])] * count
         begin = end + -end % _ALIGNMENT
-        end = begin + _limited(response if area is None else None, _total(dtypes, shapes))
+        end = begin + _limited(response if file is None else None, _total(dtypes, shapes))
         columns[name] = dtypes, shapes, begin, end
-    buffer = np.empty(end, np.uint8) if area is None else area[begin_of_values:]
+    buffer = np.empty(end, np.uint8) if file is None else file[begin_of_values:]
     found = {name: Values(dtypes, shapes, buffer[begin:end]) for name, (dtypes, shapes, begin, end) in columns.items()}
-    if area is None:
+    if file is None:
         for values in found.values():
             _read(response, values.data)
     is_wrong = len(buffer) != end or list(found) != fields or any(len(values) != count for values in found.values())

@@ -38,8 +38,6 @@ class BodyReader {
   [[nodiscard]] virtual std::int64_t announced() const noexcept = 0;
   /// Returns the process that opened the connection if this is a UNIX socket; otherwise its pid is 0.
   [[nodiscard]] virtual ::ucred peer() const noexcept { return {}; }
-  /// Returns false after the client has closed the connection.
-  [[nodiscard]] virtual bool is_connected() const noexcept { return true; }
 };
 
 /// Answers a request that has the token. The reader of the body is null for GET and HEAD. If the request's

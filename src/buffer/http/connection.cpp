@@ -135,12 +135,6 @@ void Connection::begin_body(const httplib::Request& request) {
   return process;
 }
 
-bool Connection::is_connected() const noexcept {
-  char next = 0;
-  const ssize_t received = ::recv(socket_, &next, 1, MSG_PEEK | MSG_DONTWAIT);
-  return received > 0 || (received < 0 && (errno == EAGAIN || errno == EINTR));
-}
-
 ssize_t Connection::read_body(std::span<char> out) {
   if (is_request_read_) return 0;
   if (!is_body_valid_) return -1;

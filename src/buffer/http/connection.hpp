@@ -39,7 +39,6 @@ class Connection final : public httplib::Stream, public BodyReader {
   ssize_t read_body(std::span<char> out) override;
   [[nodiscard]] std::int64_t announced() const noexcept override { return announced_; }
   [[nodiscard]] ::ucred peer() const noexcept override;
-  [[nodiscard]] bool is_connected() const noexcept override;
   /// Returns whether the current request was read to its end, so the next bytes belong to the next request.
   [[nodiscard]] bool is_request_read() const noexcept { return is_request_read_; }
   /// Sends buffered output. Returns false if the client does not accept it.

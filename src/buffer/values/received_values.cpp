@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "buffer/values/value_memory.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -63,7 +62,8 @@ void ReceivedValues::begin_values() {
     throw InputError(sent_body, "has " + std::to_string(announced_) + " bytes, and its JSON describes " +
                                     std::to_string(described));
   }
-  for (Block& block : blocks_) block.memory = make_value_memory(block.bytes);
+  for (Block& block : blocks_)
+    block.memory = std::make_shared_for_overwrite<char[]>(static_cast<std::size_t>(block.bytes));
   text_.clear();
   part_ = Part::values;
   in_part_ = 0;

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "buffer/http/http_listener.hpp"
 #include "buffer/http/server_calls.hpp"
-#include "buffer/values/client_area.hpp"
+#include "buffer/values/answer_file.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -49,8 +50,11 @@ class ValueAnswers final : public ServerCalls {
  public:
   ValueAnswers(std::shared_ptr<ValueStore> store, std::filesystem::path checkpoints)
       : kept_(std::move(store)), store_(*kept_), checkpoints_(std::move(checkpoints)) {
-    add_area_call("/v1/values", &ValueAnswers::put);
-    add_area_call("/v1/values/get", &ValueAnswers::get);
+    add_post("/v1/values",
+             [this](const Request&, Response& response, BodyReader& reader) { put(response, reader); });
+    add_post("/v1/values/get", [this](const Request& request, Response& response, BodyReader& reader) {
+      get(request, response, reader);
+    });
     register_call(
         "/v1/values/clear",
         [this](const Request&, Response& response, const std::string& body) {
@@ -74,28 +78,11 @@ class ValueAnswers final : public ServerCalls {
   }
 
  private:
-  using AreaCall = void (ValueAnswers::*)(Response&, BodyReader&, ClientArea*);
-
-  /// Adds a call whose body or answer may be in an area of the client.
-  void add_area_call(const char* path, AreaCall call) {
-    add_post(path, [this, call](const Request& request, Response& response, BodyReader& reader) {
-      try {
-        const std::unique_ptr<ClientArea> area = ClientArea::open(request, reader);
-        (this->*call)(response, reader, area.get());
-      } catch (const AreaError& error) {
-        answer(response, error.status(), error.report());
-      }
-    });
-  }
-
-  void put(Response& response, BodyReader& reader, ClientArea* area) {
+  void put(Response& response, BodyReader& reader) {
     InFlight in_flight(bytes_in_flight_, max_values_in_flight);
     ReceivedValues received(store_.max_frame_bytes());
-    BodyReader& body = area == nullptr ? reader : *area;
-    if (!receive(response, body, store_.max_frame_bytes(), in_flight, received)) return;
+    if (!receive(response, reader, store_.max_frame_bytes(), in_flight, received)) return;
     received.require_complete();
-    if (area != nullptr && !reader.is_connected())
-      throw AreaError(400, "lists memory that may have changed: the client has closed the connection");
     store_.put(received);
     const FrameHead& head = received.head();
     answer(response,
@@ -109,21 +96,27 @@ class ValueAnswers final : public ServerCalls {
     std::string start;
   };
 
-  /// Writes the answer to the client's area, in which each field begins at a multiple of 64 bytes. Returns
+  /// Writes the answer to the client's file, in which each field begins at a multiple of 64 bytes. Returns
   /// false if the answer cannot be written, or if it is so small that the socket is faster.
-  static bool write_to_area(const Sending& sending, ClientArea& area, Response& response) {
-    if (sending.values.bytes() < least_area_bytes || !area.write(sending.start)) return false;
+  static bool write_to_file(const Sending& sending, AnswerFile& file, Response& response) {
+    if (sending.values.bytes() < min_file_answer || !file.write(sending.start)) return false;
     for (std::size_t field = 0; field < sending.values.head().fields.size(); ++field) {
-      if (!area.align() ||
-          !sending.values.for_each_run_of(field, [&](std::string_view run) { return area.write(run); }))
+      if (!file.align() ||
+          !sending.values.for_each_run_of(field, [&](std::string_view run) { return file.write(run); }))
         return false;
     }
-    const std::int64_t bytes = area.finish();
-    if (bytes >= 0) response.set_header(area_body_header, std::to_string(bytes));
+    const std::int64_t bytes = file.finish();
+    if (bytes >= 0) response.set_header(answer_bytes_header, std::to_string(bytes));
     return bytes >= 0;
   }
 
-  void get(Response& response, BodyReader& reader, ClientArea* area) {
+  void get(const Request& request, Response& response, BodyReader& reader) {
+    std::optional<AnswerFile> file;
+    try {
+      file = AnswerFile::open(request, reader);
+    } catch (const AnswerFileError& error) {
+      return answer(response, error.status(), error.report());
+    }
     InFlight of_query(bytes_in_flight_);
     RequestBody query;
     if (!receive(response, reader, max_head_of_frame, of_query, query)) return;
@@ -143,7 +136,7 @@ class ValueAnswers final : public ServerCalls {
     if (sending == nullptr) return;
     sending->in_flight.add(sending->values.copied());
     sending->start = encode_frame_start(sending->values.head());
-    if (area != nullptr && write_to_area(*sending, *area, response)) return;
+    if (file && write_to_file(*sending, *file, response)) return;
     const auto size = sending->start.size() + static_cast<std::size_t>(sending->values.bytes());
     response.set_content_provider(
         size, frame_type, [sending](std::size_t, std::size_t, httplib::DataSink& sink) {

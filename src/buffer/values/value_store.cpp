@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "buffer/values/value_file.hpp"
-#include "buffer/values/value_memory.hpp"
 
 namespace evenkeel {
 namespace {
@@ -343,7 +342,7 @@ void ValueStore::read_record(std::int64_t record, const std::vector<FoundPlace>&
   std::int64_t bytes = 0;
   for (const std::size_t at : of_record)
     bytes += cut_of(at) == nullptr ? places[at].value.bytes : cut_of(at)->bytes();
-  auto copy = make_value_memory(bytes);
+  auto copy = std::make_shared_for_overwrite<char[]>(static_cast<std::size_t>(bytes));
   store_->read_body(record, [&](std::string_view body) {
     char* out = copy.get();
     for (const std::size_t at : of_record) {

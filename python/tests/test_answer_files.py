@@ -12,10 +12,11 @@ import pytest
 
 import evenkeel
 from buffers import Store
-from evenkeel import _areas, values
+from evenkeel import _answer_files, values
 from evenkeel.values import ValueClient
 
-LARGE = 100_000  # bytes, which are above _areas.LEAST_BYTES
+LARGE = 100_000  # bytes: large enough for an answer file
+MIN_FILE_ANSWER = 64 << 10
 
 
 @pytest.fixture(name="socket", scope="module")
@@ -46,8 +47,8 @@ def full(value, size=LARGE):
     return np.full((1, size), value, np.uint8)
 
 
-def areas_of(client):
-    return list(client._areas._alive)
+def files_of(client):
+    return list(client._files._alive)
 
 
 @pytest.mark.parametrize("size", [1, 1000, LARGE, 3_000_000])
@@ -58,7 +59,7 @@ def test_values_of_any_size_come_back_in_aligned_memory(client, received, size):
     client.put(range(5), fields)
     found = client.get([4, 2], list(fields))
     assert all((found[name][i] == fields[name][index]).all() for name in fields for i, index in enumerate([4, 2]))
-    is_shared = 2 * 9 * size > _areas.LEAST_BYTES
+    is_shared = 2 * 9 * size > MIN_FILE_ANSWER
     assert (received == []) == is_shared and (not is_shared or found["doubles"].stacked().ctypes.data % 64 == 0)
 
 
@@ -87,29 +88,29 @@ def test_a_tensor_never_changes_either(client):
     assert all((tensor == i).all() for i, tensor in enumerate(tensors))
 
 
-def test_an_area_is_used_again_after_the_last_view_is_gone(client):
+def test_a_file_is_used_again_after_the_last_view_is_gone(client):
     client.put([0], {"a": full(7)})
     for _ in range(50):
         kept = client.get([0], ["a"])["a"][0][1:3]
     del kept
     gc.collect()
-    assert len(areas_of(client)) <= 2 and len(client._areas._idle) == len(areas_of(client))
+    assert len(files_of(client)) <= 2 and len(client._files._idle) == len(files_of(client))
 
 
-def test_more_answers_than_areas_can_be_kept(client):
+def test_more_answers_than_files_can_be_kept(client):
     client.put([0], {"a": full(7)})
-    kept = [client.get([0], ["a"])["a"][0] for _ in range(_areas._MOST + 5)]
+    kept = [client.get([0], ["a"])["a"][0] for _ in range(_answer_files._MAX_FILES + 5)]
     client.put([1], {"a": full(8)})
-    assert all((array == 7).all() for array in kept) and (client.get([1], ["a"])["a"][0] == 8).all() and len(areas_of(client)) == _areas._MOST
+    assert all((array == 7).all() for array in kept) and (client.get([1], ["a"])["a"][0] == 8).all() and len(files_of(client)) == _answer_files._MAX_FILES
 
 
-def test_idle_areas_do_not_keep_more_memory_than_the_limit(client, monkeypatch):
-    monkeypatch.setattr(_areas, "_IDLE_BYTES", 4 * LARGE)
+def test_idle_files_do_not_keep_more_memory_than_the_limit(client, monkeypatch):
+    monkeypatch.setattr(_answer_files, "_MAX_IDLE_BYTES", 4 * LARGE)
     client.put([0], {"a": full(7)})
     kept = [client.get([0], ["a"]) for _ in range(9)]
     del kept
     gc.collect()
-    assert sum(area.size for area in areas_of(client)) <= 4 * LARGE
+    assert sum(file.size for file in files_of(client)) <= 4 * LARGE
 
 
 def test_a_forked_child_keeps_its_view_while_the_parent_goes_on(client):
@@ -119,7 +120,7 @@ def test_a_forked_child_keeps_its_view_while_the_parent_goes_on(client):
     child = os.fork()
     if child == 0:
         os.read(reading, 1)
-        mine = ValueClient.get(client, [1], ["a"])["a"][0]  # over areas of its own
+        mine = ValueClient.get(client, [1], ["a"])["a"][0]  # over files of its own
         os._exit(0 if (view == 7).all() and (mine == 9).all() else 1)
     del view
     for _ in range(3):
@@ -128,7 +129,7 @@ def test_a_forked_child_keeps_its_view_while_the_parent_goes_on(client):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_threads_share_areas(client):
+def test_threads_share_files(client):
     def put_and_get(i):
         client.put([i], {"a": full(i, LARGE + i)})
         return bool((client.get([i], ["a"])["a"][0] == i).all())
@@ -146,11 +147,11 @@ def test_values_travel_through_the_socket_if_no_memory_can_be_shared_which_is_lo
         client.put([1], {"a": full(8)})
         assert (client.get([0, 1], ["a"])["a"].stacked()[:, 0] == [7, 8]).all()
     assert len(caplog.messages) == 1 and received[-1] == 2 * LARGE
-    assert "cannot use this process's memory, so values travel through the socket" in caplog.messages[0]
-    assert "not a memory file named evenkeel-area" in caplog.messages[0]
+    assert "cannot share memory with this process, so values travel through the socket" in caplog.messages[0]
+    assert "not a memory file named evenkeel-answer" in caplog.messages[0]
 
 
-def test_values_travel_through_the_socket_without_memory_for_an_area(client, received, monkeypatch):
+def test_values_travel_through_the_socket_without_memory_for_a_file(client, received, monkeypatch):
     def fail(name, flags):
         raise OSError("no memory")
 
@@ -162,34 +163,21 @@ def test_values_travel_through_the_socket_without_memory_for_an_area(client, rec
 def test_only_clients_of_a_socket_share_memory(tmp_path):
     with Store("--store", "memory") as store:
         client = ValueClient(store.url)
-        assert client._areas is None
-        request = _areas.AreaRequest(_areas.Areas(), [memoryview(b"x" * LARGE)])
-        with pytest.raises(_areas.AreaRefused, match="can only be used over the server's UNIX socket"):
-            client._server.request("POST", "/v1/values", request.prepare, refusals={_areas.UNUSABLE: _areas.AreaRefused})
-
-
-def test_an_area_that_is_too_short_is_an_error_and_stores_nothing(client, monkeypatch):
-    prepare = _areas.AreaRequest.prepare
-
-    def truncated(request):
-        prepared = prepare(request)
-        os.ftruncate(request._area.file, 10)
-        return prepared
-
-    monkeypatch.setattr(_areas.AreaRequest, "prepare", truncated)
-    with pytest.raises(evenkeel.InputError, match="Evenkeel-Area: ends before it has listed 2 pieces"):
+        assert client._files is None
         client.put([0], {"a": full(7)})
-    assert client.status()["values"] == 0
+        headers = _answer_files.FileAnswer(_answer_files.AnswerFiles()).headers()
+        with pytest.raises(evenkeel.InputError, match="can only be used over the server's UNIX socket"):
+            client._server.request("POST", "/v1/values/get", b'{"indexes":[0],"fields":["a"]}', headers=headers)
 
 
-def test_a_failed_attempt_does_not_leave_its_area_to_others(client):
-    request = _areas.AreaRequest(client._areas, [memoryview(b"x" * LARGE)])
-    _, first = request.prepare()
-    area = request._area
-    _, second = request.prepare()
-    answered = request._area
-    request.end()
-    assert first != second and client._areas._idle == [answered] and answered is not area
+def test_a_failed_attempt_does_not_leave_its_file_to_others(client):
+    answer = _answer_files.FileAnswer(client._files)
+    first = answer.headers()
+    failed = answer._file
+    second = answer.headers()
+    answered = answer._file
+    answer.end()
+    assert first != second and client._files._idle == [answered] and answered is not failed
 
 
 def test_what_was_acknowledged_survives_kills_of_the_store(tmp_path):
