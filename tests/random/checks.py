@@ -127,7 +127,7 @@ class PassChecks:
     def _check_structure(self, m: MicroBatch) -> None:
         true, padded = m.structure("cu_seqlens"), m.structure("cu_seqlens_padded")
         require(len(true) == len(padded) and true[0] == padded[0] == 0, m.place, "cu_seqlens", true, padded)
-        alignment = self.settings.alignment(m.size)
+        alignment = 1 if self.settings.delivers_samples else self.settings.alignment(m.size)
         lengths = list(zip(true, true[1:], padded, padded[1:]))
         for b, e, pb, pe in lengths:
             require(0 <= e - b <= pe - pb and (pe - pb) % alignment == 0, m.place, "sequence of", e - b, "rows in", pe - pb)
@@ -145,13 +145,24 @@ class PassChecks:
                 require(tight, m.place, "sequence of", e - b, "is aligned to", pe - pb)
         if not self.keeps_cap or not samples:
             return
-        require(padded[-1] <= self.settings.cap(m.size), m.place, "has", padded[-1], "rows, above", self.settings.cap(m.size))
+        rows = self._planned_rows(m)
+        require(rows <= self.settings.cap(m.size), m.place, "has", rows, "rows, above", self.settings.cap(m.size))
         most = self.settings.key("micro_batch.max_samples")
         if most is not None:
             require(len(samples) <= most, m.place, "has", len(samples), "samples, above", most)
         if self.settings.key("micro_batch.mode") == "fixed":
             size = self.settings.key("micro_batch.size", 1)
             require(len(samples) <= size, m.place, "has", len(samples), "samples of", size)
+
+    def _planned_rows(self, m: MicroBatch) -> int:
+        """The rows that the cap limits, pad rows included even where they are not delivered."""
+        padded = m.structure("cu_seqlens_padded")
+        if not self.settings.delivers_samples:
+            return padded[-1]
+        alignment = self.settings.alignment(m.size)
+        lengths = [end - begin for begin, end, sample in zip(padded, padded[1:], m.samples) if sample >= 0]
+        aligned = [-(-length // alignment) * alignment for length in lengths]
+        return len(aligned) * max(aligned) if self.settings.key("micro_batch.mode") == "padded" else sum(aligned)
 
     def _check_row_caps(self, m: MicroBatch, entries: list[Entry | None]) -> None:
         for name, most in self.settings.key("micro_batch.max_rows", {}).items():

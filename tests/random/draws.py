@@ -261,6 +261,9 @@ class Drawing(FieldDrawing):
         self.put_one_of(0.2, "pack.pad_token", 9)
         self.put_one_of(0.2, "pack.label_pad", -1, 0)
         self.put_one_of(0.3, "pack.padding_mask", True)
+        # A dump cannot hold whole samples of several context-parallel ranks.
+        if not (self.sharing or self.flexible or self.cp > 1 or self.get("micro_batch.shapes")):
+            self.put_one_of(0.2, "pack.deliver", "samples")
         if not self.flexible:
             self.put_one_of(0.15, "pack.align", 2 * self.cp * self.tp, 6 * self.cp)
         means = ["token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm",

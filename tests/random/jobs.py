@@ -85,6 +85,11 @@ class Settings:
     def zigzag(self) -> bool:
         return self.key("pack.cp_layout", "zigzag") == "zigzag"
 
+    @property
+    def delivers_samples(self) -> bool:
+        """Whether samples are delivered without pad rows."""
+        return self.key("pack.deliver") == "samples"
+
     def alignment(self, group: int) -> int:
         """Lengths are multiples of this, in a group of this many context-parallel ranks."""
         tp = self._job.key("mesh.tp", 1)
