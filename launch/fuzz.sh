@@ -24,7 +24,7 @@ if ((${#targets[@]} == 0)); then mapfile -t targets < <(ls "$root/tests/fuzz/cor
 
 # Debian 12's default version is too old, but Debian 12 also has version 16.
 clang=clang
-if command -v clang-16 >/dev/null; then clang=clang-16; fi
+if command -v clang-16 >/dev/null; then clang="clang-16"; fi
 export CC="$clang" CXX="${clang/clang/clang++}"
 "$root/launch/build.sh" --with-tests fuzz "${targets[@]/#/fuzz_}" >&2
 cd "$root/build/fuzz"

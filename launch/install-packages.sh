@@ -4,7 +4,7 @@
 #
 #   --tests   also what the tests, the micro-benchmarks and the simulated nodes need, libtorch, the Python package and
 #             the documentation site among them
-#   --lint    also what launch/lint.sh needs, which Debian 12 alone has
+#   --lint    also what launch/lint.sh needs, which only Debian 12 has
 #   --fuzz    also what the preset fuzz needs: Clang with libFuzzer
 #   --torch   also libtorch, for the optional library Evenkeel::torch
 #   --python  also what the Python package is built with
@@ -79,7 +79,7 @@ while (($#)); do
         echo "install-packages: --lint is for Debian 12: its clang-format 14 and clang-tidy 16 decide on form" >&2
         exit 1
       fi
-      packages+=(clang-format clang-tidy-16)
+      packages+=(clang-format clang-tidy-16 shellcheck codespell)
       ;;
     --fuzz) packages+=("${fuzz[@]}") ;;
     --torch) packages+=(libtorch-dev) ;;

@@ -54,7 +54,7 @@ try_environment() {
   local python="$1" environment="$work/environment"
   rm -rf "$environment"
   "$python" -m venv "$environment"
-  "$environment/bin/pip" install --quiet ${torch_index:+--extra-index-url "$torch_index"} "$wheel[mpi,import]" torch pytest "${@:2}"
+  "$environment/bin/pip" install --quiet ${torch_index:+--extra-index-url "$torch_index"} "${wheel}[mpi,import]" torch pytest "${@:2}"
   (
     export PATH="$environment/bin:$PATH" PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
     # shellcheck source=launch/environment.sh

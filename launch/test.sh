@@ -52,7 +52,9 @@ left_out() {
 # that starts at that moment fails. Tests start mpirun in parallel, so an entry of our own keeps the folder from being
 # empty.
 session_folder="${TMPDIR:-/tmp}/ompi.${HOSTNAME%%.*}.$EUID"
-mkdir -p -m 700 "$session_folder/tests.$$"
+mkdir -p "$session_folder"
+chmod 700 "$session_folder"
+mkdir -p "$session_folder/tests.$$"
 trap 'rmdir "$session_folder/tests.$$" && rmdir "$session_folder" 2>/dev/null || true' EXIT
 
 cd "$root"

@@ -9,7 +9,7 @@ import struct
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """Those of the buffer and of the job."""
+    """Rules of the buffer and of the job."""
 
     group_size: int
     min_group: int
@@ -63,7 +63,7 @@ class Accountant:
         self._account = Account()
 
     def account(self, runs):
-        """Of runs in the order in which they were started."""
+        """Accounts for runs, in the order in which they were started."""
         steps, made_by = {}, {}
         for run in runs:
             made = sorted(run.dump.glob('step-*'))

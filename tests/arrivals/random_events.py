@@ -141,7 +141,7 @@ class Play:
         return status['job']['number'] == self._jobs and has_published
 
     def _require_end(self, status, *words):
-        """That the job ends so by itself, with one error."""
+        """Requires that the job ends by itself with this status and one error."""
         require(settles(lambda: self._job.poll() is not None), 'the job hangs', self._log('job'), self._processes.stacks())
         said = self._log('job')
         errors = [line for line in said.splitlines() if line.startswith('evenkeel: error: ')]
@@ -241,7 +241,7 @@ class Play:
         require(after['tickets'] <= most, after['tickets'], 'tickets are open, and', most, 'groups can be trained in time')
 
     def die_with_tickets(self, holder):
-        """Whoever takes all tickets and dies blocks others for the tickets' deadline."""
+        """A holder that takes all tickets and dies blocks others until the tickets expire."""
         if not self._settings.limits_tickets():
             return
         taken = self._tickets(100, holder, '')

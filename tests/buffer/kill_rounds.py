@@ -153,7 +153,7 @@ def line_of(key, seed):
 
 
 def values_of(key):
-    """Of late fields: one number per response token of the sample's group, and one for the sample."""
+    """Returns the late fields: one number per response token of the sample's group, and one for the sample."""
     tokens = json.loads(line_of(key, 0))['response_ids']
     return dict(zip(LATE_FIELDS, ([0.5 * token for token in tokens], key)))
 

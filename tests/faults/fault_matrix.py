@@ -291,7 +291,7 @@ def plan_cells(runner: Runner, arguments: argparse.Namespace, skipped: dict[str,
 
 
 def read_verdicts(file: pathlib.Path | None, program: str) -> dict[str, Verdict]:
-    """Of runs before this one, which were this program's. The file says so first; a new one does from now on."""
+    """Returns the verdicts of earlier runs of this program. The file names the program first, and a new file is begun."""
     if file is None:
         return {}
     tried = {"program": hashlib.sha256(pathlib.Path(program).read_bytes()).hexdigest()}
@@ -317,7 +317,7 @@ def run_cell(runner: Runner, cell: Cell, results: pathlib.Path | None) -> Verdic
 
 
 def choose(cells: list[Cell], arguments: argparse.Namespace) -> list[Cell]:
-    """Those asked for."""
+    """Returns the requested cells."""
     chosen = []
     rows = collections.defaultdict(list)
     for cell in cells:

@@ -42,7 +42,7 @@ class Fault:
     phase: str = ""
     nth: int = 1
     number: int = 0
-    # From outside, after so many seconds: to a rank, or to the launcher where the rank is -1.
+    # Sent from outside after this many seconds, to a rank or, if the rank is -1, to the launcher.
     signal: int = 0
     after: float = 0
     # From the start, on that rank.
@@ -109,7 +109,7 @@ def send(pid: int, number: int) -> None:
 
 
 class Processes:
-    """Those that a job has started, however they got away from their parents: by a word in their environment."""
+    """Processes that a job has started, found by a word in their environment even if they left their parents."""
 
     def __init__(self, tag: str):
         self._tag = f"{TAG}={tag}".encode()
@@ -212,7 +212,7 @@ def products_of(folder: pathlib.Path) -> dict[str, bytes]:
 
 
 def whole_files(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Those that a later program may read. A trace grows, and may be read at any length."""
+    """Returns files that a later program may read. A trace grows, and may be read at any length."""
     return [path for path in folder.rglob("*")
             if path.is_file() and path.name != "trace.json" and path.suffix in (".json", ".safetensors")]
 

@@ -43,7 +43,7 @@ class Scripts(unittest.TestCase):
 
     def commits(self, count: int) -> None:
         """Continuous integration counts them to know whose turn it is. Stand-ins replace the compilation of single sources, the
-        tests of two frameworks and those of the wheel."""
+        checks of style, tests of two frameworks and those of the wheel."""
         self.stand_in("git", f"echo {count}")
         alone = self.root / "tests/modules/check_sources_alone.py"
         alone.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ class Scripts(unittest.TestCase):
             folder = self.root / "tests/frameworks" / name
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "requirements.txt").touch()
-        for name in ("test-frameworks", "build-wheel", "test-wheel"):
+        for name in ("lint", "test-frameworks", "build-wheel", "test-wheel"):
             script = self.root / f"launch/{name}.sh"
             script.write_text(f'#!/bin/sh\necho "{name} $*" >>"{self.called}"\necho "3 passed"\n', encoding="utf-8")
 
@@ -154,7 +154,7 @@ class Scripts(unittest.TestCase):
         self.assertNotIn("EVENKEEL_BUILD_TESTS", words)
 
     def test_continuous_integration_tests_a_release_build_and_one_with_sanitizers_that_checks_contracts(self) -> None:
-        self.commits(12)
+        self.commits(24)
         known = " ".join(file.read_text(encoding="utf-8") for file in (ROOT / "tests").glob("*/CMakeLists.txt"))
         calls = self.run_script(".ci/run", "-L", "serial")
         self.assertIn(["cmake", "--build", f"{self.root}/build/ci", "--target", "all"], calls)
@@ -163,8 +163,8 @@ class Scripts(unittest.TestCase):
         for call in tested:
             self.assertIn("-L serial", " ".join(call))
         self.assertIn("-L quick ", " ".join(tested[0]))
-        self.assertIn("-L full -I 1,,2", " ".join(tested[1]))
-        # Of the build with sanitizers only what is run is built, and every name is that of a program.
+        self.assertIn("-L full -I 1,,3", " ".join(tested[1]))
+        # The build with sanitizers builds only what is run, and every name is that of a program.
         built = next(call for call in calls if call[:3] == ["cmake", "--build", f"{self.root}/build/asan"])
         self.assertIn(f"^({'|'.join(built[4:])})(\\.|$)", tested[2])
         for name in built[4:]:
@@ -173,15 +173,15 @@ class Scripts(unittest.TestCase):
 
     def test_every_full_test_has_its_turn(self) -> None:
         begins = set()
-        for commits in (4, 5):
+        for commits in (4, 5, 6):
             self.commits(commits)
             calls = self.run_script(".ci/run")
             begins |= {call[call.index("-I") + 1] for call in calls if call[0] == "ctest" and "-I" in call}
-        self.assertEqual(begins, {"1,,2", "2,,2"})
+        self.assertEqual(begins, {"1,,3", "2,,3", "3,,3"})
 
     def test_the_wheel_and_every_framework_have_their_turn(self) -> None:
         tested = []
-        for commits in (6, 7, 8):
+        for commits in (7, 9, 11):
             self.commits(commits)
             tested += [call for call in self.run_script(".ci/run") if call[0] in ("test-frameworks", "build-wheel", "test-wheel")]
         self.assertEqual(tested, [["test-frameworks", "--preset", "ci", "one"], ["test-frameworks", "--preset", "ci", "two"],
@@ -192,26 +192,27 @@ class Scripts(unittest.TestCase):
         turns = re.findall(r'"([^"]*)"', re.search(r"^turns=\((.*?)\)$", script, re.MULTILINE | re.DOTALL).group(1))
         self.assertGreater(len(turns), 1)
         built = set()
-        for commits in range(len(turns)):
+        for commits in range(0, 2 * len(turns), 2):
             self.commits(commits)
             calls = self.run_script(".ci/run")
             built |= set(next(call for call in calls if call[:3] == ["cmake", "--build", f"{self.root}/build/asan"])[4:])
         self.assertLessEqual(set(" ".join(turns).split()), built)
 
     def test_continuous_integration_ends_with_all_totals_and_fails_when_any_part_does(self) -> None:
-        self.commits(0)
-        for failing in ("none", "ci", "asan"):
+        for failing, commits in (("none", 0), ("ci", 0), ("asan", 0), ("none", 1), ("ci", 1)):
+            self.commits(commits)
             passed = {preset: 99 if preset == failing else 100 for preset in ("ci", "asan")}
             cases = "".join(f'*"{p} "*) echo "{n}% tests passed"; exit {100 - n};; ' for p, n in passed.items())
             self.stand_in("ctest", f'case "$*" in {cases}esac')
             run = subprocess.run([self.root / ".ci/run"], env=self.environment, capture_output=True, text=True,
                                  check=False)
             self.assertEqual(run.returncode, 0 if failing == "none" else 1, run.stderr)
+            in_turn = "3 passed (frameworks" if commits else f"{passed['asan']}% tests passed (checked"
             self.assertEqual(run.stdout.splitlines()[-4:],
-                             [f"{passed['ci']}% tests passed (quick, 0 minutes after the start)",
+                             ["3 passed (lint, 0 minutes after the start)",
+                              f"{passed['ci']}% tests passed (quick, 0 minutes after the start)",
                               f"{passed['ci']}% tests passed (full, 0 minutes after the start)",
-                              f"{passed['asan']}% tests passed (checked, 0 minutes after the start)",
-                              "3 passed (frameworks, 0 minutes after the start)"])
+                              f"{in_turn}, 0 minutes after the start)"])
 
     def test_continuous_integration_tells_at_its_end_what_the_failed_tests_of_each_part_printed(self) -> None:
         printed = ["          Start   1: first", "  1/3 Test   #1: first ......   Passed    0.1 sec",
@@ -223,13 +224,13 @@ class Scripts(unittest.TestCase):
         self.stand_in("ctest", f'case "$*" in *"asan "*) echo "100% tests passed";; *) cat {self.root}/printed; exit 8;; esac')
         run = subprocess.run([self.root / ".ci/run"], env=self.environment, capture_output=True, text=True, check=False)
         self.assertEqual(run.returncode, 1, run.stderr)
-        end = run.stdout[run.stdout.index("3 passed\n"):].splitlines()[1:]
+        end = run.stdout[run.stdout.index("100% tests passed\n"):].splitlines()[1:]
         self.assertEqual(end[:2], ["  2/3 Test   #2: second .....***Failed    0.1 sec", "  [...]"])
         self.assertEqual(end[-6:],
-                         ["line 99", "", "50% tests passed, 1 tests failed out of 3 (quick, 0 minutes after the start)",
+                         ["line 99", "", "3 passed (lint, 0 minutes after the start)",
+                          "50% tests passed, 1 tests failed out of 3 (quick, 0 minutes after the start)",
                           "50% tests passed, 1 tests failed out of 3 (full, 0 minutes after the start)",
-                          "100% tests passed (checked, 0 minutes after the start)",
-                          "3 passed (frameworks, 0 minutes after the start)"])
+                          "100% tests passed (checked, 0 minutes after the start)"])
         self.assertNotIn("third", "".join(end))
 
     def test_warnings_are_errors_for_developers_only(self) -> None:

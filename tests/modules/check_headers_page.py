@@ -7,7 +7,7 @@ import re
 import sys
 
 
-MOST = 64  # whoever adds one looks first whether another can go
+MOST = 64  # before you add one, look whether another can go
 
 
 def main():

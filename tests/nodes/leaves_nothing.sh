@@ -11,7 +11,7 @@ traces() {
   ip -brief link 2>/dev/null | grep -E '^(switch|port[0-9])' || true
 }
 sleepers() { cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -o "sleep $seconds" | wc -l; }
-# eventually N: waits until so many processes name our sleep.
+# eventually N: waits until this many processes name our sleep.
 eventually() {
   for ((i = 0; i < 300; ++i)); do
     if (($(sleepers) == $1)); then return; fi

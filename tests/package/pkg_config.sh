@@ -17,7 +17,8 @@ fi
 program="$WORK/pkg_config_$component"
 if [[ $component == c || $component == c_mpi ]]; then
   "$CC" -std=c11 "${flags[@]}" "$SOURCE/tests/package/c_consumer/$component.c" "${words[@]}" -o "$program"
-  export LD_LIBRARY_PATH="$(pkg-config --variable=libdir "$module")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  LD_LIBRARY_PATH="$(pkg-config --variable=libdir "$module")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  export LD_LIBRARY_PATH
 else
   "$CXX" -std=c++20 "${flags[@]}" "$SOURCE/tests/package/consumer/$component.cpp" "${words[@]}" -o "$program"
 fi

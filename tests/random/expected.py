@@ -134,7 +134,7 @@ class PassAhead(Pass):
 
 
 def entries_of(job: Job) -> list[list[Entry]]:
-    """Of each source in one run through it."""
+    """Returns the entries of each source for one epoch of it."""
     limit, fate = job.key("batch.max_length", "auto"), job.key("batch.too_long", "error")
     if limit == "auto" and fate != "error":
         limit = min(job.settings(profile).cap(job.key("mesh.cp", 1)) for profile in job.profiles or [""])

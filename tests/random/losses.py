@@ -7,7 +7,8 @@ from expected import Entry, Pass
 
 
 class Losses:
-    """Of one step: entries by micro-batch, in whole mini-batches. Where a mini-batch is drawn, weights are not known."""
+    """Losses of one step, from its entries by micro-batch, in whole mini-batches. If mini-batches are drawn at random, weights are
+    not known."""
 
     def __init__(self, job, passing: Pass, step, entries_of_micro_batches: list[list[Entry | None]], ordered):
         self._job, self._pass, self._step = job, passing, step
@@ -46,7 +47,7 @@ class Losses:
         return sum(1 for e in entries if e is not None and (self._counts_masked or self._pass.loss_tokens(e)))
 
     def weights(self, at: int) -> list[float | None]:
-        """Of a loss token of each entry of a micro-batch."""
+        """Returns the weight of a loss token of each entry of a micro-batch."""
         return [self._weight(entry, at) for entry in self._entries[at]]
 
     def _weight(self, entry: Entry | None, at: int) -> float | None:

@@ -4,7 +4,7 @@
 
 namespace evenkeel::testing_support {
 
-/// Of many random problems, only one in this many is tested. Sanitizers make tests ten times as slow, and
+/// Only one in this many random problems is tested. Sanitizers make tests ten times as slow, and
 /// what they detect occurs in a subset as well as in all problems. A prime, so that choices that cycle with
 /// the number of the problem all occur.
 #ifdef __SANITIZE_ADDRESS__

@@ -35,7 +35,7 @@ struct MicroBatchPlan {
   std::int64_t tokens = 0;          ///< true tokens, counting shared ones once
   std::int64_t aligned_tokens = 0;  ///< number of tokens after alignment or padding, which the cap limits
   Cost cost = 0;                    ///< its work; with `mesh.cp: flexible`, the time of its ranks
-  /// Of every sequence, over the whole CP group; 0 if each has its own length.
+  /// Length of every sequence over the whole CP group; 0 if each has its own length.
   std::int64_t padded_length = 0;
   MiniBatchId mini_batch{0};  ///< optimizer update to which it belongs
   ContextGroup context = {};  ///< the places that run it

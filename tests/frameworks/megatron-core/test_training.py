@@ -54,7 +54,7 @@ def found(request, samples, tmp_path_factory):
 
 
 def difference(found, expected):
-    """Of losses and of gradients, the largest difference in a step, relative to the expected ones."""
+    """Returns the largest relative difference in a step, of losses and of gradients."""
     assert found.keys() == expected.keys() and len(found["loss"]) == len(expected["loss"]) == 3
     losses = np.abs(found["loss"] - expected["loss"]) / np.abs(expected["loss"])
     names = [name for name in expected if name != "loss"]

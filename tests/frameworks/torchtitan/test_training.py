@@ -32,7 +32,7 @@ def found(request, plain, tmp_path_factory):
 
 
 def difference(found, expected):
-    """Of losses and of gradients, the largest difference in a step, relative to the expected ones."""
+    """Returns the largest relative difference in a step, of losses and of gradients."""
     assert found["loss"].shape == expected["loss"].shape and found["gradient"].shape == expected["gradient"].shape
     losses = np.abs(found["loss"] - expected["loss"]) / np.abs(expected["loss"])
     norms = np.linalg.norm(found["gradient"] - expected["gradient"], axis=1) / np.linalg.norm(expected["gradient"], axis=1)

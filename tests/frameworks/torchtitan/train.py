@@ -134,7 +134,7 @@ def steps_of(loader):
 
 
 class Plain(BaseDataLoader):
-    """Steps of the same samples as Evenkeel's on so many ranks, in rows of torchtitan's own data set: up to 2 * ROWS."""
+    """Steps of the same samples as Evenkeel's on this number of ranks, in rows of torchtitan's own data set: up to 2 * ROWS."""
 
     @dataclasses.dataclass(kw_only=True, slots=True)
     class Config(BaseDataLoader.Config):
