@@ -103,7 +103,7 @@ void write_value_file(const std::filesystem::path& path, const ValueIndex& index
   for (const std::int64_t number : indexes) {
     const StoredSample& sample = *index.find(number);
     for (const StoredRecord& record : sample.records) {
-      const std::string event = index.parse_event(number, record.number, sample);
+      const std::string event = index.encode_event(number, record.number, sample);
       store.read_body(record.number, [&](std::string_view body) {
         write(size_text(std::ssize(event)) + size_text(std::ssize(body)));
         write(record_header(RecordKind::event, place, event) + event);

@@ -89,7 +89,7 @@ std::optional<std::uint32_t> ValueIndex::find_field(std::string_view name) const
   return found->second;
 }
 
-std::string ValueIndex::parse_event(std::int64_t index, std::int64_t record,
+std::string ValueIndex::encode_event(std::int64_t index, std::int64_t record,
                                     const StoredSample& sample) const {
   std::string event;
   append_number(event, index);

@@ -52,7 +52,7 @@ struct NewRecord {
   std::shared_ptr<const char[]> body;
   std::int64_t bytes = 0;  ///< of the body
 };
-/// Parses ValueIndex::parse_event(). Throws InputError if the text is not readable.
+/// Parses ValueIndex::encode_event(). Throws InputError if the text is not readable.
 [[nodiscard]] RecordEvent parse_record_event(std::string_view text);
 
 /// Which values a store has, and where. Not thread-safe.
@@ -76,7 +76,7 @@ class ValueIndex {
   /// Adds the values of the event with this number. Throws InputError if one of them is known.
   void add(const RecordEvent& event, std::int64_t number);
   /// Returns the event that describes the values of one record.
-  [[nodiscard]] std::string parse_event(std::int64_t index, std::int64_t record,
+  [[nodiscard]] std::string encode_event(std::int64_t index, std::int64_t record,
                                         const StoredSample& sample) const;
 
  private:
