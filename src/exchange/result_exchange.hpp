@@ -11,7 +11,7 @@
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/announcement.hpp"
 #include "plan/assign/step_assignment.hpp"
 #include "transport/messages/message_exchange.hpp"
 

@@ -47,13 +47,13 @@ void require_own_state_folder(const JobSettings& options) {
   }
 }
 
-bool reads_from_own_buffer(const Config& config) {
+bool reads_arriving_samples(const Config& config) {
   return config.sources.empty() && config.source.kind == SourceKind::stream;
 }
 
 // Rejects versions published by a trainer, since this program only has a demonstration consumer.
 void reject_trainer_versions(const Config& config) {
-  if (!reads_from_own_buffer(config) || !config.stream.versions_by_trainer) return;
+  if (!reads_arriving_samples(config) || !config.stream.versions_by_trainer) return;
   throw ConfigError("stream.version", "is trainer, but evenkeel run has no trainer that publishes versions",
                     "Set stream.version: step");
 }
@@ -125,7 +125,7 @@ std::unique_ptr<SampleStream> open_observed(const boost::mpi::communicator& worl
                                             std::span<const std::string> profiles, JobObserver& observer) {
   const std::filesystem::path path =
       config.sources.empty() ? config.source.path : config.sources.begin()->second.path;
-  if (world.rank() == 0 && !path.empty() && !reads_from_own_buffer(config)) observer.on_reading(path);
+  if (world.rank() == 0 && !path.empty() && !reads_arriving_samples(config)) observer.on_reading(path);
   const Phase phase("open sources");
   return std::make_unique<SampleStream>(world, config, profiles);
 }
@@ -260,7 +260,7 @@ void Job::run() {
     if (reached == begin) require_fields_of_settings(*step);
     reached = step->index + 1;
     const Phase using_it("use a step", step->index);
-    if (reads_from_own_buffer(config_) && (options_.reports_passes || folders_->has(RunOutput::report)))
+    if (reads_arriving_samples(config_) && (options_.reports_passes || folders_->has(RunOutput::report)))
       report_.arrivals = stream_->arrival_figures();
     const std::int64_t tokens = run_passes(std::move(*step));
     if (state_.write(world(), reached, now)) free_samples_before(reached);
@@ -275,7 +275,7 @@ void Job::run() {
   }
   watch_->close_files();
   if (config_.delay.is_on()) report_.delay = stream_->delay_figures();
-  if (reads_from_own_buffer(config_)) report_.arrivals = stream_->arrival_figures();
+  if (reads_arriving_samples(config_)) report_.arrivals = stream_->arrival_figures();
   write_report();
   folders_->complete(reached);
   run_together(world(), [&] {
@@ -287,12 +287,12 @@ void Job::notify_begin() const {
   const std::int64_t begin = state_.initial_state().next_step;
   const bool is_open = steps_ == SampleStream::all_steps;
   const std::optional<std::int64_t> steps = is_open ? std::nullopt : std::optional(std::max(begin, steps_));
-  observer_.on_begin(reads_from_own_buffer(config_) ? std::nullopt : std::optional(stream_->num_samples()),
+  observer_.on_begin(reads_arriving_samples(config_) ? std::nullopt : std::optional(stream_->num_samples()),
                      begin, steps);
 }
 
 void Job::free_samples_before(std::int64_t step) {
-  if (reads_from_own_buffer(config_)) stream_->report_saved_before(step);
+  if (reads_arriving_samples(config_)) stream_->report_saved_before(step);
 }
 
 // Throws ConfigError if samples lack a field of the settings. A trainer might add a field to a later pass,

@@ -96,9 +96,10 @@ struct ArrivalSettings {
   std::optional<std::int64_t> max_staleness;  ///< number of versions that a sample may be behind
   std::optional<OnStale> on_stale;
   // For the job:
-  bool take_over = false;          ///< whether to end a job that is alive at the buffer
-  std::optional<double> patience;  ///< seconds without any sample until the job ends
-  std::int64_t look_ahead = 0;     ///< number of steps; 0: first come, first served
+  bool take_over = false;  ///< whether to end a job that is alive at the buffer
+  /// Seconds without any sample, or without an answer of the buffer, until the job ends; null: never.
+  std::optional<double> patience;
+  std::int64_t look_ahead = 0;  ///< number of steps; 0: first come, first served
   /// Whether the trainer publishes versions; otherwise, a step's number is its version.
   bool versions_by_trainer = false;
 

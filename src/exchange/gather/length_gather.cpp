@@ -8,6 +8,7 @@
 
 #include "base/narrow.hpp"
 #include "evenkeel/base/assertions.hpp"
+#include "exchange/gather/announcement.hpp"
 #include "exchange/gather/field_agreement.hpp"
 #include "mesh/fail_together.hpp"
 #include "transport/gather_lists.hpp"

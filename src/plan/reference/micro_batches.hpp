@@ -106,7 +106,7 @@ template <typename Batching>
 /// In other cases: if dp does not divide the number of samples, counts differ by one; samples after the last
 /// whole mini-batch, which the reference drops, form a smaller mini-batch. As in the reference, the final
 /// order inside a rank merges the rank's mini-batches, so their shares survive, but not their boundaries;
-/// MiniBatches keeps both.
+/// batch.mini_batches keeps both.
 ///
 /// Local, deterministic. Throws ConfigError if dp or mini_batch is below 1, and the errors of
 /// karmarkar_karp().

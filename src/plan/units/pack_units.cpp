@@ -67,7 +67,7 @@ class GroupOfPieces {
   [[nodiscard]] bool join(Part& to, const Part& part) {
     std::vector<std::int64_t> samples;
     for (const Part* const each : std::array<const Part*, 2>{&to, &part})
-      for (const EntryId entry : each->group.entries) samples.push_back(format_plain_count(entry));
+      for (const EntryId entry : each->group.entries) samples.push_back(position_of(entry));
     std::ranges::sort(samples);
     SharedGroup both = sub_group(problem_.table, group_, samples, problem_.settings);
     const PrefixTree& one = to.group.tree;
@@ -81,17 +81,17 @@ class GroupOfPieces {
   }
 
   /// Returns the position of an entry in the group.
-  [[nodiscard]] std::int64_t format_plain_count(EntryId entry) {
-    if (numbers_.empty())
+  [[nodiscard]] std::int64_t position_of(EntryId entry) {
+    if (positions_.empty())
       for (std::size_t i = 0; i < group_.entries.size(); ++i)
-        numbers_.emplace(group_.entries[i], static_cast<std::int64_t>(i));
-    return numbers_.at(entry);
+        positions_.emplace(group_.entries[i], static_cast<std::int64_t>(i));
+    return positions_.at(entry);
   }
 
   const StepProblem& problem_;
   const SharedGroup& group_;
   std::vector<Part> parts_;
-  std::unordered_map<EntryId, std::int64_t> numbers_;
+  std::unordered_map<EntryId, std::int64_t> positions_;  // of entries in the group; filled when needed
 };
 
 }  // namespace

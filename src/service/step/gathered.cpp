@@ -8,6 +8,7 @@
 #include "base/activity.hpp"
 #include "base/hash.hpp"
 #include "base/sample_names_in_errors.hpp"
+#include "exchange/gather/announcement.hpp"
 #include "exchange/gather/field_agreement.hpp"
 #include "exchange/gather/length_gather.hpp"
 #include "exchange/gather/prefix_trees.hpp"

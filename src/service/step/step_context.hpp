@@ -13,7 +13,7 @@
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "evenkeel/service/step.hpp"
-#include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/announcement.hpp"
 #include "service/step/time_reports.hpp"
 #include "service/step_record.hpp"
 #include "transport/messages/message_exchange.hpp"
