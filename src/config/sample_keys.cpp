@@ -178,7 +178,7 @@ std::string LayersFormat::write(const std::optional<LayerMap>& layers) const {
 
 Keys field_keys() {
   const auto f = &Config::field;
-  const Choice<FieldWidth> widths({{"as-brought", FieldWidth::as_brought}, {"narrow", FieldWidth::narrow}});
+  const Choice<FieldWidth> widths({{"original", FieldWidth::original}, {"narrow", FieldWidth::narrow}});
   return {
       key("field.layers", f, &FieldSettings::layers, LayersFormat{},
           "Which layers of a row each pipeline stage gets, if the first dimension of a row is the layers of "
@@ -206,12 +206,12 @@ Keys field_keys() {
           "token. token: at the token itself. next: at the row that predicts it. response: at its place in "
           "the response. null: rows are not moved; labels and loss_mask with one value per token are then an "
           "error."),
-      key("field.wire", f, &FieldSettings::wire, widths,
-          "The type in which integers are sent. as-brought: the type of the samples. narrow: the smallest "
+      key("field.wire_dtype", f, &FieldSettings::wire_dtype, widths,
+          "The type in which integers are sent. original: the type of the samples. narrow: the smallest "
           "type, starting with uint8 and int8, that can hold every element of the step on all ranks."),
-      key("field.hand_out", f, &FieldSettings::hand_out, widths,
-          "The type of integers in micro-batches. as-brought: the type of the samples. narrow: the type in "
-          "which they were sent (wire), which may change from step to step."),
+      key("field.dtype", f, &FieldSettings::dtype, widths,
+          "The type of integers in micro-batches. original: the type of the samples. narrow: the type in "
+          "which they were sent (wire_dtype), which may change from step to step."),
       key("field.share", f, &FieldSettings::share,
           Choice<FieldSharing>({{"none", FieldSharing::none}, {"equal", FieldSharing::equal}}),
           "For fields of kind rows, text and bytes. none: each sample has its own values. equal: values with "
@@ -237,7 +237,7 @@ Keys field_keys() {
 Keys named_field_keys() {
   return {{{"fields", "map", "{}", "names, each with any keys of field",
             "Fields of samples that are not delivered unchanged, such as fields: {routed_experts: {layers: "
-            "stage, wire: narrow}}."},
+            "stage, wire_dtype: narrow}}."},
            {},
            {}}};
 }

@@ -301,7 +301,7 @@ TEST_F(Resume, fields_of_every_kind_equal_those_of_one_run_and_of_its_dump) {
              "mesh: {cp: 2}\n"
              "fields: {patches: {read_as: rows}, data_source: {read_as: text},\n"
              "         positions: {read_as: axes}, versions: {read_as: runs},\n"
-             "         experts: {layers: stage, wire: narrow}}\n");
+             "         experts: {layers: stage, wire_dtype: narrow}}\n");
   expect_success("$run2 --dump whole");
   for (const int upto : {2, 6})
     expect_success("$run2 --dump dump --state state --resume --steps " + std::to_string(upto));

@@ -195,7 +195,7 @@ TEST(ConfigFieldErrors, reject_profiles_that_are_not_a_list_or_unknown) {
 }
 
 TEST(ConfigFieldErrors, name_the_field_and_the_key) {
-  EXPECT_THAT(refusal("fields: {x: {wire: short}}\n"), testing::HasSubstr("fields.x.wire"));
+  EXPECT_THAT(refusal("fields: {x: {wire_dtype: short}}\n"), testing::HasSubstr("fields.x.wire_dtype"));
   EXPECT_THAT(refusal("fields: {x: {kind: token}}\n"), testing::HasSubstr("A field has the keys of field"));
   EXPECT_THAT(refusal("fields: [x]\n"), testing::HasSubstr("a map"));
   EXPECT_THAT(refusal("fields: {x: {layers: [0, 1]}}\n"),
@@ -204,9 +204,9 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
   EXPECT_EQ(refusal("mesh: {pp: 2}\nfields: {x: {layers: [[0]]}}\n"),
             "job.yaml: fields.x.layers: lists layers for 1 stages, but mesh has pp 2 x vpp 1. Give one list "
             "for each virtual stage");
-  EXPECT_EQ(refusal("fields: {x: {hand_out: narrow}}\n"),
-            "job.yaml: fields.x.hand_out: narrow needs integers that are sent narrow, since the narrow type "
-            "is chosen when integers are sent. Set fields.x.wire: narrow, or fields.x.hand_out: as-brought");
+  EXPECT_EQ(refusal("fields: {x: {dtype: narrow}}\n"),
+            "job.yaml: fields.x.dtype: narrow needs integers that are sent narrow, since the narrow type "
+            "is chosen when integers are sent. Set fields.x.wire_dtype: narrow, or fields.x.dtype: original");
   EXPECT_EQ(refusal("fields: {x: {layers: stage, stage: all}}\n"),
             "job.yaml: fields.x.stage: first or all needs rows that are not split by layers, since layers "
             "determine which stage gets which rows. Set fields.x.layers: null, or fields.x.stage: last");
@@ -217,10 +217,10 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
             "job.yaml: fields.x.cut_by: needs values that samples do not share, since rows that are stored "
             "once for all ranks are not cut. Set fields.x.share: none, or fields.x.cut_by: null");
   EXPECT_THAT(refusal("fields: {x: {read_as: token}}\n"), testing::HasSubstr("fields.x.read_as"));
-  EXPECT_EQ(refusal("fields: {labels: {wire: narrow}}\n"),
+  EXPECT_EQ(refusal("fields: {labels: {wire_dtype: narrow}}\n"),
             "job.yaml: fields.labels: is a built-in field, which is delivered unchanged. "
             "Leave out all settings except read_as: axes or runs, and at for labels and loss_mask");
-  EXPECT_EQ(refusal("field: {wire: narrow}\n"),
+  EXPECT_EQ(refusal("field: {wire_dtype: narrow}\n"),
             "job.yaml: field: has settings for fields, but fields does not name any. Name them: fields: "
             "{NAME: {}}");
 }

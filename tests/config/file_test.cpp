@@ -228,8 +228,8 @@ TEST(ConfigSources, may_be_changed_and_made_by_overrides) {
 }
 
 TEST(ConfigOverrides, merge_maps_into_those_of_the_file) {
-  const Config config =
-      parse("mesh: {tp: 2}\nfields: {a: {wire: narrow}}", {"mesh={cp: 4}", "fields={b: {wire: narrow}}"});
+  const Config config = parse("mesh: {tp: 2}\nfields: {a: {wire_dtype: narrow}}",
+                              {"mesh={cp: 4}", "fields={b: {wire_dtype: narrow}}"});
   EXPECT_EQ(config.mesh.tp, 2);
   EXPECT_EQ(config.mesh.cp, 4);
   EXPECT_EQ(config.fields.size(), 2U);
@@ -237,13 +237,13 @@ TEST(ConfigOverrides, merge_maps_into_those_of_the_file) {
 
 TEST(ConfigOverrides, empty_maps_remove_entries) {
   const std::string yaml =
-      "fields: {a: {wire: narrow}}\n"
+      "fields: {a: {wire_dtype: narrow}}\n"
       "profiles: {update: {pack: {pad_token: 7}}, log_prob: {pack: {pad_token: 8}}}\n" +
       std::string(two_sources);
   EXPECT_EQ(parse(yaml, {"fields={}"}).fields.size(), 0U);
   EXPECT_EQ(parse(yaml, {"profiles={}"}).profiles.size(), 0U);
   EXPECT_EQ(parse(yaml, {"sources={}"}).sources.size(), 0U);
-  EXPECT_EQ(parse(yaml, {"fields={}", "fields.b.wire=narrow"}).fields.size(), 1U);
+  EXPECT_EQ(parse(yaml, {"fields={}", "fields.b.wire_dtype=narrow"}).fields.size(), 1U);
   const Config config = parse(yaml, {"profiles.update={}"});
   EXPECT_EQ(config.profile("update").pack.pad_token, 0);
   EXPECT_EQ(config.profile("log_prob").pack.pad_token, 8);

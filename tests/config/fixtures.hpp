@@ -75,8 +75,8 @@ inline Config measured_config() {
   config.balance.cost = CostModel{3000, 1};
   config.balance.measured = MeasuredCost{5, 300};
   config.balance.speeds = {1000, 500, 1250};
-  config.field = {std::nullopt,     FieldWidth::as_brought, FieldWidth::as_brought, FieldStages::first,
-                  LineFormat::text, RowConvention::next,    FieldSharing::equal};
+  config.field = {std::nullopt,     FieldWidth::original, FieldWidth::original, FieldStages::first,
+                  LineFormat::text, RowConvention::next,  FieldSharing::equal};
   config.field.spread_pads = 8;
   FieldSettings patches = config.field;
   patches.stage = FieldStages::all;

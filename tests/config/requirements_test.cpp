@@ -57,9 +57,9 @@ std::vector<std::string> broken_configurations() {
        "batch: {empty: error}", "batch: {without_loss: error}"});
 
   add(fields + "{layers: stage, stage: all}}", {""});
-  add(fields + "{hand_out: narrow}}", {""});
+  add(fields + "{dtype: narrow}}", {""});
   add(fields + "{cut_by: y, share: equal}}", {""});
-  add(fields + "{spread_pads: 8, wire: narrow, hand_out: narrow}}", {""});
+  add(fields + "{spread_pads: 8, wire_dtype: narrow, dtype: narrow}}", {""});
   add(fields + "{read_as: text}}", {reads});
   return all;
 }

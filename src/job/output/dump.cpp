@@ -101,7 +101,7 @@ std::vector<DumpedField> dumped_fields(const Step& step, int stage) {
     if (carried.name() == input_ids_field) continue;
     const auto [at, is_new] = fields.try_emplace(carried.name(), DumpedField{carried.spec});
     DumpedField& field = at->second;
-    field.spec.dtype = carried.handed_out;
+    field.spec.dtype = carried.delivered_dtype;
     field.cut_by = carried.cut_by;
     if (!carried.layers) continue;
     // A field with layers is transferred once per stage, and every layer is on a stage.

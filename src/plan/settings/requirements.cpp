@@ -59,10 +59,10 @@ constexpr Need masked_allowed{"batch.without_loss", "keep or drop",
 constexpr Need lines{"source.kind", "jsonl or stream", "JSON Lines", [](C c) { return c.are_lines_read; }};
 constexpr Need whole_rows{"field.layers", "null", "rows that are not split by layers",
                           [](C c) { return !c.field.layers; }};
-constexpr Need narrow_wire{"field.wire", "narrow", "integers that are sent narrow",
-                           [](C c) { return c.field.wire == FieldWidth::narrow; }};
-constexpr Need elements_as_brought{"field.hand_out", "as-brought", "elements in the type of the samples",
-                                   [](C c) { return c.field.hand_out == FieldWidth::as_brought; }};
+constexpr Need narrow_wire{"field.wire_dtype", "narrow", "integers that are sent narrow",
+                           [](C c) { return c.field.wire_dtype == FieldWidth::narrow; }};
+constexpr Need original_elements{"field.dtype", "original", "elements in the type of the samples",
+                                 [](C c) { return c.field.dtype == FieldWidth::original; }};
 constexpr Need own_values{"field.share", "none", "values that samples do not share",
                           [](C c) { return c.field.share == FieldSharing::none; }};
 
@@ -132,8 +132,8 @@ constexpr Feature arrivals{"source.kind", "stream", "another source",
                            [](C c) { return c.are_samples_awaited; }};
 constexpr Feature stage{"field.stage", "first or all", "field.stage: last",
                         [](C c) { return c.field.stage != FieldStages::last; }};
-constexpr Feature narrow{"field.hand_out", "narrow", "field.hand_out: as-brought",
-                         [](C c) { return c.field.hand_out == FieldWidth::narrow; }};
+constexpr Feature narrow{"field.dtype", "narrow", "field.dtype: original",
+                         [](C c) { return c.field.dtype == FieldWidth::narrow; }};
 constexpr Feature cut_by{"field.cut_by", "", "field.cut_by: null",
                          [](C c) { return !c.field.cut_by.empty(); }};
 constexpr Feature spread_pads{"field.spread_pads", "above 0", "field.spread_pads: 0",
@@ -182,7 +182,7 @@ constexpr Requirement table[] = {
     {stage, whole_rows, "layers determine which stage gets which rows"},
     {narrow, narrow_wire, "the narrow type is chosen when integers are sent"},
     {cut_by, own_values, "rows that are stored once for all ranks are not cut"},
-    {spread_pads, elements_as_brought,
+    {spread_pads, original_elements,
      "the narrow type is chosen from the experts of the samples, and may not hold those of pad rows"},
     {read_as, lines, "the key describes how JSON Lines write the field"},
 };

@@ -90,12 +90,12 @@ DType narrowest_dtype(DType brought, const IntegerRange& range) {
 }
 
 DType transfer_type_of(const FieldSpec& spec, const FieldSettings& settings, const FieldRouting& ways) {
-  if (settings.wire == FieldWidth::as_brought) return spec.dtype;
+  if (settings.wire_dtype == FieldWidth::original) return spec.dtype;
   if (!is_integer(spec.dtype)) {
     throw InputError(
         "field '" + spec.name + "'",
         "has elements of " + std::string(name_of(spec.dtype)) + ", but only integers can be narrowed",
-        "Set fields." + spec.name + ".wire: as-brought");
+        "Set fields." + spec.name + ".wire_dtype: original");
   }
   if (!is_sent_narrow(settings, ways.sends_messages)) return spec.dtype;
   const auto range = ways.ranges.find(spec.name);
@@ -105,8 +105,9 @@ DType transfer_type_of(const FieldSpec& spec, const FieldSettings& settings, con
 
 /// Throws InputError if the settings narrow a counted field or split it by layers.
 void require_uncounted(const FieldSpec& spec, const FieldSettings& settings) {
-  if (!is_counted(spec.kind) || (!settings.layers && settings.wire == FieldWidth::as_brought)) return;
-  const std::string key = "fields." + spec.name + (settings.layers ? ".layers: null" : ".wire: as-brought");
+  if (!is_counted(spec.kind) || (!settings.layers && settings.wire_dtype == FieldWidth::original)) return;
+  const std::string key =
+      "fields." + spec.name + (settings.layers ? ".layers: null" : ".wire_dtype: original");
   throw InputError(
       "field '" + spec.name + "'",
       "is of kind " + std::string(name_of(spec.kind)) +
@@ -238,7 +239,8 @@ std::vector<std::vector<std::int64_t>> layers_of_ranks(const LayerMap& map, std:
 }
 
 bool is_sent_narrow(const FieldSettings& settings, bool sends_messages) noexcept {
-  return settings.wire == FieldWidth::narrow && (sends_messages || settings.hand_out == FieldWidth::narrow);
+  return settings.wire_dtype == FieldWidth::narrow &&
+         (sends_messages || settings.dtype == FieldWidth::narrow);
 }
 
 std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, const FieldRouting& ways) {
@@ -260,7 +262,7 @@ std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, con
     field.spread_pads = settings.spread_pads;
     if (field.spread_pads > 0) require_routes(brought[f], field.spread_pads);
     field.spec.dtype = transfer_type_of(brought[f], settings, ways);
-    if (settings.hand_out == FieldWidth::narrow) field.handed_out = field.spec.dtype;
+    if (settings.dtype == FieldWidth::narrow) field.delivered_dtype = field.spec.dtype;
     if (settings.layers) {
       add_layered(std::move(field), *settings.layers, ways, carried);
     } else {
@@ -281,7 +283,7 @@ std::vector<CarriedField> fields_for_profile(std::string_view profile, std::span
 
 std::vector<FieldSpec> delivered_fields(std::span<const CarriedField> carried) {
   std::vector<FieldSpec> fields;
-  for (const CarriedField& field : carried) fields.emplace_back(field.spec).dtype = field.handed_out;
+  for (const CarriedField& field : carried) fields.emplace_back(field.spec).dtype = field.delivered_dtype;
   return fields;
 }
 

@@ -32,7 +32,7 @@ void require_valid(const FieldSettings& field, const std::string& name, int pp, 
 struct CarriedField {
   FieldSpec spec;            ///< spec during the transfer
   DType brought;             ///< element type supplied by samples
-  DType handed_out;          ///< element type delivered to consumers
+  DType delivered_dtype;     ///< element type delivered to consumers
   std::size_t source = 0;    ///< position in the fields supplied by samples
   std::optional<int> stage;  ///< the only pipeline stage that gets the field; if nullopt, fields_for_stage()
                              ///< decides by name and kind

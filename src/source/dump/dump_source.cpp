@@ -100,7 +100,7 @@ void DumpSource::require_same_fields(const DumpedMicroBatch& micro_batch) const 
   throw InputError(micro_batch.path(),
                    "differs from " + fields_from_ + ": tensor '" + name +
                        "' is in only one of them, or has another type or shape",
-                   "With hand_out: narrow types may change from step to step; dump without it");
+                   "With dtype: narrow types may change from step to step; dump without it");
 }
 
 void DumpSource::find_samples(const Communicator& comm) {

@@ -61,9 +61,9 @@ TEST(FieldSettings, reject_inconsistent_settings) {
     return testing_support::report_of<ConfigError>([&] { require_valid(field, name, 2, 1); });
   };
   FieldSettings narrow;
-  narrow.hand_out = FieldWidth::narrow;
-  EXPECT_EQ(refusal(narrow).where, "fields.x.hand_out");
-  narrow.wire = FieldWidth::narrow;
+  narrow.dtype = FieldWidth::narrow;
+  EXPECT_EQ(refusal(narrow).where, "fields.x.dtype");
+  narrow.wire_dtype = FieldWidth::narrow;
   require_valid(narrow, "x", 2, 1);
   EXPECT_THAT(refusal(narrow, "input_ids").message, HasSubstr("is a built-in field"));
   FieldSettings axes;

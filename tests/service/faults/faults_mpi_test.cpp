@@ -212,7 +212,7 @@ std::vector<Case> layered_cases(int ranks) {
   for (Case& each : cases) {
     if (ranks % (2 * each.config.mesh.tp * each.config.mesh.cp) == 0) each.config.mesh.pp = 2;
     for (const char* name : {"experts of a token", "experts of a response_token"})
-      each.config.fields[name] = {LayerMap{}, FieldWidth::narrow, FieldWidth::as_brought};
+      each.config.fields[name] = {LayerMap{}, FieldWidth::narrow, FieldWidth::original};
     for (const char* name : {"image_patches", "data_source"})
       each.config.fields[name].share = FieldSharing::equal;
   }
