@@ -73,7 +73,7 @@ def integers(values: Any, name: str) -> npt.NDArray[np.int64]:
     return copy
 
 
-def joined(lists: Iterable[Any], name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def concatenate(lists: Iterable[Any], name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Concatenates lists of integers. Returns the integers, and the offsets of the lists: [lists + 1]."""
     parts = [part if type(part) is np.ndarray and part.dtype == np.int64 and part.ndim == 1 else integers(part, f"{name}[{i}]")
              for i, part in enumerate(lists)]
@@ -337,7 +337,7 @@ class Rows:
             return bits, is_float and bool((row - row == 0).all())  # rounded, but not to infinity
 
 
-def handed_out(array: npt.NDArray[Any], like: Any) -> Any:
+def convert_like(array: npt.NDArray[Any], like: Any) -> Any:
     """Returns an array as a tensor over the same memory if ``like`` is a tensor, otherwise unchanged."""
     return sys.modules["torch"].from_numpy(array) if is_tensor(like) else array
 

@@ -180,10 +180,10 @@ class WithFields:
     def _by_name(self) -> dict[str, Any]:
         """Returns the fields by name: the same objects on each call."""
         if self._views is None:
-            self._views = self._made(self._tensors)
+            self._views = self._make(self._tensors)
         return self._views
 
-    def _made(self, tensors: bool) -> dict[str, Any]:
+    def _make(self, tensors: bool) -> dict[str, Any]:
         return {name: value_of(rows, dtype, kind, places, tensors) for name, dtype, kind, places, rows in self._fields()}
 
     def _fields(self) -> list[tuple[Any, ...]]:
@@ -198,12 +198,12 @@ def value_of(rows: npt.NDArray[Any], dtype: str, kind: str, places: Any, tensors
     """Returns a field as users see it: rows; or, for fields counted per sample, rows and their positions; or one str or
     bytes per sample. Positions are offsets [samples + 1], or ranges [samples, 2] if equal values are stored once."""
     if places is None:
-        return handed_out(rows, dtype, tensors)
+        return to_array_or_tensor(rows, dtype, tensors)
     form = RULES[kind].form
     if form == "numbers":
         if tensors and places.ndim == 2:
             rows, places = _of_these_alone(rows, places)
-        return handed_out(rows, dtype, tensors), handed_out(places, "int64", tensors)
+        return to_array_or_tensor(rows, dtype, tensors), to_array_or_tensor(places, "int64", tensors)
     ranges = places if places.ndim == 2 else np.stack([places[:-1], places[1:]], 1)
     values = [rows[begin:end].tobytes() for begin, end in ranges.tolist()]
     return [value.decode() for value in values] if form == "text" else values
@@ -217,7 +217,7 @@ def _of_these_alone(rows: npt.NDArray[Any], ranges: npt.NDArray[np.int64]) -> tu
     return mine, np.stack([ends - (distinct[:, 1] - distinct[:, 0]), ends], 1)[which.reshape(-1)]
 
 
-def counted(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
+def count_rows(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
     """Converts user values to the concatenated rows of all samples and the number of rows of each: for ``rows`` one
     tensor per sample, or (rows, offsets); for ``text`` one str per sample; for ``bytes`` one bytes object per sample.
     """
@@ -246,10 +246,10 @@ def _counted_rows(name: str, values: Any) -> tuple[Any, list[int]]:
     if isinstance(values, tuple) and len(values) == 2 and np.shape(values[1])[1:] == (2,) != np.shape(values[0])[1:]:
         _c.raise_error("input", f"field {name!r}", "has rows with ranges of samples", "Pass one tensor per sample")
     parts = list(values)
-    return joined(parts, name), [len(part) for part in parts]
+    return concatenate(parts, name), [len(part) for part in parts]
 
 
-def joined(rows: Sequence[Any], name: str) -> Any:
+def concatenate(rows: Sequence[Any], name: str) -> Any:
     """Concatenates the rows of all samples. Lists of numbers become arrays: int64 if all numbers are integers,
     otherwise float32, as for JSON lines."""
     if not rows:  # any dtype will do: a rank without samples gets that of the others
@@ -324,7 +324,7 @@ def _refuse_mixed(name: str) -> NoReturn:
     _c.raise_error("input", f"field {name!r}", "mixes booleans and numbers")
 
 
-def handed_out(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:
+def to_array_or_tensor(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:
     if not tensors:
         return _as_float32(rows) if dtype == "bfloat16" else rows
     import torch
@@ -373,9 +373,9 @@ def on_device(values: dict[str, Any], arena: npt.NDArray[np.uint8], device: Any,
         part = torch.from_numpy(arena)[begin : end + -end % _ALIGNMENT]
         copies[part.dtype] = part.to(device, non_blocking=non_blocking)
 
-    def moved(value: Any) -> Any:
+    def move(value: Any) -> Any:
         if isinstance(value, tuple):
-            return tuple(map(moved, value))
+            return tuple(map(move, value))
         if not isinstance(value, torch.Tensor):
             return value
         place = places.get(id(value))
@@ -388,7 +388,7 @@ def on_device(values: dict[str, Any], arena: npt.NDArray[np.uint8], device: Any,
         at = elements.storage_offset() + (place - begin) // value.element_size()
         return elements.as_strided(value.shape, value.stride(), at)
 
-    return {name: moved(value) for name, value in values.items()}
+    return {name: move(value) for name, value in values.items()}
 
 
 def _tensors_of(values: Iterable[Any], tensor: type) -> Iterator[Any]:

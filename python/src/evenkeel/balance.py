@@ -45,7 +45,7 @@ class Partition:
 
     def __init__(self, groups: Iterable[Any]) -> None:
         """Creates a partition from one list of items per group."""
-        self._items, self._offsets = _arrays.joined(groups, "groups")
+        self._items, self._offsets = _arrays.concatenate(groups, "groups")
 
     @classmethod
     def _of(cls, items: Int64s, offsets: Int64s) -> Partition:
@@ -236,10 +236,10 @@ def karmarkar_karp(costs: Any, k: int, *, equal_count: bool = False) -> Partitio
 
     O(n log n) for balanced inputs. Raises InputError when k < 1, a cost is negative or the costs sum to 2**62 or more.
     """
-    return Partition._of(*partitioned(c.EVENKEEL_KARMARKAR_KARP, _arrays.integers(costs, "costs"), k, equal_count))
+    return Partition._of(*compute_partition(c.EVENKEEL_KARMARKAR_KARP, _arrays.integers(costs, "costs"), k, equal_count))
 
 
-def partitioned(algorithm: int, costs: Int64s, k: int, equal_count: bool) -> tuple[Int64s, Int64s]:
+def compute_partition(algorithm: int, costs: Int64s, k: int, equal_count: bool) -> tuple[Int64s, Int64s]:
     """Returns the items and offsets of a partition."""
     groups = _c.int64(k)
     items, offsets = np.empty_like(costs), np.empty(max(groups, 0) + 1, np.int64)
@@ -284,10 +284,10 @@ def pack_bins(
     [[0, 3], [1, 2]]
     """
     values, of_items, *limits = _bins(sizes, max_size, max_items, counts)
-    return Partition._of(*packed_bins(_c.value_of(_ALGORITHMS, algorithm, "algorithm"), values, of_items, *limits))
+    return Partition._of(*compute_bins(_c.value_of(_ALGORITHMS, algorithm, "algorithm"), values, of_items, *limits))
 
 
-def packed_bins(algorithm: int, sizes: Int64s, counts: Int64s | None, max_size: int, max_items: int) -> tuple[Int64s, Int64s]:
+def compute_bins(algorithm: int, sizes: Int64s, counts: Int64s | None, max_size: int, max_items: int) -> tuple[Int64s, Int64s]:
     """Returns the items and offsets of bins."""
     items, offsets, bins = np.empty_like(sizes), np.empty(len(sizes) + 1, np.int64), ctypes.c_int64()
     lib.evenkeel_pack_bins(algorithm, _c.address(sizes), None if counts is None else _c.address(counts), len(sizes), max_size,

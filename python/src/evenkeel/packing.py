@@ -260,7 +260,7 @@ def partitioned_indices(cu_seqlens_padded: Any, cp: CpGroup | int, cp_rank: int)
     sums, group = _arrays.small_integers_of(cu_seqlens_padded, "cu_seqlens_padded"), _group_of(cp)
     indices = np.empty(max(0, int(sums[-1])) // group.size if len(sums) else 0, np.int64)
     lib.evenkeel_partitioned_indices(_c.address(sums), len(sums), *group._numbers(), _c.int32(cp_rank), _c.address(indices))
-    return _arrays.handed_out(indices, cu_seqlens_padded)
+    return _arrays.convert_like(indices, cu_seqlens_padded)
 
 
 def cu_seqlens_on_cp_rank(cu_seqlens: Any, cu_seqlens_padded: Any, cp_size: int, cp_rank: int) -> tuple[Any, Any, Any]:
@@ -273,7 +273,7 @@ def cu_seqlens_on_cp_rank(cu_seqlens: Any, cu_seqlens_padded: Any, cp_size: int,
     found = [np.empty_like(true) for _ in range(3)]
     lib.evenkeel_cu_seqlens_on_cp_rank(_c.address(true), _c.address(padded), len(true), _c.int32(cp_size), _c.int32(cp_rank),
                                        *map(_c.address, found))
-    first, second, both = (_arrays.handed_out(array, cu_seqlens) for array in found)
+    first, second, both = (_arrays.convert_like(array, cu_seqlens) for array in found)
     return first, second, both
 
 
@@ -376,7 +376,7 @@ def loss_mask(layout: PackedLayout, prompt_lengths: Any, *, cp_rank: int = 0) ->
     token. ``prompt_lengths`` has one entry per sequence."""
     prompts, mask = _arrays.integers(prompt_lengths, "prompt_lengths"), np.empty(layout.local_rows, np.float32)
     lib.evenkeel_loss_mask(ctypes.byref(layout._struct), _c.int32(cp_rank), _c.address(prompts), len(prompts), _c.address(mask))
-    return _arrays.handed_out(mask, prompt_lengths)
+    return _arrays.convert_like(mask, prompt_lengths)
 
 
 def loss_weights(layout: PackedLayout, token_weights: Any, mask: Any) -> Any:
@@ -389,7 +389,7 @@ def loss_weights(layout: PackedLayout, token_weights: Any, mask: Any) -> Any:
         _c.raise_error("input", "mask", f"has the shape {given.array.shape}; it needs one value per row")
     is_set, weights = given.array != 0, np.empty(layout.local_rows, np.float32)
     lib.evenkeel_loss_weights(ctypes.byref(layout._struct), _c.address(by_sequence), by_sequence.size, _c.address(is_set), is_set.size, _c.address(weights))
-    return _arrays.handed_out(weights, mask)
+    return _arrays.convert_like(weights, mask)
 
 
 def _rows_of(value: Any, count: int, name: str) -> _arrays.Rows:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel._conventions import CONVENTIONS, LOSS_MASK, OF_INPUTS, WITHOUT_LOSS, require_conventions
 from evenkeel._fields import RULES
-from evenkeel.samples import Samples, built_by
+from evenkeel.samples import Samples, build_or_keep_error
 
 __all__ = ["results_like", "samples_of"]
 
@@ -45,18 +45,18 @@ def samples_of(
     Columns that do not fit, a column that fits two of these rules (width = r), and masks and labels that train prompt tokens are
     InputErrors. Like evenkeel.Samples, the samples keep the error for the step instead of raising it here.
     """
-    return built_by(lambda: _samples_of(batch, first_id, response_mask, uid, loss_mask, at))
+    return build_or_keep_error(lambda: _samples_of(batch, first_id, response_mask, uid, loss_mask, at))
 
 
 def _samples_of(
     batch: Any, first_id: int, response_mask: str, uid: str, loss_mask: bool, at: Mapping[str, str] | None
 ) -> Samples:
     tensors, others = _columns_of(batch)
-    told = require_conventions(at, (*CONVENTIONS, "sample"))
-    for name in told:
+    conventions = require_conventions(at, (*CONVENTIONS, "sample"))
+    for name in conventions:
         if name not in tensors:
             _refuse(name, f"is named by at but does not exist; the columns are {', '.join(tensors)}")
-    places = _Places.of(tensors, response_mask, told.pop(response_mask, None))
+    places = _Places.of(tensors, response_mask, conventions.pop(response_mask, None))
     if loss_mask and LOSS_MASK in tensors and response_mask != LOSS_MASK:
         _refuse(LOSS_MASK, f"is present as well as {response_mask}, and both specify which tokens carry loss",
                 f"Pass response_mask={LOSS_MASK!r} or loss_mask=False, or leave one of them out")
@@ -65,7 +65,7 @@ def _samples_of(
         if name in (MASK, response_mask) or name == "prompts" and places.repeats_prompts(column):
             continue
         column = _tokens_first(name, column, *places.tokens.shape)
-        kind, offset = places.kind_of(name, column, told.get(name))
+        kind, offset = places.kind_of(name, column, conventions.get(name))
         if kind == "token":
             fields[kind][name] = _select_tokens(column, places.tokens)
         elif kind == "response_token":

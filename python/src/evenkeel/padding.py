@@ -19,7 +19,7 @@ __all__ = ["lengths_of_mask", "pad_right", "remove_padding", "response_predictio
 
 def lengths_of_mask(mask: Any) -> Any:
     """Returns the true length of each row of a mask: [batch] int64. Raises InputError for entries other than 0 and 1."""
-    return _arrays.handed_out(_lengths_of(mask_bytes(mask)), mask)
+    return _arrays.convert_like(_lengths_of(mask_bytes(mask)), mask)
 
 
 def remove_padding(padded: Any, mask: Any) -> Any:

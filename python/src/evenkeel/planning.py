@@ -417,7 +417,7 @@ class _Samples:
         self._loss_tokens = None if loss_tokens is None else self._checked(_arrays.integers(loss_tokens, "loss_tokens"), "loss_tokens")
         self._tokens = self._offsets = None
         if tokens is not None:
-            self._tokens, self._offsets = _arrays.joined(self._checked(tokens, "tokens"), "tokens")
+            self._tokens, self._offsets = _arrays.concatenate(self._checked(tokens, "tokens"), "tokens")
         self.struct = c.evenkeel_lengths(self._count, *(None if array is None else _c.address(array) for array in (
             prompts, responses, self._groups, self._loss_tokens, self._tokens, self._offsets)))
 

@@ -57,7 +57,7 @@ class PrefixGroups:
     __slots__ = ("_offsets", "_lengths")
 
     def __init__(self, group_info: Iterable[Any]) -> None:
-        self._lengths, self._offsets = _arrays.joined(group_info, "group_info")
+        self._lengths, self._offsets = _arrays.concatenate(group_info, "group_info")
         found = ctypes.c_void_p()
         lib.evenkeel_prefix_split(self._struct("right", None), 0, 0, ctypes.byref(found))  # checks the lengths
         lib.evenkeel_arrays_destroy(found)
@@ -270,7 +270,7 @@ class PrefixTree:
         """Returns the tree of samples, given as one integer array of tokens per sample. Two samples share their common prefix
         except its last `ahead` tokens, so that the `ahead` tokens after a shared token are equal, too. Takes time proportional to
         the samples' total length."""
-        tokens, offsets = _arrays.joined(samples, "samples")
+        tokens, offsets = _arrays.concatenate(samples, "samples")
         return PrefixTree._of(_arrays.named_arrays(lib.evenkeel_tree_of_tokens, _c.address(tokens), _c.address(offsets),
                                                    len(offsets) - 1, _c.int64(ahead)))
 
@@ -615,9 +615,9 @@ def split_output(
     prefix, suffix = layout.split(include_prefix_last, short_prefix=short_prefix)
     return (
         _move_padded(prefix, output, pad, heads_first),
-        _arrays.handed_out(prefix[1].mask(), output),
+        _arrays.convert_like(prefix[1].mask(), output),
         _move_padded(suffix, output, pad, heads_first),
-        _arrays.handed_out(suffix[1].mask(), output),
+        _arrays.convert_like(suffix[1].mask(), output),
     )
 
 

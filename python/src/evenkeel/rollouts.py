@@ -138,11 +138,11 @@ def _to_response_values(sample: dict[str, Any], usual: Mapping[str, str], at: Ma
     """Replaces lists of token values by the values of the response tokens. ``usual`` has the conventions of the
     framework, ``at`` those of the caller."""
     prompt, response = len(sample["prompt_ids"]), len(sample["response_ids"])
-    told = require_conventions(at)
-    for name in told:
+    conventions = require_conventions(at)
+    for name in conventions:
         if name not in sample:
             raise _refused(f"at[{name!r}]", "names a key that does not exist", f"The keys are {', '.join(sample)}")
-    for name, convention in {**usual, **told}.items():
+    for name, convention in {**usual, **conventions}.items():
         if sample.get(name) is not None:
             sample[name] = of_response(name, sample[name], convention, prompt, response)
     return sample

@@ -118,8 +118,8 @@ class DataService:
             brought = reader.read()
             pointer = _arrays.create(lib.evenkeel_service_step, self._core, brought, _c.encoded(profile))
             return Step(Pass(pointer), self._tensors, reader.seconds)
-        except Error as told:
-            raise reader.with_cause(told)
+        except Error as error:
+            raise reader.with_cause(error)
 
     def step_again(self, step: Step, profile: str, added: Samples | Callable[[], Samples] | None = None) -> Step:
         """Makes another pass over the samples of ``step``, under another profile.
@@ -133,8 +133,8 @@ class DataService:
             brought, later = None if reader is None else reader.read(), step._pass.for_next_pass()
             lib.evenkeel_service_step_again(self._core, later, _c.encoded(profile), brought)
             return Step(later, self._tensors, 0.0 if reader is None else reader.seconds)
-        except Error as told:
-            raise reader.with_cause(told) if reader else told
+        except Error as error:
+            raise reader.with_cause(error) if reader else error
 
     def collect(self, step: Step) -> Samples:
         """Returns the results that were put into the step's micro-batches, for this rank's samples in the order in
@@ -355,9 +355,9 @@ def _read_for_all(ranks: Ranks, where: str, read: Callable[[], T]) -> T:
         raised = error
     try:
         lib.evenkeel_ranks_fail(ranks, _c.note(raised, where, "cannot be read"))
-    except Error as told:
+    except Error as error:
         if isinstance(raised, Error):
-            raise told from raised
+            raise error from raised
     raise raised
 
 
@@ -400,10 +400,10 @@ class _Reader:
         finally:
             self.seconds = time.perf_counter() - start
 
-    def with_cause(self, told: Error) -> Error:
-        if self._raised is not None and self._raised is not told:
-            told.__cause__ = self._raised
-        return told
+    def with_cause(self, error: Error) -> Error:
+        if self._raised is not None and self._raised is not error:
+            error.__cause__ = self._raised
+        return error
 
 
 def _is_mpi(group: Any) -> bool:

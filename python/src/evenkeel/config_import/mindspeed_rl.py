@@ -167,9 +167,9 @@ def _token_mean(stage: str) -> Table:
     """GRPO and PPO take the mean over the tokens of each micro-batch; for DAPO it is configurable."""
     table = _rl()
     table.marks = [f"megatron_training.stage={stage}"]
-    told = "rl_config.token_level_loss"
-    table.keys = [key._replace(facts="loss_of_dapo") if key.path == told else key for key in table.keys]
-    table.outside[told] = "only DAPO reads it"
+    key_path = "rl_config.token_level_loss"
+    table.keys = [key._replace(facts="loss_of_dapo") if key.path == key_path else key for key in table.keys]
+    table.outside[key_path] = "only DAPO reads it"
     table.implied.append(Implied("loss", "true", "GRPO and PPO take means over tokens"))
     return table
 

@@ -79,18 +79,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for option in ("drop", "as_is"):
             given[option] = [name for name in given[option].split(",") if name]
         given["at"] = _conventions(given["at"])
-        told = to_jsonl(names, target, **given)
+        summary = to_jsonl(names, target, **given)
     except ConfigError as error:
         print(f"evenkeel.convert: error: {error}", file=sys.stderr)
         return 2
     except (Error, ImportError) as error:
         print(f"evenkeel.convert: error: {error}", file=sys.stderr)
         return 1
-    print(f"{target}: {told.samples:,} samples, {told.tokens:,} tokens")
-    if told.without_response:
-        print(f"evenkeel.convert: {told.without_response:,} samples have no token with loss", file=sys.stderr)
-    if told.read_as:
-        print(f"evenkeel.convert: to read all columns: fields: {json.dumps(told.read_as)}", file=sys.stderr)
+    print(f"{target}: {summary.samples:,} samples, {summary.tokens:,} tokens")
+    if summary.without_response:
+        print(f"evenkeel.convert: {summary.without_response:,} samples have no token with loss", file=sys.stderr)
+    if summary.read_as:
+        print(f"evenkeel.convert: to read all columns: fields: {json.dumps(summary.read_as)}", file=sys.stderr)
     return 0
 
 

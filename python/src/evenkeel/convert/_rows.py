@@ -43,10 +43,10 @@ class Rows:
         self._drop, self._as_is = drop, as_is
         self._first: set[str] = set()
         self._names: set[str] = set()  # the columns of all rows, including dropped ones
-        self.told = Converted()
+        self.summary = Converted()
 
     def line(self, row: Any) -> dict[str, Any]:
-        self._at = f"row {self.told.samples}"
+        self._at = f"row {self.summary.samples}"
         if not isinstance(row, Mapping):
             self._refuse("", f"is a {type(row).__name__}; a mapping of columns is needed")
         columns = {str(name): value for name, value in row.items() if name not in self._drop}
@@ -62,23 +62,23 @@ class Rows:
         tokens = len(line["prompt_ids"]) + len(line["response_ids"])
         for name, value in columns.items():
             line[name] = self._value(name, value, kept, moves, len(line["prompt_ids"]), len(line["response_ids"]))
-        self.told.samples, self.told.tokens = self.told.samples + 1, self.told.tokens + tokens
-        self.told.without_response += not line["response_ids"]
-        self.told.columns = self.told.columns or list(line)
+        self.summary.samples, self.summary.tokens = self.summary.samples + 1, self.summary.tokens + tokens
+        self.summary.without_response += not line["response_ids"]
+        self.summary.columns = self.summary.columns or list(line)
         return line
 
     def require_whole(self) -> None:
         self._at = "dataset"
-        if self.told.samples == 0:
+        if self.summary.samples == 0:
             self._refuse("", "has no rows")
         for name in sorted((self._drop | self._as_is | set(self._at_of)) - self._names):
             self._refuse(name, f"does not exist; the columns are {', '.join(sorted(self._names))}")
-        if self.told.mask not in (None, "all") and self.told.without_response == self.told.samples:
-            self._refuse(str(self.told.mask), "does not mark a token in any row, so nothing could be learned",
+        if self.summary.mask not in (None, "all") and self.summary.without_response == self.summary.samples:
+            self._refuse(str(self.summary.mask), "does not mark a token in any row, so nothing could be learned",
                          "Does the chat template have {% generation %} around the assistant's messages?")
 
     def _require_columns(self, names: set[str]) -> None:
-        if self.told.samples == 0:
+        if self.summary.samples == 0:
             self._first = names
         for name in sorted(names ^ self._first):
             self._refuse(name, "is not in every row", "Give every row the same columns, or drop it")
@@ -104,7 +104,7 @@ class Rows:
         carries = self._loss_of(columns, tokens)
         if kept is not None:
             tokens, carries = _select(tokens, kept), _select(carries, kept)
-        if self.told.mask == "all":
+        if self.summary.mask == "all":
             line["prompt_ids"], line["response_ids"] = [], tokens
             return kept
         # The first token, which is not predicted, always belongs to the prompt. Thus the mask has one value per response
@@ -117,9 +117,9 @@ class Rows:
     def _loss_of(self, columns: dict[str, Any], tokens: list[int]) -> list[bool]:
         """Returns which tokens carry loss, and removes the columns that specify it."""
         name = self._mask or self._only_mask(columns)
-        if self.told.mask not in (None, name):
-            self._refuse(name, f"specifies which tokens carry loss, but {self.told.mask} did so in earlier rows")
-        self.told.mask = name
+        if self.summary.mask not in (None, name):
+            self._refuse(name, f"specifies which tokens carry loss, but {self.summary.mask} did so in earlier rows")
+        self.summary.mask = name
         labels = self._integers("labels", columns.pop("labels"), len(tokens)) if "labels" in columns else None
         if name == "all":
             carries = [True] * len(tokens)
@@ -219,11 +219,11 @@ class Rows:
     def _value(self, name: str, value: Any, kept: list[bool] | None, moves: bool, prompt: int, responses: int) -> Any:
         tokens = prompt + responses
         if isinstance(value, bytes):
-            self.told.read_as[name] = {"read_as": "bytes"}
+            self.summary.read_as[name] = {"read_as": "bytes"}
             return base64.b64encode(value).decode()
         plain = self._plain(name, value)
         if isinstance(plain, str):
-            self.told.read_as[name] = {"read_as": "text"}
+            self.summary.read_as[name] = {"read_as": "text"}
         if not isinstance(plain, list) or name in self._as_is:
             return plain
         at = self._at_of.get(name)
@@ -245,12 +245,12 @@ class Rows:
         if at is None and is_of_tokens and name in WITHOUT_LOSS:
             self._refuse(name, "has a value for each token, but it is not specified whether a token's value is at the token or at the row "
                          "that predicts it", f"Pass at={{'{name}': 'token'}} (Hugging Face) or 'next' (shifted, as in Megatron-LM)")
-        if at is None and moves and name not in OF_INPUTS and (is_of_tokens or self.told.mask == "all"):
+        if at is None and moves and name not in OF_INPUTS and (is_of_tokens or self.summary.mask == "all"):
             at = "token"
         if at is None:
             return values
         if prompt == 0:  # equally long, so the job cannot infer the convention
-            self.told.read_as[name] = {"at": "response"}
+            self.summary.read_as[name] = {"at": "response"}
         try:
             return of_response(name, values, at, prompt, responses)
         except InputError as error:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c, packing, padding, prefix
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
-from evenkeel.balance import lists_of, packed_bins, partitioned
+from evenkeel.balance import compute_bins, compute_partition, lists_of
 
 Numbers = Any
 Int64s = npt.NDArray[np.int64]
@@ -65,20 +65,20 @@ def _whole_number(entry: Any, where: str) -> int:
 # Partitions: `checked` rejects fewer values than groups, and sorts the values of each group.
 
 def karmarkar_karp(seqlen_list: Numbers, k_partitions: int, equal_size: bool, checked: bool) -> Lists:
-    return _partitioned(c.EVENKEEL_KARMARKAR_KARP, seqlen_list, k_partitions, equal_size, checked)
+    return _partition(c.EVENKEEL_KARMARKAR_KARP, seqlen_list, k_partitions, equal_size, checked)
 
 
 def longest_processing_time(seqlen_list: Numbers, k_partitions: int, equal_size: bool, checked: bool) -> Lists:
-    return _partitioned(c.EVENKEEL_LONGEST_PROCESSING_TIME, seqlen_list, k_partitions, equal_size, checked)
+    return _partition(c.EVENKEEL_LONGEST_PROCESSING_TIME, seqlen_list, k_partitions, equal_size, checked)
 
 
-def _partitioned(algorithm: int, seqlen_list: Numbers, k_partitions: int, equal_size: bool, checked: bool) -> Lists:
+def _partition(algorithm: int, seqlen_list: Numbers, k_partitions: int, equal_size: bool, checked: bool) -> Lists:
     costs, k = whole_numbers(seqlen_list, "seqlen_list"), _c.int64(k_partitions)
     if checked and len(costs) < k:
         _c.raise_error("input", "k_partitions", f"is {k}, but there are only {len(costs)} values, so some groups would be empty")
     if equal_size and k >= 1 and len(costs) % k != 0:
         _c.raise_error("input", "equal_size", f"{len(costs)} values cannot be divided into {k} groups of equal size")
-    items, offsets = partitioned(algorithm, costs, k, equal_size)
+    items, offsets = compute_partition(algorithm, costs, k, equal_size)
     if checked:
         lib.evenkeel_sort_groups(_c.address(items), len(items), _c.address(offsets), k)
     return lists_of(items, offsets)
@@ -94,7 +94,7 @@ def longest_processing_time_with_cap(seqlen_list: Numbers, k_partitions: int, ma
 
 def balanced_bin_packing(seqlen_list: Numbers, max_capacity: int) -> Lists:
     sizes = whole_numbers(seqlen_list, "seqlen_list")
-    return lists_of(*packed_bins(c.EVENKEEL_BALANCED_BINS, sizes, None, _c.int64(max_capacity), UNLIMITED))
+    return lists_of(*compute_bins(c.EVENKEEL_BALANCED_BINS, sizes, None, _c.int64(max_capacity), UNLIMITED))
 
 
 def balance_whole_groups(seqlen_list: Numbers, keys: Numbers, k_partitions: int, equal_groups: bool) -> Lists:

@@ -90,7 +90,7 @@ def rearrange_micro_batches(
             _shared.refuse("seqlen_list", "is empty")
         return _native.mindspeed_micro_batches(seqlen_list, max_token_len, dynamic_max_batch_size)
 
-    return _shared.planned_together(planner, dp_group, together=_shared.is_distributed(), strict=strict_reference)
+    return _shared.plan_together(planner, dp_group, together=_shared.is_distributed(), strict=strict_reference)
 
 
 # Removing padding
@@ -125,7 +125,7 @@ def preprocess_packed_seqs(
     aligned = cu_seqlens_padded.long().diff()
     position_ids = torch.arange(size, dtype=torch.int32, device=device)
     position_ids -= cu_seqlens_padded[:-1].repeat_interleave(aligned)
-    packed = [_shared.moved(tensor.flatten(), source, rows, size)[None] for tensor in (input_ids, labels)]
+    packed = [_shared.move_rows(tensor.flatten(), source, rows, size)[None] for tensor in (input_ids, labels)]
     seqlens_in_batch = torch.tensor(lengths, dtype=torch.int32, device=device)
     return packed[0], position_ids[None], packed[1], seqlens_in_batch, cu_seqlens_padded
 
@@ -177,7 +177,7 @@ def postprocess_packed_seqs(
         first = begin if strict_reference else max(begin, 0)  # a sequence's first token is not predicted
         source.append((start + first, start + max(first, end)))
         target.append((i * seq_len + first - begin, i * seq_len + max(first, end) - begin))
-    rows = _shared.moved(output[0], _shared.ranges(source), _shared.ranges(target), len(lengths) * seq_len)
+    rows = _shared.move_rows(output[0], _shared.ranges(source), _shared.ranges(target), len(lengths) * seq_len)
     return rows.reshape(len(lengths), seq_len, *output.shape[2:])
 
 

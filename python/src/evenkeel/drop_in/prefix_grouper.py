@@ -137,7 +137,7 @@ class PrefixGrouper:
             target = padding_mode.to(lengths.device) != 0
             if target.shape[0] != x_mask.shape[0] or not torch.equal(target.sum(1), lengths):
                 _shared.refuse("padding_mode", "has another number of tokens in a row than x_mask")
-        rows = _shared.moved(x.flatten(0, 1), _flat(x_mask), _flat(target), target.numel())
+        rows = _shared.move_rows(x.flatten(0, 1), _flat(x_mask), _flat(target), target.numel())
         return rows.reshape(*target.shape, *x.shape[2:])
 
     # Tensors
@@ -294,7 +294,7 @@ class PrefixGrouper:
     def _grouped(self, rows: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
         """Moves the rows of all prefixes' tokens, followed by those of all suffixes, to their positions in a grouped tensor."""
         target = torch.cat([self._prefix.source, self._suffix.source])
-        grouped = _shared.moved(rows, source, target, math.prod(self._shape))
+        grouped = _shared.move_rows(rows, source, target, math.prod(self._shape))
         return grouped.reshape(*self._shape, *rows.shape[1:])
 
     def _move(self, places: Any) -> _Move:
@@ -452,7 +452,7 @@ class _Move:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         rows = x.flatten(0, 1) if self.batched else x
-        return _shared.moved(rows, self.source, self.target, self.size).reshape(*self.shape, *rows.shape[1:])
+        return _shared.move_rows(rows, self.source, self.target, self.size).reshape(*self.shape, *rows.shape[1:])
 
     def with_heads(self, x: torch.Tensor) -> torch.Tensor:
         """Like calling it, for [batch, heads, width, elements] or [tokens, heads, elements], to [batch, heads, width, elements]."""

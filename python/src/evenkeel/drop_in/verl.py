@@ -184,7 +184,7 @@ def rearrange_micro_batches(
             return _native.verl_micro_batches(lengths, *settings)
         return _GroupedMicroBatches(lengths, force_group_size, *settings)
 
-    partitions = _shared.planned_together(planner, dp_group, together=together, strict=strict_reference)
+    partitions = _shared.plan_together(planner, dp_group, together=together, strict=strict_reference)
     if strict_reference and len(partitions) > num_samples // force_group_size:
         _shared.refuse("batch", f"has {num_samples} samples for {len(partitions)} micro-batches")
     return _shared.split(batch, partitions), partitions
