@@ -192,7 +192,7 @@ TEST_F(Resume, of_a_changed_job_is_refused_with_the_changes_unless_allowed) {
   expect_refusal(run + "--resume --set batch.seed=4",
                  {"batch.seed was 1 and is now 4", "a.jsonl has different content"});
   EXPECT_EQ(marker_of("dump")["state"], "complete");  // nothing was touched
-  const ProgramResult accepted = expect_success(run + "--resume --allow-changed");
+  const ProgramResult accepted = expect_success(run + "--resume --accept-changes");
   EXPECT_THAT(accepted.err, HasSubstr("accepted: a.jsonl has different content"));
 }
 
@@ -345,7 +345,7 @@ TEST_F(Resume, dumps_of_passes_with_different_fields_can_be_read) {
 
 TEST_F(Resume, options_that_need_others_say_so) {
   expect_refusal("$run --resume", {"--resume", "--state"});
-  expect_refusal("$run --state state --allow-changed", {"--allow-changed", "--resume"});
+  expect_refusal("$run --state state --accept-changes", {"--accept-changes", "--resume"});
   expect_refusal("$run --state state --state-every 0", {"--state-every"});
   expect_refusal("$run --state out --dump ./out/", {"--state: names the same folder as --dump"});
   expect_success("$run --state out/state --dump out");

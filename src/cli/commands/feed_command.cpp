@@ -149,7 +149,7 @@ void add_buffer_options(CLI::App& command, const std::shared_ptr<FeedOptions>& o
                   "Prefix of the uids of groups; by default the path, or the names of the sources")
       ->type_name("TEXT");
   command
-      .add_option("--version-of-samples", options->to.version,
+      .add_option("--sample-version", options->to.version,
                   "The version of samples that do not have one; by default the buffer's latest")
       ->type_name("NUMBER")
       ->check(whole_number(0));

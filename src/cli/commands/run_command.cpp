@@ -161,7 +161,7 @@ void add_state_options(CLI::App& command, const std::shared_ptr<RunOptions>& opt
   resume->needs(state);
   command
       .add_flag_function(
-          "--allow-changed", [options](std::int64_t) { options->state.changed = ChangedJob::accepted; },
+          "--accept-changes", [options](std::int64_t) { options->state.changed = ChangedJob::accepted; },
           "Resume even if configuration or sources differ from the state, and print the differences")
       ->needs(resume);
 }

@@ -367,7 +367,7 @@ void require_same_job(const ServiceState& saved, const ServiceState& now, std::s
   for (std::size_t i = 0; i < found.size(); ++i) message += (i == 0 ? "" : "; ") + found[i];
   throw ConfigError(
       std::string(name), message,
-      "Use the configuration and the files that it was saved with, or accept the changes (--allow-changed)");
+      "Use the configuration and the files that it was saved with, or accept the changes (--accept-changes)");
 }
 
 std::string to_text(const ServiceState& state) {
