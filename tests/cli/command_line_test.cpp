@@ -133,8 +133,8 @@ TEST(CommandLineWithoutAValue, is_refused_by_the_option_s_name_in_every_command)
            {"plan --lengths x --html ''", "--html"},
            {"synth --out ''", "--out"},
            {"inspect ''", "FILE"},
-           {"convert '' b.jsonl", "A"},
-           {"convert a.jsonl ''", "B"},
+           {"convert '' b.jsonl", "INPUT"},
+           {"convert a.jsonl ''", "OUTPUT"},
            {"config show ''", "CONFIG"},
            {"config schema ''", "KEY"},
            {"plan --lengths x.csv --json ''", "--json"}}) {

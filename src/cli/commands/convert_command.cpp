@@ -181,22 +181,24 @@ void add_convert_command(CLI::App& app, Action& chosen) {
       "convert",
       "Write samples in another format: the same samples in the same order, and nothing is lost silently");
   auto options = std::make_shared<ConvertOptions>();
-  command->add_option("A", options->from, "What to read: a file, a quoted pattern, or the folder of a dump")
+  command
+      ->add_option("INPUT", options->from, "What to read: a file, a quoted pattern, or the folder of a dump")
       ->required();
-  command->add_option("B", options->to, "The file to write; its extension implies the format")->required();
+  command->add_option("OUTPUT", options->to, "The file to write; its extension implies the format")
+      ->required();
   command
       ->add_option("--from", options->from_kind,
-                   "The format of A, as in source.kind, if its name does not imply it")
+                   "The format of INPUT, as in source.kind, if its name does not imply it")
       ->type_name("KIND")
       ->transform(one_of(source_kind_words()));
   add_read_as_option(*command, options->declared);
-  command->add_option("--to", options->to_kind, "The format of B, if its name does not imply it")
+  command->add_option("--to", options->to_kind, "The format of OUTPUT, if its name does not imply it")
       ->type_name("KIND")
       ->transform(one_of(list_words(formats)));
   command
-      ->add_option(
-          "--drop", options->drop,
-          "What B may lose: fields, prompt_lengths, uid, input_ids (for lengths), or all that it cannot hold")
+      ->add_option("--drop", options->drop,
+                   "What OUTPUT may lose: fields, prompt_lengths, uid, input_ids (for lengths), or all that "
+                   "it cannot hold")
       ->type_name("NAME,...")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -211,7 +213,7 @@ void add_convert_command(CLI::App& app, Action& chosen) {
                    "Store megatron's tokens in two bytes if this is below 65500")
       ->type_name("COUNT")
       ->check(whole_number(1));
-  command->add_flag("--overwrite", options->overwrite, "Replace B if it exists");
+  command->add_flag("--overwrite", options->overwrite, "Replace OUTPUT if it exists");
   add_progress_option(*command, options->progress);
   command->footer(
       "Examples:\n"

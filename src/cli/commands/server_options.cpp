@@ -91,7 +91,7 @@ void add_server_options(CLI::App& command, ServerOptions& options, const ServerH
   command
       .add_option("--dir", options.folder,
                   "The folder in which to keep " + texts.content + ", for this " + texts.server + " alone")
-      ->type_name("DIR")
+      ->type_name("FOLDER")
       ->capture_default_str();
   command
       .add_option("--store", options.store,

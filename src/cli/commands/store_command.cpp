@@ -104,7 +104,7 @@ void add_store_command(CLI::App& app, Action& chosen) {
   command
       ->add_option("--checkpoints", options->checkpoints,
                    "The folder in which clients may save and load all values; default: nowhere")
-      ->type_name("DIR");
+      ->type_name("FOLDER");
   command->footer(
       "SIGTERM ends it. What it has acknowledged survives a restart or a crash, except with --store memory.\n"
       "\n"
