@@ -467,7 +467,7 @@ std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<Receiv
                             (step ? "; the sample is in step " + std::to_string(*step) : ""),
                         "A value can be added only once. To repeat the request, send the same value");
     }
-    ++(names.empty() ? intake.repeated : intake.added);
+    ++(names.empty() ? intake.duplicates : intake.added);
     if (names.empty()) continue;
     addition.body = format_fields(fields, names);
     addition.event.bytes = store_->cost_of(std::ssize(addition.body));

@@ -52,10 +52,10 @@ struct Intake {
 
 /// Numbers of samples of one request that adds fields, by outcome.
 struct FieldIntake {
-  std::int64_t added = 0;     ///< samples that have got fields
-  std::int64_t repeated = 0;  ///< samples that had all of these values
-  std::int64_t gone = 0;      ///< samples that were trained or dropped, so their fields are not needed
-  std::int64_t version = 0;   ///< policy version after the request
+  std::int64_t added = 0;       ///< samples that have got fields
+  std::int64_t duplicates = 0;  ///< samples that had all of these values
+  std::int64_t gone = 0;        ///< samples that were trained or dropped, so their fields are not needed
+  std::int64_t version = 0;     ///< policy version after the request
 };
 
 /// Sender of a request for tickets. Both members may be empty.

@@ -110,7 +110,7 @@ ordered_json json_of(const Intake& intake) {
 
 ordered_json json_of(const FieldIntake& intake) {
   return {{"added", intake.added},
-          {"repeated", intake.repeated},
+          {"duplicates", intake.duplicates},
           {"gone", intake.gone},
           {"version", intake.version}};
 }

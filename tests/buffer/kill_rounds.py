@@ -175,7 +175,7 @@ class Producer(threading.Thread):
     def __init__(self, url, keys, acknowledged, unsure, ending, late_fields):
         super().__init__()
         self.requests = [('/v1/samples', ('accepted', 'duplicates'), lambda key: line_of(key, 0))]
-        self.requests += [('/v1/fields', ('added', 'repeated'), functools.partial(fields_line, field=field)) for field in late_fields]
+        self.requests += [('/v1/fields', ('added', 'duplicates'), functools.partial(fields_line, field=field)) for field in late_fields]
         self.url, self.keys, self.acknowledged, self.unsure, self.error = url, keys, acknowledged, unsure, None
         self.ending = ending
 

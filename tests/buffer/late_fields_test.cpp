@@ -94,7 +94,7 @@ TEST(LateFieldsOfBuffer, a_repeated_value_is_accepted_and_a_different_value_is_r
     buffer = open_in(folder);
   };
   const auto expect_known = [&](const std::string& when) {
-    EXPECT_EQ(add_lines(*buffer, values_line("a", "[1.5,2,3 ]")).repeated, 1) << when;
+    EXPECT_EQ(add_lines(*buffer, values_line("a", "[1.5,2,3 ]")).duplicates, 1) << when;
     const ErrorReport report = report_of<FieldsError>(
         [&] { add_lines(*buffer, values_line("b") + values_line("a", "[1.5, 2, 4]")); });
     EXPECT_EQ(report.where, "body:2") << when;

@@ -114,7 +114,7 @@ TEST(BufferServer, adds_fields_to_samples_and_reports_missing_ones) {
   const auto answer = server.post("/v1/fields", line);
   ASSERT_EQ(answer->status, 200) << answer->body;
   EXPECT_EQ(json::parse(answer->body),
-            json::parse(R"({"added": 1, "repeated": 0, "gone": 0, "version": 0})"));
+            json::parse(R"({"added": 1, "duplicates": 0, "gone": 0, "version": 0})"));
   EXPECT_EQ(json::parse(server.get("/v1/status")->body)["lacking"], json::parse(R"({"values": 1})"));
   EXPECT_THAT(server.get("/metrics")->body, HasSubstr(R"(samples_lacking_field{field="values"} 1)"));
   EXPECT_EQ(json::parse(server.get("/v1/job/rules")->body)["settings"]["late_fields"][0], "values");
