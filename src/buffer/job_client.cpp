@@ -231,7 +231,7 @@ JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chro
                        in.at("coming"),
                        {}};
     for (const json& group : in.at("groups")) waiting.groups.push_back(parse_group(group));
-    waiting.lacking = in.value("lacking", waiting.lacking);
+    waiting.missing_fields = in.value("missing_fields", waiting.missing_fields);
     return waiting;
   });
 }

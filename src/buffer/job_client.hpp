@@ -69,7 +69,7 @@ struct JobWaiting {
   OutstandingTickets tickets;
   std::vector<std::int64_t> coming;  ///< versions of expected groups (Ledger::coming)
   std::vector<stream::WaitingGroup> groups;
-  std::map<std::string, std::int64_t> lacking{};  ///< number of samples that wait for each late field
+  std::map<std::string, std::int64_t> missing_fields{};  ///< number of samples that wait for each late field
 };
 
 /// Answer of JobClient::wait_for_step(). One rank of a job forms the step, and the others wait for it.

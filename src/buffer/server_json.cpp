@@ -65,7 +65,7 @@ void add_tickets(ordered_json& out, const stream::Status& status) {
 
 /// Adds the number of samples that wait for each late field, if the buffer has late fields.
 void add_missing_fields(ordered_json& out, const stream::Status& status) {
-  if (!status.lacking.empty()) out["lacking"] = status.lacking;
+  if (!status.missing_fields.empty()) out["missing_fields"] = status.missing_fields;
 }
 
 /// Returns the result of read(). Rethrows exceptions of nlohmann::json as InputError.
@@ -135,7 +135,7 @@ ordered_json json_of(const BufferStatus& status) {
         {"duplicates", of.duplicates}}},
       {"response_tokens", {{"received", of.received.response}, {"trained", of.trained.response}}},
       {"staleness", staleness_of(of)},
-      {"seconds_waited", status.waited}};
+      {"waited_seconds", status.waited}};
   add_missing_fields(out, of);
   add_tickets(out, of);
   out["tickets_expired"] = of.expired_tickets;
@@ -274,10 +274,10 @@ std::string metrics_of(const BufferStatus& status) {
   family("samples", "gauge", "Samples that are in the buffer, by state");
   value("samples", of.waiting.samples, "state=\"waiting\"");
   value("samples", of.formed.samples, "state=\"formed\"");
-  if (!of.lacking.empty()) {
-    family("samples_lacking_field", "gauge", "Samples that are waiting for a late field");
-    for (const auto& [field, samples] : of.lacking)
-      value("samples_lacking_field", samples, fmt::format("field={}", nlohmann::json(field).dump()));
+  if (!of.missing_fields.empty()) {
+    family("samples_missing_field", "gauge", "Samples that are waiting for a late field");
+    for (const auto& [field, samples] : of.missing_fields)
+      value("samples_missing_field", samples, fmt::format("field={}", nlohmann::json(field).dump()));
   }
   const auto counter = [&](const char* name, const char* help, std::int64_t number) {
     family(name, "counter", help);

@@ -74,7 +74,7 @@ Ledger::Ledger(StreamSettings settings, const Totals& totals, std::span<const Se
       received_(totals.trained) {
   settings_.validate();
   for (const Amount& dropped : totals_.dropped) received_ += dropped;
-  for (const std::string& field : settings_.late_fields) lacking_[field] = 0;
+  for (const std::string& field : settings_.late_fields) missing_fields_[field] = 0;
 }
 
 std::optional<std::uint32_t> Ledger::content_hash_of(const SampleKey& key) const {
@@ -176,7 +176,7 @@ void Ledger::require(std::int64_t number, const FieldsAdded& fields) const {
   if (sample == nullptr || step_of(fields.key.uid))
     reject(number, name + " is not waiting, so no field can be added to it");
   for (const auto& [field, content] : fields.content) {
-    if (!is_replay(number) && !lacking_.contains(field))
+    if (!is_replay(number) && !missing_fields_.contains(field))
       reject(number, "field '" + field + "' of " + name + " is not a late field");
     if (added_content(sample->arrival, field))
       reject(number, "field '" + field + "' of " + name + " was already added");
@@ -265,8 +265,8 @@ void Ledger::apply_event(std::int64_t number, const SampleAccepted& sample, Chan
   }
   std::vector<WaitingSample>& samples = begin_group(sample.key.uid, key, number, sample.holder).samples;
   const WaitingSample waiting{number,         sample.key.index, sample.prompt,  sample.response,
-                              sample.version, sample.bytes,     sample.content, std::ssize(lacking_)};
-  for (auto& [field, number_lacking] : lacking_) ++number_lacking;
+                              sample.version, sample.bytes,     sample.content, std::ssize(missing_fields_)};
+  for (auto& [field, number_missing] : missing_fields_) ++number_missing;
   samples.insert(std::ranges::upper_bound(samples, waiting.index, {}, &WaitingSample::index), waiting);
   group_of_.emplace(number, key);
   settle(key, changes);
@@ -277,9 +277,10 @@ void Ledger::apply_event(std::int64_t number, const FieldsAdded& fields, Changes
   GroupState& group = groups_.at(key);
   WaitingSample& sample = *std::ranges::find(group.samples, fields.key.index, &WaitingSample::index);
   for (const auto& [field, content] : fields.content) {
-    const auto lacking = lacking_.find(field);
-    if (lacking == lacking_.end()) continue;  // a replay with other settings, which the buffer then refuses
-    --lacking->second;
+    const auto missing = missing_fields_.find(field);
+    if (missing == missing_fields_.end())
+      continue;  // a replay with other settings, which the buffer then refuses
+    --missing->second;
     --sample.missing;
   }
   bytes_ += fields.bytes;
@@ -366,8 +367,8 @@ void Ledger::apply_event(std::int64_t number, const SamplesDropped& dropped, Cha
     GroupState& group = groups_.at(key);
     const auto sample = std::ranges::find(group.samples, arrival, &WaitingSample::arrival);
     leave(key, sample->index, *sample);
-    for (auto& [field, number_lacking] : lacking_)
-      if (!added_content(arrival, field)) --number_lacking;
+    for (auto& [field, number_missing] : missing_fields_)
+      if (!added_content(arrival, field)) --number_missing;
     forget_place(group);  // before the events that determine the place change
     forget_added_fields(arrival, group, changes);
     group.gone.insert(sample->index);
@@ -645,7 +646,7 @@ Status Ledger::status() const {
   status.staleness = totals_.staleness;
   for (const OpenTickets& open : totals_.tickets) status.tickets += open.groups;
   status.expired_tickets = totals_.expired_tickets;
-  status.lacking = lacking_;
+  status.missing_fields = missing_fields_;
   if (!totals_.tickets.empty()) status.oldest_tickets = totals_.tickets.front();
   status.seen_bytes = seen_.bytes();
   status.bytes = bytes_ + status.seen_bytes;

@@ -125,7 +125,8 @@ struct Status {
   std::int64_t tickets = 0;  ///< number of granted tickets that are neither used nor expired
   std::int64_t expired_tickets = 0;
   std::optional<OpenTickets> oldest_tickets;
-  std::map<std::string, std::int64_t> lacking;  ///< for each late field: number of samples that wait for it
+  std::map<std::string, std::int64_t>
+      missing_fields;                        ///< for each late field: number of samples that wait for it
   std::int64_t bytes = 0;                    ///< size of waiting and formed samples, and of remembered keys
   std::int64_t seen_bytes = 0;               ///< part of `bytes` for remembered keys
   std::optional<std::int64_t> formed_step;   ///< latest formed step
@@ -307,7 +308,7 @@ class Ledger {
   std::map<std::int64_t, GroupKey> open_;                             ///< ordered by first event
   std::unordered_map<std::int64_t, GroupKey> group_of_;               ///< group of each waiting arrival
   std::unordered_map<std::int64_t, std::vector<AddedFields>> added_;  ///< fields of samples, by arrival
-  std::map<std::string, std::int64_t> lacking_;                       ///< see Status
+  std::map<std::string, std::int64_t> missing_fields_;                ///< see Status
   std::map<std::int64_t, SampleAccepted> strays_;                     ///< late samples, by arrival
   std::map<std::int64_t, DropReason> due_;  ///< drops that due_drops() returns, by arrival
   std::map<std::int64_t, Step> steps_;      ///< untrained steps and the latest step

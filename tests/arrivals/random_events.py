@@ -137,7 +137,7 @@ class Play:
     def _has_begun(self):
         """And has published its first version, as it has when it waits for samples or has formed a step."""
         status = self._status()
-        has_published = 'formed_step' in status and status['formed_step'] is not None or status['seconds_waited'] > 0
+        has_published = 'formed_step' in status and status['formed_step'] is not None or status['waited_seconds'] > 0
         return status['job']['number'] == self._jobs and has_published
 
     def _require_end(self, status, *words):

@@ -115,8 +115,8 @@ TEST(BufferServer, adds_fields_to_samples_and_reports_missing_ones) {
   ASSERT_EQ(answer->status, 200) << answer->body;
   EXPECT_EQ(json::parse(answer->body),
             json::parse(R"({"added": 1, "duplicates": 0, "gone": 0, "version": 0})"));
-  EXPECT_EQ(json::parse(server.get("/v1/status")->body)["lacking"], json::parse(R"({"values": 1})"));
-  EXPECT_THAT(server.get("/metrics")->body, HasSubstr(R"(samples_lacking_field{field="values"} 1)"));
+  EXPECT_EQ(json::parse(server.get("/v1/status")->body)["missing_fields"], json::parse(R"({"values": 1})"));
+  EXPECT_THAT(server.get("/metrics")->body, HasSubstr(R"(samples_missing_field{field="values"} 1)"));
   EXPECT_EQ(json::parse(server.get("/v1/job/rules")->body)["settings"]["late_fields"][0], "values");
   EXPECT_EQ(server.post("/v1/fields", R"({"uid": "c", "index": 0, "values": [1, 2, 3]})")->status, 404);
   EXPECT_EQ(server.post("/v1/fields", R"({"uid": "a", "index": 0, "values": [1, 2, 4]})")->status, 409);
@@ -126,7 +126,7 @@ TEST(BufferServer, adds_fields_to_samples_and_reports_missing_ones) {
 
 TEST(BufferServer, does_not_mention_late_fields_if_there_are_none) {
   OpenServer server;
-  EXPECT_FALSE(json::parse(server.get("/v1/status")->body).contains("lacking"));
+  EXPECT_FALSE(json::parse(server.get("/v1/status")->body).contains("missing_fields"));
   EXPECT_FALSE(json::parse(server.get("/v1/job/rules")->body)["settings"].contains("late_fields"));
   EXPECT_THAT(server.post("/v1/fields", R"({"uid": "a", "index": 0, "values": 1})")->body,
               HasSubstr("Start the buffer with --late-fields"));

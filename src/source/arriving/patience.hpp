@@ -32,7 +32,7 @@ struct UnformedStep {
   std::optional<double> seconds_since_last_sample;  ///< seconds; null if no sample has arrived
   OutstandingTickets tickets;
   std::string full{};  ///< why the buffer refuses samples now; empty if it does not
-  std::map<std::string, std::int64_t> lacking{};  ///< number of samples that wait for each late field
+  std::map<std::string, std::int64_t> missing_fields{};  ///< number of samples that wait for each late field
 };
 
 /// Limits one wait of a rank, which begins at construction, and logs what the rank waits for. Does not wait

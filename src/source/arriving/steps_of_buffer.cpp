@@ -192,7 +192,8 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
       return *std::move(formed);
     if (waiting.has_ended && waiting.ready_groups + waiting.open_groups == 0) throw_end_of_samples();
     patience.on_unformed({number, rules.groups, waiting.ready_groups, waiting.open_groups,
-                          waiting.seconds_since_last_sample, waiting.tickets, waiting.full, waiting.lacking});
+                          waiting.seconds_since_last_sample, waiting.tickets, waiting.full,
+                          waiting.missing_fields});
   }
 }
 
