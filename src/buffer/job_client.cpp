@@ -185,7 +185,7 @@ JobClient::~JobClient() = default;
 JobClient::JobClient(JobClient&&) noexcept = default;
 
 JobStartReply JobClient::begin(std::int64_t samples_per_step, const JobStart& start) {
-  const std::string text = connection_->post("/v1/job/begin", {{"calls", job_calls_version},
+  const std::string text = connection_->post("/v1/job/begin", {{"protocol", job_protocol_version},
                                                                {"samples_per_step", samples_per_step},
                                                                {"take_over", start.takes_over},
                                                                {"accepts", json_of(start.acceptance)}});
@@ -218,7 +218,7 @@ void JobClient::leave() {
 
 JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time) {
   const std::string text =
-      connection_->get("/v1/job/waiting?groups=" + std::to_string(enough) + "&most=" + std::to_string(most) +
+      connection_->get("/v1/job/waiting?groups=" + std::to_string(enough) + "&limit=" + std::to_string(most) +
                        "&wait=" + std::to_string(std::chrono::duration<double>(time).count()));
   return connection_->of_json(text, [](const json& in) {
     JobWaiting waiting{in.at("version"),
@@ -254,8 +254,8 @@ JobStep JobClient::wait_for_step(std::int64_t step, std::chrono::seconds time) {
   });
 }
 
-void JobClient::abandon_step(std::int64_t step, const std::string& why) {
-  connection_->post("/v1/job/gives_up", {{"step", step}, {"why", why}});
+void JobClient::abandon_step(std::int64_t step, const std::string& reason) {
+  connection_->post("/v1/job/abandon", {{"step", step}, {"reason", reason}});
 }
 
 void JobClient::drop_filtered(std::span<const std::int64_t> arrivals) {

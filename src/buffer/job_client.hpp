@@ -124,7 +124,7 @@ class JobClient {
   JobStep wait_for_step(std::int64_t step, std::chrono::seconds time);
   /// Reports to ranks that wait for this step or a later one why it will not be formed. An empty `why` clears
   /// an earlier report.
-  void abandon_step(std::int64_t step, const std::string& why);
+  void abandon_step(std::int64_t step, const std::string& reason);
   /// Drops waiting samples, given by their arrival numbers, that the job's filter excludes.
   void drop_filtered(std::span<const std::int64_t> arrivals);
   /// Records a step durably. Returns false if the buffer refuses it because its groups or the version have

@@ -50,11 +50,11 @@ std::int64_t parse_number(const json& in, const char* name, std::int64_t least) 
 }
 
 /// Throws InputError for a job whose calls are not those of this server.
-void require_job_calls(std::int64_t version) {
-  if (version == job_calls_version) return;
+void require_protocol(std::int64_t version) {
+  if (version == job_protocol_version) return;
   throw InputError("",
                    "the job uses version " + std::to_string(version) + " of the protocol" +
-                       "; this buffer supports version " + std::to_string(job_calls_version),
+                       "; this buffer supports version " + std::to_string(job_protocol_version),
                    "Run the job and the buffer with the same version of Evenkeel");
 }
 
@@ -277,7 +277,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
   void add_job_calls() {
     register_call("/v1/job/begin", [this](const Request&, Response& response, const std::string& body) {
       const json given = parse_object(body);
-      if (given.contains("calls")) require_job_calls(parse_number(given, "calls", 1));
+      if (given.contains("protocol")) require_protocol(parse_number(given, "protocol", 1));
       const std::int64_t samples = parse_number(given, "samples_per_step", 1);
       const std::int64_t group_size = buffer_.settings().group_size;
       if (samples % group_size != 0) {
@@ -303,11 +303,11 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
       response.set_content(for_job(request, [&] { return serialize_schema(buffer_.schema()); }), json_type);
     });
     add_get("/v1/job/waiting", [this](const Request& request, Response& response) {
-      answer(
-          response, for_job(request, [&] {
-            return json_of(buffer_.wait_for(parameter(request, "groups", 1),
-                                            parameter(request, "most", all_groups), read_wait_time(request)));
-          }));
+      answer(response, for_job(request, [&] {
+               return json_of(buffer_.wait_for(parameter(request, "groups", 1),
+                                               parameter(request, "limit", all_groups),
+                                               read_wait_time(request)));
+             }));
     });
     add_get("/v1/job/step", [this](const Request& request, Response& response) {
       answer(response, for_job(request, [&] {
@@ -346,10 +346,10 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
       buffer_.drop_filtered(parse_arrivals(given), pass);
       answer_version(response);
     });
-    add_change("/v1/job/gives_up", [=, this](Response& response, const json& given, const std::string& pass) {
-      const json why = given.value("why", json(""));
-      if (!why.is_string()) throw InputError("body", "has a 'why' that is not text");
-      buffer_.abandon_step(parse_number(given, "step", 0), why, pass);
+    add_change("/v1/job/abandon", [=, this](Response& response, const json& given, const std::string& pass) {
+      const json reason = given.value("reason", json(""));
+      if (!reason.is_string()) throw InputError("body", "has a 'reason' that is not text");
+      buffer_.abandon_step(parse_number(given, "step", 0), reason, pass);
       answer_version(response);
     });
     add_change("/v1/job/steps", [this](Response& response, const json& given, const std::string& pass) {

@@ -11,7 +11,7 @@ namespace evenkeel {
 
 /// Version of the calls under /v1/job/. It grows when a job and a buffer of different versions would
 /// misunderstand each other.
-inline constexpr std::int64_t job_calls_version = 1;
+inline constexpr std::int64_t job_protocol_version = 1;
 
 /// Serializers of a server's answers to JSON, in the formats of docs/streams.md.
 [[nodiscard]] nlohmann::ordered_json json_of(const Intake& intake);

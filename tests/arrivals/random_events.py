@@ -335,7 +335,7 @@ class Play:
         self._require_end(1, f'job {self._jobs - 1}: is fenced: job {self._jobs} now trains')
         self.start_job(ranks)
         step = {'step': 0, 'version': 0, 'groups': [], 'masked': [], 'passed': []}
-        posts = {'alive': {}, 'leave': {}, 'steps': step, 'gives_up': {'step': 0}, 'filtered': {'arrivals': [1]},
+        posts = {'alive': {}, 'leave': {}, 'steps': step, 'abandon': {'step': 0}, 'filtered': {'arrivals': [1]},
                  'samples': {'arrivals': []}, 'version': {'version': 1 << 20}, 'trained': {'step': 1 << 20}}
         for name, content in posts.items():
             code, answer = self._post(f'job/{name}?job={zombie}', content)

@@ -93,7 +93,7 @@ class BufferReader(Client):
     """Fetches the samples that wait. Only whole groups with all late fields may be among them."""
 
     def work(self):
-        waiting = json.loads(call(self.url + '/v1/job/waiting?groups=0&most=1000000'))
+        waiting = json.loads(call(self.url + '/v1/job/waiting?groups=0&limit=1000000'))
         arrivals = [sample[0] for group in waiting['groups'] for sample in group['samples']]
         chosen = random.sample(arrivals, min(64, len(arrivals)))
         lines = call(self.url + '/v1/job/samples', json.dumps({'arrivals': chosen}).encode()).decode().splitlines()

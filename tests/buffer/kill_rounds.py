@@ -203,7 +203,7 @@ class Producer(threading.Thread):
 
 def check(url, acknowledged, sent, late_fields):
     """Everything acknowledged is there once, as it was sent; nothing is there that was never sent."""
-    waiting = json.loads(patient_call(url + '/v1/job/waiting?groups=0&most=1000000'))
+    waiting = json.loads(patient_call(url + '/v1/job/waiting?groups=0&limit=1000000'))
     status = json.loads(patient_call(url + '/v1/status'))
     samples = status['samples']
     if samples['received'] != samples['trained'] + samples['formed'] + samples['waiting'] + sum(samples['dropped'].values()):

@@ -495,12 +495,12 @@ TEST(BufferServer, refuses_a_job_with_another_version_of_calls) {
   const auto begin = [&](const std::string& more) {
     return server.post("/v1/job/begin", R"({"samples_per_step": 2)" + more + "}");
   };
-  const auto refused = begin(R"(, "calls": 2)");
+  const auto refused = begin(R"(, "protocol": 2)");
   EXPECT_EQ(refused->status, 422);
   EXPECT_THAT(refused->body,
               AllOf(HasSubstr("job uses version 2 of the protocol"), HasSubstr("supports version 1")));
-  EXPECT_EQ(begin(R"(, "calls": "1")")->status, 422);
-  EXPECT_EQ(begin(R"(, "calls": 1)")->status, 200);
+  EXPECT_EQ(begin(R"(, "protocol": "1")")->status, 422);
+  EXPECT_EQ(begin(R"(, "protocol": 1)")->status, 200);
 }
 
 TEST(JobClient, reports_an_unreachable_buffer) {
