@@ -226,7 +226,7 @@ TEST(ValueStore, takes_ranges_per_index) {
   put_texts(store, {1, 2}, "a", {"abcdef", "uvwxyz"});
   EXPECT_EQ(
       get(store,
-          R"({"indexes":[2,1],"fields":["a"],"slices":{"a":{"axis":0,"ranges_of":[[[0,2]],[[1,2],[4,6]]]}}})"),
+          R"({"indexes":[2,1],"fields":["a"],"slices":{"a":{"axis":0,"ranges_per_index":[[[0,2]],[[1,2],[4,6]]]}}})"),
       "uvbef");
 }
 
@@ -240,7 +240,7 @@ TEST(ValueStore, refuses_slices_outside_of_a_value) {
   EXPECT_THAT(refusal(R"({"axis":2,"ranges":[[0,1]]})").message, HasSubstr("has 2 axes"));
   EXPECT_THAT(refusal(R"({"axis":0,"ranges":[[1,2],[0,1]]})").message, HasSubstr("does not ascend"));
   EXPECT_THAT(refusal(R"({"axis":0,"ranges":[[0,2],[1,3]]})").message, HasSubstr("overlaps"));
-  EXPECT_THAT(refusal(R"({"axis":0,"ranges_of":[]})").message, HasSubstr("one per index"));
+  EXPECT_THAT(refusal(R"({"axis":0,"ranges_per_index":[]})").message, HasSubstr("one per index"));
   EXPECT_THAT(refusal(R"([{"axis":0,"ranges":[]},{"axis":0,"ranges":[]}])").message,
               HasSubstr("along the same axis"));
 }

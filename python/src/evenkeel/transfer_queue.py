@@ -263,7 +263,7 @@ class Share:
         for name in metadata.field_names:
             of_field = []
             if name in self.token_fields:
-                of_field.append({"axis": 0, "ranges_of": [self.rows(int(shape[0])) for shape in metadata.get_shapes(name)]})
+                of_field.append({"axis": 0, "ranges_per_index": [self.rows(int(shape[0])) for shape in metadata.get_shapes(name)]})
             if name in self.layer_fields:
                 of_field.append({"axis": self.layer_fields[name], "ranges": [list(self.layers or ())]})
             if of_field:

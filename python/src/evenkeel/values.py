@@ -182,7 +182,7 @@ class ValueClient:
         store lacks a value.
 
         ``slices`` selects ranges of the values of a field, which arrive one after another: ``{"axis": 0, "ranges": [[0,
-        4], [12, 16]]}``, or a list of such slices. ``ranges_of`` instead of ``ranges`` has one list per index."""
+        4], [12, 16]]}``, or a list of such slices. ``ranges_per_index`` instead of ``ranges`` has one list per index."""
         return self._get([int(index) for index in indexes], list(fields), slices or {})
 
     def _get(self, indexes: list[int], fields: list[str], slices: Slices) -> dict[str, Values]:
@@ -364,7 +364,7 @@ def _bytes_of(name: str, value: Any) -> tuple[str, memoryview]:
 def _slices_of(slices: Slices, begin: int, end: int) -> Slices:
     """Returns the slices of the indexes from begin to end."""
     lists = {name: [of_field] if isinstance(of_field, Mapping) else of_field for name, of_field in slices.items()}
-    return {name: [{**cut, "ranges_of": cut["ranges_of"][begin:end]} if "ranges_of" in cut else cut for cut in of_field]
+    return {name: [{**cut, "ranges_per_index": cut["ranges_per_index"][begin:end]} if "ranges_per_index" in cut else cut for cut in of_field]
             for name, of_field in lists.items()}
 
 

@@ -154,14 +154,14 @@ std::vector<AxisRange> parse_ranges(const ordered_json& list, const std::string&
 
 AxisSlice parse_slice(const ordered_json& in, std::size_t indexes, const std::string& whose) {
   if (!in.is_object() || !in.contains("axis")) reject("has slices of " + whose + " without an 'axis'");
-  require_members(in, {"axis", "ranges", "ranges_of"}, "slices of " + whose);
+  require_members(in, {"axis", "ranges", "ranges_per_index"}, "slices of " + whose);
   AxisSlice slice{parse_number(in["axis"], "an axis", whose), {}};
-  if (in.contains("ranges") && !in.contains("ranges_of")) {
+  if (in.contains("ranges") && !in.contains("ranges_per_index")) {
     slice.ranges.push_back(parse_ranges(in["ranges"], whose));
     return slice;
   }
   for_each_index(
-      in, "ranges", "ranges_of", indexes, "slices of " + whose,
+      in, "ranges", "ranges_per_index", indexes, "slices of " + whose,
       [&](std::size_t, const ordered_json& list) { slice.ranges.push_back(parse_ranges(list, whose)); });
   return slice;
 }
