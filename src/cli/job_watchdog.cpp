@@ -31,9 +31,9 @@ double limit_from_overrides(std::span<const std::string> overrides) {
 WatchdogSettings job_ending_settings(double seconds) {
   WatchdogSettings settings;
   settings.seconds = seconds;
-  settings.tells = [](const WatchdogReport& report) { print_error(report.text()); };
-  settings.ends = [](const WatchdogReport&) { std::_Exit(failed); };
-  settings.warns = [](const std::string& text) { spdlog::warn("{}", text); };
+  settings.report = [](const WatchdogReport& report) { print_error(report.text()); };
+  settings.terminate = [](const WatchdogReport&) { std::_Exit(failed); };
+  settings.warn = [](const std::string& text) { spdlog::warn("{}", text); };
   return settings;
 }
 

@@ -209,7 +209,7 @@ class Watchdog::Runner {
     const std::string text{std::istreambuf_iterator<char>(in.ignore()), {}};
     if (kind == static_cast<char>(Kind::verdict)) {
       is_over_ = true;
-      if (settings_.ends) settings_.ends({text, {}});
+      if (settings_.terminate) settings_.terminate({text, {}});
     } else if (kind == static_cast<char>(Kind::goodbye)) {
       ranks_[rank].has_ended = true;
     } else {
@@ -253,16 +253,16 @@ class Watchdog::Runner {
 
   void warn_about_unheard_ranks() {
     const std::vector<int> ranks = unheard_ranks(ranks_);
-    if (ranks.empty() || !settings_.warns) return;
-    settings_.warns("the watchdog receives nothing from " + format_ranks(ranks) +
-                    ": datagrams (UDP, IPv4) are blocked. It can detect only failures of the other ranks");
+    if (ranks.empty() || !settings_.warn) return;
+    settings_.warn("the watchdog receives nothing from " + format_ranks(ranks) +
+                   ": datagrams (UDP, IPv4) are blocked. It can detect only failures of the other ranks");
   }
 
   void end_job(const WatchdogReport& report) {
     is_over_ = true;
     const bool is_first = has_met_ || is_first_on_machine(first_on_machine_);
     static_cast<void>(try_locally([&] {
-      if (is_first && settings_.tells) settings_.tells(report);
+      if (is_first && settings_.report) settings_.report(report);
       for (int i = 0; i < 3; ++i) {  // sent several times, since a datagram may be lost
         send_to_all(Kind::verdict, report.message);
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -271,7 +271,7 @@ class Watchdog::Runner {
     // Gives unreachable ranks time to find out by themselves, and to see that this rank has already reported.
     if (!has_met_ && is_first)
       std::this_thread::sleep_for(std::chrono::duration<double>(settings_.seconds * 0.9375 - patience()));
-    if (settings_.ends) settings_.ends(report);
+    if (settings_.terminate) settings_.terminate(report);
   }
 
   void send(std::size_t rank, Kind kind, const std::string& text) const {
@@ -374,12 +374,12 @@ void Watchdog::record_progress() noexcept {
   evenkeel::record_progress();
 }
 
-WatchdogSettings process_ending_settings(double seconds) {
+WatchdogSettings default_watchdog_settings(double seconds) {
   WatchdogSettings settings;
   settings.seconds = seconds;
-  settings.tells = [](const WatchdogReport& report) { print_line("evenkeel: error: " + report.text()); };
-  settings.ends = [](const WatchdogReport&) { std::_Exit(EXIT_FAILURE); };
-  settings.warns = [](const std::string& text) { print_line("evenkeel: warning: " + text); };
+  settings.report = [](const WatchdogReport& report) { print_line("evenkeel: error: " + report.text()); };
+  settings.terminate = [](const WatchdogReport&) { std::_Exit(EXIT_FAILURE); };
+  settings.warn = [](const std::string& text) { print_line("evenkeel: warning: " + text); };
   return settings;
 }
 

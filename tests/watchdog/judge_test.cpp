@@ -265,11 +265,11 @@ TEST(RankState, has_the_host_and_the_threads_of_the_sign) {
 }
 
 TEST(EndingTheProcess, prints_to_standard_error_and_exits_with_1) {
-  const WatchdogSettings settings = process_ending_settings(7);
+  const WatchdogSettings settings = default_watchdog_settings(7);
   EXPECT_EQ(settings.seconds, 7);
   const auto end = [&] {
-    settings.tells({"rank 1 is gone", {}});
-    settings.ends({});
+    settings.report({"rank 1 is gone", {}});
+    settings.terminate({});
   };
   EXPECT_EXIT(end(), testing::ExitedWithCode(1), "evenkeel: error: rank 1 is gone\n");
 }

@@ -46,17 +46,17 @@ struct WatchdogSettings {
   double seconds = 60;
   /// Called once on the rank that detects the problem, before any other rank learns about it. For informing
   /// users.
-  std::function<void(const WatchdogReport&)> tells = {};
+  std::function<void(const WatchdogReport&)> report = {};
   /// Called next, on every rank that can still be reached. It should end the program, or make it end; if it
   /// returns, this watchdog stops.
-  std::function<void(const WatchdogReport&)> ends = {};
+  std::function<void(const WatchdogReport&)> terminate = {};
   /// Called if some ranks cannot be observed. The job continues.
-  std::function<void(const std::string&)> warns = {};
+  std::function<void(const std::string&)> warn = {};
 };
 
 /// Returns settings for programs without special needs: report and warn on standard error, and end the
 /// process at once with status 1.
-[[nodiscard]] WatchdogSettings process_ending_settings(double seconds);
+[[nodiscard]] WatchdogSettings default_watchdog_settings(double seconds);
 
 /// This process, identified by its number among the ranks that it will meet.
 struct OneRank {

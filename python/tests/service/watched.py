@@ -34,7 +34,7 @@ def no_samples():
     return evenkeel.Samples(ids=[], prompt_lengths=[], response_lengths=[])
 
 
-with evenkeel.Watchdog(over, seconds, tells=told.append, ends=ends):
+with evenkeel.Watchdog(over, seconds, report=told.append, terminate=ends):
     service.step(no_samples())
     if service.rank == 1:
         is_over.wait(600) if fault == "sleep" else compute_for(1.5 * seconds)
