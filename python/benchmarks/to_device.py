@@ -95,9 +95,9 @@ def main():
     memories = [("pageable", None)]
     if torch.device(DEVICE).type == "cuda":
         print(torch.cuda.get_device_name())
-        memories.append(("pinned", evenkeel.memory.pinned))
+        memories.append(("pinned", evenkeel.memory.allocate_pinned))
     for memory, allocate in memories:
-        evenkeel.memory.supply(allocate)
+        evenkeel.memory.set_allocator(allocate)
         for tokens, patches in ((4096, 0), (16384, 0), (65536, 0), (16384, 1024)):
             service = evenkeel.DataService(group, {"micro_batch": {"max_tokens": tokens}}, tensors="torch")
             step, micro_batch = micro_batch_of(service, tokens, patches)

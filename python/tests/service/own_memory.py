@@ -37,12 +37,12 @@ def error_of(act):
 
 def use(allocate):
     """Uses two blocks of that memory, then Evenkeel's own again."""
-    evenkeel.memory.supply(allocate)
+    evenkeel.memory.set_allocator(allocate)
     try:
         kept = [evenkeel.Samples(ids=[0], prompt_lengths=[1], response_lengths=[1], token={"x": np.arange(2)}) for _ in range(2)]
         return sum(map(len, kept))
     finally:
-        evenkeel.memory.supply(None)
+        evenkeel.memory.set_allocator(None)
 
 
 one = np.empty(1 << 12, np.uint8)
@@ -51,8 +51,8 @@ told = {"too small": error_of(lambda: use(lambda nbytes: np.empty(nbytes // 2, n
         "backwards": error_of(lambda: use(lambda nbytes: np.empty(nbytes, np.uint8)[::-1])),
         "twice": error_of(lambda: use(lambda nbytes: one)),
         "read-only": error_of(lambda: use(lambda nbytes: np.frombuffer(bytes(nbytes), np.uint8))),
-        "no buffer": error_of(lambda: evenkeel.memory.supply(lambda nbytes: torch.empty(nbytes, device="meta")))}
-evenkeel.memory.supply(allocate)
+        "no buffer": error_of(lambda: evenkeel.memory.set_allocator(lambda nbytes: torch.empty(nbytes, device="meta")))}
+evenkeel.memory.set_allocator(allocate)
 over = group()
 service = evenkeel.DataService(over, {"micro_batch": {"max_tokens": 64}, "pack": {"align_lcm": 4}})
 
@@ -91,7 +91,7 @@ try:
     next(part for part in shared.micro_batches if not part.empty).nested("input_ids")
 except evenkeel.InputError as error:
     told["segments"] = str(error)
-evenkeel.memory.supply(None)
+evenkeel.memory.set_allocator(None)
 theirs = [packed(part) for part in service.step(more)]
 told["given up"] = not any(is_ours(rows) for part in theirs for rows in part)
 del step, tensors, part, more, again, first, nested, theirs, shared

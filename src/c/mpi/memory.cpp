@@ -45,8 +45,8 @@ class CallerMemory final : public std::pmr::memory_resource {
 using namespace evenkeel;
 using namespace evenkeel::c;
 
-evenkeel_status evenkeel_set_memory(evenkeel_allocate allocate, evenkeel_deallocate deallocate,
-                                    void* context) {
+evenkeel_status evenkeel_set_allocator(evenkeel_allocate allocate, evenkeel_deallocate deallocate,
+                                       void* context) {
   return run_guarded([&] {
     static std::pmr::memory_resource* before = nullptr;  // what was set when none of the caller's was
     if (allocate == nullptr) {
