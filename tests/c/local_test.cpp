@@ -328,7 +328,7 @@ TEST(CLocal, null_is_an_error_everywhere_and_may_be_destroyed) {
                                        evenkeel_stream_next(nullptr, &step),
                                        evenkeel_stream_state(nullptr, &text, nullptr),
                                        evenkeel_stream_publish(nullptr, 1),
-                                       evenkeel_stream_trained(nullptr, 1)})
+                                       evenkeel_stream_report_saved_before(nullptr, 1)})
     EXPECT_EQ(status, EVENKEEL_ERROR_ARGUMENT);
   EXPECT_EQ(evenkeel_samples_count(nullptr), 0);
   EXPECT_EQ(evenkeel_samples_num_fields(nullptr), 0);

@@ -46,7 +46,7 @@ class DataService:
                 ...
 
     If samples arrive while the job trains (``source.kind: stream``), the loop waits for them. It ends when no more
-    samples will come: see publish() and saved().
+    samples will come: see publish() and report_saved().
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class DataService:
                 yield step
                 del step  # so that the next step can use its memory
                 if self._awaits_samples and self._saves is None:
-                    lib.evenkeel_stream_trained(stream, index + 1)
+                    lib.evenkeel_stream_report_saved_before(stream, index + 1)
             self._is_at_end = True
         except MpiError:
             _exit.leave_behind(stream)  # only this rank failed: destroying it would wait for the others
@@ -253,8 +253,8 @@ class DataService:
         state = self._state()
         if self._awaits_samples:
             if self._has_unsaved_state:
-                warnings.warn("state_dict() was called again, but saved() was not called in between: the buffer keeps the samples of "
-                              f"steps from {self._saves} on. Call service.saved() once a state is saved", stacklevel=2)
+                warnings.warn("state_dict() was called again, but report_saved() was not called in between: the buffer keeps the "
+                              f"samples of steps from {self._saves} on. Call service.report_saved() once a state is saved", stacklevel=2)
             self._saves, self._has_unsaved_state = state.next_step, True
         return {"evenkeel": state.text}
 
@@ -269,7 +269,7 @@ class DataService:
                               "Publish versions where samples arrive while the job trains (source.kind: stream)")
         lib.evenkeel_stream_publish(self._open_stream(), _c.int64(version))
 
-    def saved(self, state: Mapping[str, Any] | None = None) -> None:
+    def report_saved(self, state: Mapping[str, Any] | None = None) -> None:
         """Reports that a state has been stored such that it survives this process, so the buffer can free the samples
         of the steps before it.
 
@@ -277,10 +277,10 @@ class DataService:
 
         Has no effect if no samples arrive while the job trains.
 
-        Until the first call of state_dict(), load_state_dict() or saved(), the job is taken to keep no state: the
-        samples of a step are freed when the loop asks for the next step. After that, only saved() frees them. If a job
-        saves its first state after many steps, call saved() before its loop, so that the job can start again from the
-        beginning."""
+        Until the first call of state_dict(), load_state_dict() or report_saved(), the job is taken to keep no state: the
+        samples of a step are freed when the loop asks for the next step. After that, only report_saved() frees them. If
+        a job saves its first state after many steps, call report_saved() before its loop, so that the job can start
+        again from the beginning."""
         if not self._awaits_samples:
             return
         if state is not None:
@@ -291,7 +291,7 @@ class DataService:
             next_step = self._state().next_step
         if self._saves is None or next_step >= self._saves:
             self._saves, self._has_unsaved_state = next_step, False
-        lib.evenkeel_stream_trained(self._open_stream(), next_step)
+        lib.evenkeel_stream_report_saved_before(self._open_stream(), next_step)
 
     def load_state_dict(self, state: Mapping[str, Any], *, accept_changes: bool = False) -> None:
         """Continues from the position of ``state``: the next step is the one that would have come next.

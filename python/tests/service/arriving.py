@@ -43,7 +43,7 @@ told["steps"] = [step.index for step in list(service)]
 told["again"] = told_by(lambda: list(service))
 
 other = evenkeel.DataService(over, config_of(left, version="trainer"))
-other.saved()  # before the first state, so only saved() frees samples
+other.report_saved()  # before the first state, so only report_saved() frees samples
 other.publish(3)
 steps = iter(other)
 told["left"] = [next(steps).index]
@@ -58,7 +58,7 @@ with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
     state = other.state_dict()
 told["warned"] = [str(warning.message) for warning in warned]
-other.saved(state)
+other.report_saved(state)
 told["saved"] = samples_in(left)
 resumed = evenkeel.DataService(over, config_of(left, version="trainer", take_over=True))
 resumed.load_state_dict(state)

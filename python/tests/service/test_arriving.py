@@ -32,6 +32,6 @@ def test_a_stream_is_iterated_until_samples_end_and_may_be_left_while_it_waits(o
         assert whole.status()["samples"]["trained"] == 8  # without any state that is kept
         assert told["left"] == [0, 1]  # the next loop continues the one that was left
         assert told["kept"] == [8, 0] and told["saved"] == [0, 8]
-        assert len(told["warned"]) == 1 and "service.saved()" in told["warned"][0]
+        assert len(told["warned"]) == 1 and "service.report_saved()" in told["warned"][0]
         assert told["own"][0] == "EndOfSamples"
         assert left.status()["version"] == 3

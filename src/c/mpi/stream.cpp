@@ -89,7 +89,7 @@ evenkeel_status evenkeel_stream_publish(evenkeel_stream* stream, int64_t version
   });
 }
 
-evenkeel_status evenkeel_stream_trained(evenkeel_stream* stream, int64_t next_step) {
+evenkeel_status evenkeel_stream_report_saved_before(evenkeel_stream* stream, int64_t next_step) {
   return run_guarded_over_mpi([&] {
     require(stream, "stream");
     stream->samples->report_saved_before(next_step);
