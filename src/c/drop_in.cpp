@@ -231,16 +231,17 @@ evenkeel_status evenkeel_batching_count(const evenkeel_batching* batching, const
   });
 }
 
-evenkeel_status evenkeel_batching_agreed(const evenkeel_batching* batching, int64_t largest,
-                                         int64_t* num_micro_batches) {
+evenkeel_status evenkeel_batching_agreed_count(const evenkeel_batching* batching, int64_t largest,
+                                               int64_t* num_micro_batches) {
   return run_guarded([&] {
     require(num_micro_batches, "num_micro_batches");
     *num_micro_batches = with_settings(batching, [&](const auto& of) { return agreed_count(largest, of); });
   });
 }
 
-evenkeel_status evenkeel_batching_kept_count(const evenkeel_batching* batching, const int64_t* lengths,
-                                             int64_t count, int64_t at_least, int64_t* num_micro_batches) {
+evenkeel_status evenkeel_batching_count_under_cap(const evenkeel_batching* batching, const int64_t* lengths,
+                                                  int64_t count, int64_t at_least,
+                                                  int64_t* num_micro_batches) {
   return run_guarded([&] {
     require(num_micro_batches, "num_micro_batches");
     *num_micro_batches = with_settings(batching, [&](const auto& of) {

@@ -162,14 +162,14 @@ class MicroBatches:
         lib.evenkeel_batching_count(self._batching, *self._samples(), ctypes.byref(count))
         return count.value
 
-    def agreed(self, largest: int) -> int:
+    def agreed_count(self, largest: int) -> int:
         count = ctypes.c_int64()
-        lib.evenkeel_batching_agreed(self._batching, _c.int64(largest), ctypes.byref(count))
+        lib.evenkeel_batching_agreed_count(self._batching, _c.int64(largest), ctypes.byref(count))
         return count.value
 
-    def kept_count(self, count: int) -> int:
+    def count_under_cap(self, count: int) -> int:
         kept = ctypes.c_int64()
-        lib.evenkeel_batching_kept_count(self._batching, *self._samples(), _c.int64(count), ctypes.byref(kept))
+        lib.evenkeel_batching_count_under_cap(self._batching, *self._samples(), _c.int64(count), ctypes.byref(kept))
         return kept.value
 
     def of(self, count: int) -> Lists:

@@ -168,20 +168,20 @@ def is_distributed() -> bool:
 
 def plan_together(make: Callable[[], Any], group: Any, *, together: bool, strict: bool) -> list[list[int]]:
     """Returns this rank's micro-batches; all ranks of the group have the same number. ``make`` creates a planner of this rank's
-    samples (count, agreed, kept_count and of; see _native.MicroBatches). If it raises on one rank, all ranks raise.
+    samples (count, agreed_count, count_under_cap and of; see _native.MicroBatches). If it raises on one rank, all ranks raise.
     ``strict``: use the maximum of the ranks' counts; otherwise the smallest from there on with which every rank keeps its cap."""
     planners: list[Any] = []
 
     def first_count() -> int:
         planners.append(make())
-        return int(planners[0].count() if strict else planners[0].kept_count(planners[0].count()))
+        return int(planners[0].count() if strict else planners[0].count_under_cap(planners[0].count()))
 
     largest = _largest if together else _own
     count: int = largest(first_count, group)
     (planner,) = planners
-    count = planner.agreed(count)
+    count = planner.agreed_count(count)
     while not strict:
-        needed = largest(lambda: int(planner.kept_count(count)), group)
+        needed = largest(lambda: int(planner.count_under_cap(count)), group)
         if needed == count:
             break
         count = needed

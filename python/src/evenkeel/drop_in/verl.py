@@ -220,16 +220,16 @@ class _GroupedMicroBatches:
     def count(self) -> int:
         return self.least
 
-    def agreed(self, largest: int) -> int:
+    def agreed_count(self, largest: int) -> int:
         return roundup_divisible(largest, self.multiple_of)
 
-    def kept_count(self, count: int) -> int:
+    def count_under_cap(self, count: int) -> int:
         for group, tokens in enumerate(self.tokens):
             if tokens > self.max_tokens:
                 _c.raise_error("limit", f"group {group}", f"takes {tokens} tokens; a micro-batch holds {self.max_tokens}")
-        count = self.agreed(count)
+        count = self.agreed_count(count)
         while count < len(self.tokens) and not self._is_kept(count):
-            count = self.agreed(count + 1)
+            count = self.agreed_count(count + 1)
         return count
 
     def of(self, count: int) -> list[list[int]]:
