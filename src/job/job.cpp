@@ -285,7 +285,7 @@ void Job::run() {
 
 void Job::notify_begin() const {
   const std::int64_t begin = state_.initial_state().next_step;
-  const bool is_open = steps_ == SampleStream::all_steps;
+  const bool is_open = steps_ == SampleStream::unknown_num_steps;
   const std::optional<std::int64_t> steps = is_open ? std::nullopt : std::optional(std::max(begin, steps_));
   observer_.on_begin(reads_arriving_samples(config_) ? std::nullopt : std::optional(stream_->num_samples()),
                      begin, steps);
@@ -311,10 +311,11 @@ void Job::require_fields_of_settings(const Step& step) const {
 void Job::warn_about_input() const {
   for (const StreamSource& source : stream_->sources()) {
     const std::string name = printable(source_name(source));
-    if (!source.left_out.empty()) observer_.on_warning(name + ": left out: " + printable(source.left_out));
-    if (!source.undecided.empty())
+    if (!source.ignored_content.empty())
+      observer_.on_warning(name + ": left out: " + printable(source.ignored_content));
+    if (!source.undecided_fields.empty())
       observer_.on_warning(name + ": all prompts are empty, so these fields are read as one row per token: " +
-                           printable(source.undecided));
+                           printable(source.undecided_fields));
     if (const std::string filtered = describe_filter(source.counts); !filtered.empty())
       observer_.on_warning(name + ": " + filtered);
   }

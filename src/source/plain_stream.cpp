@@ -141,7 +141,7 @@ void PlainStream::Parts::agree_on_fields() {
   fail_together(readers, try_on_replicated_data([&] {
                   fields = agreed_fields(declared_fields, "sources");
                   for (std::size_t i = 0; i < told.size(); ++i)
-                    told[i].undecided = undecided_in(declared_fields[i], fields);
+                    told[i].undecided_fields = undecided_in(declared_fields[i], fields);
                 }));
 }
 

@@ -288,7 +288,7 @@ TEST_F(SampleStreams, an_undecided_field_of_one_source_is_decided_by_another) {
   write("math.jsonl", R"({"prompt_ids":[1],"response_ids":[2],"a":[3],"patches":[[1,2],[3,4]]})"
                       "\n");
   SampleStream stream = stream_of(std::string(one_after_the_other) + "fields: {patches: {read_as: rows}}\n");
-  for (const StreamSource& source : stream.sources()) EXPECT_EQ(source.undecided, "") << source.name;
+  for (const StreamSource& source : stream.sources()) EXPECT_EQ(source.undecided_fields, "") << source.name;
   for (std::int64_t step = 0; step < stream.num_steps(); ++step) {
     const RaggedBatch mine = stream.read(step);
     if (mine.size() == 0) continue;

@@ -175,7 +175,7 @@ struct PackedSettings : AssignmentSettings {
   /// algorithm, which are not balanced.
   std::optional<BinPacking> packing = std::nullopt;
   CountRule count = CountRule::fewest;
-  bool or_grid = true;  ///< if BalanceSettings::sync is set: or as a grid, whichever ends a step first
+  bool allow_grid = true;  ///< with BalanceSettings::sync: use a grid if it ends the step first
   /// Whether each DP rank gets as many micro-batches as it needs, at least one. Requires ranks that meet once
   /// per step.
   bool free_counts = false;

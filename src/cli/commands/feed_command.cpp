@@ -75,7 +75,8 @@ std::string default_name(const Config& config) {
 void warn_about_skipped_content(const SampleStream& stream) {
   for (const StreamSource& source : stream.sources()) {
     const std::string name = printable(source.name.empty() ? source.path : source.name);
-    if (!source.left_out.empty()) spdlog::warn("{}: left out: {}", name, printable(source.left_out));
+    if (!source.ignored_content.empty())
+      spdlog::warn("{}: left out: {}", name, printable(source.ignored_content));
     if (const std::string filtered = describe_filter(source.counts); !filtered.empty())
       spdlog::warn("{}: {}", name, filtered);
   }

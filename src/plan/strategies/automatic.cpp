@@ -17,7 +17,7 @@ PlanSettings to_grid_settings(PlanSettings settings) {
 }
 
 PlanSettings to_packed_settings(PlanSettings settings) {
-  std::get<PackedSettings>(settings.strategy).or_grid = false;
+  std::get<PackedSettings>(settings.strategy).allow_grid = false;
   return settings;
 }
 
@@ -49,7 +49,7 @@ struct PlannedStrategy {
 
 bool is_strategy_open(const PlanSettings& settings) noexcept {
   const auto* packed = std::get_if<PackedSettings>(&settings.strategy);
-  return packed != nullptr && packed->or_grid && settings.balance.sync && can_use_grid(settings);
+  return packed != nullptr && packed->allow_grid && settings.balance.sync && can_use_grid(settings);
 }
 
 bool allows_grid(const PlanSettings& settings) noexcept {

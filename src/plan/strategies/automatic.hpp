@@ -15,8 +15,8 @@ struct StrategyChoice {
   [[nodiscard]] bool is_grid() const noexcept { return grid_end < hierarchical_end; }
 };
 
-/// Returns whether the strategy is chosen by comparing plans: PackedSettings::or_grid is set, it is known how
-/// often the trainer's ranks meet, and a grid is compatible with all other settings.
+/// Returns whether the strategy is chosen by comparing plans: PackedSettings::allow_grid is set, it is known
+/// how often the trainer's ranks meet, and a grid is compatible with all other settings.
 [[nodiscard]] bool is_strategy_open(const PlanSettings& settings) noexcept;
 
 /// Returns whether balance.strategy: grid is compatible with the other settings of a step that is neither

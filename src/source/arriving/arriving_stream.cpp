@@ -329,7 +329,7 @@ const std::vector<StreamSource>& ArrivingStream::sources() const noexcept {
 }
 
 std::int64_t ArrivingStream::num_steps() const noexcept {
-  return SampleStream::all_steps;
+  return SampleStream::unknown_num_steps;
 }
 
 RaggedBatch ArrivingStream::read(std::int64_t step) {

@@ -36,7 +36,7 @@ PlanSettings as_grid(PlanSettings settings) {
 }
 
 PlanSettings hierarchical(PlanSettings settings) {
-  testing_support::use<PackedSettings>(settings).or_grid = false;
+  testing_support::use<PackedSettings>(settings).allow_grid = false;
   return settings;
 }
 

@@ -26,7 +26,7 @@ PlanSettings settings_with(bool free_counts, int dp, std::int64_t max_tokens) {
   settings.micro_batch.max_tokens = max_tokens;
   auto& packed = testing_support::use<PackedSettings>(settings);
   packed.free_counts = free_counts;
-  packed.or_grid = false;
+  packed.allow_grid = false;
   return settings;
 }
 
@@ -115,7 +115,7 @@ RC_GTEST_PROP(FreeCounts, never_end_later_than_equal_counts_nor_than_a_grid, ())
   testing_support::use<PackedSettings>(equal).free_counts = false;
   RC_ASSERT(end_time_of(table, free) <= end_time_of(table, equal));
   PlanSettings open = free;
-  testing_support::use<PackedSettings>(open).or_grid = true;
+  testing_support::use<PackedSettings>(open).allow_grid = true;
   const StrategyChoice choice = choose_strategy({table, open});
   RC_ASSERT(choice.hierarchical_end == end_time_of(table, free));
   RC_ASSERT(end_time_of(table, open) == std::min(choice.hierarchical_end, choice.grid_end));

@@ -44,7 +44,7 @@ TEST(Strategies, could_be_a_grid_unless_they_already_are_or_may_choose_one) {
   EXPECT_TRUE(allows_grid(settings));
   settings.balance.sync = SyncPoint::step;
   EXPECT_FALSE(allows_grid(settings)) << "the plan decides";
-  use<PackedSettings>(settings).or_grid = false;
+  use<PackedSettings>(settings).allow_grid = false;
   EXPECT_TRUE(allows_grid(settings));
   const PlanSettings chosen = with_choice(settings, StrategyChoice{2, 1});
   EXPECT_FALSE(allows_grid(chosen));
