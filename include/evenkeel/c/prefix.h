@@ -119,12 +119,13 @@ typedef struct evenkeel_prefix_groups {
 } evenkeel_prefix_groups;
 
 /* Where the tokens are in the grouped tensor, in prefixes (left-padded) and in suffixes (right-padded). The
- * last `joined` tokens of each prefix are in front of each of its suffixes instead; INPUT for a shorter
- * prefix, unless pad_short is not 0: then padding takes their place. Returns shapes [3, 2] of these tensors
- * and runs [n, 3] of places: grouped, prefix_source and suffix_source (in the grouped tensor), prefix and
- * suffix. */
-EVENKEEL_API evenkeel_status evenkeel_prefix_split(const evenkeel_prefix_groups* groups, int64_t joined,
-                                                   int32_t pad_short, evenkeel_arrays** arrays);
+ * last `include_prefix_last` tokens of each prefix are in front of each of its suffixes instead; INPUT for a
+ * shorter prefix, unless pad_short is not 0: then padding takes their place. Returns shapes [3, 2] of these
+ * tensors and runs [n, 3] of places: grouped, prefix_source and suffix_source (in the grouped tensor), prefix
+ * and suffix. */
+EVENKEEL_API evenkeel_status evenkeel_prefix_split(const evenkeel_prefix_groups* groups,
+                                                   int64_t include_prefix_last, int32_t pad_short,
+                                                   evenkeel_arrays** arrays);
 /* Position ids of the grouped tensor: each prefix counts from 0, each suffix from its prefix's length;
  * `padding` elsewhere. `ids` has room for all places. */
 EVENKEEL_API evenkeel_status evenkeel_prefix_position_ids(const evenkeel_prefix_groups* groups,

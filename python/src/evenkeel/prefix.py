@@ -186,8 +186,8 @@ class PrefixLayout:
         self._struct = groups._struct(padding, None if self._mask is None else ctypes.pointer(c_mask(self._mask)))
         self._grouped, self._prefix, self._suffix = self._split(0, "error")
 
-    def _split(self, joined: int, short_prefix: str) -> tuple[TokenPlaces, Places, Places]:
-        found = _arrays.named_arrays(lib.evenkeel_prefix_split, self._struct, _c.int64(joined),
+    def _split(self, include_prefix_last: int, short_prefix: str) -> tuple[TokenPlaces, Places, Places]:
+        found = _arrays.named_arrays(lib.evenkeel_prefix_split, self._struct, _c.int64(include_prefix_last),
                                      _c.value_of(_SHORT_PREFIXES, short_prefix, "short_prefix"))
         grouped, prefix, suffix = found["shapes"].tolist()
         return (TokenPlaces(grouped, found["grouped"]),
