@@ -28,12 +28,12 @@ def test_a_tree_is_the_example_of_its_header():
     assert tree.savings() == {"tokens": 7, "repeated_tokens": 12, "score_entries": 22, "repeated_score_entries": 31}
     states = tree.branch_states()
     assert states["from"].tolist() == [-1, 0, 1, 1, 0] and states["uses"].tolist() == [2, 2, 0, 0, 0]
-    assert states["last_use"].tolist() == [4, 3, -1, -1, -1] and states["most_kept"] == 2
+    assert states["last_use"].tolist() == [4, 3, -1, -1, -1] and states["peak_kept"] == 2
     schedule = PackedTreeLayout(tree).depth_first(max_kept=2)
     assert schedule["rows"].tolist() == [[0, 2], [2, 3], [3, 4], [4, 6], [6, 7]]
     assert schedule["parents"].tolist() == [-1, 0, 1, 1, 0] and schedule["keys_before"].tolist() == [0, 2, 3, 3, 2]
     assert schedule["steps"][:4] == [("push", 0), ("push", 1), ("visit", 2), ("pop", 2)]
-    assert [schedule[name] for name in ("most_keys", "most_kept", "computed_again")] == [5, 2, 3]
+    assert [schedule[name] for name in ("peak_keys", "peak_kept", "recomputed")] == [5, 2, 3]
     assert tree.path_to(3) == [0, 1, 3] and tree.sample_ends.tolist() == [2, 3, 4]
     assert tree.samples_through.tolist() == [3, 2, 1, 1, 1] and tree.first_samples.tolist() == [0, 0, 0, 1, 2]
 

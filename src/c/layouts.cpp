@@ -82,9 +82,9 @@ void add_schedule(evenkeel_arrays& arrays, const DepthFirstSchedule& schedule, c
   arrays.add_mapped(prefix + "kinds", schedule.steps,
                     [](const TreeStep& step) { return static_cast<std::int64_t>(step.kind); });
   arrays.add_mapped(prefix + "pieces", schedule.steps, &TreeStep::piece);
-  arrays.add(prefix + "most_keys", schedule.most_keys);
-  arrays.add(prefix + "most_kept", schedule.most_kept);
-  arrays.add(prefix + "computed_again", schedule.computed_again);
+  arrays.add(prefix + "peak_keys", schedule.peak_keys);
+  arrays.add(prefix + "peak_kept", schedule.peak_kept);
+  arrays.add(prefix + "recomputed", schedule.recomputed);
 }
 
 CpRank rank_of(CpGroup cp, std::int32_t rank) {

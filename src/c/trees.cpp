@@ -138,7 +138,7 @@ evenkeel_status evenkeel_tree_branch_states(const evenkeel_tree* tree, evenkeel_
     made.add("from", std::move(states.from));
     made.add("uses", std::move(states.uses));
     made.add("last_use", std::move(states.last_use));
-    made.add("most_kept", states.most_kept);
+    made.add("peak_kept", states.peak_kept);
   });
 }
 

@@ -255,7 +255,7 @@ TEST_F(PlanWithSharedPrefixes, are_compared_depth_first_by_kept_and_recomputed_r
   EXPECT_EQ(ways_to_share().at(2).at("held_at_once"), 8) << "without a schedule there is no such cap";
   const auto depth_first = ways_to_share().at(3);
   EXPECT_EQ(depth_first.at("held_at_once"), 2);
-  EXPECT_EQ(depth_first.at("computed_again"), 5 + 1) << "what has more than two rows from it to a leaf";
+  EXPECT_EQ(depth_first.at("recomputed"), 5 + 1) << "what has more than two rows from it to a leaf";
   EXPECT_EQ(depth_first.at("tokens"), 11 + 6);
   EXPECT_DOUBLE_EQ(depth_first.at("work_over_bound"), (11 + 6 / 3.0) / 11);
   EXPECT_DOUBLE_EQ(depth_first.at("end_over_bound_once"), (8 + 5 / 3.0) / 5.5);

@@ -90,7 +90,7 @@ RC_GTEST_PROP(CompareSharing, has_figures_that_agree_with_each_other, ()) {
       for (const SharedGroup& group : prompt_groups(input.table)) once += group.tree.num_rows();
     if (way.sharing == PrefixSharing::trees)
       for (const SharedGroup& group : input.trees) once += group.tree.num_rows();
-    RC_ASSERT(way.tokens == once + sum_of(way.repeated) + way.computed_again);
+    RC_ASSERT(way.tokens == once + sum_of(way.repeated) + way.recomputed);
     RC_ASSERT(way.held <= settings.micro_batch.max_tokens);
     RC_ASSERT(way.end_once || way.end_meeting);
     for (const std::optional<double>& end : {way.end_once, way.end_meeting})

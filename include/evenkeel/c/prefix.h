@@ -34,7 +34,7 @@ EVENKEEL_API evenkeel_status evenkeel_tree_rows(const evenkeel_tree* tree, evenk
 EVENKEEL_API evenkeel_status evenkeel_tree_sample(const evenkeel_tree* tree, int64_t sample,
                                                   evenkeel_arrays** arrays);
 /* For layers that carry a state from token to token: from, the segment whose last state each segment begins
- * with (-1: at zero); uses, how many begin with its own; last_use, the last of them; most_kept, how many are
+ * with (-1: at zero); uses, how many begin with its own; last_use, the last of them; peak_kept, how many are
  * kept at once. */
 EVENKEEL_API evenkeel_status evenkeel_tree_branch_states(const evenkeel_tree* tree, evenkeel_arrays** arrays);
 /* tokens and score_entries with sharing, repeated_tokens and repeated_score_entries without. */
@@ -57,7 +57,7 @@ EVENKEEL_API evenkeel_status evenkeel_tree_intervals(const evenkeel_layout* layo
 EVENKEEL_API evenkeel_status evenkeel_tree_attention(const evenkeel_layout* layout, int32_t cp_rank,
                                                      evenkeel_arrays** arrays);
 /* How a trainer runs it with one path in memory at a time: rows [pieces, 2], parents, keys_before, the kind
- * (0: push, 1: visit, 2: pop) and piece of each step, most_keys, most_kept, computed_again. At most
+ * (0: push, 1: visit, 2: pop) and piece of each step, peak_keys, peak_kept, recomputed. At most
  * `max_kept` rows are kept; INT64_MAX: all. */
 EVENKEEL_API evenkeel_status evenkeel_tree_depth_first(const evenkeel_layout* layout, int64_t max_kept,
                                                        evenkeel_arrays** arrays);

@@ -367,7 +367,7 @@ class PrefixTree:
     def branch_states(self) -> dict[str, Any]:
         """Returns a dict for layers that carry a state from token to token. For every segment: the segment whose last state it
         starts from (``from``; -1: zero), how many segments start from its own (``uses``), and the last of them (``last_use``), after
-        which the state may be freed. ``most_kept`` is the maximum number of states kept at once."""
+        which the state may be freed. ``peak_kept`` is the maximum number of states kept at once."""
         return self._asked(lib.evenkeel_tree_branch_states)
 
     def ancestor_intervals(self) -> tuple[Int64s, Int64s]:
@@ -498,9 +498,9 @@ class PackedTreeLayout:
     def depth_first(self, *, max_kept: int | None = None) -> dict[str, Any]:
         """Returns a schedule for a trainer with one path in memory at a time, as a dict. ``steps`` are ('push', 'visit' or 'pop',
         piece). Pieces of segments are the local ``rows`` [pieces, 2], have ``parents``, and attend to the keys and values of
-        ``keys_before`` rows on their path and to their own. ``most_keys`` and ``most_kept`` are the maximum numbers of rows whose
+        ``keys_before`` rows on their path and to their own. ``peak_keys`` and ``peak_kept`` are the maximum numbers of rows whose
         keys and values, and of rows whose other data, are in memory at once. With ``max_kept``, no more rows are kept, and the rows
-        ``computed_again`` are pushed and later visited."""
+        ``recomputed`` are pushed and later visited."""
         return schedule_of(self._asked(lib.evenkeel_tree_depth_first, _UNLIMITED if max_kept is None else _c.int64(max_kept)))
 
     def attention(self, *, cp_rank: int = 0) -> dict[str, Any]:

@@ -133,11 +133,11 @@ Cost run_depth_first(AssignedPlan& planned, const StepProblem& problem, Compared
       const Cost again = recomputed_work(schedule, problem.settings.balance.cost);
       m.cost += again;
       more += again;
-      way.computed_again += schedule.computed_again;
-      way.held = std::max(way.held, schedule.most_kept * problem.settings.cp.size);
+      way.recomputed += schedule.recomputed;
+      way.held = std::max(way.held, schedule.peak_kept * problem.settings.cp.size);
     }
   }
-  way.tokens += way.computed_again;
+  way.tokens += way.recomputed;
   return more;
 }
 
@@ -262,10 +262,9 @@ std::string sharing_table(const std::vector<ComparedSharing>& ways) {
                    {"time / bound,\nat each", right}});
   const auto ratio = [](const std::optional<double>& end) { return end ? fmt::format("{:.3f}", *end) : "-"; };
   for (const ComparedSharing& way : ways) {
-    table.add({way.name, format_grouped(way.tokens),
-               format_grouped(sum_of(way.repeated) + way.computed_again), format_grouped(way.score_entries),
-               format_grouped(way.held), fmt::format("{:.3f}", way.work), ratio(way.end_once),
-               ratio(way.end_meeting)});
+    table.add({way.name, format_grouped(way.tokens), format_grouped(sum_of(way.repeated) + way.recomputed),
+               format_grouped(way.score_entries), format_grouped(way.held), fmt::format("{:.3f}", way.work),
+               ratio(way.end_once), ratio(way.end_meeting)});
   }
   const bool has_trees = ways.back().sharing == PrefixSharing::trees;
   std::string bound = fmt::format(
@@ -290,7 +289,7 @@ nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways) {
                      {"tokens", way.tokens},
                      {"score_entries", way.score_entries},
                      {"repeated_to_keep", repeated_json(way.repeated)},
-                     {"computed_again", way.computed_again},
+                     {"recomputed", way.recomputed},
                      {"held_at_once", way.held},
                      {"num_micro_batches", way.micro_batches},
                      {"work_over_bound", way.work},

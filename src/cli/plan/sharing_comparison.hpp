@@ -20,9 +20,9 @@ struct ComparedSharing {
   SegmentSchedule schedule = SegmentSchedule::packed;
   /// Number of computed tokens; a shared token counts once per part of a group that is split.
   std::int64_t tokens = 0;
-  std::int64_t score_entries = 0;   ///< pairs of a query and a key in causal attention
-  RepeatedTokens repeated{};        ///< those of `tokens` that splits of groups repeat, by reason
-  std::int64_t computed_again = 0;  ///< those of `tokens` that a schedule recomputes
+  std::int64_t score_entries = 0;  ///< pairs of a query and a key in causal attention
+  RepeatedTokens repeated{};       ///< those of `tokens` that splits of groups repeat, by reason
+  std::int64_t recomputed = 0;     ///< those of `tokens` that a schedule recomputes
   /// Memory in aligned tokens, as counted by the cap: the maximum number held by a micro-batch at once.
   std::int64_t held = 0;
   std::int64_t micro_batches = 0;  ///< on the DP rank with the most

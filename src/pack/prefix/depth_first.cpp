@@ -49,13 +49,13 @@ class DepthFirstWalk {
     made_.keys_before.push_back(keys_);
     open_.push_back(piece);
     keys_ += rows.size();
-    made_.most_keys = std::max(made_.most_keys, keys_);
+    made_.peak_keys = std::max(made_.peak_keys, keys_);
     is_kept_.push_back(is_kept);
     if (is_kept) {
       visit(piece);
     } else {
       made_.steps.push_back({TreeStep::Kind::push, piece});
-      made_.computed_again += rows.size();
+      made_.recomputed += rows.size();
     }
   }
 
@@ -84,7 +84,7 @@ class DepthFirstWalk {
   void visit(std::int64_t piece) {
     made_.steps.push_back({TreeStep::Kind::visit, piece});
     kept_ += rows_of(piece);
-    made_.most_kept = std::max(made_.most_kept, kept_);
+    made_.peak_kept = std::max(made_.peak_kept, kept_);
   }
 
   DepthFirstSchedule made_;

@@ -220,7 +220,7 @@ BranchStates branch_states(const PrefixTree& tree) {
       ++kept;
       ++freed_after[static_cast<std::size_t>(states.last_use[s])];
     }
-    states.most_kept = std::max(states.most_kept, kept);
+    states.peak_kept = std::max(states.peak_kept, kept);
     kept -= freed_after[s];
   }
   return states;
