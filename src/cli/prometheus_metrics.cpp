@@ -156,20 +156,20 @@ void PrometheusMetrics::count_pass(const StepFigures& f) {
     families_->set("evenkeel_slowest_rank", "The rank that took longest in a phase of the latest pass.",
                    phase, f.slowest_ranks[p]);
   }
-  for (const auto& [way, bytes] : {std::pair{"between_ranks", f.sent_bytes},
-                                   {"kept", f.kept_bytes},
-                                   {"copied", f.copied_bytes},
-                                   {"passed_on", f.passed_on_bytes}})
-    families_->count("evenkeel_moved_bytes_total", "Bytes of fields, over all ranks.", with("way", way),
+  for (const auto& [kind, bytes] : {std::pair{"between_ranks", f.sent_bytes},
+                                    {"kept", f.kept_bytes},
+                                    {"copied", f.copied_bytes},
+                                    {"forwarded", f.forwarded_bytes}})
+    families_->count("evenkeel_moved_bytes_total", "Bytes of fields, over all ranks.", with("kind", kind),
                      static_cast<double>(bytes));
   count("evenkeel_sent_between_nodes_bytes_total", "Bytes between ranks that left a node.", f.node_bytes);
   count("evenkeel_messages_between_nodes_total", "Messages that left a node.", f.node_messages);
-  for (const auto& [of, ratio] : {std::pair{"dp_ranks_in_source_order", f.max_over_mean_before},
-                                  {"dp_ranks", f.balance.dp_max_over_mean},
-                                  {"micro_batches", f.balance.micro_batch_max_over_mean},
-                                  {"ranks_meeting_at_each_micro_batch", f.balance.step_max_over_mean}})
+  for (const auto& [scope, ratio] : {std::pair{"dp_ranks_in_source_order", f.max_over_mean_before},
+                                     {"dp_ranks", f.balance.dp_max_over_mean},
+                                     {"micro_batches", f.balance.micro_batch_max_over_mean},
+                                     {"ranks_meeting_at_each_micro_batch", f.balance.step_max_over_mean}})
     families_->set("evenkeel_work_max_over_mean_ratio", "Work of the latest pass, max over mean; 1 is even.",
-                   with("of", of), ratio);
+                   with("scope", scope), ratio);
   families_->set("evenkeel_step", "Number of the latest step.", profile, static_cast<double>(f.step));
   families_->set("evenkeel_widest_micro_batch_rows", "Most rows of a micro-batch of the latest pass.",
                  profile, static_cast<double>(f.widest));

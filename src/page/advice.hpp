@@ -14,9 +14,9 @@ namespace evenkeel {
 struct Advice {
   /// Affected share of a step, from 0 to 1. Advice is sorted by it.
   double share = 0;
-  std::string what;  ///< observation, with its figures
-  std::string why;   ///< cause
-  std::string then;  ///< setting to try
+  std::string what;    ///< observation, with its figures
+  std::string why;     ///< cause
+  std::string action;  ///< setting to try
 
   friend bool operator==(const Advice&, const Advice&) = default;
 };

@@ -188,7 +188,7 @@ json planning_json(const PlanningPicture& planning) {
 json profile_json(const RunPicture& run, const RunCircumstances& circumstances) {
   json advice = json::array();
   for (const Advice& a : advice_on(run, circumstances))
-    advice.push_back({{"share", a.share}, {"what", a.what}, {"why", a.why}, {"then", a.then}});
+    advice.push_back({{"share", a.share}, {"what", a.what}, {"why", a.why}, {"action", a.action}});
   json kept = json::array();
   for (const KeptStep& step : run.kept_steps()) kept.push_back(kept_json(step));
   json links;

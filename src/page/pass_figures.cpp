@@ -61,7 +61,7 @@ nlohmann::json sharing_json(const SharingSavings& savings, const RepeatedTokens&
           {"score_entries", savings.score_entries},
           {"score_entries_without", savings.repeated_score_entries},
           {"tokens_repeated", sum_of(repeated)},
-          {"repeated_to_keep", repeated_json(repeated)}};
+          {"repeated_by_reason", repeated_json(repeated)}};
 }
 
 void PassTotals::add(const PassFigures& pass) {

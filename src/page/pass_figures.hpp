@@ -58,7 +58,7 @@ struct PassFigures {
   double waited = 0;          ///< part of `seconds` during which the trainer waited; mean over ranks
   double longest_waited = 0;  ///< `waited` of the rank that waited longest
   std::int64_t sent_bytes = 0, node_bytes = 0, kept_bytes = 0, copied_bytes = 0;  ///< see ExchangeVolume
-  std::int64_t passed_on_bytes = 0, node_messages = 0;
+  std::int64_t forwarded_bytes = 0, node_messages = 0;
   std::int64_t peak_bytes = 0;  ///< maximum size of columns at any time so far, on the rank with the most
 };
 
@@ -119,7 +119,7 @@ inline constexpr std::tuple figures_of_a_pass{
     Figure{&PassFigures::node_bytes, Adds::as_sum, "/bytes/between_nodes", "node_bytes"},
     Figure{&PassFigures::kept_bytes, Adds::as_sum, "/bytes/kept", "kept_bytes"},
     Figure{&PassFigures::copied_bytes, Adds::as_sum, "/bytes/copied", "copied_bytes"},
-    Figure{&PassFigures::passed_on_bytes, Adds::as_sum, "/bytes/passed_on", nullptr},
+    Figure{&PassFigures::forwarded_bytes, Adds::as_sum, "/bytes/forwarded", nullptr},
     Figure{&PassFigures::node_messages, Adds::as_sum, "/messages_between_nodes", nullptr},
     Figure{&PassFigures::peak_bytes, Adds::as_most, "/column_bytes", "peak_bytes"}};
 

@@ -48,13 +48,13 @@ void add_sums(const boost::mpi::communicator& world, const Step& step, PassFigur
   const std::array<std::int64_t, 7> sums =
       combine(world,
               std::array<std::int64_t, 7>{mine.sent, mine.between_nodes, mine.kept, mine.copied,
-                                          mine.passed_on, mine.messages, step.record->samples->left_out},
+                                          mine.forwarded, mine.messages, step.record->samples->left_out},
               MPI_SUM);
   figures.sent_bytes = sums[0];
   figures.node_bytes = sums[1];
   figures.kept_bytes = sums[2];
   figures.copied_bytes = sums[3];
-  figures.passed_on_bytes = sums[4];
+  figures.forwarded_bytes = sums[4];
   figures.node_messages = sums[5];
   figures.left_out = sums[6];
 }
@@ -205,7 +205,7 @@ void add_shapes(const Step& step, const std::vector<PlannedDpRank>& plans, const
   shapes.chosen = std::ssize(*step.record->shapes);
   for (const PlannedDpRank& plan : plans) {
     for (std::size_t m = 0; m < plan.shapes.size(); ++m) {
-      shapes.handed_out.insert(plan.shapes[m]);
+      shapes.used.insert(plan.shapes[m]);
       shapes.padding += plan.shapes[m].rows * settings.cp.size - plan.micro_batches[m].rows;
     }
   }
@@ -265,7 +265,7 @@ std::array<std::int64_t, num_counts> counts_of(const Step& step, const LinkPictu
 ShapeFigures& ShapeFigures::operator+=(const ShapeFigures& other) {
   most = std::max(most, other.most);
   chosen = std::max(chosen, other.chosen);
-  handed_out.insert(other.handed_out.begin(), other.handed_out.end());
+  used.insert(other.used.begin(), other.used.end());
   padding += other.padding;
   return *this;
 }

@@ -21,7 +21,7 @@ struct RunTotals {
 
   StepFigures latest;  ///< the last pass that was added
   PassTotals passes;
-  std::vector<FieldFigures> fields;  ///< by name, over the passes that transferred the field; `most_received`
+  std::vector<FieldFigures> fields;  ///< by name, over the passes that transferred the field; `max_received`
                                      ///< is the maximum over these passes
   std::optional<SharingSavings> sharing;
   std::optional<ShapeFigures> shapes;

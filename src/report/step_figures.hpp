@@ -21,19 +21,19 @@ namespace evenkeel {
 /// Bytes of one field, summed over all ranks.
 struct FieldFigures {
   std::string name;
-  bool changed = false;            ///< whether its transfer format differs from the samples' columns
-  std::int64_t received = 0;       ///< bytes that owners sent or kept
-  std::int64_t copied = 0;         ///< bytes of model-parallel copies
-  std::int64_t most_received = 0;  ///< maximum number of bytes that one rank received
+  bool changed = false;           ///< whether its transfer format differs from the samples' columns
+  std::int64_t received = 0;      ///< bytes that owners sent or kept
+  std::int64_t copied = 0;        ///< bytes of model-parallel copies
+  std::int64_t max_received = 0;  ///< maximum number of bytes that one rank received
 
   friend bool operator==(const FieldFigures&, const FieldFigures&) = default;
 };
 
 /// Shapes to which micro-batches were padded, with micro_batch.shapes.
 struct ShapeFigures {
-  std::int64_t most = 0;             ///< maximum number of shapes
-  std::int64_t chosen = 0;           ///< shapes chosen so far, for all passes
-  std::set<PackedShape> handed_out;  ///< shapes used by at least one micro-batch
+  std::int64_t most = 0;       ///< maximum number of shapes
+  std::int64_t chosen = 0;     ///< shapes chosen so far, for all passes
+  std::set<PackedShape> used;  ///< shapes used by at least one micro-batch
   /// Rows added to reach the shapes, over all CP groups. All rows of empty micro-batches count as added.
   std::int64_t padding = 0;
 

@@ -132,7 +132,7 @@ MessageTraffic NodesExchange::run(const Communicator& comm) {
     led_->between.wait();
     led_->hand_on.run(comm);
     traffic.between_nodes += led_->between.num_sent();
-    traffic.passed_on = bytes_from_others(led_->rounds.collect, comm.rank()) +
+    traffic.forwarded = bytes_from_others(led_->rounds.collect, comm.rank()) +
                         bytes_from_others(led_->rounds.hand_on, comm.rank());
   }
   direct_.wait();

@@ -120,7 +120,7 @@ TEST_F(PrometheusOfARun, has_the_sums_of_the_report_in_a_file) {
   }
   EXPECT_EQ(values.at("evenkeel_passes_total{profile=\"\"}"), 4);
   EXPECT_EQ(values.at("evenkeel_tokens_total{profile=\"\"}"), tokens);
-  EXPECT_EQ(values.at("evenkeel_moved_bytes_total{profile=\"\",way=\"between_ranks\"}"), sent);
+  EXPECT_EQ(values.at("evenkeel_moved_bytes_total{kind=\"between_ranks\",profile=\"\"}"), sent);
   // The times of the slowest ranks, in addition to the means.
   const nlohmann::json& latest = report.at("steps").back();
   double waited = 0;

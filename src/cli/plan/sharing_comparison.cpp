@@ -288,7 +288,7 @@ nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways) {
                      {"share", sharing_word(way.sharing)},
                      {"tokens", way.tokens},
                      {"score_entries", way.score_entries},
-                     {"repeated_to_keep", repeated_json(way.repeated)},
+                     {"repeated_by_reason", repeated_json(way.repeated)},
                      {"recomputed", way.recomputed},
                      {"held_at_once", way.held},
                      {"num_micro_batches", way.micro_batches},

@@ -299,7 +299,7 @@ class RunningExchange {
       share_columns(mesh_.model_parallel_on_node(), *shared_memory_, loan.lender, chosen, packed_, work_);
     }
     if (step_.shares_equal) hand_out_values();
-    moved_.volume.passed_on = traffic.passed_on;
+    moved_.volume.forwarded = traffic.forwarded;
     moved_.volume.messages = traffic.between_nodes;
     return {std::move(packed_), std::move(moved_)};
   }

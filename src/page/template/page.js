@@ -46,7 +46,7 @@ function advice() {
     return box.append(html('p', { class: 'nothing', text: 'Nothing: by these figures there is little to gain.' }));
   box.append(html('ol', { class: 'advice' }, ...run.advice.map((a) => html('li', {},
     html('div', { class: 'share', text: percent(a.share) }),
-    html('div', {}, html('div', { text: a.what }), html('div', { class: 'why', text: a.why }), html('div', { class: 'then', text: a.then }))))));
+    html('div', {}, html('div', { text: a.what }), html('div', { class: 'why', text: a.why }), html('div', { class: 'action', text: a.action }))))));
 }
 
 function dpRanks() {

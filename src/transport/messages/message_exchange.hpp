@@ -29,7 +29,7 @@ struct TransportSettings {
 /// Traffic of one rank in one exchange.
 struct MessageTraffic {
   std::int64_t between_nodes = 0;  ///< number of messages that this rank sent to ranks of other nodes
-  std::int64_t passed_on = 0;      ///< bytes received from its own node in the rounds through leaders
+  std::int64_t forwarded = 0;      ///< bytes received from its own node in the rounds through leaders
 };
 
 /// Collective over `comm`: determines whether the ranks of each node can read each other's memory; without
