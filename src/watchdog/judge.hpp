@@ -28,7 +28,7 @@ struct RankState : WatchedRank {
   double moved_at = 0;
 
   void record_sign(const std::string& sign, double now);
-  /// Sets `silent` and `still`.
+  /// Sets `silent_seconds` and `stalled_seconds`.
   void age(double now) noexcept;
 };
 

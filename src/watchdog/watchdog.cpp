@@ -144,7 +144,7 @@ class Watchdog::Runner {
     const std::lock_guard lock(mutex_);
     secret_ = ranks.front().secret;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-      if (ranks_[rank].is_heard) continue;
+      if (ranks_[rank].was_heard) continue;
       places_[rank] = ranks[rank].endpoints();
       ranks_[rank].host = ranks[rank].host.data();
     }
@@ -225,8 +225,8 @@ class Watchdog::Runner {
     for (RankState& rank : ranks_) rank.age(now_);
     if (rank_ == 0 && has_met_ && now_ > patience() && !std::exchange(has_warned_, true))
       warn_about_unheard_ranks();
-    const bool hears_judge = !is_judge() && ranks_[judge_index()].is_heard;
-    if (hears_judge && ranks_[judge_index()].silent <= patience()) forget_answers();
+    const bool hears_judge = !is_judge() && ranks_[judge_index()].was_heard;
+    if (hears_judge && ranks_[judge_index()].silent_seconds <= patience()) forget_answers();
     const Verdict verdict =
         judge(ranks_, patience(), has_met_ || hears_judge ? Unheard::may_be_well : before_met_);
     if (verdict.kind == Verdict::Kind::healthy || !may_report()) return;
@@ -248,7 +248,7 @@ class Watchdog::Runner {
   // Discards the answers of other ranks, which are outdated once the judge is heard again.
   void forget_answers() {
     has_asked_ = false;
-    for (RankState& rank : ranks_) rank.is_heard = rank.rank == rank_ || &rank == &ranks_[judge_index()];
+    for (RankState& rank : ranks_) rank.was_heard = rank.rank == rank_ || &rank == &ranks_[judge_index()];
   }
 
   void warn_about_unheard_ranks() {

@@ -22,9 +22,9 @@ constexpr double patience = 45;
 // A rank whose messages were received.
 RankState heard(double silent, double still) {
   RankState state;
-  state.is_heard = true;
-  state.silent = silent;
-  state.still = still;
+  state.was_heard = true;
+  state.silent_seconds = silent;
+  state.stalled_seconds = still;
   return state;
 }
 RankState waiting(double still) {
@@ -234,9 +234,9 @@ TEST(RankState, silence_counts_from_the_last_sign_and_stillness_from_the_last_pr
   state.record_sign(sign(8, "plan", nullptr, WaitFor::nobody), 2);
   state.record_sign(sign(8, "plan", nullptr, WaitFor::nobody), 5);
   state.age(9);
-  EXPECT_TRUE(state.is_heard);
-  EXPECT_EQ(state.silent, 4);
-  EXPECT_EQ(state.still, 7);
+  EXPECT_TRUE(state.was_heard);
+  EXPECT_EQ(state.silent_seconds, 4);
+  EXPECT_EQ(state.stalled_seconds, 7);
 }
 
 TEST(RankState, distinguishes_waiting_from_absent_ranks) {

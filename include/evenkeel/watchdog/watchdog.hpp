@@ -12,9 +12,9 @@ namespace evenkeel {
 
 /// The last known activity of a rank's thread.
 struct WatchedThread {
-  std::string phase;       ///< "exchange", "its own code"
-  std::int64_t step = -1;  ///< -1 if there is none
-  std::string waits;       ///< "other ranks in MPI_Allreduce"; empty if it does not wait
+  std::string phase;        ///< "exchange", "its own code"
+  std::int64_t step = -1;   ///< -1 if there is none
+  std::string waiting_for;  ///< "other ranks in MPI_Allreduce"; empty if it does not wait
 
   friend bool operator==(const WatchedThread&, const WatchedThread&) = default;
 };
@@ -24,9 +24,9 @@ struct WatchedRank {
   int rank = 0;
   std::string host;
   std::vector<WatchedThread> threads;  ///< threads that have called Evenkeel
-  double silent = 0;                   ///< seconds since its last heartbeat
-  double still = 0;                    ///< seconds since it last made progress
-  bool is_heard = false;               ///< whether a heartbeat was ever received
+  double silent_seconds = 0;           ///< seconds since its last heartbeat
+  double stalled_seconds = 0;          ///< seconds since it last made progress
+  bool was_heard = false;              ///< whether a heartbeat was ever received
   bool has_ended = false;              ///< its watchdog has ended normally
 };
 
