@@ -43,7 +43,7 @@ inline constexpr std::tuple figures_of_arrivals{
                   nullptr, "Response tokens of samples that are trained."},
     ArrivalFigure{&ArrivalFigures::staleness, true, "staleness", "samples_behind_policy_total", "versions",
                   "Samples of this run's steps, by the versions that they were behind."},
-    ArrivalFigure{&ArrivalFigures::waited, true, "waited", "waited_seconds_total", nullptr,
+    ArrivalFigure{&ArrivalFigures::waited_seconds, true, "waited_seconds", "waited_seconds_total", nullptr,
                   "Seconds that this run's steps waited for samples."}};
 
 /// Calls `visit` with each figure of the list.

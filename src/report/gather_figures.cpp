@@ -92,7 +92,7 @@ void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFi
   constexpr std::size_t phases = phase_names.size();
   std::array<double, phases + 1> values{};
   std::ranges::copy(times_of(mine.seconds), values.begin());
-  values.back() = mine.waited;
+  values.back() = mine.waited_seconds;
   std::array<std::pair<double, int>, values.size()> ranked;
   std::ranges::transform(values, ranked.begin(),
                          [&](double value) { return std::pair(value, world.rank()); });
@@ -247,7 +247,7 @@ constexpr std::size_t num_counts =
 std::array<double, num_seconds> seconds_of(const Step& step) {
   std::array<double, num_seconds> values{};
   std::ranges::copy(times_of(step.seconds), values.begin());
-  values.back() = step.waited;
+  values.back() = step.waited_seconds;
   return values;
 }
 

@@ -475,7 +475,7 @@ class Step:
         lib.evenkeel_step_get_info(of, self._info)
         lib.evenkeel_step_get_seconds(of, seconds)
         seconds.read += brought
-        self._info.waited += brought
+        self._info.waited_seconds += brought
         self._seconds = {phase: float(getattr(seconds, phase)) for phase, _ in seconds._fields_}
         self._profile = _c.text(self._info.profile)
         views = [c.evenkeel_micro_batch() for _ in range(self._info.num_micro_batches)]
@@ -532,6 +532,6 @@ class Step:
         return dict(self._seconds)
 
     @property
-    def waited(self) -> float:
+    def waited_seconds(self) -> float:
         """Seconds that the trainer waited for the step."""
-        return float(self._info.waited)
+        return float(self._info.waited_seconds)

@@ -112,9 +112,9 @@ evenkeel_status evenkeel_step_get_info(const evenkeel_step* step, evenkeel_step_
     require(info, "info");
     require(step, "step");
     const Step& made = step->step;
-    *info = {made.index,       made.profile.c_str(), std::ssize(made.micro_batches),
-             made.num_samples, made.num_tokens,      made.num_loss_tokens,
-             made.waited};
+    *info = {made.index,         made.profile.c_str(), std::ssize(made.micro_batches),
+             made.num_samples,   made.num_tokens,      made.num_loss_tokens,
+             made.waited_seconds};
   });
 }
 

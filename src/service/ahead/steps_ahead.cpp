@@ -88,7 +88,7 @@ std::optional<Step> StepsAhead::next() {
   if (const auto cost = saved_cost(step.record->cost)) costs_[profile_] = *cost;
   shapes_ = step.record->shapes;
   // The part of the time that exceeds the step's phases was spent on waking up.
-  step.waited = std::min(stopwatch.lap(), step.seconds.total());
+  step.waited_seconds = std::min(stopwatch.lap(), step.seconds.total());
   return step;
 }
 

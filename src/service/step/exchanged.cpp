@@ -197,7 +197,7 @@ Step make_step(Exchanged exchanged) {
   for (const LengthEntry& entry : table.entries()) step.num_loss_tokens += loss_tokens_of(entry);
   step.volume = exchanged.moved.volume;
   step.seconds = gathered.pass.seconds;
-  step.waited = step.seconds.total();
+  step.waited_seconds = step.seconds.total();
   step.record = std::make_shared<const StepRecord>(StepRecord{
       .samples = std::move(gathered.samples),
       .mine = std::move(exchanged.mine),

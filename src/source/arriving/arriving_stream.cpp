@@ -34,7 +34,7 @@ template <class Archive>
 void serialize(Archive& archive, evenkeel::ArrivalFigures& figures, unsigned /*version*/) {
   archive& figures.received& figures.duplicates& figures.trained& figures.formed& figures.waiting;
   archive& figures.dropped& figures.received_tokens& figures.trained_tokens& figures.staleness& figures
-      .waited;
+      .waited_seconds;
 }
 
 }  // namespace boost::serialization

@@ -258,7 +258,7 @@ ArrivalFigures StepsOfBuffer::figures() {
 void StepsOfBuffer::add_steps_to(ArrivalFigures& figures) const {
   const std::lock_guard lock(steps_mutex_);
   figures.staleness = staleness_;
-  figures.waited = waited_;
+  figures.waited_seconds = waited_;
 }
 
 void StepsOfBuffer::publish(std::int64_t version) {
