@@ -41,7 +41,7 @@ def tree_of(rows):
         for leaf in range(LEAVES):
             own = np.concatenate([[leaf], random.integers(0, 50000, rows // 2 // AGENTS // LEAVES - 1)])
             paths.append(np.concatenate([prompt, turn, own]))
-    return PackedTreeLayout(PrefixTree.of_tokens(paths), alignment=1), [len(path) for path in paths]
+    return PackedTreeLayout(PrefixTree.from_tokens(paths), alignment=1), [len(path) for path in paths]
 
 
 def on_device(array):

@@ -9,9 +9,9 @@ from evenkeel.prefix import PackedTreeLayout, PrefixTree
 
 SAMPLES = [[1, 2, 3, 4], [1, 2, 3, 5, 6], [1, 2, 7]]
 LAYOUTS = [
-    PackedTreeLayout(PrefixTree.of_tokens(SAMPLES)),
-    PackedTreeLayout(PrefixTree.of_tokens(SAMPLES), cp=2),
-    PackedTreeLayout.of_sequences(PackedLayout([5, 0, 3, 9], alignment=8, cp=2)),
+    PackedTreeLayout(PrefixTree.from_tokens(SAMPLES)),
+    PackedTreeLayout(PrefixTree.from_tokens(SAMPLES), cp=2),
+    PackedTreeLayout.from_sequences(PackedLayout([5, 0, 3, 9], alignment=8, cp=2)),
 ]
 
 

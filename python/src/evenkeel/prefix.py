@@ -125,13 +125,13 @@ class TokenPlaces:
         self._struct = c.evenkeel_places(*shape, len(runs), _c.address(runs))
 
     @staticmethod
-    def of_mask(mask: Any) -> TokenPlaces:
+    def from_mask(mask: Any) -> TokenPlaces:
         """Returns the positions at which a mask [batch, width] is 1, row by row."""
         entries = mask_bytes(mask)
         return TokenPlaces(entries.shape, _arrays.named_arrays(lib.evenkeel_places_of_mask, c_mask(entries))["runs"])
 
     @staticmethod
-    def of_lengths(lengths: Any, *, width: int | None = None, side: str = "right") -> TokenPlaces:
+    def from_lengths(lengths: Any, *, width: int | None = None, side: str = "right") -> TokenPlaces:
         """Returns the positions in dense rows of these lengths, padded on one side to ``width``, by default the maximum length."""
         sizes, at_left = _arrays.integers(lengths, "lengths"), _c.value_of(_SIDES, side, "side") == c.EVENKEEL_PAD_LEFT
         shape = (len(sizes), int(sizes.max(initial=0)) if width is None else _c.int64(width))
@@ -266,7 +266,7 @@ class PrefixTree:
         return _arrays.named_arrays(function, ctypes.byref(self._struct), *arguments)
 
     @staticmethod
-    def of_tokens(samples: Iterable[Any], *, ahead: int = 0) -> PrefixTree:
+    def from_tokens(samples: Iterable[Any], *, ahead: int = 0) -> PrefixTree:
         """Returns the tree of samples, given as one integer array of tokens per sample. Two samples share their common prefix
         except its last `ahead` tokens, so that the `ahead` tokens after a shared token are equal, too. Takes time proportional to
         the samples' total length."""
@@ -275,7 +275,7 @@ class PrefixTree:
                                                    len(offsets) - 1, _c.int64(ahead)))
 
     @staticmethod
-    def of_groups(groups: PrefixGroups) -> PrefixTree:
+    def from_groups(groups: PrefixGroups) -> PrefixTree:
         """Returns the tree of PrefixGroups, without knowing their tokens: samples are the suffixes."""
         parents: list[int] = []
         tokens: list[int] = []
@@ -470,7 +470,7 @@ class PackedTreeLayout:
         return _arrays.named_arrays(function, ctypes.byref(self._struct), *arguments)
 
     @staticmethod
-    def of_sequences(sequences: PackedLayout) -> PackedTreeLayout:
+    def from_sequences(sequences: PackedLayout) -> PackedTreeLayout:
         """Returns the layout of sequences that share nothing, each with its own root, for use of the same masks."""
         roots = _arrays.named_arrays(lib.evenkeel_tree_of_sequences, ctypes.byref(sequences._struct))
         return PackedTreeLayout._of(PrefixTree._of(roots), sequences)
@@ -559,7 +559,7 @@ def groups_from_masks(prefix_mask: Any, suffix_mask: Any, group_sizes: Any) -> P
 
 def places_of_mask(mask: Any) -> TokenPlaces:
     """Returns the positions at which a mask [batch, width] is 1, row by row."""
-    return TokenPlaces.of_mask(mask)
+    return TokenPlaces.from_mask(mask)
 
 
 def concat_input(
@@ -573,7 +573,7 @@ def concat_input(
     _require_lengths(suffix_mask, layout.groups.suffixes, "suffix")
     target = _empty_at(prefixes, layout.grouped, heads_first=False)
     for rows, mask, places in ((prefixes, prefix_mask, layout.prefix), (suffixes, suffix_mask, layout.suffix)):
-        _move((TokenPlaces.of_mask(mask), places[0]), rows, target, heads_first=False)
+        _move((TokenPlaces.from_mask(mask), places[0]), rows, target, heads_first=False)
     _fill(layout.grouped, target, _pad_row(prefixes, 2, pad), heads_first=False)
     return target.value
 
