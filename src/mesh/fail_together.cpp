@@ -89,7 +89,7 @@ ErrorReport report_current_exception_of_all() noexcept {
 
 void fail_together(const Communicator& comm, const std::optional<ErrorReport>& mine) {
   const int nobody = comm.size();
-  const auto first = static_cast<int>(comm.all_reduce(mine ? comm.rank() : nobody, Extreme::least));
+  const auto first = static_cast<int>(comm.all_reduce(mine ? comm.rank() : nobody, ReduceOp::min));
   if (first != nobody) fail_with_report_of(comm, first, mine);
 }
 

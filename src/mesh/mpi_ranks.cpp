@@ -88,10 +88,10 @@ void MpiRanks::all_gather_lists(const std::byte* mine, const ListSizes& lists, s
             "MPI_Allgatherv");
 }
 
-void MpiRanks::all_reduce(std::span<std::int64_t> values, Extreme which) const {
+void MpiRanks::all_reduce(std::span<std::int64_t> values, ReduceOp op) const {
   const Waiting waiting("MPI_Allreduce");
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data(), narrow<int>(values.size(), "values of a reduction"),
-                          MPI_INT64_T, which == Extreme::least ? MPI_MIN : MPI_MAX, comm_),
+                          MPI_INT64_T, op == ReduceOp::min ? MPI_MIN : MPI_MAX, comm_),
             "MPI_Allreduce");
 }
 
@@ -113,7 +113,7 @@ Communicator MpiRanks::split_by_node() const {
 
 bool MpiRanks::allows_threads() const {
   const bool mine = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
-  return Communicator(comm_).all_reduce(mine ? 1 : 0, Extreme::least) != 0;
+  return Communicator(comm_).all_reduce(mine ? 1 : 0, ReduceOp::min) != 0;
 }
 
 }  // namespace evenkeel

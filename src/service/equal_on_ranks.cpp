@@ -50,7 +50,7 @@ bool all_equal(const Communicator& comm, std::uint64_t mine) {
   // The minimum of the complements is the complement of the maximum.
   const auto word = static_cast<std::int64_t>(mine);
   std::array<std::int64_t, 2> least{word, ~word};
-  comm.all_reduce(least, Extreme::least);
+  comm.all_reduce(least, ReduceOp::min);
   return least[0] == ~least[1];
 }
 

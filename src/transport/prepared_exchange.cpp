@@ -218,7 +218,7 @@ void PreparedExchange::agree(const std::optional<ErrorReport>& mine) {
   // One all-reduce finds the maximum number of calls and the lowest failed rank.
   std::array<std::int64_t, 2> most{alltoallw_ ? alltoallw_->rounds() : 0,
                                    error ? -comm_.rank() : -comm_.size()};
-  comm_.all_reduce(most, Extreme::largest);
+  comm_.all_reduce(most, ReduceOp::max);
   if (most[1] != -comm_.size()) fail_with_report_of(comm_, static_cast<int>(-most[1]), error);
   rounds_ = most[0];
 }

@@ -41,9 +41,9 @@ class CallerRanks final : public NonMpiRanks {
       return calls_.all_gather_lists(group_, mine, sizes.data(), all);
     });
   }
-  void all_reduce(std::span<std::int64_t> values, Extreme which) const override {
+  void all_reduce(std::span<std::int64_t> values, ReduceOp op) const override {
     call("all_reduce", [&] {
-      return calls_.all_reduce(group_, values.data(), std::ssize(values), which == Extreme::largest ? 1 : 0);
+      return calls_.all_reduce(group_, values.data(), std::ssize(values), op == ReduceOp::max ? 1 : 0);
     });
   }
   void all_to_all(std::span<const std::byte> out, std::span<const std::int64_t> out_bytes,

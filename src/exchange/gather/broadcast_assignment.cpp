@@ -121,7 +121,7 @@ void RankPeers::take_maximum(std::span<std::int64_t> numbers) {
     all.fill(0);
     all.front() = work_.failed() ? 1 : 0;
     std::ranges::copy(numbers.first(count), all.begin() + 1);
-    comm_.all_reduce(std::span(all).first(words), Extreme::largest);
+    comm_.all_reduce(std::span(all).first(words), ReduceOp::max);
     if (all.front() != 0) {
       work_.skip_remaining();
       break;

@@ -26,7 +26,7 @@ std::map<std::string, IntegerRange, std::less<>> OwnRanges::agree(const Communic
   for (const auto& [name, range] : ranges_)
     words.insert(words.end(), {~range.least,
                                range.most});  // the maximum of ~least is the complement of the smallest least
-  comm.all_reduce(words, Extreme::largest);
+  comm.all_reduce(words, ReduceOp::max);
   auto ranges = ranges_;
   auto word = words.begin();
   for (auto& [name, range] : ranges) {

@@ -168,7 +168,7 @@ void StepsAhead::agree_to_continue(const std::stop_token& stop) {
   // Either all ranks make the next step or none does. A rank that was asked to stop waits here for the other
   // ranks, which may still be waiting for room in their queues.
   const int goes_on = stop.stop_requested() ? 0 : 1;
-  if (maker_.mesh().world().all_reduce(goes_on, Extreme::least) == 0)
+  if (maker_.mesh().world().all_reduce(goes_on, ReduceOp::min) == 0)
     throw std::logic_error("a rank destroyed its Steps at an earlier step");
 }
 

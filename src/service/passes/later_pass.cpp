@@ -362,7 +362,7 @@ ExchangedSamples reuse_or_resend(const StepContext& context, Step& before, Plann
   work.agree(context.world());
   const bool shared = planned.assignment.shared();
   if (shared)
-    left.stays_together = context.world().all_reduce(left.stays_together ? 1 : 0, Extreme::least) != 0;
+    left.stays_together = context.world().all_reduce(left.stays_together ? 1 : 0, ReduceOp::min) != 0;
   if (left.stays_together) return {std::move(left.tensors), {}};
   if (!left.stays || shared) return send_again(context, before, planned, fields, work);
   ExchangedSamples stayed;

@@ -78,7 +78,7 @@ NodeMemory& NodeMemory::get(const Communicator& comm) {
 }
 
 void NodeMemory::meet(const Communicator& comm, const Communicator& node) {
-  any_neighbors_ = comm.all_reduce(node.size(), Extreme::largest) > 1;
+  any_neighbors_ = comm.all_reduce(node.size(), ReduceOp::max) > 1;
   GuardedWork work;
   Introduction own;
   if (node.size() > 1) work([&] { own = introduce(comm.rank()); });
