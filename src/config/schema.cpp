@@ -37,7 +37,7 @@ A number of tokens may have a unit: `k` or `K` for 1024, as in a context of 32k,
 wherever the type is `tokens`. (In vLLM's options `32k` is 32000 and `32K` is 32768.) `evenkeel config show` prints what was
 understood.
 
-Words are those named under Values. `auto` lets Evenkeel choose, `null` means none.
+A choice is one of the words in the column `values`. `auto` lets Evenkeel choose, `null` means none.
 )";
 
 constexpr std::string_view requirements_head = R"(

@@ -145,7 +145,7 @@ class Choice {
   using value_type = T;
   explicit Choice(std::vector<std::pair<std::string, T>> available) : available_(std::move(available)) {}
 
-  [[nodiscard]] std::string type() const { return "word"; }
+  [[nodiscard]] std::string type() const { return "choice"; }
   [[nodiscard]] std::string values() const { return join(words()); }
   [[nodiscard]] T read(const ConfigValue& value) const {
     if (!value.node.IsScalar()) throw_wrong_type(value, "a word");
@@ -180,7 +180,7 @@ struct OptionalChoice {
   using value_type = std::optional<T>;
   Choice<T> choice;
 
-  [[nodiscard]] std::string type() const { return "word or null"; }
+  [[nodiscard]] std::string type() const { return "choice or null"; }
   [[nodiscard]] std::string values() const { return choice.values() + ", or null"; }
   [[nodiscard]] value_type read(const ConfigValue& value) const {
     return value.node.IsNull() ? std::nullopt : value_type(choice.read(value));
@@ -211,7 +211,7 @@ struct SourcePaths {
 /// An address with a port.
 struct Address {
   using value_type = std::string;
-  [[nodiscard]] std::string type() const { return "text"; }
+  [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string values() const { return "ADDRESS:PORT; port 0 is any free one"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const std::string& address) const { return quoted(address); }
@@ -220,7 +220,7 @@ struct Address {
 /// The store in which a buffer keeps samples. The buffer itself parses a URL.
 struct StoreName {
   using value_type = std::string;
-  [[nodiscard]] std::string type() const { return "text"; }
+  [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string values() const { return "lmdb, memory, or redis://HOST:PORT"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const std::string& store) const;
@@ -229,7 +229,7 @@ struct StoreName {
 /// The name of a buffer in a Redis.
 struct BufferName {
   using value_type = std::string;
-  [[nodiscard]] std::string type() const { return "text"; }
+  [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string values() const { return "up to 100 letters, digits, '.', '_' and '-'"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const std::string& name) const { return quoted(name); }
@@ -261,7 +261,7 @@ struct OptionalSeconds {
 /// The name of a field that samples bring.
 struct FieldName {
   using value_type = std::string;
-  [[nodiscard]] std::string type() const { return "text"; }
+  [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string values() const { return "the name of a field"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const std::string& name) const { return quoted(name); }
@@ -270,7 +270,7 @@ struct FieldName {
 /// The name of a field, or null for an empty one.
 struct OptionalFieldName {
   using value_type = std::string;
-  [[nodiscard]] std::string type() const { return "text or null"; }
+  [[nodiscard]] std::string type() const { return "string or null"; }
   [[nodiscard]] std::string values() const { return FieldName{}.values() + ", or null"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const {
     return value.node.IsNull() ? std::string() : FieldName{}.read(value);
@@ -292,7 +292,7 @@ struct ProfileNames {
 /// The four axes joined by dashes, fastest first.
 struct AxisOrder {
   using value_type = RankOrder;
-  [[nodiscard]] std::string type() const { return "word"; }
+  [[nodiscard]] std::string type() const { return "choice"; }
   [[nodiscard]] std::string values() const { return "tp, cp, dp and pp in any order, joined by -"; }
   [[nodiscard]] RankOrder read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const RankOrder& order) const { return order.text(); }
@@ -336,7 +336,7 @@ struct ConfiguredCost {
 /// The costs of context parallelism in addition to the work, as a map.
 struct CommunicationFormat {
   using value_type = CommunicationSettings;
-  [[nodiscard]] std::string type() const { return "word or map"; }
+  [[nodiscard]] std::string type() const { return "choice or map"; }
   [[nodiscard]] std::string values() const;
   [[nodiscard]] CommunicationSettings read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const CommunicationSettings& settings) const;
@@ -346,7 +346,7 @@ struct CommunicationFormat {
 /// layers.
 struct LayersFormat {
   using value_type = std::optional<LayerMap>;
-  [[nodiscard]] std::string type() const { return "word or lists"; }
+  [[nodiscard]] std::string type() const { return "choice or lists"; }
   [[nodiscard]] std::string values() const;
   [[nodiscard]] std::optional<LayerMap> read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const std::optional<LayerMap>& layers) const;
@@ -365,7 +365,7 @@ struct RowCapsFormat {
 /// values of a field, or a measured cost.
 struct CostFormat {
   using value_type = ConfiguredCost;
-  [[nodiscard]] std::string type() const { return "word or map"; }
+  [[nodiscard]] std::string type() const { return "choice or map"; }
   [[nodiscard]] std::string values() const;
   [[nodiscard]] ConfiguredCost read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const ConfiguredCost& cost) const;
