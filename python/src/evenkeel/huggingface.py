@@ -116,7 +116,7 @@ class _BalancedTrainer(_Base):  # type: ignore[misc]
             refuse("train_dataset", "has packed rows, as its column seq_lengths shows", "Set packing=False, since Evenkeel packs the samples")
         sampler = BalancedBatchSampler(
             self._lengths(data, columns),
-            samples=self._train_batch_size * args.world_size,
+            global_batch=self._train_batch_size * args.world_size,
             ranks=args.world_size,
             rank=args.process_index,
             shuffle=args.train_sampling_strategy == "random",

@@ -126,7 +126,7 @@ class DataIterator:
 
         step        the step
         mini_batch  the mini-batch; None: the only one of the step. Raises InputError if the step has several"""
-        self._scale = self._service.gradient_scale(step, ranks="mean", micro_batches="mean", mini_batch=mini_batch)
+        self._scale = self._service.gradient_scale(step, dp_ranks="mean", micro_batches="mean", mini_batch=mini_batch)
         self._micro_batches = [part for part in step if mini_batch in (None, part.mini_batch)]
         self._step, self._left = step, iter(self._micro_batches)
 

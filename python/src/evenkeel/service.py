@@ -155,7 +155,7 @@ class DataService:
         step: Step,
         *,
         over: str = "data",
-        ranks: str | None = None,
+        dp_ranks: str | None = None,
         micro_batches: str | None = None,
         mini_batch: int | None = None,
     ) -> float:
@@ -164,7 +164,7 @@ class DataService:
 
         over           the ranks over which the trainer reduces gradients: "data", those along dp and cp, as Megatron,
                        FSDP and DDP with parallel states do; or "all", if ranks along tp and pp compute the same loss
-        ranks          "sum" or "mean": how the trainer reduces over these ranks. None: the value of ``loss.dp_ranks``
+        dp_ranks       "sum" or "mean": how the trainer reduces over these ranks. None: the value of ``loss.dp_ranks``
         micro_batches  "sum" or "mean": how the trainer reduces over a rank's micro-batches. None: the value of
                        ``loss.micro_batches``
         mini_batch     the mini-batch, if the trainer takes a mean over micro-batches and the step has several
@@ -173,14 +173,14 @@ class DataService:
         Local. The factor is the same on all ranks of a step, unless the trainer takes a mean over micro-batches and
         ranks have different numbers of them (docs/micro-batches.md#equal-numbers-of-micro-batches).
         """
-        said = self._config.settings()
-        ranks = _one_of("ranks", ranks or said["loss.dp_ranks"], "sum", "mean")
-        micro_batches = _one_of("micro_batches", micro_batches or said["loss.micro_batches"], "sum", "mean")
+        settings = self._config.settings()
+        dp_ranks = _one_of("dp_ranks", dp_ranks or settings["loss.dp_ranks"], "sum", "mean")
+        micro_batches = _one_of("micro_batches", micro_batches or settings["loss.micro_batches"], "sum", "mean")
         size = {axis: sizes[1] for axis, sizes in self.mesh.items()}
         scale = 1.0
-        if _one_of("over", over, "data", "all") == "all" and ranks == "sum":
+        if _one_of("over", over, "data", "all") == "all" and dp_ranks == "sum":
             scale /= size["tp"] * min(size["pp"], 2)  # only the first and the last stage have tokens
-        elif ranks == "mean":
+        elif dp_ranks == "mean":
             scale *= size["dp"] * size["cp"]
             if over == "all":
                 scale *= size["pp"] / min(size["pp"], 2)

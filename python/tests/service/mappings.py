@@ -88,9 +88,9 @@ whole = scaled.step(mine)
 n = len(whole)
 told["scales"] = [
     scaled.gradient_scale(whole) == service.size,
-    scaled.gradient_scale(whole, ranks="sum") == 1,
+    scaled.gradient_scale(whole, dp_ranks="sum") == 1,
     scaled.gradient_scale(whole, over="all") == service.size,
     scaled.gradient_scale(whole, micro_batches="mean") == service.size * n,
 ]
-told["wrong"] = [error_of(lambda: scaled.gradient_scale(whole, over="dp")), error_of(lambda: scaled.gradient_scale(whole, ranks="max"))]
+told["wrong"] = [error_of(lambda: scaled.gradient_scale(whole, over="dp")), error_of(lambda: scaled.gradient_scale(whole, dp_ranks="max"))]
 tell(service.rank, told=told)

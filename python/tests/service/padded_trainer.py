@@ -59,7 +59,7 @@ old, model = model, moved(model)  # the policy moves between the passes
 
 total = torch.zeros((), dtype=torch.double)
 step = service.step(evenkeel.padded.samples_of(data, first_id=8 * service.rank), "update")
-scale = service.gradient_scale(step, over="all", ranks="sum", micro_batches="sum")
+scale = service.gradient_scale(step, over="all", dp_ranks="sum", micro_batches="sum")
 for part in step:
     losses = losses_of(model, part["input_ids"], part["labels"])
     loss = (part.exact_loss_weights * ppo(losses, part["old_log_probs"], part["advantages"])).sum() * scale
