@@ -139,9 +139,9 @@ class EvenkeelStorageManager(StorageManager):
         """Returns the fields of the samples in ``metadata``. Raises StorageKeyNotFoundError if a value has been cleared."""
         if metadata.size == 0:
             return TensorDict({}, batch_size=0)
-        return await self._in_thread(self.get_now, metadata)
+        return await self._in_thread(self.get_data_sync, metadata)
 
-    def get_now(self, metadata: BatchMeta, slices: values.Slices | None = None) -> TensorDict:
+    def get_data_sync(self, metadata: BatchMeta, slices: values.Slices | None = None) -> TensorDict:
         """Like ``get_data``, but blocks; with slices of fields as in ``ValueClient.get``."""
         try:
             found = self.client.get(metadata.global_indexes, metadata.field_names, slices=slices)
@@ -286,7 +286,7 @@ def get_share(metadata: BatchMeta, share: Share) -> TensorDict:
     manager = transfer_queue.get_client().storage_manager
     if not isinstance(manager, EvenkeelStorageManager):
         raise InputError(f"TransferQueue's storage manager is {type(manager).__name__}. Set backend.storage_backend to {_NAME}")
-    return manager.get_now(metadata, share.slices(metadata))
+    return manager.get_data_sync(metadata, share.slices(metadata))
 
 
 class BalancedSampler(BaseSampler):

@@ -51,7 +51,9 @@ class CallerRanks final : public NonMpiRanks {
     call("all_to_all",
          [&] { return calls_.all_to_all(group_, out.data(), out_bytes.data(), in.data(), in_bytes.data()); });
   }
-  [[nodiscard]] Communicator duplicate() const override { return split("duplicate", EVENKEEL_SPLIT_NOT); }
+  [[nodiscard]] Communicator duplicate() const override {
+    return split("duplicate", EVENKEEL_SPLIT_DUPLICATE);
+  }
   [[nodiscard]] Communicator split(int color, int key) const override {
     return split("split", EVENKEEL_SPLIT_BY_COLOR, color, key);
   }
