@@ -183,7 +183,7 @@ PlanSettings Config::delay_settings(std::int64_t longest) const {
   Config own = *this;
   own.mesh = {};
   own.micro_batch.order = MicroBatchOrder::plan;  // the order does not affect the end time if ranks meet
-  GridPoint sizes{1, 1, static_cast<int>(*delay.companions), 1};
+  GridPoint sizes{1, 1, static_cast<int>(*delay.outliers_per_step), 1};
   while (true) {
     PlanSettings settings = own.plan_settings(sizes);
     const std::int64_t alignment = settings.alignment();

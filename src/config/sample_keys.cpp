@@ -137,7 +137,7 @@ Keys batch_keys() {
       key("batch.outlier_length", &Config::delay, &DelaySettings::longer_than,
           OptionalInteger<Int64>{"null", tokens(1, largest_int32)},
           "Number of tokens above which a sample is an outlier for delay_outliers."),
-      key("batch.outlier_companions", &Config::delay, &DelaySettings::companions,
+      key("batch.outliers_per_step", &Config::delay, &DelaySettings::outliers_per_step,
           OptionalInteger<Int64>{"null", {2, max_companions}},
           "With delay_outliers, the number of outliers that share a step, which should be the number of DP "
           "ranks. It is not derived from the mesh, because the mesh must not determine the samples of a "

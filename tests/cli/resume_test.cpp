@@ -73,7 +73,7 @@ TEST_F(Resume, run_after_run_writes_what_one_run_would_have) {
 
 TEST_F(Resume, in_a_window_of_delayed_outliers_continues_with_the_remaining_steps) {
   const std::string delay =
-      " --set batch.delay_outliers=3 --set batch.outlier_length=2000 --set batch.outlier_companions=2"
+      " --set batch.delay_outliers=3 --set batch.outlier_length=2000 --set batch.outliers_per_step=2"
       " --set balance.cost=flops-7b";
   expect_success("$run --dump in-order --set balance.cost=flops-7b");
   expect_success("$run --dump whole --report report" + delay);

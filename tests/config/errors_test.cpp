@@ -43,15 +43,15 @@ TEST(ConfigDelay, requires_every_setting_that_determines_the_samples_of_a_step) 
       "job.yaml: batch.outlier_length: is not set, but batch.delay_outliers needs it, since no other key "
       "defines which samples are outliers. Set it to the length above which a sample is an outlier");
   EXPECT_EQ(refusal(source + ", outlier_length: 512}"),
-            "job.yaml: batch.outlier_companions: is not set, but batch.delay_outliers needs it, since no "
+            "job.yaml: batch.outliers_per_step: is not set, but batch.delay_outliers needs it, since no "
             "other key defines how many outliers share a step. Set it to the number of DP ranks");
-  EXPECT_EQ(refusal(source + ", outlier_length: 512, outlier_companions: 8}"), "accepted");
+  EXPECT_EQ(refusal(source + ", outlier_length: 512, outliers_per_step: 8}"), "accepted");
 }
 
 TEST(ConfigDelay, is_refused_with_incompatible_settings_and_the_reason) {
   const auto with = [](const std::string& others) {
     return refusal(
-        "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}\n"
+        "batch: {delay_outliers: 4, outlier_length: 512, outliers_per_step: 2}\n"
         "source: {kind: synthetic}\n" +
         others);
   };
@@ -68,7 +68,7 @@ TEST(ConfigDelay, is_refused_with_incompatible_settings_and_the_reason) {
 }
 
 TEST(ConfigDelay, requires_samples_that_evenkeel_reads) {
-  const std::string batch = "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}";
+  const std::string batch = "batch: {delay_outliers: 4, outlier_length: 512, outliers_per_step: 2}";
   const std::string why = "job.yaml: batch.delay_outliers: needs samples that Evenkeel reads";
   EXPECT_THAT(refusal(batch), testing::StartsWith(why));
   EXPECT_THAT(refusal(batch + "\nsource: {kind: embedded}"), testing::StartsWith(why));

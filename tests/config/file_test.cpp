@@ -31,7 +31,7 @@ using test::parse;
 constexpr const char* all_defaults = R"(
 mesh:        {tp: 1, cp: 1, pp: 1, vpp: 1, dp: auto, order: tp-cp-dp-pp}      # dp: auto = what remains of the world
 source:      {kind: null, path: null, seed: 1}                                # jsonl | synthetic | lengths | embedded
-batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true, delay_outliers: 0, outlier_length: null, outlier_companions: null}
+batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true, delay_outliers: 0, outlier_length: null, outliers_per_step: null}
 balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: auto, sync: auto, placement: locality, preset: none}
              # algorithm: auto | karmarkar-karp | lpt | sorted-stride | none
 micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, max_rows: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, packing: auto, count: fewest, shapes: null, shuffle: false}

@@ -47,7 +47,7 @@ std::vector<std::string> broken_configurations() {
   add("prefix: {share: tree, max_kept_tokens: 8}", {""});
   add(dfs + ", max_kept_tokens: 8}", {"mesh: {cp: 2}"});
 
-  const std::string delays = "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}";
+  const std::string delays = "batch: {delay_outliers: 4, outlier_length: 512, outliers_per_step: 2}";
   const std::string reads = "source: {kind: synthetic}";
   add(reads, {"batch: {delay_outliers: 4}", "batch: {delay_outliers: 4, outlier_length: 512}"});
   add(delays, {""});
@@ -111,7 +111,7 @@ std::vector<std::string> overrides_for(const Feature& feature) {
       {"loss.aggregation mindspeed-rl", {"loss.aggregation=mindspeed-rl"}},
       {"batch.delay_outliers ",
        {"source.kind=synthetic", "batch.delay_outliers=4", "batch.outlier_length=512",
-        "batch.outlier_companions=2"}},
+        "batch.outliers_per_step=2"}},
   };
   return all.at(std::string(feature.key) + " " + std::string(feature.value));
 }

@@ -361,7 +361,7 @@ constexpr const char* with_delay =
     "source: {kind: synthetic, samples: 400, seed: 3}\n"
     "micro_batch: {max_tokens: 8192}\n"
     "balance: {cost: flops-7b}\n"
-    "batch: {global_batch: 8, shuffle: true, delay_outliers: 3, outlier_length: 4000, outlier_companions: "
+    "batch: {global_batch: 8, shuffle: true, delay_outliers: 3, outlier_length: 4000, outliers_per_step: "
     "4}\n";
 
 TEST_F(SampleStreams, outliers_wait_for_others_alike_for_any_ranks_that_read) {

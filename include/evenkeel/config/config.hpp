@@ -192,10 +192,10 @@ struct Config {
   /// Returns the settings for planning a pass on a grid of these sizes. Throws the errors of profile().
   [[nodiscard]] PlanSettings plan_settings(const GridPoint& sizes, std::string_view profile = {}) const;
   /// Returns the settings of plans for delaying outliers (OutlierDelay::plan): a pass with the
-  /// configuration's own settings over `delay.companions` DP ranks, without tp and pp. If the cap is given
-  /// per rank, the smallest power of two of ranks whose cap holds a sample of `longest` tokens is used, as
-  /// for choosing a fixed cp. Throws ConfigError if the delay lacks a setting, or excludes one that is set.
-  /// Precondition: delay.is_on().
+  /// configuration's own settings over `delay.outliers_per_step` DP ranks, without tp and pp. If the cap is
+  /// given per rank, the smallest power of two of ranks whose cap holds a sample of `longest` tokens is used,
+  /// as for choosing a fixed cp. Throws ConfigError if the delay lacks a setting, or excludes one that is
+  /// set. Precondition: delay.is_on().
   [[nodiscard]] PlanSettings delay_settings(std::int64_t longest) const;
 
   friend bool operator==(const Config&, const Config&) = default;

@@ -84,7 +84,7 @@ class Window {
 
  private:
   [[nodiscard]] std::size_t companions() const {
-    return static_cast<std::size_t>(*delay_.settings.companions);
+    return static_cast<std::size_t>(*delay_.settings.outliers_per_step);
   }
 
   [[nodiscard]] bool fits() const {
@@ -200,7 +200,8 @@ std::vector<DelayedStep> delay_outliers(std::int64_t first_step,
                                         std::span<const std::vector<std::int64_t>> steps,
                                         const OutlierDelay& delay) {
   EVENKEEL_PRECONDITION(cheap, delay.settings.is_on() && delay.settings.longer_than.has_value());
-  EVENKEEL_PRECONDITION(cheap, delay.settings.companions.has_value() && *delay.settings.companions >= 2);
+  EVENKEEL_PRECONDITION(
+      cheap, delay.settings.outliers_per_step.has_value() && *delay.settings.outliers_per_step >= 2);
   Window window(first_step, steps, delay);
   window.delay();
   return window.result();

@@ -38,8 +38,8 @@ constexpr Need cap_of_a_rank{"micro_batch.max_tokens_per_rank", "",
 constexpr Need outlier_length{"batch.outlier_length", "",
                               "Set it to the length above which a sample is an outlier",
                               [](C c) { return c.delay.longer_than.has_value(); }};
-constexpr Need companions{"batch.outlier_companions", "", "Set it to the number of DP ranks",
-                          [](C c) { return c.delay.companions.has_value(); }};
+constexpr Need companions{"batch.outliers_per_step", "", "Set it to the number of DP ranks",
+                          [](C c) { return c.delay.outliers_per_step.has_value(); }};
 constexpr Need own_reading{"source.kind", "any but embedded", "samples that Evenkeel reads",
                            [](C c) { return c.are_samples_read; }};
 constexpr Need read_once{"source.epochs", "1", "a source that is read once",
