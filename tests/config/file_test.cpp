@@ -319,7 +319,7 @@ TEST(ConfigMesh, flexible_groups_are_planned_for_how_ranks_meet) {
   EXPECT_EQ(strategy("sync: step", 2), waves);
 }
 
-TEST(ConfigMesh, flexible_groups_are_refused_if_balance_sync_is_not_set) {
+TEST(ConfigMesh, flexible_groups_are_refused_if_balance_meet_is_not_set) {
   EXPECT_THAT(test::refusal("mesh: {cp: flexible}\nmicro_batch: {max_tokens_per_rank: 64}"),
               testing::AllOf(testing::HasSubstr("balance.sync: is not set"),
                              testing::HasSubstr("Set balance.sync: step")));

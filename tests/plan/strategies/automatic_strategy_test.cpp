@@ -122,7 +122,7 @@ RC_GTEST_PROP(AutomaticStrategy, has_micro_batches_of_the_units_of_its_assignmen
   RC_ASSERT(all == testing_support::all_ids<EntryId>(step.table.size()));
 }
 
-TEST(AutomaticStrategy, is_hierarchical_if_balance_sync_is_not_set) {
+TEST(AutomaticStrategy, is_hierarchical_if_balance_meet_is_not_set) {
   const LengthTable table = made_up_table(100, 1);
   PlanSettings settings = open_settings(4, 128, SyncPoint::micro_batch);
   settings.balance.sync = std::nullopt;
