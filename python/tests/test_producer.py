@@ -231,7 +231,7 @@ def test_the_asynchronous_example_sends_every_rollout_and_closes_groups_that_lac
     example = pathlib.Path(__file__).parents[2] / "examples" / "asynchronous_producer.py"
     if not example.exists():
         pytest.skip("the package is tested without the repository")
-    with Buffer("--store", "memory", "--group-size", "4", "--min-group-size", "2") as buffer:
+    with Buffer("--store", "memory", "--group-size", "4", "--min-group", "2") as buffer:
         run = subprocess.run([sys.executable, example, buffer.url], capture_output=True, text=True, check=True)
         status = buffer.status()
         sent = status["samples"]["received"]

@@ -145,7 +145,7 @@ class Buffer {
   /// long as any of them is open.
   GrantedTickets grant_tickets(std::int64_t groups, const TicketRequest& request = {});
   /// Closes a group, so later samples of it are dropped: the group becomes ready or, if it has fewer than
-  /// min_group_size samples, is dropped. Changes nothing if the group is in a step or has ended. Throws
+  /// min_group samples, is dropped. Changes nothing if the group is in a step or has ended. Throws
   /// UnknownGroupError if no sample or abort of the group has arrived.
   void close_group(const Uid& uid);
   /// Aborts a sample or, without an index, a group, which need not be known yet. If the group is in a formed,

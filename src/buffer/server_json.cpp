@@ -190,7 +190,7 @@ stream::FormedStep parse_step(const json& in) {
 
 ordered_json json_of(const stream::StreamSettings& settings) {
   ordered_json out{{"group_size", settings.group_size}};
-  set_optional(out, "min_group_size", settings.min_group_size);
+  set_optional(out, "min_group", settings.min_group);
   set_optional(out, "deadline", settings.deadline);
   out["ticket_deadline"] = settings.ticket_deadline;
   set_optional(out, "max_staleness", settings.max_staleness);
@@ -203,7 +203,7 @@ stream::StreamSettings parse_settings(const json& in) {
   return parse_checked("settings", [&] {
     stream::StreamSettings settings;
     settings.group_size = parse_integer(in.at("group_size"));
-    settings.min_group_size = integer_in(in, "min_group_size");
+    settings.min_group = integer_in(in, "min_group");
     if (const json* const deadline = value_in(in, "deadline")) settings.deadline = deadline->get<double>();
     settings.ticket_deadline = in.value("ticket_deadline", settings.ticket_deadline);
     settings.max_staleness = integer_in(in, "max_staleness");

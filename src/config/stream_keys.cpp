@@ -35,7 +35,7 @@ Keys stream_keys() {
           OptionalInteger<Int64>{"auto", {1, max_in_group}},
           "Number of samples in a complete group; auto is the buffer's number, which is 1 for the job's own "
           "buffer. A step has batch.global_batch samples, in whole groups."),
-      key("stream.min_group_size", s, &ArrivalSettings::min_group_size,
+      key("stream.min_group", s, &ArrivalSettings::min_group,
           OptionalInteger<Int64>{"auto", {1, max_in_group}},
           "Minimum number of samples that a group must have to be trained if it was closed before it was "
           "complete; auto is the buffer's number, which is group_size for the job's own buffer."),
@@ -141,9 +141,9 @@ void require_valid_groups(const Config& config) {
                           " samples (stream.group_size)",
                       "Set it to a multiple of stream.group_size");
   }
-  if (stream.group_size && stream.min_group_size.value_or(1) > size) {
-    throw ConfigError("stream.min_group_size",
-                      "is more than stream.group_size, which is " + std::to_string(size), "Lower it");
+  if (stream.group_size && stream.min_group.value_or(1) > size) {
+    throw ConfigError("stream.min_group", "is more than stream.group_size, which is " + std::to_string(size),
+                      "Lower it");
   }
 }
 

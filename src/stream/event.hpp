@@ -36,7 +36,7 @@ namespace evenkeel::stream {
 enum class DropReason : std::uint8_t {
   stale,      ///< older than max_staleness allows
   aborted,    ///< aborted by its producer, alone or with its group
-  too_small,  ///< the rest of its group is smaller than min_group_size
+  too_small,  ///< the rest of its group is smaller than min_group
   late,       ///< it or a field of it had not arrived when its group ended or was put into a step
   filtered,   ///< removed by the job's filter, since it is too long or empty
 };

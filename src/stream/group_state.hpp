@@ -60,8 +60,7 @@ struct GroupVerdict {
 /// Applies the settings to a group that is not in a step. A pure function.
 /// 1. Aborted samples are due to be dropped. So are stale samples, unless on_stale is OnStale::mask, and, in
 ///    an expired group, samples that lack late fields.
-/// 2. If the others, including samples that may still arrive, are fewer than min_group_size, all of them are
-/// due.
+/// 2. If the others, including samples that may still arrive, are fewer than min_group, all of them are due.
 /// 3. The group is complete if it is closed, aborted or `ended`, or if every index has arrived or was
 ///    dropped. It is ready if, in addition, all samples have all late fields.
 [[nodiscard]] GroupVerdict judge(const GroupState& group, const StreamSettings& settings,

@@ -16,7 +16,7 @@
 
 namespace evenkeel::stream {
 
-/// A group that a step may take: complete, or closed with at least min_group_size samples.
+/// A group that a step may take: complete, or closed with at least min_group samples.
 struct WaitingGroup {
   Uid uid;
   std::int64_t ready = 0;   ///< position in the queue: number of its last arrival, closing or abort
@@ -210,8 +210,8 @@ class Ledger {
   Changes apply(const Event& event);
 
   /// Returns the drops that the settings require now: samples that are stale, late, aborted, or in groups
-  /// that can no longer reach min_group_size. Each reason occurs at most once. Once the drops are applied,
-  /// they are no longer returned.
+  /// that can no longer reach min_group. Each reason occurs at most once. Once the drops are applied, they
+  /// are no longer returned.
   [[nodiscard]] std::vector<SamplesDropped> due_drops() const;
 
   /// Returns the groups that a step may take, in the order in which they became ready. O(samples in them).

@@ -31,11 +31,11 @@ inline constexpr std::int64_t max_behind = 64;
 
 /// Keys of the configuration's section `stream` that determine the content of steps. Replicated.
 struct StreamSettings {
-  std::int64_t group_size = 1;                 ///< samples per group; indexes are 0 to group_size - 1
-  std::optional<std::int64_t> min_group_size;  ///< minimum size of an incomplete group; if unset, group_size
-  std::optional<double> deadline;  ///< seconds from a group's first sample until the group is closed
-  double ticket_deadline = 600;    ///< seconds from the grant until an unused ticket expires
-  std::optional<double> patience;  ///< seconds without any sample until the job ends with an error
+  std::int64_t group_size = 1;            ///< samples per group; indexes are 0 to group_size - 1
+  std::optional<std::int64_t> min_group;  ///< minimum size of an incomplete group; if unset, group_size
+  std::optional<double> deadline;         ///< seconds from a group's first sample until the group is closed
+  double ticket_deadline = 600;           ///< seconds from the grant until an unused ticket expires
+  std::optional<double> patience;         ///< seconds without any sample until the job ends with an error
   /// Maximum number of versions that a sample may be behind when its step is formed; unlimited if unset.
   std::optional<std::int64_t> max_staleness;
   OnStale on_stale = OnStale::wait;
@@ -45,9 +45,7 @@ struct StreamSettings {
   std::vector<std::string> late_fields = {};
 
   /// Returns the minimum number of samples with which a closed group is trained.
-  [[nodiscard]] std::int64_t min_trained_samples() const noexcept {
-    return min_group_size.value_or(group_size);
-  }
+  [[nodiscard]] std::int64_t min_trained_samples() const noexcept { return min_group.value_or(group_size); }
   /// Returns whether a sample of this version is too old for a step that is formed at version `now`.
   [[nodiscard]] bool is_stale(std::int64_t version, std::int64_t now) const noexcept {
     return max_staleness && now - version > *max_staleness;

@@ -12,7 +12,7 @@ class Rules:
     """Rules of the buffer and of the job."""
 
     group_size: int
-    min_group_size: int
+    min_group: int
     groups: int  # of a step
     max_staleness: int | None
     masks_stale: bool
@@ -155,7 +155,7 @@ class Accountant:
                 groups.setdefault(key // rules.group_size, []).append(key)
             if len(groups) != rules.groups and number != len(steps) - 1:
                 self._wrong(f'step {number} has {len(groups)} groups')
-            if small := [group for group, keys in groups.items() if len(keys) < rules.min_group_size]:
+            if small := [group for group, keys in groups.items() if len(keys) < rules.min_group]:
                 self._wrong(f'step {number} has groups that are not whole: {small[:5]}')
         account.trained, account.keys = len(step_of), set(step_of)
         torn = [group for group in {key // rules.group_size for key in step_of}

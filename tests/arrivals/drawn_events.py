@@ -24,7 +24,7 @@ TORN_LINES = ['{', '[]', '7', '{"uid": "a", "uid": }', '{"uid": "\ud800"}', '{"u
 class Settings:
     store: str
     group_size: int
-    min_group_size: int
+    min_group: int
     groups: int  # of a step
     max_staleness: int | None
     on_stale: str

@@ -85,7 +85,7 @@ class Play:
 
     def _rules(self):
         settings = self._settings
-        rules = {'group_size': settings.group_size, 'min_group_size': settings.min_group_size, 'on_stale': settings.on_stale,
+        rules = {'group_size': settings.group_size, 'min_group': settings.min_group, 'on_stale': settings.on_stale,
                  'ticket_deadline': settings.ticket_deadline}
         optional = {'max_staleness': settings.max_staleness, 'deadline': settings.deadline}
         return {**rules, **{name: value for name, value in optional.items() if value is not None}}
@@ -413,7 +413,7 @@ class Play:
     def _require_accounts(self, samples):
         settings = self._settings
         masks_stale = settings.on_stale == 'mask'
-        rules = Rules(settings.group_size, settings.min_group_size, settings.groups, settings.max_staleness, masks_stale)
+        rules = Rules(settings.group_size, settings.min_group, settings.groups, settings.max_staleness, masks_stale)
         account = Accountant(self._draws.samples, rules).account(self._runs)
         require(not account.errors, *account.errors[:5])
         require((samples['trained'], samples['formed'], samples['waiting']) == (account.trained, 0, 0), account.trained,

@@ -47,11 +47,11 @@ class Settings:
         self.store = store
         self.is_embedded = draw.random() < 0.25 and store != 'memory'
         self.max_staleness, self.on_stale = draw.choice([(None, 'wait'), (2, 'drop'), (2, 'mask')])
-        self.deadline, self.min_group_size = draw.choice([(None, GROUP_SIZE), (None, GROUP_SIZE), (1, 2)])
+        self.deadline, self.min_group = draw.choice([(None, GROUP_SIZE), (None, GROUP_SIZE), (1, 2)])
         self.look_ahead = draw.choice([0, 2])
 
     def of_buffer(self):
-        found = {'group_size': GROUP_SIZE, 'min_group_size': self.min_group_size, 'on_stale': self.on_stale, 'capacity': 64 << 20}
+        found = {'group_size': GROUP_SIZE, 'min_group': self.min_group, 'on_stale': self.on_stale, 'capacity': 64 << 20}
         if self.max_staleness is not None:
             found['max_staleness'] = self.max_staleness
         if self.deadline:
@@ -59,7 +59,7 @@ class Settings:
         return found
 
     def rules(self):
-        return Rules(GROUP_SIZE, self.min_group_size, GROUPS_OF_A_STEP, self.max_staleness, self.on_stale == 'mask')
+        return Rules(GROUP_SIZE, self.min_group, GROUPS_OF_A_STEP, self.max_staleness, self.on_stale == 'mask')
 
     def __str__(self):
         words = ['buffer in the job' if self.is_embedded else 'buffer of its own', f'look_ahead {self.look_ahead}']

@@ -315,7 +315,7 @@ TEST(Buffer, keeps_the_group_size_until_all_received_samples_are_trained) {
 
 TEST(Buffer, closes_a_group_at_its_deadline_and_records_it) {
   stream::StreamSettings settings = groups_of(4);
-  settings.min_group_size = 1;
+  settings.min_group = 1;
   settings.deadline = 0.05;
   Buffer buffer(make_memory_store(1 << 20), settings);
   buffer.accept_samples(received(rollout_line("a", 0)));
@@ -366,7 +366,7 @@ class StoreThatGoes : public Store {
 
 TEST(Buffer, retries_an_unavailable_store_and_recovers) {
   stream::StreamSettings settings = groups_of(4);
-  settings.min_group_size = 1;
+  settings.min_group = 1;
   settings.deadline = 0.3;
   auto made = std::make_unique<StoreThatGoes>();
   StoreThatGoes& store = *made;
@@ -412,7 +412,7 @@ TEST(Buffer, refuses_a_store_without_a_valid_number_of_groups) {
 
 TEST(Buffer, closes_and_aborts_groups_and_ends_the_stream) {
   stream::StreamSettings settings = groups_of(3);
-  settings.min_group_size = 2;
+  settings.min_group = 2;
   Buffer buffer(make_memory_store(1 << 20), settings);
   buffer.accept_samples(received(rollout_line("a", 0) + rollout_line("a", 1) + rollout_line("b", 0) +
                                  rollout_line("c", 0) + rollout_line("c", 1)));
@@ -503,7 +503,7 @@ TEST(Buffer, refuses_unpublished_versions_once_one_was_published) {
 
 TEST(Buffer, keeps_short_abort_reasons_and_reserves_space_for_those_of_unknown_groups) {
   stream::StreamSettings settings = groups_of(2);
-  settings.min_group_size = 1;
+  settings.min_group = 1;
   Buffer buffer(make_memory_store(4000), settings);
   EXPECT_THAT(report_of<InputError>([&] { buffer.abort_group("a", 0, std::string(1025, 'r')); }).message,
               HasSubstr("has 1025 bytes, but at most 1024 are kept"));

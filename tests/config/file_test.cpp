@@ -389,7 +389,7 @@ TEST(ConfigYaml, no_key_of_the_changed_configuration_still_has_its_default) {
         // No samples arrive in that configuration.
         "  listen: \"127.0.0.1:8710\"", "  dir: null", "  store: lmdb", "  name: \"default\"",
         "  redis_password_file: null", "  capacity: 8GiB", "  token_file: null", "  ca_file: null",
-        "  group_size: auto", "  min_group_size: auto", "  deadline: auto", "  ticket_deadline: auto",
+        "  group_size: auto", "  min_group: auto", "  deadline: auto", "  ticket_deadline: auto",
         "  max_staleness: auto", "  on_stale: auto", "  patience: null", "  look_ahead: 0", "  version: step",
         "  take_over: false", "  share: none"};
     EXPECT_EQ(left == right, stays_off.contains(left)) << left;

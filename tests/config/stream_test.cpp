@@ -18,15 +18,15 @@ constexpr const char* other = "source: {kind: stream, path: 'http://127.0.0.1:87
 
 TEST(ConfigStream, has_settings_for_samples_that_arrive) {
   const ArrivalSettings stream =
-      parse(own, {"stream.listen='[::1]:0'", "stream.capacity=512MiB", "stream.group_size=8",
-                  "stream.min_group_size=4", "stream.deadline=600", "stream.ticket_deadline=60",
-                  "stream.max_staleness=2", "stream.on_stale=mask", "stream.patience=0.5",
-                  "stream.look_ahead=3", "stream.version=trainer"})
+      parse(own,
+            {"stream.listen='[::1]:0'", "stream.capacity=512MiB", "stream.group_size=8", "stream.min_group=4",
+             "stream.deadline=600", "stream.ticket_deadline=60", "stream.max_staleness=2",
+             "stream.on_stale=mask", "stream.patience=0.5", "stream.look_ahead=3", "stream.version=trainer"})
           .stream;
   EXPECT_EQ(stream.listen, "[::1]:0");
   EXPECT_EQ(stream.capacity, std::int64_t{512} << 20);
   EXPECT_EQ(stream.group_size, 8);
-  EXPECT_EQ(stream.min_group_size, 4);
+  EXPECT_EQ(stream.min_group, 4);
   EXPECT_EQ(stream.deadline, 600);
   EXPECT_EQ(stream.ticket_deadline, 60);
   EXPECT_EQ(stream.max_staleness, 2);
@@ -39,7 +39,7 @@ TEST(ConfigStream, has_settings_for_samples_that_arrive) {
 TEST(ConfigStream, round_trips) {
   const Config config =
       parse(own, {"stream.capacity=1000000001", "stream.deadline=0.25", "stream.patience=1e-3",
-                  "stream.token_file=/t", "stream.on_stale=drop", "stream.min_group_size=1"});
+                  "stream.token_file=/t", "stream.on_stale=drop", "stream.min_group=1"});
   EXPECT_EQ(parse(to_yaml(config)), config);
   EXPECT_EQ(parse(to_yaml(parse(other))), parse(other));
 }
@@ -88,8 +88,7 @@ TEST(ConfigStream, may_have_a_spool_whose_samples_outlive_the_job) {
 TEST(ConfigStream, needs_batches_of_whole_groups) {
   EXPECT_THAT(refusal(own, {"stream.group_size=7"}),
               AllOf(HasSubstr("batch.global_batch: is 256"), HasSubstr("groups of 7")));
-  EXPECT_THAT(refusal(own, {"stream.group_size=8", "stream.min_group_size=9"}),
-              HasSubstr("stream.min_group_size"));
+  EXPECT_THAT(refusal(own, {"stream.group_size=8", "stream.min_group=9"}), HasSubstr("stream.min_group"));
 }
 
 TEST(ConfigStream, is_refused_without_arriving_samples) {

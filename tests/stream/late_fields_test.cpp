@@ -63,7 +63,7 @@ TEST(LateFields, are_freed_with_their_sample) {
 
 TEST(LateFields, a_deadline_drops_the_samples_that_lack_a_field_even_of_a_closed_group) {
   StreamSettings settings = with_late_fields(3);
-  settings.min_group_size = 1;
+  settings.min_group = 1;
   Keeper keeper(settings);
   keeper.tell(sample(uid_a, 0));
   keeper.tell(sample(uid_a, 1));

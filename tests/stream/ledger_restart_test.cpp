@@ -14,7 +14,7 @@ std::int64_t pick(std::int64_t end) {
 
 StreamSettings any_settings(std::int64_t group_size, std::vector<std::string> late_fields) {
   StreamSettings settings = groups_of(group_size);
-  if (pick(2) == 0) settings.min_group_size = 1 + pick(settings.group_size);
+  if (pick(2) == 0) settings.min_group = 1 + pick(settings.group_size);
   if (pick(2) == 0) settings.max_staleness = pick(3);
   settings.on_stale = *rc::gen::element(OnStale::wait, OnStale::drop, OnStale::mask);
   settings.late_fields = std::move(late_fields);
@@ -152,7 +152,7 @@ RC_GTEST_PROP(Ledger, no_sample_is_in_two_steps, ()) {
 
 TEST(Ledger, keeps_a_group_aborted_before_its_samples_after_a_restart) {
   StreamSettings settings = groups_of(4);
-  settings.min_group_size = 1;
+  settings.min_group = 1;
   Keeper keeper(settings);
   keeper.tell(GroupAborted{Uid(std::int64_t{7}), 0, "the tool hung"});
   keeper.tell(sample(Uid(std::int64_t{7}), 1));

@@ -86,7 +86,7 @@ TEST(Ledger, counts_duplicates_separately_from_received_samples) {
 
 TEST(Ledger, a_closed_group_is_ready_if_it_has_enough_samples) {
   StreamSettings settings = groups_of(4);
-  settings.min_group_size = 2;
+  settings.min_group = 2;
   Keeper keeper(settings);
   keeper.tell(sample(a, 0));
   keeper.tell(sample(a, 2));
@@ -100,7 +100,7 @@ TEST(Ledger, a_closed_group_is_ready_if_it_has_enough_samples) {
 
 TEST(Ledger, samples_for_a_closed_group_are_late_and_dropped) {
   StreamSettings settings = groups_of(3);
-  settings.min_group_size = 1;
+  settings.min_group = 1;
   Keeper keeper(settings);
   keeper.tell(sample(a, 0));
   keeper.tell(GroupClosed{a});
@@ -124,7 +124,7 @@ TEST(Ledger, closing_an_unknown_group_changes_nothing) {
 
 TEST(Ledger, an_aborted_sample_leaves_the_others_of_its_group) {
   StreamSettings settings = groups_of(3);
-  settings.min_group_size = 2;
+  settings.min_group = 2;
   Keeper keeper(settings);
   keeper.tell(sample(a, 0));
   keeper.tell(sample(a, 1));
@@ -163,7 +163,7 @@ TEST(Ledger, drops_stale_samples_and_groups_that_become_too_small) {
   StreamSettings settings = groups_of(3);
   settings.max_staleness = 1;
   Keeper whole(settings);
-  settings.min_group_size = 2;
+  settings.min_group = 2;
   Keeper part(settings);
   for (Keeper* keeper : {&whole, &part}) {
     keeper->tell(sample(a, 0, 0));
@@ -218,7 +218,7 @@ TEST(Ledger, trained_means_all_steps_up_to_that_one) {
 
 TEST(Ledger, rejects_steps_that_do_not_follow_or_whose_groups_changed) {
   StreamSettings settings = groups_of(2);
-  settings.min_group_size = 1;
+  settings.min_group = 1;
   Keeper keeper(settings);
   const auto why = [&](const StepFormed& formed) { return message_of([&] { keeper.tell(formed); }); };
   keeper.tell(sample(a, 0));
@@ -298,7 +298,7 @@ TEST(Ledger, reports_why_a_sample_is_refused) {
 
 TEST(Ledger, the_end_closes_open_groups) {
   StreamSettings settings = groups_of(3);
-  settings.min_group_size = 2;
+  settings.min_group = 2;
   Keeper keeper(settings);
   keeper.tell(sample(a, 0));
   keeper.tell(sample(a, 1));
@@ -456,8 +456,7 @@ TEST(StreamSettings, names_the_key_that_is_out_of_range) {
     return message_of([&] { Ledger{settings}; });
   };
   EXPECT_EQ(why([](auto& s) { s.group_size = 0; }), "stream.group_size: is 0; it must be from 1 to 4096");
-  EXPECT_EQ(why([](auto& s) { s.min_group_size = 5; }),
-            "stream.min_group_size: is 5; it must be from 1 to 4");
+  EXPECT_EQ(why([](auto& s) { s.min_group = 5; }), "stream.min_group: is 5; it must be from 1 to 4");
   EXPECT_EQ(why([](auto& s) { s.look_ahead = -1; }), "stream.look_ahead: is -1; it must be from 0 to 64");
   EXPECT_EQ(why([](auto& s) { s.deadline = std::numeric_limits<double>::quiet_NaN(); }),
             "stream.deadline: is nan; it must be from 0 to 31622400");

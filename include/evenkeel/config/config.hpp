@@ -87,12 +87,12 @@ struct ArrivalSettings {
   std::filesystem::path redis_password_file;      ///< file with the password of the Redis
   std::int64_t capacity = std::int64_t{8} << 30;  ///< in bytes
   // For any buffer:
-  std::filesystem::path token_file;            ///< file with the token required by its server
-  std::filesystem::path ca_file;               ///< certificates to trust for https
-  std::optional<std::int64_t> group_size;      ///< number of samples per group
-  std::optional<std::int64_t> min_group_size;  ///< minimum number of samples of a closed group
-  std::optional<double> deadline;         ///< seconds from a group's first sample until the group is closed
-  std::optional<double> ticket_deadline;  ///< seconds from the grant until an unused ticket expires
+  std::filesystem::path token_file;        ///< file with the token required by its server
+  std::filesystem::path ca_file;           ///< certificates to trust for https
+  std::optional<std::int64_t> group_size;  ///< number of samples per group
+  std::optional<std::int64_t> min_group;   ///< minimum number of samples of a closed group
+  std::optional<double> deadline;          ///< seconds from a group's first sample until the group is closed
+  std::optional<double> ticket_deadline;   ///< seconds from the grant until an unused ticket expires
   std::optional<std::int64_t> max_staleness;  ///< number of versions that a sample may be behind
   std::optional<OnStale> on_stale;
   // For the job:

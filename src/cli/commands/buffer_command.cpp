@@ -26,7 +26,7 @@ struct BufferOptions : ServerOptions {
   BufferOptions() : ServerOptions{.listen = "127.0.0.1:8710", .folder = "buffer"} {}
 
   std::int64_t group_size = 1;
-  std::optional<std::int64_t> min_group_size;
+  std::optional<std::int64_t> min_group;
   std::optional<double> deadline;
   double ticket_deadline = stream::StreamSettings{}.ticket_deadline;
   std::optional<std::int64_t> max_staleness;
@@ -38,7 +38,7 @@ struct BufferOptions : ServerOptions {
 stream::StreamSettings stream_settings(const BufferOptions& options) {
   stream::StreamSettings settings;
   settings.group_size = options.group_size;
-  settings.min_group_size = options.min_group_size;
+  settings.min_group = options.min_group;
   settings.deadline = options.deadline;
   settings.ticket_deadline = options.ticket_deadline;
   settings.max_staleness = options.max_staleness;
@@ -126,7 +126,7 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
       ->check(whole_number(1, stream::max_in_group))
       ->capture_default_str();
   command
-      ->add_option("--min-group-size", options->min_group_size,
+      ->add_option("--min-group", options->min_group,
                    "Minimum number of samples in a closed group; default: all")
       ->type_name("COUNT")
       ->check(whole_number(1, stream::max_in_group));

@@ -63,8 +63,7 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
   };
   const auto word = [](OnStale value) { return std::string(stream::name_of(value)); };
   require_same_rule<std::int64_t>("group_size", wanted.group_size, has.group_size, url, number);
-  require_same_rule<std::int64_t>("min_group_size", wanted.min_group_size, has.min_trained_samples(), url,
-                                  number);
+  require_same_rule<std::int64_t>("min_group", wanted.min_group, has.min_trained_samples(), url, number);
   require_same_rule("deadline", wanted.deadline, has.deadline, url, number);
   require_same_rule("max_staleness", wanted.max_staleness, has.max_staleness, url, number);
   require_same_rule<OnStale>("on_stale", wanted.on_stale, has.on_stale, url, word);

@@ -25,7 +25,7 @@ namespace {
 stream::StreamSettings rules_of(const ArrivalSettings& settings) {
   stream::StreamSettings rules;
   rules.group_size = settings.group_size.value_or(1);
-  rules.min_group_size = settings.min_group_size;
+  rules.min_group = settings.min_group;
   rules.deadline = settings.deadline;
   if (settings.ticket_deadline) rules.ticket_deadline = *settings.ticket_deadline;
   rules.max_staleness = settings.max_staleness;
