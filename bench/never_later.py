@@ -37,7 +37,7 @@ class Case:
     dp: int
     cap: int
     overhead_tokens: int
-    sync: str
+    meet: str
     free_counts: bool = False
 
     def cost(self, sample: int) -> int:
@@ -50,7 +50,7 @@ class Case:
     def __str__(self) -> str:
         counts = ", free counts" if self.free_counts else ""
         return (f"{self.name}, {len(self.lengths)} samples, dp {self.dp}, cap {self.cap}, "
-                f"overhead {self.overhead_tokens}, sync: {self.sync}{counts}")
+                f"overhead {self.overhead_tokens}, meet: {self.meet}{counts}")
 
 
 Ranks = list[list[list[int]]]  # the samples of each micro-batch of each DP rank
@@ -66,7 +66,7 @@ def end_of(case: Case, ranks: Ranks) -> int:
                 raise ValueError(f"{case}: a micro-batch is above the cap")
     costs = [[sum(map(case.cost, m)) for m in rank] for rank in ranks]
     count = max(map(len, ranks))
-    if case.sync == "micro-batch":
+    if case.meet == "micro-batch":
         padded = [rank + [0] * (count - len(rank)) for rank in costs]
         return sum(max(column) for column in zip(*padded)) + count * case.overhead
     if case.free_counts:
@@ -82,7 +82,7 @@ def planned(program: str, case: Case, settings: list[str], folder: pathlib.Path)
     plan = folder / "plan.json"
     lengths.write_text("length\n" + "\n".join(map(str, case.lengths)) + "\n")
     keys = [f"mesh.dp={case.dp}", f"micro_batch.max_tokens={case.cap}", "balance.cost=flops-7b",
-            f"balance.overhead={case.overhead}", f"balance.sync={case.sync}"]
+            f"balance.overhead={case.overhead}", f"balance.meet={case.meet}"]
     if case.free_counts:
         keys.append("micro_batch.equal_counts=auto")
     command = [program, "plan", "--lengths", str(lengths), "--json", str(plan)]
@@ -233,7 +233,7 @@ def alternatives_meeting(case: Case) -> Iterator[tuple[str, Ranks]]:
 
 
 def alternatives(case: Case) -> Iterator[tuple[str, Ranks]]:
-    yield from (alternatives_meeting if case.sync == "micro-batch" else alternatives_once)(case)
+    yield from (alternatives_meeting if case.meet == "micro-batch" else alternatives_once)(case)
 
 
 # Cases.
@@ -254,22 +254,22 @@ def drawn_cases(files: list[pathlib.Path], draws: int, seed: int, most: int) -> 
         samples = draw.choice([n for n in (128, 256, 512, 1024, 2048) if n <= most])
         dp = draw.choice([8, 16, 32, 64, 128])
         overhead = draw.choice([256, 2048])
-        sync = draw.choice(["step", "micro-batch"])
-        free = sync == "step" and draw.random() < 0.5
-        yield Case(name, draw.choices(pool, k=samples), dp, cap, overhead, sync, free)
+        meet = draw.choice(["step", "micro-batch"])
+        free = meet == "step" and draw.random() < 0.5
+        yield Case(name, draw.choices(pool, k=samples), dp, cap, overhead, meet, free)
 
 
 # Flexible context parallelism.
 
 
-def flexible_end(program: str, case: Case, sync: str, folder: pathlib.Path) -> int:
+def flexible_end(program: str, case: Case, meet: str, folder: pathlib.Path) -> int:
     lengths = folder / "lengths.csv"
     plan = folder / "plan.json"
     lengths.write_text("length\n" + "\n".join(map(str, case.lengths)) + "\n")
     command = [program, "plan", "--lengths", str(lengths), "--json", str(plan)]
     for key in ("mesh.cp=flexible", f"mesh.dp={case.dp}", f"micro_batch.max_tokens_per_rank={case.cap}",
-                "balance.cost=flops-7b", f"balance.overhead={case.overhead}", f"balance.sync={sync}",
-                f"balance.strategy={'hierarchical' if sync == 'step' else 'grid'}"):
+                "balance.cost=flops-7b", f"balance.overhead={case.overhead}", f"balance.meet={meet}",
+                f"balance.strategy={'hierarchical' if meet == 'step' else 'grid'}"):
         command += ["--set", key]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(plan.read_text())["end"]
@@ -287,7 +287,7 @@ def flexible_cases(files: list[pathlib.Path], draws: int, seed: int) -> Iterator
 
 
 def excess_of_tree(program: str, case: Case, folder: pathlib.Path) -> tuple[float, str]:
-    tree, waves = (flexible_end(program, case, sync, folder) for sync in ("step", "micro-batch"))
+    tree, waves = (flexible_end(program, case, meet, folder) for meet in ("step", "micro-batch"))
     return tree / min(tree, waves) - 1, "waves"
 
 
@@ -296,7 +296,7 @@ def excess_of_plan(program: str, case: Case, folder: pathlib.Path) -> tuple[floa
 
     The default makes as few micro-batches as possible; if ranks synchronize at each, more may end earlier.
     """
-    settings = ["micro_batch.count=fastest"] if case.sync == "micro-batch" else []
+    settings = ["micro_batch.count=fastest"] if case.meet == "micro-batch" else []
     ours = end_of(case, planned(program, case, settings, folder))
     ends = {name: end_of(case, planned(program, case, settings, folder))
             for name, settings in STRATEGIES.items() if not (case.free_counts and name != "hierarchical")}
@@ -323,9 +323,9 @@ def main(arguments: list[str] | None = None) -> int:
         cases = list(flexible_cases(options.lengths, options.draws, options.seed))
     elif options.whole:
         dp, cap = map(int, options.whole.split(":"))
-        cases = [Case(path.stem, lengths_of(path), dp, cap, overhead, sync, free) for path in options.lengths
-                 for overhead in (256, 2048) for sync in ("step", "micro-batch")
-                 for free in ((False, True) if sync == "step" else (False,))]
+        cases = [Case(path.stem, lengths_of(path), dp, cap, overhead, meet, free) for path in options.lengths
+                 for overhead in (256, 2048) for meet in ("step", "micro-batch")
+                 for free in ((False, True) if meet == "step" else (False,))]
     else:
         cases = list(drawn_cases(options.lengths, options.draws, options.seed, options.most_samples))
     if not options.free_counts:

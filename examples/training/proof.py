@@ -37,7 +37,7 @@ def config_of(*, cp=1, share=False, aggregation="token-mean", max_tokens=512, mi
         "mesh": {"cp": cp, "max_cp": max_cp},
         "micro_batch": {**cap_of(cp, max_tokens), "mode": mode, "size": 4},
         "prefix": {"share": share},
-        "balance": {"cost": {"linear": 160, "quadratic": 1}, "sync": "step"},
+        "balance": {"cost": {"linear": 160, "quadratic": 1}, "meet": "step"},
         "loss": {"aggregation": aggregation, "micro_batches": micro_batches, "dp_ranks": dp_ranks,
                  "fully_masked": fully_masked, "norm_length": 64},
     }

@@ -46,11 +46,11 @@ def run(tmp_path, capsys, peers):
     return run_
 
 
-@pytest.mark.parametrize("sync", ["step", "micro-batch"])
-def test_the_measure_is_that_of_plans(sync):
+@pytest.mark.parametrize("meet", ["step", "micro-batch"])
+def test_the_measure_is_that_of_plans(meet):
     lengths = [1 + index * 7919 % 600 for index in range(200)]
     of = step(lengths, 4, 1024)
-    plan = evenkeel.plan(lengths, mesh={"dp": 4}, micro_batch={"max_tokens": 1024}, balance={"cost": {"linear": 2, "quadratic": 1}, "sync": sync})
+    plan = evenkeel.plan(lengths, mesh={"dp": 4}, micro_batch={"max_tokens": 1024}, balance={"cost": {"linear": 2, "quadratic": 1}, "meet": meet})
     figures = compare.evaluate(of, whole(lengths, *[[m.samples.tolist() for m in rank.micro_batches] for rank in plan.ranks]))
     mean_over_bound = of.cost(lengths).sum() / 4 / evenkeel.balance.max_sum_lower_bound(of.cost(lengths), 4)
     assert figures.end_over_bound_once == pytest.approx(plan.quality["dp_max_over_mean"] * mean_over_bound)
@@ -97,7 +97,7 @@ def test_the_table_has_evenkeel_and_the_framework_with_its_version(run):
     lines = table.splitlines()
     assert (status, errors) == (0, "")
     assert lines[0] == "8 samples, 28 tokens on 2 DP ranks, cap 14 tokens; work is 2 per token + 1 per squared length"
-    assert [line.split("  ")[0] for line in lines[3:6]] == ["evenkeel, sync: step", "evenkeel, sync: micro-batch",
+    assert [line.split("  ")[0] for line in lines[3:6]] == ["evenkeel, meet: step", "evenkeel, meet: micro-batch",
                                                            f"numpy {numpy.__version__}, one by one"]
     cost = [n * n + 2 * n for n in LENGTHS]
     bound = sum(cost) / 2

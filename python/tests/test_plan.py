@@ -178,16 +178,16 @@ def made_up_paths(random):
     return prompts, paths, uids
 
 
-@pytest.mark.parametrize("sync", ["step", "micro-batch"])
+@pytest.mark.parametrize("meet", ["step", "micro-batch"])
 @pytest.mark.parametrize("share", [True, "tree"])
 @pytest.mark.parametrize("dp", [1, 2, 8, 16])
-def test_a_tree_and_a_layout_are_those_of_the_planned_samples(sync, share, dp):
+def test_a_tree_and_a_layout_are_those_of_the_planned_samples(meet, share, dp):
     random = np.random.default_rng(dp)
     for _ in range(20):
         prompts, paths, uids = made_up_paths(random)
         lengths = [len(path) for path in paths]
         step = plan(lengths, prompts=prompts, tokens=paths, groups=uids, prefix={"share": share}, mesh={"dp": dp},
-                    micro_batch={"max_tokens": int(max(lengths) * random.integers(1, 4))}, balance={"sync": sync})
+                    micro_batch={"max_tokens": int(max(lengths) * random.integers(1, 4))}, balance={"meet": meet})
         for m in micro_batches_of(step):
             tree = m.tree()
             assert m.empty or m.layout().lengths.sum() == m.tokens == tree.tree.num_rows
@@ -197,7 +197,7 @@ def test_a_tree_and_a_layout_are_those_of_the_planned_samples(sync, share, dp):
 
 def test_paths_on_two_ranks_repeat_what_they_share():
     step = plan([3, 4], prompts=[2, 2], tokens=[[1, 2, 3], [1, 2, 4, 5]], groups=[0, 0], prefix={"share": "tree"},
-                mesh={"dp": 2}, micro_batch={"max_tokens": 64}, balance={"sync": "step"})
+                mesh={"dp": 2}, micro_batch={"max_tokens": 64}, balance={"meet": "step"})
     assert sorted(rank[0].tokens for rank in step) == [3, 4]
     assert sorted(tuple(rank[0].layout().lengths) for rank in step) == [(2, 1), (2, 2)]
 

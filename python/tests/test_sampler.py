@@ -229,9 +229,9 @@ def list_of_first_tokens(micro_batches):
     ("micro_batch.mode", {"micro_batch": {"mode": "padded", "length_round": 1}}),
     ("micro_batch.mode", {"micro_batch": {"mode": "packed"}, "padded": True}),
     ("micro_batch.length_round", {"micro_batch": {"length_round": 8}, "padded": True}),
-    ("micro_batch.equal_counts", {"micro_batch": {"equal_counts": "auto"}, "balance": {"sync": "step"}}),
+    ("micro_batch.equal_counts", {"micro_batch": {"equal_counts": "auto"}, "balance": {"meet": "step"}}),
     ("batch.mini_batches", {"batch": {"mini_batches": 2}}),
-    ("mesh.cp", {"mesh": {"cp": "flexible"}, "balance": {"sync": "step"}, "micro_batch": {"max_tokens_per_rank": 1024}}),
+    ("mesh.cp", {"mesh": {"cp": "flexible"}, "balance": {"meet": "step"}, "micro_batch": {"max_tokens_per_rank": 1024}}),
     ("micro_batch.max_tokens", {"config": {"micro_batch": {"max_tokens": 2048}}}),
 ])
 def test_settings_that_contradict_what_the_sampler_promises_are_refused_by_name(key, sections):

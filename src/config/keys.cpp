@@ -97,7 +97,7 @@ Keys mesh_keys() {
           "Number of tensor-parallel ranks, which all get the same tensors."),
       cp_key("Number of context-parallel ranks, each of which gets its part of every sequence. flexible: "
              "each micro-batch gets its own group of neighboring DP ranks, whose size is a power of two; "
-             "mesh.dp is then the number of ranks divided by tp and pp, and balance.sync specifies where the "
+             "mesh.dp is then the number of ranks divided by tp and pp, and balance.meet specifies where the "
              "trainer's ranks wait for each other."),
       key("mesh.max_cp", m, &MeshSettings::max_cp, OptionalInteger<int>{"auto", axis},
           "With cp: flexible, the maximum number of ranks in a micro-batch's group, a power of two; auto is "
@@ -128,8 +128,8 @@ Keys balance_keys() {
       {{"locality", PlacementRule::locality}, {"none", PlacementRule::none}});
   const Choice<Strategy> strategies(
       {{"auto", Strategy::automatic}, {"hierarchical", Strategy::hierarchical}, {"grid", Strategy::grid}});
-  const Choice<std::optional<SyncPoint>> sync_points(
-      {{"auto", std::nullopt}, {"step", SyncPoint::step}, {"micro-batch", SyncPoint::micro_batch}});
+  const Choice<std::optional<Meeting>> meetings(
+      {{"auto", std::nullopt}, {"step", Meeting::once_a_step}, {"micro-batch", Meeting::every_micro_batch}});
   return {
       key("balance.algorithm", b, &BalanceKeys::algorithm, algorithms,
           "How samples are assigned to DP ranks. auto: the best algorithm for the number of samples. "
@@ -155,9 +155,9 @@ Keys balance_keys() {
           "hierarchical: assign samples to DP ranks first, and pack the samples of each rank. grid: pack the "
           "whole step first, and assign its micro-batches to the DP ranks, for ranks that wait for each "
           "other at every micro-batch. auto: plan every step in both ways and use the plan that ends first "
-          "according to balance.sync; if balance.sync is not set, auto is hierarchical. With prefix.share, a "
+          "according to balance.meet; if balance.meet is not set, auto is hierarchical. With prefix.share, a "
           "grid cuts trees into more parts to equalize work, and repeats the tokens that these parts share."),
-      key("balance.sync", b, &BalanceKeys::sync, sync_points,
+      key("balance.meet", b, &BalanceKeys::meet, meetings,
           "Where the trainer's DP ranks wait for each other: once per step, as in plain data parallelism "
           "(DDP, Megatron), or at every micro-batch (FSDP, experts' all-to-all)."),
       key("balance.placement", b, &BalanceKeys::placement, placements,
@@ -241,7 +241,7 @@ Keys micro_batch_keys() {
           "micro-batch are then expected to end earlier. The cap holds in both cases."),
       key("micro_batch.equal_counts", m, &MicroBatchKeys::equal_counts, equal_counts,
           "Whether DP ranks get equal numbers of micro-batches. always: they do. auto: only with "
-          "balance.sync: micro-batch; with balance.sync: step, each rank gets as many as it needs, at least "
+          "balance.meet: micro-batch; with balance.meet: step, each rank gets as many as it needs, at least "
           "one."),
       key("micro_batch.shapes", m, &MicroBatchKeys::shapes, OptionalInteger<Int64>{"null", {1, max_shapes}},
           "Maximum number of shapes (rows, sequences, max_seqlen and, with mesh.cp: flexible, ranks of the "

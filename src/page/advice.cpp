@@ -115,7 +115,7 @@ void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
     advice.action =
         planning.may_be_a_grid
             ? "Try balance.strategy: grid, which packs the micro-batches of all DP ranks at once; auto uses "
-              "it if a step then ends earlier and you set balance.sync: micro-batch."
+              "it if a step then ends earlier and you set balance.meet: micro-batch."
             : "A larger batch.global_batch gives more to choose from.";
   }
 }

@@ -193,7 +193,7 @@ void add_strategy(const Step& step, const PlanSettings& settings, StepFigures& f
   const auto hierarchical = static_cast<double>(choice->hierarchical_end);
   const auto grid = static_cast<double>(choice->grid_end);
   const bool is_grid = choice->is_grid();
-  figures.strategy = StrategyFigures{*settings.balance.sync, 1,    is_grid ? 1 : 0,
+  figures.strategy = StrategyFigures{*settings.balance.meet, 1,    is_grid ? 1 : 0,
                                      hierarchical,           grid, is_grid ? grid : hierarchical};
 }
 

@@ -326,7 +326,7 @@ TEST(CService, reports_the_ranks_coordinates_and_the_duration_of_phases) {
 TEST(CService, reports_which_ranks_run_a_micro_batch_together) {
   const boost::mpi::communicator world;
   const Held<evenkeel_service> service =
-      c_service("mesh: {cp: flexible}\nbalance: {sync: step}\nmicro_batch: {max_tokens_per_rank: 100}\n");
+      c_service("mesh: {cp: flexible}\nbalance: {meet: step}\nmicro_batch: {max_tokens_per_rank: 100}\n");
   const Held<evenkeel_step> step = c_step(service, c_samples(share_of(world)), nullptr);
   for (std::int64_t m = 0; m < evenkeel_step_num_micro_batches(step.get()); ++m) {
     evenkeel_micro_batch view{};
@@ -354,7 +354,7 @@ TEST(CService, lists_all_groups_that_may_run_a_micro_batch) {
   EXPECT_EQ(values_of<std::int32_t>(groups.get(), "ranks"), ranks);
   EXPECT_EQ(values_of(groups.get(), "offsets"), offsets);
   const Held<evenkeel_service> flexible =
-      c_service("mesh: {cp: flexible}\nbalance: {sync: step}\nmicro_batch: {max_tokens_per_rank: 100}\n");
+      c_service("mesh: {cp: flexible}\nbalance: {meet: step}\nmicro_batch: {max_tokens_per_rank: 100}\n");
   const auto all = made<evenkeel_arrays>(
       [&](auto** arrays) { return evenkeel_service_context_groups(flexible.get(), arrays); });
   EXPECT_EQ(std::ssize(values_of(all.get(), "offsets")) - 1,
@@ -364,7 +364,7 @@ TEST(CService, lists_all_groups_that_may_run_a_micro_batch) {
 TEST(CService, reports_details_of_shared_prefixes) {
   const boost::mpi::communicator world;
   const Held<evenkeel_service> service = c_service(
-      "micro_batch: {max_tokens: 1000}\nprefix: {share: true, schedule: dfs}\nbalance: {sync: step}");
+      "micro_batch: {max_tokens: 1000}\nprefix: {share: true, schedule: dfs}\nbalance: {meet: step}");
   const Held<evenkeel_step> step = c_step(service, c_samples(share_of(world)), nullptr);
   for (std::int64_t m = 0; m < evenkeel_step_num_micro_batches(step.get()); ++m) {
     evenkeel_micro_batch view{};

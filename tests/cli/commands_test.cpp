@@ -86,7 +86,7 @@ TEST(PlanCommand, compares_ways_to_plan_the_same_lengths) {
   for (const std::size_t fixed : {6U, 8U}) {
     EXPECT_TRUE(ways.at(fixed).at("cp").is_number());
     EXPECT_EQ(ways.at(fixed + 1).at("cp"), "flexible");
-    EXPECT_EQ(ways.at(fixed).at("sync"), ways.at(fixed + 1).at("sync"));
+    EXPECT_EQ(ways.at(fixed).at("meet"), ways.at(fixed + 1).at("meet"));
     EXPECT_GE(ways.at(fixed + 1).at("end_over_bound"), 1);
   }
   for (const char* own : {"source order", "hierarchical, tokens", "hierarchical, work", "grid, work"})
@@ -124,7 +124,7 @@ TEST(PlanCommand, compares_groups_if_no_cp_divides_the_ranks) {
   write_text(scratch / "lengths.csv", "length\n5\n7\n900\n");
   const std::string plan =
       "plan --compare --lengths " + (scratch / "lengths.csv").string() +
-      " --set mesh.dp=7 --set balance.sync=step --set micro_batch.max_tokens_per_rank=600 ";
+      " --set mesh.dp=7 --set balance.meet=step --set micro_batch.max_tokens_per_rank=600 ";
   const ProgramResult limited = run_evenkeel(plan + "--set mesh.cp=flexible --set mesh.max_cp=2");
   ASSERT_EQ(limited.status, 0) << limited.err;
   EXPECT_THAT(limited.out, HasSubstr("No cp that divides the ranks holds all samples"));

@@ -208,7 +208,7 @@ TEST(PlanSpeeds, make_a_group_as_slow_as_its_slowest_rank) {
   const std::string json = (scratch / "plan.json").string();
   const std::string flexible =
       "plan --lengths " + (scratch / "lengths.csv").string() + " --json " + json +
-      " --set mesh.dp=2 --set mesh.cp=flexible --set balance.sync=step --set balance.cost=flops-7b " +
+      " --set mesh.dp=2 --set mesh.cp=flexible --set balance.meet=step --set balance.cost=flops-7b " +
       "--set micro_batch.max_tokens_per_rank=6 ";
   const auto end_time_of = [&](const std::string& settings) {
     const ProgramResult planned = run_evenkeel(flexible + settings);
@@ -311,11 +311,11 @@ TEST(PlanCounts, may_differ_between_ranks_that_meet_once_a_step) {
                         settings);
   };
   const std::string free = "--set micro_batch.equal_counts=auto ";
-  EXPECT_THAT(planned(free + "--set balance.sync=step").out, HasSubstr(": 3 to 7 micro-batches each"));
-  EXPECT_THAT(planned("--set balance.sync=step").out, HasSubstr(": 7 micro-batches each"));
+  EXPECT_THAT(planned(free + "--set balance.meet=step").out, HasSubstr(": 3 to 7 micro-batches each"));
+  EXPECT_THAT(planned("--set balance.meet=step").out, HasSubstr(": 7 micro-batches each"));
   EXPECT_THAT(planned(free).err,
-              HasSubstr("balance.sync: is not set, but micro_batch.equal_counts: auto needs it"));
-  EXPECT_EQ(planned(free + "--set balance.sync=micro-batch").out.find(" to "), std::string::npos);
+              HasSubstr("balance.meet: is not set, but micro_batch.equal_counts: auto needs it"));
+  EXPECT_EQ(planned(free + "--set balance.meet=micro-batch").out.find(" to "), std::string::npos);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ const std::vector<std::string> kinds{"",
                                      "--set balance.cost=measured",
                                      "--set micro_batch.mode=padded",
                                      "--set balance.preset=verl",
-                                     "--set exchange.prefetch=0 --set balance.sync=micro-batch",
+                                     "--set exchange.prefetch=0 --set balance.meet=micro-batch",
                                      "--set batch.delay_outliers=2 --set batch.outlier_length=600 "
                                      "--set batch.outliers_per_step=2"};
 

@@ -32,7 +32,7 @@ constexpr const char* all_defaults = R"(
 mesh:        {tp: 1, cp: 1, pp: 1, vpp: 1, dp: auto, order: tp-cp-dp-pp}      # dp: auto = what remains of the world
 source:      {kind: null, path: null, seed: 1}                                # jsonl | synthetic | lengths | embedded
 batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true, delay_outliers: 0, outlier_length: null, outliers_per_step: null}
-balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: auto, sync: auto, placement: locality, preset: none}
+balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: auto, meet: auto, placement: locality, preset: none}
              # algorithm: auto | karmarkar-karp | lpt | sorted-stride | none
 micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, max_rows: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, packing: auto, count: fewest, shapes: null, shuffle: false}
 pack:        {cp_layout: zigzag, align: auto, align_lcm: 1, pad_token: 0, label_pad: -100}
@@ -282,7 +282,7 @@ TEST(ConfigYaml, shared_prefixes_round_trip) {
   config.max_path_tokens = 4096;
   config.segment_schedule = SegmentSchedule::depth_first;
   config.max_kept_tokens = 1024;
-  config.balance.sync = SyncPoint::step;
+  config.balance.meet = Meeting::once_a_step;
   EXPECT_EQ(parse(to_yaml(config)), config);
   EXPECT_EQ(parse("prefix: {share: true}").prefix, PrefixSharing::prompts);
   EXPECT_EQ(parse("prefix: {share: tree}").prefix, PrefixSharing::trees);
@@ -297,7 +297,7 @@ TEST(ConfigYaml, flexible_groups_and_caps_per_rank_round_trip) {
   const Config config = test::flexible_config();
   EXPECT_EQ(parse(to_yaml(config)), config);
   EXPECT_EQ(
-      parse("mesh: {cp: flexible, dp: 8}\nbalance: {sync: step}\nmicro_batch: {max_tokens_per_rank: 64}")
+      parse("mesh: {cp: flexible, dp: 8}\nbalance: {meet: step}\nmicro_batch: {max_tokens_per_rank: 64}")
           .plan_settings({1, 1, 8, 1})
           .strategy,
       StrategySettings(ContextTreeSettings{8}));
@@ -312,23 +312,23 @@ TEST(ConfigMesh, flexible_groups_are_planned_for_how_ranks_meet) {
   };
   const StrategySettings tree = ContextTreeSettings{4};
   const StrategySettings waves = ContextWavesSettings{4};
-  EXPECT_EQ(strategy("sync: step"), tree);
-  EXPECT_EQ(strategy("sync: micro-batch"), waves);
-  EXPECT_EQ(strategy("sync: step, strategy: grid"), waves);
+  EXPECT_EQ(strategy("meet: step"), tree);
+  EXPECT_EQ(strategy("meet: micro-batch"), waves);
+  EXPECT_EQ(strategy("meet: step, strategy: grid"), waves);
   EXPECT_EQ(strategy("", 2), waves);  // the only strategy that a pipeline can run
-  EXPECT_EQ(strategy("sync: step", 2), waves);
+  EXPECT_EQ(strategy("meet: step", 2), waves);
 }
 
 TEST(ConfigMesh, flexible_groups_are_refused_if_balance_meet_is_not_set) {
   EXPECT_THAT(test::refusal("mesh: {cp: flexible}\nmicro_batch: {max_tokens_per_rank: 64}"),
-              testing::AllOf(testing::HasSubstr("balance.sync: is not set"),
-                             testing::HasSubstr("Set balance.sync: step")));
+              testing::AllOf(testing::HasSubstr("balance.meet: is not set"),
+                             testing::HasSubstr("Set balance.meet: step")));
 }
 
 TEST(ConfigMesh, sizes_of_groups_are_powers_of_two) {
   const auto flexible = [](const std::string& mesh) {
     return parse("mesh: {cp: flexible, " + mesh +
-                 "}\nbalance: {sync: step}\nmicro_batch: {max_tokens_per_rank: 64}")
+                 "}\nbalance: {meet: step}\nmicro_batch: {max_tokens_per_rank: 64}")
         .plan_settings({1, 1, 7, 1})
         .largest_group();
   };
@@ -351,9 +351,9 @@ TEST(ConfigCap, is_counted_over_the_group_or_on_each_rank) {
 
 TEST(ConfigYaml, words_may_be_quoted_as_json_has_them) {
   EXPECT_EQ(parse(R"({"mesh": {"dp": "auto", "cp": "flexible"}, "pack": {"align": "auto"},)"
-                  R"( "balance": {"sync": "step"},)"
+                  R"( "balance": {"meet": "step"},)"
                   R"( "micro_batch": {"max_tokens": "auto", "max_tokens_per_rank": 64}})"),
-            parse("{mesh: {cp: flexible}, balance: {sync: step}, micro_batch: {max_tokens_per_rank: 64}}"));
+            parse("{mesh: {cp: flexible}, balance: {meet: step}, micro_batch: {max_tokens_per_rank: 64}}"));
 }
 
 TEST(ConfigCap, is_given_once_and_not_left_out) {

@@ -34,14 +34,14 @@ std::vector<std::string> broken_configurations() {
   const std::string per_rank = "micro_batch: {max_tokens_per_rank: 64";
   const std::string tree = "balance: {strategy: hierarchical";
   add("mesh: {cp: flexible}",
-      {"", per_rank + ", min_count: 2}, " + tree + "}", per_rank + "}, " + tree + ", sync: micro-batch}"});
+      {"", per_rank + ", min_count: 2}, " + tree + "}", per_rank + "}, " + tree + ", meet: micro-batch}"});
 
   add("micro_batch: {equal_counts: auto}", {""});
 
   add("prefix: {max_path_tokens: 8}", {""});
 
-  const std::string dfs = "balance: {sync: step}, prefix: {share: tree, schedule: dfs";
-  add("balance: {sync: step}, prefix: {schedule: dfs}", {""});
+  const std::string dfs = "balance: {meet: step}, prefix: {share: tree, schedule: dfs";
+  add("balance: {meet: step}, prefix: {schedule: dfs}", {""});
   add("prefix: {share: tree, schedule: dfs}", {""});
   add(dfs + "}", {"mesh: {pp: 2}", "pack: {predict_ahead: 1}"});
   add("prefix: {share: tree, max_kept_tokens: 8}", {""});
@@ -85,7 +85,7 @@ TEST(Requirements, reject_incompatible_settings_with_key_reason_and_remedy) {
 /// value.
 std::vector<std::string> overrides_for(const Feature& feature) {
   static const std::map<std::string, std::vector<std::string>> all{
-      {"mesh.cp flexible", {"mesh.cp=flexible", "micro_batch.max_tokens_per_rank=64", "balance.sync=step"}},
+      {"mesh.cp flexible", {"mesh.cp=flexible", "micro_batch.max_tokens_per_rank=64", "balance.meet=step"}},
       {"balance.strategy grid", {"balance.strategy=grid"}},
       {"balance.preset ", {"balance.preset=verl"}},
       {"micro_batch.mode padded", {"micro_batch.mode=padded"}},
@@ -103,7 +103,7 @@ std::vector<std::string> overrides_for(const Feature& feature) {
       {"balance.cost measured", {"balance.cost=measured"}},
       {"micro_batch.packing ", {"micro_batch.packing=best-fit-decreasing"}},
       {"micro_batch.count fastest", {"micro_batch.count=fastest"}},
-      {"micro_batch.equal_counts auto", {"balance.sync=step", "micro_batch.equal_counts=auto"}},
+      {"micro_batch.equal_counts auto", {"balance.meet=step", "micro_batch.equal_counts=auto"}},
       {"micro_batch.order schedule", {"micro_batch.order=schedule"}},
       {"micro_batch.max_rows ", {"micro_batch.max_rows={patches: 8}"}},
       {"micro_batch.shapes ", {"micro_batch.shapes=8"}},
@@ -134,7 +134,7 @@ TEST(Exclusions, reject_excluded_settings_with_reason_and_remedy) {
 
 TEST(Requirements, a_cap_on_kept_rows_is_at_least_the_alignment) {
   EXPECT_EQ(
-      test::refusal("{balance: {sync: step}, pack: {align: 16}, "
+      test::refusal("{balance: {meet: step}, pack: {align: 16}, "
                     "prefix: {share: tree, schedule: dfs, max_kept_tokens: 8}}"),
       "job.yaml: prefix.max_kept_tokens: is 8, below the alignment of one segment, 16 tokens. Raise it, or "
       "lower pack.align, tp or pack.align_lcm");

@@ -150,11 +150,12 @@ void draw_numbers(std::mt19937_64& random, Keys& keys) {
   settings.seed = random();
   if (below(8) == 0) settings.max_path_tokens = 14;
   if (below(8) == 0) settings.schedule = SegmentSchedule::depth_first;
-  if (settings.schedule == SegmentSchedule::depth_first && below(4) != 0) keys.balance.sync = SyncPoint::step;
+  if (settings.schedule == SegmentSchedule::depth_first && below(4) != 0)
+    keys.balance.meet = Meeting::once_a_step;
   if (below(16) == 0) settings.max_kept_tokens = keys.settings().alignment() + below(30);
   if (below(4) == 0) {
     micro_batch.equal_counts = EqualCounts::automatic;
-    if (below(4) != 0) keys.balance.sync = SyncPoint::step;
+    if (below(4) != 0) keys.balance.meet = Meeting::once_a_step;
   }
 }
 
@@ -190,14 +191,14 @@ std::set<std::string> refusing_keys(const Keys& all) {
   reject(m.count == CountRule::fastest && !packs && !has_a_grid, "micro_batch.count");
   const bool auto_counts = m.equal_counts == EqualCounts::automatic;
   reject(auto_counts && (!packs || m.count == CountRule::fastest), "micro_batch.equal_counts");
-  reject(auto_counts && !b.sync, "balance.sync");
+  reject(auto_counts && !b.meet, "balance.meet");
   reject(m.order == MicroBatchOrder::schedule && is_reference, "micro_batch.order");
   reject(b.cost_field && is_reference, "balance.cost");
   reject(!m.max_rows.empty() && is_reference, "micro_batch.max_rows");
   reject(m.shapes && (is_reference || padded), "micro_batch.shapes");
   reject(shares && (is_reference || padded || m.shapes), "prefix.share");
   reject(settings.max_path_tokens && !shares, "prefix.max_path_tokens");
-  reject(is_depth_first && (!shares || b.sync != SyncPoint::step || settings.pp > 1), "prefix.schedule");
+  reject(is_depth_first && (!shares || b.meet != Meeting::once_a_step || settings.pp > 1), "prefix.schedule");
   reject(settings.max_kept_tokens && (!is_depth_first || settings.cp.size > 1 || all.flexible),
          "prefix.max_kept_tokens");
   return keys;

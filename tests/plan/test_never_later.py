@@ -61,12 +61,12 @@ class NeverLater(unittest.TestCase):
         self.assertEqual(self.compare("--flexible", "--draws", "10", "--tolerance", "0.01"), 0)
 
     def test_a_plan_above_the_cap_is_refused(self):
-        case = never_later.Case("two samples", [6, 5], dp=1, cap=10, overhead_tokens=0, sync="step")
+        case = never_later.Case("two samples", [6, 5], dp=1, cap=10, overhead_tokens=0, meet="step")
         with self.assertRaisesRegex(ValueError, "above the cap"):
             never_later.end_of(case, [[[0, 1]]])
 
     def test_a_plan_without_a_sample_is_refused(self):
-        case = never_later.Case("two samples", [6, 5], dp=1, cap=10, overhead_tokens=0, sync="step")
+        case = never_later.Case("two samples", [6, 5], dp=1, cap=10, overhead_tokens=0, meet="step")
         with self.assertRaisesRegex(ValueError, "each sample once"):
             never_later.end_of(case, [[[0]]])
 

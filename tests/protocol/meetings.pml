@@ -41,14 +41,14 @@
 #define MOVE_TO_1 10
 #define REPORT_OF(rank) (11 + (rank))
 
-typedef SyncPoint {
+typedef Meeting {
   byte call;   /* what those that are here have called */
   byte here;   /* how many have come */
   byte left;   /* how many of them have gone again; the last one makes room for the next meeting */
   byte fail;   /* those that bring an error, one bit a rank */
   short words; /* what they bring, one bit a word */
 }
-SyncPoint at[COMMUNICATORS];
+Meeting at[COMMUNICATORS];
 
 /* What all ranks know alike, from settings or from what was gathered: whether a part of a call is there. Either is looked
  * at, at every such place: the first rank there decides, and the last one makes room for the next place. */

@@ -91,11 +91,11 @@ class Drawing(FieldDrawing):
             kind = "grid"
         getattr(self, "_plan_" + kind)()
         if self.flexible and kind != "grid":
-            self.put(*self.draw.choice([("balance.strategy", "hierarchical"), ("balance.sync", "step")]))
-        self.put_one_of(0 if self.flexible else 0.3, "balance.sync", "step", "micro-batch")
+            self.put(*self.draw.choice([("balance.strategy", "hierarchical"), ("balance.meet", "step")]))
+        self.put_one_of(0 if self.flexible else 0.3, "balance.meet", "step", "micro-batch")
         if self.sharing and self.pp == 1 and self.chance(0.3):
             self.put("prefix.schedule", "dfs")
-            self.put("balance.sync", "step")
+            self.put("balance.meet", "step")
             if self.cp == 1 and not self.flexible:
                 self.put_one_of(0.5, "prefix.max_kept_tokens", 1, 16, 200)
         self.cost_kind = self.draw.choice(["tokens", "flops-7b", "numbers", "model", "measured"])
@@ -167,7 +167,7 @@ class Drawing(FieldDrawing):
         if is_packed and not self.flexible and kind not in ("grid", "fastest", "preset"):
             if self.chance(0.5 if self.dp > 1 else 0.1):
                 self.put("micro_batch.equal_counts", "auto")
-                self.put("balance.sync", self.get("balance.sync", "step"))
+                self.put("balance.meet", self.get("balance.meet", "step"))
         fits = not (self.sharing or kind == "preset" or self.get("micro_batch.mode") == "padded")
         if fits:
             self.put_one_of(0.3, "micro_batch.shapes", 1, 2, 4)

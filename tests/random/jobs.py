@@ -79,7 +79,7 @@ class Settings:
     @property
     def has_free_counts(self) -> bool:
         """Whether DP ranks may have different numbers of micro-batches."""
-        return self.key("micro_batch.equal_counts") == "auto" and self.key("balance.sync") == "step"
+        return self.key("micro_batch.equal_counts") == "auto" and self.key("balance.meet") == "step"
 
     @property
     def zigzag(self) -> bool:

@@ -52,7 +52,7 @@ def check_comparison(program: str, job: Job, folder: pathlib.Path) -> None:
     allows. (Trees that samples declare may share less than prompts do.)"""
     by_lengths = not job.key("micro_batch.max_rows") and "field" not in str(job.key("balance.cost"))
     is_table = len(job.sources) == 1 and job.sources[0].kind == "jsonl" and job.sources[0].samples
-    # A comparison sets balance.sync: step, which some settings of flexible groups refuse.
+    # A comparison sets balance.meet: step, which some settings of flexible groups refuse.
     can_meet_once = job.key("mesh.cp") != "flexible"
     is_read_whole = job.key("batch.too_long", "error") == "error"
     if not (job.key("prefix.share") and by_lengths and is_table and can_meet_once and is_read_whole):

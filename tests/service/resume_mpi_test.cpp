@@ -158,7 +158,7 @@ TEST(Resume, with_other_costs_of_communication_is_refused_unless_accepted) {
   const auto job = [](const std::string& costs) {
     return parse_config(
         "source: {kind: synthetic, samples: 50}\nbatch: {global_batch: 8}\nmesh: {cp: flexible}\n"
-        "micro_batch: {max_tokens_per_rank: 16384}\nbalance: {sync: step, communication: {" +
+        "micro_batch: {max_tokens_per_rank: 16384}\nbalance: {meet: step, communication: {" +
             costs + "}}\n",
         "test");
   };

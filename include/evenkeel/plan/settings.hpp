@@ -45,15 +45,15 @@ enum class Preset : std::uint8_t {
   verl,          ///< `batch_balance` by work; micro-batches by `rearrange_micro_batches`
 };
 
-/// Where the DP ranks of the trainer wait for each other.
-enum class SyncPoint : std::uint8_t {
-  step,         ///< at the end of each mini-batch, to reduce gradients: plain data parallelism
-  micro_batch,  ///< as with FSDP, which gathers parameters, or experts' all-to-all
+/// When the DP ranks of the trainer wait for each other.
+enum class Meeting : std::uint8_t {
+  once_a_step,        ///< at the end of each mini-batch, to reduce gradients: plain data parallelism
+  every_micro_batch,  ///< as with FSDP, which gathers parameters, or experts' all-to-all
 };
 
 /// Which comes first: assigning samples to DP ranks, or packing micro-batches. A word of the configuration.
 enum class Strategy : std::uint8_t {
-  automatic,     ///< the one that ends a step first under BalanceSettings::sync (choose_strategy)
+  automatic,     ///< the one that ends a step first under BalanceSettings::meet (choose_strategy)
   hierarchical,  ///< samples are assigned to DP ranks, and each rank packs its own
   grid,          ///< micro-batches are packed from all samples, then laid out over the DP ranks (plan_grid)
 };
@@ -93,7 +93,7 @@ enum class CountRule : std::uint8_t {
 /// Whether all DP ranks get the same number of micro-batches. A word of the configuration.
 enum class EqualCounts : std::uint8_t {
   always,     ///< regardless of the trainer
-  automatic,  ///< only if they meet at every micro-batch (BalanceSettings::sync)
+  automatic,  ///< only if they meet at every micro-batch (BalanceSettings::meet)
 };
 
 /// The form of a micro-batch. A word of the configuration.
@@ -117,7 +117,7 @@ struct BalanceSettings {
   CostModel cost = CostModel::tokens();
   /// Unset if the user has not specified it. In that case, an automatic strategy is hierarchical, and groups
   /// of different sizes are refused.
-  std::optional<SyncPoint> sync = std::nullopt;
+  std::optional<Meeting> meet = std::nullopt;
   PlacementRule placement = PlacementRule::locality;  ///< ignored if a reference is reproduced
   /// Speed of each DP rank, in thousandths of a common unit; empty if all are equal. A group is as fast as
   /// its slowest rank.

@@ -68,9 +68,9 @@ def evaluate(step: Step, ranks: Ranks) -> Figures:
     )
 
 
-def _evenkeel(cost: CostModel, sync: str) -> Way:
+def _evenkeel(cost: CostModel, meet: str) -> Way:
     def way(lengths: list[int], dp: int, cap: int, call: Clock) -> Ranks:
-        balance = {"cost": {"linear": cost.linear, "quadratic": cost.quadratic}, "sync": sync}
+        balance = {"cost": {"linear": cost.linear, "quadratic": cost.quadratic}, "meet": meet}
         found = call(plan, lengths, mesh={"dp": dp}, micro_batch={"max_tokens": cap}, balance=balance)
         return [[[Piece(sample, lengths[sample]) for sample in m.samples.tolist()] for m in rank.micro_batches] for rank in found.ranks]
 
@@ -104,8 +104,8 @@ def compare_plans(step: Step, packages: Iterable[str]) -> Iterator[tuple[str, Fi
     Raises LimitError for a sample above the cap, and InputError for a package that is unknown, not installed or fails.
     """
     peers = [_installed(package) for package in packages]
-    for sync in ("step", "micro-batch"):
-        yield f"evenkeel, sync: {sync}", *_measure(step, _evenkeel(step.cost, sync))
+    for meet in ("step", "micro-batch"):
+        yield f"evenkeel, meet: {meet}", *_measure(step, _evenkeel(step.cost, meet))
     if len(step.lengths) % step.dp:
         _c.refuse("LENGTHS", f"{len(step.lengths)} samples are not a multiple of {step.dp} DP ranks, but frameworks give each rank "
                   "equally many", "Leave out some, or choose another --dp")

@@ -51,7 +51,7 @@ def test_a_trainer_on_fsdp_with_ulysses():
         "data.shuffle": "batch.shuffle: true",
         "data.seed": "batch.seed: 7",
         "actor_rollout_ref.model.use_remove_padding": "-",
-        actor + "strategy": "balance.sync: micro-batch, loss.micro_batches: sum, loss.dp_ranks: mean",
+        actor + "strategy": "balance.meet: micro-batch, loss.micro_batches: sum, loss.dp_ranks: mean",
         actor + "ppo_mini_batch_size": "batch.mini_batches: 4",
         actor + "ppo_micro_batch_size_per_gpu": "-",
         actor + "use_dynamic_bsz": "micro_batch.mode: packed, profiles.update.micro_batch.mode: packed",
@@ -132,7 +132,7 @@ actor_rollout_ref:
     assert setting(config, "micro_batch.max_tokens") == "(not set)"
     assert setting(config, "balance.algorithm") == "(not set)"
     assert setting(config, "balance.strategy") == "(not set)"
-    assert setting(config, "balance.sync") == "step"
+    assert setting(config, "balance.meet") == "step"
     assert setting(config, "balance.cost") == "flops-7b"
     assert "packed under max_tokens_per_rank" in outcome(config, "actor_rollout_ref.actor.ppo_max_token_len_per_gpu")
     assert Config.parse(config.yaml).settings()["mesh.cp"] == "flexible"

@@ -60,7 +60,7 @@ PARTS = {
     "neighbors": [([0, 1], {"mesh": {"cp": 2}}), ([2, 3], {})],
     "every other": [([0, 2], {"mesh": {"tp": 2}, "exchange": {"tp_copies": "shared"}}), ([1, 3], {"micro_batch": {"max_tokens": 40}})],
     "one alone": [([0, 1, 3], {"exchange": {"path": "alltoallv"}}), ([2], {})],
-    "groups of their own": [([0, 1], {"mesh": {"cp": "flexible"}, "balance": {"sync": "step"}, "micro_batch": {"max_tokens_per_rank": 40}}),
+    "groups of their own": [([0, 1], {"mesh": {"cp": "flexible"}, "balance": {"meet": "step"}, "micro_batch": {"max_tokens_per_rank": 40}}),
                             ([2, 3], {"mesh": {"cp": "flexible"}, "balance": {"strategy": "grid"},
                                       "micro_batch": {"max_tokens_per_rank": 40}})],
 }

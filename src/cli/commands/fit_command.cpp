@@ -76,7 +76,7 @@ PlanSettings plan_settings(const FitOptions& options, const std::vector<TimedMic
   std::int64_t cap = 1;
   for (const TimedMicroBatch& timed : times) cap = std::max(cap, timed.observation().tokens);
   for (const std::int64_t length : table.sample_lengths()) cap = std::max(cap, length);
-  std::vector<std::string> overrides{"mesh.dp=8", "balance.sync=step",
+  std::vector<std::string> overrides{"mesh.dp=8", "balance.meet=step",
                                      "micro_batch.max_tokens=" + std::to_string(cap)};
   overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
   const Config config = parse_config("", "defaults", overrides);

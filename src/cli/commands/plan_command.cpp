@@ -270,13 +270,13 @@ int compare(const PlanOptions& options, const PlanInput& input, const GridPoint&
 }
 
 /// Describes a choice: `grid, since ranks meet at every micro-batch; hierarchical would end 7.3 % later`.
-std::string describe_choice(const StrategyChoice& choice, SyncPoint sync) {
+std::string describe_choice(const StrategyChoice& choice, Meeting meet) {
   const bool is_grid = choice.is_grid();
   const auto chosen = static_cast<double>(is_grid ? choice.grid_end : choice.hierarchical_end);
   const auto other = static_cast<double>(is_grid ? choice.hierarchical_end : choice.grid_end);
   return fmt::format("{}, since ranks meet {}; {} would end {:.1f} % later",
                      is_grid ? "grid" : "hierarchical",
-                     sync == SyncPoint::step ? "once a step" : "at every micro-batch",
+                     meet == Meeting::once_a_step ? "once a step" : "at every micro-batch",
                      is_grid ? "hierarchical" : "grid", chosen > 0 ? 100 * (other / chosen - 1) : 0.0);
 }
 
@@ -349,8 +349,8 @@ PrefixSharing select_sharing_to_read(const PlanOptions& options, const PlanSetti
 int plan_lengths(const PlanOptions& options) {
   require_distinct_files(options);
   std::vector<std::string> overrides = options.overrides;
-  // Both values of balance.sync are compared, but a configuration needs one of them.
-  if (options.compare) overrides.insert(overrides.begin(), "balance.sync=step");
+  // Both values of balance.meet are compared, but a configuration needs one of them.
+  if (options.compare) overrides.insert(overrides.begin(), "balance.meet=step");
   const Config config = convert_load_errors([&] {
     return options.config.empty() ? parse_config("", "defaults", overrides)
                                   : load_config(options.config, overrides);
@@ -372,7 +372,7 @@ int plan_lengths(const PlanOptions& options) {
   const PlanSettings settings = with_choice(configured, planned.choice);
   const StepProblem problem{input.table, settings, 0, input.trees};
   if (const auto& choice = planned.choice)
-    std::cout << "strategy: " << describe_choice(*choice, *settings.balance.sync) << '\n';
+    std::cout << "strategy: " << describe_choice(*choice, *settings.balance.meet) << '\n';
   std::cout << summary(problem, planned, seconds, is_colored(Stream::out));
   if (!options.json.empty()) {
     nlohmann::json json = strategy_of(settings).has_own_groups()

@@ -177,7 +177,7 @@ std::string long_samples_text(const LengthTable& table, const ContextWays& ways)
   return fmt::format("{} of {}", format_grouped(count), format_count(table.size(), "sample"));
 }
 
-/// The best fixed cp, and groups of different sizes, for one value of balance.sync.
+/// The best fixed cp, and groups of different sizes, for one value of balance.meet.
 struct BestWays {
   std::optional<ComparedContext> fixed;
   ComparedContext flexible;
@@ -245,7 +245,7 @@ nlohmann::json context_json(const ContextComparison& comparison) {
     nlohmann::json& json = ways.emplace_back();
     json = {{"way", describe_context(way)},
             {"cp", way.cp == 0 ? nlohmann::json("flexible") : nlohmann::json(way.cp)},
-            {"sync", way.meets ? "micro-batch" : "step"},
+            {"meet", way.meets ? "micro_batch" : "step"},
             {"num_micro_batches", way.micro_batches},
             {"end", way.end},
             {"lower_bound", comparison.lower_bound},

@@ -170,7 +170,7 @@ nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, d
   nlohmann::json micro_batches = nlohmann::json::array();
   for (const Numbered& each : numbered.all()) micro_batches.push_back(json_of(problem.table, each));
   nlohmann::json json = {{"data_ranks", problem.settings.dp},
-                         {"sync", ranks_meet ? "micro-batch" : "step"},
+                         {"meet", ranks_meet ? "micro_batch" : "step"},
                          {"num_micro_batches", plan.num_micro_batches()},
                          {"micro_batches", std::move(micro_batches)},
                          {"ranks", numbered.of_ranks()},

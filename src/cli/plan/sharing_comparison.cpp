@@ -71,10 +71,10 @@ double even_time(Cost work, const PlanSettings& settings) {
   return static_cast<double>(work) * static_cast<double>(unit) / all;
 }
 
-void set_sync_point(PlanSettings& settings, SyncPoint sync) {
-  settings.balance.sync = sync;
+void set_meeting(PlanSettings& settings, Meeting meet) {
+  settings.balance.meet = meet;
   const auto* groups = settings.find<ContextGroupSettings>();
-  if (groups != nullptr && sync == SyncPoint::step) {
+  if (groups != nullptr && meet == Meeting::once_a_step) {
     settings.strategy = ContextTreeSettings{*groups};
   } else if (groups != nullptr) {
     settings.strategy = ContextWavesSettings{*groups};
@@ -145,10 +145,10 @@ double ratio_to_bound(double amount, double bound) {
   return bound > 0 ? amount / bound : 1;
 }
 
-/// Plans one way of sharing for ranks that meet as specified by `sync`.
+/// Plans one way of sharing for ranks that meet as specified by `meet`.
 ComparedSharing plan_sharing(const PlanInput& input, PlanSettings settings, const SharingWay& of, Cost once,
-                             SyncPoint sync) {
-  set_sync_point(settings, sync);
+                             Meeting meet) {
+  set_meeting(settings, meet);
   ComparedSharing way;
   way.name = of.name;
   way.sharing = of.sharing;
@@ -166,7 +166,7 @@ ComparedSharing plan_sharing(const PlanInput& input, PlanSettings settings, cons
   }
   way.micro_batches = planned.plan.num_micro_batches();
   way.work = ratio_to_bound(static_cast<double>(work), static_cast<double>(once));
-  std::optional<double>& end = sync == SyncPoint::step ? way.end_once : way.end_meeting;
+  std::optional<double>& end = meet == Meeting::once_a_step ? way.end_once : way.end_meeting;
   end = ratio_to_bound(static_cast<double>(planned_end(planned.plan, settings)), even_time(once, settings));
   way.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return way;
@@ -177,7 +177,7 @@ bool has_same_computation(const ComparedSharing& a, const ComparedSharing& b) {
          a.work == b.work;
 }
 
-/// Adds one way: a line for both values of `sync` or, if their plans compute different tokens, a line for
+/// Adds one way: a line for both values of `meet` or, if their plans compute different tokens, a line for
 /// each.
 void add_packed_plans(std::vector<ComparedSharing>& ways, ComparedSharing once, ComparedSharing meeting) {
   if (has_same_computation(once, meeting)) {
@@ -233,12 +233,12 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
   std::vector<ComparedSharing> ways;
   for (const SharingWay& way : wanted) {
     PlanSettings of_way = settings_for(settings, way);
-    set_sync_point(of_way, SyncPoint::step);
+    set_meeting(of_way, Meeting::once_a_step);
     if (way.schedule == SegmentSchedule::packed) {
-      add_packed_plans(ways, plan_sharing(input, of_way, way, once, SyncPoint::step),
-                       plan_sharing(input, of_way, way, once, SyncPoint::micro_batch));
+      add_packed_plans(ways, plan_sharing(input, of_way, way, once, Meeting::once_a_step),
+                       plan_sharing(input, of_way, way, once, Meeting::every_micro_batch));
     } else if (is_possible(of_way)) {
-      ways.push_back(plan_sharing(input, of_way, way, once, SyncPoint::step));
+      ways.push_back(plan_sharing(input, of_way, way, once, Meeting::once_a_step));
     }
   }
   // Planning has rejected samples above the cap.

@@ -97,7 +97,7 @@ struct SimulatedStep {
 
 /// Simulates a plan made with these settings, with micro-batches in the plan's order. DP ranks wait for each
 /// other at the end of each mini-batch, so a mini-batch takes as long as its slowest DP rank, whose bubble
-/// counts. If ranks meet at every micro-batch (balance.sync, or if that is unset, the strategy), the longest
+/// counts. If ranks meet at every micro-batch (balance.meet, or if that is unset, the strategy), the longest
 /// micro-batch of each wave determines the time. The end is rounded up for each mini-batch. Returns nullopt
 /// for one stage, or if the simulations would take more than 2^26 steps. Deterministic, local.
 [[nodiscard]] std::optional<SimulatedStep> simulated_step(const StepPlan& plan, const PlanSettings& settings);

@@ -16,11 +16,11 @@ using C = const Choices&;
 
 constexpr Need meeting{"balance.strategy", "grid", "groups that meet at every micro-batch",
                        [](C c) { return c.balance.strategy == Strategy::grid; }};
-constexpr Need meeting_once{"balance.sync", "step", "DP ranks that meet once a step",
-                            [](C c) { return c.balance.sync == SyncPoint::step; }};
+constexpr Need meeting_once{"balance.meet", "step", "DP ranks that meet once a step",
+                            [](C c) { return c.balance.meet == Meeting::once_a_step; }};
 constexpr Need known_meeting{
-    "balance.sync", "", "Set it to step for plain data parallelism, or to micro-batch for FSDP and experts",
-    [](C c) { return c.balance.sync.has_value(); }};
+    "balance.meet", "", "Set it to step for plain data parallelism, or to micro-batch for FSDP and experts",
+    [](C c) { return c.balance.meet.has_value(); }};
 constexpr Need one_rank{"mesh.cp", "1", "sequences that are not cut",
                         [](C c) { return !c.flexible_cp && c.cp == 1; }};
 constexpr Need one_stage{"mesh.pp", "1", "a model on one stage", [](C c) { return c.pp == 1; }};
@@ -74,8 +74,8 @@ constexpr Feature flexible_counts{
     "mesh.cp", "flexible with mesh.pp, micro_batch.min_count or multiple_of above 1", "mesh.cp: a number",
     [](C c) { return c.flexible_cp && (c.pp > 1 || c.micro_batch.min_count > 1 || c.count_multiple > 1); }};
 constexpr Feature flexible_meeting{
-    "mesh.cp", "flexible with balance.sync: micro-batch", "mesh.cp: a number",
-    [](C c) { return c.flexible_cp && c.balance.sync == SyncPoint::micro_batch; }};
+    "mesh.cp", "flexible with balance.meet: micro-batch", "mesh.cp: a number",
+    [](C c) { return c.flexible_cp && c.balance.meet == Meeting::every_micro_batch; }};
 constexpr Feature grid{"balance.strategy", "grid", "balance.strategy: hierarchical",
                        [](C c) { return c.balance.strategy == Strategy::grid && !c.flexible_cp; }};
 constexpr Feature reference{"balance.preset", "", "balance.preset: none",
@@ -365,12 +365,12 @@ Strategy strategy_of_groups(Choices choices) {
   choices.balance.strategy = Strategy::hierarchical;
   const bool tree = are_compatible(choices);
   if (waves && !tree) return Strategy::grid;
-  if (!waves || choices.balance.sync) return Strategy::hierarchical;
+  if (!waves || choices.balance.meet) return Strategy::hierarchical;
   throw ConfigError(
-      "balance.sync",
+      "balance.meet",
       "is not set, but mesh.cp: flexible needs it, since ranks that meet at every micro-batch "
       "must all have the same number of them",
-      "Set balance.sync: step for plain data parallelism, or balance.sync: micro-batch for FSDP and "
+      "Set balance.meet: step for plain data parallelism, or balance.meet: micro-batch for FSDP and "
       "experts; or name a balance.strategy");
 }
 
@@ -396,7 +396,8 @@ StrategySettings strategy_for(const Choices& choices, int largest_group) {
       break;
   }
   if (is_reference) return ReferenceSettings{balance.preset, assignment};
-  const bool has_free_counts = keys.equal_counts == EqualCounts::automatic && balance.sync == SyncPoint::step;
+  const bool has_free_counts =
+      keys.equal_counts == EqualCounts::automatic && balance.meet == Meeting::once_a_step;
   return PackedSettings{assignment, keys.packing, keys.count, balance.strategy == Strategy::automatic,
                         has_free_counts};
 }

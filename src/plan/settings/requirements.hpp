@@ -91,7 +91,7 @@ struct Exclusion {
 
 /// Returns the strategy for groups of different sizes. If balance.strategy is automatic, returns the only
 /// strategy that is compatible with the other choices; if both are, returns the one for the configured
-/// balance.sync, and throws ConfigError if balance.sync is not set: a wrong guess would hang a trainer whose
+/// balance.meet, and throws ConfigError if balance.meet is not set: a wrong guess would hang a trainer whose
 /// ranks meet at every micro-batch. If the strategy is not automatic or groups have equal sizes, returns it
 /// unchanged.
 [[nodiscard]] Strategy strategy_of_groups(Choices choices);

@@ -49,7 +49,7 @@ struct PlannedStrategy {
 
 bool is_strategy_open(const PlanSettings& settings) noexcept {
   const auto* packed = std::get_if<PackedSettings>(&settings.strategy);
-  return packed != nullptr && packed->allow_grid && settings.balance.sync && can_use_grid(settings);
+  return packed != nullptr && packed->allow_grid && settings.balance.meet && can_use_grid(settings);
 }
 
 bool allows_grid(const PlanSettings& settings) noexcept {

@@ -26,7 +26,7 @@ struct StrategyChoice {
 /// Returns the settings with the strategy that `choice` names; unchanged if null.
 [[nodiscard]] PlanSettings with_choice(PlanSettings settings, const std::optional<StrategyChoice>& choice);
 
-/// Plans the step with both strategies and compares the times at which they end under balance.sync, including
+/// Plans the step with both strategies and compares the times at which they end under balance.meet, including
 /// the constant cost of every micro-batch. With a pipeline, ends are simulated (simulated_step).
 /// Precondition: is_strategy_open(). Throws the errors of plan_step(). Pure, deterministic; takes as long as
 /// two plans.

@@ -166,7 +166,7 @@ void expect_whole_losses(const DataService& service, const Step& step, bool is_s
 std::vector<std::string> jobs(int ranks) {
   std::vector<std::string> yaml{"", "micro_batch: {mode: padded, length_round: 8, max_tokens: 256}",
                                 "micro_batch: {mode: fixed, size: 3, shapes: 2, max_samples: 3}",
-                                "mesh: {cp: flexible}\nbalance: {sync: step, cost: flops-7b}\n"
+                                "mesh: {cp: flexible}\nbalance: {meet: step, cost: flops-7b}\n"
                                 "micro_batch: {max_tokens_per_rank: 48}"};
   if (ranks % 2 == 0) {
     yaml.emplace_back("mesh: {cp: 2}\nmicro_batch: {max_tokens: 200}");
@@ -210,7 +210,7 @@ TEST(FieldsAhead, are_correct_with_shared_prefixes) {
     jobs.emplace_back("prefix: {share: tree}\nmesh: {cp: 2}");
     jobs.emplace_back("prefix: {share: true}\nmesh: {tp: 2}\nexchange: {tp_copies: shared}");
     jobs.emplace_back(
-        "prefix: {share: tree}\nmesh: {cp: flexible}\nbalance: {sync: step, cost: flops-7b}\n"
+        "prefix: {share: tree}\nmesh: {cp: flexible}\nbalance: {meet: step, cost: flops-7b}\n"
         "micro_batch: {max_tokens_per_rank: 64}");
   }
   for (const std::string& yaml : jobs) {

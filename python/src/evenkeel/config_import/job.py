@@ -63,7 +63,7 @@ def _import_flexible_cp(facts: Facts) -> None:
         facts.set_because("balance.strategy", "grid", "with mesh.cp: flexible the stages of a pipeline need it")
     else:
         why = "Megatron reduces gradients once a step; with experts over several ranks set micro-batch"
-        facts.set_because("balance.sync", "step", why)
+        facts.set_because("balance.meet", "step", why)
 
 
 def _import_cp(facts: Facts, stated: list[str]) -> None:
@@ -180,8 +180,8 @@ def import_balance(facts: Facts) -> None:
     if facts.table.cost and (balance is not False or facts.has_flexible_cp()):
         facts.set_because("balance.cost", facts.table.cost, f"{facts.table.title} balances work, not tokens")
     trainer = trainer_of(facts)
-    if trainer is not None and trainer.sync and "balance.sync" not in facts.settings:
-        facts.set("balance.sync", trainer.sync, "trainer", "its ranks gather weights in every micro-batch")
+    if trainer is not None and trainer.meet and "balance.meet" not in facts.settings:
+        facts.set("balance.meet", trainer.meet, "trainer", "its ranks gather weights in every micro-batch")
 
 
 def import_preset(facts: Facts) -> None:

@@ -62,7 +62,7 @@ def _common(actor: str) -> Table:
         trainers={
             "megatron_train": Trainer("mean", True),
             "deepspeed_train": Trainer("mean"),
-            "fsdp2_train": Trainer("mean", sync="micro-batch"),
+            "fsdp2_train": Trainer("mean", meet="micro-batch"),
         },
         outside=dict(_OUTSIDE),
         harmless=(

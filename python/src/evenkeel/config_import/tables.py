@@ -80,7 +80,7 @@ class Trainer(NamedTuple):
 
     micro_batches: str
     is_megatron: bool = False  # reads tp, cp and pp; otherwise only Ulysses
-    sync: str = ""  # balance.sync; empty if other settings determine it, such as experts or the ZeRO stage
+    meet: str = ""  # balance.meet; empty if other settings determine it, such as experts or the ZeRO stage
 
 
 @dataclass

@@ -135,7 +135,7 @@ _RL_OUTSIDE = {
     "skip": "rollouts that are read from a file",
     **_RUN,
 }
-_FSDP = Trainer("sum", sync="micro-batch")
+_FSDP = Trainer("sum", meet="micro-batch")
 _TRAINERS = {"fsdp": _FSDP, "fsdp2": _FSDP, "megatron": Trainer("mean", True)}
 
 
@@ -238,7 +238,7 @@ def _sft() -> Table:
     table.implied.append(Implied("loss", "token-mean", "verl's SFT takes the mean over tokens"))
     # The older trainer, identified by its model.fsdp_config section, averages over micro-batches.
     table.implied.append(Implied("trainer", "sft on fsdp", "verl's older SFT trainer", "model.fsdp_config"))
-    table.trainers["sft on fsdp"] = Trainer("mean", sync="micro-batch")
+    table.trainers["sft on fsdp"] = Trainer("mean", meet="micro-batch")
     table.loss_words = {"token-mean": "token-mean"}
     return table
 

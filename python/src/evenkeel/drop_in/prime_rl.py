@@ -51,7 +51,7 @@ def prepare_batch(
     workers: list[list[Any]] = theirs._distribute_group(
         theirs._pad_group_for_distribution(of_images, num_train_workers), num_train_workers, bin_cost
     )
-    balance: dict[str, Any] = {"sync": "micro-batch", **sections.get("balance", {})}
+    balance: dict[str, Any] = {"meet": "micro-batch", **sections.get("balance", {})}
     if "cost" not in balance:
         balance["cost"] = _cost_of(bin_cost, seq_len)
     texts = [sample for sample in samples if sample.mm_kwargs is None]
