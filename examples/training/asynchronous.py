@@ -126,7 +126,7 @@ def generate(options):
     producer = evenkeel.Producer(options.buffer, patience=120)
     number = options.first
     while True:
-        if not producer.request_tickets(1):
+        if not producer.tickets(1):
             time.sleep(0.02)
             continue
         while version < producer.version:

@@ -102,10 +102,10 @@ def test_what_the_server_refuses_is_raised_with_its_text(buffer):
 
 def test_groups_close_and_abort_and_the_stream_ends(buffer):
     producer = evenkeel.Producer(buffer.url)
-    assert producer.request_tickets(3) == 3
+    assert producer.tickets(3) == 3
     producer.put([sample("a b/c", 0), sample(7, 0), sample("d", 0), sample("d", 1)])
     producer.abort("a b/c", reason="its tool is broken")
-    producer.close_group(7)
+    producer.close(7)
     producer.end()
     status = buffer.status()
     assert status["ended"] and status["samples"]["waiting"] == 2
@@ -135,10 +135,10 @@ def test_an_integer_is_aborted_before_its_first_sample_and_a_group_is_closed_onl
     producer.put(sample(7, 1))
     assert buffer.status()["samples"]["dropped"]["late"] == 1  # the group is over: one of two was aborted
     producer.put(sample("7\n", 0))
-    producer.close_group("7\n")
+    producer.close("7\n")
     assert buffer.status()["groups"]["open"] == 0
     with pytest.raises(evenkeel.InputError, match="group 'q9': is unknown: none of its samples has been received"):
-        producer.close_group("q9")
+        producer.close("q9")
     with pytest.raises(evenkeel.InputError, match="at most 1024 are kept"):
         producer.abort("q9", reason="r" * 1025)
 
@@ -169,7 +169,7 @@ def test_a_retry_for_tickets_is_the_same_request():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Dropping)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     producer = evenkeel.Producer(f"http://127.0.0.1:{server.server_port}", holder="worker 7")
-    assert producer.request_tickets(1) == 1 and producer.request_tickets(1) == 1
+    assert producer.tickets(1) == 1 and producer.tickets(1) == 1
     keys = [key for key, holder in Dropping.requests if holder == "worker 7"]
     assert keys[0] == keys[1] != keys[2] == keys[3]
     server.shutdown()

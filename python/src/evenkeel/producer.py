@@ -1,7 +1,7 @@
 """Sends finished samples to a buffer (`evenkeel buffer`, or the buffer of a job) from any process and any machine.
 
     producer = evenkeel.Producer("http://127.0.0.1:8710")
-    if producer.request_tickets(1):
+    if producer.tickets(1):
         ...  # generate the group's responses with the policy of producer.version
         producer.put({"uid": "q1", "index": 0, "version": producer.version, "prompt_ids": [5, 6], "response_ids": [7]})
 
@@ -97,14 +97,14 @@ class Producer:
                                   total.gone + int(answer["gone"]))
         return dataclasses.replace(total, version=self._version)
 
-    def request_tickets(self, groups: int) -> int:
+    def tickets(self, groups: int) -> int:
         """Returns how many new groups, at most ``groups``, may be started now without becoming too old. A ticket
         expires if no group is started with it before the buffer's ticket deadline; abort a group that will not be
         started."""
         request = {"Idempotency-Key": uuid.uuid4().hex}
         return int(self._post_json("/v1/tickets", {"groups": groups}, request)["granted"])
 
-    def close_group(self, uid: str | int) -> None:
+    def close(self, uid: str | int) -> None:
         """Declares that no more samples of this group will be sent: it is trained as it is, if it has enough samples.
         Raises InputError if the group has no samples; abort it then."""
         self._post_json("/v1/groups/close", {"uid": uid})
