@@ -128,8 +128,8 @@ Keys balance_keys() {
       {{"locality", PlacementRule::locality}, {"none", PlacementRule::none}});
   const Choice<Strategy> strategies(
       {{"auto", Strategy::automatic}, {"hierarchical", Strategy::hierarchical}, {"grid", Strategy::grid}});
-  const Choice<std::optional<Meeting>> meetings(
-      {{"auto", std::nullopt}, {"step", Meeting::once_a_step}, {"micro-batch", Meeting::every_micro_batch}});
+  const Choice<std::optional<SyncPoint>> meetings(
+      {{"auto", std::nullopt}, {"step", SyncPoint::step}, {"micro-batch", SyncPoint::micro_batch}});
   return {
       key("balance.algorithm", b, &BalanceKeys::algorithm, algorithms,
           "How samples are assigned to DP ranks. auto: the best algorithm for the number of samples. "

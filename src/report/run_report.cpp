@@ -181,7 +181,7 @@ std::string format_delay(double end, double chosen) {
 void add_strategy_rows(const RunTotals& t, Table& table) {
   if (!t.strategy) return;
   const StrategyFigures& f = *t.strategy;
-  const std::string_view meet = f.meet == Meeting::once_a_step ? "once a step" : "at every micro-batch";
+  const std::string_view meet = f.meet == SyncPoint::step ? "once a step" : "at every micro-batch";
   table.row(
       "strategy",
       fmt::format("grid in {} of {}: ranks meet {}; hierarchical alone would end {}, grid alone {}",
@@ -191,7 +191,7 @@ void add_strategy_rows(const RunTotals& t, Table& table) {
 
 nlohmann::json strategy_json(const std::optional<StrategyFigures>& f) {
   if (!f) return nullptr;
-  return {{"meet", f->meet == Meeting::once_a_step ? "step" : "micro-batch"},
+  return {{"meet", f->meet == SyncPoint::step ? "step" : "micro-batch"},
           {"chosen", f->grids == 0 ? "hierarchical" : "grid"},
           {"hierarchical_end", f->hierarchical_end},
           {"grid_end", f->grid_end}};

@@ -43,7 +43,7 @@ struct ShapeFigures {
 
 /// Decision of balance.strategy: auto, with its reason.
 struct StrategyFigures {
-  Meeting meet = Meeting::once_a_step;  ///< how often the trainer's ranks meet
+  SyncPoint meet = SyncPoint::step;  ///< how often the trainer's ranks meet
   std::int64_t steps = 0;
   std::int64_t grids = 0;  ///< steps for which grid was chosen
   /// Planned ends of the steps, in units of their cost: if all steps used the same strategy, and as planned.

@@ -31,7 +31,7 @@ PlanSettings sharing_settings(int dp, std::int64_t cap) {
   settings.dp = dp;
   settings.sharing = PrefixSharing::trees;
   settings.micro_batch.max_tokens = cap;
-  settings.balance.meet = Meeting::once_a_step;
+  settings.balance.meet = SyncPoint::step;
   settings.balance.cost = CostModel{2, 0};  // the work according to a model would replace a cost per token
   return settings;
 }

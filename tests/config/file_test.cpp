@@ -282,7 +282,7 @@ TEST(ConfigYaml, shared_prefixes_round_trip) {
   config.max_path_tokens = 4096;
   config.segment_schedule = SegmentSchedule::depth_first;
   config.max_kept_tokens = 1024;
-  config.balance.meet = Meeting::once_a_step;
+  config.balance.meet = SyncPoint::step;
   EXPECT_EQ(parse(to_yaml(config)), config);
   EXPECT_EQ(parse("prefix: {share: true}").prefix, PrefixSharing::prompts);
   EXPECT_EQ(parse("prefix: {share: tree}").prefix, PrefixSharing::trees);

@@ -33,7 +33,7 @@ inline Config changed_config() {
   config.field.profiles = {"log-prob"};
   config.fields = {{"routed_experts", config.field}, {"ids", {std::nullopt, FieldWidth::narrow}}};
   config.mini_batches = {4, false, false};
-  config.balance = {{CostModel{12345678901, 17, 4096}, Meeting::every_micro_batch, PlacementRule::none},
+  config.balance = {{CostModel{12345678901, 17, 4096}, SyncPoint::micro_batch, PlacementRule::none},
                     {BalanceAlgorithm::lpt, true, false},
                     Preset::verl,
                     Strategy::hierarchical};
@@ -101,7 +101,7 @@ inline Config flexible_config() {
   config.mesh.dp = 8;
   config.mesh.flexible_cp = true;
   config.mesh.max_cp = 4;
-  config.balance.meet = Meeting::once_a_step;
+  config.balance.meet = SyncPoint::step;
   config.balance.cost = CostModel::flops_7b();
   config.balance.overhead = 1000;
   config.balance.communication = {333, 2500, 4, 500};

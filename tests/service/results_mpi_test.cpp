@@ -133,7 +133,7 @@ TEST(CollectResults, ranks_with_different_numbers_of_micro_batches_get_all_resul
   Config config;
   config.micro_batch.max_tokens = 64;
   config.micro_batch.equal_counts = EqualCounts::automatic;
-  config.balance.meet = Meeting::once_a_step;
+  config.balance.meet = SyncPoint::step;
   config.balance.cost = {1, 10};
   config.balance.overhead = 1000;
   DataService service(world, config);

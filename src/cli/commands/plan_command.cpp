@@ -270,13 +270,13 @@ int compare(const PlanOptions& options, const PlanInput& input, const GridPoint&
 }
 
 /// Describes a choice: `grid, since ranks meet at every micro-batch; hierarchical would end 7.3 % later`.
-std::string describe_choice(const StrategyChoice& choice, Meeting meet) {
+std::string describe_choice(const StrategyChoice& choice, SyncPoint meet) {
   const bool is_grid = choice.is_grid();
   const auto chosen = static_cast<double>(is_grid ? choice.grid_end : choice.hierarchical_end);
   const auto other = static_cast<double>(is_grid ? choice.hierarchical_end : choice.grid_end);
   return fmt::format("{}, since ranks meet {}; {} would end {:.1f} % later",
                      is_grid ? "grid" : "hierarchical",
-                     meet == Meeting::once_a_step ? "once a step" : "at every micro-batch",
+                     meet == SyncPoint::step ? "once a step" : "at every micro-batch",
                      is_grid ? "hierarchical" : "grid", chosen > 0 ? 100 * (other / chosen - 1) : 0.0);
 }
 

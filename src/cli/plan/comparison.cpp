@@ -19,7 +19,7 @@ double loss_of_wrong_attention(const LengthTable& table, PlanSettings settings) 
   const CostModel said = settings.balance.cost;
   const Cost overhead = settings.communication_cost().overhead;
   double most = 0;
-  for (const Meeting meet : {Meeting::once_a_step, Meeting::every_micro_batch}) {
+  for (const SyncPoint meet : {SyncPoint::step, SyncPoint::micro_batch}) {
     settings.balance.meet = meet;
     for (const std::int64_t part : {6, 4}) {  // fifths of the quadratic term, relative to the linear one
       const auto relative = [part](Cost cost) { return cost / part * 5 + cost % part * 5 / part; };

@@ -71,10 +71,10 @@ double even_time(Cost work, const PlanSettings& settings) {
   return static_cast<double>(work) * static_cast<double>(unit) / all;
 }
 
-void set_meeting(PlanSettings& settings, Meeting meet) {
+void set_meeting(PlanSettings& settings, SyncPoint meet) {
   settings.balance.meet = meet;
   const auto* groups = settings.find<ContextGroupSettings>();
-  if (groups != nullptr && meet == Meeting::once_a_step) {
+  if (groups != nullptr && meet == SyncPoint::step) {
     settings.strategy = ContextTreeSettings{*groups};
   } else if (groups != nullptr) {
     settings.strategy = ContextWavesSettings{*groups};
@@ -147,7 +147,7 @@ double ratio_to_bound(double amount, double bound) {
 
 /// Plans one way of sharing for ranks that meet as specified by `meet`.
 ComparedSharing plan_sharing(const PlanInput& input, PlanSettings settings, const SharingWay& of, Cost once,
-                             Meeting meet) {
+                             SyncPoint meet) {
   set_meeting(settings, meet);
   ComparedSharing way;
   way.name = of.name;
@@ -166,7 +166,7 @@ ComparedSharing plan_sharing(const PlanInput& input, PlanSettings settings, cons
   }
   way.micro_batches = planned.plan.num_micro_batches();
   way.work = ratio_to_bound(static_cast<double>(work), static_cast<double>(once));
-  std::optional<double>& end = meet == Meeting::once_a_step ? way.end_once : way.end_meeting;
+  std::optional<double>& end = meet == SyncPoint::step ? way.end_once : way.end_meeting;
   end = ratio_to_bound(static_cast<double>(planned_end(planned.plan, settings)), even_time(once, settings));
   way.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return way;
@@ -233,12 +233,12 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
   std::vector<ComparedSharing> ways;
   for (const SharingWay& way : wanted) {
     PlanSettings of_way = settings_for(settings, way);
-    set_meeting(of_way, Meeting::once_a_step);
+    set_meeting(of_way, SyncPoint::step);
     if (way.schedule == SegmentSchedule::packed) {
-      add_packed_plans(ways, plan_sharing(input, of_way, way, once, Meeting::once_a_step),
-                       plan_sharing(input, of_way, way, once, Meeting::every_micro_batch));
+      add_packed_plans(ways, plan_sharing(input, of_way, way, once, SyncPoint::step),
+                       plan_sharing(input, of_way, way, once, SyncPoint::micro_batch));
     } else if (is_possible(of_way)) {
-      ways.push_back(plan_sharing(input, of_way, way, once, Meeting::once_a_step));
+      ways.push_back(plan_sharing(input, of_way, way, once, SyncPoint::step));
     }
   }
   // Planning has rejected samples above the cap.

@@ -37,8 +37,8 @@ using Times = std::vector<Cost>;
 /// Returns the times of the micro-batches by mini-batch and pipeline. If ranks meet at every micro-batch,
 /// each mini-batch has one pipeline, with the longest time of each wave.
 std::vector<std::vector<Times>> stage_times(const StepPlan& plan, const PlanSettings& settings) {
-  const std::optional<Meeting> told = settings.balance.meet;
-  const bool meet = told ? *told == Meeting::every_micro_batch : strategy_of(settings).ranks_meet();
+  const std::optional<SyncPoint> told = settings.balance.meet;
+  const bool meet = told ? *told == SyncPoint::micro_batch : strategy_of(settings).ranks_meet();
   std::vector<std::vector<Times>> times(plan.counts.size());
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     std::vector<std::size_t> next(times.size());

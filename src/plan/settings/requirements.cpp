@@ -17,7 +17,7 @@ using C = const Choices&;
 constexpr Need meeting{"balance.strategy", "grid", "groups that meet at every micro-batch",
                        [](C c) { return c.balance.strategy == Strategy::grid; }};
 constexpr Need meeting_once{"balance.meet", "step", "DP ranks that meet once a step",
-                            [](C c) { return c.balance.meet == Meeting::once_a_step; }};
+                            [](C c) { return c.balance.meet == SyncPoint::step; }};
 constexpr Need known_meeting{
     "balance.meet", "", "Set it to step for plain data parallelism, or to micro-batch for FSDP and experts",
     [](C c) { return c.balance.meet.has_value(); }};
@@ -75,7 +75,7 @@ constexpr Feature flexible_counts{
     [](C c) { return c.flexible_cp && (c.pp > 1 || c.micro_batch.min_count > 1 || c.count_multiple > 1); }};
 constexpr Feature flexible_meeting{
     "mesh.cp", "flexible with balance.meet: micro-batch", "mesh.cp: a number",
-    [](C c) { return c.flexible_cp && c.balance.meet == Meeting::every_micro_batch; }};
+    [](C c) { return c.flexible_cp && c.balance.meet == SyncPoint::micro_batch; }};
 constexpr Feature grid{"balance.strategy", "grid", "balance.strategy: hierarchical",
                        [](C c) { return c.balance.strategy == Strategy::grid && !c.flexible_cp; }};
 constexpr Feature reference{"balance.preset", "", "balance.preset: none",
@@ -396,8 +396,7 @@ StrategySettings strategy_for(const Choices& choices, int largest_group) {
       break;
   }
   if (is_reference) return ReferenceSettings{balance.preset, assignment};
-  const bool has_free_counts =
-      keys.equal_counts == EqualCounts::automatic && balance.meet == Meeting::once_a_step;
+  const bool has_free_counts = keys.equal_counts == EqualCounts::automatic && balance.meet == SyncPoint::step;
   return PackedSettings{assignment, keys.packing, keys.count, balance.strategy == Strategy::automatic,
                         has_free_counts};
 }

@@ -229,7 +229,7 @@ TEST(ShapeChoice, covers_every_micro_batch_below_the_cap_with_the_allowed_number
       settings.dp = 4;
       settings.cp.size = 1;
       settings.strategy = context_groups(4, run % 12 != 5);
-      settings.balance.meet = run % 12 == 5 ? Meeting::once_a_step : Meeting::every_micro_batch;
+      settings.balance.meet = run % 12 == 5 ? SyncPoint::step : SyncPoint::micro_batch;
       *settings.micro_batch.shapes += 3;
     }
     settings.validate();

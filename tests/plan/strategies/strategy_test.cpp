@@ -42,7 +42,7 @@ TEST(Strategies, depend_on_owners_only_if_placed_shares_are_cut_in_random_order)
 TEST(Strategies, could_be_a_grid_unless_they_already_are_or_may_choose_one) {
   PlanSettings settings;
   EXPECT_TRUE(allows_grid(settings));
-  settings.balance.meet = Meeting::once_a_step;
+  settings.balance.meet = SyncPoint::step;
   EXPECT_FALSE(allows_grid(settings)) << "the plan decides";
   use<PackedSettings>(settings).allow_grid = false;
   EXPECT_TRUE(allows_grid(settings));
