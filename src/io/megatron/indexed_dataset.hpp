@@ -78,8 +78,6 @@ class IndexedDataset {
   }
   /// Returns the number of elements of adjacent sequences. O(1).
   [[nodiscard]] std::int64_t tokens_in(RowRange sequences) const noexcept;
-  /// Returns the document of a sequence. O(log documents).
-  [[nodiscard]] std::int64_t document_of(std::int64_t sequence) const noexcept;
   /// Returns a document's sequences. Precondition: 0 <= document < num_documents().
   [[nodiscard]] RowRange document(std::int64_t document) const noexcept;
 
@@ -91,8 +89,6 @@ class IndexedDataset {
   [[nodiscard]] bool read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const;
   /// Returns the elements of adjacent sequences as stored: little-endian, of any dtype.
   [[nodiscard]] std::vector<std::byte> read_bytes(RowRange sequences) const;
-  /// Returns the modes of adjacent sequences. Precondition: has_modes().
-  [[nodiscard]] std::vector<std::int8_t> read_modes(RowRange sequences) const;
 
  private:
   void read_header();

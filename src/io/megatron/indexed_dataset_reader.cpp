@@ -274,12 +274,6 @@ std::int64_t IndexedDataset::tokens_in(RowRange sequences) const noexcept {
   return first_token_of(sequences.end) - first_token_of(sequences.begin);
 }
 
-std::int64_t IndexedDataset::document_of(std::int64_t sequence) const noexcept {
-  assert(0 <= sequence && sequence < num_sequences());
-  if (document_starts_.empty()) return sequence;
-  return std::ranges::upper_bound(document_starts_, sequence) - document_starts_.begin() - 1;
-}
-
 RowRange IndexedDataset::document(std::int64_t document) const noexcept {
   assert(0 <= document && document < num_documents_);
   if (document_starts_.empty()) return {document, document + 1};
@@ -324,15 +318,6 @@ std::vector<std::byte> IndexedDataset::read_bytes(RowRange sequences) const {
   std::vector<std::byte> bytes(static_cast<std::size_t>(tokens_in(sequences) * element));
   data_.read(as_chars(std::span(bytes)), first_token_of(sequences.begin) * element);
   return bytes;
-}
-
-std::vector<std::int8_t> IndexedDataset::read_modes(RowRange sequences) const {
-  assert(has_modes_ && 0 <= sequences.begin && sequences.begin <= sequences.end &&
-         sequences.end <= num_sequences());
-  std::vector<std::int8_t> modes(static_cast<std::size_t>(sequences.size()));
-  const std::int64_t begin = index_.size() - num_sequences();
-  index_.read(as_chars(std::span(modes)), begin + sequences.begin);
-  return modes;
 }
 
 bool IndexedDataset::has_tokens() const noexcept {
