@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "balance/partition/item_order.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "golden/families.hpp"
 #include "pack/mindspeed_cp.hpp"
 #include "plan/micro_batches/padded_batching.hpp"
 #include "plan/reference/micro_batches.hpp"
-#include "plan/transfer/restore_order.hpp"
 
 namespace evenkeel::golden {
 namespace {
@@ -157,8 +157,11 @@ json roll_batch_balance_family(const json& input) {
 
 json roll_restore_results_order(const json& input) {
   const Partition partition(input.at("partition_indices_list").get<std::vector<std::vector<Item>>>());
-  const std::vector<json> results = input.at("results");
-  return {{"restored", restore_order<json>(partition, results)}};
+  json restored = json::array();
+  for (const std::int64_t at : inverse_order(partition.items())) {
+    restored.push_back(input.at("results").at(static_cast<std::size_t>(at)));
+  }
+  return {{"restored", std::move(restored)}};
 }
 
 MindSpeedCp mindspeed_cp_of(const json& config) {
