@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "batch/integers.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/megatron/indexed_dataset.hpp"
 
@@ -63,44 +64,26 @@ bool widen(std::span<std::int64_t> values) {
 
 }  // namespace
 
-std::string_view name_of(IndexedDType dtype) noexcept {
+DType to_dtype(IndexedDType dtype) noexcept {
   switch (dtype) {
     case IndexedDType::uint8:
-      return "uint8";
+      return DType::uint8;
     case IndexedDType::int8:
-      return "int8";
+      return DType::int8;
     case IndexedDType::int16:
-      return "int16";
+      return DType::int16;
     case IndexedDType::int32:
-      return "int32";
+      return DType::int32;
     case IndexedDType::int64:
-      return "int64";
+      return DType::int64;
     case IndexedDType::float64:
-      return "float64";
+      return DType::float64;
     case IndexedDType::float32:
-      return "float32";
+      return DType::float32;
     case IndexedDType::uint16:
-      return "uint16";
+      break;
   }
-  return "";
-}
-
-std::size_t size_of(IndexedDType dtype) noexcept {
-  switch (dtype) {
-    case IndexedDType::uint8:
-    case IndexedDType::int8:
-      return 1;
-    case IndexedDType::int16:
-    case IndexedDType::uint16:
-      return 2;
-    case IndexedDType::int32:
-    case IndexedDType::float32:
-      return 4;
-    case IndexedDType::int64:
-    case IndexedDType::float64:
-      return 8;
-  }
-  return 0;
+  return DType::uint16;
 }
 
 IndexedDType optimal_dtype(std::int64_t vocab_size) noexcept {
@@ -148,7 +131,7 @@ void IndexedDataset::read_header() {
   }
   const auto code = number_at<std::uint8_t>(index_, indexed_dataset::dtype_at);
   dtype_ = static_cast<IndexedDType>(code);
-  if (size_of(dtype_) == 0) {
+  if (dtype_ < IndexedDType::uint8 || dtype_ > IndexedDType::uint16) {
     fail("has the dtype code " + std::to_string(code) + byte_position_text(indexed_dataset::dtype_at) +
          "; codes are 1 to 8");
   }
@@ -287,7 +270,7 @@ ByteRange IndexedDataset::bytes_of(RowRange sequences) const noexcept {
 }
 
 bool IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const {
-  if (indexed_dataset::is_float(dtype_)) {
+  if (!has_tokens()) {
     throw InputError(index_.path(),
                      "has elements of " + std::string(name_of(dtype_)) + "; tokens are integers",
                      "Give a dataset of token ids");
@@ -306,7 +289,7 @@ bool IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::
       pieces[i] = {as_chars(tokens[i]).last(count * element), bytes_of(together[i]).begin};
     }
     data_.read(std::span<const InputFile::Piece>(pieces).first(together.size()));
-    indexed_dataset::with_integer_type(dtype_, [&](auto narrow) {
+    with_integer_type(to_dtype(dtype_), [&](auto narrow) {
       for (std::size_t i = 0; i < together.size(); ++i) has_negative |= widen<decltype(narrow)>(tokens[i]);
     });
   }
@@ -321,7 +304,7 @@ std::vector<std::byte> IndexedDataset::read_bytes(RowRange sequences) const {
 }
 
 bool IndexedDataset::has_tokens() const noexcept {
-  return !indexed_dataset::is_float(dtype_);
+  return is_integer(to_dtype(dtype_));
 }
 
 }  // namespace evenkeel
