@@ -8,7 +8,6 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
-#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <optional>

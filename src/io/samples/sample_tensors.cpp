@@ -1,10 +1,8 @@
 #include "io/samples/sample_tensors.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <string_view>
 #include <utility>
 
