@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 
+#include "base/text/parse_number.hpp"
 #include "buffer/intake/sample_bodies.hpp"
 #include "buffer/ledger_notes.hpp"
 #include "buffer/server_json.hpp"
@@ -49,15 +49,10 @@ std::int64_t milliseconds_now() {
 
 /// Returns the uid if the text is a 64-bit integer in canonical decimal digits, otherwise nullopt.
 std::optional<Uid> integer_uid_of(const std::string& name) {
-  const char* const end = name.data() + name.size();
-  std::int64_t value = 0;
-  if (const auto read = std::from_chars(name.data(), end, value);
-      read.ec == std::errc{} && read.ptr == end && std::to_string(value) == name)
-    return value;
-  std::uint64_t large = 0;
-  if (const auto read = std::from_chars(name.data(), end, large);
-      read.ec == std::errc{} && read.ptr == end && std::to_string(large) == name)
-    return large;
+  const auto value = parse_as<std::int64_t>(name);
+  if (value && std::to_string(*value) == name) return *value;
+  const auto large = parse_as<std::uint64_t>(name);
+  if (large && std::to_string(*large) == name) return *large;
   return std::nullopt;
 }
 

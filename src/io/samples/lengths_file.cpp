@@ -1,7 +1,6 @@
 #include "io/samples/lengths_file.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/text/parse_number.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/lines.hpp"
 #include "io/jsonl/json_lines.hpp"
@@ -167,12 +167,11 @@ class CsvColumns {
   }
 
   static std::int64_t length(std::string_view text, std::string_view name, const std::string& where) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > max_length) {
+    const std::optional<std::int64_t> value = parse_as<std::int64_t>(text);
+    if (!value || *value < 0 || *value > max_length) {
       throw InputError(where, invalid_length_message(name, quote(text)));
     }
-    return value;
+    return *value;
   }
 
   std::size_t count_;
@@ -198,11 +197,9 @@ struct Table {
 constexpr std::int64_t largest_integer = std::int64_t{1} << 62;
 
 std::int64_t parse_csv_integer(std::string_view text, std::string_view name, const std::string& where) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > largest_integer)
-    throw_not_an_integer(name, quote(text), where);
-  return value;
+  const std::optional<std::int64_t> value = parse_as<std::int64_t>(text);
+  if (!value || *value < 0 || *value > largest_integer) throw_not_an_integer(name, quote(text), where);
+  return *value;
 }
 
 /// Reads a CSV table. A file with only one length per line is a table, too.
