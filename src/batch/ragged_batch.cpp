@@ -1,4 +1,5 @@
 #include "evenkeel/batch/ragged_batch.hpp"
+#include "base/text_layout.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -112,9 +113,9 @@ Column* RaggedBatch::find(std::string_view name) noexcept {
 
 const Column& RaggedBatch::at(std::string_view name) const {
   if (const Column* column = find(name)) return *column;
-  std::string known;
-  for (const Column& column : fields_) known += (known.empty() ? "" : ", ") + column.spec().name;
-  throw InputError("field '" + std::string(name) + "'", "is not in the batch; its fields are: " + known);
+  throw InputError("field '" + std::string(name) + "'",
+                   "is not in the batch; its fields are: " +
+                       join(fields_, [](const Column& column) { return column.spec().name; }));
 }
 
 std::uint64_t group_of_uid(std::string_view text) noexcept {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/text/parse_number.hpp"
+#include "base/text_layout.hpp"
 #include "buffer/intake/sample_bodies.hpp"
 #include "buffer/ledger_notes.hpp"
 #include "buffer/server_json.hpp"
@@ -57,9 +58,7 @@ std::optional<Uid> integer_uid_of(const std::string& name) {
 }
 
 std::string join_names(const std::vector<std::string>& fields) {
-  std::string words;
-  for (const std::string& field : fields) words += (words.empty() ? "" : ", ") + field;
-  return words.empty() ? "none" : words;
+  return fields.empty() ? "none" : join(fields);
 }
 
 /// Returns 128 random bits in hexadecimal, the identity of a new store.

@@ -1,4 +1,5 @@
 #include "evenkeel/config/config.hpp"
+#include "base/text_layout.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -147,10 +148,9 @@ Profile Config::profile(std::string_view name) const {
   if (name.empty()) return {balance, micro_batch, pack, loss};
   const auto found = profiles.find(name);
   if (found != profiles.end()) return found->second;
-  std::string known;
-  for (const auto& entry : profiles) known += (known.empty() ? "" : ", ") + entry.first;
-  throw ConfigError("profiles", "there is no profile '" + std::string(name) + "'",
-                    known.empty() ? "The configuration has none" : "Profiles: " + known);
+  throw ConfigError(
+      "profiles", "there is no profile '" + std::string(name) + "'",
+      profiles.empty() ? "The configuration has none" : "Profiles: " + join(profiles | std::views::keys));
 }
 
 void Config::require_valid_fields() const {

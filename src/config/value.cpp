@@ -26,15 +26,6 @@ std::string describe(const YAML::Node& node) {
 
 }  // namespace
 
-std::string join(std::span<const std::string> words) {
-  std::string text;
-  for (const std::string& word : words) {
-    if (!text.empty()) text += ", ";
-    text += word;
-  }
-  return text;
-}
-
 std::vector<std::pair<std::string, ConfigValue>> map_entries(
     const YAML::Node& map,
     const std::function<std::string(const std::string& name, const YAML::Mark& mark)>& where_of) {

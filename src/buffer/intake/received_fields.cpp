@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/json_lines.hpp"
 
@@ -33,12 +34,10 @@ std::int64_t parse_index(const JsonLine& line, const element& value) {
 
 [[noreturn]] void reject_field(const JsonLine& line, const std::string& name,
                                std::span<const std::string> late_fields) {
-  std::string known;
-  for (const std::string& field : late_fields) known += (known.empty() ? "" : ", ") + field;
   line.fail("has the field '" + name + "', which is not a late field of this buffer",
             late_fields.empty()
                 ? "Start the buffer with --late-fields, which lists the fields that are added later"
-                : "Its late fields (--late-fields) are: " + known);
+                : "Its late fields (--late-fields) are: " + join(late_fields));
 }
 
 ReceivedFields fields_of(const JsonLine& line, std::span<const std::string> late_fields) {

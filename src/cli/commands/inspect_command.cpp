@@ -24,10 +24,6 @@
 namespace evenkeel::cli {
 namespace {
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
 void show(const TextTable& table) {
   std::cout << table.to_text();
 }

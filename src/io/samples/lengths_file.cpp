@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/text/parse_number.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/lines.hpp"
 #include "io/jsonl/json_lines.hpp"
@@ -115,7 +116,7 @@ class CsvColumns {
         uid_(find(header, uid_key)) {
     require_unique(header, where);
     if (prompt_.has_value() == response_.has_value() && (prompt_ || total_)) return;
-    const std::string names = joined(header);
+    const std::string names = join(header);
     const bool one_name = header.size() == 1 && names.find_first_of(";\t\r|") != std::string::npos;
     throw InputError(where, "has the columns " + quote(names),
                      one_name ? "Separate values by commas and rows by line feeds"
@@ -153,12 +154,6 @@ class CsvColumns {
   }
 
  private:
-  static std::string joined(const std::vector<std::string>& names) {
-    std::string text;
-    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-    return text;
-  }
-
   static void require_unique(std::vector<std::string> header, const std::string& where) {
     std::erase(header, "");  // spreadsheets write extra columns without content
     std::ranges::sort(header);

@@ -10,6 +10,7 @@
 
 #include "base/hash.hpp"
 #include "base/text/parse_number.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/service_state.hpp"
 
@@ -120,10 +121,9 @@ std::optional<std::string> describe_change(const SourceFingerprint& was, const S
 
 void compare_sources(const ServiceState& saved, const ServiceState& now, std::vector<std::string>& found) {
   if (saved.sources.size() != now.sources.size()) {
-    std::string names;
-    for (const SourceFingerprint& source : now.sources) names += (names.empty() ? "" : ", ") + source.name;
     found.push_back(fmt::format("the job had {} sources and now has {} ({}): {}", saved.sources.size(),
-                                now.sources.size(), names, other_samples));
+                                now.sources.size(), join(now.sources, &SourceFingerprint::name),
+                                other_samples));
     return;
   }
   bool changed = false;

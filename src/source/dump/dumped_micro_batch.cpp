@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "pack/sample_fields.hpp"
@@ -34,12 +35,6 @@ FieldSpec spec_on_stage(const DumpedField& field) {
   FieldSpec spec = field.spec;
   if (field.layers) spec.trailing.front() = std::ssize(*field.layers);
   return spec;
-}
-
-std::string describe_shape(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t d : shape) text += (text.empty() ? "" : ", ") + std::to_string(d);
-  return "[" + text + "]";
 }
 
 }  // namespace
@@ -167,9 +162,8 @@ void DumpedMicroBatch::require_tensor(const FieldSpec& spec, std::size_t stage) 
     }
     shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
     if (stored.shape == shape && stored.dtype == spec.dtype) continue;
-    fail(here, "has a tensor '" + spec.name + "' of " + stored.stored + " " + describe_shape(stored.shape) +
-                   ", but its metadata says " + std::string(name_of(spec.dtype)) + " " +
-                   describe_shape(shape));
+    fail(here, "has a tensor '" + spec.name + "' of " + stored.stored + " " + shape_text(stored.shape) +
+                   ", but its metadata says " + std::string(name_of(spec.dtype)) + " " + shape_text(shape));
   }
 }
 
