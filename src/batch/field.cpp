@@ -1,5 +1,4 @@
 #include "evenkeel/batch/field.hpp"
-#include "base/text_layout.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -7,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/dtype.hpp"

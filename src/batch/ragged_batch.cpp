@@ -1,5 +1,4 @@
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "base/text_layout.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -7,6 +6,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {

@@ -1,5 +1,4 @@
 #include "evenkeel/config/config.hpp"
-#include "base/text_layout.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -8,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/settings/requirements.hpp"
 #include "plan/transfer/carried_fields.hpp"
