@@ -13,10 +13,12 @@
 #include "pack/mindspeed_cp.hpp"
 #include "plan/micro_batches/padded_batching.hpp"
 #include "plan/reference/micro_batches.hpp"
+#include "support/reference_micro_batches.hpp"
 
 namespace evenkeel::golden {
 namespace {
 
+using testing_support::reference_micro_batches_of_ranks;
 using Integers = std::vector<std::int64_t>;
 
 std::optional<std::int64_t> optional_integer(const json& value) {

@@ -216,10 +216,4 @@ void JsonlWriter::flush() {
   text_.clear();
 }
 
-void write_jsonl(const std::filesystem::path& path, const RaggedBatch& batch) {
-  JsonlWriter writer(path);
-  writer.write(batch);
-  writer.close();
-}
-
 }  // namespace evenkeel
