@@ -594,10 +594,7 @@ std::vector<stream::WaitingGroup> Buffer::waiting_groups_of(const stream::StepFo
 
 JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
   for (const std::string& field : settings_.late_fields) {
-    const std::vector<FieldSpec>& fields = received.schema().fields;
-    if (std::ranges::find(fields, field, &FieldSpec::name) == fields.end() &&
-        !received.schema().ignored.contains(field))
-      continue;
+    if (!received.schema().has_field(field) && !received.schema().ignored.contains(field)) continue;
     throw FieldsError("body", "has the field '" + field + "', which must be added later (--late-fields)",
                       "Send it with POST /v1/fields after the sample has been acknowledged");
   }

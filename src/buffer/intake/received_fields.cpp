@@ -148,12 +148,10 @@ JsonlSchema join_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool
   std::vector<std::string> known;
   std::vector<std::string> fresh;
   std::vector<std::string> others;
-  const auto has = [](const JsonlSchema& schema, const std::string& name) {
-    return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
-  };
-  for (const FieldSpec& field : more.fields) (has(so_far, field.name) ? known : fresh).push_back(field.name);
+  for (const FieldSpec& field : more.fields)
+    (so_far.has_field(field.name) ? known : fresh).push_back(field.name);
   for (const FieldSpec& field : so_far.fields)
-    if (!has(more, field.name)) others.push_back(field.name);
+    if (!more.has_field(field.name)) others.push_back(field.name);
   const JsonlSchema joined =
       join_schemas(select_fields(so_far, known), select_fields(more, known), may_widen);
   return merge_schemas(merge_schemas(joined, select_fields(more, fresh)), select_fields(so_far, others));

@@ -150,8 +150,7 @@ JsonlSchema infer_schema(const LineFiles& files, std::span<const LineRef> lines,
 void require_declared_fields(const JsonlSchema& schema, const DeclaredFormats& declared,
                              const std::string& source) {
   for (const auto& [name, format] : declared) {
-    if (schema.empty || std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end())
-      continue;
+    if (schema.empty || schema.has_field(name)) continue;
     throw InputError(
         source, "no line has a field '" + name + "', which should be read as " + std::string(name_of(format)),
         "Add the field, or do not declare its format");
