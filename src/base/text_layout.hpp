@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +27,20 @@ namespace evenkeel {
 /// copy.
 [[nodiscard]] std::string format_plain_count(std::int64_t number, std::string_view thing,
                                              std::string_view things = {});
+
+/// Returns the texts of all elements as "a, b, c".
+template <std::ranges::input_range Range, typename TextOf = std::identity>
+[[nodiscard]] std::string join(const Range& range, TextOf text_of = {}) {
+  std::string joined;
+  for (const auto& element : range) {
+    if (!joined.empty()) joined += ", ";
+    joined += std::invoke(text_of, element);
+  }
+  return joined;
+}
+
+/// Formats a shape as "[2, 3]".
+[[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
 
 /// Formats 1536 as "1.5 KiB", in KiB, MiB or GiB.
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);

@@ -7,7 +7,6 @@
 #include <bit>
 #include <new>
 #include <optional>
-#include <utility>
 
 #include "evenkeel/batch/field.hpp"
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/dtype.hpp"
@@ -14,13 +15,6 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t max_bytes = std::numeric_limits<std::int64_t>::max();
-
-std::string shape_of(const FieldSpec& spec) {
-  std::string text;
-  for (const std::int64_t dimension : spec.trailing)
-    text += (text.empty() ? "" : ", ") + std::to_string(dimension);
-  return "[" + text + "]";
-}
 
 }  // namespace
 
@@ -57,13 +51,14 @@ std::string_view name_of(DType dtype) noexcept {
 std::int64_t FieldSpec::row_elements() const {
   const std::string where = "field '" + name + "'";
   if (std::ranges::any_of(trailing, [](std::int64_t dimension) { return dimension < 0; }))
-    throw InputError(where, "has rows of shape " + shape_of(*this) + "; a dimension cannot be negative");
+    throw InputError(where, "has rows of shape " + shape_text(trailing) + "; a dimension cannot be negative");
   if (std::ranges::find(trailing, 0) != trailing.end()) return 0;
   const std::int64_t most = max_bytes / static_cast<std::int64_t>(size_of(dtype));
   std::int64_t elements = 1;
   for (const std::int64_t dimension : trailing) {
     if (dimension > most / elements) {
-      throw InputError(where, "has rows of shape " + shape_of(*this) + ", which have 2^63 bytes or more");
+      throw InputError(where,
+                       "has rows of shape " + shape_text(trailing) + ", which have 2^63 bytes or more");
     }
     elements *= dimension;
   }

@@ -1,10 +1,8 @@
 #pragma once
 
 #include <algorithm>
-#include <concepts>
 #include <cstdint>
 #include <limits>
-#include <utility>
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/batch/dtype.hpp"

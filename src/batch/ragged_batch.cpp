@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
@@ -112,9 +113,9 @@ Column* RaggedBatch::find(std::string_view name) noexcept {
 
 const Column& RaggedBatch::at(std::string_view name) const {
   if (const Column* column = find(name)) return *column;
-  std::string known;
-  for (const Column& column : fields_) known += (known.empty() ? "" : ", ") + column.spec().name;
-  throw InputError("field '" + std::string(name) + "'", "is not in the batch; its fields are: " + known);
+  throw InputError("field '" + std::string(name) + "'",
+                   "is not in the batch; its fields are: " +
+                       join(fields_, [](const Column& column) { return column.spec().name; }));
 }
 
 std::uint64_t group_of_uid(std::string_view text) noexcept {

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 
+#include "base/text/parse_number.hpp"
+#include "base/text_layout.hpp"
 #include "buffer/intake/sample_bodies.hpp"
 #include "buffer/ledger_notes.hpp"
 #include "buffer/server_json.hpp"
@@ -49,22 +50,15 @@ std::int64_t milliseconds_now() {
 
 /// Returns the uid if the text is a 64-bit integer in canonical decimal digits, otherwise nullopt.
 std::optional<Uid> integer_uid_of(const std::string& name) {
-  const char* const end = name.data() + name.size();
-  std::int64_t value = 0;
-  if (const auto read = std::from_chars(name.data(), end, value);
-      read.ec == std::errc{} && read.ptr == end && std::to_string(value) == name)
-    return value;
-  std::uint64_t large = 0;
-  if (const auto read = std::from_chars(name.data(), end, large);
-      read.ec == std::errc{} && read.ptr == end && std::to_string(large) == name)
-    return large;
+  const auto value = parse_as<std::int64_t>(name);
+  if (value && std::to_string(*value) == name) return *value;
+  const auto large = parse_as<std::uint64_t>(name);
+  if (large && std::to_string(*large) == name) return *large;
   return std::nullopt;
 }
 
 std::string join_names(const std::vector<std::string>& fields) {
-  std::string words;
-  for (const std::string& field : fields) words += (words.empty() ? "" : ", ") + field;
-  return words.empty() ? "none" : words;
+  return fields.empty() ? "none" : join(fields);
 }
 
 /// Returns 128 random bits in hexadecimal, the identity of a new store.
@@ -600,10 +594,7 @@ std::vector<stream::WaitingGroup> Buffer::waiting_groups_of(const stream::StepFo
 
 JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
   for (const std::string& field : settings_.late_fields) {
-    const std::vector<FieldSpec>& fields = received.schema().fields;
-    if (std::ranges::find(fields, field, &FieldSpec::name) == fields.end() &&
-        !received.schema().ignored.contains(field))
-      continue;
+    if (!received.schema().has_field(field) && !received.schema().ignored.contains(field)) continue;
     throw FieldsError("body", "has the field '" + field + "', which must be added later (--late-fields)",
                       "Send it with POST /v1/fields after the sample has been acknowledged");
   }

@@ -1,9 +1,9 @@
 #include "buffer/ledger_notes.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/text/parse_number.hpp"
 #include "evenkeel/base/error.hpp"
 #include "stream/event.hpp"
 
@@ -120,12 +120,11 @@ stream::Event parse_event_text(std::string_view text) {
 }
 
 std::int64_t parse_group_count(std::string_view text) {
-  std::int64_t groups = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), groups);
-  if (error != std::errc{} || end != text.data() + text.size() || groups < 1)
+  const std::optional<std::int64_t> groups = parse_as<std::int64_t>(text);
+  if (!groups || *groups < 1)
     throw InputError("groups of a step",
                      "are '" + std::string(text) + "'; a number of groups, at least 1, is needed");
-  return groups;
+  return *groups;
 }
 
 }  // namespace evenkeel

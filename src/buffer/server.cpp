@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <chrono>
 #include <fstream>
 #include <functional>
@@ -13,9 +12,9 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
+#include "base/text/parse_number.hpp"
 #include "buffer/http/answers.hpp"
 #include "buffer/http/http_listener.hpp"
 #include "buffer/http/server_calls.hpp"
@@ -66,22 +65,19 @@ std::string read_pass(const Request& request) {
 std::int64_t parameter(const Request& request, const std::string& name, std::int64_t otherwise) {
   if (!request.has_param(name)) return otherwise;
   const std::string text = request.get_param_value(name);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0)
-    throw InputError(name, "is '" + text + "'; a whole number is needed");
-  return value;
+  const std::optional<std::int64_t> value = parse_as<std::int64_t>(text);
+  if (!value || *value < 0) throw InputError(name, "is '" + text + "'; a whole number is needed");
+  return *value;
 }
 
 /// Returns the waiting time from parameter `wait`, in seconds with fractions, at most longest_wait.
 std::chrono::milliseconds read_wait_time(const Request& request) {
   const std::string text = request.has_param("wait") ? request.get_param_value("wait") : "0";
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc{} || end != text.data() + text.size() || !(seconds >= 0))
+  const std::optional<double> seconds = parse_as<double>(text);
+  if (!seconds || !(*seconds >= 0))
     throw InputError("wait", "is '" + text + "'; a number of seconds is needed");
   const std::chrono::duration<double, std::milli> longest = longest_wait;
-  return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(1000 * seconds, longest.count())));
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(1000 * *seconds, longest.count())));
 }
 
 std::vector<std::int64_t> parse_arrivals(const json& asked) {

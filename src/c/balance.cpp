@@ -1,6 +1,5 @@
 #include "evenkeel/c/balance.h"
 
-#include <limits>
 #include <string>
 
 #include "balance/partition/lpt.hpp"

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "balance/groups/group_balance.hpp"
+#include "balance/partition/item_order.hpp"
 #include "balance/partition/lpt.hpp"
 #include "c/arrays.hpp"
 #include "c/failures.hpp"
@@ -26,7 +27,6 @@
 #include "pack/mindspeed_cp.hpp"
 #include "plan/micro_batches/padded_batching.hpp"
 #include "plan/reference/micro_batches.hpp"
-#include "plan/transfer/restore_order.hpp"
 
 namespace evenkeel::c {
 namespace {

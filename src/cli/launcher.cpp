@@ -1,12 +1,12 @@
 #include "cli/launcher.hpp"
 
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
 #include <thread>
 
+#include "base/text/parse_number.hpp"
 #include "cli/terminal/terminal.hpp"
 
 namespace evenkeel::cli {
@@ -24,11 +24,8 @@ const char* launcher_rank() {
 std::optional<int> read_number_variable(const char* name) {
   const char* const value = std::getenv(name);
   if (value == nullptr) return std::nullopt;
-  const std::string_view text(value);
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
+  const std::optional<int> number = parse_as<int>(value);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 constexpr const char* own_mpirun =

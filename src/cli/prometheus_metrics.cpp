@@ -8,12 +8,11 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
-#include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <optional>
 #include <utility>
 
+#include "base/text/parse_number.hpp"
 #include "base/utf8.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/output_file.hpp"
@@ -25,9 +24,7 @@ namespace {
 using Labels = prometheus::Labels;
 
 bool is_port(std::string_view text) {
-  int port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  return error == std::errc{} && end == text.data() + text.size() && port >= 0 && port <= 65535;
+  return parse_as<std::uint16_t>(text).has_value();
 }
 
 /// Returns whether a text is an IPv4 address. Host names are not resolved. IPv6 is not accepted, because

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/settings/requirements.hpp"
 #include "plan/transfer/carried_fields.hpp"
@@ -148,10 +148,9 @@ Profile Config::profile(std::string_view name) const {
   if (name.empty()) return {balance, micro_batch, pack, loss};
   const auto found = profiles.find(name);
   if (found != profiles.end()) return found->second;
-  std::string known;
-  for (const auto& entry : profiles) known += (known.empty() ? "" : ", ") + entry.first;
-  throw ConfigError("profiles", "there is no profile '" + std::string(name) + "'",
-                    known.empty() ? "The configuration has none" : "Profiles: " + known);
+  throw ConfigError(
+      "profiles", "there is no profile '" + std::string(name) + "'",
+      profiles.empty() ? "The configuration has none" : "Profiles: " + join(profiles | std::views::keys));
 }
 
 void Config::require_valid_fields() const {

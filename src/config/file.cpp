@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "config/document.hpp"
 #include "config/key_sections.hpp"
 #include "config/keys.hpp"
@@ -53,8 +54,8 @@ std::vector<std::string> section_names() {
 /// Returns the hint for a key that is not in the table.
 std::string hint_for_unknown(const std::string& path) {
   const auto siblings = paths_of_section(section_of(path));
-  if (!siblings.empty()) return "Valid keys: " + config_detail::join(siblings);
-  return "Sections: " + config_detail::join(section_names());
+  if (!siblings.empty()) return "Valid keys: " + join(siblings);
+  return "Sections: " + join(section_names());
 }
 
 /// Returns the named section with this name, which is its path in the table of keys, or null.

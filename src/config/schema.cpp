@@ -64,8 +64,7 @@ std::vector<ConfigKey> chosen_keys(std::string_view chosen) {
     if (std::ranges::find(names, section) == names.end()) names.push_back(section);
   }
   if (!keys.empty()) return keys;
-  throw ConfigError(std::string(chosen), "is neither a key nor a section",
-                    "Sections: " + config_detail::join(names));
+  throw ConfigError(std::string(chosen), "is neither a key nor a section", "Sections: " + join(names));
 }
 
 }  // namespace

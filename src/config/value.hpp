@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/plan/field_settings.hpp"
@@ -38,9 +39,6 @@ struct ConfigValue {
 [[nodiscard]] std::vector<std::pair<std::string, ConfigValue>> map_entries(
     const YAML::Node& map,
     const std::function<std::string(const std::string& name, const YAML::Mark& mark)>& where_of);
-
-/// Returns the words as "a, b, c".
-[[nodiscard]] std::string join(std::span<const std::string> words);
 
 [[noreturn]] void throw_wrong_type(const ConfigValue& value, std::string_view expected);
 [[noreturn]] void throw_out_of_range(const ConfigValue& value, const std::string& range);

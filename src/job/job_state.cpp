@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"

@@ -3,7 +3,6 @@
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
 #include <memory>
-#include <string>
 
 #include "base/activity.hpp"
 #include "base/narrow.hpp"

@@ -87,14 +87,4 @@ std::vector<std::int64_t> mindspeed_columns(const MindSpeedCp& cp, std::int64_t 
   return rows_of(cp_runs(columns, {cp.size, CpLayout::zigzag}, rank));
 }
 
-std::vector<std::int64_t> mindspeed_gathered_columns(const MindSpeedCp& cp, std::int64_t columns,
-                                                     std::span<const std::int64_t> sequence_ends) {
-  std::vector<std::int64_t> gathered;
-  for (int rank = 0; rank < std::max(cp.size, 1); ++rank) {
-    const std::vector<std::int64_t> held = mindspeed_columns(cp, columns, sequence_ends, CpRank{rank});
-    gathered.insert(gathered.end(), held.begin(), held.end());
-  }
-  return gathered;
-}
-
 }  // namespace evenkeel

@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/text_layout.hpp"
 #include "batch/mask.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
@@ -14,12 +15,6 @@ namespace {
 
 std::string quoted_name(const FieldSpec& spec) {
   return "field '" + spec.name + "'";
-}
-
-std::string join_names(std::span<const std::string_view> names) {
-  std::string text;
-  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
 }
 
 /// Returns whether the field has one value per token or per response token.
@@ -63,7 +58,7 @@ std::string description_of(const FieldSpec& spec) {
 void require_usable_name(const FieldSpec& spec) {
   if (std::ranges::find(derived_names, spec.name) == derived_names.end()) return;
   throw InputError(quoted_name(spec), "has a name that is reserved for Evenkeel's own tensors",
-                   "Choose a name other than " + join_names(derived_names));
+                   "Choose a name other than " + join(derived_names));
 }
 
 void require_usable_form(const FieldSpec& spec) {

@@ -6,7 +6,6 @@
 #include <array>
 #include <boost/mpi/datatype.hpp>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <tuple>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <utility>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"

@@ -7,9 +7,9 @@
 #include "cli/dump_reader.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/jsonl.hpp"
-#include "io/safetensors/safetensors.hpp"
 #include "job/hash_consumer.hpp"
 #include "support/run_program.hpp"
+#include "support/safetensors_file.hpp"
 
 namespace evenkeel {
 namespace {
@@ -21,6 +21,7 @@ using testing_support::ProgramResult;
 using testing_support::read_text;
 using testing_support::run_command;
 using testing_support::run_evenkeel;
+using testing_support::SafetensorsFile;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 

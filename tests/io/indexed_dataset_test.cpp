@@ -49,9 +49,6 @@ void read_everything(const std::filesystem::path& prefix) {
   const IndexedDataset dataset(prefix);
   const RowRange all{0, dataset.num_sequences()};
   EXPECT_EQ(dataset.read_bytes(all).size(), std::filesystem::file_size(prefix.string() + ".bin"));
-  if (dataset.has_modes()) {
-    EXPECT_EQ(std::ssize(dataset.read_modes(all)), dataset.num_sequences());
-  }
   std::int64_t sequences = 0;
   for (std::int64_t document = 0; document < dataset.num_documents(); ++document) {
     const RowRange range = dataset.document(document);
@@ -76,9 +73,6 @@ TEST(IndexedDataset, follows_the_format) {
   EXPECT_EQ(dataset.length(2), 1);
   EXPECT_EQ(dataset.document(0), (RowRange{0, 2}));
   EXPECT_EQ(dataset.document(1), (RowRange{2, 3}));
-  EXPECT_EQ(dataset.document_of(0), 0);
-  EXPECT_EQ(dataset.document_of(1), 0);
-  EXPECT_EQ(dataset.document_of(2), 1);
   EXPECT_THAT(tokens_of(dataset, {0, 3}), ElementsAre(1, 2, 300, 65535));
   EXPECT_THAT(tokens_of(dataset, {0, 1}), ElementsAre(1, 2, 300));
   EXPECT_THAT(tokens_of(dataset, {1, 3}), ElementsAre(65535));
@@ -90,9 +84,7 @@ TEST(IndexedDataset, follows_the_format) {
 TEST(IndexedDataset, detects_modes_by_the_size_of_the_index) {
   const Files files(small_index + "\0\1\xff"s, small_data);
   const IndexedDataset dataset(files.prefix());
-  ASSERT_TRUE(dataset.has_modes());
-  EXPECT_THAT(dataset.read_modes({0, 3}), ElementsAre(0, 1, -1));
-  EXPECT_THAT(dataset.read_modes({1, 2}), ElementsAre(1));
+  EXPECT_TRUE(dataset.has_modes());
   EXPECT_THAT(tokens_of(dataset, {0, 3}), ElementsAre(1, 2, 300, 65535));
 }
 
@@ -117,8 +109,6 @@ TEST(IndexedDataset, a_document_may_be_empty) {
   EXPECT_EQ(dataset.num_documents(), 3);
   EXPECT_EQ(dataset.document(0), (RowRange{0, 0}));
   EXPECT_EQ(dataset.document(1), (RowRange{0, 2}));
-  EXPECT_EQ(dataset.document_of(0), 1);
-  EXPECT_EQ(dataset.document_of(2), 2);
 }
 
 TEST(IndexedDataset, usually_has_one_sequence_per_document) {
@@ -128,10 +118,7 @@ TEST(IndexedDataset, usually_has_one_sequence_per_document) {
   index[26] = 4;
   const Files files(index, small_data);
   const IndexedDataset dataset(files.prefix());
-  for (std::int64_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(dataset.document_of(i), i);
-    EXPECT_EQ(dataset.document(i), (RowRange{i, i + 1}));
-  }
+  for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(dataset.document(i), (RowRange{i, i + 1}));
 }
 
 TEST(IndexedDataset, returns_negative_tokens_and_floats_unchanged) {

@@ -44,7 +44,7 @@ class Tensors {
 
   [[nodiscard]] SampleTensors open(const std::map<std::string, std::string>& metadata = {}) const {
     write_safetensors(file_->path(), views_, metadata);
-    return SampleTensors(open_safetensors(file_->path()));
+    return SampleTensors(std::make_unique<TensorFile>(file_->path()));
   }
   /// Returns the error from reading all samples.
   [[nodiscard]] std::string refusal(const std::map<std::string, std::string>& metadata = {}) const;
@@ -325,7 +325,7 @@ std::string sound_bytes() {
 void expect_samples_or_refusal(const std::string& bytes) {
   const TemporaryFile file(bytes, ".safetensors");
   try {
-    EXPECT_LE(read_all(SampleTensors(open_safetensors(file.path()))).size(), 1000);
+    EXPECT_LE(read_all(SampleTensors(std::make_unique<TensorFile>(file.path()))).size(), 1000);
   } catch (const LimitError&) {
   } catch (const Error& error) {
     EXPECT_THAT(error.report().where, testing::StartsWith(file.path().string())) << error.what();
@@ -345,8 +345,8 @@ TEST(SampleTensors, a_truncated_file_is_refused_by_name) {
   const std::string sound = sound_bytes();
   for (std::size_t size = 0; size < sound.size(); ++size) {
     const TemporaryFile file(sound.substr(0, size), ".safetensors");
-    const ErrorReport report =
-        report_of<InputError>([&] { (void)read_all(SampleTensors(open_safetensors(file.path()))); });
+    const ErrorReport report = report_of<InputError>(
+        [&] { (void)read_all(SampleTensors(std::make_unique<TensorFile>(file.path()))); });
     EXPECT_THAT(report.where, testing::StartsWith(file.path().string()));
   }
 }
@@ -356,7 +356,7 @@ TEST(SampleTensors, false_sizes_in_a_header_are_refused_before_memory_is_allocat
     const std::uint64_t size = header.size();
     const TemporaryFile file(std::string(reinterpret_cast<const char*>(&size), sizeof size) + header,
                              ".safetensors");
-    return report_of<InputError>([&] { (void)open_safetensors(file.path()); }).message;
+    return report_of<InputError>([&] { TensorFile{file.path()}; }).message;
   };
   EXPECT_THAT(
       refusal(R"({"a":{"dtype":"I64","shape":[0,1099511627776,1099511627776],"data_offsets":[0,0]}})"),
@@ -377,7 +377,7 @@ TEST(SampleTensors, tensors_of_unsupported_dtypes_are_skipped_with_the_reason) {
   const TemporaryFile file(std::string(reinterpret_cast<const char*>(&size), sizeof size) + header +
                                std::string("\xff\xff\x01\x00\x00\x02xx", 8),
                            ".safetensors");
-  const SampleTensors samples(open_safetensors(file.path()));
+  const SampleTensors samples(std::make_unique<TensorFile>(file.path()));
   EXPECT_THAT(values_of<std::int64_t>(read_all(samples), "input_ids"), ElementsAre(65535, 1));
   ASSERT_EQ(samples.ignored_content().size(), 1);
   EXPECT_EQ(samples.ignored_content()[0].second, "its elements are F8_E4M3");
@@ -392,7 +392,7 @@ TEST(SampleTensors, unsigned_64_bit_integers_become_int64_if_they_fit) {
                                  std::string("\5\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff", 15) + last_byte +
                                  std::string("\0\0\2\0", 4),
                              ".safetensors");
-    return read_all(SampleTensors(open_safetensors(file.path())));
+    return read_all(SampleTensors(std::make_unique<TensorFile>(file.path())));
   };
   EXPECT_THAT(values_of<std::int64_t>(read("\x7f"), "input_ids"),
               ElementsAre(5, std::numeric_limits<std::int64_t>::max()));
@@ -428,7 +428,7 @@ RC_GTEST_PROP(SampleWriters, round_trip_ragged_samples, ()) {
   const auto writer = make_sample_writer(SampleFormat::safetensors, file.path(), {});
   writer->write(batch);
   writer->close();
-  const RaggedBatch read = read_all(SampleTensors(open_safetensors(file.path())));
+  const RaggedBatch read = read_all(SampleTensors(std::make_unique<TensorFile>(file.path())));
   RC_ASSERT(std::ranges::equal(read.samples(), batch.samples()));
   RC_ASSERT(std::ranges::equal(read.fields(), batch.fields()));
 }

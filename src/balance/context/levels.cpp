@@ -1,6 +1,5 @@
 #include "balance/context/levels.hpp"
 
-#include <algorithm>
 #include <limits>
 
 #include "balance/partition/item_order.hpp"

@@ -103,10 +103,6 @@ bool GroupExchanges::even_out_by_sets(Cost goal) {
   return has_changed;
 }
 
-std::int64_t GroupExchanges::max_bins() const {
-  return groups_.empty() ? 0 : std::ranges::max(groups_, {}, &Group::bins).bins;
-}
-
 Partition GroupExchanges::result() const {
   std::vector<Item> items;
   items.reserve(costs_.size());

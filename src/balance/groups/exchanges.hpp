@@ -29,8 +29,6 @@ class GroupExchanges {
 
   /// Returns the largest total of a group.
   [[nodiscard]] Cost largest() const { return by_cost_.empty() ? 0 : by_cost_.rbegin()->first; }
-  /// Returns the largest number of bins of a group.
-  [[nodiscard]] std::int64_t max_bins() const;
 
   /// Returns the groups in their order. Groups that took part in an exchange list their items in ascending
   /// order of (cost, item); the others are unchanged.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
-#include <utility>
 
 #include "balance/checks.hpp"
 #include "balance/groups/exchanges.hpp"

@@ -58,6 +58,12 @@ std::vector<CostedItem> descending_items(std::span<const Cost> costs);
 /// Returns the items by descending cost, the smaller item first if costs are equal.
 std::vector<CostedItem> descending_items_smaller_first(std::span<const Cost> costs);
 
+/// Returns the position of each item in `order`: inverse_order(order)[order[i]] = i. Throws InputError if
+/// `order` does not contain each of 0..n-1 once. O(n).
+///
+/// Example: {2, 0, 1} gives {1, 2, 0}.
+[[nodiscard]] std::vector<std::int64_t> inverse_order(std::span<const Item> order);
+
 /// A copy of the sizes and counts of some items of a list.
 class PickedItems {
  public:

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/json_lines.hpp"
 
@@ -34,12 +34,10 @@ std::int64_t parse_index(const JsonLine& line, const element& value) {
 
 [[noreturn]] void reject_field(const JsonLine& line, const std::string& name,
                                std::span<const std::string> late_fields) {
-  std::string known;
-  for (const std::string& field : late_fields) known += (known.empty() ? "" : ", ") + field;
   line.fail("has the field '" + name + "', which is not a late field of this buffer",
             late_fields.empty()
                 ? "Start the buffer with --late-fields, which lists the fields that are added later"
-                : "Its late fields (--late-fields) are: " + known);
+                : "Its late fields (--late-fields) are: " + join(late_fields));
 }
 
 ReceivedFields fields_of(const JsonLine& line, std::span<const std::string> late_fields) {
@@ -150,12 +148,10 @@ JsonlSchema join_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool
   std::vector<std::string> known;
   std::vector<std::string> fresh;
   std::vector<std::string> others;
-  const auto has = [](const JsonlSchema& schema, const std::string& name) {
-    return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
-  };
-  for (const FieldSpec& field : more.fields) (has(so_far, field.name) ? known : fresh).push_back(field.name);
+  for (const FieldSpec& field : more.fields)
+    (so_far.has_field(field.name) ? known : fresh).push_back(field.name);
   for (const FieldSpec& field : so_far.fields)
-    if (!has(more, field.name)) others.push_back(field.name);
+    if (!more.has_field(field.name)) others.push_back(field.name);
   const JsonlSchema joined =
       join_schemas(select_fields(so_far, known), select_fields(more, known), may_widen);
   return merge_schemas(merge_schemas(joined, select_fields(more, fresh)), select_fields(so_far, others));

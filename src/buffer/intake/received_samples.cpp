@@ -73,10 +73,6 @@ std::vector<std::int64_t> oldest_versions(const RaggedBatch& batch, std::span<co
   return oldest;
 }
 
-bool has_field(const JsonlSchema& schema, std::string_view name) {
-  return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
-}
-
 /// Hashes a line without surrounding blanks and without the numbers after "version" and "versions", which may
 /// differ when a producer sends the sample again.
 std::uint32_t hash_line(std::string_view line) {
@@ -108,7 +104,7 @@ DeclaredFormats user_formats(DeclaredFormats declared) {
 }
 
 bool has_fields(const JsonlSchema& schema, const DeclaredFormats& declared) {
-  return std::ranges::all_of(declared, [&](const auto& format) { return has_field(schema, format.first); });
+  return std::ranges::all_of(declared, [&](const auto& format) { return schema.has_field(format.first); });
 }
 
 /// Throws InputError if users declared formats, since tensors describe themselves. File readers refuse this,
@@ -173,9 +169,9 @@ ReceivedSamples ReceivedSamples::parse_body(RequestBody body, const DeclaredForm
 /// Returns the sample of an outline, or nullopt if the outline is incomplete or invalid.
 std::optional<ReceivedSample> ReceivedSamples::make_received_sample(SampleOutline& outline,
                                                                     const JsonlSchema& schema) const {
-  const bool has_versions = has_field(schema, "versions");
+  const bool has_versions = schema.has_field("versions");
   const std::optional<std::int64_t> version = outline.least[has_versions ? 2 : 1];
-  const bool are_same = !has_field(schema, "version") || outline.least[1] == version;
+  const bool are_same = !schema.has_field("version") || outline.least[1] == version;
   const bool is_named = !std::holds_alternative<std::monostate>(outline.uid);
   if (!outline.least[0] || !version || !are_same || !is_named) return std::nullopt;
   return ReceivedSample{

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <memory>
@@ -10,6 +9,7 @@
 #include "buffer/intake/received_samples.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/safetensors/safetensors.hpp"
+#include "io/safetensors/tensor_file.hpp"
 #include "io/samples/sample_tensors.hpp"
 
 // Requests in the safetensors format. Each sample is stored as its own safetensors file, so that it can be
@@ -246,7 +246,7 @@ class Versions {
 
 void ReceivedSamples::read_tensors() {
   static_cast<void>(body_.file());
-  const SampleTensors tensors(open_safetensors("body", body_.bytes()));
+  const SampleTensors tensors(std::make_unique<TensorFile>("body", body_.bytes()));
   require_complete_fields(tensors);
   const std::int64_t size = tensors.num_samples();
   const std::vector<TensorSample> lengths = tensors.lengths({0, size});

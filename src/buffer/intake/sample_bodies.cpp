@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/jsonl.hpp"
+#include "io/safetensors/tensor_file.hpp"
 #include "io/samples/sample_tensors.hpp"
 
 namespace evenkeel {
@@ -54,7 +56,7 @@ std::vector<OpenSample> open_samples(std::string_view bodies, std::span<const st
       throw InputError(answer_name, "are truncated");
     if (samples.size() == arrivals.size()) reject_number(std::ssize(samples) + 1, arrivals.size());
     const std::string name = "sample " + std::to_string(arrivals[samples.size()]);
-    SampleTensors tensors(open_safetensors(name, bodies.substr(size_bytes, size)));
+    SampleTensors tensors(std::make_unique<TensorFile>(name, bodies.substr(size_bytes, size)));
     if (tensors.num_samples() != 1) throw InputError(name, "is not one sample");
     const TensorSample lengths = tensors.lengths({0, 1}).front();
     samples.push_back({std::move(tensors), lengths});

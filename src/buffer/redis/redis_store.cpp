@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text/parse_number.hpp"
 #include "buffer/redis/redis_scripts.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
@@ -22,13 +22,6 @@ constexpr std::string_view evicting_hint = "CONFIG SET maxmemory-policy noevicti
 constexpr int least_version = 6;
 constexpr std::int64_t max_text = std::int64_t{512} << 20;  // of Redis, in bytes
 constexpr std::size_t max_idle = 16;  // maximum number of idle connections kept for reads
-
-std::optional<std::int64_t> parse_redis_integer(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::string_view bytes_of_slot(const stream::GroupKey& slot) {
   return {reinterpret_cast<const char*>(&slot), sizeof slot};
@@ -116,7 +109,7 @@ class RedisStore : public Store {
   void read_events(const std::function<void(std::int64_t, std::string_view)>& take) const override {
     std::map<std::int64_t, std::string> events;
     for_each(keys_.events, [&](std::string_view key, std::string_view record) {
-      const auto number = parse_redis_integer(key);
+      const auto number = parse_as<std::int64_t>(key);
       if (!number) throw damage_error("event '" + std::string(key) + "'");
       events[*number] = record_content(RecordKind::event, *number, record, name());
     });
@@ -179,7 +172,7 @@ class RedisStore : public Store {
   std::string require_supported_server(RedisConnection& connection) {
     std::map<std::string, std::string> info = connection.info();
     const std::string& version = info["redis_version"];
-    if (parse_redis_integer(version.substr(0, version.find('.'))).value_or(0) < least_version) {
+    if (parse_as<std::int64_t>(version.substr(0, version.find('.'))).value_or(0) < least_version) {
       throw IoError(connection.name(), "has version '" + version + "'",
                     "Redis 6 or later is needed, or Valkey");
     }
@@ -229,8 +222,8 @@ class RedisStore : public Store {
                         "'; this program reads and writes '" + store_format + "'",
                     "Use the program that wrote it");
     }
-    const auto commits = parse_redis_integer(header[1].text());
-    const auto used = parse_redis_integer(header[2].text());
+    const auto commits = parse_as<std::int64_t>(header[1].text());
+    const auto used = parse_as<std::int64_t>(header[2].text());
     if (!commits || !used) throw damage_error(keys_.about);
     if (*commits < commits_) {
       settings_.say(connection.name() + " has lost " + std::to_string(commits_ - *commits) +

@@ -5,9 +5,9 @@
 #include <limits>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "c/failures.hpp"
 
 namespace evenkeel::c {
@@ -44,9 +44,8 @@ FieldKind kind_of_number(std::int32_t number, const std::string& where) {
 }
 
 std::string names_of(std::span<const Column> fields) {
-  std::string names;
-  for (const Column& column : fields) names += (names.empty() ? "" : ", ") + column.spec().name;
-  return names.empty() ? "none" : names;
+  if (fields.empty()) return "none";
+  return join(fields, [](const Column& column) { return column.spec().name; });
 }
 
 // Returns the rows of each sample in a counted field.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>

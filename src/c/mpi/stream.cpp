@@ -1,5 +1,4 @@
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>

@@ -1,4 +1,3 @@
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <utility>

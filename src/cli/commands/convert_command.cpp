@@ -5,10 +5,7 @@
 #include <array>
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
-#include <cctype>
 #include <iostream>
-#include <numeric>
-#include <optional>
 #include <string_view>
 #include <vector>
 

@@ -2,12 +2,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <future>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +23,8 @@
 #include "cli/terminal/progress.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/source/sample_stream.hpp"
-#include "mesh/one_process.hpp"
 #include "report/reported_source.hpp"
 #include "source/arriving/patience.hpp"
 #include "source/feed/feeder.hpp"
@@ -31,6 +33,32 @@ namespace evenkeel::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// A group of only this process, for programs that read sources without MPI.
+class OneProcess final : public NonMpiRanks {
+ public:
+  [[nodiscard]] static Communicator make() { return Communicator(std::make_shared<const OneProcess>()); }
+
+  [[nodiscard]] int rank() const override { return 0; }
+  [[nodiscard]] int size() const override { return 1; }
+  void broadcast(std::span<std::byte> /*bytes*/, int /*root*/) const override {}
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) const override {
+    std::ranges::copy(mine, all.begin());
+  }
+  void all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const override {
+    const auto bytes_of = [&](int values) { return static_cast<std::size_t>(values) * lists.bytes_each; };
+    std::copy_n(mine, bytes_of(lists.sizes[0]), all + bytes_of(lists.offsets[0]));
+  }
+  void all_reduce(std::span<std::int64_t> /*values*/, Extreme /*which*/) const override {}
+  [[nodiscard]] Communicator duplicate() const override { return make(); }
+  [[nodiscard]] Communicator split(int color, int /*key*/) const override {
+    return color < 0 ? Communicator() : make();
+  }
+  [[nodiscard]] Communicator split_by_node() const override { return make(); }
+  [[nodiscard]] bool allows_threads() const override { return true; }
+  void all_to_all(std::span<const std::byte> /*out*/, std::span<const std::int64_t> /*out_bytes*/,
+                  std::span<std::byte> /*in*/, std::span<const std::int64_t> /*in_bytes*/) const override {}
+};
 
 struct FeedOptions {
   std::vector<std::string> files;

@@ -24,10 +24,6 @@
 namespace evenkeel::cli {
 namespace {
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
 void show(const TextTable& table) {
   std::cout << table.to_text();
 }
@@ -220,7 +216,7 @@ void inspect_tensors(std::unique_ptr<const TensorFile> file) {
 bool inspect_by_extension(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
   if (ending == ".safetensors") {
-    inspect_tensors(open_safetensors(path));
+    inspect_tensors(std::make_unique<TensorFile>(path));
   } else if (is_dataset_file_name(path)) {
     inspect_dataset(path);
   } else {

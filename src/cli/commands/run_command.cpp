@@ -5,7 +5,6 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "base/activity.hpp"
 #include "base/text_layout.hpp"

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <limits>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "balance/context/speeds.hpp"

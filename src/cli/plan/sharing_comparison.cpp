@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
-#include <span>
 #include <utility>
 
 #include "base/text_layout.hpp"

@@ -1,7 +1,6 @@
 #include "exchange/samples/field_ranges.hpp"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "plan/transfer/carried_fields.hpp"
 

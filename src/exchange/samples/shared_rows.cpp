@@ -1,7 +1,6 @@
 #include "exchange/samples/shared_rows.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <optional>
 #include <string>

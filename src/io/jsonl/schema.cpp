@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/field_inference.hpp"
@@ -28,12 +29,6 @@ JsonlSchema schema_of_line(const JsonLine& line, const RolloutLine& rollout,
     append(schema, name, infer_field(line, rollout, name, entry.second, declared));
   }
   return schema;
-}
-
-std::string shape_text(const std::vector<std::int64_t>& dimensions) {
-  std::string text;
-  for (const std::int64_t d : dimensions) text += (text.empty() ? "" : ", ") + std::to_string(d);
-  return "[" + text + "]";
 }
 
 /// One side of a conflict: a property, and the line that has it.
@@ -155,8 +150,7 @@ JsonlSchema infer_schema(const LineFiles& files, std::span<const LineRef> lines,
 void require_declared_fields(const JsonlSchema& schema, const DeclaredFormats& declared,
                              const std::string& source) {
   for (const auto& [name, format] : declared) {
-    if (schema.empty || std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end())
-      continue;
+    if (schema.empty || schema.has_field(name)) continue;
     throw InputError(
         source, "no line has a field '" + name + "', which should be read as " + std::string(name_of(format)),
         "Add the field, or do not declare its format");
@@ -210,10 +204,7 @@ JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& n
 }
 
 std::string describe_skip_reasons(const std::set<SkipReason>& reasons) {
-  std::string text;
-  for (const SkipReason reason : reasons)
-    text.append(text.empty() ? "" : ", ").append(skip_reason_word(reason));
-  return text;
+  return join(reasons, skip_reason_word);
 }
 
 std::string undecided_fields(const JsonlSchema& schema) {

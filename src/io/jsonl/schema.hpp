@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "evenkeel/batch/dtype.hpp"
@@ -56,6 +58,9 @@ struct JsonlSchema {
   /// must have integers only.
   std::map<std::string, std::int64_t> wide_integers;
 
+  [[nodiscard]] bool has_field(std::string_view name) const noexcept {
+    return std::ranges::find(fields, name, &FieldSpec::name) != fields.end();
+  }
   friend bool operator==(const JsonlSchema&, const JsonlSchema&) = default;
 };
 

@@ -41,7 +41,4 @@ class JsonlWriter {
 /// Returns uids for samples of which only the groups are known (uid_of_group()).
 [[nodiscard]] std::vector<Uid> uids_of_groups(const RaggedBatch& batch);
 
-/// Writes one batch as a whole file. Throws the errors of JsonlWriter.
-void write_jsonl(const std::filesystem::path& path, const RaggedBatch& batch);
-
 }  // namespace evenkeel

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "evenkeel/base/ids.hpp"
+#include "evenkeel/batch/dtype.hpp"
 #include "io/files/input_file.hpp"
 #include "io/files/output_file.hpp"
 
@@ -27,10 +28,16 @@ enum class IndexedDType : std::uint8_t {
   uint16 = 8,
 };
 
+/// Returns the same type as an element type of fields.
+[[nodiscard]] DType to_dtype(IndexedDType dtype) noexcept;
 /// Returns the type's name, such as "uint16".
-[[nodiscard]] std::string_view name_of(IndexedDType dtype) noexcept;
+[[nodiscard]] inline std::string_view name_of(IndexedDType dtype) noexcept {
+  return name_of(to_dtype(dtype));
+}
 /// Returns the bytes per element.
-[[nodiscard]] std::size_t size_of(IndexedDType dtype) noexcept;
+[[nodiscard]] inline std::size_t size_of(IndexedDType dtype) noexcept {
+  return size_of(to_dtype(dtype));
+}
 /// Returns the dtype that Megatron-Core uses for tokens of a vocabulary of that size: uint16 below 65,500,
 /// otherwise int32.
 [[nodiscard]] IndexedDType optimal_dtype(std::int64_t vocab_size) noexcept;
@@ -78,8 +85,6 @@ class IndexedDataset {
   }
   /// Returns the number of elements of adjacent sequences. O(1).
   [[nodiscard]] std::int64_t tokens_in(RowRange sequences) const noexcept;
-  /// Returns the document of a sequence. O(log documents).
-  [[nodiscard]] std::int64_t document_of(std::int64_t sequence) const noexcept;
   /// Returns a document's sequences. Precondition: 0 <= document < num_documents().
   [[nodiscard]] RowRange document(std::int64_t document) const noexcept;
 
@@ -91,8 +96,6 @@ class IndexedDataset {
   [[nodiscard]] bool read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const;
   /// Returns the elements of adjacent sequences as stored: little-endian, of any dtype.
   [[nodiscard]] std::vector<std::byte> read_bytes(RowRange sequences) const;
-  /// Returns the modes of adjacent sequences. Precondition: has_modes().
-  [[nodiscard]] std::vector<std::int8_t> read_modes(RowRange sequences) const;
 
  private:
   void read_header();
@@ -171,29 +174,6 @@ inline constexpr std::int64_t header_bytes = 34;
                                                             const char* ending) {
   prefix += ending;
   return prefix;
-}
-
-[[nodiscard]] constexpr bool is_float(IndexedDType dtype) noexcept {
-  return dtype == IndexedDType::float64 || dtype == IndexedDType::float32;
-}
-
-/// Calls `act` with a value of the C++ type of an integer dtype. Precondition: the dtype is an integer type.
-template <typename Act>
-decltype(auto) with_integer_type(IndexedDType dtype, Act&& act) {
-  switch (dtype) {
-    case IndexedDType::uint8:
-      return act(std::uint8_t{});
-    case IndexedDType::int8:
-      return act(std::int8_t{});
-    case IndexedDType::int16:
-      return act(std::int16_t{});
-    case IndexedDType::uint16:
-      return act(std::uint16_t{});
-    case IndexedDType::int32:
-      return act(std::int32_t{});
-    default:
-      return act(std::int64_t{});
-  }
 }
 
 }  // namespace evenkeel::indexed_dataset

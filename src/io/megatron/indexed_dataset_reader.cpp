@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "batch/integers.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/megatron/indexed_dataset.hpp"
 
@@ -63,44 +64,26 @@ bool widen(std::span<std::int64_t> values) {
 
 }  // namespace
 
-std::string_view name_of(IndexedDType dtype) noexcept {
+DType to_dtype(IndexedDType dtype) noexcept {
   switch (dtype) {
     case IndexedDType::uint8:
-      return "uint8";
+      return DType::uint8;
     case IndexedDType::int8:
-      return "int8";
+      return DType::int8;
     case IndexedDType::int16:
-      return "int16";
+      return DType::int16;
     case IndexedDType::int32:
-      return "int32";
+      return DType::int32;
     case IndexedDType::int64:
-      return "int64";
+      return DType::int64;
     case IndexedDType::float64:
-      return "float64";
+      return DType::float64;
     case IndexedDType::float32:
-      return "float32";
+      return DType::float32;
     case IndexedDType::uint16:
-      return "uint16";
+      break;
   }
-  return "";
-}
-
-std::size_t size_of(IndexedDType dtype) noexcept {
-  switch (dtype) {
-    case IndexedDType::uint8:
-    case IndexedDType::int8:
-      return 1;
-    case IndexedDType::int16:
-    case IndexedDType::uint16:
-      return 2;
-    case IndexedDType::int32:
-    case IndexedDType::float32:
-      return 4;
-    case IndexedDType::int64:
-    case IndexedDType::float64:
-      return 8;
-  }
-  return 0;
+  return DType::uint16;
 }
 
 IndexedDType optimal_dtype(std::int64_t vocab_size) noexcept {
@@ -148,7 +131,7 @@ void IndexedDataset::read_header() {
   }
   const auto code = number_at<std::uint8_t>(index_, indexed_dataset::dtype_at);
   dtype_ = static_cast<IndexedDType>(code);
-  if (size_of(dtype_) == 0) {
+  if (dtype_ < IndexedDType::uint8 || dtype_ > IndexedDType::uint16) {
     fail("has the dtype code " + std::to_string(code) + byte_position_text(indexed_dataset::dtype_at) +
          "; codes are 1 to 8");
   }
@@ -274,12 +257,6 @@ std::int64_t IndexedDataset::tokens_in(RowRange sequences) const noexcept {
   return first_token_of(sequences.end) - first_token_of(sequences.begin);
 }
 
-std::int64_t IndexedDataset::document_of(std::int64_t sequence) const noexcept {
-  assert(0 <= sequence && sequence < num_sequences());
-  if (document_starts_.empty()) return sequence;
-  return std::ranges::upper_bound(document_starts_, sequence) - document_starts_.begin() - 1;
-}
-
 RowRange IndexedDataset::document(std::int64_t document) const noexcept {
   assert(0 <= document && document < num_documents_);
   if (document_starts_.empty()) return {document, document + 1};
@@ -293,7 +270,7 @@ ByteRange IndexedDataset::bytes_of(RowRange sequences) const noexcept {
 }
 
 bool IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const {
-  if (indexed_dataset::is_float(dtype_)) {
+  if (!has_tokens()) {
     throw InputError(index_.path(),
                      "has elements of " + std::string(name_of(dtype_)) + "; tokens are integers",
                      "Give a dataset of token ids");
@@ -312,7 +289,7 @@ bool IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::
       pieces[i] = {as_chars(tokens[i]).last(count * element), bytes_of(together[i]).begin};
     }
     data_.read(std::span<const InputFile::Piece>(pieces).first(together.size()));
-    indexed_dataset::with_integer_type(dtype_, [&](auto narrow) {
+    with_integer_type(to_dtype(dtype_), [&](auto narrow) {
       for (std::size_t i = 0; i < together.size(); ++i) has_negative |= widen<decltype(narrow)>(tokens[i]);
     });
   }
@@ -326,17 +303,8 @@ std::vector<std::byte> IndexedDataset::read_bytes(RowRange sequences) const {
   return bytes;
 }
 
-std::vector<std::int8_t> IndexedDataset::read_modes(RowRange sequences) const {
-  assert(has_modes_ && 0 <= sequences.begin && sequences.begin <= sequences.end &&
-         sequences.end <= num_sequences());
-  std::vector<std::int8_t> modes(static_cast<std::size_t>(sequences.size()));
-  const std::int64_t begin = index_.size() - num_sequences();
-  index_.read(as_chars(std::span(modes)), begin + sequences.begin);
-  return modes;
-}
-
 bool IndexedDataset::has_tokens() const noexcept {
-  return !indexed_dataset::is_float(dtype_);
+  return is_integer(to_dtype(dtype_));
 }
 
 }  // namespace evenkeel

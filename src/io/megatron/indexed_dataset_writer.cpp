@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
 
 #include "base/text_layout.hpp"
+#include "batch/integers.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/megatron/indexed_dataset.hpp"
 
@@ -43,11 +43,11 @@ std::string IndexedDatasetWriter::next_sequence() const {
 }
 
 void IndexedDatasetWriter::add_sequence(std::span<const std::int64_t> tokens) {
-  if (indexed_dataset::is_float(dtype_)) {
+  if (!is_integer(to_dtype(dtype_))) {
     throw InputError(data_path_, "has elements of " + std::string(name_of(dtype_)) + "; tokens are integers",
                      "Choose a dtype of integers");
   }
-  indexed_dataset::with_integer_type(dtype_, [&](auto zero) {
+  with_integer_type(to_dtype(dtype_), [&](auto zero) {
     using T = decltype(zero);
     if (const std::size_t bad = find_first_out_of_range<T>(tokens); bad < tokens.size()) {
       throw InputError(data_path_,

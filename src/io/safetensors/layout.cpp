@@ -3,7 +3,6 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <optional>
 #include <set>

@@ -1,7 +1,6 @@
 #include "io/samples/lengths_file.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -11,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/text/parse_number.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/lines.hpp"
 #include "io/jsonl/json_lines.hpp"
@@ -115,7 +116,7 @@ class CsvColumns {
         uid_(find(header, uid_key)) {
     require_unique(header, where);
     if (prompt_.has_value() == response_.has_value() && (prompt_ || total_)) return;
-    const std::string names = joined(header);
+    const std::string names = join(header);
     const bool one_name = header.size() == 1 && names.find_first_of(";\t\r|") != std::string::npos;
     throw InputError(where, "has the columns " + quote(names),
                      one_name ? "Separate values by commas and rows by line feeds"
@@ -153,12 +154,6 @@ class CsvColumns {
   }
 
  private:
-  static std::string joined(const std::vector<std::string>& names) {
-    std::string text;
-    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-    return text;
-  }
-
   static void require_unique(std::vector<std::string> header, const std::string& where) {
     std::erase(header, "");  // spreadsheets write extra columns without content
     std::ranges::sort(header);
@@ -167,12 +162,11 @@ class CsvColumns {
   }
 
   static std::int64_t length(std::string_view text, std::string_view name, const std::string& where) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > max_length) {
+    const std::optional<std::int64_t> value = parse_as<std::int64_t>(text);
+    if (!value || *value < 0 || *value > max_length) {
       throw InputError(where, invalid_length_message(name, quote(text)));
     }
-    return value;
+    return *value;
   }
 
   std::size_t count_;
@@ -198,11 +192,9 @@ struct Table {
 constexpr std::int64_t largest_integer = std::int64_t{1} << 62;
 
 std::int64_t parse_csv_integer(std::string_view text, std::string_view name, const std::string& where) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > largest_integer)
-    throw_not_an_integer(name, quote(text), where);
-  return value;
+  const std::optional<std::int64_t> value = parse_as<std::int64_t>(text);
+  if (!value || *value < 0 || *value > largest_integer) throw_not_an_integer(name, quote(text), where);
+  return *value;
 }
 
 /// Reads a CSV table. A file with only one length per line is a table, too.

@@ -1,13 +1,12 @@
 #include "io/samples/sample_tensors.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <string_view>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "base/utf8.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -17,12 +16,6 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t rows_per_block = std::int64_t{1} << 16;
-
-std::string shape_text_of(std::span<const std::int64_t> shape) {
-  std::string text;
-  for (const std::int64_t d : shape) text += (text.empty() ? "" : ", ") + std::to_string(d);
-  return "[" + text + "]";
-}
 
 }  // namespace
 
@@ -292,7 +285,7 @@ void SampleTensors::fail(const std::string& message, const std::string& hint) co
 }
 
 void SampleTensors::fail(std::size_t tensor, const std::string& message, const std::string& hint) const {
-  fail("tensor '" + at(tensor).name + "' " + shape_text_of(at(tensor).shape) + " " + message, hint);
+  fail("tensor '" + at(tensor).name + "' " + shape_text(at(tensor).shape) + " " + message, hint);
 }
 
 SampleTensors::SampleTensors(std::unique_ptr<const TensorFile> file) : file_(std::move(file)) {
@@ -356,7 +349,7 @@ void SampleTensors::find_padded() {
   }
   if (!has_numbers(*mask)) fail(*mask, "holds " + at(*mask).stored + "; 0 and 1 are needed");
   if (at(*mask).shape != at(tokens_).shape)
-    fail(*mask, "does not have the shape of the tokens, " + shape_text_of(at(tokens_).shape));
+    fail(*mask, "does not have the shape of the tokens, " + shape_text(at(tokens_).shape));
   mask_ = mask;
   num_samples_ = at(tokens_).rows();
   width_ = at(tokens_).shape[1];

@@ -15,7 +15,7 @@
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "io/samples/tensor_file.hpp"
+#include "io/safetensors/tensor_file.hpp"
 
 namespace evenkeel {
 

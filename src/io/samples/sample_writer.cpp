@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "batch/integers.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/output_file.hpp"
 #include "io/jsonl/writer.hpp"
@@ -15,12 +15,6 @@
 
 namespace evenkeel {
 namespace {
-
-/// Returns the largest value. Precondition: the dtype is an integer type.
-std::int64_t max_value(IndexedDType dtype) {
-  return indexed_dataset::with_integer_type(
-      dtype, [](auto zero) -> std::int64_t { return std::numeric_limits<decltype(zero)>::max(); });
-}
 
 constexpr const char* prompt_word = "prompt_lengths";
 constexpr const char* group_word = "uid";
@@ -130,7 +124,7 @@ class DocumentWriter : public SampleWriter {
  private:
   /// Throws if the dataset's dtype is too narrow for a token. The hint names the option that sets the dtype.
   void require_held(std::span<const std::int64_t> tokens, const std::string& sample) const {
-    const std::int64_t most = max_value(tokens_);
+    const std::int64_t most = range_of(to_dtype(tokens_)).most;
     const auto bad = std::ranges::find_if(tokens, [&](std::int64_t token) { return token > most; });
     if (bad == tokens.end()) return;
     const bool is_narrow = tokens_ == IndexedDType::uint16;

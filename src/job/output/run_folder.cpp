@@ -10,7 +10,7 @@
 #include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/output_file.hpp"
-#include "io/samples/tensor_file.hpp"
+#include "io/safetensors/tensor_file.hpp"
 #include "source/dump/dump_schema.hpp"
 
 namespace evenkeel {
@@ -86,7 +86,7 @@ class KeptDump {
   /// damage.
   static DumpSchema schema_in(const fs::path& file) {
     try {
-      return parse_dump_schema(*open_safetensors(file));
+      return parse_dump_schema(TensorFile(file));
     } catch (const Error&) {
       return {};
     }

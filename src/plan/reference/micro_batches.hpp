@@ -1,10 +1,8 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "evenkeel/balance/partition.hpp"
 
@@ -82,20 +80,6 @@ struct RollPacking {
                                                 const VerlBatching& batching);
 [[nodiscard]] Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::int64_t count,
                                                 const RollPacking& batching);
-
-/// Returns the micro-batches of all DP ranks in one process, each with the agreed count. `ranks` has the
-/// lengths of each rank's samples.
-template <typename Batching>
-[[nodiscard]] std::vector<Partition> reference_micro_batches_of_ranks(
-    std::span<const std::vector<std::int64_t>> ranks, const Batching& batching) {
-  std::int64_t largest = 0;
-  for (const auto& lengths : ranks) largest = std::max(largest, reference_count(lengths, batching));
-  std::vector<Partition> micro_batches;
-  for (const auto& lengths : ranks) {
-    micro_batches.push_back(reference_micro_batches(lengths, agreed_count(largest, batching), batching));
-  }
-  return micro_batches;
-}
 
 /// ROLL's `batch_balance`, which reorders a global batch before it is cut into equal runs for the DP ranks.
 /// Group r has the samples of DP rank r, and partition.items() is ROLL's new order. Uses Karmarkar-Karp with

@@ -4,7 +4,6 @@
 #include <limits>
 #include <numeric>
 #include <string>
-#include <string_view>
 
 #include "balance/context/levels.hpp"
 #include "balance/quality.hpp"

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <map>
 #include <numeric>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"

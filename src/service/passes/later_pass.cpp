@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <ranges>
 #include <string>
 #include <string_view>

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text/parse_number.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/service_state.hpp"
 
@@ -120,10 +121,9 @@ std::optional<std::string> describe_change(const SourceFingerprint& was, const S
 
 void compare_sources(const ServiceState& saved, const ServiceState& now, std::vector<std::string>& found) {
   if (saved.sources.size() != now.sources.size()) {
-    std::string names;
-    for (const SourceFingerprint& source : now.sources) names += (names.empty() ? "" : ", ") + source.name;
     found.push_back(fmt::format("the job had {} sources and now has {} ({}): {}", saved.sources.size(),
-                                now.sources.size(), names, other_samples));
+                                now.sources.size(), join(now.sources, &SourceFingerprint::name),
+                                other_samples));
     return;
   }
   bool changed = false;
@@ -223,11 +223,10 @@ class Reader {
   }
   [[nodiscard]] std::uint64_t hash(const char* key) const {
     const std::string digits = text(key);
-    std::uint64_t number = 0;
-    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
-    if (failure != std::errc() || digits.size() != 16 || end != digits.data() + digits.size())
+    const std::optional<std::uint64_t> number = parse_hexadecimal_as<std::uint64_t>(digits);
+    if (!number || digits.size() != 16)
       reject(fmt::format("has a '{}' that is not a number of 16 hexadecimal digits", key));
-    return number;
+    return *number;
   }
   [[nodiscard]] const Json& items(const char* key, Json::value_t type) const {
     const Json& value = at(key);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <random>
-#include <span>
 #include <utility>
 
 #include "base/hash.hpp"

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <optional>
 #include <thread>
 #include <utility>
 

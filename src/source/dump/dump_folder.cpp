@@ -119,7 +119,7 @@ class StepLister {
       if (!schema_.flexible || !path_exists(place_folder(folder_, part))) reject_missing(first);
       return;
     }
-    const std::int64_t files = parse_dump_schema(*open_safetensors(first)).micro_batches;
+    const std::int64_t files = parse_dump_schema(TensorFile(first)).micro_batches;
     for (; part.number < files; ++part.number) add_part(part);
   }
 
@@ -140,9 +140,9 @@ class StepLister {
   [[nodiscard]] DumpedContext context_of(const DumpedPart& part) const {
     if (!schema_.flexible)
       return {part.place / part.cp * part.cp, part.cp, part.place % part.cp, part.number};
-    const auto file = open_safetensors(file_of(folder_, part, 0, 0));
-    const DumpSchema schema = parse_dump_schema(*file);
-    require_matching_place(schema, part, 0, file->path());
+    const TensorFile file(file_of(folder_, part, 0, 0));
+    const DumpSchema schema = parse_dump_schema(file);
+    require_matching_place(schema, part, 0, file.path());
     return schema.context;
   }
 
@@ -216,10 +216,10 @@ DumpSchema schema_of_step(const fs::path& folder, std::int64_t step) {
     file = file_of(folder, part, 0, 0);
   }
   if (!path_exists(file)) reject_missing(file_of(folder, first_part(step, flexible, 0), 0, 0));
-  const auto tensors = open_safetensors(file);
-  DumpSchema schema = parse_dump_schema(*tensors);
+  const TensorFile tensors(file);
+  DumpSchema schema = parse_dump_schema(tensors);
   if (schema.flexible != flexible || schema.step != step || (flexible && schema.mesh.cp != 1))
-    throw InputError(tensors->path(), "has metadata of a different place in the mesh",
+    throw InputError(tensors.path(), "has metadata of a different place in the mesh",
                      "Give the folder of evenkeel run --dump, as the run wrote it");
   return schema;
 }

@@ -10,7 +10,7 @@
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
-#include "io/samples/tensor_file.hpp"
+#include "io/safetensors/tensor_file.hpp"
 
 namespace evenkeel {
 

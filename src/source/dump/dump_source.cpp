@@ -183,10 +183,8 @@ SourceFingerprint DumpSource::fingerprint(const Communicator& comm) const {
       const DumpedMicroBatch micro_batch = open_micro_batch(m);
       std::uint64_t digest = mix_64(static_cast<std::uint64_t>(m));
       for (const TensorFile* const tensors : micro_batch.files()) {
-        for (const InputFile* const file : tensors->files()) {
-          mine.bytes += file->size();
-          digest = mix_64(digest ^ file->sampled_digest()) + 1;
-        }
+        mine.bytes += tensors->input().size();
+        digest = mix_64(digest ^ tensors->input().sampled_digest()) + 1;
       }
       mine.digest += digest;
     }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "pack/sample_fields.hpp"
@@ -35,12 +37,6 @@ FieldSpec spec_on_stage(const DumpedField& field) {
   return spec;
 }
 
-std::string describe_shape(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t d : shape) text += (text.empty() ? "" : ", ") + std::to_string(d);
-  return "[" + text + "]";
-}
-
 }  // namespace
 
 DumpedMicroBatch::DumpedMicroBatch(const std::filesystem::path& folder, std::span<const DumpedPart> parts,
@@ -61,7 +57,7 @@ void DumpedMicroBatch::open_stage(const std::filesystem::path& folder, std::span
                                   std::size_t stage) {
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     ranks_[rank][stage] =
-        open_safetensors(dumped_file_path(folder, parts[rank], static_cast<std::int64_t>(stage)));
+        std::make_unique<TensorFile>(dumped_file_path(folder, parts[rank], static_cast<std::int64_t>(stage)));
     const TensorFile& opened = file(rank, stage);
     DumpSchema schema = parse_dump_schema(opened);
     require_matching_place(schema, parts[rank], static_cast<std::int64_t>(stage), opened.path());
@@ -166,9 +162,8 @@ void DumpedMicroBatch::require_tensor(const FieldSpec& spec, std::size_t stage) 
     }
     shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
     if (stored.shape == shape && stored.dtype == spec.dtype) continue;
-    fail(here, "has a tensor '" + spec.name + "' of " + stored.stored + " " + describe_shape(stored.shape) +
-                   ", but its metadata says " + std::string(name_of(spec.dtype)) + " " +
-                   describe_shape(shape));
+    fail(here, "has a tensor '" + spec.name + "' of " + stored.stored + " " + shape_text(stored.shape) +
+                   ", but its metadata says " + std::string(name_of(spec.dtype)) + " " + shape_text(shape));
   }
 }
 

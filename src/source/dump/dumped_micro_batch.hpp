@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "evenkeel/batch/field.hpp"
-#include "io/samples/tensor_file.hpp"
+#include "io/safetensors/tensor_file.hpp"
 #include "source/dump/dump_folder.hpp"
 
 namespace evenkeel {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <utility>
 
 #include "evenkeel/base/error.hpp"
 #include "io/samples/ragged_body.hpp"

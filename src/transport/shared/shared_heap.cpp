@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <iterator>
 #include <new>
-#include <utility>
 
 #include "base/memory.hpp"
 #include "evenkeel/batch/field.hpp"

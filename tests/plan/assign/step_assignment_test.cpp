@@ -10,6 +10,7 @@
 #include "plan/micro_batches/padded_batching.hpp"
 #include "plan/reference/micro_batches.hpp"
 #include "support/made_up_table.hpp"
+#include "support/reference_micro_batches.hpp"
 #include "support/strategies.hpp"
 
 namespace evenkeel {
@@ -19,6 +20,7 @@ using testing_support::use;
 
 using testing::ElementsAre;
 using testing_support::made_up_table;
+using testing_support::reference_micro_batches_of_ranks;
 using testing_support::table_of;
 
 using Entries = std::vector<std::int64_t>;

@@ -7,12 +7,14 @@
 #include "balance/random_costs.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
+#include "support/reference_micro_batches.hpp"
 
 namespace evenkeel {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing_support::reference_micro_batches_of_ranks;
 
 using Lengths = std::vector<std::int64_t>;
 using Groups = std::vector<std::vector<Item>>;

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
-#include <functional>
 #include <tuple>
-#include <utility>
 
 #include "balance/context/free_ranks.hpp"
 #include "balance/partition/least_loaded.hpp"

@@ -1,7 +1,6 @@
 #include "balance/context/waves/waves.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <numeric>
 #include <optional>
