@@ -92,7 +92,7 @@ Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
     }
     ranges[i] = source.samples()[place.sequence];
   }
-  return first.lend_to(SampleRows::shared(std::move(ranges), first.rows()));
+  return first.make_borrowing_copy(SampleRows::shared(std::move(ranges), first.rows()));
 }
 
 /// Describes the columns that a micro-batch will own, for the fields of `from`. Columns with shared rows are
