@@ -89,7 +89,7 @@ void NodeMemory::meet(const Communicator& comm, const Communicator& node) {
   try {
     work.agree(comm);
   } catch (const Error&) {
-    obstacle_ = report_current_exception();
+    obstacle_ = current_exception_report();
   }
 }
 
