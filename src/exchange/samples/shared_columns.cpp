@@ -278,7 +278,7 @@ void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
                    const std::function<bool(const FieldSpec&)>& chosen,
                    std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
   if (micro_batches.empty()) return;
-  const std::uint64_t number = memory.count_loan();
+  const std::uint64_t number = memory.take_loan_number();
   OfferNotice notice;
   if (comm.rank() == lender) work([&] { notice = lend(comm, memory, number, chosen, micro_batches); });
   comm.broadcast(notice, lender);
