@@ -67,7 +67,7 @@ class GroupOfPieces {
   [[nodiscard]] bool join(Part& to, const Part& part) {
     std::vector<std::int64_t> samples;
     for (const Part* const each : std::array<const Part*, 2>{&to, &part})
-      for (const EntryId entry : each->group.entries) samples.push_back(format_plain_count(entry));
+      for (const EntryId entry : each->group.entries) samples.push_back(position_of(entry));
     std::ranges::sort(samples);
     SharedGroup both = sub_group(problem_.table, group_, samples, problem_.settings);
     const PrefixTree& one = to.group.tree;
@@ -81,7 +81,7 @@ class GroupOfPieces {
   }
 
   /// Returns the position of an entry in the group.
-  [[nodiscard]] std::int64_t format_plain_count(EntryId entry) {
+  [[nodiscard]] std::int64_t position_of(EntryId entry) {
     if (numbers_.empty())
       for (std::size_t i = 0; i < group_.entries.size(); ++i)
         numbers_.emplace(group_.entries[i], static_cast<std::int64_t>(i));
@@ -150,11 +150,11 @@ std::vector<std::int64_t> PackUnits::sums_of(std::span<const std::int64_t> of_en
   return sums;
 }
 
-void PackUnits::take_costs(std::span<const Cost> of_entries) {
+void PackUnits::set_costs(std::span<const Cost> of_entries) {
   costs_ = sums_of(of_entries, "the work of the field");
 }
 
-void PackUnits::add_encoder_costs(std::span<const Cost> of_entries) {
+void PackUnits::set_encoder_costs(std::span<const Cost> of_entries) {
   encoder_costs_ = sums_of(of_entries, "an encoder's work");
 }
 
@@ -204,8 +204,8 @@ void PackUnits::add_group(std::vector<SharedGroup> parts, const PlanSettings& se
 
 void PackUnits::complete(const StepProblem& problem) {
   const BalanceSettings& balance = problem.settings.balance;
-  if (balance.cost_field) take_costs(field_costs_of(problem.table, *balance.cost_field));
-  if (balance.encoder) add_encoder_costs(encoder_costs_of(problem.table, *balance.encoder));
+  if (balance.cost_field) set_costs(field_costs_of(problem.table, *balance.cost_field));
+  if (balance.encoder) set_encoder_costs(encoder_costs_of(problem.table, *balance.encoder));
   set_limits(row_caps_of(problem.table, problem.settings.micro_batch), problem.settings.limits());
 }
 
