@@ -162,7 +162,7 @@ void ValueExchange::add_to(std::vector<FieldVolume>& volumes) const {
   }
 }
 
-std::int64_t ValueExchange::copied() const {
+std::int64_t ValueExchange::copied_bytes() const {
   return total_bytes(from_holders_);
 }
 

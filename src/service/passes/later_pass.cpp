@@ -323,7 +323,7 @@ ExchangedSamples send_again(const StepContext& context, const Step& before, cons
   const StepSamples& samples = planned.samples();
   require_kept(before);
   const RaggedBatch& mine = *before.record->mine;
-  require_shared_rows(context, planned, have_shared_rows(samples.fields), samples.fields, mine, work);
+  require_shared_rows(context, planned, must_compare_rows(samples.fields), samples.fields, mine, work);
   StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
   const std::vector<RowCuts> cuts = gather_cuts(context, transfer, work);
   transfer.row_cuts = cuts;
@@ -393,7 +393,7 @@ Exchanged add_fields(const StepContext& context, const Step& before, Planned pla
     work.agree(context.world());
   } else {
     const std::vector<CarriedField> traveling = carried_fields_of(context, added.fields, added.ranges);
-    require_shared_rows(context, planned, have_shared_rows(added.fields), traveling, added.mine, work);
+    require_shared_rows(context, planned, must_compare_rows(added.fields), traveling, added.mine, work);
     const std::vector<RowCounts> row_counts = gather_row_counts(
         context.world(), planned.samples().table, added.fields, added.mine, context.config.fields);
     const std::vector<FieldSums> field_sums = gather_field_sums(
