@@ -135,7 +135,7 @@ void RankState::record_sign(const std::string& sign, double now) {
   }
 }
 
-void RankState::age(double now) noexcept {
+void RankState::update_times(double now) noexcept {
   silent = now - heard_at;
   still = now - moved_at;
 }

@@ -29,7 +29,7 @@ struct RankState : WatchedRank {
 
   void record_sign(const std::string& sign, double now);
   /// Sets `silent` and `still`.
-  void age(double now) noexcept;
+  void update_times(double now) noexcept;
 };
 
 /// Decision on whether a job can continue.
