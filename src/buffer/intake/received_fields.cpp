@@ -135,7 +135,7 @@ JsonlSchema select_fields(const JsonlSchema& schema, std::span<const std::string
   return part;
 }
 
-JsonlSchema merge_schemas(const JsonlSchema& a, const JsonlSchema& b) {
+JsonlSchema combine_disjoint_schemas(const JsonlSchema& a, const JsonlSchema& b) {
   std::map<std::string, FieldView> fields;
   for (const JsonlSchema* const schema : {&a, &b})
     for (std::size_t f = 0; f < schema->fields.size(); ++f)
@@ -158,7 +158,8 @@ JsonlSchema join_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool
     if (!has(more, field.name)) others.push_back(field.name);
   const JsonlSchema joined =
       join_schemas(select_fields(so_far, known), select_fields(more, known), may_widen);
-  return merge_schemas(merge_schemas(joined, select_fields(more, fresh)), select_fields(so_far, others));
+  return combine_disjoint_schemas(combine_disjoint_schemas(joined, select_fields(more, fresh)),
+                                  select_fields(so_far, others));
 }
 
 }  // namespace evenkeel
