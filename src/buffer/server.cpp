@@ -387,7 +387,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     bool are_tensors = false;
     for (const std::int64_t arrival : sending->arrivals) {
       buffer_.read_body(arrival, [&](std::string_view body) {
-        const BodyFrame frame = make_frame(body);
+        const BodyFrame frame = make_body_frame(body);
         bytes += frame.before.size() + body.size() + frame.after.size();
         are_tensors = detect_form(body) == SampleForm::tensors;
       });
@@ -402,7 +402,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
           try {
             while (sending->next < sending->arrivals.size() && joined.size() < joined_bytes) {
               buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view body) {
-                const BodyFrame frame = make_frame(body);
+                const BodyFrame frame = make_body_frame(body);
                 joined.append(frame.before).append(body).append(frame.after);
               });
             }

@@ -26,7 +26,7 @@ struct BodyFrame {
   std::string before;
   std::string after;
 };
-[[nodiscard]] BodyFrame make_frame(std::string_view body);
+[[nodiscard]] BodyFrame make_body_frame(std::string_view body);
 /// Returns the body with its frame.
 [[nodiscard]] std::string frame_body(std::string_view body);
 
