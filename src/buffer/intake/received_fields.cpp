@@ -16,7 +16,7 @@ namespace {
 
 using simdjson::dom::element;
 
-Uid parse_uid(const JsonLine& line, const element& value) {
+Uid parse_line_uid(const JsonLine& line, const element& value) {
   std::string_view text;
   std::int64_t integer = 0;
   std::uint64_t large = 0;
@@ -49,7 +49,7 @@ ReceivedFields fields_of(const JsonLine& line, std::span<const std::string> late
     if (!keys.insert(key).second) line.fail("has the key '" + std::string(key) + "' twice");
     const std::string name(key);
     if (name == "uid") {
-      fields.key.uid = parse_uid(line, value);
+      fields.key.uid = parse_line_uid(line, value);
     } else if (name == "index") {
       fields.key.index = parse_index(line, value);
     } else if (std::ranges::find(late_fields, name) == late_fields.end()) {
