@@ -33,7 +33,7 @@ std::optional<std::int64_t> read_number(const std::filesystem::path& path) {
 /// Returns the sum of the numbers after `names` in a file of names and numbers; nullopt if it does not
 /// contain any of these names.
 template <typename... Names>
-std::optional<std::int64_t> read_numbers(const std::filesystem::path& path, Names... names) {
+std::optional<std::int64_t> sum_named_numbers(const std::filesystem::path& path, Names... names) {
   std::ifstream file(path);
   std::optional<std::int64_t> sum;
   std::string name;
@@ -48,8 +48,8 @@ std::optional<std::int64_t> read_numbers(const std::filesystem::path& path, Name
 std::optional<Room> machine_memory(const std::filesystem::path& root) {
   constexpr std::int64_t kibibyte = 1024;
   const std::filesystem::path path = root / "proc/meminfo";
-  const auto available = read_numbers(path, "MemAvailable:", "SwapFree:");
-  const auto total = read_numbers(path, "MemTotal:", "SwapTotal:");
+  const auto available = sum_named_numbers(path, "MemAvailable:", "SwapFree:");
+  const auto total = sum_named_numbers(path, "MemTotal:", "SwapTotal:");
   if (!available || !total) return std::nullopt;
   return Room{*total * kibibyte, *available * kibibyte};
 }
@@ -71,7 +71,7 @@ std::optional<Room> cgroup_memory(const std::filesystem::path& folder, const Gro
   const auto limit = read_number(folder / files.limit);
   const auto used = read_number(folder / files.used);
   if (!limit || !used || *limit >= no_limit) return std::nullopt;
-  const auto cache = read_numbers(folder / "memory.stat", files.cache, files.other_cache);
+  const auto cache = sum_named_numbers(folder / "memory.stat", files.cache, files.other_cache);
   return Room{*limit, *limit - *used + cache.value_or(0)};
 }
 

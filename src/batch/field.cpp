@@ -211,7 +211,7 @@ Column Column::make_borrowing_copy() {
                                 : borrowing(spec_, rows_, std::move(first));
 }
 
-Column Column::lend_to(SampleRows samples) {
+Column Column::make_borrowing_copy(SampleRows samples) {
   EVENKEEL_PRECONDITION(cheap, samples.rows() == rows(), spec_.name, samples.rows(), rows());
   return borrowing(spec_, std::move(samples), lend());
 }

@@ -26,7 +26,7 @@ std::string name_of_field(const Column& field) {
 }
 
 template <typename T>
-std::int64_t check_value(T value, const Column& field, SampleId sample) {
+std::int64_t to_integer_work(T value, const Column& field, SampleId sample) {
   if constexpr (std::floating_point<T>) {
     if (!(value >= 0) || std::floor(value) != value || std::isinf(value)) {
       std::ostringstream text;
@@ -54,7 +54,7 @@ std::vector<std::int64_t> sums(const RaggedBatch& batch, const Column& field) {
     std::int64_t sum = 0;
     for (const T value : values.subspan(static_cast<std::size_t>(rows.begin) * elements,
                                         static_cast<std::size_t>(rows.size()) * elements)) {
-      const std::int64_t own = check_value(value, field, id);
+      const std::int64_t own = to_integer_work(value, field, id);
       if (own > most - sum) {
         throw LimitError(name_of_field(field),
                          "adds up to 2^62 or more in sample " + std::to_string(id.value()) +

@@ -99,7 +99,7 @@ struct Buffer::Change {
 
   /// Removes records that the transaction both adds and erases, and adds the totals and, if changed, the
   /// tickets.
-  void tidy() {
+  void complete() {
     store.drop_erased_additions();
     const stream::Totals& totals = buffer.ledger_->totals();
     store.notes[totals_note] = serialize_totals(totals);
@@ -120,9 +120,9 @@ Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
               .after_settle = [this] { record_settled(); }}) {
   begin_content(*store_, StoreContent::stream);
   load();
-  keep_group_rules();
+  require_same_group_rules();
   choose_formats(declared);
-  describe_store();
+  write_store_notes();
   rules_ = json_of_rules(*this, identity_).dump();
   last_call_ = Clock::now();  // a job that is alive may not have noticed the restart
   queue_.begin();
@@ -139,7 +139,7 @@ Buffer::~Buffer() {
   queue_.end();
 }
 
-void Buffer::describe_store() {
+void Buffer::write_store_notes() {
   StoreChange change;
   identity_ = store_->note(identity_note).value_or("");
   if (identity_.empty()) change.notes[identity_note] = identity_ = new_identity();
@@ -153,7 +153,7 @@ void Buffer::describe_store() {
 
 /// Throws InputError if the store has untrained groups of a size other than the configured one, or with other
 /// late fields. Changing these would change their meaning: half of a group of four is not a group of two.
-void Buffer::keep_group_rules() const {
+void Buffer::require_same_group_rules() const {
   const stream::Status status = ledger_->status();
   const std::int64_t groups = status.open_groups + status.ready_groups + status.formed_groups;
   if (groups == 0 || !store_->note(settings_note)) return;
@@ -203,10 +203,10 @@ void Buffer::load() {
   store_->read_events(
       [&](std::int64_t, std::string_view text) { static_cast<void>(ledger->apply(parse_event_text(text))); });
   const std::optional<std::string> schema = store_->note(schema_note);
-  schema_ = schema ? schema_of(*schema) : JsonlSchema{};
+  schema_ = schema ? parse_schema(*schema) : JsonlSchema{};
   form_ = schema ? parse_sample_form(*schema) : SampleForm::lines;
   const std::optional<std::string> late_schema = store_->note(late_schema_note);
-  late_schema_ = late_schema ? schema_of(*late_schema) : JsonlSchema{};
+  late_schema_ = late_schema ? parse_schema(*late_schema) : JsonlSchema{};
   if (const auto groups = store_->note(groups_note)) groups_per_step_ = parse_group_count(*groups);
   const std::optional<std::string> job = store_->note(job_note);
   job_ = job ? parse_job(*job) : CurrentJob{};
@@ -243,7 +243,7 @@ bool Buffer::commit(const Queue::Requests& requests) {
     }
     close_expired_groups(change);
     if (change.applied == 0 && change.store.notes.empty()) return false;
-    change.tidy();
+    change.complete();
     store_->commit(change.store);
     is_settled_ = store_->is_settled();
     return true;
@@ -387,7 +387,7 @@ const stream::WaitingSample* Buffer::find_stored(const ReceivedFields& fields) c
 }
 
 /// Checks values as accept_samples() checks those of samples, and returns their schema.
-JsonlSchema Buffer::checked_fields(std::span<const ReceivedFields> received, const CurrentJob& job) const {
+JsonlSchema Buffer::check_fields(std::span<const ReceivedFields> received, const CurrentJob& job) const {
   constexpr std::int64_t max_tokens_at_once = std::int64_t{1} << 20;
   JsonlSchema schema;
   std::vector<const ReceivedFields*> fields;
@@ -472,7 +472,7 @@ std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<Receiv
 
 FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
   const CurrentJob job = current_job();
-  const JsonlSchema schema = checked_fields(received, job);
+  const JsonlSchema schema = check_fields(received, job);
   std::int64_t bytes = 0;
   for (const ReceivedFields& fields : received)
     for (const auto& [name, value] : fields.values) bytes += store_->cost_of(std::ssize(name + value));

@@ -244,7 +244,7 @@ class Buffer {
 
   void load();
   void require_loaded() const;
-  void describe_store();
+  void write_store_notes();
   void require_current_pass(const std::string& pass);
   [[nodiscard]] std::vector<std::optional<ErrorReport>> find_faults(const ReceivedSamples& received,
                                                                     const Acceptance& acceptance) const;
@@ -258,10 +258,10 @@ class Buffer {
   [[nodiscard]] std::vector<stream::WaitingGroup> waiting_groups_of(const stream::StepFormed& step) const;
   [[nodiscard]] bool is_job_alive() const;
   [[nodiscard]] BusyError make_busy_error() const;
-  void keep_group_rules() const;
+  void require_same_group_rules() const;
   void choose_formats(const std::optional<DeclaredFormats>& declared);
   [[nodiscard]] JsonlSchema schema_with(const ReceivedSamples& received) const;
-  [[nodiscard]] JsonlSchema job_schema() const { return merge_schemas(schema_, late_schema_); }
+  [[nodiscard]] JsonlSchema job_schema() const { return combine_disjoint_schemas(schema_, late_schema_); }
   [[nodiscard]] CurrentJob current_job() const;
   void require_same_job(const CurrentJob& job) const;
   /// Returns the maximum size that a sample takes in the store, in bytes: its body, its event and its key.
@@ -284,8 +284,8 @@ class Buffer {
     std::string body;
   };
   [[nodiscard]] const stream::WaitingSample* find_stored(const ReceivedFields& fields) const;
-  [[nodiscard]] JsonlSchema checked_fields(std::span<const ReceivedFields> received,
-                                           const CurrentJob& job) const;
+  [[nodiscard]] JsonlSchema check_fields(std::span<const ReceivedFields> received,
+                                         const CurrentJob& job) const;
   [[nodiscard]] std::vector<Addition> select_new_fields(const std::vector<ReceivedFields>& received,
                                                         FieldIntake& intake) const;
   void require_room(const Change& change, std::int64_t cost);

@@ -281,7 +281,7 @@ std::vector<stream::FormedStep> JobClient::untrained_steps(std::int64_t from_ste
   });
 }
 
-std::string JobClient::lines(std::span<const std::int64_t> arrivals) {
+std::string JobClient::fetch_samples(std::span<const std::int64_t> arrivals) {
   std::string text = connection_->post(
       "/v1/job/samples", {{"arrivals", std::vector<std::int64_t>(arrivals.begin(), arrivals.end())}});
   if (detect_form(text) == SampleForm::tensors) return text;
@@ -294,7 +294,7 @@ std::string JobClient::lines(std::span<const std::int64_t> arrivals) {
 }
 
 JsonlSchema JobClient::schema() {
-  return schema_of(connection_->get("/v1/job/fields"));
+  return parse_schema(connection_->get("/v1/job/fields"));
 }
 
 std::string JobClient::status() {

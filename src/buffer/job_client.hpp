@@ -135,7 +135,7 @@ class JobClient {
   std::vector<stream::FormedStep> untrained_steps(std::int64_t from_step);
   /// Returns the samples with these arrival numbers, in this order, as input for parse_samples(): lines as
   /// they were sent, or tensors. Throws InputError if one is damaged or was freed.
-  std::string lines(std::span<const std::int64_t> arrivals);
+  std::string fetch_samples(std::span<const std::int64_t> arrivals);
   /// Returns the fields that samples have so far; their lines are read with this schema.
   JsonlSchema schema();
   /// Returns the answer of GET /v1/status as JSON.

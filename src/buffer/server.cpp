@@ -176,7 +176,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
   /// Runs a call that reads on behalf of a job. Checks the pass again afterwards, since the job may have been
   /// fenced while the call waited.
   template <typename Read>
-  auto for_job(const Request& request, Read&& read) {
+  auto read_for_job(const Request& request, Read&& read) {
     const std::string pass = read_pass(request);
     buffer_.require_job(pass);
     auto content = read();
@@ -296,22 +296,23 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     add_get("/v1/job/rules",
             [this](const Request&, Response& response) { response.set_content(buffer_.rules(), json_type); });
     add_get("/v1/job/fields", [this](const Request& request, Response& response) {
-      response.set_content(for_job(request, [&] { return serialize_schema(buffer_.schema()); }), json_type);
+      response.set_content(read_for_job(request, [&] { return serialize_schema(buffer_.schema()); }),
+                           json_type);
     });
     add_get("/v1/job/waiting", [this](const Request& request, Response& response) {
-      answer(response, for_job(request, [&] {
+      answer(response, read_for_job(request, [&] {
                return json_of(buffer_.wait_for(parameter(request, "groups", 1),
                                                parameter(request, "limit", all_groups),
                                                read_wait_time(request)));
              }));
     });
     add_get("/v1/job/step", [this](const Request& request, Response& response) {
-      answer(response, for_job(request, [&] {
+      answer(response, read_for_job(request, [&] {
                return json_of(buffer_.wait_for_step(parameter(request, "step", 0), read_wait_time(request)));
              }));
     });
     add_get("/v1/job/steps", [this](const Request& request, Response& response) {
-      answer(response, for_job(request, [&] {
+      answer(response, read_for_job(request, [&] {
                ordered_json steps = ordered_json::array();
                for (const stream::FormedStep& step : buffer_.untrained_steps(parameter(request, "from", 0)))
                  steps.push_back(json_of(step));
@@ -382,7 +383,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     bool are_tensors = false;
     for (const std::int64_t arrival : sending->arrivals) {
       buffer_.read_body(arrival, [&](std::string_view body) {
-        const BodyFrame frame = parse_frame(body);
+        const BodyFrame frame = make_body_frame(body);
         bytes += frame.before.size() + body.size() + frame.after.size();
         are_tensors = detect_form(body) == SampleForm::tensors;
       });
@@ -397,7 +398,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
           try {
             while (sending->next < sending->arrivals.size() && joined.size() < joined_bytes) {
               buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view body) {
-                const BodyFrame frame = parse_frame(body);
+                const BodyFrame frame = make_body_frame(body);
                 joined.append(frame.before).append(body).append(frame.after);
               });
             }

@@ -19,7 +19,7 @@ void set_optional(ordered_json& out, const char* name, const std::optional<Value
   out[name] = value ? ordered_json(*value) : ordered_json();
 }
 
-std::int64_t parse_integer(const json& value) {
+std::int64_t require_number(const json& value) {
   return stream::require_integer(value, "a number");
 }
 
@@ -31,7 +31,7 @@ const json* value_in(const json& in, const char* name) {
 
 std::optional<std::int64_t> integer_in(const json& in, const char* name) {
   const json* const value = value_in(in, name);
-  return value == nullptr ? std::nullopt : std::optional(parse_integer(*value));
+  return value == nullptr ? std::nullopt : std::optional(require_number(*value));
 }
 
 ordered_json drops_of(const stream::Status& status) {
@@ -161,9 +161,9 @@ ordered_json json_of(const stream::WaitingGroup& group) {
 stream::WaitingGroup parse_group(const json& in) {
   return parse_checked("group", [&] {
     stream::WaitingGroup group{
-        parse_uid(in.at("uid")), parse_integer(in.at("ready")), parse_integer(in.at("passed")), {}};
+        parse_uid(in.at("uid")), require_number(in.at("ready")), require_number(in.at("passed")), {}};
     for (const json& sample : in.at("samples")) {
-      const auto number = [&](std::size_t at) { return parse_integer(sample.at(at)); };
+      const auto number = [&](std::size_t at) { return require_number(sample.at(at)); };
       group.samples.push_back({number(0), number(1), number(2), number(3), number(4), number(5)});
     }
     return group;
@@ -181,8 +181,8 @@ ordered_json json_of(const stream::FormedStep& step) {
 
 stream::FormedStep parse_step(const json& in) {
   return parse_checked("step", [&] {
-    stream::FormedStep step{parse_integer(in.at("step")), parse_integer(in.at("version")), {}, {}};
-    for (const json& arrival : in.at("masked")) step.masked.push_back(parse_integer(arrival));
+    stream::FormedStep step{require_number(in.at("step")), require_number(in.at("version")), {}, {}};
+    for (const json& arrival : in.at("masked")) step.masked.push_back(require_number(arrival));
     for (const json& group : in.at("groups")) step.groups.push_back(parse_group(group));
     return step;
   });
@@ -202,7 +202,7 @@ ordered_json json_of(const stream::StreamSettings& settings) {
 stream::StreamSettings parse_settings(const json& in) {
   return parse_checked("settings", [&] {
     stream::StreamSettings settings;
-    settings.group_size = parse_integer(in.at("group_size"));
+    settings.group_size = require_number(in.at("group_size"));
     settings.min_group = integer_in(in, "min_group");
     if (const json* const deadline = value_in(in, "deadline")) settings.deadline = deadline->get<double>();
     settings.ticket_deadline = in.value("ticket_deadline", settings.ticket_deadline);

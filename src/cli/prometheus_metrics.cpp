@@ -107,7 +107,7 @@ int PrometheusMetrics::port() const {
   return families_->port();
 }
 
-void PrometheusMetrics::start(std::int64_t steps) {
+void PrometheusMetrics::set_planned_steps(std::int64_t steps) {
   families_->set("evenkeel_planned_steps", "Steps that the run will make.", {}, static_cast<double>(steps));
   write_file();
 }

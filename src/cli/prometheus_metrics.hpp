@@ -32,7 +32,7 @@ class PrometheusMetrics {
 
   /// Returns the port on which it listens, or 0 if it does not.
   [[nodiscard]] int port() const;
-  void start(std::int64_t steps);
+  void set_planned_steps(std::int64_t steps);
   /// Counts a pass over a step, and replaces the file. Throws IoError.
   void count_pass(const StepFigures& figures);
   /// Publishes the final outcomes of samples that arrived, after the last pass; count_pass() publishes those

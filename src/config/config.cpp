@@ -166,7 +166,7 @@ PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view prof
   PlanSettings settings = settings_of(*this, pass, sizes);
   Choices choices = choices_of(*this, settings, pass, profile_name.empty());
   choices.balance.strategy = strategy_of_groups(choices);
-  require_together(choices);
+  require_compatible(choices);
   require_power_of_two(mesh);
   const std::int64_t per_rank = pass.micro_batch.max_tokens_per_rank.value_or(1);
   settings.strategy = strategy_for(choices, largest_group(mesh, per_rank, std::max(1, settings.dp)));
@@ -178,7 +178,7 @@ PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view prof
 PlanSettings Config::delay_settings(std::int64_t longest) const {
   const Profile pass = profile({});
   const GridPoint meshed{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp};
-  require_together(choices_of(*this, settings_of(*this, pass, meshed), pass, true));
+  require_compatible(choices_of(*this, settings_of(*this, pass, meshed), pass, true));
   Config own = *this;
   own.mesh = {};
   own.micro_batch.order = MicroBatchOrder::plan;  // the order does not affect the end time if ranks meet

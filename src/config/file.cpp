@@ -267,7 +267,7 @@ void require_valid_delay(const Config& config, const std::string& file) {
   choices.are_samples_read =
       !config.sources.empty() || config.source.kind.value_or(SourceKind::embedded) != SourceKind::embedded;
   try {
-    require_together(choices);
+    require_compatible(choices);
     config.delay_settings(1).validate();
   } catch (const Error& error) {
     throw ConfigError(file + error.report().where, error.report().message, error.report().hint);
@@ -295,7 +295,7 @@ void require_valid_fields(const Config& config, const std::string& file) {
       choices.field = field;
       choices.field_name = name;
       choices.are_lines_read = may_read_lines(config);
-      require_together(choices);
+      require_compatible(choices);
     }
     config.require_valid_fields();
   } catch (const ConfigError& error) {

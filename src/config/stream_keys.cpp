@@ -164,7 +164,7 @@ void require_valid_stream(const Config& config, const std::string& file) {
     choices.filter = config.filter;
     choices.delay = config.delay;
     choices.source_epochs = config.source.epochs;
-    require_together(choices);
+    require_compatible(choices);
     require_valid_buffer(config);
     require_valid_groups(config);
   } catch (const ConfigError& error) {

@@ -55,7 +55,7 @@ TimeFit::Choice TimeFit::choose() const {
   std::optional<Fit> best;
   const auto take_if_better = [&](std::optional<Fit> fit) {
     if (!fit) return;
-    if (!best || gain(*fit, *best) > noise_threshold() * (count_assumptions(*fit) - count_assumptions(*best)))
+    if (!best || gain(*fit, *best) > noise_threshold() * (assumption_weight(*fit) - assumption_weight(*best)))
       best = std::move(fit);
   };
   const auto has_enough_observations = [&](std::size_t link) {
@@ -79,7 +79,7 @@ TimeFit::Choice TimeFit::choose() const {
 // Returns how much a fit assumes about links, from least to most: that a link makes no difference (0), that a
 // fitted hop affects the times (1), that the current hop would affect them (1.5), and that a fitted hop does
 // not affect them (2).
-double TimeFit::count_assumptions(const Fit& fit) const {
+double TimeFit::assumption_weight(const Fit& fit) const {
   double sum = 0;
   for (std::size_t link = 0; link < num_links; ++link) {
     if (fit.choice.fitted[link]) {

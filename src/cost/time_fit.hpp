@@ -69,7 +69,7 @@ class TimeFit {
   [[nodiscard]] std::vector<Choice> starting_choices(Choice choice,
                                                      const std::array<bool, num_links>& fitted) const;
   [[nodiscard]] double noise_threshold() const;
-  [[nodiscard]] double count_assumptions(const Fit& fit) const;
+  [[nodiscard]] double assumption_weight(const Fit& fit) const;
   [[nodiscard]] bool is_visible(const Choice& choice, std::size_t link) const;
   void copy_exposed(const Choice& from, std::size_t link, Choice& to) const;
   [[nodiscard]] std::optional<Fit> best_of(const std::vector<Choice>& starts) const;

@@ -189,10 +189,11 @@ Job::Job(const boost::mpi::communicator& world, const Config& config, const JobS
       config_(config),
       profiles_(passes_of(options, config_)),
       state_(world, options.state, config_, options.overwrite),
-      // Accepts changed settings here: describe() compares them together with the sources, and refuses them.
+      // Accepts changed settings here: compare_with_saved_state() compares them together with the sources,
+      // and refuses them.
       service_(world, config_, state_.initial_state(), ChangedJob::accepted),
       stream_(open_observed(world, config_, profiles_, observer)) {
-  if (state_.is_kept()) describe();
+  if (state_.is_kept()) compare_with_saved_state();
   steps_ = stream_->num_steps();
   if (options_.max_steps > 0) steps_ = std::min(steps_, options_.max_steps);
   // The state is written first, since only a job with this state may continue the output folders.
@@ -207,7 +208,7 @@ Job::~Job() {
   if (stream_) stream_->stop_waiting();
 }
 
-void Job::describe() {
+void Job::compare_with_saved_state() {
   run_together(world(), [&] { described_ = service_.state(); });
   stream_->describe(described_);
   fail_together(world(), try_on_replicated_data([&] { changes_ = state_.accept(described_); }));
@@ -329,7 +330,7 @@ void Job::start_watching() {
     files.metrics = folders_->path_of(RunOutput::report) / "metrics.jsonl";
   if (folders_->has(RunOutput::trace)) files.trace = folders_->path_of(RunOutput::trace) / "trace.json";
   watch_.emplace(service_.mesh(), files);
-  if (is_first_rank() && !files.trace.empty()) folders_->count_written_files(RunOutput::trace, 1);
+  if (is_first_rank() && !files.trace.empty()) folders_->add_written_files(RunOutput::trace, 1);
 }
 
 std::optional<Step> Job::next() {
@@ -367,7 +368,7 @@ void Job::finish_pass(const Step& step) {
                 {service_.mesh().grid().sizes(), service_.mesh().here(), dump_form_of(settings),
                  folders_->dump_writers()});
     });
-    folders_->count_written_files(RunOutput::dump, std::ssize(step.micro_batches));
+    folders_->add_written_files(RunOutput::dump, std::ssize(step.micro_batches));
   }
   if (folders_->has(RunOutput::results)) collect_results(step);
   const FiguresDetail detail =
@@ -407,7 +408,7 @@ void Job::collect_results(const Step& step) {
     const std::filesystem::path folder = folder_of(RunOutput::results, step);
     make_folder(folder);
     write_results(folder, step.index, all);
-    folders_->count_written_files(RunOutput::results, 1);
+    folders_->add_written_files(RunOutput::results, 1);
   });
 }
 
@@ -427,7 +428,7 @@ void Job::write_report() {
     write_text_file(folder / "report.json",
                     to_json(report_).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     write_text_file(folder / "report.html", to_html(report_));
-    folders_->count_written_files(RunOutput::report, 4);
+    folders_->add_written_files(RunOutput::report, 4);
   });
 }
 

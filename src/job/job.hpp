@@ -128,7 +128,7 @@ class Job {
   [[nodiscard]] OutputRequest output_request() const;
   /// Collective; called only if a state is kept. Sets `described_` and `changes_`. Throws the errors of
   /// JobState::accept().
-  void describe();
+  void compare_with_saved_state();
   [[nodiscard]] ServiceState state() const;
   void start_watching();
   void start_making_steps();

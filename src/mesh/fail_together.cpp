@@ -69,21 +69,21 @@ void abort_out_of_memory() {
   std::_Exit(EXIT_FAILURE);
 }
 
-ErrorReport report_current_exception() noexcept {
+ErrorReport current_exception_report() noexcept {
   EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   return describe_current_exception();
 }
 
-ErrorReport report_current_exception_of_all() noexcept {
+ErrorReport current_exception_report_of_all() noexcept {
   EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   try {
     throw;
   } catch (const Error&) {
-    ErrorReport report = report_current_exception();
+    ErrorReport report = current_exception_report();
     report.rank = every_rank;
     return report;
   } catch (...) {
-    return report_current_exception();
+    return current_exception_report();
   }
 }
 

@@ -118,10 +118,10 @@ std::invoke_result_t<Work> abort_if_out_of_memory(Work&& work) {
 }
 
 /// Returns the report of the exception being handled. Precondition: called inside a catch block.
-[[nodiscard]] ErrorReport report_current_exception() noexcept;
+[[nodiscard]] ErrorReport current_exception_report() noexcept;
 /// Returns the report of the exception being handled; an Error is marked as thrown by every rank.
 /// Precondition: called inside a catch block.
-[[nodiscard]] ErrorReport report_current_exception_of_all() noexcept;
+[[nodiscard]] ErrorReport current_exception_report_of_all() noexcept;
 
 template <typename Work>
 std::optional<ErrorReport> try_locally(Work&& work) noexcept {
@@ -129,7 +129,7 @@ std::optional<ErrorReport> try_locally(Work&& work) noexcept {
     std::forward<Work>(work)();
     return std::nullopt;
   } catch (...) {
-    return report_current_exception();
+    return current_exception_report();
   }
 }
 
@@ -146,7 +146,7 @@ std::optional<ErrorReport> try_on_replicated_data(Work&& work) noexcept {
     std::forward<Work>(work)();
     return std::nullopt;
   } catch (...) {
-    return report_current_exception_of_all();
+    return current_exception_report_of_all();
   }
 }
 

@@ -52,7 +52,7 @@ using nlohmann::json;
 // Maximum number of data points in a chart, about one per pixel.
 constexpr std::size_t max_places = 1024;
 
-std::size_t neighbors_of(std::size_t number) {
+std::size_t group_size_for(std::size_t number) {
   return std::max<std::size_t>(1, (number + max_places - 1) / max_places);
 }
 
@@ -62,7 +62,7 @@ enum class Merge : std::uint8_t { mean, most, first };
 /// represents a group of adjacent elements.
 template <typename Thing, typename Figure>
 json group_series(const std::vector<Thing>& things, Merge merge, const Figure& figure) {
-  const std::size_t group = neighbors_of(things.size());
+  const std::size_t group = group_size_for(things.size());
   json numbers = json::array();
   for (std::size_t begin = 0; begin < things.size(); begin += group) {
     const std::size_t end = std::min(things.size(), begin + group);
@@ -94,7 +94,7 @@ json phases_of(const std::vector<Thing>& things, Seconds seconds) {
 json dp_json(const std::vector<DpRankTotals>& ranks) {
   const auto of = [&](auto member) { return group_series(ranks, Merge::mean, member); };
   return {{"number", ranks.size()},
-          {"group", neighbors_of(ranks.size())},
+          {"group", group_size_for(ranks.size())},
           {"samples", of(&DpRankTotals::samples)},
           {"tokens", of(&DpRankTotals::tokens)},
           {"rows", of(&DpRankTotals::rows)},
@@ -110,7 +110,7 @@ json points_json(const std::vector<StepPoint>& points) {
   const auto mean = [&](auto member) { return group_series(points, Merge::mean, member); };
   const auto maximum = [&](auto member) { return group_series(points, Merge::most, member); };
   return {{"number", points.size()},
-          {"group", neighbors_of(points.size())},
+          {"group", group_size_for(points.size())},
           {"step", group_series(points, Merge::first, &StepPoint::step)},
           {"samples", mean(&StepPoint::samples)},
           {"tokens", mean(&StepPoint::tokens)},
@@ -147,7 +147,7 @@ json kept_json(const KeptStep& step) {
 
 json ranks_json(const std::vector<RankPicture>& ranks) {
   return {{"number", ranks.size()},
-          {"group", neighbors_of(ranks.size())},
+          {"group", group_size_for(ranks.size())},
           {"seconds", phases_of(ranks, &RankPicture::seconds)},
           {"waited", group_series(ranks, Merge::mean, &RankPicture::waited)},
           {"peak_bytes", group_series(ranks, Merge::most, &RankPicture::peak_bytes)},

@@ -25,7 +25,7 @@ double time_of(const DpRankPicture& rank) {
   return rank.time_of(rank.sum(&MicroBatchPicture::cost));
 }
 
-/// Returns the DP ranks of a step, in order. Only the `maximum` / 2 slowest and the `maximum` / 2 fastest
+/// Returns the DP ranks of a step, in order. Only the `most` / 2 slowest and the `most` / 2 fastest
 /// keep their micro-batches.
 std::vector<DpRankPicture> keep_fastest_and_slowest(const StepPicture& step, std::size_t most) {
   std::vector<std::size_t> order(step.dp_ranks.size());

@@ -108,7 +108,7 @@ void add_to_figures(PassFigures& figures, const std::vector<MicroBatchPicture>& 
 
 /// Fills in the figures that a plan and a run have in common: the planning, the figures of lengths, and the
 /// speeds and source-order work in `dp_ranks`. Precondition: `dp_ranks` has one element per DP rank.
-void describe(StepPicture& picture, const LengthTable& table, const PlanSettings& settings);
+void add_common_figures(StepPicture& picture, const LengthTable& table, const PlanSettings& settings);
 
 /// Returns the rows of the samples in a padded batch: their number times the longest aligned length.
 [[nodiscard]] std::int64_t padded_rows(const LengthTable& table, std::int64_t alignment);

@@ -233,7 +233,7 @@ StepPicture picture_of(const Step& step, PlanSettings settings, const StepFigure
   settings.balance.cost = step.record->cost.model;
   for (PlannedDpRank& plan : plans)
     picture.dp_ranks.push_back({.micro_batches = std::move(plan.micro_batches)});
-  describe(picture, step.record->table(), settings);
+  add_common_figures(picture, step.record->table(), settings);
   picture.ranks = std::move(ranks.ranks);
   picture.links = std::move(ranks.links);
   return picture;

@@ -125,7 +125,7 @@ void clear_last_mask_value(const RaggedBatch& from, const Cut& cut, const FieldS
 }
 
 /// Rebases token ranges to the first token of the cut, and clips them to the cut.
-void count_from(RowRange tokens, std::span<std::int64_t> ranges) {
+void rebase_ranges(RowRange tokens, std::span<std::int64_t> ranges) {
   for (std::int64_t& bound : ranges) bound = std::clamp(bound, tokens.begin, tokens.end) - tokens.begin;
 }
 
@@ -186,8 +186,9 @@ RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cu
       if (!is_moved) clear_last_mask_value(batches[cut.batch], cut, spec, {next, bytes});
       next += bytes;
       if (by == spec.name && !is_whole(batches[cut.batch], cut)) {
-        count_from(cut.tokens, to.values<std::int64_t>().subspan(static_cast<std::size_t>(2 * row),
-                                                                 static_cast<std::size_t>(2 * rows.size())));
+        rebase_ranges(cut.tokens,
+                      to.values<std::int64_t>().subspan(static_cast<std::size_t>(2 * row),
+                                                        static_cast<std::size_t>(2 * rows.size())));
       }
       row += rows.size();
     }

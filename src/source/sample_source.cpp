@@ -56,8 +56,8 @@ void require_path(const SourceSettings& config) {
 }
 
 /// Throws InputError, on all ranks, if the source does not have any samples.
-std::unique_ptr<SampleSource> with_samples(const SourceSettings& config,
-                                           std::unique_ptr<SampleSource> source) {
+std::unique_ptr<SampleSource> require_samples(const SourceSettings& config,
+                                              std::unique_ptr<SampleSource> source) {
   if (source->num_samples() > 0) return source;
   throw InputError(config.path_text(), "has no samples", "Give a source with at least one sample");
 }
@@ -98,21 +98,21 @@ std::unique_ptr<SampleSource> open_source(const Communicator& comm, const Source
   switch (required_kind(config)) {
     case SourceKind::jsonl:
       require_path(config);
-      return with_samples(config, JsonlSource::open(comm, config, fields));
+      return require_samples(config, JsonlSource::open(comm, config, fields));
     case SourceKind::lengths:
       require_path(config);
-      return with_samples(config, LengthTableSource::open(comm, config.path, config.seed, max_tokens));
+      return require_samples(config, LengthTableSource::open(comm, config.path, config.seed, max_tokens));
     case SourceKind::megatron:
       require_path(config);
       if (const auto prefix = SftSource::prefix_of(comm, config.path))
-        return with_samples(config, SftSource::open(comm, *prefix));
-      return with_samples(config, IndexedSource::open(comm, config.path));
+        return require_samples(config, SftSource::open(comm, *prefix));
+      return require_samples(config, IndexedSource::open(comm, config.path));
     case SourceKind::safetensors:
       require_path(config);
-      return with_samples(config, TensorSource::open(comm, config));
+      return require_samples(config, TensorSource::open(comm, config));
     case SourceKind::dump:
       require_path(config);
-      return with_samples(config, DumpSource::open(comm, config.path));
+      return require_samples(config, DumpSource::open(comm, config.path));
     case SourceKind::synthetic:
       return make_synthetic_source(comm, config);
     case SourceKind::stream:

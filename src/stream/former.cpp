@@ -74,7 +74,7 @@ struct Cut {
   std::vector<StepCostEstimate::Time> times;
   std::size_t next = 0;
 
-  [[nodiscard]] double all() const {
+  [[nodiscard]] double total_time() const {
     return std::accumulate(times.begin(), times.end(), 0.0,
                            [](double sum, const StepCostEstimate::Time& time) { return sum + time.all; });
   }
@@ -106,7 +106,7 @@ class Window {
     const auto consider = [&](const Groups& order) {
       for (const std::size_t at : places_of_next()) {
         Cut other = cut(order, at);
-        if (is_less(other.all(), best.all())) best = std::move(other);
+        if (is_less(other.total_time(), best.total_time())) best = std::move(other);
       }
     };
     consider(free_);

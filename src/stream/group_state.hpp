@@ -47,13 +47,13 @@ struct GroupState {
   [[nodiscard]] std::int64_t first_event() const;
   [[nodiscard]] std::int64_t last_event() const;
   /// Returns whether a sample of the group that arrives now would be dropped as late.
-  [[nodiscard]] bool is_full_or_closed() const noexcept { return closed || aborted || step.has_value(); }
+  [[nodiscard]] bool drops_new_samples() const noexcept { return closed || aborted || step.has_value(); }
 };
 
 /// Result of judge().
 struct GroupVerdict {
   std::vector<std::pair<std::int64_t, DropReason>> due;  ///< arrivals to drop, and why
-  bool is_ready = false;  ///< whether a step may take the group, after the drops in `due_drops` are applied
+  bool is_ready = false;  ///< whether a step may take the group, after the drops in `due` are applied
   bool is_over = false;   ///< whether the group has no samples and accepts no more
 };
 

@@ -258,7 +258,7 @@ void Ledger::apply_event(std::int64_t number, const SampleAccepted& sample, Chan
   waiting_ += amount_of(sample);
   bytes_ += sample.bytes;
   const GroupState* known = find(key);
-  if (seen_.has_ended(key) || (known != nullptr && known->is_full_or_closed())) {
+  if (seen_.has_ended(key) || (known != nullptr && known->drops_new_samples())) {
     strays_.emplace(number, sample);
     due_.emplace(number, DropReason::late);
     return;
@@ -299,7 +299,7 @@ void Ledger::apply_event(std::int64_t number, const GroupClosed& closed, Changes
   const auto found = groups_.find(key);
   const bool lacks_fields = found != groups_.end() && found->second.closed && found->second.first;
   const bool is_late = closed.by_deadline && lacks_fields;
-  if (found == groups_.end() || (found->second.is_full_or_closed() && !is_late)) {
+  if (found == groups_.end() || (found->second.drops_new_samples() && !is_late)) {
     changes.superseded.push_back(number);
     return;
   }

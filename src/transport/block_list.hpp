@@ -75,7 +75,7 @@ class BlockList {
 
  private:
   void append(const Block& block, std::size_t row_bytes, std::size_t traveling);
-  std::size_t number_of_view(const RowView& view);
+  std::size_t find_or_add_view(const RowView& view);
   [[nodiscard]] ViewedRows rows_of(const Block& block, std::size_t at) const noexcept {
     return {block.address, block.view == plain ? nullptr : &views_[block.view], at};
   }

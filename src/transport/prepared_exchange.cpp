@@ -190,7 +190,7 @@ PreparedExchange::PreparedExchange(const Communicator& comm, const std::vector<B
   if (comm.size() == 1) return;
   memory_ = shared_memory(comm, options.path);
   NodeGroup& group = group_for(comm, options);
-  if (may_use_leaders(comm, options)) group.compare_sizes(sends, receives, options.aggregate);
+  if (may_use_leaders(comm, options)) group.gather_sizes(sends, receives, options.aggregate);
   if (failed) return;
   work_([&] {
     if (comm.non_mpi_ranks() != nullptr) {

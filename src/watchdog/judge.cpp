@@ -136,7 +136,7 @@ void RankState::record_sign(const std::string& sign, double now) {
   }
 }
 
-void RankState::age(double now) noexcept {
+void RankState::update_times(double now) noexcept {
   silent_seconds = now - heard_at;
   stalled_seconds = now - moved_at;
 }

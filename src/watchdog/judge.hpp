@@ -29,7 +29,7 @@ struct RankState : WatchedRank {
 
   void record_sign(const std::string& sign, double now);
   /// Sets `silent_seconds` and `stalled_seconds`.
-  void age(double now) noexcept;
+  void update_times(double now) noexcept;
 };
 
 /// Decision on whether a job can continue.

@@ -33,7 +33,7 @@ constexpr double heartbeats_per_second = 2000;  // rate that rank 0 can always h
 
 // When MPI_Finalize begins, marks the rank as ending, since a rank only polls there, which must not look like
 // work.
-void notice_finalize() {
+void register_finalize_hook() {
   static bool is_noticed = false;
   if (std::exchange(is_noticed, true)) return;
   constexpr auto leave = [](MPI_Comm, int, void*, void*) {
@@ -48,7 +48,7 @@ void notice_finalize() {
 // Returns whether this process is the first to call the function among the processes that a launcher has
 // started on this machine. The first one binds an abstract address, which is not a file, until `socket` is
 // closed.
-bool is_first_on_machine([[maybe_unused]] int& socket) {
+bool claim_first_on_machine([[maybe_unused]] int& socket) {
 #ifdef __linux__
   if (::getppid() == 1) return true;  // the launcher has ended
   sockaddr_un address{};
@@ -120,7 +120,7 @@ class Watchdog::Runner {
     });
     work.agree(comm);
     comm.all_gather<Introduction>(mine, all);
-    if (comm.non_mpi_ranks() == nullptr) notice_finalize();
+    if (comm.non_mpi_ranks() == nullptr) register_finalize_hook();
     run_together(comm, [&] { introduce(all); });
     const std::lock_guard lock(mutex_);
     has_met_ = true;
@@ -222,14 +222,14 @@ class Watchdog::Runner {
   }
 
   void decide() {
-    for (RankState& rank : ranks_) rank.age(now_);
+    for (RankState& rank : ranks_) rank.update_times(now_);
     if (rank_ == 0 && has_met_ && now_ > patience() && !std::exchange(has_warned_, true))
       warn_about_unheard_ranks();
     const bool hears_judge = !is_judge() && ranks_[judge_index()].was_heard;
     if (hears_judge && ranks_[judge_index()].silent_seconds <= patience()) forget_answers();
     const Verdict verdict =
         judge(ranks_, patience(), has_met_ || hears_judge ? Unheard::may_be_well : before_met_);
-    if (verdict.kind == Verdict::Kind::healthy || !may_report()) return;
+    if (verdict.kind == Verdict::Kind::healthy || !prepare_report()) return;
     const bool is_alone = !has_met_ && !hears_judge && (rank_ != 0 || ranks_.size() == 1);
     if (is_alone) return end_job({message_of_waiting(own(), settings_.seconds), {}});
     end_job({message_of(verdict, ranks_, settings_.seconds), {ranks_.begin(), ranks_.end()}});
@@ -237,7 +237,7 @@ class Watchdog::Runner {
 
   // Returns whether this rank may report now. A rank that no longer hears the judge first asks all others for
   // their activities, for the report. If several ranks ask, the lowest one reports.
-  bool may_report() {
+  bool prepare_report() {
     if (is_judge() || !has_met_) return true;
     if (std::exchange(has_asked_, true)) return now_ >= reports_at_;
     reports_at_ = std::max(reports_at_, next_tick_);
@@ -260,7 +260,7 @@ class Watchdog::Runner {
 
   void end_job(const WatchdogReport& report) {
     is_over_ = true;
-    const bool is_first = has_met_ || is_first_on_machine(first_on_machine_);
+    const bool is_first = has_met_ || claim_first_on_machine(first_on_machine_);
     static_cast<void>(try_locally([&] {
       if (is_first && settings_.report) settings_.report(report);
       for (int i = 0; i < 3; ++i) {  // sent several times, since a datagram may be lost
@@ -331,7 +331,7 @@ class Watchdog::Runner {
   double next_tick_ = 0;
   double next_sign_ = 0;
   double reports_at_ = 0;      // earliest time to report that the judge is silent
-  int first_on_machine_ = -1;  // socket of is_first_on_machine()
+  int first_on_machine_ = -1;  // socket of claim_first_on_machine()
   bool has_asked_ = false;
   bool has_met_ = false;
   bool has_warned_ = false;

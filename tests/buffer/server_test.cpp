@@ -172,7 +172,7 @@ TEST(BufferServer, accepts_tensors_and_returns_them_to_the_job) {
   EXPECT_EQ(server.post("/v1/samples", rollout_line("a", 0))->status, 409);
   JobClient job(server.url());
   const std::vector<std::int64_t> arrivals{1};
-  const RaggedBatch batch = parse_samples(job.lines(arrivals), arrivals, job.schema(), {});
+  const RaggedBatch batch = parse_samples(job.fetch_samples(arrivals), arrivals, job.schema(), {});
   EXPECT_EQ(batch.samples()[0], (SampleShape{SampleId{1}, 1, 1, 2}));
   EXPECT_THAT(batch.at("input_ids").values<std::int64_t>(), testing::ElementsAre(5, 6, 7));
 }
@@ -191,7 +191,7 @@ TEST(BufferServer, reads_lines_in_declared_formats_and_then_refuses_tensors) {
   const DeclaredFormats formats = job.begin(2).formats;
   EXPECT_EQ(formats.at("note"), LineFormat::text);
   const std::vector<std::int64_t> arrivals{1};
-  const RaggedBatch batch = parse_samples(job.lines(arrivals), arrivals, job.schema(), formats);
+  const RaggedBatch batch = parse_samples(job.fetch_samples(arrivals), arrivals, job.schema(), formats);
   EXPECT_EQ(batch.at("note").spec().kind, FieldKind::text);
 }
 
@@ -478,12 +478,12 @@ TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {
   ASSERT_EQ(formed.size(), 1);
   std::vector<std::int64_t> arrivals;
   for (const stream::WaitingSample& sample : formed[0].groups[0].samples) arrivals.push_back(sample.arrival);
-  EXPECT_EQ(job.lines(arrivals), rollout_line("a", 0) + rollout_line("a", 1));
-  EXPECT_EQ(job.lines({}), "");
+  EXPECT_EQ(job.fetch_samples(arrivals), rollout_line("a", 0) + rollout_line("a", 1));
+  EXPECT_EQ(job.fetch_samples({}), "");
   EXPECT_EQ(job.schema().fields.size(), 2) << "index and version";
   job.report_trained(3);
   EXPECT_TRUE(job.untrained_steps(0).empty());
-  EXPECT_THROW(job.lines(arrivals), InputError);
+  EXPECT_THROW(job.fetch_samples(arrivals), InputError);
   EXPECT_EQ(job.wait_for_step(4, 0s).trained_step, 3);
   server.buffer().end();
   EXPECT_TRUE(job.wait_for_step(4, 30s).is_over);

@@ -69,7 +69,7 @@ TEST(Prometheus, is_available_during_the_run) {
   StepFigures figures;
   figures.tokens = 100;
   figures.profile = "odd \"name\"\\";
-  metrics.start(2);
+  metrics.set_planned_steps(2);
   metrics.count_pass(figures);
   metrics.count_pass(figures);
   const std::string answer = Socket(metrics.port()).get("/metrics");

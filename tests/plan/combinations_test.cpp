@@ -399,7 +399,7 @@ class PlannedStep {
 bool plan_or_refuse(const SmallStep& step, const Keys& all) {
   const std::set<std::string> keys = refusing_keys(all);
   try {
-    require_together(all.choices());
+    require_compatible(all.choices());
     const PlannedStep planned(step, all.settings());
     EXPECT_TRUE(keys.empty()) << "planned in spite of " << *keys.begin();
     planned.expect_all_promises();

@@ -233,7 +233,7 @@ TEST(RankState, silence_counts_from_the_last_sign_and_stillness_from_the_last_pr
   state.record_sign(sign(7, "plan", nullptr, WaitFor::nobody), 1);
   state.record_sign(sign(8, "plan", nullptr, WaitFor::nobody), 2);
   state.record_sign(sign(8, "plan", nullptr, WaitFor::nobody), 5);
-  state.age(9);
+  state.update_times(9);
   EXPECT_TRUE(state.was_heard);
   EXPECT_EQ(state.silent_seconds, 4);
   EXPECT_EQ(state.stalled_seconds, 7);

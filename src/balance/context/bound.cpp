@@ -51,8 +51,8 @@ class Feasibility {
     if (levels_->speeds().even_time(all) > limit) return false;
     if (first_pooled < levels_->count()) return true;
     // The giants may use the area that they need themselves plus the unused rest of the total.
-    return giants_.fit(limit, limit - cost.overhead,
-                       giants_.least_area(0, limit) + levels_->speeds().total_work_in(limit) - all);
+    return giants_.can_fit(limit, limit - cost.overhead,
+                           giants_.least_area(0, limit) + levels_->speeds().total_work_in(limit) - all);
   }
 
   /// Returns the smallest allowed limit that is at least `least`, or a value below it by at most 1 /

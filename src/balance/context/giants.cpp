@@ -22,7 +22,7 @@ Cost Giants::least_area(std::size_t from, Cost limit) const {
   return sum;
 }
 
-bool Giants::fit(Cost limit, Cost busy, Cost area) const {
+bool Giants::can_fit(Cost limit, Cost busy, Cost area) const {
   std::vector<int> chosen;
   std::int64_t steps = max_steps;
   return choose(chosen, limit, busy, area, steps);

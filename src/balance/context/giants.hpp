@@ -30,7 +30,7 @@ class Giants {
   /// Returns whether each item can get a level and a block on that level such that each item alone takes at
   /// most `limit`, each rank is busy with these items for at most `busy`, and all items together take at most
   /// `area`. Also returns true if the search would take too long.
-  [[nodiscard]] bool fit(Cost limit, Cost busy, Cost area) const;
+  [[nodiscard]] bool can_fit(Cost limit, Cost busy, Cost area) const;
 
   /// Returns the minimum total area of the items from number `from` on, if each takes at most `limit` alone.
   [[nodiscard]] Cost least_area(std::size_t from, Cost limit) const;

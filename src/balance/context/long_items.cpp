@@ -30,7 +30,7 @@ class Companions {
     std::ranges::sort(by_tokens_);
   }
 
-  void look_at(const Levels& levels, int level) {
+  void prepare_level(const Levels& levels, int level) {
     const CommunicationCost& cost = levels.problem().communication;
     most_.assign(by_tokens_.size() + 1, 0);
     for (std::size_t i = 0; i < by_tokens_.size(); ++i) {
@@ -160,7 +160,7 @@ void LongItems::find_exclusive_places() {
   if (items_.empty() || levels_->num_items() * levels_->count() > max_companions) return;
   Companions companions(*levels_);
   for (int level = 1; level < levels_->count(); ++level) {
-    companions.look_at(*levels_, level);
+    companions.prepare_level(*levels_, level);
     for (std::size_t i = 0; i < items_.size(); ++i) {
       Place& here = places_[i * levels + static_cast<std::size_t>(level)];
       if (here.time < 0 || here.pooled <= 0) continue;

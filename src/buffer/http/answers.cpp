@@ -74,7 +74,7 @@ void answer(httplib::Response& response, const Error& error) {
   answer(response, status_of(error), error.report());
 }
 
-bool is_authorized(const httplib::Request& request, httplib::Response& response, const std::string& token) {
+bool authorize(const httplib::Request& request, httplib::Response& response, const std::string& token) {
   if (token.empty() || is_token(bearer_token(request.get_header_value("Authorization")), token)) return true;
   response.set_header("WWW-Authenticate", "Bearer");
   const bool has_none = !request.has_header("Authorization");

@@ -72,8 +72,8 @@ void answer(httplib::Response& response, int status, const ErrorReport& report);
 void answer(httplib::Response& response, const Error& error);
 
 /// Returns whether the request has the required token. If not, writes the answer.
-[[nodiscard]] bool is_authorized(const httplib::Request& request, httplib::Response& response,
-                                 const std::string& token);
+[[nodiscard]] bool authorize(const httplib::Request& request, httplib::Response& response,
+                             const std::string& token);
 
 /// Reads a request's body to its end into `body`. If the body has more than `most` bytes, too many bytes of
 /// all requests are in memory, or the body is malformed or does not arrive in time, writes the answer and

@@ -84,7 +84,7 @@ ssize_t Connection::retry_if_interrupted(Act&& act) {
   }
 }
 
-bool Connection::connect() {
+bool Connection::perform_handshake() {
   deadline_ = Clock::now() + longest_head;
   return !tls_ || retry_if_interrupted([&] { return ::SSL_accept(tls_.get()); }) > 0;
 }

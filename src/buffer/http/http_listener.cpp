@@ -100,7 +100,7 @@ class HttpListener::Server : public httplib::Server {
     OpenConnections::Listed listed(open_, connection);
     Served serving{connection, listed};
     served = &serving;
-    bool goes_on = connection.connect();
+    bool goes_on = connection.perform_handshake();
     for (std::size_t left = keep_alive_max_count_; goes_on && connection.wait_for_request(); --left) {
       connection.begin_head();
       goes_on =
@@ -160,7 +160,7 @@ std::unique_ptr<HttpListener::Server> HttpListener::make_server(const ServerSett
   });
   server->set_expect_100_continue_handler(
       [this](const httplib::Request& request, httplib::Response& response) {
-        return is_authorized(request, response, settings_.token) ? 100 : response.status;
+        return authorize(request, response, settings_.token) ? 100 : response.status;
       });
   server->set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
     handle_request(request, response);
@@ -196,7 +196,7 @@ void HttpListener::bind() {
 /// if stop() was called.
 void HttpListener::handle_request(const httplib::Request& request, httplib::Response& response) const {
   Connection& connection = served->connection;
-  const bool has_token = is_authorized(request, response, settings_.token);
+  const bool has_token = authorize(request, response, settings_.token);
   served->listed.begin_answer(has_token);
   connection.begin_body(request);
   if (has_token) {

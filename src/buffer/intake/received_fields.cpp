@@ -16,7 +16,7 @@ namespace {
 
 using simdjson::dom::element;
 
-Uid parse_uid(const JsonLine& line, const element& value) {
+Uid parse_line_uid(const JsonLine& line, const element& value) {
   std::string_view text;
   std::int64_t integer = 0;
   std::uint64_t large = 0;
@@ -47,7 +47,7 @@ ReceivedFields fields_of(const JsonLine& line, std::span<const std::string> late
     if (!keys.insert(key).second) line.fail("has the key '" + std::string(key) + "' twice");
     const std::string name(key);
     if (name == "uid") {
-      fields.key.uid = parse_uid(line, value);
+      fields.key.uid = parse_line_uid(line, value);
     } else if (name == "index") {
       fields.key.index = parse_index(line, value);
     } else if (std::ranges::find(late_fields, name) == late_fields.end()) {
@@ -133,7 +133,7 @@ JsonlSchema select_fields(const JsonlSchema& schema, std::span<const std::string
   return part;
 }
 
-JsonlSchema merge_schemas(const JsonlSchema& a, const JsonlSchema& b) {
+JsonlSchema combine_disjoint_schemas(const JsonlSchema& a, const JsonlSchema& b) {
   std::map<std::string, FieldView> fields;
   for (const JsonlSchema* const schema : {&a, &b})
     for (std::size_t f = 0; f < schema->fields.size(); ++f)
@@ -154,7 +154,8 @@ JsonlSchema join_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool
     if (!more.has_field(field.name)) others.push_back(field.name);
   const JsonlSchema joined =
       join_schemas(select_fields(so_far, known), select_fields(more, known), may_widen);
-  return merge_schemas(merge_schemas(joined, select_fields(more, fresh)), select_fields(so_far, others));
+  return combine_disjoint_schemas(combine_disjoint_schemas(joined, select_fields(more, fresh)),
+                                  select_fields(so_far, others));
 }
 
 }  // namespace evenkeel

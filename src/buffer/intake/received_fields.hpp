@@ -52,7 +52,7 @@ struct SampleLengths {
 /// Returns the part of the schema that describes these fields.
 [[nodiscard]] JsonlSchema select_fields(const JsonlSchema& schema, std::span<const std::string> fields);
 /// Returns the schema of samples that have the fields of both schemas, which have no field in common.
-[[nodiscard]] JsonlSchema merge_schemas(const JsonlSchema& a, const JsonlSchema& b);
+[[nodiscard]] JsonlSchema combine_disjoint_schemas(const JsonlSchema& a, const JsonlSchema& b);
 /// Returns the schema of all fields that were added, after `more` were. Throws the errors of join_schemas().
 [[nodiscard]] JsonlSchema join_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen);
 

@@ -87,9 +87,9 @@ class ReceivedSamples {
 /// Same as join_schemas() for tensors, whose element types never change: only open properties are decided.
 [[nodiscard]] JsonlSchema join_tensor_schemas(const JsonlSchema& so_far, const JsonlSchema& more);
 
-/// Converts a schema to text for a store, and back. schema_of() throws InputError for invalid text.
+/// Converts a schema to text for a store, and back. parse_schema() throws InputError for invalid text.
 [[nodiscard]] std::string serialize_schema(const JsonlSchema& schema, SampleForm form = SampleForm::lines);
-[[nodiscard]] JsonlSchema schema_of(const std::string& text);
+[[nodiscard]] JsonlSchema parse_schema(const std::string& text);
 [[nodiscard]] SampleForm parse_sample_form(const std::string& text);
 
 }  // namespace evenkeel

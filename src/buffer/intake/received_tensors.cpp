@@ -58,7 +58,7 @@ class IntegerField {
   bool are_integers_ = false;
 };
 
-void require_complete_fields(const SampleTensors& tensors) {
+void require_acceptable_tensors(const SampleTensors& tensors) {
   if (tensors.is_padded())
     reject_body("has padded samples", "Concatenate the values and add offsets, as evenkeel convert does");
   if (tensors.num_samples() > max_tensor_samples) {
@@ -247,7 +247,7 @@ class Versions {
 void ReceivedSamples::read_tensors() {
   static_cast<void>(body_.file());
   const SampleTensors tensors(std::make_unique<TensorFile>("body", body_.bytes()));
-  require_complete_fields(tensors);
+  require_acceptable_tensors(tensors);
   const std::int64_t size = tensors.num_samples();
   const std::vector<TensorSample> lengths = tensors.lengths({0, size});
   if (size == 0) return;

@@ -126,14 +126,14 @@ SampleForm detect_form(std::string_view body) noexcept {
   return body.size() >= size_bytes && body[size_bytes - 1] == '\0' ? SampleForm::tensors : SampleForm::lines;
 }
 
-BodyFrame parse_frame(std::string_view body) {
+BodyFrame make_body_frame(std::string_view body) {
   if (detect_form(body) == SampleForm::lines) return {{}, "\n"};
   const std::uint64_t size = body.size();
   return {std::string(reinterpret_cast<const char*>(&size), size_bytes), {}};
 }
 
 std::string frame_body(std::string_view body) {
-  const BodyFrame frame = parse_frame(body);
+  const BodyFrame frame = make_body_frame(body);
   return frame.before + std::string(body) + frame.after;
 }
 

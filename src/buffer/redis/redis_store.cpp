@@ -72,7 +72,7 @@ class RedisStore : public Store {
       ++generation_;
     }
     auto connection = connect();
-    std::string data_loss_risk = require_supported_server(*connection);
+    std::string data_loss_risk = inspect_server(*connection);
     {
       const std::lock_guard lock(mutex_);
       risk_ = std::move(data_loss_risk);
@@ -169,7 +169,7 @@ class RedisStore : public Store {
 
   /// Throws unless the server meets the requirements of a store. Returns which data may be lost
   /// (data_loss_risk()).
-  std::string require_supported_server(RedisConnection& connection) {
+  std::string inspect_server(RedisConnection& connection) {
     std::map<std::string, std::string> info = connection.info();
     const std::string& version = info["redis_version"];
     if (parse_as<std::int64_t>(version.substr(0, version.find('.'))).value_or(0) < least_version) {

@@ -301,7 +301,7 @@ class LmdbStore : public Store {
                       "cannot be opened");
     transaction.check(::mdb_dbi_open(transaction.get(), "seen", MDB_CREATE, &seen_), "cannot be opened");
     transaction.check(::mdb_dbi_open(transaction.get(), "notes", MDB_CREATE, &notes_), "cannot be opened");
-    const std::int64_t used = count_used(transaction);
+    const std::int64_t used = used_bytes(transaction);
     transaction.commit();
     used_ = used;
   }
@@ -322,7 +322,7 @@ class LmdbStore : public Store {
                       "cannot be opened");
     transaction.check(::mdb_dbi_open(transaction.get(), "seen", 0, &seen_), "cannot be opened");
     transaction.check(::mdb_dbi_open(transaction.get(), "notes", 0, &notes_), "cannot be opened");
-    used_ = count_used(transaction);
+    used_ = used_bytes(transaction);
     transaction.commit();  // the table handles remain valid after a commit
   }
 
@@ -348,7 +348,7 @@ class LmdbStore : public Store {
 
   /// Returns the size of the tables' pages, plus the space reserved for the keys that samples leave when they
   /// are trained.
-  [[nodiscard]] std::int64_t count_used(const Transaction& transaction) const {
+  [[nodiscard]] std::int64_t used_bytes(const Transaction& transaction) const {
     std::size_t pages = 0;
     MDB_stat events{};
     transaction.check(::mdb_stat(transaction.get(), events_, &events), "cannot be read");
@@ -444,7 +444,7 @@ class LmdbStore : public Store {
     }
     // LMDB does not write a transaction without changes.
     put(transaction, notes_, value_of("commits"), {}, std::to_string(++commits_), 0);
-    const std::int64_t used = count_used(transaction);
+    const std::int64_t used = used_bytes(transaction);
     try {
       transaction.commit();
     } catch (...) {

@@ -29,7 +29,8 @@ class MemoryStore : public Store {
       bodies_.erase(number);
       events_.erase(number);
     }
-    for (const StoreChange::Record& body : change.bodies) bodies_.emplace(body.number, shared(body));
+    for (const StoreChange::Record& body : change.bodies)
+      bodies_.emplace(body.number, make_shared_body(body));
     for (const auto& [number, event] : change.events) events_.emplace(number, event);
     for (const stream::SeenSlot& slot : change.seen) seen_.put(slot);
     for (const auto& [name, value] : change.notes) notes_[name] = value;
@@ -85,7 +86,7 @@ class MemoryStore : public Store {
   // A finished sample leaves at most two slots, for which its event reserves room.
   static constexpr std::int64_t of_keys = 2 * times_kept * sizeof(stream::SeenSlot);
 
-  [[nodiscard]] static SharedBody shared(const StoreChange::Record& body) {
+  [[nodiscard]] static SharedBody make_shared_body(const StoreChange::Record& body) {
     if (body.keeper != nullptr) return {body.bytes, body.keeper};
     auto copy = std::make_shared<const std::string>(body.bytes);
     return {*copy, copy};

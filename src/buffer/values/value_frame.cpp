@@ -38,7 +38,7 @@ void require_members(const ordered_json& in, std::initializer_list<std::string_v
 }
 
 /// Throws LimitError if a request has too many values, whose descriptions would take too much memory.
-void require_count(std::size_t indexes, std::size_t fields) {
+void require_few_values(std::size_t indexes, std::size_t fields) {
   if (fields == 0 || indexes <= max_values_of_frame / fields) return;
   throw LimitError("body",
                    "has " + std::to_string(indexes) + " indexes and " + std::to_string(fields) +
@@ -245,7 +245,7 @@ FrameHead parse_frame_head(std::string_view text) {
     if (!known.insert(index).second) reject("has index " + std::to_string(index) + " twice");
   const auto fields = in.find("fields");
   if (fields == in.end() || !fields->is_object()) reject("has no object 'fields' in its JSON");
-  require_count(head.indexes.size(), fields->size());
+  require_few_values(head.indexes.size(), fields->size());
   for (const auto& [name, field] : fields->items())
     head.fields.push_back(parse_field(name, field, head.indexes.size()));
   return head;
@@ -280,7 +280,7 @@ ValueQuery parse_query(std::string_view text) {
   ValueQuery query{parse_numbers(require_list(in, "indexes", "its JSON"), "an index"), {}};
   for (std::string& name : parse_names(require_list(in, "fields", "its JSON")))
     query.fields.push_back({std::move(name)});
-  require_count(query.indexes.size(), query.fields.size());
+  require_few_values(query.indexes.size(), query.fields.size());
   const ordered_json slices = in.value("slices", ordered_json::object());
   if (!slices.is_object()) reject("has 'slices' that are not an object");
   for (const auto& [name, slice] : slices.items()) {

@@ -69,15 +69,15 @@ class ValueIndex {
   [[nodiscard]] std::optional<std::uint32_t> find_field(std::string_view name) const;
   [[nodiscard]] const std::string& name_of_field(std::uint32_t field) const { return fields_[field]; }
 
-  [[nodiscard]] std::int64_t samples() const noexcept { return std::ssize(samples_); }
-  [[nodiscard]] std::int64_t values() const noexcept { return values_; }
+  [[nodiscard]] std::int64_t num_samples() const noexcept { return std::ssize(samples_); }
+  [[nodiscard]] std::int64_t num_values() const noexcept { return values_; }
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
 
   /// Adds the values of the event with this number. Throws InputError if one of them is known.
   void add(const RecordEvent& event, std::int64_t number);
   /// Returns the event that describes the values of one record.
   [[nodiscard]] std::string encode_event(std::int64_t index, std::int64_t record,
-                                        const StoredSample& sample) const;
+                                         const StoredSample& sample) const;
 
  private:
   std::unordered_map<std::int64_t, StoredSample> samples_;

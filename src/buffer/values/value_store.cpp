@@ -371,7 +371,7 @@ FoundValues ValueStore::get(const ValueQuery& query) const {
 
 ValueStatus ValueStore::status() const {
   const std::shared_lock lock(index_mutex_);
-  return {store_->name(), store_->data_loss_risk(), index_.samples(),  index_.values(),
+  return {store_->name(), store_->data_loss_risk(), index_.num_samples(), index_.num_values(),
           index_.bytes(), store_->used(),           store_->capacity()};
 }
 

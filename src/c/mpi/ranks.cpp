@@ -114,9 +114,9 @@ evenkeel_status evenkeel_ranks_of_mpi(MPI_Comm comm, evenkeel_ranks** ranks) {
   return run_guarded_over_mpi([&] {
     require(ranks, "ranks");
     *ranks = nullptr;
-    const Communicator check_field{boost::mpi::communicator(comm, boost::mpi::comm_attach)};
-    require_ranks_of_one_group(check_field);
-    *ranks = new evenkeel_ranks{check_field};
+    const Communicator given{boost::mpi::communicator(comm, boost::mpi::comm_attach)};
+    require_ranks_of_one_group(given);
+    *ranks = new evenkeel_ranks{given};
   });
 }
 

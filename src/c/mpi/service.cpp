@@ -82,7 +82,7 @@ evenkeel_status return_results(const evenkeel_service* service, const evenkeel_s
     require(service, "service");
     std::unique_ptr<evenkeel_samples> made;
     StepResults none(0);
-    const StepResults* check_field = results == nullptr ? &none : &results->results;
+    const StepResults* given = results == nullptr ? &none : &results->results;
     const auto look = [&] {
       require(samples, "samples");
       require(step, "step");
@@ -91,10 +91,10 @@ evenkeel_status return_results(const evenkeel_service* service, const evenkeel_s
     };
     if (const std::optional<ErrorReport> error = try_locally(look)) {
       none.fail(*error);
-      check_field = &none;
+      given = &none;
     }
     const Step nothing;
-    RaggedBatch home = collect(*service->service, step == nullptr ? nothing : step->step, *check_field);
+    RaggedBatch home = collect(*service->service, step == nullptr ? nothing : step->step, *given);
     made->batch = std::move(home);
     *samples = made.release();
   });
@@ -207,8 +207,8 @@ evenkeel_status evenkeel_service_step_again(evenkeel_service* service, evenkeel_
 evenkeel_status evenkeel_service_collect(const evenkeel_service* service, const evenkeel_step* step,
                                          const evenkeel_results* results, evenkeel_samples** samples) {
   return return_results(service, step, results, samples,
-                        [](const DataService& from, const Step& of, const StepResults& check_field) {
-                          return from.collect(of, check_field);
+                        [](const DataService& from, const Step& of, const StepResults& given) {
+                          return from.collect(of, given);
                         });
 }
 
@@ -216,8 +216,8 @@ evenkeel_status evenkeel_service_collect_on(const evenkeel_service* service, con
                                             const evenkeel_results* results, int32_t root,
                                             evenkeel_samples** samples) {
   return return_results(service, step, results, samples,
-                        [root](const DataService& from, const Step& of, const StepResults& check_field) {
-                          return from.collect_on(of, check_field, root);
+                        [root](const DataService& from, const Step& of, const StepResults& given) {
+                          return from.collect_on(of, given, root);
                         });
 }
 

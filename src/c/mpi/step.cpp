@@ -199,7 +199,7 @@ evenkeel_status evenkeel_results_put(evenkeel_results* results, int64_t micro_ba
       try {
         put_result(results->results, micro_batch, field);
       } catch (...) {
-        results->wrong = report_current_exception();
+        results->wrong = current_exception_report();
         throw;
       }
       results->wrong = results->results.error();

@@ -49,7 +49,7 @@ class OneProcess final : public NonMpiRanks {
     const auto bytes_of = [&](int values) { return static_cast<std::size_t>(values) * lists.bytes_each; };
     std::copy_n(mine, bytes_of(lists.sizes[0]), all + bytes_of(lists.offsets[0]));
   }
-  void all_reduce(std::span<std::int64_t> /*values*/, Extreme /*which*/) const override {}
+  void all_reduce(std::span<std::int64_t> /*values*/, ReduceOp /*op*/) const override {}
   [[nodiscard]] Communicator duplicate() const override { return make(); }
   [[nodiscard]] Communicator split(int color, int /*key*/) const override {
     return color < 0 ? Communicator() : make();

@@ -38,7 +38,7 @@ class ShownJob final : public JobObserver {
   explicit ShownJob(ProgressStyle style) : style_(style) {}
 
   /// Starts the metrics, on rank 0, before the run begins.
-  void tell(const PrometheusSettings& settings) {
+  void start_metrics(const PrometheusSettings& settings) {
     if (!settings.any()) return;
     metrics_.emplace(settings, EVENKEEL_VERSION);
     if (metrics_->port() != 0) spdlog::info("metrics at http://{}/metrics", shown_address(settings.address));
@@ -58,7 +58,7 @@ class ShownJob final : public JobObserver {
                  steps ? format_count(*steps, "step") : "in an unknown number of steps");
     if (from > 0) spdlog::info("resumes with step {}, {} left", from, left);
     progress_.emplace(style_, steps ? std::optional(*steps - from) : std::nullopt);
-    if (metrics_ && steps) metrics_->start(*steps);
+    if (metrics_ && steps) metrics_->set_planned_steps(*steps);
   }
   void on_pass(const StepFigures& figures) override {
     if (metrics_) metrics_->count_pass(figures);
@@ -100,7 +100,7 @@ int run_job(const RunOptions& options, JobWatchdog& watchdog) {
     send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
     set_up_logging(world.rank(), options.log_all_ranks, options.log_level);
     run_together(world, [&] {
-      if (world.rank() == 0) shown.tell(options.prometheus);
+      if (world.rank() == 0) shown.start_metrics(options.prometheus);
     });
     job.emplace(world, config, options, shown);
     job->run();

@@ -122,7 +122,7 @@ Cost recomputed_work(const DepthFirstSchedule& schedule, const CostModel& cost) 
 
 /// Adds the work of running the micro-batches depth first to the plan, and adds to `way` the rows that their
 /// schedules keep and recompute. Returns the added work.
-Cost run_depth_first(AssignedPlan& planned, const StepProblem& problem, ComparedSharing& way) {
+Cost add_recomputed_work(AssignedPlan& planned, const StepProblem& problem, ComparedSharing& way) {
   Cost more = 0;
   for (DpRankPlan& rank : planned.plan.ranks) {
     for (MicroBatchPlan& m : rank.micro_batches) {
@@ -159,7 +159,7 @@ ComparedSharing plan_sharing(const PlanInput& input, PlanSettings settings, cons
   count_tokens(way, units);
   Cost work = std::accumulate(units.costs().begin(), units.costs().end(), Cost{0});
   if (of.schedule == SegmentSchedule::depth_first) {
-    work += run_depth_first(planned, problem, way);
+    work += add_recomputed_work(planned, problem, way);
   } else {
     way.held = largest_micro_batch(planned.plan, settings);
   }

@@ -381,7 +381,7 @@ class RunningExchange {
   /// Adds the values that are stored once per node to the bytes that are sent and received.
   void prepare_values() {
     values_.prepare(sends_, receives_);
-    moved_.volume.copied += values_.copied();
+    moved_.volume.copied += values_.copied_bytes();
     values_.add_to(moved_.volumes);
   }
 

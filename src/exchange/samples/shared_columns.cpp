@@ -31,7 +31,7 @@ struct Loan {
   SharedOffer offer;
   std::vector<std::shared_ptr<const std::uint64_t>> words;  // words of the borrowers
 
-  [[nodiscard]] bool returned() const {
+  [[nodiscard]] bool is_returned() const {
     return std::ranges::all_of(words,
                                [&](const auto& of) { return read_lease_mark(of.get(), number) > number; });
   }
@@ -50,7 +50,7 @@ class OpenLoans {
   }
   void end_returned() {
     const std::lock_guard lock(mutex_);
-    std::erase_if(loans_, [](const Loan& loan) { return loan.returned(); });
+    std::erase_if(loans_, [](const Loan& loan) { return loan.is_returned(); });
   }
 
  private:
@@ -111,7 +111,7 @@ LentColumns columns_of(std::span<const PackedMicroBatch> micro_batches,
 
 // Serializes the description, which precedes the columns: its size, an archive, and zeros up to the alignment
 // of a column.
-std::string describe(const LentColumns& columns) {
+std::string serialize_description(const LentColumns& columns) {
   const std::string archive = to_archive(columns);
   const auto size = static_cast<std::int64_t>(archive.size());
   std::string text(sizeof size, '\0');
@@ -125,7 +125,7 @@ OfferNotice lend(const Communicator& comm, NodeMemory& memory, std::uint64_t num
                  const std::function<bool(const FieldSpec&)>& chosen,
                  std::vector<PackedMicroBatch>& micro_batches) {
   Loan loan{number, {}, {}, {}};
-  const std::string description = describe(columns_of(micro_batches, chosen));
+  const std::string description = serialize_description(columns_of(micro_batches, chosen));
   BlockList blocks;
   blocks.add(std::as_bytes(std::span(description)).data(), description.size());
   for (PackedMicroBatch& m : micro_batches) {
@@ -278,7 +278,7 @@ void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
                    const std::function<bool(const FieldSpec&)>& chosen,
                    std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
   if (micro_batches.empty()) return;
-  const std::uint64_t number = memory.count_loan();
+  const std::uint64_t number = memory.take_loan_number();
   OfferNotice notice;
   if (comm.rank() == lender) work([&] { notice = lend(comm, memory, number, chosen, micro_batches); });
   comm.broadcast(notice, lender);

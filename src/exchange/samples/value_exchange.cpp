@@ -142,7 +142,7 @@ void ValueExchange::add_columns_to(std::vector<PackedMicroBatch>& micro_batches)
       std::ranges::transform(entries, ranges.begin(),
                              [&](EntryId entry) { return field.pool.rows_of(entry); });
       micro_batch.fields.push_back(
-          column->lend_to(SampleRows::shared(std::move(ranges), field.pool.rows().rows())));
+          column->make_borrowing_copy(SampleRows::shared(std::move(ranges), field.pool.rows().rows())));
     }
   }
 }
@@ -162,7 +162,7 @@ void ValueExchange::add_to(std::vector<FieldVolume>& volumes) const {
   }
 }
 
-std::int64_t ValueExchange::copied() const {
+std::int64_t ValueExchange::copied_bytes() const {
   return total_bytes(from_holders_);
 }
 

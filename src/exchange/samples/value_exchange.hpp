@@ -52,7 +52,7 @@ class ValueExchange {
   /// called.
   void add_to(std::vector<FieldVolume>& volumes) const;
   /// Returns the bytes that this rank copies from holders. Precondition: prepare() was called.
-  [[nodiscard]] std::int64_t copied() const;
+  [[nodiscard]] std::int64_t copied_bytes() const;
 
  private:
   /// A field, and this rank's part of it.

@@ -128,7 +128,7 @@ void InputFile::fill(const Piece& piece) const {
   }
 }
 
-void InputFile::fetch(ByteRange range) const noexcept {
+void InputFile::prefetch(ByteRange range) const noexcept {
   if (descriptor_ < 0) return;
 #ifdef POSIX_FADV_WILLNEED  // other systems read the data on demand
   for (; range.begin < range.end; range.begin += fetched_bytes)
@@ -200,7 +200,7 @@ void ReadAhead::start() {
       spare -= std::max<std::int64_t>(pieces_[next].range.begin - range.end, 0);
       range.end = std::max(range.end, pieces_[next].range.end);
     }
-    pieces_[first].file->fetch(range);
+    pieces_[first].file->prefetch(range);
     first = next;
   }
   pieces_.clear();

@@ -66,7 +66,7 @@ class InputFile {
 
   /// Asks the system to read these bytes into its cache, and returns without waiting. A hint, which never
   /// fails.
-  void fetch(ByteRange range) const noexcept;
+  void prefetch(ByteRange range) const noexcept;
 
   /// Returns a digest of the bytes in the range, clipped to the file. Different bytes are unlikely to have
   /// equal digests unless they were constructed for that purpose. O(bytes of the range), read in blocks.

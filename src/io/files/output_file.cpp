@@ -68,7 +68,7 @@ void AtomicFile::take_temporary_name(Take&& take) {
   }
 }
 
-void AtomicFile::require_name() {
+void AtomicFile::ensure_name() {
   if (!temporary_.empty()) return;
   const std::string nameless = "/proc/self/fd/" + std::to_string(descriptor_);
   take_temporary_name([&] {
@@ -91,14 +91,14 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::commit() {
-  require_name();
+  ensure_name();
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be written");
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be replaced");
   temporary_.clear();
 }
 
 void AtomicFile::commit_to_disk() {
-  require_name();
+  ensure_name();
   if (::fsync(descriptor_) != 0) fail("cannot be written to the disk");
   commit();
   const std::filesystem::path folder = folder_of(path_);

@@ -35,7 +35,7 @@ class AtomicFile {
  private:
   template <typename Take>
   void take_temporary_name(Take&& take);
-  void require_name();
+  void ensure_name();
   [[noreturn]] void fail(const char* what) const;
 
   std::filesystem::path path_;

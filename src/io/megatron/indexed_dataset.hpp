@@ -139,7 +139,7 @@ class IndexedDatasetWriter {
   void commit();
 
  private:
-  [[nodiscard]] std::string next_sequence() const;
+  [[nodiscard]] std::string name_of_next_sequence() const;
   void append(std::span<const std::byte> bytes);
   void write_index();
 

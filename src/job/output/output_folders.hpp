@@ -56,7 +56,7 @@ class OutputFolders {
   }
 
   /// Counts files that this rank has written. Local.
-  void count_written_files(RunOutput output, std::int64_t files) { written_[output] += files; }
+  void add_written_files(RunOutput output, std::int64_t files) { written_[output] += files; }
   /// Marks all folders as complete. Collective. Throws IoError on every rank if one cannot be marked.
   void complete(std::int64_t steps);
 

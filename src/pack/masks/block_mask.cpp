@@ -90,7 +90,7 @@ void require_rows(TileSize tile) {
 
 }  // namespace
 
-std::int64_t BlockMask::computed() const noexcept {
+std::int64_t BlockMask::num_computed_tiles() const noexcept {
   return std::accumulate(kv_num_blocks.begin(), kv_num_blocks.end(), std::int64_t{0}) +
          std::accumulate(full_kv_num_blocks.begin(), full_kv_num_blocks.end(), std::int64_t{0});
 }

@@ -60,7 +60,7 @@ class RankPlanner {
   }
 
   /// Sets the counts from the maximum needed on any rank.
-  void agree(std::span<const std::int64_t> largest_needed) {
+  void set_counts(std::span<const std::int64_t> largest_needed) {
     for (const std::int64_t largest : largest_needed)
       plan_.counts.push_back(agreed_count(largest, settings_));
   }
@@ -156,7 +156,7 @@ StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignm
   };
   peers.run_locally(std::ref(count));
   peers.take_maximum(needed);
-  peers.run_locally([&] { planner->agree(needed); });
+  peers.run_locally([&] { planner->set_counts(needed); });
   const auto* packed_settings = problem.settings.find<PackedSettings>();
   if (packed_settings != nullptr && packed_settings->count == CountRule::fastest) {
     std::vector<Cost> times;

@@ -24,7 +24,7 @@ RowRange rows_with_loss(const RaggedBatch& batch, std::int64_t i, FieldKind kind
 
 // Returns summaries without prompt hashes. If the batch has a loss mask, each sample's set rows are counted
 // as loss tokens.
-std::vector<SampleSummary> counted_lengths(const RaggedBatch& batch, bool shared) {
+std::vector<SampleSummary> summaries_without_hashes(const RaggedBatch& batch, bool shared) {
   std::vector<SampleSummary> lengths;
   lengths.reserve(batch.samples().size());
   for (const SampleShape& shape : batch.samples()) lengths.push_back({shape, -1, 0});
@@ -70,11 +70,11 @@ void prefetch_tokens(std::span<const std::int64_t> tokens) noexcept {
 }  // namespace
 
 std::vector<SampleSummary> summaries_of(const RaggedBatch& batch) {
-  return counted_lengths(batch, false);
+  return summaries_without_hashes(batch, false);
 }
 
 std::vector<SampleSummary> summaries_for_sharing(const RaggedBatch& batch) {
-  std::vector<SampleSummary> lengths = counted_lengths(batch, true);
+  std::vector<SampleSummary> lengths = summaries_without_hashes(batch, true);
   if (batch.size() == 0) return lengths;
   const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
   const auto prompt_of = [&](std::int64_t i) {

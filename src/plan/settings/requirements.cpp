@@ -401,7 +401,7 @@ StrategySettings strategy_for(const Choices& choices, int largest_group) {
                         has_free_counts};
 }
 
-void require_together(const Choices& choices) {
+void require_compatible(const Choices& choices) {
   if (const Requirement* unmet = first_unmet(choices)) reject(*unmet, choices);
   for (const Exclusion& exclusion : exclusions()) {
     if (const Feature* other = first_excluded(exclusion, choices)) reject(exclusion, *other);

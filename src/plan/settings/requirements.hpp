@@ -103,7 +103,7 @@ struct Exclusion {
 
 /// Throws ConfigError for the first requirement that is not met, or the first setting that is excluded. The
 /// error names the key of the feature, or the key to be set or removed, with the reason and the remedy.
-void require_together(const Choices& choices);
+void require_compatible(const Choices& choices);
 
 /// Returns the requirements of a key and the features that exclude it, as sentences: "fastest
 /// cannot be combined with balance.preset; micro_batch.mode: padded." Empty if the key is compatible with

@@ -183,7 +183,7 @@ void PlanSettings::validate() const {
   for (const auto& [field, rows] : micro_batch.max_rows)
     require_at_least(1, rows, "micro_batch.max_rows: " + field);
   if (micro_batch.shapes) require_size(*micro_batch.shapes, "micro_batch.shapes");
-  require_together(choices_of(*this));
+  require_compatible(choices_of(*this));
   const PlanningStrategy& planning = strategy_of(*this);
   planning.require_valid(*this);
   require_configurable(*this);

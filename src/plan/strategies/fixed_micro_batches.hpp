@@ -20,7 +20,7 @@ class FixedMicroBatcher final : public MicroBatcher {
  private:
   [[nodiscard]] std::vector<MicroBatchPlan> pack_at_most(MiniBatchShare share,
                                                          std::int64_t count) const override;
-  [[nodiscard]] std::vector<UnitId> in_order(MiniBatchShare share) const;
+  [[nodiscard]] std::vector<UnitId> packing_order(MiniBatchShare share) const;
 };
 
 /// Micro-batches of a fixed number of samples; each DP rank splits its own share.

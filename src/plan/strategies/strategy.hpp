@@ -23,7 +23,7 @@ class PlanningStrategy {
   virtual ~PlanningStrategy() = default;
 
   /// Throws ConfigError if one of the strategy's own parameters is out of range. Precondition: the settings
-  /// meet all requirements (require_together).
+  /// meet all requirements (require_compatible).
   virtual void require_valid(const PlanSettings& /*settings*/) const {}
   /// Returns the multiple, in tokens, to which sequence lengths are rounded up in addition to the alignment.
   [[nodiscard]] virtual std::int64_t length_multiple(const PlanSettings& /*settings*/) const noexcept {

@@ -219,7 +219,7 @@ void require_valid(const FieldSettings& field, const std::string& name, int pp, 
   Choices choices;
   choices.field = field;
   choices.field_name = name;
-  require_together(choices);
+  require_compatible(choices);
   if (field.layers) require_valid(*field.layers, where + ".layers", pp, vpp);
 }
 

@@ -150,11 +150,11 @@ std::vector<std::int64_t> PackUnits::sums_of(std::span<const std::int64_t> of_en
   return sums;
 }
 
-void PackUnits::take_costs(std::span<const Cost> of_entries) {
+void PackUnits::set_costs(std::span<const Cost> of_entries) {
   costs_ = sums_of(of_entries, "the work of the field");
 }
 
-void PackUnits::add_encoder_costs(std::span<const Cost> of_entries) {
+void PackUnits::set_encoder_costs(std::span<const Cost> of_entries) {
   encoder_costs_ = sums_of(of_entries, "an encoder's work");
 }
 
@@ -204,8 +204,8 @@ void PackUnits::add_group(std::vector<SharedGroup> parts, const PlanSettings& se
 
 void PackUnits::complete(const StepProblem& problem) {
   const BalanceSettings& balance = problem.settings.balance;
-  if (balance.cost_field) take_costs(field_costs_of(problem.table, *balance.cost_field));
-  if (balance.encoder) add_encoder_costs(encoder_costs_of(problem.table, *balance.encoder));
+  if (balance.cost_field) set_costs(field_costs_of(problem.table, *balance.cost_field));
+  if (balance.encoder) set_encoder_costs(encoder_costs_of(problem.table, *balance.encoder));
   set_limits(row_caps_of(problem.table, problem.settings.micro_batch), problem.settings.limits());
 }
 

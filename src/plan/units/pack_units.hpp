@@ -105,8 +105,8 @@ class PackUnits {
   void add(SharedGroup unit, const PlanSettings& settings);
   /// Sets the costs, encoder costs and row counts that come from fields of the samples, and the limits.
   void complete(const StepProblem& problem);
-  void take_costs(std::span<const Cost> of_entries);
-  void add_encoder_costs(std::span<const Cost> of_entries);
+  void set_costs(std::span<const Cost> of_entries);
+  void set_encoder_costs(std::span<const Cost> of_entries);
   void set_limits(std::span<const RowCap> caps, const BinLimits& limits_of_all);
   /// Sums a value per entry over the entries of each unit. Throws LimitError if a sum is 2^62 or more; `what`
   /// is the subject of the error's text.

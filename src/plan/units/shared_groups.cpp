@@ -22,21 +22,21 @@ using Entries = std::vector<EntryId>;
 
 /// Returns the length of the prefix of the prompt in which each row is followed by at least `ahead` more
 /// prompt tokens. Only these rows are shared.
-std::int64_t shared_prompt(const SampleShape& sample, std::int64_t ahead) {
+std::int64_t shared_prompt_length(const SampleShape& sample, std::int64_t ahead) {
   return std::max(sample.prompt - ahead, std::int64_t{0});
 }
 
 /// Returns the tree of one prompt and its responses. A prompt with a single response still has two segments.
 PrefixTree make_one_level_tree(const LengthTable& table, std::span<const EntryId> entries,
                                std::int64_t ahead) {
-  std::vector<TreeNode> nodes{{-1, shared_prompt(table[entries.front()].shape, ahead)}};
+  std::vector<TreeNode> nodes{{-1, shared_prompt_length(table[entries.front()].shape, ahead)}};
   nodes.reserve(entries.size() + 1);
   std::vector<std::int64_t> ends;
   ends.reserve(entries.size());
   for (const EntryId entry : entries) {
     ends.push_back(std::ssize(nodes));
     const SampleShape& sample = table[entry].shape;
-    nodes.push_back({0, sample.length() - shared_prompt(sample, ahead)});
+    nodes.push_back({0, sample.length() - shared_prompt_length(sample, ahead)});
   }
   return {nodes, std::move(ends)};
 }
@@ -134,7 +134,8 @@ class GroupSplit {
     OrderedSamples ordered;
     for (const EntryId entry : group_.entries) {
       ordered.lengths.push_back(table_[entry].shape.length());
-      ordered.shared.push_back(ordered.shared.empty() ? 0 : shared_prompt(table_[entry].shape, ahead_));
+      ordered.shared.push_back(ordered.shared.empty() ? 0
+                                                      : shared_prompt_length(table_[entry].shape, ahead_));
     }
     std::vector<GroupPart> parts;
     for (const OrderedRun& run : runs_with_fewest_repeats(ordered, alignment_, max_rows_, limits)) {

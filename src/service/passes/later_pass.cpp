@@ -91,7 +91,7 @@ Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
     }
     ranges[i] = source.samples()[place.sequence];
   }
-  return first.lend_to(SampleRows::shared(std::move(ranges), first.rows()));
+  return first.make_borrowing_copy(SampleRows::shared(std::move(ranges), first.rows()));
 }
 
 /// Describes the columns that a micro-batch will own, for the fields of `from`. Columns with shared rows are
@@ -322,7 +322,7 @@ ExchangedSamples send_again(const StepContext& context, const Step& before, cons
   const StepSamples& samples = planned.samples();
   require_kept(before);
   const RaggedBatch& mine = *before.record->mine;
-  require_shared_rows(context, planned, have_shared_rows(samples.fields), samples.fields, mine, work);
+  require_shared_rows(context, planned, must_compare_rows(samples.fields), samples.fields, mine, work);
   StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
   const std::vector<RowCuts> cuts = gather_cuts(context, transfer, work);
   transfer.row_cuts = cuts;
@@ -392,7 +392,7 @@ Exchanged add_fields(const StepContext& context, const Step& before, Planned pla
     work.agree(context.world());
   } else {
     const std::vector<CarriedField> traveling = carried_fields_of(context, added.fields, added.ranges);
-    require_shared_rows(context, planned, have_shared_rows(added.fields), traveling, added.mine, work);
+    require_shared_rows(context, planned, must_compare_rows(added.fields), traveling, added.mine, work);
     const std::vector<RowCounts> row_counts = gather_row_counts(
         context.world(), planned.samples().table, added.fields, added.mine, context.config.fields);
     const std::vector<FieldSums> field_sums = gather_field_sums(

@@ -296,7 +296,7 @@ PackedShape shape_of(const Json& json) {
           reader.integer("max_seqlen", 1, most), reader.integer("cp", 1, largest_axis)};
 }
 
-std::string job_of(std::string name) {
+std::string require_job_name(std::string name) {
   const bool plain = name.size() <= 64 && std::ranges::all_of(name, [](unsigned char c) {
                        return std::isalnum(c) != 0 || c == '-' || c == '_';
                      });
@@ -311,7 +311,7 @@ ServiceState state_of(const Json& json) {
     reader.reject(fmt::format("has version {}; this program knows version {}", of_text, version));
   ServiceState state;
   state.next_step = reader.integer("next_step", 0, max_steps);
-  state.job = job_of(reader.text("job"));
+  state.job = require_job_name(reader.text("job"));
   const Reader mesh = reader.object("mesh");
   const auto axis = [&](const char* name) { return static_cast<int>(mesh.integer(name, 1, largest_axis)); };
   state.mesh = {.tp = axis("tp"), .cp = axis("cp"), .dp = axis("dp"), .pp = axis("pp")};

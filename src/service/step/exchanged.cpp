@@ -165,7 +165,7 @@ Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch
   Phase::switch_to("exchange");
   Pass& pass = planned.gathered.pass;
   const StepSamples& samples = planned.samples();
-  require_shared_rows(context, planned, have_shared_rows(samples.fields), samples.fields, mine, work);
+  require_shared_rows(context, planned, must_compare_rows(samples.fields), samples.fields, mine, work);
   const std::vector<CarriedField> fields = select_sent_fields(planned, samples.fields, work);
   StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
   const std::vector<RowCuts> cuts = gather_cuts(context, transfer, work);

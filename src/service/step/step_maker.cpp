@@ -51,7 +51,7 @@ void StepMaker::report_time(const Step& step, std::size_t micro_batch, double se
 }
 
 // All ranks have succeeded so far, so passes get the same numbers on all ranks.
-void StepMaker::assign_step_number(Gathered& gathered) {
+void StepMaker::assign_pass_number(Gathered& gathered) {
   gathered.origin = {context_.number, ++passes_, gathered.pass.cut};
 }
 
@@ -66,7 +66,7 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
     const Phase phase("read samples", next_step_);
     GuardedWork work;
     auto [gathered, mine] = gather_first_pass(context_, read_with_names, profile, next_step_, work);
-    assign_step_number(gathered);
+    assign_pass_number(gathered);
     Planned planned = plan_pass(context_, std::move(gathered), work);
     planned = choose_shapes(context_, std::move(planned), shapes_, work);
     Step step = make_step(exchange_pass(context_, std::move(planned), std::move(mine), work));
@@ -84,7 +84,7 @@ Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBa
     const Phase phase("agree on fields", before.index);
     GuardedWork work(error);
     auto [gathered, fields] = gather_later_pass(context_, before, profile, added, work);
-    assign_step_number(gathered);
+    assign_pass_number(gathered);
     Planned planned = plan_pass(context_, std::move(gathered), work);
     planned = with_shapes(std::move(planned), before.record->shapes, shapes_, work);
     ExchangedSamples passed = reuse_or_resend(context_, before, planned, work);

@@ -53,7 +53,7 @@ class StepMaker {
   void set_next_step(std::int64_t step) noexcept { next_step_ = step; }
 
  private:
-  void assign_step_number(Gathered& gathered);
+  void assign_pass_number(Gathered& gathered);
 
   StepContext context_;
   ChosenShapes shapes_;  // shapes of the steps made so far

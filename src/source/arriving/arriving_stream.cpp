@@ -313,7 +313,7 @@ void ArrivingStream::open(const Config& /*config*/, std::span<const std::string>
     const BufferAccess access{parts.opened.url, parts.opened.token, settings.ca_file, settings.patience,
                               parts.opened.pass};
     if (!parts.steps) parts.steps.emplace(access, parts.must_stop);
-    parts.steps->read_as(parts.opened.formats);
+    parts.steps->set_formats(parts.opened.formats);
     if (parts.reader == 0) parts.telling.emplace(access, parts.must_stop);
     const SourceSettings& source = parts.config.source;
     const std::string spool = source.names_buffer() ? "" : source.path.string();

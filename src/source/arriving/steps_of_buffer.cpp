@@ -235,7 +235,7 @@ RaggedBatch StepsOfBuffer::read(std::span<const std::int64_t> arrivals) {
   if (arrivals.empty()) return {};
   Patience patience = this->patience(false);
   if (!schema_) schema_ = retry_until_reached(patience, [&] { return client_.schema(); });
-  const std::string lines = retry_until_reached(patience, [&] { return client_.lines(arrivals); });
+  const std::string lines = retry_until_reached(patience, [&] { return client_.fetch_samples(arrivals); });
   return parse_samples(lines, arrivals, *schema_, formats_);
 }
 

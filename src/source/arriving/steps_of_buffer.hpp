@@ -53,7 +53,7 @@ class StepsOfBuffer {
   StepsOfBuffer(BufferAccess access, const std::atomic<bool>& must_stop);
 
   /// Sets the formats of lines, which the buffer has reported to the first reader.
-  void read_as(DeclaredFormats formats) { formats_ = std::move(formats); }
+  void set_formats(DeclaredFormats formats) { formats_ = std::move(formats); }
   /// Calls JobClient::begin().
   [[nodiscard]] JobStartReply begin(std::int64_t samples_per_step, const JobStart& start = {});
 

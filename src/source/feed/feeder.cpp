@@ -82,7 +82,7 @@ std::vector<std::string> Feeder::name_samples(RaggedBatch& samples) {
       uids.push_back(settings_.name + ":" + std::to_string(next_));
       indexes.push_back(0);
     } else {
-      indexes.push_back(count_in_group(sample));
+      indexes.push_back(assign_index(sample));
       uids.push_back(settings_.name + ":" + std::to_string(sample.group));
     }
     ++next_;
@@ -91,7 +91,7 @@ std::vector<std::string> Feeder::name_samples(RaggedBatch& samples) {
   return uids;
 }
 
-std::int64_t Feeder::count_in_group(const SampleShape& sample) {
+std::int64_t Feeder::assign_index(const SampleShape& sample) {
   const std::string limit =
       "the groups of the buffer at " + settings_.url + " have " + std::to_string(group_size_);
   if (is_single_sample_group(sample.group))

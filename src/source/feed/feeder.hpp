@@ -64,7 +64,7 @@ class Feeder {
 
  private:
   [[nodiscard]] std::vector<std::string> name_samples(RaggedBatch& samples);
-  [[nodiscard]] std::int64_t count_in_group(const SampleShape& sample);
+  [[nodiscard]] std::int64_t assign_index(const SampleShape& sample);
   void set_versions(RaggedBatch& samples) const;
   void send_body(const std::string& body);
   template <typename Call>

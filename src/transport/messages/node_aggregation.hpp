@@ -112,9 +112,9 @@ class NodeGroup {
 
   /// Collective over the node: gathers the number of bytes that each of its ranks sends and receives. If a
   /// rank could not make its lists, they count as empty. Precondition: reserve() was called.
-  void compare_sizes(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
-                     NodeAggregation mode);
-  /// Returns the plan for the lists of compare_sizes(). Local.
+  void gather_sizes(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
+                    NodeAggregation mode);
+  /// Returns the plan for the lists of gather_sizes(). Local.
   [[nodiscard]] LeaderPlan plan(NodeAggregation mode) const;
 
   /// Staging buffers of leader_staging_bytes bytes each; null unless this rank is a leader. They are in the

@@ -41,7 +41,7 @@ using HeapBytes = std::unique_ptr<std::byte, ReleaseToHeap>;
 
 /// Allocates uninitialized memory from the process's shared heap. Other processes can read it only if the
 /// system provides memory files (see SharedHeap).
-[[nodiscard]] HeapBytes heap_bytes(std::size_t bytes);
+[[nodiscard]] HeapBytes allocate_heap_bytes(std::size_t bytes);
 
 /// Uninitialized memory of the process's shared heap that other processes can read.
 class SharedBuffer {
@@ -90,7 +90,7 @@ class NodeMemory {
 
   /// Returns the number of the next loan of columns over this communicator, counted from 0 and equal on all
   /// its ranks.
-  [[nodiscard]] std::uint64_t count_loan() noexcept { return num_loans_++; }
+  [[nodiscard]] std::uint64_t take_loan_number() noexcept { return num_loans_++; }
 
  private:
   /// Message from a rank to its neighbors: the place of a random number in its heap. Reading that number
@@ -105,7 +105,7 @@ class NodeMemory {
 
   NodeMemory(std::size_t ranks, std::size_t ranks_of_node)
       : processes_(ranks, 0), introductions_(ranks_of_node) {}
-  void meet(const Communicator& comm, const Communicator& node);
+  void connect_neighbors(const Communicator& comm, const Communicator& node);
   [[nodiscard]] Introduction introduce(int rank);
   void open_neighbor_memory(const Introduction& other);
   [[nodiscard]] pid_t process_of(int rank) const noexcept {

@@ -29,7 +29,7 @@ constexpr std::size_t whole_pages(std::size_t bytes) noexcept {
 // Linux-only functions, with fallbacks for other systems.
 #ifdef __linux__
 /// Returns the descriptor of a new file in memory, or -1.
-int memory_file() {
+int create_memory_file() {
   return memfd_create("evenkeel", MFD_CLOEXEC);
 }
 
@@ -56,7 +56,7 @@ void release_pages(int file, std::size_t offset, std::size_t bytes) noexcept {
 #else
 // Without /proc/PID/fd, other processes could not open a memory file. Therefore, memory files are not used
 // here: all blocks come from the standard heap, and ranks of a node send messages.
-int memory_file() {
+int create_memory_file() {
   return -1;
 }
 void* map_whole(int, std::size_t) {
@@ -167,7 +167,7 @@ bool SharedHeap::add_segment(std::size_t bytes) {
   require_memory(bytes);
   const std::size_t growth =
       std::clamp(static_cast<std::size_t>(usage_.reserved), first_segment, largest_growth);
-  Segment segment{nullptr, std::max(bytes, growth), 0, memory_file()};
+  Segment segment{nullptr, std::max(bytes, growth), 0, create_memory_file()};
   if (segment.file < 0) return false;
   void* begin = MAP_FAILED;
   if (ftruncate(segment.file, static_cast<off_t>(segment.bytes)) == 0)

@@ -278,7 +278,7 @@ struct BlockMask {
   std::vector<std::int32_t> full_q_indices;      ///< [n, m]
 
   /// Returns the number of computed tiles, both partial and full.
-  [[nodiscard]] std::int64_t computed() const noexcept;
+  [[nodiscard]] std::int64_t num_computed_tiles() const noexcept;
   friend bool operator==(const BlockMask&, const BlockMask&) = default;
 };
 /// Throws InputError if tiles do not have rows. Allocates nothing if `reuse`, a mask that is no longer

@@ -33,7 +33,7 @@ struct Tree {
 
   [[nodiscard]] Cost end() const { return *std::ranges::max_element(heights); }
 
-  void find_heights(const Levels& levels) {
+  void compute_heights(const Levels& levels) {
     std::ranges::fill(heights, 0);
     for (const OpenTask& task : tasks) {
       const auto first = heights.begin() + task.first;
@@ -225,7 +225,7 @@ class TreeSearch {
     std::int64_t evaluations_left = max_looks / (1 + n / 4096);
     if (levels_.problem().ranks + std::ssize(best_.tasks) > evaluations_left / 1024) return;
     improve_tree(best_.tasks, levels_, bound_ + bound_ / near_enough, evaluations_left);
-    best_.find_heights(levels_);
+    best_.compute_heights(levels_);
   }
 
   [[nodiscard]] bool is_within(Cost part) const { return best_.end() - bound_ <= bound_ / part; }
@@ -246,7 +246,7 @@ class TreeSearch {
   void try_tasks(std::vector<OpenTask> tasks) {
     for (OpenTask& task : tasks) task.wave = -1;
     Tree tree{.tasks = std::move(tasks), .heights = std::vector<Cost>(best_.heights.size())};
-    tree.find_heights(levels_);
+    tree.compute_heights(levels_);
     if (tree.end() >= best_.end()) return;
     best_ = std::move(tree);
     improve_places();

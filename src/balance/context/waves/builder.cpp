@@ -189,7 +189,7 @@ void WaveBuilder::fill(OpenTask& task, std::size_t from, Cost height) {
   }
 }
 
-void WaveBuilder::raise_heights(std::span<OpenTask> started, Cost height, Waves& waves) {
+void WaveBuilder::fill_started(std::span<OpenTask> started, Cost height, Waves& waves) {
   for (OpenTask& task : started) {
     fill(task, 0, height);
     waves.tasks.push_back(std::move(task));
@@ -203,7 +203,7 @@ void WaveBuilder::build_wave(const WaveTrial& trial, std::int64_t wave, std::spa
   Cost height = longest_of(started);
   for (const OpenTask& task : started) free.take(task.level, task.first);
   if (trial.slack > 0) height += height / trial.slack;
-  raise_heights(started, height, waves);
+  fill_started(started, height, waves);
   for (std::size_t at = next_unplaced(0); at < order_.size() && free.count() > 0;
        at = next_unplaced(at + 1)) {
     const Item item = order_[at];

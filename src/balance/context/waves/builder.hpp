@@ -53,7 +53,7 @@ class WaveBuilder {
 
  private:
   void start_with(const Waves& waves);
-  void raise_heights(std::span<OpenTask> started, Cost height, Waves& waves);
+  void fill_started(std::span<OpenTask> started, Cost height, Waves& waves);
   /// Returns the first position >= `at` whose item remains; the number of items if there is none.
   std::size_t next_unplaced(std::size_t at);
   void take(std::size_t at) { next_[at] = at + 1; }

@@ -23,7 +23,7 @@ struct OpenWave {
   Cost time = 0;
   std::int64_t kept_for = 0;  ///< number of the last trial that saved the wave's previous state
 
-  void find_time() {
+  void compute_time() {
     time = 0;
     for (const OpenTask& task : tasks) time = std::max(time, task.time);
   }
@@ -53,7 +53,7 @@ class WaveMoves {
       waves_[w].free.take(task.level, task.first);
       waves_[w].tasks.push_back(std::move(task));
     }
-    for (OpenWave& wave : waves_) wave.find_time();
+    for (OpenWave& wave : waves_) wave.compute_time();
     num_tasks_ = static_cast<std::int64_t>(waves.tasks.size());
   }
 
@@ -61,7 +61,7 @@ class WaveMoves {
     bool improved = true;
     while (improved && looks_left_ > 0) {
       improved = false;
-      for (const std::size_t w : by_idle_ranks())
+      for (const std::size_t w : waves_by_idle_time())
         for (const Cost share : {0, 50, 10, 4, 2}) improved |= try_on_all_levels({w, w, share});
       if (!improved && waves_.size() <= max_waves_in_pairs) improved = try_pairs();
     }
@@ -80,7 +80,7 @@ class WaveMoves {
 
  private:
   /// Returns the waves in descending order of idle time.
-  [[nodiscard]] std::vector<std::size_t> by_idle_ranks() const {
+  [[nodiscard]] std::vector<std::size_t> waves_by_idle_time() const {
     std::vector<std::pair<Cost, std::size_t>> idle;
     for (std::size_t w = 0; w < waves_.size(); ++w) {
       Cost sum = waves_[w].free.work_in(waves_[w].time);
@@ -231,7 +231,7 @@ class WaveMoves {
       wave.free.release(task.level, task.first);
       return true;
     });
-    wave.find_time();
+    wave.compute_time();
     if (wave.tasks.empty()) erase(w);
   }
 
