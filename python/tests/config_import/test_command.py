@@ -94,7 +94,7 @@ def test_it_follows_defaults_lists_overrides_and_the_environment(command, monkey
         ),
         ("absent.yaml", 1, "absent.yaml: cannot open the configuration: No such file or directory"),
         (".", 1, ".: is a folder, not a file"),
-        ("no-text.yaml", 2, "no-text.yaml:1:4: malformed YAML: a byte that is not text, shown as \\xff. Save it"),
+        ("no-text.yaml", 2, "no-text.yaml:1:4: malformed YAML: the byte shown as \\xff is not text. Save it"),
         ("other.yaml --from slime", 2, "argument --from: 'slime' is not one of mindspeed-rl, roll, verl"),
         ("other.yaml --output", 2, "argument --output: expected one argument. See: evenkeel-import --help"),
         ("other.yaml --override", 2, "argument --override: expected at least one argument"),

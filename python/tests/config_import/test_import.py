@@ -83,16 +83,16 @@ def test_what_is_no_map_is_refused(text):
     "text, why",
     [
         ("rl_config:\n  use_dynamic_bsz: [true\n", "job.yaml:3:1: malformed YAML: "),
-        ("rl_config: {a: 1}\n---\nrl_config: {a: 1}\n", "job.yaml:2:1: expected one YAML document, found another"),
+        ("rl_config: {a: 1}\n---\nrl_config: {a: 1}\n", "job.yaml:2:1: expected one YAML document, found a second one"),
         ("rl_config:\n  seed: 1\n  seed: 2\n", "job.yaml:3: rl_config.seed: the key is given twice"),
         ("rl_config:\n  [a, b]: 1\n", "job.yaml:2: ?: expected a word as the key"),
         ("rl_config:\n\tseed: 1\n", "Indent with spaces: the line begins with a tab"),
-        ("rl_config:\n  seed: \x1b[2J\n", "job.yaml:2:9: malformed YAML: a byte that is not text, shown as \\x1b. Save"),
-        ("rl_config:\n  seed: \udcff\n", "job.yaml:2:9: malformed YAML: a byte that is not text, shown as \\xff. Save"),
+        ("rl_config:\n  seed: \x1b[2J\n", "job.yaml:2:9: malformed YAML: the byte shown as \\x1b is not text. Save"),
+        ("rl_config:\n  seed: \udcff\n", "job.yaml:2:9: malformed YAML: the byte shown as \\xff is not text. Save"),
         ("rl_config: {<<: 3}", "job.yaml:1: <<: only maps can be merged into one"),
         ("a: &a [*a]", "aliases followed"),
         ("[" * 5000, "nested too deeply"),
-        ("#" * (1 << 20) + "#", "is larger than a configuration can be, 1048576 bytes. Is it the right file?"),
+        ("#" * (1 << 20) + "#", "is larger than 1048576 bytes, the limit for a configuration. Check that it is the right file"),
     ],
 )
 def test_malformed_yaml_is_refused_with_its_line(text, why):
