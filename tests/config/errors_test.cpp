@@ -201,12 +201,14 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
   EXPECT_THAT(refusal("fields: {x: {layers: [0, 1]}}\n"),
               testing::HasSubstr("a list of layers for each stage"));
   EXPECT_THAT(refusal("fields: {x: {layers: [[-1]]}}\n"), testing::HasSubstr("fields.x.layers"));
-  EXPECT_EQ(refusal("mesh: {pp: 2}\nfields: {x: {layers: [[0]]}}\n"),
-            "job.yaml: fields.x.layers: lists layers for 1 stages, but mesh has pp 2 x vpp 1. Give one list "
-            "for each virtual stage");
-  EXPECT_EQ(refusal("fields: {x: {hand_out: narrow}}\n"),
-            "job.yaml: fields.x.hand_out: narrow needs integers that are sent narrow, since the narrow type "
-            "is chosen when integers are sent. Set fields.x.wire: narrow, or fields.x.hand_out: as-brought");
+  EXPECT_EQ(
+      refusal("mesh: {pp: 2}\nfields: {x: {layers: [[0]]}}\n"),
+      "job.yaml: fields.x.layers: lists layers for 1 stages, but the mesh has pp 2 x vpp 1. Give one list "
+      "for each virtual stage");
+  EXPECT_EQ(
+      refusal("fields: {x: {hand_out: narrow}}\n"),
+      "job.yaml: fields.x.hand_out: narrow needs integers to be sent in a narrow type, since the narrow type "
+      "is chosen when integers are sent. Set fields.x.wire: narrow, or fields.x.hand_out: as-brought");
   EXPECT_EQ(refusal("fields: {x: {layers: stage, stage: all}}\n"),
             "job.yaml: fields.x.stage: first or all needs rows that are not split by layers, since layers "
             "determine which stage gets which rows. Set fields.x.layers: null, or fields.x.stage: last");
@@ -254,7 +256,7 @@ TEST(ConfigCost, refuses_an_invalid_cost) {
   EXPECT_EQ(refusal("balance: {cost: {model: {heads: 4}}}").substr(0, 33),
             "job.yaml:1: balance.cost: model: ");
   EXPECT_EQ(refusal("balance: {cost: {linear: 0, quadratic: 0}}"),
-            "job.yaml:1: balance.cost: linear and quadratic are both 0");
+            "job.yaml:1: balance.cost: linear and quadratic are both 0. Set at least one of them above 0");
   EXPECT_EQ(refusal("balance: {cost: {linear: 1, model: {}}}"),
             "job.yaml:1: balance.cost: model can be combined only with encoder");
   EXPECT_EQ(refusal("balance: {cost: [1]}"),
@@ -286,8 +288,9 @@ TEST(ConfigCost, an_encoders_cost_needs_a_field_coefficients_and_a_model) {
             "job.yaml:1: balance.cost: encoder: does not say which field is encoded. Set field to "
             "the name of a "
             "field of kind rows");
-  EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {field: pixels}}}"),
-            "job.yaml:1: balance.cost: encoder: linear and quadratic are both 0");
+  EXPECT_EQ(
+      refusal("balance: {cost: {model: tokens, encoder: {field: pixels}}}"),
+      "job.yaml:1: balance.cost: encoder: linear and quadratic are both 0. Set at least one of them above 0");
   EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {field: pixels, window: 3}}}"),
             "job.yaml:1: balance.cost: encoder: window: unknown key. Valid keys: field, linear, quadratic");
   EXPECT_EQ(

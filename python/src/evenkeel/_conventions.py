@@ -46,7 +46,7 @@ def of_response(name: str, values: Sequence[Any], at: str, prompt: int, response
     no_loss = WITHOUT_LOSS.get(name)
     if at == "next":
         if name in WITHOUT_LOSS and len(values) == tokens > 0 and values[-1] != no_loss:
-            raise _refused(where, f"is set at row {tokens - 1}, the last, which predicts nothing",
+            raise _refused(where, f"is set at the last row, {tokens - 1}, which does not predict a token",
                            "If the value of each token is at the token itself, use at: token")
         values = [no_loss or 0, *values][:tokens]  # nothing predicts the first token
     trained = [t for t in range(1, prompt) if values[t] != no_loss] if name in WITHOUT_LOSS else []

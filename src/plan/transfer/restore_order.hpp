@@ -24,7 +24,7 @@ namespace evenkeel {
 template <typename T>
 [[nodiscard]] std::vector<T> restore_order(const Partition& partition, std::span<const T> results) {
   if (static_cast<std::int64_t>(results.size()) != partition.num_items()) {
-    throw InputError("results", "there are " + std::to_string(results.size()) + " for " +
+    throw InputError("results", "there are " + std::to_string(results.size()) + " results for " +
                                     std::to_string(partition.num_items()) + " samples");
   }
   std::vector<T> restored;
