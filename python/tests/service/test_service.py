@@ -317,7 +317,7 @@ def test_a_watchdog_ends_a_job_whose_rank_stays_away_and_leaves_a_slow_one_alone
 def test_a_watchdog_of_fewer_than_no_seconds_is_refused():
     from mpi4py import MPI
 
-    with pytest.raises(evenkeel.InputError, match="seconds of a Watchdog: -1"):
+    with pytest.raises(evenkeel.InputError, match="watchdog seconds: is -1"):
         evenkeel.Watchdog(MPI.COMM_SELF, -1)
 
 

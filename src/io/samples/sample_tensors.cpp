@@ -283,7 +283,7 @@ void SampleTensors::require_tokens(std::span<const std::byte> tokens, std::int64
     std::memcpy(&token, tokens.data() + i * sizeof token, sizeof token);
     if (token >= 0) continue;
     fail(tokens_, "has " + std::to_string(token) + " as token " + std::to_string(i) + " of sample " +
-                      std::to_string(sample) + "; a token is an integer of at least 0");
+                      std::to_string(sample) + "; a token must be an integer of at least 0");
   }
 }
 
