@@ -69,7 +69,7 @@ std::int64_t parameter(const Request& request, const std::string& name, std::int
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < 0)
-    throw InputError(name, "is '" + text + "'; a whole number is needed");
+    throw InputError(name, "is '" + text + "'; it must be a whole number");
   return value;
 }
 
@@ -79,7 +79,7 @@ std::chrono::milliseconds read_wait_time(const Request& request) {
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (error != std::errc{} || end != text.data() + text.size() || !(seconds >= 0))
-    throw InputError("wait", "is '" + text + "'; a number of seconds is needed");
+    throw InputError("wait", "is '" + text + "'; it must be a number of seconds");
   const std::chrono::duration<double, std::milli> longest = longest_wait;
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(1000 * seconds, longest.count())));
 }

@@ -29,7 +29,7 @@ void require_mask_shape(const PaddedMask& mask) {
 [[noreturn]] void reject_entry(std::span<const std::uint8_t> mask) {
   const auto wrong = std::ranges::find_if(mask, [](std::uint8_t entry) { return entry > 1; });
   throw InputError("padding mask", "entry " + std::to_string(wrong - mask.begin()) + " is " +
-                                       std::to_string(*wrong) + "; a mask has only 0 and 1");
+                                       std::to_string(*wrong) + "; a mask can have only 0 and 1");
 }
 
 /// Calls visit(row, entries) for each row of the mask after checking that the row contains only 0 and 1.

@@ -184,7 +184,7 @@ TEST_F(ConvertCommand, accepts_formats_of_fields_in_lines_and_refuses_unknown_fi
       in("told.jsonl"),
       R"({"prompt_ids": [1], "response_ids": [2, 3], "position_ids": [[0, 1, 2], [0, 0, 1]], "v": [[4, 2]]})"
       "\n");
-  EXPECT_THAT(convert("told.jsonl", "none.safetensors").err, HasSubstr("read_as rows, axes or runs"));
+  EXPECT_THAT(convert("told.jsonl", "none.safetensors").err, HasSubstr("read_as: rows, axes or runs"));
   made("convert " + in("told.jsonl") + " " + in("told.safetensors") +
        " --read-as position_ids=axes,v=runs --progress off");
   made("convert " + in("told.safetensors") + " " + in("plain.jsonl") + " --progress off");

@@ -96,9 +96,9 @@ TEST(LengthTable, integers_of_a_further_column_are_in_every_row_or_in_none) {
   EXPECT_EQ(why("{\"length\":1,\"version\":1.5}\n", ".jsonl"),
             "version is 1.5; it must be an integer from 0 to 2^62");
   EXPECT_EQ(why("{\"length\":1,\"version\":7}\n{\"length\":1}\n", ".jsonl"),
-            "has no 'version', unlike the lines before");
+            "has no 'version', but earlier lines do");
   EXPECT_EQ(why("{\"length\":1}\n{\"length\":1,\"version\":7}\n", ".jsonl"),
-            "has 'version', unlike the lines before");
+            "has 'version', but earlier lines do not");
 }
 
 TEST(LengthTable, jsonl_may_hold_rollouts_or_lengths) {
@@ -161,7 +161,7 @@ TEST(LengthTable, a_length_must_be_the_sum_of_its_parts) {
       "length is 5, but prompt_length and response_length are 2 and 4");
   EXPECT_THAT(lengths_error("prompt_length,length\n2,5\n", ".csv", 1).message, HasSubstr("has the columns"));
   EXPECT_EQ(lengths_error("{\"length\": 5, \"response_length\": 4}", ".jsonl", 1).message,
-            "has one of prompt_length and response_length");
+            "has only one of prompt_length and response_length");
 }
 
 TEST(LengthTable, lengths_that_cannot_be_added_up_are_an_error) {
@@ -212,7 +212,7 @@ TEST(LengthTable, an_invalid_length_is_an_error_with_its_value) {
 TEST(LengthTable, a_jsonl_line_without_lengths_is_an_error) {
   EXPECT_EQ(lengths_error("\n{\"tokens\": 3}\n", ".jsonl", 2).message, "has no length");
   EXPECT_EQ(lengths_error("\n{\"prompt_length\": 3}\n", ".jsonl", 2).message,
-            "has one of prompt_length and response_length");
+            "has only one of prompt_length and response_length");
   EXPECT_EQ(lengths_error("{\"prompt_ids\": [3]}\n", ".jsonl", 1).message, "has no response_ids");
   EXPECT_THAT(lengths_error("{\"length\": 1,}\n", ".jsonl", 1).message, HasSubstr("not valid JSON"));
 }

@@ -236,7 +236,7 @@ def _attention(tensors: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
         _refuse(MASK, f"has the shape {list(mask.shape)}; [n, width] is needed")
     wrong = (mask != 0) & (mask != 1)
     if wrong.any():
-        _refuse(MASK, f"holds {mask[wrong][0]}; a mask has only 0 and 1",
+        _refuse(MASK, f"holds {mask[wrong][0]}; a mask can have only 0 and 1",
                 "Write 1 at each token and 0 at padding, and give each sequence its own row")
     return np.asarray(mask != 0)
 

@@ -100,7 +100,7 @@ def test_it_follows_defaults_lists_overrides_and_the_environment(command, monkey
         ("other.yaml --override", 2, "argument --override: expected at least one argument"),
         ("other.yaml --preset --allow", 2, "unrecognized arguments: --allow. See: evenkeel-import --help"),
         ("", 2, "the following arguments are required: FILE"),
-        ("good.yaml --allow-missing --output .", 1, ".: is a folder; a file is needed"),
+        ("good.yaml --allow-missing --output .", 1, ".: is a folder, not a file"),
         ("good.yaml --allow-missing --output /dev/null", 1, "/dev/null: exists and is not a regular file"),
         ("good.yaml --allow-missing --output absent/job.yaml", 1, "absent/job.yaml: cannot be created: No such file"),
     ],

@@ -47,7 +47,7 @@ std::optional<std::span<const std::int64_t>> find_integers(const RaggedBatch& ba
     throw InputError(names.where(line.number),
                      "field '" + key + "' is " + (value.is_string() ? "the text " : "") +
                          value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 40) +
-                         "; an integer is needed",
+                         "; it must be an integer",
                      hint);
   }
   throw InputError(names.where(lines.front().number), "has no field '" + key + "'", hint);

@@ -47,7 +47,7 @@ class UrlParts {
     rest_ = rest_.substr(0, slash);
     if (text.empty()) return;
     const auto number = parse_number(text, 10, max_database);
-    if (!number) reject("has the database '" + std::string(text) + "'; a number is needed");
+    if (!number) reject("has the database '" + std::string(text) + "'; it must be a number");
     address.database = *number;
   }
 
@@ -74,7 +74,7 @@ class UrlParts {
     if (colon == std::string_view::npos) return server;
     const auto port = parse_number(text.substr(colon + 1), 10, max_port);
     if (!port || *port == 0)
-      reject("has the port '" + std::string(text.substr(colon + 1)) + "'; a number up to 65535 is needed");
+      reject("has the port '" + std::string(text.substr(colon + 1)) + "'; it must be a number up to 65535");
     server.port = *port;
     return server;
   }

@@ -51,7 +51,7 @@ std::int64_t parse_number(const ordered_json& value, const char* what, const std
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::int64_t>();
   reject("has " + value.dump(-1, ' ', false, ordered_json::error_handler_t::replace).substr(0, 40) + " as " +
-         what + (whose.empty() ? "" : " of " + whose) + "; an integer of at least 0 is needed");
+         what + (whose.empty() ? "" : " of " + whose) + "; it must be an integer of at least 0");
 }
 
 const ordered_json& require_list(const ordered_json& in, const char* name, const std::string& whose) {

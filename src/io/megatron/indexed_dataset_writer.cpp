@@ -44,7 +44,8 @@ std::string IndexedDatasetWriter::next_sequence() const {
 
 void IndexedDatasetWriter::add_sequence(std::span<const std::int64_t> tokens) {
   if (indexed_dataset::is_float(dtype_)) {
-    throw InputError(data_path_, "has elements of " + std::string(name_of(dtype_)) + "; tokens are integers",
+    throw InputError(data_path_,
+                     "has elements of " + std::string(name_of(dtype_)) + "; tokens must be integers",
                      "Choose a dtype of integers");
   }
   indexed_dataset::with_integer_type(dtype_, [&](auto zero) {

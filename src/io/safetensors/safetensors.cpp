@@ -23,8 +23,8 @@ DType known_dtype(const SafetensorsEntry& entry, const std::string& path) {
     if (name == entry.dtype) return dtype;
     supported.append(supported.empty() ? "" : ", ").append(name);
   }
-  throw InputError(
-      path, "tensor '" + entry.name + "' has the dtype " + entry.dtype + "; supported are " + supported);
+  throw InputError(path, "tensor '" + entry.name + "' has the dtype " + entry.dtype +
+                             "; the supported dtypes are " + supported);
 }
 
 /// Element type that columns do not support. Its values are read as int64.
@@ -74,7 +74,7 @@ class SafetensorsTensors : public TensorFile {
     const auto bad = std::ranges::find_if(values, [](std::byte value) { return value > std::byte{1}; });
     if (bad == values.end()) return;
     fail(tensor, first + (bad - values.begin()),
-         std::to_string(std::to_integer<int>(*bad)) + "; a truth value is 0 or 1");
+         std::to_string(std::to_integer<int>(*bad)) + "; a boolean must be 0 or 1");
   }
 
   void require_below_2_to_63(std::size_t tensor, std::int64_t first,

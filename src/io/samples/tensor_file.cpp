@@ -42,7 +42,7 @@ std::vector<std::int64_t> TensorFile::read_integers(std::size_t tensor, RowRange
       std::memcpy(&element, elements.data() + i * sizeof element, sizeof element);
       if (std::trunc(element) != element || std::abs(element) > largest_whole_real) {
         throw InputError(path_, "tensor '" + tensors_[tensor].name + "' holds " + std::to_string(element) +
-                                    "; whole numbers are needed");
+                                    "; it must hold whole numbers");
       }
       integers[i] = static_cast<std::int64_t>(element);
     }

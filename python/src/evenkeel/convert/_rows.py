@@ -298,7 +298,7 @@ class Rows:
     def _attention(self, value: Any, size: int) -> list[bool]:
         plain = self._plain("attention_mask", value)
         if isinstance(plain, list) and (wrong := [each for each in plain if each not in (0, 1)]):
-            self._refuse("attention_mask", f"holds {wrong[0]!r}; a mask has only 0 and 1",
+            self._refuse("attention_mask", f"holds {wrong[0]!r}; a mask can have only 0 and 1",
                          "Write 1 at each token and 0 at padding, and give each sequence its own row")
         return self._flags("attention_mask", plain, size)
 
