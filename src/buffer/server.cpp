@@ -43,7 +43,7 @@ std::int64_t parse_number(const json& in, const char* name, std::int64_t least) 
       in.contains(name) ? stream::parse_integer(in[name]) : std::nullopt;
   if (!number || *number < least) {
     throw InputError("body",
-                     "needs an integer '" + std::string(name) + "' of at least " + std::to_string(least),
+                     "must have an integer '" + std::string(name) + "' of at least " + std::to_string(least),
                      "Send for example {\"" + std::string(name) + "\": " + std::to_string(least) + "}");
   }
   return *number;
@@ -128,6 +128,15 @@ Packing parse_packing(const std::string& given) {
   throw InputError("Content-Encoding", "is '" + given + "'", "Use gzip or zstd, or leave the header out");
 }
 
+/// Throws InputError if the JSON Lines of a request without a Content-Encoding header are compressed.
+void require_uncompressed(const InputFile& lines) {
+  const Packing packing = detect_packing(lines);
+  if (packing == Packing::none) return;
+  const std::string name = packing == Packing::gzip ? "gzip" : "zstd";
+  throw InputError("body", "looks " + name + "-compressed, but the request has no Content-Encoding header",
+                   "Add the header Content-Encoding: " + name);
+}
+
 bool has_tensors(const Request& request) {
   return request.get_header_value("Content-Type").starts_with("application/vnd.safetensors");
 }
@@ -153,7 +162,10 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     RequestBody body;
     if (!receive(response, reader, buffer_.max_body_bytes(), in_flight, body)) return std::nullopt;
     const Packing packing = parse_packing(request.get_header_value("Content-Encoding"));
-    if (packing == Packing::none) return std::optional<RequestBody>(std::move(body));
+    if (packing == Packing::none) {
+      if (!has_tensors(request)) require_uncompressed(body.file());
+      return std::optional<RequestBody>(std::move(body));
+    }
     return body.unpack_body(packing, buffer_.max_body_bytes());
   }
 
@@ -348,7 +360,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     });
     add_change("/v1/job/gives_up", [=, this](Response& response, const json& given, const std::string& pass) {
       const json why = given.value("why", json(""));
-      if (!why.is_string()) throw InputError("body", "has a 'why' that is not text");
+      if (!why.is_string()) throw InputError("body", "has a 'why' that is not a string");
       buffer_.abandon_step(parse_number(given, "step", 0), why, pass);
       answer_version(response);
     });
@@ -461,7 +473,7 @@ std::string read_token(const std::filesystem::path& path) {
   if (token.empty()) throw ConfigError(path.string(), "has no token in its first line");
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    throw ConfigError(path.string(), "can be read by others", "chmod 600 " + path.string());
+    throw ConfigError(path.string(), "can be read by others", "Run chmod 600 " + path.string());
   return token;
 }
 

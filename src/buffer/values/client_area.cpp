@@ -43,8 +43,8 @@ std::int64_t parse_number_header(const httplib::Request& request, const char* he
   std::int64_t number = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size() || number < 0 || number > most) {
-    throw AreaError(wrong_request,
-                    fmt::format("needs a number in the header {}, not '{}'", header, text.substr(0, 40)));
+    throw AreaError(wrong_request, fmt::format("requires a number in the header {}, which is '{}'", header,
+                                               text.substr(0, 40)));
   }
   return number;
 }
