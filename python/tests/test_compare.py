@@ -111,7 +111,7 @@ def test_the_table_has_evenkeel_and_the_framework_with_its_version(run):
     (["--with", "no-such-package"], 1, "no-such-package is not installed. Install it: python3 -m pip install no-such-package==3.0"),
     (["--with", "pytest"], 1, "packed: cannot plan this step: AttributeError: module 'numpy' has no attribute 'plan'. Version 2.0 was tested"),
     ([], 2, "the following arguments are required: --with"),
-    (["--with", "numpy", "--linear", "-1"], 1, "linear: -1 is below 0"),
+    (["--with", "numpy", "--linear", "-1"], 1, "linear: is -1; it must be at least 0"),
 ])
 def test_what_cannot_be_compared_is_named(run, arguments, status, expected):
     found, table, errors = run(*arguments)

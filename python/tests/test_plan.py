@@ -97,7 +97,7 @@ def test_micro_batches_of_somebody_else_are_weighed_as_planned_ones_are(aggregat
 @pytest.mark.parametrize(
     "micro_batches, what",
     [
-        ([[[0], [1]], [[2]]], "DP rank 1 has 1; DP rank 0 has 2"),
+        ([[[0], [1]], [[2]]], "DP rank 1 has 1, but DP rank 0 has 2"),
         ([[[0]], [[1]]], "sample 2 is in none of them"),
         ([[[0, 1]], [[1, 2]]], "sample 1 appears twice"),
         ([[[0, 1]], [[2, 3]]], "sample 3 appears twice, or is not one of the 3 samples"),

@@ -221,7 +221,7 @@ def _cost_model(linear: int, quadratic: int, window: int) -> CostModel:
 def _not_negative(value: int, name: str) -> int:
     number = _c.int64(value)
     if number < 0:
-        _c.raise_error("input", name, f"{number} is below 0")
+        _c.raise_error("input", name, f"is {number}; it must be at least 0")
     return number
 
 

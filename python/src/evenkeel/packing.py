@@ -57,7 +57,7 @@ class CpGroup:
     def __init__(self, size: int = 1, layout: str = "zigzag") -> None:
         self._size, self._layout = _c.int32(size), layout
         if self._size < 1:
-            _c.raise_error("input", "context-parallel size", f"{self._size} is below 1")
+            _c.raise_error("input", "context-parallel size", f"is {self._size}; it must be at least 1")
         _c.value_of(_LAYOUTS, layout, "layout")
 
     @property

@@ -72,7 +72,7 @@ class PrefixGroups:
         prefixes, suffixes = (lengths_of_mask(mask).tolist() for mask in (prefix_mask, suffix_mask))
         sizes = _arrays.integers(group_sizes, "group_sizes").tolist()
         if len(sizes) != len(prefixes):
-            _c.refuse("group sizes", f"{len(sizes)} sizes are given for {len(prefixes)} prefixes")
+            _c.refuse("group sizes", f"there are {len(sizes)} sizes for {len(prefixes)} prefixes")
         if min(sizes, default=0) < 0 or sum(sizes) != len(suffixes):
             _c.refuse("group sizes", f"{sizes} do not add up to the {len(suffixes)} suffixes")
         following = iter(suffixes)
@@ -428,7 +428,7 @@ class Predictions:
         """Returns (rows, entries) of one CP rank: the local rows to gather, logits.index_select(0, rows), and the entry that each
         belongs to."""
         if _c.int32(cp_rank) < 0:
-            _c.raise_error("input", "context-parallel rank", f"{cp_rank} is below 0")
+            _c.raise_error("input", "context-parallel rank", f"is {cp_rank}; it must be at least 0")
         entries = np.flatnonzero(self._arrays["rank"] == cp_rank)
         return self._arrays["row"][entries], entries
 
@@ -669,7 +669,7 @@ def _require_lengths(mask: Any, lengths: Int64s, name: str) -> None:
     """Raises InputError unless a mask has one row per length, with that many ones."""
     found = lengths_of_mask(mask_bytes(mask))
     if len(found) != len(lengths):
-        _c.refuse(f"{name} mask", f"has {len(found)} rows; {len(lengths)} are needed, one for each {name}")
+        _c.refuse(f"{name} mask", f"has {len(found)} rows; it must have {len(lengths)}, one for each {name}")
     if (wrong := found != lengths).any():
         row = int(wrong.argmax())
         _c.refuse(f"{name} mask", f"row {row} has {found[row]} ones; {name} {row} has {lengths[row]} tokens")
