@@ -106,7 +106,7 @@ def test_the_table_has_evenkeel_and_the_framework_with_its_version(run):
 
 
 @pytest.mark.parametrize(("arguments", "status", "expected"), [
-    (["--with", "numpi"], 1, "--with: 'numpi' is not known; known are numpy, pytest, no-such-package"),
+    (["--with", "numpi"], 1, "--with: 'numpi' is unknown; the known ones are numpy, pytest, no-such-package"),
     (["--with", "numpy,"], 1, "--with: '' is not known"),
     (["--with", "no-such-package"], 1, "no-such-package is not installed. Install it: python3 -m pip install no-such-package==3.0"),
     (["--with", "pytest"], 1, "packed: cannot plan this step: AttributeError: module 'numpy' has no attribute 'plan'. Version 2.0 was tested"),

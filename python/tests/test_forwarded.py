@@ -97,7 +97,7 @@ def test_a_mask_may_follow_every_convention(at, mask):
         (lambda: rollouts.from_slime(slime_sample(weight_versions=["default"]), group_size=2), "weight_versions: has no version"),
         (lambda: rollouts.from_slime(slime_sample(weight_versions=[]), group_size=2), "weight_versions: has no version"),
         (lambda: rollouts.from_slime(slime_sample(weight_versions=["8", 7.5]), group_size=2), "weight_versions: has no version"),
-        (lambda: rollouts.from_slime(slime_sample(index="first"), group_size=2), "index: is 'first'; an integer is needed"),
+        (lambda: rollouts.from_slime(slime_sample(index="first"), group_size=2), "index: is 'first'; it must be an integer"),
         (lambda: rollouts.from_slime(slime_sample(reward={"math": 1.0}), group_size=2), "reward: is a dictionary of math"),
         (lambda: rollouts.from_slime(slime_sample(response_length=9), group_size=2), "response_length: is 9"),
         (lambda: rollouts.from_prime_rl(prime_rl_sample(prompt_mask=[0, 1]), uid="q", index=0, version=0), "prompt_mask: marks"),

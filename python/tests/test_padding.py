@@ -71,7 +71,7 @@ def test_nothing_is_padded_to_nothing():
         (lambda: padding.restore_padding(np.ones(3), np.ones((2, 2), bool)), "ragged rows"),
         (lambda: padding.pad_right(np.ones(3), [1, 1]), "ragged rows"),
         (lambda: padding.pad_right(np.ones(3), [1, 2], seq=1), "padded length of 1"),
-        (lambda: padding.pad_right(np.ones(3), [1, 2], seq=-1), "seq: -1 is negative"),
+        (lambda: padding.pad_right(np.ones(3), [1, 2], seq=-1), "seq: is -1; it must be at least 0"),
         (lambda: padding.pad_right(np.ones(3), [4, -1]), "sequence"),
         (lambda: padding.pad_right(np.ones(3), [3], kept=([0], [4])), "not within its length"),
         (lambda: padding.pad_right(np.ones(3), [3], kept=([0, 0], [1])), None),

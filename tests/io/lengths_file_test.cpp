@@ -51,7 +51,7 @@ TEST(LengthTable, one_number_per_line_is_a_length_and_needs_no_header) {
               ElementsAre(FileLengths{0, 12, own_group(0)}, FileLengths{0, 0, own_group(1)},
                           FileLengths{0, 7, own_group(2)}));
   EXPECT_EQ(lengths_error("12\nmany\n", ".csv", 2).message,
-            "length is 'many'; a length is an integer from 0 to 1099511627776");
+            "length is 'many'; a length must be an integer from 0 to 1099511627776");
   EXPECT_EQ(lengths_error("12,5\n7,8\n", ".csv", 1).message, "has the columns '12, 5'");
 }
 
@@ -177,7 +177,7 @@ TEST(LengthTable, what_pandas_writes_is_read_or_refused_with_its_value) {
               ElementsAre(FileLengths{3, 4, own_group(1)}, FileLengths{5, 6, own_group(2)}))
       << "to_csv() with its index";
   EXPECT_EQ(lengths_error("length\n3.0\n\"\"\n", ".csv", 2).message,
-            "length is '3.0'; a length is an integer from 0 to 1099511627776")
+            "length is '3.0'; a length must be an integer from 0 to 1099511627776")
       << "a column with gaps";
   EXPECT_THAT(read("{\"prompt_length\":3,\"response_length\":4,\"uid\":null}\n", ".jsonl"),
               ElementsAre(FileLengths{3, 4, own_group(0)}))
@@ -200,12 +200,12 @@ TEST(LengthTable, an_invalid_length_is_an_error_with_its_value) {
   for (const std::string value :
        {"-1", "1.5", "", "x", "0x10", "1 2", "1099511627777", "99999999999999999999"}) {
     EXPECT_EQ(lengths_error("length\n5\n" + value + (value.empty() ? "\"\"\n" : "\n"), ".csv", 3).message,
-              "length is '" + value + "'; a length is an integer from 0 to 1099511627776");
+              "length is '" + value + "'; a length must be an integer from 0 to 1099511627776");
   }
   for (const std::string value : {"-1", "1.5", "null", "\"7\"", "1099511627777"}) {
     EXPECT_EQ(
         lengths_error("{\"prompt_length\": 1, \"response_length\": " + value + "}", ".jsonl", 1).message,
-        "response_length is " + value + "; a length is an integer from 0 to 1099511627776");
+        "response_length is " + value + "; a length must be an integer from 0 to 1099511627776");
   }
 }
 

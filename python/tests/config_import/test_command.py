@@ -89,8 +89,8 @@ def test_it_follows_defaults_lists_overrides_and_the_environment(command, monkey
         (
             "other.yaml",
             2,
-            "other.yaml: is not a known configuration of MindSpeed-RL, ROLL or verl. "
-            "Name its system: --from mindspeed-rl, roll or verl",
+            "other.yaml: is not recognized as a configuration of MindSpeed-RL, ROLL or verl. "
+            "Specify its system with --from mindspeed-rl, roll or verl",
         ),
         ("absent.yaml", 1, "absent.yaml: cannot open the configuration: No such file or directory"),
         (".", 1, ".: is a folder, not a file"),

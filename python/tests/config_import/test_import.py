@@ -67,7 +67,7 @@ def test_a_slip_of_the_pen_is_recognised(slip):
 
 
 def test_a_file_of_nobody_is_refused():
-    assert "is not a known configuration of MindSpeed-RL, ROLL or verl" in error_of("services: {web: {image: nginx}}")
+    assert "is not recognized as a configuration of MindSpeed-RL, ROLL or verl" in error_of("services: {web: {image: nginx}}")
     assert "several systems" in error_of("rl_config: {a: 1}\nactor_train: {b: 1}")
     with pytest.raises(ConfigError, match="none of its 0 keys says how verl makes batches"):
         import_config("{}", "job.yaml", "verl")
@@ -186,7 +186,7 @@ rl_config.use_dp_batch_balance  true   balance.algorithm: auto""",
 not used          value  why
 rl_config.gamma   1.0    the RL algorithm
 rl_config.epochs  1      the trainer repeats passes over a step:
-                         iterate its micro-batches again""",
+                         iterate over its micro-batches again""",
     ]
     assert import_table(config, 40).split("\n\n")[0] == """\
 mindspeed-rl

@@ -30,7 +30,7 @@ std::string quote(std::string_view text) {
 }
 
 std::string invalid_length_message(std::string_view name, const std::string& value) {
-  return std::string(name) + " is " + value + "; a length is an integer from 0 to " +
+  return std::string(name) + " is " + value + "; a length must be an integer from 0 to " +
          std::to_string(max_length);
 }
 

@@ -9,7 +9,7 @@ SIGNS = "rl_config megatron_training actor_config generate_config ref_config sft
 
 _CAP = "counted after alignment, and it always holds"
 _OPTIONAL = "always holds; there it only raised the number of micro-batches"
-_PROMPTS = "counts prompts: times n_samples_per_prompt"
+_PROMPTS = "counts prompts, so it is multiplied by n_samples_per_prompt"
 _MODEL = "the model and its training"
 
 
@@ -70,7 +70,7 @@ _OUTSIDE = {
     "*.sequence_parallel": "the alignment always allows for it",
     "*.seq_length": "real lengths decide, not a padded width",
     "megatron_training.stage": "it determines which passes there are",
-    "rl_config.epochs": "the trainer repeats passes over a step: iterate its micro-batches again",
+    "rl_config.epochs": "the trainer repeats passes over a step: iterate over its micro-batches again",
     "generate_config": "generation",
     **outside(_MODEL, "megatron_training actor_config ref_config"),
     "reward_config": "the reward model",

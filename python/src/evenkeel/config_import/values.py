@@ -117,7 +117,7 @@ class _Reader:
             refuse(
                 f"{self.place(node)}:{node.start_mark.column + 1}",
                 f"has more than {MOST_VALUES} values or {DEEPEST} levels, aliases followed",
-                "Aliases expand to too much here, or to something that contains them",
+                "An alias expands to too many values here, or to something that contains the alias",
             )
         value = Value(place=self.place(node))
         if isinstance(node, yaml.MappingNode):
