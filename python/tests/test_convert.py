@@ -99,7 +99,7 @@ def test_masks_and_labels_of_rollouts_follow_the_convention_that_is_said(lines_o
 @pytest.mark.parametrize("columns, at, why", [
     ({"loss_mask": [0, 0, 1, 1]}, {}, "'loss_mask': has a value for each token.*at={'loss_mask': 'token'}"),
     ({"labels": [-100, -100, 3, 4]}, {}, "'labels': has a value for each token"),
-    ({"loss_mask": [0, 0, 1, 1]}, {"loss_mask": "next"}, "'loss_mask': is set at row 3, the last.*at: token"),
+    ({"loss_mask": [0, 0, 1, 1]}, {"loss_mask": "next"}, "'loss_mask': is set at the last row, 3.*at: token"),
     ({"loss_mask": [0, 1, 1, 0]}, {"loss_mask": "token"}, "'loss_mask': is set at token 1, which belongs to the prompt"),
     ({"labels": [1, 2, 3, 4]}, {"labels": "token"}, "'labels': is set at token 1"),
     ({"old": [1.0, 2.0]}, {"old": "token"}, "'old': has 2 values for 4 tokens"),
@@ -276,7 +276,7 @@ def test_lines_of_tokens_or_chats_are_rows(tmp_path, lines_of):
     (chat([1, 2.5], [0, 1]), "'input_ids': is not a list of whole numbers"),
     (chat([1, 2], [0, 1], loss_mask=[0, 1]), "could each specify which tokens carry loss"),
     (chat([1, 2], [0, 1], odd=[1, 2, 3]), "column 'odd': has 3 values; the sample has 2 tokens, 1 of them in the response"),
-    (chat([1, 2], [0, 1], words=["a", "b"]), "column 'words': has texts"),
+    (chat([1, 2], [0, 1], words=["a", "b"]), "column 'words': is a list of strings"),
     (chat([1, 2], [0, 1], nothing=None), "column 'nothing': has no value"),
     (chat([1, 2], [0, 1], nested={"a": 1}), "column 'nested': is a dict"),
     (chat([1, 2], [0, 1], score=float("nan")), "column 'score': holds nan"),

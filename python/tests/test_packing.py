@@ -189,7 +189,7 @@ def read_only():
         (lambda: pack(LAYOUT, [ROWS[:2], ROWS[:1].astype(float)]), r"values\[1\]: has rows of shape \(\) and type float64"),
         (lambda: pack(LAYOUT, [ROWS[::2], ROWS[:1]]), r"values\[0\]: is not contiguous"),
         (lambda: pack(PackedLayout([]), []), "values: is an empty list"),
-        (lambda: merge(LAYOUT, [LOCAL]), "there are 1; there are 2 context-parallel ranks"),
+        (lambda: merge(LAYOUT, [LOCAL]), "has 1 tensors for 2 context-parallel ranks"),
         (lambda: merge(LAYOUT, [LOCAL, LOCAL[:2]]), r"locals\[1\]: has 2 rows"),
         (lambda: merge(LAYOUT, [LOCAL, LOCAL.astype(float)]), r"locals\[1\]: has rows of shape \(\) and type float64"),
         (lambda: unpack(LAYOUT, LOCAL, out=np.zeros(2, np.int64)), r"out: has the shape \(2,\)"),

@@ -186,7 +186,7 @@ def test_a_rank_with_too_few_samples_gets_empty_lists_or_an_error():
         ({"lengths": [5, 0]}, evenkeel.InputError, r"lengths\[1\]: is 0, but a sample has at least 1 token. Leave"),
         ({"lengths": [[5]]}, evenkeel.InputError, "lengths: has the shape"),
         ({"lengths": [5.5]}, evenkeel.InputError, "lengths: .*float64"),
-        ({"rank": 4}, evenkeel.InputError, "rank: is 4, with 4 ranks"),
+        ({"rank": 4}, evenkeel.InputError, "rank: is 4, but there are 4 ranks"),
         ({"samples": 0}, evenkeel.InputError, "samples: is 0. Pass a whole number of at least 1"),
         ({"samples": 300, "drop_last": True}, evenkeel.InputError, "samples: is 300, but the data set has only 203, so an epoch would have no step"),
         ({"pad_to_multiple_of": 8}, evenkeel.InputError, "pad_to_multiple_of: is 8, but sequences are packed"),

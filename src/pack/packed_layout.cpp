@@ -39,7 +39,7 @@ std::int32_t checked_rows(std::int64_t rows) {
 }
 
 std::string text_of(const PackedShape& shape) {
-  return std::to_string(shape.rows) + " rows on a rank in " + std::to_string(shape.sequences) +
+  return std::to_string(shape.rows) + " rows per rank in " + std::to_string(shape.sequences) +
          " sequences of at most " + std::to_string(shape.max_seqlen) + " over " + std::to_string(shape.cp) +
          " context-parallel ranks";
 }

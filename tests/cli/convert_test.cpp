@@ -176,7 +176,7 @@ TEST_F(ConvertCommand, has_options_for_formats_that_names_do_not_imply) {
   EXPECT_EQ(convert("a.jsonl", "tokens", "--to megatron --drop all").status, 0);
   EXPECT_TRUE(std::filesystem::exists(in("tokens.bin")));
   EXPECT_THAT(mpirun_evenkeel(2, "convert " + in("a.jsonl") + " " + in("x.safetensors")).err,
-              HasSubstr("runs on one process"));
+              HasSubstr("runs in one process"));
 }
 
 TEST_F(ConvertCommand, accepts_formats_of_fields_in_lines_and_refuses_unknown_fields) {

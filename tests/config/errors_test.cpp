@@ -79,7 +79,7 @@ TEST(ConfigShapes, are_refused_if_invalid_or_incompatible_with_the_reason) {
   EXPECT_THAT(refusal("micro_batch: {shapes: 2}\nprofiles: {update: {micro_batch: {shapes: 3}}}"),
               testing::HasSubstr("micro_batch.shapes: differs between profiles"));
   EXPECT_THAT(refusal("micro_batch: {shapes: 1}\nprofiles: {update: {micro_batch: {max_tokens: 512}}}"),
-              testing::HasSubstr("micro_batch.shapes: 1 are fewer than the 2 shapes"));
+              testing::HasSubstr("micro_batch.shapes: is 1, but 2 shapes are required"));
   EXPECT_THAT(refusal("micro_batch: {shapes: 8}\nprefix: {share: true}"),
               testing::HasSubstr("prefix.share: true or tree cannot be combined with micro_batch.shapes"));
   EXPECT_EQ(refusal("micro_batch: {shapes: 2}\nprofiles: {update: {micro_batch: {max_tokens: 512}}}"),

@@ -52,7 +52,8 @@ TEST(LengthTable, one_number_per_line_is_a_length_and_needs_no_header) {
                           FileLengths{0, 7, own_group(2)}));
   EXPECT_EQ(lengths_error("12\nmany\n", ".csv", 2).message,
             "length is 'many'; a length must be an integer from 0 to 1099511627776");
-  EXPECT_EQ(lengths_error("12,5\n7,8\n", ".csv", 1).message, "has the columns '12, 5'");
+  EXPECT_EQ(lengths_error("12,5\n7,8\n", ".csv", 1).message,
+            "does not have the required columns; it has '12, 5'");
 }
 
 TEST(LengthTable, spreadsheets_csv_is_read) {
@@ -116,7 +117,7 @@ TEST(LengthTable, a_header_alone_or_an_empty_jsonl_gives_no_rows) {
 
 TEST(LengthTable, a_csv_without_the_columns_is_an_error_that_lists_them) {
   const ErrorReport report = lengths_error("prompt_length,tokens\n1,2\n", ".csv", 1);
-  EXPECT_EQ(report.message, "has the columns 'prompt_length, tokens'");
+  EXPECT_EQ(report.message, "does not have the required columns; it has 'prompt_length, tokens'");
   EXPECT_THAT(report.hint, HasSubstr("prompt_length and response_length, or length"));
 }
 
@@ -159,7 +160,8 @@ TEST(LengthTable, a_length_must_be_the_sum_of_its_parts) {
   EXPECT_EQ(
       lengths_error("{\"length\": 5, \"prompt_length\": 2, \"response_length\": 4}", ".jsonl", 1).message,
       "length is 5, but prompt_length and response_length are 2 and 4");
-  EXPECT_THAT(lengths_error("prompt_length,length\n2,5\n", ".csv", 1).message, HasSubstr("has the columns"));
+  EXPECT_THAT(lengths_error("prompt_length,length\n2,5\n", ".csv", 1).message,
+              HasSubstr("does not have the required columns"));
   EXPECT_EQ(lengths_error("{\"length\": 5, \"response_length\": 4}", ".jsonl", 1).message,
             "has only one of prompt_length and response_length");
 }

@@ -259,7 +259,7 @@ def joined(rows: Sequence[Any], name: str) -> Any:
     if all(isinstance(row, (list, tuple)) for row in rows):
         return _as_one_type([_numbers(row, name) for row in rows], name)
     if not (_arrays.is_tensor(rows[0]) or isinstance(rows[0], np.ndarray)):
-        _c.raise_error("input", f"field {name!r}", f"is a list of {type(rows[0]).__name__}",
+        _c.raise_error("input", f"field {name!r}", f"is a list of {type(rows[0]).__name__}, which is not supported",
                           "Pass one tensor of all rows, or one tensor or list of numbers per sample")
     if len({str(row.dtype) for row in rows}) > 1:
         _c.raise_error("input", f"field {name!r}", f"mixes the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}")

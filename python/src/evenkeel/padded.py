@@ -222,7 +222,7 @@ class _Places:
         """Returns the positions at which a padded column has the values of the response tokens, as a mask."""
         at = at or ("response" if self.at == "response" else "next")
         if at == "response" and self.r is None:
-            _refuse("at", "is response, and the batch does not say how many columns its responses have", "Use token or next")
+            _refuse("at", "is response, but the batch does not say how many columns the responses have", "Use token or next")
         width = self.tokens.shape[1]
         return self.responses[:, {"token": 0, "next": 1, "response": width - (self.r or 0)}[at] :]
 

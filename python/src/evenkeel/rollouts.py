@@ -165,7 +165,7 @@ def _oldest(where: str, versions: Iterable[Any]) -> int:
     given = list(versions)
     integers = [integer for version in given if (integer := _integer(version)) is not None]
     if not given or len(integers) < len(given):
-        raise _refused(where, f"has versions that are not numbers: {given}", "Pass version=...")
+        raise _refused(where, f"is {given}; it must be a non-empty list of integers", "Pass version=...")
     return min(integers)
 
 

@@ -147,7 +147,7 @@ def test_padded_batches_go_in_and_out_and_megatron_is_handed_its_batches(mesh):
         assert len(set(told["groups"])) == 3 and told["groups"][::2] == told["groups"][1::2]
         assert not set(told["groups"]) & set(ranks[1 - rank]["groups"])
         assert told["tokens"] and told["spread"] and told["values"] and told["log_probs"]
-        assert "has no attention_mask" in told["no mask"] and "tokens of the prompt" in told["too wide"] and "'odd'" in told["odd"]
+        assert "has no attention_mask" in told["no mask"] and "prompt tokens" in told["too wide"] and "'odd'" in told["odd"]
         assert told["shared"] and "attention_mask does not" in told["other mask"] and "gradient" in told["gradient"]
         assert told["mesh"] and told["shapes"] and len(told["counts"]) == 3 and min(told["counts"]) > 0
         assert "no step yet" in told["no step"] and "were not consumed" in told["left"] and told["place"].startswith("MeshError")

@@ -117,7 +117,7 @@ class CsvColumns {
     if (prompt_.has_value() == response_.has_value() && (prompt_ || total_)) return;
     const std::string names = joined(header);
     const bool one_name = header.size() == 1 && names.find_first_of(";\t\r|") != std::string::npos;
-    throw InputError(where, "has the columns " + quote(names),
+    throw InputError(where, "does not have the required columns; it has " + quote(names),
                      one_name ? "Separate values by commas and rows by line feeds"
                               : "Name the columns " + std::string(needed_columns));
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/activity.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "exchange/result_exchange.hpp"
 

@@ -170,7 +170,7 @@ def _token_mean(stage: str) -> Table:
     told = "rl_config.token_level_loss"
     table.keys = [key._replace(facts="loss_of_dapo") if key.path == told else key for key in table.keys]
     table.outside[told] = "only DAPO reads it"
-    table.implied.append(Implied("loss", "true", "GRPO and PPO take means over tokens"))
+    table.implied.append(Implied("loss", "true", "GRPO and PPO average over tokens"))
     return table
 
 
@@ -194,7 +194,7 @@ def _sft() -> Table:
     table = _tuning("sft")
     table.marks = ["sft"]
     table.not_marks = ["rl_config"]
-    table.implied.append(Implied("loss", "tokens", "SFT takes means over tokens"))
+    table.implied.append(Implied("loss", "tokens", "SFT averages over tokens"))
     table.loss_words = {"tokens": "token-mean"}
     return table
 
