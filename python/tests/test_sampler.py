@@ -175,7 +175,7 @@ def test_all_ranks_in_turn_are_what_accelerate_distributes():
 def test_a_rank_with_too_few_samples_gets_empty_lists_or_an_error():
     settings = {"max_tokens": 8, "samples": 3, "ranks": 2, "shuffle": False}
     assert [list(BalancedBatchSampler([8, 8, 8], rank=rank, **settings)) for rank in range(2)] == [[[1], [0]], [[2], []]]
-    with pytest.raises(evenkeel.InputError, match="epoch 0, step 0, rank 1: micro-batch 1 of 2 has no sample. Raise samples"):
+    with pytest.raises(evenkeel.InputError, match="epoch 0, step 0, rank 1: micro-batch 1 of 2 has no samples. Raise samples"):
         list(BalancedBatchSampler([8, 8, 8], rank=0, empty="error", **settings))
 
 
