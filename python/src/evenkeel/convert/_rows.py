@@ -88,7 +88,8 @@ class Rows:
         """
         if "prompt_ids" in columns or "response_ids" in columns:
             if self._mask is not None:
-                self._refuse("prompt_ids", "already separates prompts from responses, so mask must not be passed", "Leave mask out; a loss_mask is carried as it is")
+                self._refuse("prompt_ids", "already separates prompts from responses, so mask must not be passed",
+                             "Leave mask out; a loss_mask is carried as it is")
             for name in ("prompt_ids", "response_ids"):
                 if name not in columns:
                     self._refuse(name, "is missing", "Rows have prompt_ids and response_ids, or input_ids and a mask")
