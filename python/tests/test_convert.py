@@ -211,8 +211,8 @@ def test_a_message_that_is_not_trained_carries_no_loss(lines_of, flag):
 
 
 @pytest.mark.parametrize("flags, message", [
-    (({}, {"weight": 0.5}, {}, {}), "has a message 1 of weight 0.5"),
-    (({}, {"loss": "no"}, {}, {}), "has a message 1 of loss 'no'"),
+    (({}, {"weight": 0.5}, {}, {}), "has weight 0.5 in message 1"),
+    (({}, {"loss": "no"}, {}, {}), "has loss 'no' in message 1"),
     (({}, {"loss": True, "train": False}, {}, {}), "contradict each other"),
     (({"trainable": True}, {}, {}, {}), "message 0 .user. carries loss, which the chat template does not mark"),
 ])

@@ -133,7 +133,7 @@ TEST(SampleTensors, a_row_count_that_matches_tokens_and_response_tokens_is_ambig
   EXPECT_EQ(tensors.open({{"evenkeel_fields", R"({"x":"response_token"})"}}).fields()[0].kind,
             FieldKind::response_token);
   EXPECT_THAT(tensors.refusal({{"evenkeel_fields", R"({"x":"sample"})"}}),
-              HasSubstr("does not have the shape of a sample field"));
+              HasSubstr("does not have the shape of a field of kind sample"));
 }
 
 TEST(SampleTensors, tensors_with_their_own_offsets_are_counted_rows) {

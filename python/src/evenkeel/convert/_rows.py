@@ -198,11 +198,11 @@ class Rows:
             if value is None:
                 continue
             if not isinstance(value, (bool, int, float)) or value not in (0, 1):
-                self._refuse(self._messages, f"has a message {number} of {name} {value!r}; it must be 1 if the message carries loss, or 0 if not",
+                self._refuse(self._messages, f"has {name} {value!r} in message {number}; it must be 1 if the message carries loss, or 0 if not",
                              "Remove it, or write input_ids and a mask instead")
             flags[name] = bool(value)
         if len(set(flags.values())) > 1:
-            self._refuse(self._messages, f"has a message {number} of {flags}, which contradict each other")
+            self._refuse(self._messages, f"has {flags} in message {number}, which contradict each other")
         return next(iter(flags.values()), None)
 
     def _tokens_of_message(self, chat: Any, number: int, tokens: list[int], arguments: dict[str, Any]) -> tuple[int, int]:
