@@ -62,7 +62,7 @@ def test_every_form_is_the_mask(layout, cp_rank, keys):
     "call, what",
     [
         (lambda: LAYOUTS[0].block_mask(keys="sorted"), "keys: is 'sorted'; it can be packed, gathered"),
-        (lambda: LAYOUTS[0].block_mask(block_size=(0, 128)), "0 queries by 128 keys has no entry"),
+        (lambda: LAYOUTS[0].block_mask(block_size=(0, 128)), "is 0 queries by 128 keys"),
         (lambda: LAYOUTS[0].startend_row_indices(cp_rank=1), "1 is outside"),
     ],
 )

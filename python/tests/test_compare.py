@@ -106,12 +106,12 @@ def test_the_table_has_evenkeel_and_the_framework_with_its_version(run):
 
 
 @pytest.mark.parametrize(("arguments", "status", "expected"), [
-    (["--with", "numpi"], 1, "--with: 'numpi' is not known; known are numpy, pytest, no-such-package"),
-    (["--with", "numpy,"], 1, "--with: '' is not known"),
+    (["--with", "numpi"], 1, "--with: 'numpi' is unknown; the known ones are numpy, pytest, no-such-package"),
+    (["--with", "numpy,"], 1, "--with: '' is unknown"),
     (["--with", "no-such-package"], 1, "no-such-package is not installed. Install it: python3 -m pip install no-such-package==3.0"),
     (["--with", "pytest"], 1, "packed: cannot plan this step: AttributeError: module 'numpy' has no attribute 'plan'. Version 2.0 was tested"),
     ([], 2, "the following arguments are required: --with"),
-    (["--with", "numpy", "--linear", "-1"], 1, "linear: -1 is below 0"),
+    (["--with", "numpy", "--linear", "-1"], 1, "linear: is -1; it must be at least 0"),
 ])
 def test_what_cannot_be_compared_is_named(run, arguments, status, expected):
     found, table, errors = run(*arguments)
@@ -141,7 +141,7 @@ def test_lengths_are_read(tmp_path, text):
     ("uid,length\na,5\nb\n", "lengths.csv:3: 'b' has no length"),
     ("prompt_length\n5\n", "lengths.csv:1: 'prompt_length' has no length"),
     ("5,6\n", "lengths.csv:1: '5,6' has no length"),
-    ("length\n5\n0\n", "lengths.csv:3: the length is 0; a sample has at least 1 token"),
+    ("length\n5\n0\n", "lengths.csv:3: the length is 0; a sample must have at least 1 token"),
 ])
 def test_files_without_lengths_are_refused(run, text, expected):
     status, table, errors = run("--with", "numpy", text=text)

@@ -175,7 +175,7 @@ def test_all_ranks_in_turn_are_what_accelerate_distributes():
 def test_a_rank_with_too_few_samples_gets_empty_lists_or_an_error():
     settings = {"max_tokens": 8, "global_batch": 3, "ranks": 2, "shuffle": False}
     assert [list(BalancedBatchSampler([8, 8, 8], rank=rank, **settings)) for rank in range(2)] == [[[1], [0]], [[2], []]]
-    with pytest.raises(evenkeel.InputError, match="epoch 0, step 0, rank 1: micro-batch 1 of 2 has no sample. Raise global_batch"):
+    with pytest.raises(evenkeel.InputError, match="epoch 0, step 0, rank 1: micro-batch 1 of 2 has no samples. Raise global_batch"):
         list(BalancedBatchSampler([8, 8, 8], rank=0, empty="error", **settings))
 
 
@@ -186,9 +186,9 @@ def test_a_rank_with_too_few_samples_gets_empty_lists_or_an_error():
         ({"lengths": [5, 0]}, evenkeel.InputError, r"lengths\[1\]: is 0, but a sample has at least 1 token. Leave"),
         ({"lengths": [[5]]}, evenkeel.InputError, "lengths: has the shape"),
         ({"lengths": [5.5]}, evenkeel.InputError, "lengths: .*float64"),
-        ({"rank": 4}, evenkeel.InputError, "rank: is 4, with 4 ranks"),
+        ({"rank": 4}, evenkeel.InputError, "rank: is 4, but there are 4 ranks"),
         ({"global_batch": 0}, evenkeel.InputError, "global_batch: is 0. Pass a whole number of at least 1"),
-        ({"global_batch": 300, "drop_last": True}, evenkeel.InputError, "global_batch: is 300, but the data set has 203: an epoch has no step"),
+        ({"global_batch": 300, "drop_last": True}, evenkeel.InputError, "global_batch: is 300, but the data set has only 203, so an epoch would have no step"),
         ({"pad_to_multiple_of": 8}, evenkeel.InputError, "pad_to_multiple_of: is 8, but sequences are packed"),
         ({"empty": "drop"}, evenkeel.InputError, "empty: is 'drop'"),
         ({"padded": True, "pad_to_multiple_of": 2048}, evenkeel.ConfigError, "micro_batch.max_tokens"),

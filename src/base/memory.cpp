@@ -109,8 +109,8 @@ void require_memory(std::size_t bytes) {
   const std::optional<std::int64_t> available = available_memory();
   if (!available || bytes <= static_cast<std::size_t>(*available)) return;
   throw LimitError("memory",
-                   std::to_string(bytes) + " bytes are needed at once, but only " +
-                       std::to_string(*available) + " are left on this node",
+                   std::to_string(bytes) + " bytes must be allocated at once, but only " +
+                       std::to_string(*available) + " are free on this node",
                    "Use a smaller global batch, shorter samples or more nodes");
 }
 

@@ -81,8 +81,8 @@ void RaggedBatch::require_rows_of_samples(const Column& field) const {
     }
     if (field.samples().size() == size()) return;
     throw InputError(where,
-                     "has " + kind + " of " + std::to_string(field.samples().size()) +
-                         " samples; the batch has " + std::to_string(size()) + " samples",
+                     "has " + kind + " for " + std::to_string(field.samples().size()) +
+                         " samples, but the batch has " + std::to_string(size()),
                      "Give the number of rows of every sample, including 0");
   }
   if (field.rows() == rows_of(spec.kind)) return;

@@ -59,7 +59,7 @@ std::vector<std::int64_t> sums(const RaggedBatch& batch, const Column& field) {
         throw LimitError(name_of_field(field),
                          "adds up to 2^62 or more in sample " + std::to_string(id.value()) +
                              ", but balance.cost reads the work of samples from this field",
-                         "Use a coarser unit");
+                         "Use a larger unit, which makes the numbers smaller");
       }
       sum += own;
     }

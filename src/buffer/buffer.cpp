@@ -161,14 +161,14 @@ void Buffer::require_same_group_rules() const {
   if (before.late_fields != settings_.late_fields) {
     throw InputError(store_->name(),
                      "has untrained groups with the late fields " + join_names(before.late_fields) +
-                         ", but was started with " + join_names(settings_.late_fields),
+                         ", but the buffer was started with " + join_names(settings_.late_fields),
                      "Use the same --late-fields as before, or a new store");
   }
   const std::int64_t kept = before.group_size;
   if (kept == settings_.group_size) return;
   throw InputError(store_->name(),
                    "has groups of " + std::to_string(kept) + " samples, " + std::to_string(groups) +
-                       " of which were not trained, but was started with groups of " +
+                       " of which were not trained, but the buffer was started with groups of " +
                        std::to_string(settings_.group_size),
                    "Use the same group size as before (--group-size, or stream.group_size), or a new store");
 }
@@ -186,7 +186,7 @@ void Buffer::choose_formats(const std::optional<DeclaredFormats>& declared) {
   if (schema_.empty || formats_ == kept) return;
   throw InputError(
       store_->name(),
-      "has samples in the format " + describe_formats(kept) + ", but is configured to read " +
+      "has samples in the format " + describe_formats(kept) + ", but the buffer is configured to read " +
           describe_formats(formats_),
       "Declare the same formats as before (--read-as, or fields.NAME.read_as), or use a new store");
 }

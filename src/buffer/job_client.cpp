@@ -84,7 +84,7 @@ class JobClient::Connection {
   Connection(std::string url, std::string token, const std::filesystem::path& ca, JobPass pass)
       : url_(std::move(url)), client_(url_), pass_(std::move(pass)) {
     if (!client_.is_valid() || url_.find("://") == std::string::npos)
-      throw ConfigError("url", "is '" + url_ + "'; an address such as http://127.0.0.1:8710 is needed");
+      throw ConfigError("url", "is '" + url_ + "'; it must be an address such as http://127.0.0.1:8710");
     client_.set_keep_alive(true);
     client_.set_tcp_nodelay(true);
     set_answer_timeout(longest_answer);
@@ -287,8 +287,9 @@ std::string JobClient::fetch_samples(std::span<const std::int64_t> arrivals) {
   if (detect_form(text) == SampleForm::tensors) return text;
   const std::int64_t lines = std::ranges::count(text, '\n');
   if (lines != std::ssize(arrivals)) {
-    throw IoError("samples", "arrived as " + std::to_string(lines) + " lines; " +
-                                 std::to_string(arrivals.size()) + " were requested");
+    throw IoError("samples", "do not match the request: " + std::to_string(lines) +
+                                 " lines were received, but " + std::to_string(arrivals.size()) +
+                                 " were requested");
   }
   return text;
 }

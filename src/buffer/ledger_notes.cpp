@@ -25,7 +25,7 @@ std::int64_t parse_count(const json& number) {
   const std::int64_t count = require_integer_at(number);
   constexpr std::int64_t most = std::int64_t{1} << 53;
   if (count > most || count < -most)
-    throw InputError("totals", "have " + std::to_string(count) + ", which is too large");
+    throw InputError("totals", "contain " + std::to_string(count) + ", which is too large");
   return count;
 }
 
@@ -123,7 +123,7 @@ std::int64_t parse_group_count(std::string_view text) {
   const std::optional<std::int64_t> groups = parse_as<std::int64_t>(text);
   if (!groups || *groups < 1)
     throw InputError("groups of a step",
-                     "are '" + std::string(text) + "'; a number of groups, at least 1, is needed");
+                     "are '" + std::string(text) + "', but must be a number of at least 1");
   return *groups;
 }
 

@@ -42,7 +42,7 @@ std::int64_t parse_number(const json& in, const char* name, std::int64_t least) 
       in.contains(name) ? stream::parse_integer(in[name]) : std::nullopt;
   if (!number || *number < least) {
     throw InputError("body",
-                     "needs an integer '" + std::string(name) + "' of at least " + std::to_string(least),
+                     "must have an integer '" + std::string(name) + "' of at least " + std::to_string(least),
                      "Send for example {\"" + std::string(name) + "\": " + std::to_string(least) + "}");
   }
   return *number;
@@ -66,7 +66,7 @@ std::int64_t parameter(const Request& request, const std::string& name, std::int
   if (!request.has_param(name)) return otherwise;
   const std::string text = request.get_param_value(name);
   const std::optional<std::int64_t> value = parse_as<std::int64_t>(text);
-  if (!value || *value < 0) throw InputError(name, "is '" + text + "'; a whole number is needed");
+  if (!value || *value < 0) throw InputError(name, "is '" + text + "'; it must be a whole number");
   return *value;
 }
 
@@ -75,7 +75,7 @@ std::chrono::milliseconds read_wait_time(const Request& request) {
   const std::string text = request.has_param("wait") ? request.get_param_value("wait") : "0";
   const std::optional<double> seconds = parse_as<double>(text);
   if (!seconds || !(*seconds >= 0))
-    throw InputError("wait", "is '" + text + "'; a number of seconds is needed");
+    throw InputError("wait", "is '" + text + "'; it must be a number of seconds");
   const std::chrono::duration<double, std::milli> longest = longest_wait;
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(1000 * *seconds, longest.count())));
 }
@@ -124,6 +124,15 @@ Packing parse_packing(const std::string& given) {
   throw InputError("Content-Encoding", "is '" + given + "'", "Use gzip or zstd, or leave the header out");
 }
 
+/// Throws InputError if the JSON Lines of a request without a Content-Encoding header are compressed.
+void require_uncompressed(const InputFile& lines) {
+  const Packing packing = detect_packing(lines);
+  if (packing == Packing::none) return;
+  const std::string name = packing == Packing::gzip ? "gzip" : "zstd";
+  throw InputError("body", "looks " + name + "-compressed, but the request has no Content-Encoding header",
+                   "Add the header Content-Encoding: " + name);
+}
+
 bool has_tensors(const Request& request) {
   return request.get_header_value("Content-Type").starts_with("application/vnd.safetensors");
 }
@@ -149,7 +158,10 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     RequestBody body;
     if (!receive(response, reader, buffer_.max_body_bytes(), in_flight, body)) return std::nullopt;
     const Packing packing = parse_packing(request.get_header_value("Content-Encoding"));
-    if (packing == Packing::none) return std::optional<RequestBody>(std::move(body));
+    if (packing == Packing::none) {
+      if (!has_tensors(request)) require_uncompressed(body.file());
+      return std::optional<RequestBody>(std::move(body));
+    }
     return body.unpack_body(packing, buffer_.max_body_bytes());
   }
 
@@ -345,7 +357,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     });
     add_change("/v1/job/abandon", [=, this](Response& response, const json& given, const std::string& pass) {
       const json reason = given.value("reason", json(""));
-      if (!reason.is_string()) throw InputError("body", "has a 'reason' that is not text");
+      if (!reason.is_string()) throw InputError("body", "has a 'reason' that is not a string");
       buffer_.abandon_step(parse_number(given, "step", 0), reason, pass);
       answer_version(response);
     });
@@ -458,7 +470,7 @@ std::string read_token(const std::filesystem::path& path) {
   if (token.empty()) throw ConfigError(path.string(), "has no token in its first line");
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    throw ConfigError(path.string(), "can be read by others", "chmod 600 " + path.string());
+    throw ConfigError(path.string(), "can be read by others", "Run chmod 600 " + path.string());
   return token;
 }
 

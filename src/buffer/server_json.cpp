@@ -96,7 +96,7 @@ Uid parse_uid(const json& in) {
   if (in.is_string()) return in.get<std::string>();
   if (in.is_number_unsigned() && in.get<std::uint64_t>() >> 63 != 0) return in.get<std::uint64_t>();
   if (in.is_number_integer()) return in.get<std::int64_t>();
-  throw InputError("uid", "is " + in.dump() + "; a string or an integer is needed");
+  throw InputError("uid", "is " + in.dump() + "; it must be a string or an integer");
 }
 
 ordered_json json_of(const Intake& intake) {

@@ -37,7 +37,8 @@ Numbers work_of(std::span<const std::int64_t> lengths) {
   Numbers work(lengths.size());
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] < 0)
-      throw InputError("seqlen_list[" + std::to_string(i) + "]", std::to_string(lengths[i]) + " is below 0");
+      throw InputError("seqlen_list[" + std::to_string(i) + "]",
+                       "is " + std::to_string(lengths[i]) + "; it must be at least 0");
     work[i] = CostModel::flops_7b()(lengths[i]);
   }
   return work;
@@ -109,7 +110,8 @@ auto with_settings(const evenkeel_batching* batching, Use use) {
     case EVENKEEL_ROLL:
       return use(RollPacking{b.max_tokens, b.min_count, b.multiple_of, b.alignment});
     default:
-      throw WrongArgument("batching->system", std::to_string(b.system) + " is not a valid value");
+      throw WrongArgument("batching->system",
+                          "is " + std::to_string(b.system) + ", which is not a valid value");
   }
 }
 
@@ -133,7 +135,8 @@ std::int64_t count_within_limits(std::span<const std::int64_t> lengths, std::int
 MindSpeedCp mindspeed_cp_of(const evenkeel_mindspeed_cp* cp) {
   require(cp, "cp");
   if (cp->algorithm < EVENKEEL_CP_RING || cp->algorithm > EVENKEEL_CP_HYBRID)
-    throw WrongArgument("cp->algorithm", std::to_string(cp->algorithm) + " is not a valid value");
+    throw WrongArgument("cp->algorithm",
+                        "is " + std::to_string(cp->algorithm) + ", which is not a valid value");
   constexpr std::array algorithms{MindSpeedCpAlgorithm::ring, MindSpeedCpAlgorithm::ulysses,
                                   MindSpeedCpAlgorithm::hybrid};
   return {cp->size, algorithms[static_cast<std::size_t>(cp->algorithm)], cp->ulysses_degree,

@@ -77,7 +77,7 @@ void require_list(const void* first, std::int64_t count, const char* name) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 64;  // 64 bytes per element
   if (count < 0 || count > most)
     throw WrongArgument(std::string("argument ") + name,
-                        std::to_string(count) + " is not a possible number of elements");
+                        "cannot have " + std::to_string(count) + " elements");
   if (count > 0) require(first, name);
 }
 

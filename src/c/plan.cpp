@@ -130,7 +130,7 @@ StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const L
     if (ranks[r].size() != ranks[0].size())
       throw InputError("micro_batches",
                        "DP rank " + std::to_string(r) + " has " + std::to_string(ranks[r].size()) +
-                           "; DP rank 0 has " + std::to_string(ranks[0].size()),
+                           ", but DP rank 0 has " + std::to_string(ranks[0].size()),
                        "Add empty micro-batches");
     for (const std::int64_t m : ranks[r]) {
       MicroBatchPlan& micro_batch = rank.micro_batches.emplace_back();

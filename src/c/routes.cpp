@@ -22,7 +22,8 @@ RowCut cut_of(std::int32_t cut, const char* name) {
     case EVENKEEL_FLAT:
       return RowCut::flat;
     default:
-      throw WrongArgument(name, std::to_string(cut) + " is not EVENKEEL_ZIGZAG, _CONTIGUOUS or _FLAT");
+      throw WrongArgument(name, "is " + std::to_string(cut) +
+                                    "; it must be EVENKEEL_ZIGZAG, EVENKEEL_CONTIGUOUS or EVENKEEL_FLAT");
   }
 }
 
@@ -39,7 +40,8 @@ evenkeel_status return_route(evenkeel_arrays** arrays, std::int32_t dtype, Make 
     };
     if (dtype == EVENKEEL_INT32) return add(make(std::int32_t{}));
     if (dtype == EVENKEEL_INT64) return add(make(std::int64_t{}));
-    throw WrongArgument("dtype", std::to_string(dtype) + " is neither EVENKEEL_INT32 nor EVENKEEL_INT64");
+    throw WrongArgument("dtype",
+                        "is " + std::to_string(dtype) + "; it must be EVENKEEL_INT32 or EVENKEEL_INT64");
   });
 }
 

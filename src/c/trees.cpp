@@ -37,7 +37,7 @@ void add_pairs(evenkeel_arrays& arrays, const char* name, const List& list, Pair
 KeyOrder order_of(std::int32_t keys) {
   if (keys == EVENKEEL_KEYS_PACKED) return KeyOrder::packed;
   if (keys == EVENKEEL_KEYS_GATHERED) return KeyOrder::gathered;
-  throw WrongArgument("argument keys", std::to_string(keys) + " is not a valid value");
+  throw WrongArgument("argument keys", "is " + std::to_string(keys) + ", which is not a valid value");
 }
 
 /// A CP rank's rows of a tree in a packed micro-batch.
@@ -80,7 +80,7 @@ evenkeel_status evenkeel_tree_of_tokens(const int64_t* tokens, const int64_t* of
     require_list(offsets, num_samples, "offsets");
     require(offsets, "offsets");
     const std::span<const std::int64_t> all = array_of(tokens, offsets[num_samples], "tokens");
-    if (ahead < 0) throw InputError("ahead", std::to_string(ahead) + " is negative");
+    if (ahead < 0) throw InputError("ahead", "is " + std::to_string(ahead) + "; it must be at least 0");
     std::vector<std::span<const std::int64_t>> samples;
     for (std::int64_t i = 0; i < num_samples; ++i) {
       if (offsets[i] < 0 || offsets[i + 1] < offsets[i] || offsets[i + 1] > std::ssize(all))

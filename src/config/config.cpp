@@ -48,9 +48,9 @@ void require_power_of_two(const MeshSettings& mesh) {
 void require_countable(std::int64_t per_rank, std::int64_t ranks) {
   if (per_rank <= most_tokens / std::max<std::int64_t>(1, ranks)) return;
   throw ConfigError("micro_batch.max_tokens_per_rank",
-                    std::to_string(per_rank) + " tokens on each of " + std::to_string(ranks) +
-                        " ranks are more than a micro-batch can have, " + std::to_string(most_tokens),
-                    "Lower it, or mesh.cp or mesh.max_cp");
+                    "is " + std::to_string(per_rank) + ", so a micro-batch on " + std::to_string(ranks) +
+                        " ranks could exceed the limit of " + std::to_string(most_tokens) + " tokens",
+                    "Lower it, mesh.cp or mesh.max_cp");
 }
 
 /// If the number of shapes is limited, sets max_samples to the number of alignments that fit in the cap. One
@@ -71,7 +71,8 @@ std::int64_t cap_of(const MicroBatchKeys& keys, const MeshSettings& mesh, const 
   const std::optional<std::int64_t>& per_rank = keys.max_tokens_per_rank;
   if (!per_rank && keys.max_tokens == 0) {
     throw ConfigError("micro_batch.max_tokens",
-                      "is auto, and max_tokens_per_rank is not set: there is no cap", "Set one of them");
+                      "is auto, but max_tokens_per_rank is not set, so micro-batches have no cap",
+                      "Set one of them");
   }
   if (!per_rank) return keys.max_tokens;
   require_countable(*per_rank, settings.largest_group());
@@ -150,7 +151,7 @@ Profile Config::profile(std::string_view name) const {
   if (found != profiles.end()) return found->second;
   throw ConfigError(
       "profiles", "there is no profile '" + std::string(name) + "'",
-      profiles.empty() ? "The configuration has none" : "Profiles: " + join(profiles | std::views::keys));
+      profiles.empty() ? "The configuration does not define any profiles" : "The profiles are: " + join(profiles | std::views::keys));
 }
 
 void Config::require_valid_fields() const {

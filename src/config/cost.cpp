@@ -98,7 +98,7 @@ CostModel from_model(const ConfigValue& value) {
 CostModel from_coefficients(const ConfigValue& value) {
   const CostModel cost = read_fields(value, coefficient_fields(), CostModel{0, 0, 0});
   if (cost.linear == 0 && cost.quadratic == 0)
-    throw ConfigError(value.where, "linear and quadratic are both 0");
+    throw ConfigError(value.where, "linear and quadratic are both 0", "Set at least one of them above 0");
   return cost;
 }
 
@@ -127,7 +127,7 @@ CostModel read_fixed(const ConfigValue& value) {
   if (value.node.IsScalar()) return cost_choices().read(value);
   if (!value.node.IsMap()) throw_wrong_type(value, "tokens, flops-7b or a map");
   if (!has_key(value, model_key)) return from_coefficients(value);
-  if (value.node.size() > 1) throw ConfigError(value.where, "model takes no other keys except encoder");
+  if (value.node.size() > 1) throw ConfigError(value.where, "model can be combined only with encoder");
   return from_model(value_at(value, model_key));
 }
 
@@ -149,11 +149,11 @@ const std::vector<Field<EncoderCost>>& encoder_fields() {
 EncoderCost read_encoder(const ConfigValue& value) {
   EncoderCost encoder = read_fields(value, encoder_fields(), EncoderCost{});
   if (encoder.field.empty()) {
-    throw ConfigError(value.where, "does not name a field whose rows are encoded",
+    throw ConfigError(value.where, "does not say which field is encoded",
                       "Set field to the name of a field of kind rows");
   }
   if (encoder.cost.linear == 0 && encoder.cost.quadratic == 0)
-    throw ConfigError(value.where, "linear and quadratic are both 0");
+    throw ConfigError(value.where, "linear and quadratic are both 0", "Set at least one of them above 0");
   return encoder;
 }
 
@@ -165,7 +165,7 @@ CostModel read_model_beside_encoder(const ConfigValue& value) {
 
 /// Reads a cost that is given by a field of the samples.
 ConfiguredCost read_cost_of_field(const ConfigValue& value) {
-  if (value.node.size() > 1) throw ConfigError(value.where, "field takes no other keys");
+  if (value.node.size() > 1) throw ConfigError(value.where, "field cannot be combined with other keys");
   return {CostModel::tokens(), std::nullopt, std::nullopt, FieldName{}.read(value_at(value, field_key))};
 }
 
@@ -253,7 +253,7 @@ ConfiguredCost CostFormat::read(const ConfigValue& value) const {
   if (has_key(value, encoder_key)) return read_two_costs(value);
   if (has_key(value, field_key)) return read_cost_of_field(value);
   if (!has_key(value, measured_word)) return {read_fixed(value), std::nullopt, std::nullopt};
-  if (value.node.size() > 1) throw ConfigError(value.where, "measured takes no other keys");
+  if (value.node.size() > 1) throw ConfigError(value.where, "measured cannot be combined with other keys");
   return read_fields(value_at(value, measured_word), measured_fields(),
                      ConfiguredCost{CostModel::tokens(), MeasuredCost{}, std::nullopt});
 }

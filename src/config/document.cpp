@@ -39,7 +39,7 @@ void require_text(const std::string& text, const Place& place) {
       mark.column = static_cast<int>(std::ranges::mismatch(line, shown).in1 - line.begin());
       throw_malformed(
           place.describe_syntax_error(mark),
-          "a byte that is not text, shown as " + shown.substr(static_cast<std::size_t>(mark.column), 4),
+          "the byte shown as " + shown.substr(static_cast<std::size_t>(mark.column), 4) + " is not text",
           "Save it as UTF-8; in double quotes, \\xNN stands for a control character");
     }
     begin = end + 1;
@@ -104,7 +104,7 @@ void require_one_document(const std::string& text, const Place& place) {
     const auto at = std::min(static_cast<std::size_t>(std::max(0, second.mark().pos)), text.size());
     const std::string_view rest = std::string_view(text).substr(at);
     const std::string where = place.describe_syntax_error(second.mark());
-    if (rest.starts_with("---")) throw ConfigError(where, "expected one YAML document, found another");
+    if (rest.starts_with("---")) throw ConfigError(where, "expected one YAML document, found a second one");
     throw_malformed(
         where, "the document has ended before \"" + shorten(rest.substr(0, rest.find('\n'))) + "\"",
         "Remove what follows, or look for an extra bracket or a line that is not indented enough");
@@ -150,8 +150,8 @@ void merge_bases(YAML::Node map, const Place& place) {
 void resolve_merge_keys(const YAML::Node& node, const Place& place, int depth = 0) {
   if (depth > deepest) {
     throw ConfigError(place.describe_syntax_error(node.Mark()),
-                      "has more than " + std::to_string(deepest) + " levels, including those of aliases",
-                      "Does an alias stand for a map or list that it is part of?");
+                      "has more than " + std::to_string(deepest) + " levels, counting those of aliases",
+                      "Check whether an alias refers to a map or list that contains it");
   }
   if (node.IsSequence()) {
     for (const YAML::Node& entry : node) resolve_merge_keys(entry, place, depth + 1);
@@ -186,7 +186,7 @@ YAML::Node parse_document(const std::string& given, const Place& place) {
     return root;
   } catch (const YAML::DeepRecursion& error) {
     throw_malformed(place.describe_syntax_error(error.mark),
-                    "nested too deeply, below " + std::to_string(deepest) + " levels");
+                    "it is nested too deeply; the limit is " + std::to_string(deepest) + " levels");
   } catch (const YAML::Exception& error) {
     throw_malformed(place.describe_syntax_error(error.mark), error.msg, hint_for(text, error.mark));
   }

@@ -170,7 +170,7 @@ class Loader {
                          const Place& place) {
     const std::string entry(at.section->entry);
     if (!is_entry_name(at.name))
-      throw ConfigError(value.where, "is not a name for a " + entry, "Use letters, digits, _ and -");
+      throw ConfigError(value.where, "is not a valid name for a " + entry, "Use letters, digits, _ and -");
     at.section->add(config_, at.name);
     if (at.key.empty()) return apply_section(path, value, place);
     if (const KeySpec* spec = at.section->find(at.key))
@@ -254,7 +254,7 @@ void require_valid_sources(const Config& config, const std::string& file) {
   for (const auto& [name, source] : config.sources) {
     const std::string where = file + "sources." + name;
     if (!source.kind || source.kind == SourceKind::embedded || source.kind == SourceKind::stream)
-      throw ConfigError(where + ".kind", "does not name a kind of source that can be mixed",
+      throw ConfigError(where + ".kind", "is not set to a kind of source that can be mixed",
                         "Set the kind of each source");
     require_path(source, where);
   }
@@ -286,7 +286,7 @@ bool may_read_lines(const Config& config) {
 
 void require_valid_fields(const Config& config, const std::string& file) {
   if (config.fields.empty() && config.field != FieldSettings{}) {
-    throw ConfigError(file + "field", "has settings for fields, but fields does not name any",
+    throw ConfigError(file + "field", "has settings for fields, but the section fields does not list any",
                       "Name them: fields: {NAME: {}}");
   }
   try {
@@ -403,8 +403,8 @@ std::string read_config_text(const std::filesystem::path& file) {
   text.resize(static_cast<std::size_t>(stream.gcount()));
   if (text.size() > max_bytes) {
     throw IoError(file.string(),
-                  "is larger than a configuration can be, " + std::to_string(max_bytes) + " bytes",
-                  "Is it the right file?");
+                  "is larger than " + std::to_string(max_bytes) + " bytes, the limit for a configuration",
+                  "Check that it is the right file");
   }
   return text;
 }

@@ -79,13 +79,13 @@ std::int64_t required_rows(FieldKind kind, const MicroBatchPlan& plan, const Res
 void require_column(const Column* column, const FieldSpec& spec, std::int64_t rows, std::size_t micro_batch) {
   const std::string where = "result '" + spec.name + "' of micro-batch " + std::to_string(micro_batch);
   if (column == nullptr)
-    throw InputError(where, "is missing; other micro-batches have it", "Put it in every micro-batch");
+    throw InputError(where, "is missing; other micro-batches have it", "Add it to every micro-batch");
   if (column->spec() != spec)
     throw InputError(where, "has a different dtype, kind or shape than in micro-batch 0");
   if (is_counted(spec.kind) && column->samples().size() != rows) {
-    throw InputError(where, "has " + std::string(name_of(spec.kind)) + " of " +
-                                std::to_string(column->samples().size()) + " samples; the micro-batch has " +
-                                std::to_string(rows));
+    throw InputError(where, "has " + std::string(name_of(spec.kind)) + " for " +
+                                std::to_string(column->samples().size()) +
+                                " samples, but the micro-batch has " + std::to_string(rows));
   }
   if (!is_counted(spec.kind) && column->rows() != rows && spec.row_bytes() != 0) {
     throw InputError(where, "has " + std::to_string(column->rows()) + " rows; a field of kind " +
@@ -103,7 +103,7 @@ void require_results(const ResultTransfer& step, std::span<const MicroBatchResul
     if (results[m].fields.size() != results[0].fields.size()) {
       throw InputError("results of micro-batch " + std::to_string(m),
                        "have different fields than those of micro-batch 0",
-                       "Put the same fields in every micro-batch");
+                       "Add the same fields to every micro-batch");
     }
     const MicroBatchPlan& plan = step.micro_batches[m];
     for (const Column& column : results[0].fields) {

@@ -303,8 +303,8 @@ void Job::require_fields_of_settings(const Step& step) const {
   fail_together(world(), try_on_replicated_data([&] {
                   for (const auto& [name, settings] : config_.fields) {
                     if (std::ranges::find(brought, name, &CarriedField::name) != brought.end()) continue;
-                    throw ConfigError("fields." + name, "is a field that no sample has",
-                                      "evenkeel inspect lists the fields of a source");
+                    throw ConfigError("fields." + name, "is not a field of any sample",
+                                      "Check the name: evenkeel inspect lists the fields of a source");
                   }
                 }));
 }

@@ -29,7 +29,7 @@ void require_mask_shape(const PaddedMask& mask) {
 [[noreturn]] void reject_entry(std::span<const std::uint8_t> mask) {
   const auto wrong = std::ranges::find_if(mask, [](std::uint8_t entry) { return entry > 1; });
   throw InputError("padding mask", "entry " + std::to_string(wrong - mask.begin()) + " is " +
-                                       std::to_string(*wrong) + "; a mask has only 0 and 1");
+                                       std::to_string(*wrong) + "; a mask can have only 0 and 1");
 }
 
 /// Calls visit(row, entries) for each row of the mask after checking that the row contains only 0 and 1.
@@ -92,9 +92,9 @@ std::int64_t sum_of(std::span<const std::int64_t> lengths) {
 
 void require_all_kept(std::span<const std::int64_t> lengths, std::span<const RowRange> kept,
                       std::int64_t seq) {
-  if (seq < 0) throw InputError("padded length", std::to_string(seq) + " is negative");
+  if (seq < 0) throw InputError("padded length", "is " + std::to_string(seq) + "; it must be at least 0");
   if (!kept.empty() && kept.size() != lengths.size()) {
-    throw InputError("kept rows", "has " + std::to_string(kept.size()) + " ranges for " +
+    throw InputError("kept rows", "there are " + std::to_string(kept.size()) + " ranges for " +
                                       std::to_string(lengths.size()) + " sequences");
   }
   for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -169,7 +169,7 @@ void pad_right(std::span<const std::int64_t> lengths, std::span<const RowRange> 
 std::vector<RowRange> response_prediction_rows(std::span<const std::int64_t> lengths,
                                                std::span<const std::int64_t> prompt_lengths) {
   if (lengths.size() != prompt_lengths.size()) {
-    throw InputError("prompt lengths", "has " + std::to_string(prompt_lengths.size()) + " entries for " +
+    throw InputError("prompt lengths", "there are " + std::to_string(prompt_lengths.size()) + " for " +
                                            std::to_string(lengths.size()) + " sequences");
   }
   std::vector<RowRange> rows;

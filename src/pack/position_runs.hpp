@@ -15,8 +15,8 @@ namespace evenkeel {
 /// Throws InputError naming `what` unless a list has the needed number of entries.
 inline void require_entries(std::size_t actual, std::int64_t needed, const char* what) {
   if (actual == static_cast<std::size_t>(needed)) return;
-  throw InputError(what,
-                   "has " + std::to_string(actual) + " entries; " + std::to_string(needed) + " are needed");
+  throw InputError(
+      what, "the number of entries is " + std::to_string(actual) + "; it must be " + std::to_string(needed));
 }
 
 /// Fills in the position ids of all local rows. The ids of sequence i count up from first(i), including pad

@@ -18,14 +18,14 @@ constexpr std::size_t pad_block_bytes = 4096;
 void require_bytes(std::size_t actual, std::size_t needed, const char* what) {
   if (actual == needed) return;
   throw InputError(what,
-                   "has " + std::to_string(actual) + " bytes; " + std::to_string(needed) + " are needed");
+                   "the size is " + std::to_string(actual) + " bytes; it must be " + std::to_string(needed));
 }
 
 void require_bytes(std::size_t actual, std::initializer_list<std::size_t> factors, const char* what) {
   std::size_t needed = std::ranges::find(factors, std::size_t{0}) == factors.end() ? 1 : 0;
   for (const std::size_t factor : factors) {
     if (needed > 0 && factor > std::numeric_limits<std::size_t>::max() / needed) {
-      throw InputError(what, "has " + std::to_string(actual) + " bytes; 2^64 or more are needed");
+      throw InputError(what, "the size is " + std::to_string(actual) + " bytes; it must be 2^64 or more");
     }
     needed *= factor;
   }

@@ -95,9 +95,8 @@ void require_loss_of_responses(const RaggedBatch& batch, const Column& mask) {
     while (count_set(mask, {row, row + 1}) == 0) ++row;
     throw InputError(sample.id,
                      "its loss_mask is set at row " + std::to_string(row - first) +
-                         ", whose label is a token of its prompt, which has " +
-                         std::to_string(sample.prompt) +
-                         "; with shared prefixes only response tokens have loss",
+                         ", whose label is one of its " + std::to_string(sample.prompt) +
+                         " prompt tokens; with shared prefixes, only response tokens can carry loss",
                      "Clear the mask there, or set prefix.share: false");
   }
 }

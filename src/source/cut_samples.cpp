@@ -138,20 +138,20 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
   for (const SourceField& brought : fields) {
     const FieldSpec& field = brought.spec;
     if (!field.rule().is_cut_by_ranges) continue;
-    const std::string is_cut = "has a field '" + field.name + "' of rows, and batch.too_long cuts " +
-                               format_plain_count(cut, "sample") + " of it: ";
+    const std::string is_cut = "has a field '" + field.name + "' of kind rows, and batch.too_long cuts " +
+                               format_plain_count(cut, "sample") + ", but ";
     const std::string keep = ", keep samples whole (batch.too_long: drop), or leave the field out";
     const std::string by(cutting_field(settings, field.name));
     if (by.empty()) {
-      throw InputError(name, is_cut + "it is not configured which rows go with which of a sample's tokens",
+      throw InputError(name, is_cut + "the configuration does not say which rows belong to which tokens",
                        "Set fields." + field.name + ".cut_by" + keep);
     }
     const auto ranges =
         std::ranges::find(fields, by, [](const SourceField& other) { return other.spec.name; });
     if (ranges != fields.end() && has_form_of_ranges(ranges->spec)) continue;
     throw InputError(name,
-                     is_cut + "'" + by + "', which should say which rows go with which tokens, is " +
-                         (ranges == fields.end() ? "not there" : "not rows [2] of int64"),
+                     is_cut + "'" + by + "', which must say which rows belong to which tokens, " +
+                         (ranges == fields.end() ? "is missing" : "does not have rows [2] of int64"),
                      "Provide [first token, after the last] of each row as a field with that name" + keep);
   }
 }

@@ -62,7 +62,7 @@ void require_fit(const Config& config, std::span<const PlanSettings> passes,
     throw ConfigError("batch.max_length",
                       "lets samples of " + format_plain_count(length, "token") +
                           " through, which are aligned to multiples of " + std::to_string(alignment) +
-                          " and then break the cap of " + format_plain_count(cap, "token"),
+                          " and then exceed the cap of " + format_plain_count(cap, "token"),
                       "Set it to " + std::to_string(fitting) +
                           " or less; it is not derived from the mesh, since which samples a job reads must "
                           "not depend on it");

@@ -44,7 +44,7 @@ std::int64_t WaitingGroup::version() const noexcept {
 std::string uid_rejection_reason(const Uid& uid) {
   const auto* const text = std::get_if<std::string>(&uid);
   if (text == nullptr) return "";
-  if (text->empty()) return "has an empty uid. Name its group";
+  if (text->empty()) return "has an empty uid. Send the uid of its group";
   if (std::ssize(*text) <= max_uid_bytes) return "";
   return "has a uid of " + std::to_string(text->size()) + " bytes, but at most " +
          std::to_string(max_uid_bytes) + " are allowed. Give its group a shorter name";
@@ -117,7 +117,7 @@ bool Ledger::knows_group(const Uid& uid) const {
 
 std::string Ledger::rejection_reason(const SampleAccepted& sample) const {
   const std::int64_t index = sample.key.index;
-  if (std::holds_alternative<std::monostate>(sample.key.uid)) return "has no uid. Name its group";
+  if (std::holds_alternative<std::monostate>(sample.key.uid)) return "has no uid. Send the uid of its group";
   if (const std::string why = uid_rejection_reason(sample.key.uid); !why.empty()) return why;
   if (index < 0 || index >= settings_.group_size) {
     return "has index " + std::to_string(index) + ", but the group size allows 0 to " +
@@ -125,7 +125,7 @@ std::string Ledger::rejection_reason(const SampleAccepted& sample) const {
            ". Set it (--group-size, or stream.group_size) to the number of responses to a prompt";
   }
   if (sample.version < 0) return "has version " + std::to_string(sample.version) + ". Versions begin at 0";
-  if (sample.prompt < 0 || sample.response < 0 || sample.bytes < 0) return "has a negative size";
+  if (sample.prompt < 0 || sample.response < 0 || sample.bytes < 0) return "has a negative length or size";
   if (totals_.ended) return "comes after the end of the stream. Start a new buffer for another stream";
   return "";
 }
@@ -133,8 +133,8 @@ std::string Ledger::rejection_reason(const SampleAccepted& sample) const {
 std::string Ledger::version_rejection_reason(std::int64_t version) const {
   if (!totals_.has_version || version <= totals_.version) return "";
   return "has version " + std::to_string(version) + ", but version " + std::to_string(totals_.version) +
-         " of the policy is the latest that was published. Send the version that wrote the sample, and "
-         "let the trainer publish a version before it gives the weights to producers";
+         " of the policy is the latest that was published. Send the version of the policy that generated the "
+         "sample, and let the trainer publish each version before producers get its weights";
 }
 
 Changes Ledger::apply(const Event& event) {

@@ -64,7 +64,7 @@ void StreamSettings::validate() const {
     require_late_field(late_fields[i]);
     if (std::find(late_fields.begin(), late_fields.begin() + static_cast<std::ptrdiff_t>(i),
                   late_fields[i]) != late_fields.begin() + static_cast<std::ptrdiff_t>(i))
-      throw ConfigError("stream.late_fields", "has '" + late_fields[i] + "' twice");
+      throw ConfigError("stream.late_fields", "lists '" + late_fields[i] + "' twice");
   }
 }
 

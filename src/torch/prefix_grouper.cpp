@@ -150,7 +150,7 @@ at::Tensor PrefixGrouper::apply_indices(const Indices& indices, const at::Tensor
 
 at::Tensor PrefixGrouper::apply_indices_to_heads(const Indices& indices, const at::Tensor& x) {
   if (x.dim() != 4) {
-    throw InputError("grouped tensor", "has shape " + text_of(x.sizes()) + "; [b, h, s, d] is needed");
+    throw InputError("grouped tensor", "has shape " + text_of(x.sizes()) + "; it must be [b, h, s, d]");
   }
   return apply_indices(indices, x.transpose(1, 2)).transpose(1, 2);
 }
@@ -208,7 +208,7 @@ at::Tensor convert_padding(const at::Tensor& x, const at::Tensor& mask, const at
 
 at::Tensor causal_attention_mask(const at::Tensor& key_mask, std::int64_t queries) {
   if (key_mask.dim() != 2) {
-    throw InputError("key mask", "has shape " + text_of(key_mask.sizes()) + "; [x, keys] is needed");
+    throw InputError("key mask", "has shape " + text_of(key_mask.sizes()) + "; it must be [x, keys]");
   }
   const std::int64_t keys = key_mask.size(1);
   const at::Tensor all = at::ones({queries, keys}, key_mask.options().dtype(at::kBool));

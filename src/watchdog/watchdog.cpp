@@ -343,7 +343,8 @@ Watchdog::Watchdog(const Communicator& comm, WatchdogSettings settings) {
   require_ranks_of_one_group(comm);
   fail_together(comm, try_locally([&] {
                   if (settings.seconds >= 0) return;
-                  throw InputError("seconds of a Watchdog", std::to_string(settings.seconds) + " are below 0",
+                  throw InputError("watchdog seconds",
+                                   "is " + std::to_string(settings.seconds) + "; it must be at least 0",
                                    "Use 0 to disable the watchdog");
                 }));
   if (comm.size() == 1 || settings.seconds == 0) return;

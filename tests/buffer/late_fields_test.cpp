@@ -194,7 +194,7 @@ TEST(LateFieldsOfBuffer, cannot_be_changed_while_groups_are_untrained) {
   const ScratchFolder folder;
   open_in(folder)->accept_samples(received(rollout_line("a", 0)));
   EXPECT_THAT(report_of<InputError>([&] { open_in(folder, testing_support::groups_of(1)); }).message,
-              HasSubstr("with the late fields old_log_probs, values, but was started with none"));
+              HasSubstr("with the late fields old_log_probs, values, but the buffer was started with none"));
   EXPECT_EQ(open_in(folder)->status().stream.waiting.samples, 1);
 }
 

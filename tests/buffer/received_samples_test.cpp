@@ -100,9 +100,10 @@ TEST(ReceivedSamples, rejects_text_as_index_or_version) {
   };
   const ErrorReport index = refused(with(R"("0")", "0"));
   EXPECT_EQ(index.where, "body:2");
-  EXPECT_EQ(index.message, R"(field 'index' is the text "0"; an integer is needed)");
-  EXPECT_EQ(refused(with("0", R"("3")")).message, R"(field 'version' is the text "3"; an integer is needed)");
-  EXPECT_EQ(refused(with("null", "0")).message, "field 'index' is null; an integer is needed");
+  EXPECT_EQ(index.message, R"(field 'index' is the string "0"; it must be an integer)");
+  EXPECT_EQ(refused(with("0", R"("3")")).message,
+            R"(field 'version' is the string "3"; it must be an integer)");
+  EXPECT_EQ(refused(with("null", "0")).message, "field 'index' is null; it must be an integer");
 }
 
 TEST(ReceivedSamples, have_a_hash_that_depends_only_on_their_own_content) {

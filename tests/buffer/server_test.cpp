@@ -156,6 +156,10 @@ TEST(BufferServer, answers_each_refusal_with_its_status) {
   EXPECT_EQ(server.post("/v1/samples", "xyz", {{"Content-Encoding", "gzip"}})->status, 422);
   EXPECT_THAT(server.post("/v1/samples", "xyz", {{"Content-Encoding", "GZIP"}})->body,
               testing::Not(HasSubstr("Content-Encoding")));
+  EXPECT_THAT(
+      server.post("/v1/samples", "\x1f\x8b\x08 a gzip body")->body,
+      HasSubstr("body: looks gzip-compressed, but the request has no Content-Encoding header. Add the "
+                "header Content-Encoding: gzip"));
   EXPECT_THAT(server.post("/v1/samples", "x", {}, "application/vnd.safetensors")->body,
               HasSubstr("body: has 1 bytes; the header's length alone takes 8"));
   EXPECT_EQ(server.post("/v1/tickets", "{}")->status, 422);

@@ -103,7 +103,7 @@ TEST(CBalance, bins_keep_their_limits) {
             EVENKEEL_ERROR_LIMIT);
   EXPECT_EQ(evenkeel_min_bins_lower_bound(sizes.data(), nullptr, 4, 0, unlimited, &bound),
             EVENKEEL_ERROR_INPUT);
-  EXPECT_STREQ(evenkeel_last_error_message(), "max_size: 0 is below 1");
+  EXPECT_STREQ(evenkeel_last_error_message(), "max_size: is 0; it must be at least 1");
 }
 
 TEST(CBalance, costs_follow_their_model) {
@@ -120,7 +120,7 @@ TEST(CBalance, costs_follow_their_model) {
   EXPECT_EQ(cost, 32);
   const std::int64_t below = -1;
   EXPECT_EQ(evenkeel_costs(&model, &below, 1, &cost), EVENKEEL_ERROR_INPUT);
-  EXPECT_STREQ(evenkeel_last_error_message(), "tokens[0]: -1 is below 0");
+  EXPECT_STREQ(evenkeel_last_error_message(), "tokens[0]: is -1; it must be at least 0");
   evenkeel_model_shape shape{};
   shape.hidden_size = 64;
   shape.layers = 2;

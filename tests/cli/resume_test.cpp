@@ -235,7 +235,7 @@ TEST_F(Resume, two_runs_do_not_share_a_state) {
       " run job.yaml --state state'],\n"
       "                        capture_output=True, text=True)\n"
       "assert result.returncode == 1, result\n"
-      "assert 'another run keeps its state there' in result.stderr, result.stderr\n"
+      "assert 'is in use: another run keeps its state there' in result.stderr, result.stderr\n"
       "END");
 }
 

@@ -221,7 +221,7 @@ TEST_F(Run, an_unknown_profile_is_an_error_that_lists_the_names) {
   const ProgramResult result =
       mpirun_evenkeel(2, job() + "--profiles updat --set profiles.update.micro_batch.max_tokens=1024");
   EXPECT_EQ(result.status, 2);
-  EXPECT_THAT(result.err, HasSubstr("there is no profile 'updat'. Profiles: update"));
+  EXPECT_THAT(result.err, HasSubstr("there is no profile 'updat'. The profiles are: update"));
 }
 
 TEST_F(Run, presets_deliver_every_rollout_and_the_report_shows_broken_caps) {

@@ -198,7 +198,7 @@ TEST(ConfigProfiles, unknown_profiles_are_refused_with_a_list_of_names) {
     (void)parse(two_profiles).profile("training");
     FAIL() << "a profile nobody has was found";
   } catch (const ConfigError& error) {
-    EXPECT_EQ(error.report().hint, "Profiles: log_prob, update");
+    EXPECT_EQ(error.report().hint, "The profiles are: log_prob, update");
   }
 }
 
@@ -560,7 +560,8 @@ TEST_F(ConfigFrom, an_unreadable_file_is_refused_with_the_reason) {
             "cannot open the configuration: No such file or directory");
   EXPECT_EQ(refusal("/dev/fd/987").report().hint.substr(0, 46),
             "A launcher such as mpirun does not pass the sh");
-  EXPECT_EQ(refusal("/dev/zero").report().message, "is larger than a configuration can be, 1048576 bytes");
+  EXPECT_EQ(refusal("/dev/zero").report().message,
+            "is larger than 1048576 bytes, the limit for a configuration");
 }
 
 }  // namespace

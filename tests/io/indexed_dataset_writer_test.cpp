@@ -96,7 +96,7 @@ TEST(IndexedDatasetWriter, partial_elements_and_float_tokens_are_refused) {
   const Files files;
   IndexedDatasetWriter writer(files.prefix(), IndexedDType::float32);
   EXPECT_EQ(report_of<InputError>([&] { writer.add_sequence(std::vector<std::int64_t>{1}); }).message,
-            "has elements of float32; tokens are integers");
+            "has elements of float32; tokens must be integers");
   const std::array<std::byte, 6> bytes{};
   EXPECT_EQ(report_of<InputError>([&] { writer.add_bytes(bytes); }).message,
             "sequence 0 has 6 bytes, which is not a multiple of the 4 of float32");

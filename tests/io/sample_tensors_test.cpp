@@ -133,7 +133,7 @@ TEST(SampleTensors, a_row_count_that_matches_tokens_and_response_tokens_is_ambig
   EXPECT_EQ(tensors.open({{"evenkeel_fields", R"({"x":"response_token"})"}}).fields()[0].kind,
             FieldKind::response_token);
   EXPECT_THAT(tensors.refusal({{"evenkeel_fields", R"({"x":"sample"})"}}),
-              HasSubstr("does not have the shape of a sample field"));
+              HasSubstr("does not have the shape of a field of kind sample"));
 }
 
 TEST(SampleTensors, tensors_with_their_own_offsets_are_counted_rows) {
@@ -246,10 +246,10 @@ TEST(SampleTensors, errors_name_the_tensor_and_the_position) {
         [&](Tensors& t) { t.ids("tokens", {5}, five).ids("offsets", {std::ssize(offsets)}, offsets); });
   };
   EXPECT_THAT(from_offsets({1, 5}), HasSubstr("'offsets' [2] begins at 1"));
-  EXPECT_THAT(from_offsets({0, 4, 3, 5}), HasSubstr("falls from 4 to 3 at element 2"));
+  EXPECT_THAT(from_offsets({0, 4, 3, 5}), HasSubstr("decreases from 4 to 3 at element 2"));
   EXPECT_THAT(from_offsets({0, 4}), HasSubstr("ends at 4 in element 1; 'tokens' has 5 rows"));
   EXPECT_THAT(from_offsets({0, INT64_MAX}), HasSubstr("ends at 9223372036854775807"));
-  EXPECT_THAT(from_offsets({0, INT64_MIN, 5}), HasSubstr("falls from 0"));
+  EXPECT_THAT(from_offsets({0, INT64_MIN, 5}), HasSubstr("decreases from 0"));
   EXPECT_THAT(from_offsets({}), HasSubstr("is empty"));
   EXPECT_THAT(with([&](Tensors& t) { t.ids("tokens", {5}, five); }),
               HasSubstr("does not specify where samples begin"));
@@ -259,7 +259,7 @@ TEST(SampleTensors, errors_name_the_tensor_and_the_position) {
   EXPECT_THAT(with([&](Tensors& t) {
                 t.add<float>("tokens", {1}, {1}).ids("offsets", {2}, {0, 1});
               }),
-              HasSubstr("holds F32; tokens are integers"));
+              HasSubstr("holds F32; tokens must be integers"));
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {2}, {1, -2}).ids("offsets", {2}, {0, 2});
               }),
@@ -279,7 +279,7 @@ TEST(SampleTensors, errors_name_the_tensor_and_the_position) {
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {1, 5}, five).ids("attention_mask", {1, 5}, {1, 1, 2, 2, 0});
               }),
-              HasSubstr("has 2 in row 0; a mask has only 0 and 1"));
+              HasSubstr("has 2 in row 0; a mask can have only 0 and 1"));
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {1, 5}, five).add<float>("attention_mask", {1, 5}, {0, 0, 0, 0, -10000});
               }),
@@ -288,11 +288,11 @@ TEST(SampleTensors, errors_name_the_tensor_and_the_position) {
                 t.ids("tokens", {1, 5}, five).ids("attention_mask", {1, 5}, {1, 1, 1, 1, 1});
                 t.add<float>("scores", {1, 2}, {1, 2});
               }),
-              HasSubstr("'scores' [1, 2] fits neither the 5 columns of 'tokens', nor 4"));
+              HasSubstr("'scores' [1, 2] must have the 5 columns of 'tokens', 4 columns"));
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {5}, five).ids("offsets", {2}, {0, 5}).ids("prompt_lengths", {1}, {6});
               }),
-              HasSubstr("gives sample 0 of 5 tokens a prompt of 6"));
+              HasSubstr("says that the prompt of sample 0 has 6 tokens; it must have from 0 to 5"));
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {5}, five).ids("offsets", {2}, {0, 5}).ids("prompt_offsets", {2}, {3, 2});
               }),

@@ -58,9 +58,9 @@ TEST(RingDegree, accepts_a_ulysses_degree_of_the_whole_size) {
 
 TEST(RingDegree, names_the_numbers_that_must_divide) {
   EXPECT_THAT(input_error_of([] { (void)ring_degree(hybrid(4, 3)); }),
-              HasSubstr("3 does not divide the context-parallel size 4"));
+              HasSubstr("is 3, which does not divide the context-parallel size 4"));
   EXPECT_THAT(input_error_of([] { (void)ring_degree(hybrid(4, 0)); }), HasSubstr("0 does not divide"));
-  EXPECT_THAT(input_error_of([] { (void)ring_degree(ring(0)); }), HasSubstr("0 is below 1"));
+  EXPECT_THAT(input_error_of([] { (void)ring_degree(ring(0)); }), HasSubstr("is 0; it must be at least 1"));
 }
 
 TEST(MindSpeedColumns, include_all_columns_on_one_rank) {
@@ -124,7 +124,8 @@ TEST(MindSpeedColumns, reject_sequence_ends_that_do_not_fit_the_batch) {
 }
 
 TEST(MindSpeedColumns, reject_a_rank_outside_the_group) {
-  EXPECT_THAT(input_error_of([] { (void)held_by(ring(2), 8, 2); }), HasSubstr("2 is outside 0..1"));
+  EXPECT_THAT(input_error_of([] { (void)held_by(ring(2), 8, 2); }),
+              HasSubstr("is 2; it must be from 0 to 1"));
   EXPECT_THAT(input_error_of([] { (void)held_by(ulysses(2), 8, -1); }), HasSubstr("-1 is outside"));
 }
 

@@ -150,7 +150,7 @@ TEST(ServiceState, refuses_hostile_text_with_the_place) {
   EXPECT_THAT(refused("\"linear\": 2e-09", "\"linear\": -2e-09"), HasSubstr("linear"));
   EXPECT_THAT(refused("\"linear\": 2e-09", "\"linear\": null"), HasSubstr("linear"));
   EXPECT_THAT(refused("\"evenkeel_state\": 1", "\"evenkeel_state\": 2"),
-              AllOf(HasSubstr("version 2"), HasSubstr("knows version 1")));
+              AllOf(HasSubstr("version 2"), HasSubstr("supports version 1")));
 }
 
 TEST(ServiceState, is_never_read_beyond_its_maximum_size) {

@@ -453,7 +453,7 @@ TEST_F(Arriving, fields_are_read_in_the_formats_of_the_buffer) {
   EXPECT_THAT(message_of([&] {
                 SampleStream(world_, config_of({"stream.take_over=true", "fields.other.read_as=text"}));
               }),
-              HasSubstr("as its lines show it"));
+              HasSubstr("without a declared format"));
 }
 
 TEST_F(Arriving, a_job_may_run_its_own_buffer) {

@@ -145,7 +145,7 @@ class WithFields:
     def __getitem__(self, name: str) -> Any:
         fields = self._by_name()
         if name not in fields:
-            where, message = f"field {name!r}", f"does not exist; there are {', '.join(fields) or 'none'}"
+            where, message = f"field {name!r}", f"does not exist; the fields are: {', '.join(fields) or 'none'}"
             raise MissingFieldError(f"{where}: {message}", where, message)
         return fields[name]
 
@@ -228,7 +228,7 @@ def count_rows(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
     values = list(values)
     for value in values:
         if not isinstance(value, wanted):
-            _c.raise_error("input", f"field {name!r}", f"has a {type(value).__name__} where a {wanted.__name__} is needed")
+            _c.raise_error("input", f"field {name!r}", f"has a {type(value).__name__} where a {wanted.__name__} is expected")
     try:
         parts = [value.encode() if form == "text" else value for value in values]
     except UnicodeEncodeError as error:
@@ -241,7 +241,7 @@ def _counted_rows(name: str, values: Any) -> tuple[Any, list[int]]:
         rows, offsets = values
         offsets = _arrays.as_numpy(offsets, f"offsets of field {name!r}")
         if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) < 0).any():
-            _c.raise_error("input", f"field {name!r}", "has offsets that are not prefix sums: they start at 0 and never decrease")
+            _c.raise_error("input", f"field {name!r}", "has offsets that are not prefix sums: they must start at 0 and never decrease")
         return rows, np.diff(offsets).tolist()
     if isinstance(values, tuple) and len(values) == 2 and np.shape(values[1])[1:] == (2,) != np.shape(values[0])[1:]:
         _c.raise_error("input", f"field {name!r}", "has rows with ranges of samples", "Pass one tensor per sample")
@@ -259,7 +259,7 @@ def concatenate(rows: Sequence[Any], name: str) -> Any:
     if all(isinstance(row, (list, tuple)) for row in rows):
         return _as_one_type([_numbers(row, name) for row in rows], name)
     if not (_arrays.is_tensor(rows[0]) or isinstance(rows[0], np.ndarray)):
-        _c.raise_error("input", f"field {name!r}", f"is a list of {type(rows[0]).__name__}",
+        _c.raise_error("input", f"field {name!r}", f"is a list of {type(rows[0]).__name__}, which is not supported",
                           "Pass one tensor of all rows, or one tensor or list of numbers per sample")
     if len({str(row.dtype) for row in rows}) > 1:
         _c.raise_error("input", f"field {name!r}", f"mixes the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}")
@@ -290,7 +290,7 @@ def _numbers(values: Sequence[Any], name: str) -> npt.NDArray[Any]:
     with np.errstate(over="ignore"):
         rounded: npt.NDArray[Any] = array.astype(np.float32)
     if (np.isinf(rounded) != np.isinf(array)).any():
-        _c.raise_error("input", f"field {name!r}", "has numbers beyond float32", "Pass a tensor of float64")
+        _c.raise_error("input", f"field {name!r}", "has numbers that do not fit into float32", "Pass a tensor of float64")
     return rounded
 
 

@@ -59,7 +59,7 @@ class Partition:
     def __getitem__(self, group: int) -> Int64s:
         at = operator.index(group)
         if not -len(self) <= at < len(self):
-            raise IndexError(f"group {at} does not exist; there are {len(self)}")
+            raise IndexError(f"group {at} does not exist; there are {len(self)} groups")
         at %= len(self)
         return self._items[self._offsets[at] : self._offsets[at + 1]].copy()
 
@@ -92,7 +92,7 @@ class Partition:
         missing = (self._items < 0) | (self._items >= len(values))
         if missing.any():
             item = int(self._items[missing.argmax()])
-            _c.raise_error("input", "costs", f"there are {len(values)}, but item {item} was requested")
+            _c.raise_error("input", "costs", f"there are {len(values)} costs, but item {item} was requested")
         before = np.concatenate(([0], np.cumsum(values[self._items])))
         return before[self._offsets[1:]] - before[self._offsets[:-1]]
 
@@ -221,7 +221,7 @@ def _cost_model(linear: int, quadratic: int, window: int) -> CostModel:
 def _not_negative(value: int, name: str) -> int:
     number = _c.int64(value)
     if number < 0:
-        _c.raise_error("input", name, f"{number} is below 0")
+        _c.raise_error("input", name, f"is {number}; it must be at least 0")
     return number
 
 
@@ -327,7 +327,7 @@ def max_over_mean(work: Any, speeds: Any = None) -> float:
     values, result = _arrays.integers(work, "work"), ctypes.c_double()
     of_ranks = np.empty(0, np.int64) if speeds is None else _arrays.integers(speeds, "speeds")
     if len(of_ranks) not in (0, len(values)):
-        _c.raise_error("input", "speeds", f"there are {len(of_ranks)} for {len(values)} ranks")
+        _c.raise_error("input", "speeds", f"there are {len(of_ranks)} speeds for {len(values)} ranks")
     lib.evenkeel_max_over_mean(_c.address(values), _c.address(of_ranks) if len(of_ranks) else None, len(values),
                                ctypes.byref(result))
     return result.value

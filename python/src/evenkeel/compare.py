@@ -80,7 +80,7 @@ def _evenkeel(cost: CostModel, meet: str) -> Way:
 def _installed(package: str) -> tuple[str, Peer]:
     """Returns the package's name with its version, and how it plans."""
     if package not in PEERS:
-        _c.refuse("--with", f"'{package}' is not known; known are {', '.join(PEERS)}")
+        _c.refuse("--with", f"'{package}' is unknown; the known ones are {', '.join(PEERS)}")
     try:
         return f"{package} {importlib.metadata.version(package)}", PEERS[package]
     except importlib.metadata.PackageNotFoundError:
@@ -142,7 +142,7 @@ def _length_of(row: list[str], columns: list[int], where: str) -> int:
         length = sum(int(row[column]) for column in columns) if columns else int(text)
     except (ValueError, IndexError):
         _c.refuse(where, f"'{text}' has no length", "Write the column length, or one number per line")
-    return length if length > 0 else _c.refuse(where, f"the length is {length}; a sample has at least 1 token")
+    return length if length > 0 else _c.refuse(where, f"the length is {length}; a sample must have at least 1 token")
 
 
 def text_of(step: Step, found: list[tuple[str, Figures, float]]) -> str:

@@ -68,7 +68,7 @@ def loss(batch: dict[str, Any], losses: torch.Tensor) -> tuple[torch.Tensor, tor
     if flat.dtype == torch.float64:  # the weights before rounding to float32
         weights = torch.as_tensor(batch["micro_batch"].exact_loss_weights, device=weights.device)
     if flat.shape != weights.shape:
-        _c.raise_error("input", "losses", f"has the shape {list(losses.shape)}; the micro-batch has {len(weights)} rows here")
+        _c.raise_error("input", "losses", f"has the shape {list(losses.shape)}; the micro-batch has {len(weights)} rows on this rank")
     part = (weights * flat).sum()
     return part * batch["loss_scale"], torch.ones((), dtype=torch.int, device=part.device), {"loss": part.detach()}
 
@@ -186,7 +186,7 @@ class DynamicCPScheduler:
     ) -> None:
         self.ranks = cp_size * dp_size
         if self.ranks & (self.ranks - 1):
-            _c.refuse("cp_size * dp_size", f"is {self.ranks}, but group sizes are powers of two", "Use a power of two ranks")
+            _c.refuse("cp_size * dp_size", f"is {self.ranks}, but group sizes must be powers of two", "Use a power of two ranks")
         self.settings: dict[str, Any] = {
             **settings,
             "mesh": {"dp": self.ranks, "cp": "flexible"},

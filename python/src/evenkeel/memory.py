@@ -77,17 +77,17 @@ class _Blocks:
         asked = nbytes + alignment - 1
         array = _arrays.Rows(self._supplier(asked), "memory").array
         if array.ndim != 1 or not array.flags.c_contiguous:
-            _c.refuse("memory", "gave a buffer that is not one contiguous row")
+            _c.refuse("memory", "returned a buffer that is not one contiguous row")
         if not array.flags.writeable:
-            _c.refuse("memory", "gave a buffer that is read-only")
+            _c.refuse("memory", "returned a read-only buffer")
         first = -(-_c.address(array) // alignment) * alignment
         if first + nbytes > _c.address(array) + array.nbytes:
-            _c.refuse("memory", f"was asked for {asked} bytes and gave {array.nbytes}")
+            _c.refuse("memory", f"was asked for {asked} bytes, but returned {array.nbytes}")
         with self._lock:
             at = bisect.bisect(self._firsts, first)
             meets_next = at < len(self._firsts) and self._firsts[at] < first + nbytes
             if meets_next or at > 0 and self._blocks[self._firsts[at - 1]][0] > first:
-                _c.refuse("memory", "gave memory that is in use")
+                _c.refuse("memory", "returned memory that is already in use")
             self._firsts.insert(at, first)
             self._blocks[first] = first + nbytes, array
         return first

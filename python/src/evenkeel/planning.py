@@ -423,7 +423,7 @@ class _Samples:
 
     def _checked(self, given: Any, name: str) -> Any:
         if len(given) not in (0, self._count) or (name == "tokens" and len(given) != self._count):
-            _c.raise_error("input", name, f"there are {len(given)} for {self._count} samples")
+            _c.raise_error("input", name, f"has {len(given)} entries for {self._count} samples")
         return given if len(given) else None if name != "tokens" else given
 
 
@@ -442,11 +442,11 @@ def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[
 
 def _responses_of(lengths: Int64s, prompts: Int64s) -> Int64s:
     if lengths.shape != prompts.shape:
-        _c.raise_error("input", "prompts", f"there are {len(prompts)} for {len(lengths)} samples")
+        _c.raise_error("input", "prompts", f"has {len(prompts)} entries for {len(lengths)} samples")
     responses: Int64s = lengths - prompts
     if (responses < 0).any():
         at = int(np.argmax(responses < 0))
-        _c.raise_error("input", f"prompts[{at}]", f"is {prompts[at]}; the sample has {lengths[at]} tokens")
+        _c.raise_error("input", f"prompts[{at}]", f"is {prompts[at]}, but the sample has {lengths[at]} tokens")
     return responses
 
 

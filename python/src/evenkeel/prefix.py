@@ -72,9 +72,9 @@ class PrefixGroups:
         prefixes, suffixes = (lengths_of_mask(mask).tolist() for mask in (prefix_mask, suffix_mask))
         sizes = _arrays.integers(group_sizes, "group_sizes").tolist()
         if len(sizes) != len(prefixes):
-            _c.refuse("group sizes", f"{len(sizes)} sizes are given for {len(prefixes)} prefixes")
+            _c.refuse("group sizes", f"there are {len(sizes)} sizes for {len(prefixes)} prefixes")
         if min(sizes, default=0) < 0 or sum(sizes) != len(suffixes):
-            _c.refuse("group sizes", f"{sizes} do not add up to the {len(suffixes)} suffixes")
+            _c.refuse("group sizes", f"the sizes {sizes} do not add up to the {len(suffixes)} suffixes")
         following = iter(suffixes)
         return PrefixGroups([prefix, *itertools.islice(following, size)] for prefix, size in zip(prefixes, sizes))
 
@@ -136,7 +136,7 @@ class TokenPlaces:
         sizes, at_left = _arrays.integers(lengths, "lengths"), _c.value_of(_SIDES, side, "side") == c.EVENKEEL_PAD_LEFT
         shape = (len(sizes), int(sizes.max(initial=0)) if width is None else _c.int64(width))
         if shape[1] < 0:
-            _c.refuse("width", f"{shape[1]} is negative")
+            _c.refuse("width", f"is {shape[1]}; it must be at least 0")
         if (wrong := (sizes < 0) | (sizes > shape[1])).any():
             row = int(wrong.argmax())
             _c.refuse(f"padded row {row}", f"{sizes[row]} tokens do not fit into a shape of {list(shape)}")
@@ -247,7 +247,7 @@ class PrefixTree:
     def __init__(self, parents: Any, tokens: Any, sample_ends: Any) -> None:
         before, lengths = _arrays.integers(parents, "parents"), _arrays.integers(tokens, "tokens")
         if len(before) != len(lengths):
-            _c.raise_error("input", "tokens", f"there are {len(lengths)} for {len(before)} segments")
+            _c.raise_error("input", "tokens", f"has {len(lengths)} entries for {len(before)} segments")
         self._set(before, lengths, _arrays.integers(sample_ends, "sample_ends"))
 
     def _set(self, parents: Int64s, tokens: Int64s, sample_ends: Int64s) -> None:
@@ -428,7 +428,7 @@ class Predictions:
         """Returns (rows, entries) of one CP rank: the local rows to gather, logits.index_select(0, rows), and the entry that each
         belongs to."""
         if _c.int32(cp_rank) < 0:
-            _c.raise_error("input", "context-parallel rank", f"{cp_rank} is below 0")
+            _c.raise_error("input", "context-parallel rank", f"is {cp_rank}; it must be at least 0")
         entries = np.flatnonzero(self._arrays["rank"] == cp_rank)
         return self._arrays["row"][entries], entries
 
@@ -633,7 +633,7 @@ def tree_rows(tree: PrefixTree, samples: Sequence[Any]) -> Any:
     """Returns the rows of a tree, [num_rows, ...], taken from each sample's rows [length, ...]: the rows that
     PackedTreeLayout.segments packs. A shared row is taken from the first sample that has it."""
     if len(samples) != tree.num_samples:
-        _c.raise_error("input", "samples", f"there are {len(samples)}; the tree has {tree.num_samples}")
+        _c.raise_error("input", "samples", f"there are {len(samples)} samples, but the tree has {tree.num_samples}")
     for i, sample in enumerate(samples):
         if sample.shape[0] != tree.sample_length(i):
             _c.raise_error("input", f"samples[{i}]", f"has {sample.shape[0]} rows; the tree has {tree.sample_length(i)}")
@@ -653,7 +653,7 @@ def _pair(prefix: Any, suffix: Any, leading: int) -> tuple[_arrays.Rows, _arrays
     rows = _arrays.Rows(prefix, "prefix"), _arrays.Rows(suffix, "suffix")
     for part, name in zip(rows, ("prefix", "suffix")):
         if part.array.ndim < leading:
-            _c.raise_error("input", name, f"has {part.array.ndim} dimensions; at least {leading} are needed")
+            _c.raise_error("input", name, f"has {part.array.ndim} dimensions; it must have at least {leading}")
     if rows[0].dtype != rows[1].dtype:
         _c.raise_error("input", "suffix", f"has the dtype {rows[1].dtype}; the prefix has {rows[0].dtype}")
     if rows[0].array.shape[leading:] != rows[1].array.shape[leading:]:
@@ -669,7 +669,7 @@ def _require_lengths(mask: Any, lengths: Int64s, name: str) -> None:
     """Raises InputError unless a mask has one row per length, with that many ones."""
     found = lengths_of_mask(mask_bytes(mask))
     if len(found) != len(lengths):
-        _c.refuse(f"{name} mask", f"has {len(found)} rows; {len(lengths)} are needed, one for each {name}")
+        _c.refuse(f"{name} mask", f"has {len(found)} rows; it must have {len(lengths)}, one for each {name}")
     if (wrong := found != lengths).any():
         row = int(wrong.argmax())
         _c.refuse(f"{name} mask", f"row {row} has {found[row]} ones; {name} {row} has {lengths[row]} tokens")
@@ -696,7 +696,7 @@ def _move_padded(places: Places, values: Any, pad: Any, heads_first: bool, same_
     rows = _arrays.Rows(values, "values")
     leading = 3 if heads_first else 2
     if rows.array.ndim < leading:
-        _c.raise_error("input", "values", f"have {rows.array.ndim} dimensions; at least {leading} are needed")
+        _c.raise_error("input", "values", f"have {rows.array.ndim} dimensions; it must have at least {leading}")
     _require_width(rows, places[0], heads_first, "values")
     target = _empty_at(rows, places[1], heads_first)
     pad_row = _pad_row(rows, leading, pad)

@@ -80,7 +80,7 @@ class BalancedBatchSampler:
         self.global_batch = _at_least(1, global_batch, "global_batch")
         self.ranks = _at_least(1, ranks, "ranks")
         if rank != "all" and not 0 <= rank < ranks:
-            refuse("rank", f"is {rank}, with {ranks} ranks", f'Pass 0 to {ranks - 1}, or "all"')
+            refuse("rank", f"is {rank}, but there are {ranks} ranks", f'Pass 0 to {ranks - 1}, or "all"')
         self.rank = rank
         self.shuffle = shuffle
         self.seed = _at_least(0, seed, "seed")
@@ -168,7 +168,7 @@ class BalancedBatchSampler:
         """
         _require_equal(state, self._identity())
         if not 0 <= state["step"] <= self.num_steps:
-            refuse("state_dict['step']", f"is {state['step']}, with {self.num_steps} steps in an epoch", "Load a whole state")
+            refuse("state_dict['step']", f"is {state['step']}, but an epoch has {self.num_steps} steps", "Load a complete state")
         _require_equal(state, self._identity_inside(state["epoch"], state["step"], state["micro_batch"]))
         self._move(state["epoch"], state["step"], state["micro_batch"])
         self._loaded = True
@@ -195,7 +195,7 @@ class BalancedBatchSampler:
 
     def _indices(self, epoch: int, step: int) -> npt.NDArray[np.int64]:
         if not 0 <= step < self.num_steps:
-            refuse("step", f"is {step}, with {self.num_steps} steps in an epoch", "Pass a step of the epoch")
+            refuse("step", f"is {step}, but an epoch has {self.num_steps} steps", "Pass a step of the epoch")
         if self._ordered[0] != epoch:
             # RandomState's numbers never change between versions of NumPy, unlike those of default_rng.
             random = np.random.RandomState([self.seed % 2**32, self.seed >> 32, epoch])
@@ -242,7 +242,7 @@ class BalancedBatchSampler:
         if self.num_steps == 0:
             refuse(
                 "global_batch",
-                f"is {self.global_batch}, but the data set has {len(self.lengths)}: an epoch has no step",
+                f"is {self.global_batch}, but the data set has only {len(self.lengths)}, so an epoch would have no step",
                 "Lower global_batch, or pass drop_last=False",
             )
         # Reports incompatible settings, and a cap below the aligned length, before the first step.
@@ -316,7 +316,7 @@ def _settings(
         for name, value in keys.items():
             key = f"{section}.{name}"
             if given[key] != value and (name in sections.get(section, {}) or given[key] != defaults[key]):
-                refuse(key, f"is {given[key]}, but this sampler needs {value}", "Leave it out, or change the argument of the sampler")
+                refuse(key, f"is {given[key]}, but the arguments of this sampler require {value}", "Leave it out, or change the argument of the sampler")
     merged = {section: {**sections.get(section, {}), **keys} for section, keys in needed.items()}
     return Config.of(config, **{**sections, **merged})
 
@@ -327,7 +327,7 @@ def _require_samples(where: str, by_rank: Sequence[Sequence[Sequence[int]]]) -> 
             if not micro_batch:
                 refuse(
                     f"{where}, rank {rank}",
-                    f"micro-batch {index} of {len(micro_batches)} has no sample",
+                    f"micro-batch {index} of {len(micro_batches)} has no samples",
                     'Raise global_batch or max_tokens, pass drop_last=True if it is the last step, or pass empty="keep"',
                 )
 

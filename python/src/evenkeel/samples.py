@@ -201,7 +201,7 @@ def _groups(groups: Any) -> npt.NDArray[np.int64]:
     """Converts integers or texts to group numbers."""
     if isinstance(groups, (list, tuple)) and any(isinstance(entry, str) for entry in groups):
         if not all(isinstance(entry, str) for entry in groups):
-            _c.refuse("groups", "mix texts with other types")
+            _c.refuse("groups", "mix strings with other types")
         return np.array([lib.evenkeel_group_of_uid(_c.encoded(entry), 0) for entry in groups], np.int64)
     numbers = _arrays.integers(groups, "groups")
     for i in np.flatnonzero(numbers < 0):

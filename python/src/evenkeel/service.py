@@ -57,7 +57,7 @@ class DataService:
 
         def read() -> Config:
             if tensors not in (None, "torch", "numpy"):
-                _c.raise_error("input", "tensors", f"is {tensors!r}; it can be 'torch' or 'numpy'")
+                _c.raise_error("input", "tensors", f"is {tensors!r}; it must be 'torch' or 'numpy'")
             return Config.of(config)
 
         self._config = _read_for_all(self._ranks, "config", read)
@@ -205,7 +205,7 @@ class DataService:
 
     def _require_steps_left(self) -> None:
         if self._is_iterated:
-            _c.raise_error("input", "service", "is already being iterated, and has only one position", "End that iteration first")
+            _c.raise_error("input", "service", "is already being iterated; only one iteration is possible at a time", "End that iteration first")
         if self._is_at_end:
             if self._awaits_samples:
                 _c.raise_error("input", "service", "has delivered all steps: no more samples will arrive",
@@ -363,7 +363,7 @@ def _read_for_all(ranks: Ranks, where: str, read: Callable[[], T]) -> T:
 
 def _parse_state(state: Mapping[str, Any]) -> _State:
     if "evenkeel" not in state:
-        _c.raise_error("input", "state", f"has no key 'evenkeel'; there are {', '.join(map(str, state)) or 'none'}")
+        _c.raise_error("input", "state", f"has no key 'evenkeel'; its keys are: {', '.join(map(str, state)) or 'none'}")
     return _State.of(state["evenkeel"])
 
 
@@ -377,7 +377,7 @@ def _micro_batches_of(step: Step, mini_batch: int | None) -> int:
     """Number of this rank's micro-batches in a mini-batch, or in a step with one mini-batch."""
     numbers = {part.mini_batch for part in step}
     if mini_batch is None and len(numbers) > 1:
-        _c.raise_error("input", "mini_batch", f"is not given; the step has {len(numbers)}", "Pass micro_batch.mini_batch")
+        _c.raise_error("input", "mini_batch", f"was not passed; the step has {len(numbers)}", "Pass micro_batch.mini_batch")
     return sum(mini_batch in (None, part.mini_batch) for part in step)
 
 

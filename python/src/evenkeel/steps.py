@@ -45,7 +45,7 @@ class Pass(_arrays.Handle):
             own, counts = count_rows(kind, name, rows) if kind in RULES and RULES[kind].is_counted else (rows, None)
             field = field_of(name, kind, _arrays.Rows(own, name), counts)
         except Exception as error:
-            lib.evenkeel_results_fail(self.results, _c.note(error, f"result {name!r}", "could not be put"))
+            lib.evenkeel_results_fail(self.results, _c.note(error, f"result {name!r}", "could not be added"))
             return
         with contextlib.suppress(errors.Error):  # the results keep the error
             lib.evenkeel_results_put(self.results, micro_batch, field)

@@ -40,7 +40,7 @@ def micro_batch_tensors(
     if micro_batch.tree() is not None:
         _c.raise_error("input", "micro_batch", "its samples share prefixes", "Pack with micro_batch.tree() instead")
     if "input_ids" not in fields:
-        _c.raise_error("input", "fields", f"have no input_ids; there are {', '.join(fields) or 'none'}")
+        _c.raise_error("input", "fields", f"have no input_ids; their fields are: {', '.join(fields) or 'none'}")
     return _Maker(micro_batch, fields, cp_rank).make(pad_token, label_pad)
 
 
@@ -84,7 +84,7 @@ class _Maker:
         rows = self.fields[name]
         last = max(self.samples, default=-1)
         if last >= len(rows):
-            _c.raise_error("input", f"fields[{name!r}]", f"has {len(rows)} samples; the micro-batch holds sample {last}",
+            _c.raise_error("input", f"fields[{name!r}]", f"has {len(rows)} samples, but the micro-batch contains sample {last}",
                               "Pass the field of all samples of the step")
         return [rows[i] for i in self.samples]
 

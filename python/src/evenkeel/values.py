@@ -314,7 +314,7 @@ def _is_tensor(value: Any) -> bool:
 
 def _of_rows(name: str, rows: Any) -> _Column:
     if not rows.ndim:
-        raise InputError(f"field {name!r}: is one number; it needs one value per index")
+        raise InputError(f"field {name!r}: is a single number; it must have one value per index")
     dtype, part = _bytes_of(name, rows)
     return _Column([dtype] * len(rows), [tuple(rows.shape[1:])] * len(rows), [part])
 

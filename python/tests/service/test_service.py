@@ -120,7 +120,7 @@ def test_samples_steps_and_micro_batches_are_what_python_expects():
         assert told["missing"][0] == "MissingFieldError" and told["missing"][2:] == [True, True]
         assert "there are input_ids, pairs" in told["missing"][1]
         assert "mixes booleans and numbers" in told["mixed"][1] and "mixes booleans and numbers" in told["mixed in samples"][1]
-        assert "are not numbers" in told["text"][1] and "beyond float32" in told["too large"][1] and "64 bits" in told["whole"][1]
+        assert "are not numbers" in told["text"][1] and "do not fit into float32" in told["too large"][1] and "64 bits" in told["whole"][1]
         assert all("which float32 would round" in error[1] for error in told["rounded"]) and told["exact"] == [16777216, 0.5]
         assert "has 0 rows; a field of kind sample has 2" in told["none"][1] and "different shapes" in told["shapes"][1]
         assert told["step"][:2] == [True, True] and told["step"][2].startswith("Step(0: 1 micro-batches here, 4 samples")
@@ -147,7 +147,7 @@ def test_padded_batches_go_in_and_out_and_megatron_is_handed_its_batches(mesh):
         assert len(set(told["groups"])) == 3 and told["groups"][::2] == told["groups"][1::2]
         assert not set(told["groups"]) & set(ranks[1 - rank]["groups"])
         assert told["tokens"] and told["spread"] and told["values"] and told["log_probs"]
-        assert "has no attention_mask" in told["no mask"] and "tokens of the prompt" in told["too wide"] and "'odd'" in told["odd"]
+        assert "has no attention_mask" in told["no mask"] and "prompt tokens" in told["too wide"] and "'odd'" in told["odd"]
         assert told["shared"] and "attention_mask does not" in told["other mask"] and "gradient" in told["gradient"]
         assert told["mesh"] and told["shapes"] and len(told["counts"]) == 3 and min(told["counts"]) > 0
         assert "no step yet" in told["no step"] and "were not consumed" in told["left"] and told["place"].startswith("MeshError")
@@ -194,9 +194,9 @@ def test_rows_text_and_bytes_go_round_with_their_samples(ranks, tensors):
         places = ranks // (2 if "tensor" in mode or "context" in mode or "messages" in mode else 1)
         assert sum(found["samples"] for found in of_ranks) == 23 * ranks // places, mode
     for few, mixed, no_bytes, falling, ranges, not_split in (rank["refused"] for rank in told):
-        assert "text of 1 samples; the batch has 2 samples" in few
-        assert "has a bytes where a str is needed" in mixed
-        assert "has a str where a bytes is needed" in no_bytes
+        assert "text for 1 samples, but the batch has 2" in few
+        assert "has a bytes where a str is expected" in mixed
+        assert "has a str where a bytes is expected" in no_bytes
         assert "start at 0 and never decrease" in falling
         assert "Pass one tensor per sample" in ranges
         assert not_split == "taken"  # two samples of 3 rows
@@ -223,7 +223,7 @@ def test_tensors_are_views_that_keep_their_memory():
         rows, sequences, longest, cp = told["shape of a graph"]
         assert told["what has it"] == [[rows], sequences + 1, longest, [sequences]] and cp == 1
         assert told["loader"] == [0, 1, 2]
-        assert "makes steps ahead, and has only one position" in told["mixed"]
+        assert "makes steps ahead, and can follow only one sequence" in told["mixed"]
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])
@@ -233,8 +233,8 @@ def test_the_program_supplies_the_memory_of_what_it_is_handed(over):
         told = rank["told"]
         assert told["too small"][0] == "InputError" and "was asked for" in told["too small"][1]
         for name in ("in steps", "backwards"):
-            assert told[name][:2] == ["InputError", "memory: gave a buffer that is not one contiguous row"]
-        assert told["twice"][:2] == ["InputError", "memory: gave memory that is in use"]
+            assert told[name][:2] == ["InputError", "memory: returned a buffer that is not one contiguous row"]
+        assert told["twice"][:2] == ["InputError", "memory: returned memory that is already in use"]
         assert told["read-only"][0] == "InputError"
         assert told["no buffer"][0] == "InputError" and "on the device meta" in told["no buffer"][1]
         assert told["handed out"] and told["brought home"] and told["kept"]
@@ -317,7 +317,7 @@ def test_a_watchdog_ends_a_job_whose_rank_stays_away_and_leaves_a_slow_one_alone
 def test_a_watchdog_of_fewer_than_no_seconds_is_refused():
     from mpi4py import MPI
 
-    with pytest.raises(evenkeel.InputError, match="seconds of a Watchdog: -1"):
+    with pytest.raises(evenkeel.InputError, match="watchdog seconds: is -1"):
         evenkeel.Watchdog(MPI.COMM_SELF, -1)
 
 

@@ -270,10 +270,11 @@ Partition partition_under_limits(std::span<const Cost> costs, BinItems items, Bi
   if (std::optional<Partition> partition = try_partition_under_limits(costs, items, limits, k, even))
     return *std::move(partition);
   throw LimitError("k",
-                   "no packing of " + std::to_string(costs.size()) + " items into " + std::to_string(k) +
-                       " groups under the limits was found; at least " +
-                       std::to_string(min_bins_lower_bound(items, limits)) + " are needed",
-                   "Call count_groups() for a possible number");
+                   "is " + std::to_string(k) + ", but no way was found to pack the " +
+                       std::to_string(costs.size()) +
+                       " items into so few groups within the limits; at least " +
+                       std::to_string(min_bins_lower_bound(items, limits)) + " groups are required",
+                   "Call count_groups() for a number of groups that works");
 }
 
 }  // namespace evenkeel

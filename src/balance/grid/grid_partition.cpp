@@ -163,8 +163,9 @@ class RowExchanges {
 Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLimits limits,
                               GridShape shape) {
   if (shape.rows < 1 || shape.columns < 1) {
-    throw InputError("shape", std::to_string(shape.rows) + " rows and " + std::to_string(shape.columns) +
-                                  " columns; at least one of each is needed");
+    throw InputError("shape", "has " + std::to_string(shape.rows) + " rows and " +
+                                  std::to_string(shape.columns) +
+                                  " columns; it must have at least one of each");
   }
   const ExchangeRules rules{.items = items, .limits = limits};
   const GridStart start(costs, shape, rules);

@@ -153,7 +153,7 @@ void require_equal_counts(const Partition& partition) {
     const auto count = static_cast<std::int64_t>(partition[g].size());
     if (count < fewest || count > most) {
       throw InputError("start", "group " + std::to_string(g) + " has " + std::to_string(count) +
-                                    " items, but with equal counts it has " + std::to_string(fewest) +
+                                    " items, but with equal counts it must have " + std::to_string(fewest) +
                                     " or " + std::to_string(most));
     }
   }

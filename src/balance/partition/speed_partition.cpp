@@ -127,7 +127,7 @@ Partition partition_by_speed(std::span<const Cost> costs, std::span<const std::i
   for (std::size_t g = 0; g < speeds.size(); ++g) {
     if (speeds[g] < 1 || speeds[g] > largest_speed) {
       throw InputError("speeds", "group " + std::to_string(g) + " has speed " + std::to_string(speeds[g]) +
-                                     ", outside 1 ... 2^31");
+                                     "; a speed must be from 1 to 2^31");
     }
   }
   if (std::ranges::all_of(speeds, [&](std::int64_t speed) { return speed == speeds.front(); }))

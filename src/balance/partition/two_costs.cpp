@@ -191,9 +191,9 @@ class TwoCostGroups {
 
 Partition partition_by_two_costs(const TwoCosts& costs, std::int64_t k) {
   if (costs.model.size() != costs.encoder.size()) {
-    throw InputError("costs", "there are " + std::to_string(costs.model.size()) + " of the model and " +
-                                  std::to_string(costs.encoder.size()) +
-                                  " of the encoder; the two counts must be equal");
+    throw InputError("costs", "there are " + std::to_string(costs.model.size()) +
+                                  " costs for the model and " + std::to_string(costs.encoder.size()) +
+                                  " for the encoder; the two numbers must be equal");
   }
   const Cost model = balance_checks::checked_sum(costs.model, "costs of the model");
   const Cost encoder = balance_checks::checked_sum(costs.encoder, "costs of the encoder");

@@ -103,9 +103,9 @@ void require_usable_fields(const JsonlSchema& schema, const std::string& place, 
   const auto mask = std::ranges::find(schema.fields, response_mask_field, &FieldSpec::name);
   const bool is_loss_mask = mask != schema.fields.end() && mask->rule().is_cut();
   if (is_loss_mask && schema.has_field(loss_mask_field))
-    throw InputError(place,
-                     "has both 'response_mask' and 'loss_mask', and both specify which tokens carry loss",
-                     "Leave one out");
+    throw InputError(
+        place, "has both 'response_mask' and 'loss_mask', but each of them specifies which tokens carry loss",
+        "Leave one out");
   require_different_names(schema.fields);
 }
 

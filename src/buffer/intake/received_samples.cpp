@@ -45,9 +45,9 @@ std::optional<std::span<const std::int64_t>> find_integers(const RaggedBatch& ba
     if (!parsed.is_object() || !parsed.contains(key)) continue;
     const nlohmann::json& value = parsed[key];
     throw InputError(names.where(line.number),
-                     "field '" + key + "' is " + (value.is_string() ? "the text " : "") +
+                     "field '" + key + "' is " + (value.is_string() ? "the string " : "") +
                          value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 40) +
-                         "; an integer is needed",
+                         "; it must be an integer",
                      hint);
   }
   throw InputError(names.where(lines.front().number), "has no field '" + key + "'", hint);

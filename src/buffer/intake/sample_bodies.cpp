@@ -19,8 +19,8 @@ constexpr const char* answer_name = "samples of a step";
 constexpr std::size_t size_bytes = 8;
 
 [[noreturn]] void reject_number(std::int64_t come, std::size_t wanted) {
-  throw InputError(answer_name,
-                   "there are " + std::to_string(come) + "; " + std::to_string(wanted) + " were requested");
+  throw InputError(answer_name, "do not match the request: " + std::to_string(come) + " were received, but " +
+                                    std::to_string(wanted) + " were requested");
 }
 
 RaggedBatch parse_line_samples(const JsonlSchema& schema, const DeclaredFormats& declared,

@@ -40,7 +40,7 @@ class UrlParts {
     if (text.empty()) return;
     const std::optional<int> number = parse_as<int>(text);
     if (!number || *number < 0 || *number > max_database)
-      reject("has the database '" + std::string(text) + "'; a number is needed");
+      reject("has the database '" + std::string(text) + "'; it must be a number");
     address.database = *number;
   }
 
@@ -67,7 +67,7 @@ class UrlParts {
     if (colon == std::string_view::npos) return server;
     const std::optional<std::uint16_t> port = parse_as<std::uint16_t>(text.substr(colon + 1));
     if (!port || *port == 0)
-      reject("has the port '" + std::string(text.substr(colon + 1)) + "'; a number up to 65535 is needed");
+      reject("has the port '" + std::string(text.substr(colon + 1)) + "'; it must be a number up to 65535");
     server.port = *port;
     return server;
   }

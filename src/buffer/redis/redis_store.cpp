@@ -173,8 +173,7 @@ class RedisStore : public Store {
     std::map<std::string, std::string> info = connection.info();
     const std::string& version = info["redis_version"];
     if (parse_as<std::int64_t>(version.substr(0, version.find('.'))).value_or(0) < least_version) {
-      throw IoError(connection.name(), "has version '" + version + "'",
-                    "Redis 6 or later is needed, or Valkey");
+      throw IoError(connection.name(), "has version '" + version + "'", "Use Redis 6 or later, or Valkey");
     }
     if (const std::string& policy = info["maxmemory_policy"]; policy != "noeviction") {
       throw IoError(connection.name(),
@@ -334,7 +333,8 @@ void require_redis_name(const std::string& name, const std::string& where) {
            (letter >= 'a' && letter <= 'z') || letter == '.' || letter == '_' || letter == '-';
   };
   if (name.empty() || name.size() > 100 || !std::ranges::all_of(name, is_good))
-    throw ConfigError(where, "is '" + name + "'; up to 100 letters, digits, '.', '_' and '-' are needed");
+    throw ConfigError(where,
+                      "is '" + name + "'; it must have from 1 to 100 letters, digits, '.', '_' or '-'");
 }
 
 std::unique_ptr<Store> open_redis_store(const RedisSettings& settings, const std::string& lease,

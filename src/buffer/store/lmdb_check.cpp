@@ -184,7 +184,7 @@ class Check {
     const std::uint64_t second = metas[1].transaction;
     const bool is_new = first == 0 && second == 0;
     require(is_new || (first % 2 == 0 && (first + 1 == second || second + 1 == first)), 0,
-            "and page 1 are not of consecutive transactions");
+            "and page 1 are not from consecutive transactions");
     return second > first ? metas[1] : metas[0];
   }
 

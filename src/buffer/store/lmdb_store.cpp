@@ -270,8 +270,8 @@ class LmdbStore : public Store {
     if (::stat(name.c_str(), &status) != 0) throw system_error(name, "cannot be opened", errno);
     if (status.st_size >= folder_.file_bytes()) return;
     throw IoError(name,
-                  "was truncated: it has " + std::to_string(status.st_size) + " bytes of " +
-                      std::to_string(folder_.file_bytes()),
+                  "was truncated: it has " + std::to_string(status.st_size) + " of " +
+                      std::to_string(folder_.file_bytes()) + " bytes",
                   "Restore the folder from a backup");
   }
 
@@ -474,7 +474,7 @@ class LmdbStore : public Store {
 
 std::unique_ptr<Store> open_lmdb_store(const std::filesystem::path& folder, std::int64_t capacity) {
   if (capacity < least_lmdb_capacity) {
-    throw ConfigError("capacity", "is " + std::to_string(capacity) + " bytes; at least 16 MiB are needed");
+    throw ConfigError("capacity", "is " + std::to_string(capacity) + " bytes; it must be at least 16 MiB");
   }
   return std::make_unique<LmdbStore>(folder, capacity, StoreFolder::Access::write);
 }

@@ -33,7 +33,7 @@ void require_members(const ordered_json& in, std::initializer_list<std::string_v
                      const std::string& whose) {
   for (const auto& [name, value] : in.items()) {
     if (std::ranges::find(names, name) == names.end())
-      reject("has '" + name + "' in " + whose + ", which is unknown");
+      reject("has the unknown key '" + name + "' in " + whose);
   }
 }
 
@@ -51,7 +51,7 @@ std::int64_t parse_number(const ordered_json& value, const char* what, const std
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::int64_t>();
   reject("has " + value.dump(-1, ' ', false, ordered_json::error_handler_t::replace).substr(0, 40) + " as " +
-         what + (whose.empty() ? "" : " of " + whose) + "; an integer of at least 0 is needed");
+         what + (whose.empty() ? "" : " of " + whose) + "; it must be an integer of at least 0");
 }
 
 const ordered_json& require_list(const ordered_json& in, const char* name, const std::string& whose) {
@@ -105,7 +105,7 @@ void for_each_index(const ordered_json& in, const char* shared, const char* own,
   const auto one = in.find(shared);
   const auto list = in.find(own);
   if ((one == in.end()) == (list == in.end()))
-    reject("needs either '" + std::string(shared) + "' or '" + own + "' in " + whose + ", but not both");
+    reject("must have either '" + std::string(shared) + "' or '" + own + "' in " + whose + ", but not both");
   if (list != in.end() && (!list->is_array() || list->size() != count))
     reject("has '" + std::string(own) + "' in " + whose + " that is not a list of " + std::to_string(count) +
            ", one per index");
@@ -127,8 +127,9 @@ FrameHead::Field parse_field(const std::string& name, const ordered_json& in, st
   const ValueType opaque = *parse_value_type("BYTES");
   for (const TensorForm& form : field.forms) {
     if (form.type == opaque && form.shape.size() != 1)
-      reject("has BYTES of " + std::to_string(form.shape.size()) + " axes in " + whose,
-             "Send a shape with one size");
+      reject(
+          "has a shape with " + std::to_string(form.shape.size()) + " axes for the dtype BYTES in " + whose,
+          "Send a shape with one size");
     if (!bytes_of(form)) reject("has a shape in " + whose + " of more bytes than a value can have");
   }
   return field;
@@ -145,7 +146,7 @@ std::vector<AxisRange> parse_ranges(const ordered_json& list, const std::string&
     const AxisRange& last = ranges.back();
     if (last.begin > last.end || (ranges.size() > 1 && last.begin < ranges[ranges.size() - 2].end)) {
       reject("has range [" + std::to_string(last.begin) + ", " + std::to_string(last.end) + "] of " + whose +
-                 ", which overlaps or does not ascend",
+                 ", which overlaps the previous range or comes before it",
              "Send ranges in ascending order");
     }
   }

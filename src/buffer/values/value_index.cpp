@@ -22,7 +22,7 @@ void append_number(std::string& out, std::int64_t number) {
 }
 
 [[noreturn]] void reject_event() {
-  throw InputError("event", "of values cannot be read", "Restore the store from a backup");
+  throw InputError("event of values", "cannot be read", "Restore the store from a backup");
 }
 
 std::int64_t read_number(std::string_view& in) {

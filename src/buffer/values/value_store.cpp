@@ -31,7 +31,7 @@ MissingValuesError::MissingValuesError(const std::string& first, std::int64_t co
     : InputError(
           first,
           "does not exist" + (count > 1 ? ", nor do " + std::to_string(count - 1) + " other values" : ""),
-          "Put it first"),
+          "Store it first"),
       count_(count) {}
 
 bool FoundValues::for_each_run(const std::function<bool(std::string_view)>& take) const {

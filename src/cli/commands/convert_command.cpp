@@ -159,7 +159,7 @@ int convert(const ConvertOptions& options) {
   set_up_logging(world.rank(), false, "info");
   const auto launched = launched_processes();
   if (const int processes = launched ? launched->number : world.size(); processes > 1) {
-    throw ConfigError("convert", fmt::format("runs on one process, but was started on {}", processes),
+    throw ConfigError("convert", fmt::format("runs in one process, but was started in {}", processes),
                       "Start it without mpirun");
   }
   const auto source = open_source(world, settings, any_length, fields);

@@ -89,7 +89,8 @@ Config config_of(const FeedOptions& options) {
   const Config job = options.config.empty() ? parse_config("{}", "the command line", settings)
                                             : load_config(options.config, settings);
   if (!options.files.empty() && !job.sources.empty())
-    throw ConfigError("--config", "has sources, and FILES are named", "Leave one of them out");
+    throw ConfigError("--config", "names a configuration with sources, but FILES are given, too",
+                      "Leave one of them out");
   return config_of_feeder(job);
 }
 

@@ -84,7 +84,8 @@ PlanSettings plan_settings(const FitOptions& options, const std::vector<TimedMic
   const Grid grid{{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp}, mesh.order};
   PlanSettings settings = config.plan_settings(grid.sizes(), {});
   if (strategy_of(settings).has_own_groups())
-    throw ConfigError("mesh.cp", "flexible is not supported: times do not say how many ranks a group had",
+    throw ConfigError("mesh.cp",
+                      "is flexible, which is not supported: the times do not show how many ranks a group had",
                       "Leave it out");
   return settings;
 }

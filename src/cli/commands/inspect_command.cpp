@@ -359,7 +359,7 @@ int inspect(const InspectOptions& options) {
     return 0;
   }
   if (!options.token_file.empty())
-    throw ConfigError("--token-file", "is for the address of a buffer", "Leave it out");
+    throw ConfigError("--token-file", "can only be used with the address of a buffer", "Leave it out");
   const std::vector<std::filesystem::path> paths = files_matching(options.path);
   if (paths.size() != 1 || paths.front() != options.path) {
     inspect_files(paths, options);

@@ -245,7 +245,7 @@ void require_distinct_files(const PlanOptions& options) {
     for (std::size_t i = 0; i < later; ++i) {
       const auto& [name, file] = files[later];
       if (file.empty() || file.lexically_normal() != files[i].second.lexically_normal()) continue;
-      throw ConfigError(name, "names the file of " + std::string(files[i].first),
+      throw ConfigError(name, "names the same file as " + std::string(files[i].first),
                         "Give each option its own file");
     }
   }
@@ -293,7 +293,7 @@ void require_cost_of_lengths(const PlanOptions& options, const PlanSettings& set
   if (lengths_alone && settings.balance.encoder)
     throw ConfigError("balance.cost",
                       "counts the work of an encoder by the rows of '" + settings.balance.encoder->field +
-                          "', and " + option + " only uses lengths",
+                          "', but " + option + " only uses lengths",
                       "Plan without encoder: --set balance.cost to the model's cost");
 }
 

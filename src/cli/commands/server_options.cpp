@@ -55,7 +55,7 @@ void set_address(const std::string& listen, ServerSettings& settings) {
   const std::optional<HostPort> where = parse_host_port(is_port ? settings.address + ":" + listen : listen);
   if (!where) {
     throw ConfigError("--listen",
-                      "is '" + listen + "'; an address with a port is needed, such as 127.0.0.1:8710");
+                      "is '" + listen + "'; it must be an address with a port, such as 127.0.0.1:8710");
   }
   settings.address = where->host;
   settings.port = where->port;

@@ -131,7 +131,7 @@ PlanInput read_token_input(const InputFile& file, PrefixSharing sharing, const N
 PlanInput read_document_input(const std::filesystem::path& path, PrefixSharing sharing) {
   const IndexedDataset dataset(dataset_prefix(path));
   if (sharing != PrefixSharing::none) {
-    throw InputError(path.string(), "has documents without prompts, so they share none",
+    throw InputError(path.string(), "has documents without prompts, so there is nothing to share",
                      "Set prefix.share: false");
   }
   TableBuilder builder;
@@ -194,7 +194,8 @@ void read_fields_of_plan(const std::filesystem::path& path, const PlanSettings& 
     std::vector<std::int64_t> found;
     if (!is_dataset_file_name(path)) found = read_integers_of_table(InputFile(path), field);
     if (std::ssize(found) == table.size()) return found;
-    throw InputError(path.string(), "has no numbers of '" + field + "', which " + key + " names",
+    throw InputError(path.string(),
+                     "has no column or key '" + field + "' with numbers, which " + key + " requires",
                      "Add a column or key of that name with a number for each sample, or plan without it");
   };
   std::vector<RowCounts> rows;

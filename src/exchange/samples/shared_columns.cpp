@@ -252,8 +252,9 @@ bool lease_is_free(const std::uint64_t* words, std::uint64_t number) noexcept {
 
 [[noreturn]] void throw_all_leases_held() {
   throw LimitError("shared tensors",
-                   "this rank still holds those of " + std::to_string(num_marks) +
-                       " steps ago, and no more steps can be kept at a time",
+                   "this rank still holds the tensors of the step " + std::to_string(num_marks) +
+                       " steps ago; at most " + std::to_string(num_marks) +
+                       " steps can be kept at the same time",
                    "Release old steps, or set exchange.tp_copies: own, and share: none for fields");
 }
 

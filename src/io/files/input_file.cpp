@@ -42,7 +42,7 @@ struct stat file_status(int descriptor, const std::string& path) {
 /// Returns the version of an open file. Throws IoError if it is not a regular file.
 FileVersion regular_file_version(int descriptor, const std::string& path) {
   const struct stat status = file_status(descriptor, path);
-  if (S_ISDIR(status.st_mode)) throw IoError(path, "is a folder; a file is needed");
+  if (S_ISDIR(status.st_mode)) throw IoError(path, "is a folder, not a file");
   if (!S_ISREG(status.st_mode)) throw IoError(path, "is not a regular file", "Save the data to a file first");
   return version_of(status);
 }

@@ -79,7 +79,7 @@ void reject_utf_16(const InputFile& file) {
   file.read(start, 0);
   const std::string_view mark(start.data(), start.size());
   if (mark == "\xff\xfe" || mark == "\xfe\xff")
-    throw InputError(file.path(), "is UTF-16 text; UTF-8 is needed", "Save it as UTF-8");
+    throw InputError(file.path(), "is encoded in UTF-16, but must be UTF-8", "Save it as UTF-8");
 }
 
 void skip_byte_order_mark(const InputFile& file, std::vector<LineRef>& lines) {
@@ -96,7 +96,7 @@ void skip_byte_order_mark(const InputFile& file, std::vector<LineRef>& lines) {
 }  // namespace
 
 std::vector<ByteRange> split_bytes(std::int64_t bytes, int parts) {
-  if (parts < 1) throw InputError("parts", "is " + std::to_string(parts) + "; at least 1 is needed");
+  if (parts < 1) throw InputError("parts", "is " + std::to_string(parts) + "; it must be at least 1");
   if (bytes < 0) throw InputError("bytes", "is " + std::to_string(bytes) + "; it cannot be negative");
   std::vector<ByteRange> ranges;
   ranges.reserve(static_cast<std::size_t>(parts));

@@ -19,7 +19,7 @@ namespace {
 void require_replaceable(const std::filesystem::path& path) {
   std::error_code ignored;  // if the file cannot be examined, opening it fails with a better message
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
-  if (std::filesystem::is_directory(status)) throw IoError(path.string(), "is a folder; a file is needed");
+  if (std::filesystem::is_directory(status)) throw IoError(path.string(), "is a folder, not a file");
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     throw IoError(path.string(), "exists and is not a regular file");
   }

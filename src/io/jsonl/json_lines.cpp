@@ -109,7 +109,7 @@ simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text
     reject(text, error, names.where(line.number));
   simdjson::dom::object object;
   if (value.get(object)) {
-    throw InputError(names.where(line.number), "is " + text_of(value) + "; a JSON object is needed");
+    throw InputError(names.where(line.number), "is " + text_of(value) + "; it must be a JSON object");
   }
   return object;
 }
@@ -203,7 +203,7 @@ std::optional<LineFault> find_escape_fault(std::string_view line, std::size_t& a
   }
   const std::optional<unsigned> unit = code_unit(line, at);
   if (!unit) {
-    return LineFault{begin, R"(has \u without four hexadecimal digits)", "JSON needs them",
+    return LineFault{begin, R"(has \u without four hexadecimal digits)", "JSON requires them",
                      R"(Write a backslash as \\)"};
   }
   at += 4;
@@ -215,7 +215,7 @@ std::optional<LineFault> find_escape_fault(std::string_view line, std::size_t& a
     return std::nullopt;
   }
   return LineFault{begin, "has half of a surrogate pair (" + std::string(line.substr(begin, 6)) + ")",
-                   "a character above U+FFFF takes two of these escapes",
+                   "a character above U+FFFF requires two of these escapes",
                    R"(Write both halves, or \ufffd in their place)"};
 }
 
@@ -231,11 +231,11 @@ std::optional<LineFault> find_string_fault(std::string_view line, std::size_t& a
     if (static_cast<unsigned char>(line[at]) < ' ') {
       return LineFault{at,
                        "has a control character in a string",
-                       "JSON needs an escape for it, such as \\n or \\u0000",
+                       "JSON requires an escape for it, such as \\n or \\u0000",
                        {}};
     }
     const std::size_t bytes = utf8_sequence_length(line.substr(at));
-    if (bytes == 0) return LineFault{at, "has bytes that are not UTF-8", "JSON Lines are UTF-8", {}};
+    if (bytes == 0) return LineFault{at, "has bytes that are not UTF-8", "JSON Lines must be UTF-8", {}};
     at += bytes;
   }
   at = std::min(at + 1, line.size());

@@ -195,7 +195,7 @@ JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& n
       const JsonlSchema& has = in_a ? a : b;
       const bool numbers = !is_counted(has.fields[i].kind);
       throw_conflict(
-          names, has.fields[i].name, {numbers ? "holds numbers" : "is there", has.origins[i].kind},
+          names, has.fields[i].name, {numbers ? "holds numbers" : "is present", has.origins[i].kind},
           {numbers ? "is missing, empty or not a number" : "is missing", (in_a ? b : a).first_line});
     }
     append(merged, merge(field_view(a, i), field_view(b, i), names));

@@ -141,6 +141,6 @@ void append(JsonlSchema& schema, FieldView field);
 
 /// Hint for a field with an integer that float32 would round.
 inline constexpr const char* wide_integer_hint =
-    "Write integers only, or leave the field out; a number with a point, such as 5.0, may be rounded";
+    "Write integers only, or leave the field out; a number with a decimal point, such as 5.0, may be rounded";
 
 }  // namespace evenkeel

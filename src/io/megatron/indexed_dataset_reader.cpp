@@ -127,13 +127,13 @@ void IndexedDataset::read_header() {
   const auto version = number_at<std::uint64_t>(index_, indexed_dataset::version_at);
   if (version != indexed_dataset::version) {
     fail("has version " + std::to_string(version) + byte_position_text(indexed_dataset::version_at) +
-         "; only version " + std::to_string(indexed_dataset::version) + " is known");
+         "; only version " + std::to_string(indexed_dataset::version) + " is supported");
   }
   const auto code = number_at<std::uint8_t>(index_, indexed_dataset::dtype_at);
   dtype_ = static_cast<IndexedDType>(code);
   if (dtype_ < IndexedDType::uint8 || dtype_ > IndexedDType::uint16) {
     fail("has the dtype code " + std::to_string(code) + byte_position_text(indexed_dataset::dtype_at) +
-         "; codes are 1 to 8");
+         "; valid codes are 1 to 8");
   }
 }
 
@@ -181,7 +181,7 @@ void IndexedDataset::read_lengths() {
       return "sequence " + std::to_string(i) + " has " + std::to_string(length) + " tokens" +
              byte_position_text(offset);
     };
-    if (length < 0) fail(place() + "; a length is 0 or more");
+    if (length < 0) fail(place() + "; a length cannot be negative");
     if (length > capacity - tokens) {
       fail(place() + " and starts at token " + std::to_string(tokens) + "; " + data_.path() + " has " +
            std::to_string(capacity) + " tokens of " + std::string(name_of(dtype_)) + " in " +
@@ -192,9 +192,9 @@ void IndexedDataset::read_lengths() {
   block_starts_.push_back(tokens);
   if (tokens * element != data_.size()) {
     throw InputError(data_.path(),
-                     "has " + std::to_string(data_.size()) + " bytes; the " + std::to_string(tokens) + " " +
-                         std::string(name_of(dtype_)) + " of its index " + index_.path() + " have " +
-                         std::to_string(tokens * element),
+                     "has " + std::to_string(data_.size()) + " bytes, but its index " + index_.path() +
+                         " lists " + std::to_string(tokens) + " tokens of " + std::string(name_of(dtype_)) +
+                         ", which have " + std::to_string(tokens * element),
                      "Do both files come from the same run?");
   }
 }
@@ -224,7 +224,7 @@ void IndexedDataset::read_documents() {
       return (is_end ? "the last document ends" : "document " + std::to_string(document) + " starts") +
              " at sequence " + std::to_string(start) + byte_position_text(begin + document * offset_bytes);
     };
-    if (document == 0 && start != 0) fail(place() + "; the first one starts at 0");
+    if (document == 0 && start != 0) fail(place() + "; the first one must start at 0");
     if (start < before) fail(place() + ", before the previous one, at " + std::to_string(before));
     if (start > num_sequences() || (is_end && start != num_sequences())) {
       fail(place() + "; there are " + std::to_string(num_sequences()) + " sequences");
@@ -272,7 +272,7 @@ ByteRange IndexedDataset::bytes_of(RowRange sequences) const noexcept {
 bool IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const {
   if (!has_tokens()) {
     throw InputError(index_.path(),
-                     "has elements of " + std::string(name_of(dtype_)) + "; tokens are integers",
+                     "has elements of " + std::string(name_of(dtype_)) + "; tokens must be integers",
                      "Give a dataset of token ids");
   }
   const auto element = size_of(dtype_);

@@ -44,7 +44,8 @@ std::string IndexedDatasetWriter::name_of_next_sequence() const {
 
 void IndexedDatasetWriter::add_sequence(std::span<const std::int64_t> tokens) {
   if (!is_integer(to_dtype(dtype_))) {
-    throw InputError(data_path_, "has elements of " + std::string(name_of(dtype_)) + "; tokens are integers",
+    throw InputError(data_path_,
+                     "has elements of " + std::string(name_of(dtype_)) + "; tokens must be integers",
                      "Choose a dtype of integers");
   }
   with_integer_type(to_dtype(dtype_), [&](auto zero) {

@@ -68,7 +68,7 @@ void TensorFile::require_truth_values(std::size_t tensor, std::int64_t first,
   const auto bad = std::ranges::find_if(values, [](std::byte value) { return value > std::byte{1}; });
   if (bad == values.end()) return;
   fail(tensor, first + (bad - values.begin()),
-       std::to_string(std::to_integer<int>(*bad)) + "; a truth value is 0 or 1");
+       std::to_string(std::to_integer<int>(*bad)) + "; a boolean must be 0 or 1");
 }
 
 void TensorFile::require_below_2_to_63(std::size_t tensor, std::int64_t first,
@@ -114,7 +114,7 @@ std::vector<std::int64_t> TensorFile::read_integers(std::size_t tensor, RowRange
       std::memcpy(&element, elements.data() + i * sizeof element, sizeof element);
       if (std::trunc(element) != element || std::abs(element) > largest_whole_real) {
         throw InputError(path(), "tensor '" + tensors_[tensor].name + "' holds " + std::to_string(element) +
-                                     "; whole numbers are needed");
+                                     "; it must hold whole numbers");
       }
       integers[i] = static_cast<std::int64_t>(element);
     }

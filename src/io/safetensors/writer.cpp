@@ -39,7 +39,7 @@ std::string describe_tensor(const std::string& name) {
 
 std::int64_t checked_bytes(const TensorStream& tensor) {
   if (tensor.name == safetensors::metadata_key)
-    throw InputError(describe_tensor(tensor.name), "has the name of the metadata");
+    throw InputError(describe_tensor(tensor.name), "has a name that is reserved for the metadata");
   const std::optional<std::int64_t> bytes = safetensors::bytes_of(tensor.dtype, tensor.shape);
   if (!bytes)
     throw InputError(describe_tensor(tensor.name),

@@ -31,7 +31,7 @@ std::string quote(std::string_view text) {
 }
 
 std::string invalid_length_message(std::string_view name, const std::string& value) {
-  return std::string(name) + " is " + value + "; a length is an integer from 0 to " +
+  return std::string(name) + " is " + value + "; a length must be an integer from 0 to " +
          std::to_string(max_length);
 }
 
@@ -118,7 +118,7 @@ class CsvColumns {
     if (prompt_.has_value() == response_.has_value() && (prompt_ || total_)) return;
     const std::string names = join(header);
     const bool one_name = header.size() == 1 && names.find_first_of(";\t\r|") != std::string::npos;
-    throw InputError(where, "has the columns " + quote(names),
+    throw InputError(where, "does not have the required columns; it has " + quote(names),
                      one_name ? "Separate values by commas and rows by line feeds"
                               : "Name the columns " + std::string(needed_columns));
   }
@@ -254,8 +254,9 @@ FileLengths parse_json_row(const JsonLine& line) {
   }
   if (has_total && !has_prompt && !has_response)
     return {0, parse_length(line, length_column, total), group_of(line)};
-  line.fail(has_prompt || has_response ? "has one of prompt_length and response_length" : "has no length",
-            "Give prompt_ids and response_ids, or " + std::string(needed_columns));
+  line.fail(
+      has_prompt || has_response ? "has only one of prompt_length and response_length" : "has no length",
+      "Give prompt_ids and response_ids, or " + std::string(needed_columns));
 }
 
 /// Adds the line's integer. Throws if the line has one and earlier lines do not, or vice versa.
@@ -265,7 +266,7 @@ void add_json_integer(const JsonLine& line, Table& table) {
   const std::size_t lines_before = table.rows.size() - 1;
   if (has_it != (table.integers->size() == lines_before) && lines_before > 0)
     line.fail(std::string(has_it ? "has '" : "has no '") + std::string(table.name) +
-              "', unlike the lines before");
+              (has_it ? "', but earlier lines do not" : "', but earlier lines do"));
   if (!has_it) return;
   std::int64_t value = 0;
   if (element.get(value) || value < 0 || value > largest_integer)

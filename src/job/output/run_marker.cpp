@@ -29,7 +29,7 @@ std::string host_name() {
 RunOutput output_of(const std::string& name) {
   const auto* const found =
       std::ranges::find(all_outputs, name, [](RunOutput output) { return name_of(output); });
-  if (found == all_outputs.end()) throw InputError("", "names an unknown output '" + name + "'");
+  if (found == all_outputs.end()) throw InputError("", "lists an unknown output '" + name + "'");
   return *found;
 }
 

@@ -41,7 +41,7 @@ StateFolder::StateFolder(fs::path folder, const RunIdentity& run) : folder_(std:
   const std::optional<RunIdentity> holder = read_lock_identity(folder_);
   throw IoError(
       folder_.string(),
-      "another run keeps its state there" +
+      "is in use: another run keeps its state there" +
           (holder ? fmt::format(" (started {} on {}, process {})", holder->started, holder->host, holder->pid)
                   : std::string()),
       "Wait until it has ended, or give --state another folder");

@@ -82,10 +82,10 @@ class TileColumn {
 
 void require_rows(TileSize tile) {
   if (tile.queries >= 1 && tile.keys >= 1) return;
-  throw InputError(
-      "tile of a block mask",
-      std::to_string(tile.queries) + " queries by " + std::to_string(tile.keys) + " keys has no entry",
-      "Use at least 1 by 1; FlexAttention uses 128 by 128");
+  throw InputError("block mask tile",
+                   "is " + std::to_string(tile.queries) + " queries by " + std::to_string(tile.keys) +
+                       " keys; it must be at least 1 by 1",
+                   "FlexAttention uses 128 by 128");
 }
 
 }  // namespace

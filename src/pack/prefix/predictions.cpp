@@ -74,8 +74,8 @@ void require_inside(std::span<const std::int64_t> numbers, std::int64_t size, co
   if (numbers.empty()) return;
   const auto [least, most] = std::ranges::minmax(numbers);
   if (least >= 0 && most < size) return;
-  throw InputError(what, "the predictions have rows " + std::to_string(least) + " to " +
-                             std::to_string(most) + "; there are " + std::to_string(size));
+  throw InputError(what, "the predictions refer to rows " + std::to_string(least) + " to " +
+                             std::to_string(most) + ", but there are " + std::to_string(size) + " rows");
 }
 
 /// Calls visit(local, response) for each prediction, with the indexes of the first elements of its two rows.
@@ -95,7 +95,7 @@ void for_each_prediction(const LocalPredictions& predictions, std::size_t row_si
 template <typename T>
 void add_gradients(const LocalPredictions& predictions, std::int64_t width, std::span<const T> responses,
                    std::span<T> local) {
-  if (width < 0) throw InputError("row width", std::to_string(width) + " is negative");
+  if (width < 0) throw InputError("row width", "is " + std::to_string(width) + "; it must be at least 0");
   const auto row_size = static_cast<std::size_t>(width);
   for_each_prediction(predictions, row_size, local.size(), responses.size(),
                       [&](std::size_t to, std::size_t from) {

@@ -43,9 +43,9 @@ void require_tokens(std::size_t segment, std::int64_t tokens, std::int64_t rows_
 void require_ends(std::span<const std::int64_t> sample_ends, std::int64_t segments) {
   for (std::size_t i = 0; i < sample_ends.size(); ++i) {
     if (sample_ends[i] >= -1 && sample_ends[i] < segments) continue;
-    throw InputError(
-        "sample " + std::to_string(i) + " of the tree",
-        "ends at segment " + std::to_string(sample_ends[i]) + "; there are " + std::to_string(segments));
+    throw InputError("sample " + std::to_string(i) + " of the tree",
+                     "ends at segment " + std::to_string(sample_ends[i]) + ", but there are " +
+                         std::to_string(segments) + " segments");
   }
 }
 
@@ -163,7 +163,7 @@ void PrefixTree::count_samples() {
   }
   for (std::size_t s = segments_.size(); s-- > 0;) {
     const TreeSegment& segment = segments_[s];
-    if (segment.num_samples == 0) throw InputError(name_of_segment(s), "no sample goes through it");
+    if (segment.num_samples == 0) throw InputError(name_of_segment(s), "is not part of any sample");
     if (segment.parent == -1) continue;
     TreeSegment& parent = segments_[at(segment.parent)];
     parent.num_samples += segment.num_samples;

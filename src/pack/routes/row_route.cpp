@@ -78,7 +78,7 @@ std::vector<SequenceRun> runs_on(const OrderedRows& rows, RowMember member) {
 template <typename Integer>
 void require_width(std::int64_t width, std::int64_t max_runs) {
   const std::string where = "width of a convolution";
-  if (width < 1) throw InputError(where, "is " + std::to_string(width) + "; at least 1 is needed");
+  if (width < 1) throw InputError(where, "is " + std::to_string(width) + "; it must be at least 1");
   if (width - 1 <= std::int64_t{std::numeric_limits<Integer>::max()} / std::max(max_runs, std::int64_t{1}))
     return;
   throw InputError(where, "is " + std::to_string(width) + "; with " + std::to_string(max_runs) +

@@ -115,7 +115,7 @@ void require_below_path_cap(const LengthTable& table, const PlanSettings& settin
   throw LimitError(above->shape.id,
                    "has " + format_plain_count(length, "token") +
                        " from the root of its tree to a leaf, above the cap of " +
-                       format_plain_count(most, "token") + " of a path",
+                       format_plain_count(most, "token") + " per path",
                    "Raise prefix.max_path_tokens to at least " + std::to_string(length) +
                        ", or shorten or drop the sample");
 }

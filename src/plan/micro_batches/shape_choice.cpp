@@ -275,10 +275,10 @@ std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {
   if (shapes.empty() || std::ssize(shapes) <= *passes.front().micro_batch.shapes) return shapes;
   throw ConfigError(
       "micro_batch.shapes",
-      std::to_string(*passes.front().micro_batch.shapes) + " are fewer than the " +
+      "is " + std::to_string(*passes.front().micro_batch.shapes) + ", but " +
           format_plain_count(std::ssize(shapes), "shape") +
-          " that profiles with different caps, alignments or max_samples, and context-parallel groups of "
-          "different sizes need: one largest shape each",
+          " are required: one for each profile with its own cap, alignment or max_samples, and for each size "
+          "of context-parallel groups",
       "Raise it, give all profiles the same cap, alignment and max_samples, or lower mesh.max_cp");
 }
 
@@ -293,10 +293,10 @@ PackedShape smallest_shape(const PackedShape& needed, std::span<const PackedShap
   }
   if (best) return *best;
   throw InputError("micro_batch.shapes",
-                   "none of " + format_plain_count(std::ssize(shapes), "shape") + " holds a micro-batch of " +
-                       format_plain_count(needed.rows, "row") + " on a rank in " +
-                       format_plain_count(needed.sequences, "sequence") +
-                       ": the step was made with other settings",
+                   "none of the step's " + format_plain_count(std::ssize(shapes), "shape") +
+                       " is large enough for a micro-batch with " + format_plain_count(needed.rows, "row") +
+                       " per rank and " + format_plain_count(needed.sequences, "sequence") +
+                       ", so the step was made with different settings",
                    "Make all passes of a step with the same configuration");
 }
 

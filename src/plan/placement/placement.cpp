@@ -25,13 +25,13 @@ void require_entry_count(std::string_view what, std::size_t given, std::int64_t 
 
 void require_value_in_range(std::string_view what, std::int64_t value, std::int64_t from, std::int64_t end) {
   if (value >= from && value < end) return;
-  throw InputError(std::string(what), std::to_string(value) + " is outside " + std::to_string(from) +
-                                          " ... " + std::to_string(end - 1));
+  throw InputError(std::string(what), "the value " + std::to_string(value) + " is invalid; it must be from " +
+                                          std::to_string(from) + " to " + std::to_string(end - 1));
 }
 
 void require_valid_input(const Partition& parts, const PlacementInput& input) {
   require_whole_pieces(input);
-  require_entry_count("items with owners", static_cast<std::size_t>(input.num_items()), parts.num_items());
+  require_entry_count("owners", static_cast<std::size_t>(input.num_items()), parts.num_items());
   const auto world = static_cast<std::int64_t>(input.dp_of_rank.size());
   if (!input.speeds.empty()) require_entry_count("speeds", input.speeds.size(), parts.size());
   if (!input.node_of_rank.empty()) require_entry_count("node_of_rank", input.node_of_rank.size(), world);
@@ -45,9 +45,9 @@ void require_valid_input(const Partition& parts, const PlacementInput& input) {
       (std::int64_t{1} << 62) / std::max<std::int64_t>(input.own_weight * parts.size(), 1);
   const std::int64_t total = plan_checks::total_of(input.bytes);
   if (total >= most) {
-    throw InputError("bytes", std::to_string(total) + " bytes with a weight of " +
-                                  std::to_string(input.own_weight) + " over " + std::to_string(parts.size()) +
-                                  " parts reach 2^62");
+    throw InputError("bytes", "there are " + std::to_string(total) + ", which times own_weight, " +
+                                  std::to_string(input.own_weight) + ", and the number of parts, " +
+                                  std::to_string(parts.size()) + ", exceeds the limit of 2^62");
   }
 }
 
@@ -248,8 +248,8 @@ void require_whole_pieces(const PlacementInput& input) {
   if (input.first_pieces.empty()) return;
   const std::span<const std::int64_t> first = input.first_pieces;
   if (first.front() == 0 && first.back() == std::ssize(input.owners) && std::ranges::is_sorted(first)) return;
-  throw InputError("first_pieces", "must rise from 0 to the " + std::to_string(input.owners.size()) +
-                                       " pieces that have owners");
+  throw InputError("first_pieces", "must increase from 0 to the number of pieces with owners, " +
+                                       std::to_string(input.owners.size()));
 }
 
 std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std::int64_t dp) {

@@ -42,8 +42,8 @@ void throw_above_cap(SampleId sample, const AboveCap& lengths) {
                        format_plain_count(lengths.cap, "token"),
                    fits_any ? "Raise micro_batch.max_tokens to at least " + std::to_string(lengths.aligned) +
                                   ", or shorten or drop the sample"
-                            : "Shorten or drop the sample: micro_batch.max_tokens can be " +
-                                  std::to_string(largest_cap) + " at most");
+                            : "Shorten or drop the sample: micro_batch.max_tokens cannot be more than " +
+                                  std::to_string(largest_cap));
 }
 
 void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t alignment, std::int64_t cap) {

@@ -16,15 +16,16 @@ using C = const Choices&;
 
 constexpr Need meeting{"balance.strategy", "grid", "groups that meet at every micro-batch",
                        [](C c) { return c.balance.strategy == Strategy::grid; }};
-constexpr Need meeting_once{"balance.meet", "step", "DP ranks that meet once a step",
+constexpr Need meeting_once{"balance.meet", "step", "DP ranks that meet once per step",
                             [](C c) { return c.balance.meet == SyncPoint::step; }};
 constexpr Need known_meeting{
     "balance.meet", "", "Set it to step for plain data parallelism, or to micro-batch for FSDP and experts",
     [](C c) { return c.balance.meet.has_value(); }};
 constexpr Need one_rank{"mesh.cp", "1", "sequences that are not cut",
                         [](C c) { return !c.flexible_cp && c.cp == 1; }};
-constexpr Need one_stage{"mesh.pp", "1", "a model on one stage", [](C c) { return c.pp == 1; }};
-constexpr Need nothing_ahead{"pack.predict_ahead", "0", "predictions of the next token only",
+constexpr Need one_stage{"mesh.pp", "1", "a model with a single pipeline stage",
+                         [](C c) { return c.pp == 1; }};
+constexpr Need nothing_ahead{"pack.predict_ahead", "0", "prediction of only the next token",
                              [](C c) { return c.predict_ahead == 0; }};
 constexpr Need depth_first{"prefix.schedule", "dfs", "segments that are run depth first",
                            [](C c) { return c.schedule == SegmentSchedule::depth_first; }};
@@ -47,19 +48,18 @@ constexpr Need read_once{"source.epochs", "1", "a source that is read once",
 constexpr Need one_epoch{"batch.epochs", "1", "one epoch", [](C c) { return c.batch.epochs == 1; }};
 constexpr Need unshuffled{"batch.shuffle", "false", "samples that are not shuffled",
                           [](C c) { return !c.batch.shuffle; }};
-constexpr Need last_batch{"batch.drop_last", "false", "a last step that may be smaller",
+constexpr Need last_batch{"batch.drop_last", "false", "a smaller last step to be allowed",
                           [](C c) { return !c.batch.drop_last; }};
-constexpr Need no_delay{"batch.delay_outliers", "0", "outliers that do not wait",
+constexpr Need no_delay{"batch.delay_outliers", "0", "outliers not to be delayed",
                         [](C c) { return !c.delay.is_on(); }};
-constexpr Need empty_allowed{"batch.empty", "keep or drop", "empty samples that are not errors",
+constexpr Need empty_allowed{"batch.empty", "keep or drop", "empty samples to be allowed",
                              [](C c) { return c.filter.empty != EmptySample::error; }};
-constexpr Need masked_allowed{"batch.without_loss", "keep or drop",
-                              "samples without loss that are not errors",
+constexpr Need masked_allowed{"batch.without_loss", "keep or drop", "samples without loss to be allowed",
                               [](C c) { return c.filter.without_loss != WithoutLoss::error; }};
 constexpr Need lines{"source.kind", "jsonl or stream", "JSON Lines", [](C c) { return c.are_lines_read; }};
 constexpr Need whole_rows{"field.layers", "null", "rows that are not split by layers",
                           [](C c) { return !c.field.layers; }};
-constexpr Need narrow_wire{"field.wire_dtype", "narrow", "integers that are sent narrow",
+constexpr Need narrow_wire{"field.wire_dtype", "narrow", "integers to be sent in a narrow type",
                            [](C c) { return c.field.wire_dtype == FieldWidth::narrow; }};
 constexpr Need original_elements{"field.dtype", "original", "elements in the type of the samples",
                                  [](C c) { return c.field.dtype == FieldWidth::original; }};

@@ -37,12 +37,13 @@ void require_one_per_rank(std::span<const std::int64_t> speeds, int dp) {
 void require_configurable(const PlanSettings& settings) {
   if (settings.balance.encoder && settings.balance.measured)
     throw ConfigError("balance.cost", "must be a fixed model cost if there is an encoder",
-                      "Leave one of them out");
+                      "Set a fixed model cost, or leave the encoder out");
   if (settings.balance.cost_field && settings.balance.measured)
     throw ConfigError("balance.cost", "cannot be both the cost of a field and a measured cost",
                       "Leave one of them out");
   if (settings.micro_batch.shapes && !settings.micro_batch.max_samples)
-    throw ConfigError("micro_batch.shapes", "needs a limit on samples", "Set micro_batch.max_samples");
+    throw ConfigError("micro_batch.shapes", "requires a limit on the number of samples",
+                      "Set micro_batch.max_samples");
 }
 
 /// Maximum alignment. Cumulative lengths are 32-bit, so a sequence cannot be rounded up beyond this.
@@ -88,8 +89,9 @@ std::int64_t PlanSettings::alignment(int group_size) const {
   if (!align) return sequence_alignment(tp, group, rounding);
   if (*align < 1 || *align % group.chunks() != 0) {
     throw ConfigError("pack.align",
-                      std::to_string(*align) + " does not fit the context-parallel cut into " +
-                          std::to_string(group.chunks()) + " chunks",
+                      "is " + std::to_string(*align) + ", which is not a multiple of the " +
+                          std::to_string(group.chunks()) +
+                          " chunks that context parallelism cuts a sequence into",
                       "Use a multiple of " + std::to_string(group.chunks()) + ", or auto");
   }
   return common_multiple(*align, rounding);

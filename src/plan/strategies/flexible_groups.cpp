@@ -237,7 +237,7 @@ void FlexibleStrategy::require_valid(const PlanSettings& settings) const {
   plan_checks::require_at_least(1, settings.largest_group(), "mesh.max_cp");
   plan_checks::require_at_most(settings.dp, settings.largest_group(), "mesh.max_cp");
   if (settings.cp.size != 1)
-    throw ConfigError("mesh.cp", "flexible needs DP ranks of one place", "Set the size of cp to 1");
+    throw ConfigError("mesh.cp", "is flexible, so the mesh itself must have cp 1", "Set the size of cp to 1");
 }
 
 void FlexibleStrategy::require_samples_fit(const LengthTable& table, const PlanSettings& settings) const {

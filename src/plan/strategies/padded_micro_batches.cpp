@@ -66,7 +66,7 @@ void require_padded_work_fits(const LengthTable& table, const PlanSettings& sett
   throw LimitError("balance.cost",
                    std::to_string(table.size()) + " samples padded to " + std::to_string(padded) +
                        " tokens can cost 2^62 or more",
-                   "Divide the coefficients by a number, since only their ratio matters");
+                   "Divide both coefficients by the same number, since only their ratio matters");
 }
 
 }  // namespace

@@ -26,14 +26,15 @@ void require_valid(const LayerMap& map, const std::string& where, int pp, int vp
   if (map.stages.empty()) return;
   if (std::ssize(map.stages) != std::int64_t{pp} * vpp) {
     throw ConfigError(where,
-                      "lists layers for " + std::to_string(map.stages.size()) + " stages, but mesh has pp " +
-                          std::to_string(pp) + " x vpp " + std::to_string(vpp),
+                      "lists layers for " + std::to_string(map.stages.size()) +
+                          " stages, but the mesh has pp " + std::to_string(pp) + " x vpp " +
+                          std::to_string(vpp),
                       "Give one list for each virtual stage");
   }
   for (std::size_t stage = 0; stage < map.stages.size(); ++stage) {
     const std::vector<std::int64_t>& layers = map.stages[stage];
     if (std::set(layers.begin(), layers.end()).size() == layers.size()) continue;
-    throw ConfigError(where, "names a layer of stage " + std::to_string(stage) + " twice",
+    throw ConfigError(where, "lists a layer twice for stage " + std::to_string(stage),
                       "Name each layer once");
   }
 }
@@ -43,8 +44,8 @@ std::vector<std::vector<std::int64_t>> even_stages(std::int64_t layers, int pp, 
   const std::int64_t stages = std::int64_t{pp} * vpp;
   if (layers % stages != 0) {
     throw InputError(where,
-                     "has " + std::to_string(layers) + " layers, which pp " + std::to_string(pp) + " x vpp " +
-                         std::to_string(vpp) + " stages cannot evenly share",
+                     "has " + std::to_string(layers) + " layers, which cannot be divided evenly among pp " +
+                         std::to_string(pp) + " x vpp " + std::to_string(vpp) + " stages",
                      "List them for each stage: layers: [[0, 1, ...], ...]");
   }
   std::vector<std::vector<std::int64_t>> of_stages(static_cast<std::size_t>(stages));
@@ -65,13 +66,13 @@ bool describes_samples_only(const FieldSettings& field, std::string_view name) {
 void require_all_named(const LayerMap& map, std::int64_t layers, const std::string& where) {
   std::set<std::int64_t> named;
   for (const std::vector<std::int64_t>& stage : map.stages) named.insert(stage.begin(), stage.end());
-  const std::string has = "has " + std::to_string(layers) + " layers, but the layers of its stages ";
+  const std::string has = "has " + std::to_string(layers) + " layers, but its list of layers per stage ";
   if (!named.empty() && *named.rbegin() >= layers)
-    throw InputError(where, has + "name layer " + std::to_string(*named.rbegin()),
+    throw InputError(where, has + "contains layer " + std::to_string(*named.rbegin()),
                      "Layers are numbered from 0");
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     if (!named.contains(layer))
-      throw InputError(where, has + "leave out layer " + std::to_string(layer),
+      throw InputError(where, has + "does not contain layer " + std::to_string(layer),
                        "Give it to a stage, or provide the field without it");
   }
 }
@@ -131,7 +132,7 @@ void require_routes(const FieldSpec& spec, std::int64_t experts) {
   const auto reject = [&](const std::string& why) {
     throw InputError(
         "field '" + spec.name + "'",
-        why + ", but spread_pads is to distribute its pad rows over " + std::to_string(experts) + " experts",
+        why + ", but spread_pads distributes its pad rows over " + std::to_string(experts) + " experts",
         hint);
   };
   if (!spec.rule().is_per_token()) reject("has one row per " + std::string(name_of(spec.kind)));
@@ -196,7 +197,8 @@ void add_layered(CarriedField whole, const LayerMap& map, const FieldRouting& wa
                  std::vector<CarriedField>& carried) {
   const std::string where = "field '" + whole.name() + "'";
   if (whole.spec.trailing.empty()) {
-    throw InputError(where, "has one element per row, and layers need rows of [layers, ...]",
+    throw InputError(where,
+                     "has one element per row, but splitting by layers requires rows of shape [layers, ...]",
                      "Provide rows of that shape, or set fields." + whole.name() + ".layers: null");
   }
   const auto of_ranks = layers_of_ranks(map, whole.spec.trailing.front(), ways.pp, ways.vpp, where);

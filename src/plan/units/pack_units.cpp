@@ -141,7 +141,7 @@ std::vector<std::int64_t> PackUnits::sums_of(std::span<const std::int64_t> of_en
       if (own >= max_work - sum) {
         throw LimitError("balance.cost",
                          std::string(what) + " for samples that share a prefix is 2^62 or more",
-                         "Use a coarser unit");
+                         "Use a larger unit, which makes the numbers smaller");
       }
       sum += own;
     }

@@ -16,11 +16,10 @@ namespace {
 
 void require_integers_of_tokens(const FieldSpec& field) {
   if (field.rule().is_cut() && is_integer(field.dtype) && field.trailing.empty()) return;
-  throw InputError(
-      "field '" + field.name + "'",
-      "specifies the trees of samples, with prefix.share: tree, and is not one integer per token or "
-      "response token",
-      "Provide the number of each token's segment, or rename the field");
+  throw InputError("field '" + field.name + "'",
+                   "specifies the trees of samples if prefix.share is tree, so it must have one integer per "
+                   "token or response token",
+                   "Provide the number of each token's segment, or rename the field");
 }
 
 /// Mixes each piece's context into its keys, so that pieces with different contexts have different keys.

@@ -20,11 +20,12 @@ namespace {
 
 void require_not_negative(std::int64_t steps, std::int64_t depth) {
   if (steps < 0) {
-    throw InputError("steps", std::to_string(steps) + " cannot be created",
-                     "Give the number of steps that the trainer will take, 0 for none");
+    throw InputError("steps", "is " + std::to_string(steps) + "; it must be at least 0",
+                     "Pass the number of steps that the trainer will take");
   }
   if (depth < 0)
-    throw ConfigError("exchange.prefetch", std::to_string(depth) + " is below 0", "Use 0 for no steps ahead");
+    throw ConfigError("exchange.prefetch", "is " + std::to_string(depth) + "; it must be at least 0",
+                      "Use 0 to make no steps ahead");
 }
 
 /// Returns the steps of a service. Throws MpiError if MPI is not running. Every collective call

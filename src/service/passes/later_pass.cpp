@@ -86,7 +86,7 @@ Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
     const Column& source = *std::as_const(from[place.micro_batch]).find(name);
     if (source.bytes().data() != std::as_const(first).bytes().data()) {
       throw InputError("field '" + name + "' of micro-batch " + std::to_string(place.micro_batch),
-                       "was written to; its rows are shared by all micro-batches, and read-only",
+                       "was modified, but its rows are shared by all micro-batches and are read-only",
                        "Write to a copy, or set fields." + name + ".share: none");
     }
     ranges[i] = source.samples()[place.sequence];
@@ -148,7 +148,7 @@ bool have_equal_cuts(const StepAssignment& one, const StepAssignment& other, con
 void require_kept(const Step& before) {
   if (before.record->mine) return;
   throw InputError("step " + std::to_string(before.index), "has no samples to assign again",
-                   "Use a step of a service with profiles: only these keep their samples");
+                   "Use a step of a service with profiles, since only such steps keep their samples");
 }
 
 // Takes the tensors that the trainer has left in a pass's micro-batches.
@@ -215,7 +215,7 @@ void require_cutting_fields(const StepSamples& samples, const AddedFields& added
   for (const CarriedField& field : samples.fields) {
     if (field.cut_by.empty() || added.has(field.name()) || !added.has(field.cut_by)) continue;
     throw InputError("field '" + field.cut_by + "'",
-                     "cuts '" + field.name() + "', but is replaced without it",
+                     "determines how '" + field.name() + "' is cut, but only one of the two is replaced",
                      "Add both, or leave both as they are");
   }
 }
@@ -279,7 +279,7 @@ RemainingTensors take_remaining_tensors(const StepContext& context, Step& before
                      "has " + std::to_string(before.micro_batches.size()) + " of its " +
                          std::to_string(plan_before.micro_batches.size()) +
                          " micro-batches left, but all are needed to run the step again",
-                     "Leave them in the step");
+                     "Do not remove micro-batches from the step");
   }
   left.tensors = take_tensors(before);
   const Mesh& mesh = context.mesh;

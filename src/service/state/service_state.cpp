@@ -308,7 +308,7 @@ ServiceState state_of(const Json& json) {
   const Reader reader(json, "the state");
   const std::int64_t of_text = reader.integer("evenkeel_state", 1, any_size);
   if (of_text != version)
-    reader.reject(fmt::format("has version {}; this program knows version {}", of_text, version));
+    reader.reject(fmt::format("has version {}; this program supports version {}", of_text, version));
   ServiceState state;
   state.next_step = reader.integer("next_step", 0, max_steps);
   state.job = require_job_name(reader.text("job"));

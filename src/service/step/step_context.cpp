@@ -63,8 +63,8 @@ std::string name_of(const Step& step) {
 
 void require_not_moved_from(const Step& step) {
   if (step.record) return;
-  throw InputError("step", "was moved from, or never made",
-                   "A pass consumes the step that it is given: use the step that it returns");
+  throw InputError("step", "is empty: it was moved from, or never created",
+                   "A pass consumes its step, so use the step that it returns");
 }
 
 StepContext::StepContext(const Communicator& ranks, const Config& config_of_job, const ServiceState& from)

@@ -38,9 +38,10 @@ void StepMaker::report_time(const Step& step, std::size_t micro_batch, double se
   const std::string where = "time of micro-batch " + std::to_string(micro_batch);
   const std::vector<MicroBatchPlan>& plans = step.record->plan.micro_batches;
   if (micro_batch >= plans.size())
-    throw InputError(where, "there are " + std::to_string(plans.size()) + " in " + name_of(step));
+    throw InputError(where, "cannot be reported: " + name_of(step) + " has " + std::to_string(plans.size()) +
+                                " micro-batches");
   if (!std::isfinite(seconds) || seconds <= 0)
-    throw InputError(where, std::to_string(seconds) + " seconds is not a valid time",
+    throw InputError(where, "is " + std::to_string(seconds) + " seconds, which is not a valid time",
                      "Report seconds above 0");
   const MicroBatchPlan& plan = plans[micro_batch];
   if (plan.empty() || !context_.times->is_measured(step.profile)) return;

@@ -50,7 +50,7 @@ void require_same_rule(const std::string& key, const std::optional<Value>& wante
                        const std::optional<Value>& has, const std::string& url, Words&& words) {
   if (!wanted || wanted == has) return;
   throw ConfigError("stream." + key,
-                    "is " + words(*wanted) + ", and the buffer at " + url + " has " +
+                    "is " + words(*wanted) + ", but the buffer at " + url + " has " +
                         (has ? words(*has) : std::string("none")),
                     "Leave it out, or start the buffer with the same value");
 }
@@ -75,7 +75,7 @@ void note_other_ticket_deadline(const ArrivalSettings& wanted, const stream::Str
                                 const std::string& url) {
   if (!wanted.ticket_deadline || *wanted.ticket_deadline == has.ticket_deadline) return;
   note_waiting(
-      fmt::format("stream.ticket_deadline is {:g}, and the buffer at {} has {:g}, which is used. To change "
+      fmt::format("stream.ticket_deadline is {:g}, but the buffer at {} uses {:g}. To change "
                   "it, restart the buffer with another --ticket-deadline",
                   *wanted.ticket_deadline, url, has.ticket_deadline));
 }
@@ -87,8 +87,8 @@ void require_same_formats(const DeclaredFormats& wanted, const DeclaredFormats& 
     if (known != has.end() && known->second == format) continue;
     throw ConfigError(
         "fields." + name + ".read_as",
-        "is " + std::string(name_of(format)) + ", and the buffer at " + url + " reads the field " +
-            (known == has.end() ? "as its lines show it" : "as " + std::string(name_of(known->second))),
+        "is " + std::string(name_of(format)) + ", but the buffer at " + url + " reads the field " +
+            (known == has.end() ? "without a declared format" : "as " + std::string(name_of(known->second))),
         "Leave it out, or start the buffer with --read-as " + name + "=" + std::string(name_of(format)));
   }
 }
@@ -203,10 +203,9 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
       opened.url = own->url();
       const bool is_one_node = std::ranges::all_of(nodes, [&](int node) { return node == nodes.front(); });
       if (!is_one_node && !own->is_open_to_others()) {
-        throw ConfigError(
-            "stream.listen",
-            "is " + settings.listen + ", which the ranks of other machines that read cannot reach",
-            "Set it to an address of the network, with stream.token_file");
+        throw ConfigError("stream.listen",
+                          "is " + settings.listen + ", which ranks that read on other machines cannot reach",
+                          "Set it to an address of the network, with stream.token_file");
       }
     }
     steps.emplace(BufferAccess{opened.url, opened.token, settings.ca_file, settings.patience}, must_stop);

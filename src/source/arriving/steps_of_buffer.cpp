@@ -70,7 +70,7 @@ void require_next_step(std::int64_t number, const JobStep& known) {
     const bool is_ahead = number > *known.formed_step;
     throw InputError(
         step, "is not the next one: the buffer has formed steps up to " + std::to_string(*known.formed_step),
-        is_ahead ? "Is the buffer an older copy? Then POST /v1/skip {\"step\": " +
+        is_ahead ? "If the buffer was restored from an older copy, POST /v1/skip {\"step\": " +
                        std::to_string(number - 1) + "} gives up steps " +
                        std::to_string(*known.formed_step + 1) + " to " + std::to_string(number - 1) +
                        ": samples of these that the copy has are trained again, and later ones are lost"
@@ -224,7 +224,7 @@ std::optional<stream::FormedStep> StepsOfBuffer::try_form_step(std::int64_t numb
   if (!is_formed && ++changes_ > max_changes) {
     throw InputError("step " + std::to_string(number),
                      "cannot be recorded: the waiting samples changed at every attempt",
-                     "Do producers close or abort groups constantly?");
+                     "Check whether producers close or abort groups constantly");
   }
   JobStep come = poll_step(number, no_wait, patience);
   if (come.step) changes_ = 0;

@@ -174,7 +174,7 @@ fs::path dump_marker(const fs::path& folder) {
   std::error_code unknown;
   if (!fs::is_directory(folder, unknown)) {
     if (fs::exists(folder, unknown))
-      throw InputError(folder.string(), "is a file; the folder of a dump is needed",
+      throw InputError(folder.string(), "is a file, not the folder of a dump",
                        "Give the folder of evenkeel run --dump");
     throw IoError(folder.string(), "does not exist", "Give the folder of evenkeel run --dump");
   }

@@ -104,9 +104,9 @@ void DumpedMicroBatch::read_sequences() {
     const auto all = static_cast<std::int64_t>(sequences);
     const bool is_even = !is_padded_ || (padded_.back() % all == 0 && aligned == padded_.back() / all);
     if (aligned % cp.chunks() == 0 && tokens <= aligned && schema_.prompts[i] <= tokens && is_even) continue;
-    fail(first, "has sequence " + std::to_string(i) + " of " + std::to_string(tokens) + " tokens, " +
-                    std::to_string(schema_.prompts[i]) + " of them prompt, in " + std::to_string(aligned) +
-                    " rows on " + std::to_string(cp.size) + " ranks");
+    fail(first, "has an invalid sequence " + std::to_string(i) + ": it has " + std::to_string(tokens) +
+                    " tokens, with a prompt of " + std::to_string(schema_.prompts[i]) + ", in " +
+                    std::to_string(aligned) + " rows on " + std::to_string(cp.size) + " ranks");
   }
 }
 

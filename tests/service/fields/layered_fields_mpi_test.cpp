@@ -367,8 +367,9 @@ TEST(LayeredFields, invalid_ones_are_refused_on_every_rank_with_the_reason) {
   };
   EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {}}),
               HasSubstr("field 'x': has one element per row"));
-  EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {3, 2}}), HasSubstr("leave out layer 2"));
-  EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {1, 2}}), HasSubstr("name layer 1"));
+  EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {3, 2}}),
+              HasSubstr("does not contain layer 2"));
+  EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {1, 2}}), HasSubstr("contains layer 1"));
   EXPECT_THAT(step_with({"x", DType::float32, FieldKind::token, {2, 2}}),
               HasSubstr("only integers can be narrowed"));
   EXPECT_EQ(step_with({"x", DType::int16, FieldKind::token, {2, 2}}), "nothing was thrown");

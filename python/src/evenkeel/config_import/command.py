@@ -93,7 +93,7 @@ def _read_named(path: str) -> Optional[str]:
 def _write(path: str, text: str) -> None:
     """Writes the file atomically."""
     if os.path.isdir(path):
-        raise IoError(f"{path}: is a folder; a file is needed", path)
+        raise IoError(f"{path}: is a folder, not a file", path)
     if os.path.exists(path) and not os.path.isfile(path):
         raise IoError(f"{path}: exists and is not a regular file", path)
     try:

@@ -51,14 +51,14 @@ def _conventions(text: str) -> dict[str, str]:
 
 def _convert_tensors(names: Sequence[str], target: str, given: Mapping[str, Any]) -> int:
     if target.endswith(".npy"):
-        raise ConfigError(f"{target}: holds one array. Write .npz, which holds several")
+        raise ConfigError(f"{target}: can hold only one array. Write .npz, which can hold several")
     for name in names:
         if not name.endswith(ENDINGS):
             raise ConfigError(f"{name}: does not end in {', '.join(ENDINGS)}, but {target} holds tensors. Write .jsonl, which "
                               "evenkeel convert turns into .safetensors")
     for option in ("mask", "tokenizer", "drop", "as_is", "at"):
         if given[option]:
-            raise ConfigError(f"--{option.replace('_', '-')}: is for rows of datasets, but {target} holds tensors")
+            raise ConfigError(f"--{option.replace('_', '-')}: applies only to rows of datasets, but {target} holds tensors")
     count = convert_tensors(names, pathlib.Path(target), overwrite=given["overwrite"])
     print(f"{target}: {count:,} tensors")
     return 0

@@ -36,7 +36,7 @@ def _rows_of_columns(columns: Mapping[Any, Any]) -> Iterator[Any]:
         if sizes[name] and isinstance(next(iter(column)), Mapping):
             _c.raise_error("input", "dataset", f"has several splits: {', '.join(map(str, columns))}", f"Choose one: dataset[{name!r}]")
         if sizes[name] != max(sizes.values()):
-            _c.raise_error("input", f"column {name!r}", f"has {sizes[name]} rows; others have {max(sizes.values())}")
+            _c.raise_error("input", f"column {name!r}", f"has {sizes[name]} rows; other columns have {max(sizes.values())}")
     for values in zip(*columns.values()):
         yield dict(zip(columns, values))
 

@@ -35,7 +35,7 @@ def make_mini_batch_iter_for_dynamic_batching(
     lengths = list(data.meta_info["global_micro_batch_lengths"])
     _require_whole(ranges, lengths, _shared.size_of(data))
     if ga_steps < 1:
-        _shared.refuse("ga_steps", f"is {ga_steps}; it can be 1 or more")
+        _shared.refuse("ga_steps", f"is {ga_steps}; it must be at least 1")
     parts = list(zip(ranges, lengths))
     if keep_mini_batch:
         multiple = (pipeline_model_parallel_size or 1) if virtual_pipeline_model_parallel_size else 1

@@ -44,7 +44,7 @@ def _as_sequence(values: Any, name: str) -> list[Any] | tuple[Any, ...]:
             return listed
     elif not isinstance(values, (str, bytes)) and isinstance(values, Iterable):
         return list(values)
-    _c.raise_error("input", name, f"is a {type(values).__name__}; a list of whole numbers is needed")
+    _c.raise_error("input", name, f"is a {type(values).__name__}; it must be a list of whole numbers")
 
 
 def _whole_number(entry: Any, where: str) -> int:
@@ -250,7 +250,7 @@ class MindSpeedCp:
     def __init__(self, size: int, algorithm: str, ulysses_degree: int, cut_each_sequence: bool) -> None:
         if algorithm not in self._ALGORITHMS:
             _c.raise_error("input", "context_parallel_algo",
-                           f"is '{algorithm}'; it can be megatron_cp_algo, ulysses_cp_algo or hybrid_cp_algo")
+                           f"is '{algorithm}'; it must be megatron_cp_algo, ulysses_cp_algo or hybrid_cp_algo")
         self._cp = c.evenkeel_mindspeed_cp(_c.int32(size), self._ALGORITHMS[algorithm], _c.int32(ulysses_degree),
                                            bool(cut_each_sequence))
 
@@ -273,6 +273,6 @@ def take_rows(
     """Copies rows between addresses in memory owned by the caller."""
     items, offsets = _groups_of(partitions)
     if len(targets) != len(offsets) - 1:
-        _c.raise_error("input", "targets", f"{len(targets)} for {len(offsets) - 1} groups")
+        _c.raise_error("input", "targets", f"there are {len(targets)} for {len(offsets) - 1} groups")
     lib.evenkeel_take_rows(source, num_rows, row_bytes, _c.address(items), len(items), _c.address(offsets), len(offsets) - 1,
                            (ctypes.c_void_p * len(targets))(*targets), threads)

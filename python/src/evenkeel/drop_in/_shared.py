@@ -45,7 +45,7 @@ def require_flags(mask: torch.Tensor, name: str = "attention_mask") -> None:
         return
     wrong = (mask != 0) & (mask != 1)
     if wrong.any():
-        refuse(name, f"holds {mask[wrong][0].item()}; a mask has only 0 and 1",
+        refuse(name, f"holds {mask[wrong][0].item()}; a mask can have only 0 and 1",
                "Write 1 at each token and 0 at padding, and give each sequence its own row")
 
 

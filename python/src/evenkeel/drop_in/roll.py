@@ -74,7 +74,7 @@ def batch_balance(
     """
     lengths = _shared.lengths_of(batch.batch["attention_mask"])
     if keep_minibatch and minibatch_size < 1:
-        _shared.refuse("minibatch_size", f"is {minibatch_size}; at least 1 is needed")
+        _shared.refuse("minibatch_size", f"is {minibatch_size}; it must be at least 1")
     planned = len(lengths)
     if strict_reference:
         run = minibatch_size if keep_minibatch else len(lengths)
@@ -129,7 +129,7 @@ def dynamic_batching_shard(
         _require_one_split(lengths, multiple, settings)
     elif max_tokens_per_microbatch < sequence_length_round:
         _c.raise_error("limit", "max_tokens_per_microbatch",
-                          f"{max_tokens_per_microbatch} is below one sample of {sequence_length_round} tokens")
+                          f"is {max_tokens_per_microbatch}, less than one sample of {sequence_length_round} tokens")
     shards, positions, padded_lengths, padded_tokens = _native.padded_batches(lengths, *settings, multiple)
 
     batch = _shared.select(origin_batch, [sample for shard in shards for sample in shard])
@@ -197,7 +197,7 @@ class SequencePackingPacker:
         """Returns runs of `micro_batch_size` samples, which must divide their number."""
         size = _shared.size_of(mini_batch)
         if not micro_batch_size or micro_batch_size < 1:
-            _shared.refuse("micro_batch_size", f"is {micro_batch_size}; at least 1 is needed")
+            _shared.refuse("micro_batch_size", f"is {micro_batch_size}; it must be at least 1")
         if size % micro_batch_size != 0:
             _shared.refuse("mini_batch", f"{size} samples cannot be split into micro-batches of {micro_batch_size}")
         mini_batch.meta_info["partition_indices_list"] = []
@@ -245,7 +245,7 @@ class LoadBalancePacker(SequencePackingPacker):
             mask = mini_batch.batch["attention_mask"]
             if self.strict_reference and cap < mask.shape[-1]:
                 _shared.refuse(f"max_packed_sequence_length_{phase}",
-                               f"{cap} is below the {mask.shape[-1]} columns of the batch")
+                               f"is {cap}, less than the {mask.shape[-1]} columns of the batch")
             alignment = self.get_pad_factor(cp_size, tp_size)
             return _native.roll_micro_batches(_shared.lengths_of(mask), cap, least, max(1, vp_size or 1), alignment)
 
@@ -291,7 +291,7 @@ def get_sequence_packing_packer(config: Any = None, *, strict_reference: bool = 
     packers = {"none": SequencePackingPacker, "load_balance": LoadBalancePacker}
     algorithm = "none" if config is None else config.algorithm
     if algorithm not in packers:
-        _shared.refuse("algorithm", f"is {algorithm!r}; it can be none or load_balance")
+        _shared.refuse("algorithm", f"is {algorithm!r}; it must be none or load_balance")
     return packers[algorithm](config, strict_reference=strict_reference)
 
 
