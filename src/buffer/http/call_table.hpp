@@ -12,8 +12,8 @@
 
 namespace evenkeel {
 
-/// Finds a request's call by method and path. As with httplib, patterns are regular expressions that match
-/// the whole path.
+/// Finds the call for a request by method and path. As in httplib, patterns are regular expressions that must
+/// match the whole path.
 class CallTable {
  public:
   using Get = std::function<void(const httplib::Request&, httplib::Response&)>;

@@ -15,7 +15,7 @@
 
 namespace evenkeel {
 
-/// The calls of a server, and what they have in common: errors become answers, and bodies are limited.
+/// The calls of a server and their common handling: errors become answers, and bodies are limited.
 class ServerCalls {
  public:
   ServerCalls() = default;

@@ -25,7 +25,7 @@ bool has_schema_field(const JsonlSchema& schema, std::string_view name) {
   return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
 }
 
-/// Returns whether moving the field's values to their rows can fail.
+/// Returns whether moving the field's values to the rows that predict their tokens can fail.
 bool may_fail_to_place_rows(const JsonlSchema& schema, const FieldSpec& spec, const Acceptance& acceptance) {
   if (acceptance.at.contains(spec.name)) return true;
   const bool is_of_labels =

@@ -49,7 +49,7 @@ std::int64_t parse_number_header(const httplib::Request& request, const char* he
   return number;
 }
 
-/// Opens a descriptor of another process, without access to its content.
+/// Opens a new reference to a file descriptor of another process, without access to the file's content.
 int open_reference(pid_t process, std::int64_t descriptor) {
   const std::string path = fmt::format("/proc/{}/fd/{}", process, descriptor);
   const int file = ::open(path.c_str(), O_PATH | O_CLOEXEC);
@@ -59,7 +59,7 @@ int open_reference(pid_t process, std::int64_t descriptor) {
   return file;
 }
 
-/// Returns whether the file was made by memfd_create() for this purpose, by this user.
+/// Returns whether this user created the file with memfd_create() for this purpose.
 bool is_area(const std::string& path, int file, uid_t user) {
   std::array<char, 64> link{};
   struct stat status {};
@@ -141,7 +141,7 @@ std::size_t ClientArea::read_some(std::span<char> out) {
   return static_cast<std::size_t>(read);
 }
 
-/// Reads ahead if little is wanted, because each access costs a system call.
+/// Reads ahead if the caller wants only a few bytes, because each access costs a system call.
 ssize_t ClientArea::read_body(std::span<char> out) {
   if (used_ == pending_.size()) {
     if (out.size() >= pending_bytes) return static_cast<ssize_t>(read_some(out));

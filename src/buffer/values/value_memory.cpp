@@ -13,16 +13,18 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t least_kept = std::int64_t{16} << 10;  // malloc keeps smaller ones itself
-constexpr std::int64_t most_kept = std::int64_t{512} << 20;  // in total
+// Maximum total size of the freed memory that is kept.
+constexpr std::int64_t most_kept = std::int64_t{512} << 20;
 
-/// Returns the size that is allocated: at most an eighth more, so that values of similar sizes can take the
-/// same memory.
+/// Returns the size to allocate: at most an eighth more than requested, so that values of similar sizes can
+/// reuse the same memory.
 std::int64_t allocated_size(std::int64_t bytes) {
   const std::int64_t unit = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(bytes))) / 8;
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// Freed blocks. The latest one of a size is taken first, and the oldest one of all is freed for a new one.
+/// Blocks of freed memory. take() returns the most recently freed block of a size. When the total size
+/// exceeds its limit, the oldest blocks of any size are returned to the system.
 class FreeMemory {
  public:
   /// Returns null if there is no block of this size.
@@ -60,7 +62,7 @@ class FreeMemory {
   std::int64_t kept_ = 0;
 };
 
-/// Is never destroyed, since values may be freed at any time before the process ends.
+/// Never destroyed, since values may be freed at any time before the process ends.
 FreeMemory& free_memory() {
   static auto* const memory = new FreeMemory;
   return *memory;

@@ -76,7 +76,7 @@ class ValueAnswers final : public ServerCalls {
  private:
   using AreaCall = void (ValueAnswers::*)(Response&, BodyReader&, ClientArea*);
 
-  /// Adds a call whose body or answer may be in an area of the client.
+  /// Adds a call whose body or answer may be in the client's area.
   void add_area_call(const char* path, AreaCall call) {
     add_post(path, [this, call](const Request& request, Response& response, BodyReader& reader) {
       try {
@@ -109,8 +109,8 @@ class ValueAnswers final : public ServerCalls {
     std::string start;
   };
 
-  /// Writes the answer to the client's area, in which each field begins at a multiple of 64 bytes. Returns
-  /// false if the answer cannot be written, or if it is so small that the socket is faster.
+  /// Writes the answer to the client's area, with each field at a multiple of 64 bytes. Returns false if the
+  /// answer cannot be written, or if it is so small that the socket is faster.
   static bool write_to_area(const Sending& sending, ClientArea& area, Response& response) {
     if (sending.values.bytes() < least_area_bytes || !area.write(sending.start)) return false;
     for (std::size_t field = 0; field < sending.values.head().fields.size(); ++field) {
@@ -166,8 +166,8 @@ class ValueAnswers final : public ServerCalls {
     });
   }
 
-  /// Returns the file that {"path": "/folder/file"} names. Throws InputError if it is not in the folder of
-  /// checkpoints, to which links may lead.
+  /// Returns the file named by {"path": "/folder/file"}. Throws InputError if the file is not in the
+  /// checkpoint folder after symbolic links are resolved.
   [[nodiscard]] std::filesystem::path file_in(const nlohmann::json& given) const {
     const nlohmann::json text = given.value("path", nlohmann::json());
     const std::filesystem::path path = text.is_string() ? text.get<std::string>() : "";
