@@ -16,8 +16,8 @@ namespace evenkeel {
 /// Example: {2, 0, 1} gives {1, 2, 0}.
 [[nodiscard]] std::vector<std::int64_t> inverse_order(std::span<const Item> order);
 
-/// Returns results, which are listed group after group, in the order of the items: the inverse of listing
-/// partition.items(). Throws InputError if `results` does not have one entry per item, or if the partition
+/// Returns `results`, which are ordered by group, in the order of the items. This is the inverse of the order
+/// of partition.items(). Throws InputError if `results` does not have one entry per item, or if the partition
 /// does not contain each item once. O(n).
 ///
 /// Example: groups {2, 0} and {1} with results {"c", "a", "b"} give {"a", "b", "c"}.

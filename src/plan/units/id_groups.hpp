@@ -24,8 +24,8 @@ template <typename I>
 }
 
 /// Groups of ids of one type, such as the units of each DP rank. Converts between ids and the items of
-/// `balance` without copying: if the balanced list has id i at position i, its Partition is the groups of
-/// ids, and vice versa. A value type.
+/// `balance` without copying: item i of a Partition becomes the id with value i, and vice versa. A value
+/// type.
 template <typename I>
 class IdGroups {
  public:
