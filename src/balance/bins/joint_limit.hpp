@@ -27,10 +27,10 @@ struct JointLimit {
 /// limits on its own fits in an empty bin.
 /// - For a single limit, the joint limit is equivalent.
 /// - For several limits, an item's count is the largest fraction of any limit that it uses, so a bin may be
-/// full before it reaches any of its limits.
+///   full before it reaches any of its limits.
 /// - A limit is ignored if all n items together do not exceed it.
 /// - If sums would reach 2^60, counts are rounded up more coarsely, so a bin may be full slightly below its
-/// limit.
+///   limit.
 /// Preconditions: lists have n entries, and no entry is above `most`. Throws InputError if a sum reaches
 /// 2^62. O(n).
 ///

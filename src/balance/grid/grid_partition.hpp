@@ -24,8 +24,8 @@ struct GridShape {
 ///
 /// Columns are in descending order of cost; the items of a cell are in ascending order.
 /// 1. If single items are costlier than an average cell, put them into columns of their own. The other cells
-/// of these columns are filled up to a ceiling: the lowest one for which the items of the remaining columns
-/// can still be balanced under the limits (partition_under_limits).
+///    of these columns are filled up to a ceiling: the lowest one for which the items of the remaining
+///    columns can still be balanced under the limits (partition_under_limits).
 /// 2. Move and swap items between and within columns, and swap cells between rows.
 ///
 /// Succeeds if partition_under_limits() does for k = rows x columns. Throws its errors, and InputError for a

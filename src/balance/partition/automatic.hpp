@@ -9,12 +9,12 @@ namespace evenkeel {
 
 /// Partitions `costs` into k groups as evenly as possible in near-linear time:
 /// 1. Use Karmarkar-Karp, or longest processing time if counts must be equal (differencing sorted runs is far
-/// from even in that case) or if k is above 16384 (free differencing is slow in that case). Refine the result
-/// if `refined`.
+///    from even in that case) or if k is above 16384 (free differencing is slow in that case). Refine the
+///    result if `refined`.
 /// 2. If the result is more than 10 parts per million above max_sum_lower_bound, also try the other
-/// algorithm, unless it is slow. Keep the better result; on a tie, the first one.
+///    algorithm, unless it is slow. Keep the better result; on a tie, the first one.
 /// 3. If `refined` and the result is still that far from the bound, exchange up to three items for up to
-/// three others. This helps if groups have few items.
+///    three others. This helps if groups have few items.
 ///
 /// With GroupSize::equal, counts differ by at most one. The order of groups and items is that of the
 /// algorithm whose result is kept, and of refine(). Deterministic, local, O(n log n) for balanced inputs.

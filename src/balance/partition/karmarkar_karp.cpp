@@ -19,7 +19,7 @@ namespace {
 
 // A state of the method is k sets of items. The implementation is fast for three reasons:
 // 1. Sets are disjoint, so a comparison of their item lists is decided by the first item. Comparing sets or
-// states is O(1).
+//    states is O(1).
 // 2. Empty sets always come last, so only the others are stored.
 // 3. All lists are linked through one array, so joining two lists is O(1).
 

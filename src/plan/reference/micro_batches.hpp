@@ -56,7 +56,7 @@ struct RollPacking {
 
 /// Return the number of micro-batches that one DP rank needs by the rules of the system.
 /// - MindSpeed-RL: the number of groups of longest_processing_time_with_cap(), started with ceil(tokens /
-/// max_tokens).
+///   max_tokens).
 /// - verl: ceil(tokens / max_tokens), at most one per sample, at least min_count.
 /// - ROLL: the same as verl, but with aligned lengths.
 [[nodiscard]] std::int64_t reference_count(std::span<const std::int64_t> lengths,
