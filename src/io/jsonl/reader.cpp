@@ -48,7 +48,7 @@ bool read_element(const element& value, std::int64_t& out) {
   return !value.get(out);
 }
 bool read_element(const element& value, float& out) {
-  // Float represents this and all smaller integers exactly.
+  // float represents this number and all smaller integers exactly.
   constexpr double max_exact = 1 << std::numeric_limits<float>::digits;
   double number = 0;
   if (value.get(number) || std::abs(number) > static_cast<double>(std::numeric_limits<float>::max())) {
@@ -184,8 +184,8 @@ class RowReader {
   std::optional<LineFormat> declared_;
 };
 
-/// A column that grows line by line. After some of the lines, it reserves the memory that all of them will
-/// probably need, since moving the rows repeatedly would cost more than parsing them.
+/// A column that grows line by line. After reading some of the lines, it reserves the memory that all of them
+/// will probably need, since moving the rows repeatedly would take longer than parsing them.
 class GrowingColumn {
  public:
   explicit GrowingColumn(const FieldSpec& spec) : spec_(spec), column_(uncounted(spec), 0) {}
@@ -216,7 +216,7 @@ class GrowingColumn {
     return std::max(rows_, static_cast<std::int64_t>(static_cast<double>(rows_) / share * slack));
   }
 
-  /// Rows of a counted field are assigned to samples at the end.
+  /// The rows of a counted field are divided among samples at the end.
   static FieldSpec uncounted(FieldSpec spec) {
     if (is_counted(spec.kind)) spec.kind = FieldKind::sample;
     return spec;

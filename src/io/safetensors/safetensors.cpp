@@ -27,7 +27,7 @@ DType known_dtype(const SafetensorsEntry& entry, const std::string& path) {
       path, "tensor '" + entry.name + "' has the dtype " + entry.dtype + "; supported are " + supported);
 }
 
-/// Element type that columns do not support. Its values are read as int64.
+/// An element type that columns do not support. Its values are read as int64.
 constexpr std::string_view unsigned_64 = "U64";
 
 std::optional<DType> supported_dtype(std::string_view stored) {

@@ -11,8 +11,8 @@
 namespace evenkeel {
 namespace {
 
-constexpr double largest_whole_real = 1
-                                      << 24;  ///< float32 represents all whole numbers up to this one exactly
+/// Float32 represents this number and all smaller whole numbers exactly.
+constexpr double largest_whole_real = 1 << 24;
 
 }  // namespace
 
