@@ -16,7 +16,7 @@
 namespace evenkeel {
 namespace {
 
-/// What a rank sees of the file that it has open.
+/// The properties of a file that a rank has open, as this rank sees them.
 struct ObservedFile {
   FileVersion version;
   std::uint64_t digest = 0;  ///< digest of 64 places
@@ -91,7 +91,7 @@ std::uint64_t digest_of_copy(const std::vector<ObservedFile>& sights, const std:
 
 }  // namespace
 
-// The gathered values are equal on all ranks, so all ranks throw, each with the name of its own copy.
+// The gathered values are equal on all ranks, so all ranks throw. Each error names the rank's own copy.
 void require_same_content(const Communicator& comm, const InputFile& file) {
   GuardedWork work;
   ObservedFile mine;

@@ -13,8 +13,9 @@ namespace evenkeel {
 ///
 /// 1. Ranks gather sizes and digests of 64 places, a few words per rank.
 /// 2. If all ranks have opened the same inode with the same modification time, this is sufficient.
-/// 3. Otherwise (nodes have their own copies, or the file was replaced while ranks opened it), the ranks of
-///    each copy together read all of it, each rank a share, and digests of the whole are compared.
+/// 3. Otherwise (nodes have their own copies, or the file was replaced while ranks opened it), the ranks that
+///    have the same copy open read all of it, each rank a share. The digests of the whole copies are
+///    compared.
 void require_same_content(const Communicator& comm, const InputFile& file);
 
 /// Calls require_same_content() for several files, in the same order on all ranks. If all ranks have opened
