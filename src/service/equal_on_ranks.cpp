@@ -47,7 +47,7 @@ std::uint64_t hash_of(const std::vector<ConfigSetting>& settings) {
 }
 
 bool all_equal(const Communicator& comm, std::uint64_t mine) {
-  // The maximum of the complements is the complement of the minimum.
+  // The minimum of the complements is the complement of the maximum.
   const auto word = static_cast<std::int64_t>(mine);
   std::array<std::int64_t, 2> least{word, ~word};
   comm.all_reduce(least, Extreme::least);
