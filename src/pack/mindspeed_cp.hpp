@@ -17,12 +17,12 @@ enum class MindSpeedCpAlgorithm : std::uint8_t {
   hybrid,   ///< `hybrid_cp_algo`: zigzag over rings, each part contiguous over its Ulysses group
 };
 
-/// How MindSpeed-RL cuts a batch for context parallelism.
+/// The settings by which MindSpeed-RL cuts a batch for context parallelism.
 struct MindSpeedCp {
   int size = 1;  ///< `context_parallel_size`
   MindSpeedCpAlgorithm algorithm = MindSpeedCpAlgorithm::ring;
   int ulysses_degree = 1;  ///< `ulysses_degree_in_cp`, for hybrid only
-  /// `reset_attention_mask` with a causal mask, for ring only: each packed sequence is zigzag-cut by itself.
+  /// `reset_attention_mask` with a causal mask, for ring only: each packed sequence gets its own zigzag cut.
   bool cut_each_sequence = false;
 
   friend constexpr bool operator==(const MindSpeedCp&, const MindSpeedCp&) = default;
@@ -36,11 +36,11 @@ struct MindSpeedCp {
 /// Returns the columns of a [b, s] batch that `rank` gets, in its order (`get_batch_on_this_cp_rank`).
 /// - ring: chunks rank and 2*size-1-rank of 2*size.
 /// - Ulysses: runs of ceil(s / size) columns; the last run is shorter if size does not divide s.
-/// - hybrid: the ring's cut for rank / ulysses_degree, then run rank mod ulysses_degree of it. The reference
-///   does not cut hybrid batches.
+/// - hybrid: the ring's cut for rank / ulysses_degree, of which the rank gets run (rank mod ulysses_degree).
+///   The reference does not cut hybrid batches.
 /// - cut_each_sequence: the ring's cut of each packed sequence. `sequence_ends` are the cumulative ends of
-///   the sequences on one rank, with or without the leading 0; times the ring degree they are the ends in the
-///   batch (`actual_seq_len`). Other cuts ignore them.
+///   the sequences on one rank, with or without the leading 0. Multiplied by the ring degree, they are the
+///   ends in the batch (`actual_seq_len`). Other cuts ignore them.
 ///
 /// The columns of all ranks are 0..s-1 without duplicates. Throws InputError if a cut is uneven (in which
 /// case the reference may drop columns), if Ulysses would leave a rank without columns, if sequence_ends
@@ -49,13 +49,13 @@ struct MindSpeedCp {
                                                           std::span<const std::int64_t> sequence_ends,
                                                           CpRank rank);
 
-/// Returns the batch columns of the outputs of all ranks, concatenated in rank order: moving gathered column
-/// i to column [i] of the result undoes the cut. Throws the errors of mindspeed_columns().
+/// Returns the batch columns of the outputs of all ranks, concatenated in rank order. To undo the cut, move
+/// gathered column i to column result[i]. Throws the errors of mindspeed_columns().
 [[nodiscard]] std::vector<std::int64_t> mindspeed_gathered_columns(
     const MindSpeedCp& cp, std::int64_t columns, std::span<const std::int64_t> sequence_ends);
 
-/// Returns the chunk numbers of a ring rank, out of 2*size. The reference returns them as a rank's index if
-/// sequences are not cut individually.
+/// Returns the numbers of a ring rank's chunks, out of 2*size. The reference returns them as a rank's index
+/// if sequences do not have their own cuts.
 [[nodiscard]] constexpr std::array<std::int64_t, 2> ring_chunks(int size, CpRank rank) noexcept {
   return {rank.value(), 2 * std::int64_t{size} - 1 - rank.value()};
 }

@@ -6,11 +6,11 @@
 
 namespace evenkeel {
 
-/// Adjacent rows of one segment, including pad rows, that are also adjacent as keys.
+/// Adjacent rows of one segment, including pad rows, that are also adjacent in the order of keys.
 struct KeyRun {
   std::int64_t segment = 0;
   RowRange rows;           ///< relative to the segment
-  std::int64_t first = 0;  ///< key of the first row
+  std::int64_t first = 0;  ///< number of the first row's key
 };
 
 /// Calls visit(KeyRun) for all keys of a micro-batch, in the order of the keys.
