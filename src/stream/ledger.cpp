@@ -278,7 +278,7 @@ void Ledger::apply_event(std::int64_t number, const FieldsAdded& fields, Changes
   WaitingSample& sample = *std::ranges::find(group.samples, fields.key.index, &WaitingSample::index);
   for (const auto& [field, content] : fields.content) {
     const auto lacking = lacking_.find(field);
-    if (lacking == lacking_.end()) continue;  // a replay with other settings, which the buffer then refuses
+    if (lacking == lacking_.end()) continue;  // a replay with other settings, which the buffer refuses later
     --lacking->second;
     --sample.missing;
   }
