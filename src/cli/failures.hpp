@@ -7,7 +7,7 @@
 
 namespace evenkeel::cli {
 
-/// Exit statuses other than 0. wrong_use: the command line or the configuration is wrong. The other one: the
+/// Exit statuses other than 0: `wrong_use` if the command line or the configuration is wrong, `failed` if the
 /// work failed.
 inline constexpr int wrong_use = 2;
 inline constexpr int failed = 1;

@@ -10,7 +10,7 @@
 #include "config/value.hpp"
 #include "evenkeel/base/error.hpp"
 
-/// Helpers for keys whose values are maps with their own fields.
+/// Helpers for keys whose values are maps with fields.
 namespace evenkeel::config_detail {
 
 template <class Settings>
