@@ -10,7 +10,7 @@
 
 namespace evenkeel {
 
-/// A group of only this process, for programs that read sources without MPI.
+/// A group that consists only of this process, for programs that read sources without MPI.
 class OneProcess final : public NonMpiRanks {
  public:
   [[nodiscard]] static Communicator make() { return Communicator(std::make_shared<const OneProcess>()); }
