@@ -27,7 +27,7 @@ KeySpec path_key(std::string meaning) {
 
 constexpr std::string_view no_layers = "null";
 constexpr std::string_view even_layers = "stage";
-/// Maximum number of layers in a row.
+/// Highest possible number of a layer.
 constexpr Int64 max_layers = Int64{1} << 20;
 constexpr Int64 max_experts = Int64{1} << 20;
 

@@ -139,7 +139,7 @@ void copy_sequence(const PackedMicroBatch& from, std::int64_t at, PackedMicroBat
   }
 }
 
-// Returns whether every sequence has the same rows on each rank in both passes.
+// Returns whether each rank has the same rows of every sequence in both passes.
 bool have_equal_cuts(const StepAssignment& one, const StepAssignment& other, const PlanSettings& settings,
                      const PlanSettings& other_settings) {
   return settings.cp == other_settings.cp && settings.delivery == other_settings.delivery &&
