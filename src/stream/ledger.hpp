@@ -94,8 +94,8 @@ struct Changes {
   std::vector<SeenSlot> seen;  ///< slots to be stored, without duplicates
 };
 
-/// Maximum number of open tickets. Together with the maximum number of grants, it limits the data that jobs
-/// receive (one version per ticket) and that stores keep (each grant).
+/// Maximum numbers of open tickets and of grants that have open tickets. They limit how many versions jobs
+/// receive, which is one per ticket, and how many grants stores keep.
 inline constexpr std::int64_t max_tickets = std::int64_t{1} << 20;
 inline constexpr std::int64_t max_grants = 4096;
 

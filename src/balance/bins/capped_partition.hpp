@@ -45,7 +45,7 @@ struct EmptyGroup {
 /// How thoroughly groups under limits are balanced.
 enum class EvenBins : std::uint8_t {
   by_items,  ///< by moves and swaps of single items
-  by_sets,   ///< with an additional start, and by GroupExchanges::even_out_by_sets, which takes milliseconds
+  by_sets,   ///< also by exchanges of sets of items, and with an additional start; takes milliseconds
 };
 
 /// Partitions n items into exactly k groups, balanced on `costs`; no group is ever above `limits` on `items`.

@@ -30,7 +30,7 @@ template <typename I>
 class IdGroups {
  public:
   IdGroups() = default;
-  /// Takes over a partition; its items become ids.
+  /// Takes a partition. Its items become ids.
   explicit IdGroups(Partition items) : items_(std::move(items)) {}
   explicit IdGroups(std::span<const std::vector<I>> groups) {
     std::vector<std::int64_t> offsets{0};

@@ -201,7 +201,7 @@ class TreeSearch {
     });
   }
 
-  /// Moves one item at a time to a larger or smaller group, as long as that makes the end earlier.
+  /// Moves one item at a time to a larger or smaller group, as long as that makes the schedule end earlier.
   void improve_levels() {
     bool improved = true;
     while (improved && may_try()) {

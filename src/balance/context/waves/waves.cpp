@@ -128,8 +128,8 @@ class WaveSearch {
   /// Returns waves of long items only, most promising ones first.
   [[nodiscard]] std::vector<Start> built_starts() const {
     std::vector<Start> starts;
-    // Without long items, there is one start without waves. The trials differ in whether a wave's first item
-    // gets one rank or any number.
+    // Without long items, both starts have no waves. In the first, the first item of a wave gets one rank; in
+    // the second, it may get any number.
     if (longs_.empty()) {
       return {{.waves = {}, .trial = {.first_limit = unlimited, .height = unlimited}},
               {.waves = {}, .trial = {.height = unlimited}}};
