@@ -68,7 +68,7 @@ struct JobWaiting {
   std::optional<double> seconds_since_last_sample;
   std::string full;  ///< why the buffer refuses samples now; empty if it does not
   OutstandingTickets tickets;
-  std::vector<std::int64_t> coming;  ///< versions of expected groups (Ledger::coming)
+  std::vector<std::int64_t> coming;  ///< Ledger::versions_of_expected_groups()
   std::vector<stream::WaitingGroup> groups;
   std::map<std::string, std::int64_t> lacking{};  ///< number of samples that wait for each late field
 };

@@ -68,8 +68,8 @@ struct JobSettings {
   /// Number of the step to stop before, regardless of where the run begins; 0 for no limit.
   std::int64_t max_steps = 0;
   StateSettings state;
-  std::string version;          ///< whether to call JobObserver::on_pass
-  bool reports_passes = false;  ///< whether to call JobObserver::passed
+  std::string version;          ///< version of the program, for the markers of folders
+  bool reports_passes = false;  ///< whether to call JobObserver::on_pass
 };
 
 /// Reads the configuration on the first rank of `comm` and broadcasts it. The file is read once, since it may
