@@ -206,8 +206,8 @@ class Buffer {
   /// samples.
   void form_step(const stream::StepFormed& step, const std::string& pass = {});
   /// Records the version of the policy that will train the next steps. If it is higher than before, drops
-  /// samples and expires tickets that have become stale. A lower version only counts as published
-  /// (Ledger::version_rejection_reason()).
+  /// samples and expires tickets that have become stale. A lower version does not change the current
+  /// version, but from then on, samples are checked against it (Ledger::version_rejection_reason()).
   void publish(std::int64_t version, const std::string& pass = {});
   /// Records that the steps up to this one are trained, so the job will not request them again, and frees
   /// their samples. Throws InputError if the step is later than any formed one.

@@ -36,7 +36,7 @@ struct NormalEquations {
     const auto is_used = [&](std::size_t i) { return (used >> i & 1U) != 0; };
     for (std::size_t pivot = 0; pivot < num_terms; ++pivot) {
       if (!is_used(pivot)) continue;
-      // Minimum share of a squared term that other terms must not explain: 1 % of its size, squared.
+      // Minimum fraction of a term's sum of squares that the previous terms must leave unexplained: (1 %)^2.
       constexpr double independent = 1e-4;
       if (left[pivot][pivot] <= independent * products[pivot][pivot]) return std::nullopt;
       for (std::size_t row = 0; row < num_terms; ++row) {

@@ -59,7 +59,7 @@ class TimeFit {
   };
   struct Fit {
     Choice choice;
-    unsigned told = 0;  ///< bits of the communication terms that are in the equations
+    unsigned told = 0;  ///< communication terms in the equations, one bit per term
     Terms coefficients{};
     std::vector<double> distances;
   };

@@ -59,7 +59,7 @@ struct RunReport {
 
 /// Formats the report as text, with one table per profile. docs/report.md explains every line.
 [[nodiscard]] std::string to_text(const RunReport& report, bool is_colored = false);
-/// Formats the report as one HTML page, with charts of the pictures. docs/report.md explains them.
+/// Formats the report as one HTML page with charts. docs/report.md explains them.
 [[nodiscard]] std::string to_html(const RunReport& report);
 /// Formats the report as JSON: figures of the run, and one object per kept step. docs/report.md explains
 /// every key.

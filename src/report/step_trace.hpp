@@ -31,7 +31,7 @@ struct RankTrace {
   std::int64_t made_ahead = 0;  ///< 1 if a separate thread made the step ahead of the trainer, otherwise 0
   double asked_at = 0;          ///< time at which the trainer requested the step
   double handed_at = 0;         ///< time at which the trainer got the step
-  double used_at = 0;           ///< time at which the trainer had finished using the step
+  double used_at = 0;           ///< time at which the trainer finished using the step
   std::array<Sent, max_sent> sent{};  ///< the receivers of the most bytes, in descending order of bytes
   std::int64_t sent_to = 0;           ///< number of receivers, not counting this rank
   std::int64_t sent_bytes = 0;        ///< total number of bytes sent to other ranks

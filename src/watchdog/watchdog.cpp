@@ -151,8 +151,6 @@ class Watchdog::Runner {
     send_to_partners(Kind::sign, own_sign());
   }
 
-  // Precondition of the functions below: the lock is held.
-
   void watch(const std::stop_token& stop) {
     sigset_t signals;  // block all signals, so that the program's own threads get them
     sigfillset(&signals);
@@ -179,6 +177,8 @@ class Watchdog::Runner {
     if (!is_over_) send_to_partners(Kind::goodbye, "");
     is_over_ = true;
   }
+
+  // Precondition of the functions below: the lock is held.
 
   // Limits the time that counts: if much more time has passed, the process was in a debugger, or the whole
   // job was suspended.

@@ -77,7 +77,7 @@ class BinnedSearch {
     return bins;
   }
 
-  /// Returns the largest cost of a group, with its own bins.
+  /// Returns the largest cost of a group if each group has its own number of bins.
   [[nodiscard]] Cost end_with_own_bins(const Partition& partition, std::span<const std::int64_t> bins) const {
     const std::vector<Cost> sums = group_sums(partition, costs_);
     Cost end = 0;
@@ -175,7 +175,8 @@ class BinnedSearch {
     for (std::int64_t more = 0; more < shape_.groups; more += step) offer_dealt((fewest + more) * multiple);
   }
 
-  /// Deals items to groups whose bins total `bins`, and offers the result after exchanges.
+  /// Deals the items to groups with `bins` bins in total, exchanges items between the groups, and offers the
+  /// result.
   void offer_dealt(std::int64_t bins) {
     const Cost goal = goal_ + shape_.bin_cost / shape_.groups * bins;
     if (goal >= best_end_) return;

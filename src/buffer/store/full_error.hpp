@@ -4,8 +4,8 @@
 
 namespace evenkeel {
 
-/// There is no room now, but there may be room later. In a buffer, room becomes free when samples are
-/// trained, and when incomplete groups are closed or aborted; in a store of values, when values are cleared.
+/// There is no room now, but there may be room later. A buffer frees room when samples are trained, and when
+/// incomplete groups are closed or aborted; a store of values, when values are cleared.
 /// HTTP status 429.
 class FullError : public LimitError {
  public:

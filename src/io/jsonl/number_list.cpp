@@ -143,9 +143,9 @@ class Runs {
   Bits before_ = 0;
 };
 
-/// Scans a list block by block. A number is an optional minus and digits at a position where a number may
-/// begin, optionally followed by a point and digits, and by an e, a minus and digits. All other characters of
-/// a list must follow a number or each other as described in scan_number_list().
+/// Scans a list block by block. A number is an optional minus sign and digits at a position where a number
+/// may begin, optionally followed by a point and digits, and by an e, a minus sign and digits. All other
+/// characters of a list must follow a number or each other as described in scan_number_list().
 class ListScan {
  public:
   /// The two functions below return whether all bytes of `within` are plain. `within` is the whole block

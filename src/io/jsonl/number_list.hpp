@@ -10,7 +10,7 @@ struct NumberList {
   const char* end = nullptr;  ///< position after the closing bracket
   std::int64_t count = 0;
   bool has_reals = false;      ///< whether a number has a point or an exponent
-  bool has_negatives = false;  ///< whether a number has a minus
+  bool has_negatives = false;  ///< whether a number has a minus sign
   /// Whether a number has at least 8 digits before its point, so float32 may round it.
   bool has_wide = false;
 };

@@ -45,7 +45,7 @@ inline constexpr std::string_view uid_offsets = "uid_offsets";  ///< present if 
 /// Kinds of fields by name, as JSON: in safetensors, part of the metadata; in other formats, an array of
 /// bytes.
 inline constexpr std::string_view field_kinds = "evenkeel_fields";
-/// Names that fields must not have, since they have another meaning.
+/// Names that fields must not have, since they have a different meaning.
 inline constexpr std::array reserved{
     tokens,  attention_mask, offsets, cu_seqlens,  prompt_lengths, prompt_offsets,
     prompts, responses,      uid,     uid_offsets, field_kinds,    std::string_view("cu_seqlens_padded")};
@@ -84,7 +84,7 @@ class SampleTensors {
   [[nodiscard]] std::int64_t counted_rows(std::size_t field, std::int64_t sample) const {
     return fields_[field].samples[sample].size();
   }
-  /// Returns the tensors that are neither fields nor used in another way, each with the reason.
+  /// Returns the tensors that are neither fields nor used in any other way, each with the reason.
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& ignored_content() const noexcept {
     return left_out_;
   }

@@ -18,7 +18,7 @@ namespace evenkeel {
 enum class SampleFormat : std::uint8_t {
   jsonl,        ///< rollouts, one JSON object per line
   safetensors,  ///< ragged: values and offsets
-  megatron,     ///< the two files of an indexed dataset: only tokens
+  megatron,     ///< the two files of an indexed dataset; tokens only
   lengths,      ///< a table of prompt and response lengths (.csv)
 };
 

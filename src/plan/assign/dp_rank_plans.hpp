@@ -27,7 +27,7 @@ class PlanningPeers {
   /// derived class stores the exception and skips later parts. The caller must convert `work` without
   /// allocating: with std::ref if it captures more than two references.
   virtual void run_locally(const std::function<void()>& work) { work(); }
-  /// Replaces every number by its maximum over all ranks. Collective. Lists have equal lengths on all ranks
+  /// Replaces every number with its maximum over all ranks. Collective. Lists have equal lengths on all ranks
   /// whose work has not failed.
   virtual void take_maximum(std::span<std::int64_t> /*numbers*/) {}
 };

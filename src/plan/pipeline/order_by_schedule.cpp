@@ -83,7 +83,7 @@ class OrderSearch {
     return true;
   }
 
-  /// Improves the best order by local search. Accepts a move unless the current order then ends later.
+  /// Improves the best order by local search. Accepts a move unless the order would end later.
   /// Restarts near the best order after `patience` moves without improvement.
   void improve() {
     RunOrder order = best_;

@@ -16,7 +16,7 @@ inline constexpr std::string_view response_mask_field = "response_mask";
 
 /// Returns "token", "next" or "response".
 [[nodiscard]] std::string_view name_of(RowConvention at) noexcept;
-/// Returns the convention with this name. Throws InputError for another word.
+/// Returns the convention with this name. Throws InputError for any other word.
 [[nodiscard]] RowConvention row_convention_of(std::string_view word);
 
 /// Returns the loss mask: `loss_mask`, or a `response_mask` with one value per token or per response token.

@@ -51,7 +51,7 @@ struct CostInUse {
   /// Set since the first fit if micro-batches have groups of different sizes.
   std::optional<CommunicationInUse> communication = std::nullopt;
 
-  /// Replaces the configured costs in `balance` by the measured ones.
+  /// Replaces the configured costs in `balance` with the measured ones.
   void apply_to(BalanceSettings& balance) const;
   friend bool operator==(const CostInUse&, const CostInUse&) = default;
 };

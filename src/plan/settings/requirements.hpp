@@ -62,8 +62,8 @@ struct Feature {
 struct Need {
   std::string_view key;    ///< "micro_batch.mode"
   std::string_view value;  ///< the needed value: "packed or fixed"; empty if the key only has to be set
-  std::string_view words;  ///< meaning of the value: "sequences back to back"; if `value` is empty, the hint
-                           ///< instruction for setting the key
+  std::string_view words;  ///< meaning of the value: "sequences back to back"; if `value` is empty, a hint
+                           ///< on how to set the key
   bool (*is_met)(const Choices& choices);
 };
 

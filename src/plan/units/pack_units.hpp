@@ -137,7 +137,7 @@ class PackUnits {
 ///   order, with the fewest repeated tokens possible for such sub-groups (see split_tree).
 /// - A prompt with its responses remains a one-level tree, even if a sub-group has only one response.
 /// Deterministic. O(n), or O(n log n) with trees. Throws InputError if the trees do not contain each entry
-/// exactly once, LimitError naming the first sample that exceeds a limit by itself, and the errors of
+/// exactly once, LimitError naming the first sample that exceeds a limit on its own, and the errors of
 /// encoder_costs_of(), field_costs_of() and row_caps_of(). Precondition: require_below_row_caps() has passed.
 [[nodiscard]] PackUnits make_units(const StepProblem& problem);
 

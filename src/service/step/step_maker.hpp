@@ -21,8 +21,8 @@ struct Gathered;
 /// Implements DataService; see its header for the contracts. Takes samples through the stages of a step; each
 /// stage is a function of the previous stage's result.
 ///
-///   first pass   gather_first_pass -> plan_pass, choose_shapes -> exchange_pass       -> finish
-///   later pass   gather_later_pass   -> plan_pass, with_shapes   -> reuse_or_resend, add_fields -> finish
+///   first pass   gather_first_pass -> plan_pass, choose_shapes -> exchange_pass               -> finish
+///   later pass   gather_later_pass -> plan_pass, with_shapes   -> reuse_or_resend, add_fields -> finish
 class StepMaker {
  public:
   /// `from` must be equal on all ranks, and the caller must have compared its job with this one.

@@ -80,7 +80,7 @@ struct LeaderPlan {
   std::vector<StagedPart> incoming;   ///< from leaders of other nodes
   std::vector<StagedPart> handed_on;  ///< to members of this node
 
-  /// Returns whether any bytes of this rank, or of ranks that it leads for, go through leaders.
+  /// Returns whether any bytes of this rank, or of ranks whose leader it is, go through leaders.
   [[nodiscard]] bool any() const noexcept;
 };
 
