@@ -12,13 +12,13 @@ namespace evenkeel {
 
 /// What a thread is waiting for.
 enum class WaitFor : std::uint8_t {
+  nobody,   ///< it is not waiting: it is working, or running the program's own code
+  ranks,    ///< other ranks, which it needs to continue
+  end,      ///< other ranks, which must also end; ranks that wait for this one will wait forever
+  thread,   ///< another thread of this process
+  trainer,  ///< the trainer's next request, which may take any amount of time
   /// Samples from other processes; neither this rank nor the ranks that wait for it are to blame for a long
   /// wait.
-  nobody,   ///< other ranks, which must also end; ranks that wait for this one will wait forever
-  ranks,    ///< other ranks, which it needs to continue
-  end,      ///< the trainer's next request, which may take any amount of time
-  thread,   ///< another thread of this process
-  trainer,  ///< the trainer's next request, which may take any time without being an error
   producers
 };
 

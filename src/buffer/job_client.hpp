@@ -149,7 +149,7 @@ class JobClient {
   Receipt send(std::string_view samples, SampleForm form, const std::string& packed);
   /// Ends the stream: the buffer refuses further samples.
   void end();
-  /// Sets the policy version, see Buffer::publish().
+  /// Sets the policy version. See Buffer::publish().
   void publish(std::int64_t version);
   /// Reports that the job's state after this step is saved, so samples of this step and earlier ones can be
   /// freed.

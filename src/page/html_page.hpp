@@ -15,9 +15,9 @@ namespace evenkeel {
 /// Subject of a page.
 struct PageSubject {
   enum class Kind : std::uint8_t {
-    /// Comparison of strategies; each strategy in `ways` that has a picture is shown as a profile.
     run,
     plan,
+    /// Comparison of strategies; each strategy in `ways` that has a picture is shown as a profile.
     comparison,
   };
 

@@ -77,6 +77,8 @@ struct PlanningPicture {
   bool has_fixed_micro_batches = false;
   /// Whether micro_batch.count, min_count or multiple_of may require more micro-batches than needed.
   bool asks_for_more = false;
+  /// Whether the step is not planned as a grid although balance.strategy: grid is compatible with the other
+  /// settings.
   bool may_be_a_grid = false;
   std::string cost;  ///< description of work, such as "tokens"
 };

@@ -56,7 +56,7 @@ struct GroupState {
 struct GroupVerdict {
   /// Arrival numbers of samples to drop, with the reasons.
   std::vector<std::pair<std::int64_t, DropReason>> due;
-  bool is_ready = false;  ///< whether a step may take the group, after the drops in `due_drops` are applied
+  bool is_ready = false;  ///< whether a step may take the group, after the drops in `due` are applied
   bool is_over = false;   ///< whether the group has no samples and does not accept any more
 };
 

@@ -35,10 +35,10 @@ struct RankState : WatchedRank {
 /// Decision on whether a job can continue.
 struct Verdict {
   enum class Kind : std::uint8_t {
-    /// No progress, and the blamed ranks have never sent a heartbeat, although all ranks do so when they
-    /// meet.
     healthy,
     silent,  ///< heartbeats of the blamed ranks have stopped
+    /// No progress, and the blamed ranks have never sent a heartbeat, although all ranks do so when they
+    /// meet.
     missing,
     absent,  ///< no progress, and other ranks wait for the blamed ranks
     crossed  ///< no progress, and all ranks wait for each other

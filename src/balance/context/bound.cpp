@@ -50,7 +50,7 @@ class Feasibility {
     const Cost all = area + groups * cost.overhead;
     if (levels_->speeds().even_time(all) > limit) return false;
     if (first_pooled < levels_->count()) return true;
-    // The giants may use the area that they need at least, plus the area that is not needed by any item.
+    // The giants may use the minimum area that they need, plus the area that no item needs.
     return giants_.fit(limit, limit - cost.overhead,
                        giants_.least_area(0, limit) + levels_->speeds().total_work_in(limit) - all);
   }

@@ -45,7 +45,7 @@ class FoundValues {
   /// Calls take(bytes) for each contiguous run of bytes, in the order of a frame. Stops and returns false as
   /// soon as `take` returns false.
   bool for_each_run(const std::function<bool(std::string_view)>& take) const;
-  /// Does the same for the values of one field, given by its position in the head.
+  /// Same as for_each_run(), for the values of one field, given by its position in the head.
   bool for_each_run_of(std::size_t field, const std::function<bool(std::string_view)>& take) const;
 
  private:
@@ -76,9 +76,9 @@ struct ValueStatus {
 /// returns, its changes are in the store, and durable if the store is. All changes of one call become visible
 /// together. Thread-safe: one writer thread commits concurrent calls together in one transaction.
 ///
-/// Such a call throws IoError if the store cannot be written or stop() was called. Its changes may have been
-/// stored nevertheless, so the caller should repeat the call. Until the store can be read again, get() also
-/// throws IoError.
+/// A call that changes something throws IoError if the store cannot be written or stop() was called. Its
+/// changes may have been stored nevertheless, so the caller should repeat the call. Until the store can be
+/// read again, get() also throws IoError.
 class ValueStore {
  public:
   /// Throws InputError if the store is damaged or has samples of a stream, and IoError if it cannot be read.

@@ -23,7 +23,7 @@ struct TransferFrame {
   const LengthTable& table;
   const StepAssignment& assignment;
   const PlanSettings& settings;
-  std::int64_t reach = 1;  ///< number of tokens sent after each run of rows, see DerivedFieldSettings
+  std::int64_t reach = 1;  ///< number of tokens sent after each run of rows (see DerivedFieldSettings)
   [[nodiscard]] SequenceCut cut_of(SegmentId segment, EntryId entry, CpRank rank) const {
     const Segment& part = assignment.segments[segment];
     const SampleShape& shape = table[entry].shape;

@@ -40,10 +40,10 @@ struct RunLayout {
 /// An entry below an output folder whose name is in the layout.
 struct RunEntry {
   enum class Kind : std::uint8_t {
-    /// An entry that a run cannot have written: a symbolic link, a folder in place of a file, a device, ...
     file,       ///< complete file of a run
-    temporary,  ///< a folder of the layout, which may also contain other files
-    folder,     ///< folder of the layout; may also have other contents
+    temporary,  ///< leftover of an interrupted write
+    folder,     ///< folder of the layout, which may also contain other files
+    /// An entry that a run cannot have written: a symbolic link, a folder in place of a file, a device, ...
     foreign,
   };
   std::filesystem::path path;

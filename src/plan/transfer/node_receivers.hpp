@@ -15,8 +15,8 @@ namespace evenkeel {
 /// the others copy from it. So no row crosses the network to the same node twice. `nodes[r]` is rank r's
 /// node. Pure; O(ranks log ranks).
 [[nodiscard]] std::vector<int> node_receivers(const Grid& grid, std::span<const int> nodes);
-/// Does the same as node_receivers() for fields needed by only one pipeline stage: the lowest rank of each
-/// stage on each node receives for that stage.
+/// Same as node_receivers(), for fields needed by only one pipeline stage: the lowest rank of each stage on
+/// each node receives for that stage.
 [[nodiscard]] std::vector<int> stage_receivers(const Grid& grid, std::span<const int> nodes);
 /// Returns, for each rank that gets field `f` of `fields`, the rank that holds the values stored once per
 /// node: the lowest rank on its node that gets the field. Returns -1 for ranks that do not get the field.

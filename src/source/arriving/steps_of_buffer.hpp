@@ -76,7 +76,7 @@ class StepsOfBuffer {
   /// spent waiting for them. Thread-safe.
   void add_steps_to(ArrivalFigures& figures) const;
 
-  /// Sets the policy version, see Buffer::publish().
+  /// Sets the policy version. See Buffer::publish().
   void publish(std::int64_t version);
   /// Reports a trained step with a few quick attempts. Returns whether the buffer was reached.
   [[nodiscard]] bool report_trained(std::int64_t step);

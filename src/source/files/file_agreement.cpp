@@ -66,8 +66,8 @@ std::uint64_t digest_of_part(const InputFile& file, std::int64_t part, std::int6
   return file.digest({begin_of(part), begin_of(part + 1)});
 }
 
-/// Returns this rank's part of the digest of the whole file. The ranks that have the same copy open divide
-/// its blocks among themselves.
+/// Returns this rank's part of the digest of the whole file. The ranks that have opened the same copy
+/// divide its blocks among themselves.
 std::uint64_t share_of_digest(const InputFile& file, const std::vector<ObservedFile>& sights,
                               std::size_t rank) {
   std::int64_t sharers = 0;

@@ -32,8 +32,8 @@ using InputFiles = std::vector<std::unique_ptr<const InputFile>>;
 [[nodiscard]] std::vector<std::filesystem::path> files_of_source(const Communicator& comm,
                                                                  const SourceSettings& settings);
 
-/// Collective over `comm`: opens these files on every rank, and checks that all ranks have the same bytes
-/// open. Throws the same error on every rank.
+/// Collective over `comm`: opens these files on every rank, and checks that their content is the same on
+/// all ranks. Throws the same error on every rank.
 [[nodiscard]] InputFiles open_files(const Communicator& comm,
                                     const std::vector<std::filesystem::path>& paths);
 
@@ -51,8 +51,8 @@ void unpack_on_nodes(const Communicator& comm, InputFiles& files);
 /// seconds; ranks share the work.
 inline constexpr std::int64_t max_bytes_compared_whole = std::int64_t{8} << 30;
 
-/// Collective over `comm`, whose ranks must have the same files open: returns the fingerprint of a source of
-/// these files, with its name and number of samples. If `whole`, the digest covers the complete files.
+/// Collective over `comm`, whose ranks must have opened the same files: returns the fingerprint of a source
+/// of these files, with its name and number of samples. If `whole`, the digest covers the complete files.
 /// Otherwise, it covers 64 places of each file, and a second digest covers the complete files, unless they
 /// have more than max_bytes_compared_whole bytes in total.
 [[nodiscard]] SourceFingerprint fingerprint_of(const Communicator& comm,

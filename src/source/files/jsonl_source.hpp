@@ -17,7 +17,7 @@ namespace evenkeel {
 
 /// Rollouts as JSON Lines, from one file or all files that match a pattern, compressed or not. When the
 /// source is opened,
-/// 1. all ranks check that they have the same bytes open;
+/// 1. all ranks check that they see the same content;
 /// 2. each node decompresses the compressed files once;
 /// 3. each rank scans and checks a range of the files' bytes.
 /// Afterwards, a rank reads only the lines of its own share of each step, from the files that it has open,

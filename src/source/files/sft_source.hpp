@@ -28,7 +28,7 @@ class SftSource : public SampleSource {
   [[nodiscard]] static std::optional<std::filesystem::path> prefix_of(const Communicator& comm,
                                                                       const std::filesystem::path& path);
   /// Collective over `comm`. Throws the same error on every rank: the errors of IndexedDataset, InputError if
-  /// the three datasets have different documents, and IoError if ranks have different bytes open.
+  /// the three datasets have different documents, and IoError if the files differ between ranks.
   [[nodiscard]] static std::unique_ptr<SftSource> open(const Communicator& comm,
                                                        const std::filesystem::path& prefix);
 
