@@ -41,7 +41,7 @@ class TimeFit {
 
   struct Result {
     Terms coefficients{};  ///< overhead, linear, quadratic
-    /// hop of each link; nullopt if it keeps its current value
+    /// Hop of each link; nullopt if the link keeps its current hop.
     std::array<std::optional<double>, num_links> hops{};
   };
 

@@ -10,8 +10,8 @@
 namespace evenkeel {
 namespace {
 
-// Thresholds for advice. Below them, better planning is impossible, or the measured times of a short run are
-// inconclusive.
+// Thresholds for advice. Below them, other settings would gain little, or the measured times of a short run
+// are inconclusive.
 constexpr double least_share = 0.02;
 constexpr double least_padding = 0.05;
 constexpr double least_wait = 0.1;

@@ -109,7 +109,7 @@ class RunPicture {
   [[nodiscard]] double meeting_time() const noexcept { return meeting_time_; }
   [[nodiscard]] double mean_time() const noexcept;
   /// Return the number of steps in which a single sample takes longer than a DP rank's mean work (giant), or
-  /// takes longer than a mean micro-batch by more than 2 % (large).
+  /// takes longer than an average micro-batch by more than 2 % (large).
   [[nodiscard]] std::int64_t num_giant_steps() const noexcept { return giants_; }
   [[nodiscard]] std::int64_t num_large_sample_steps() const noexcept { return large_; }
 

@@ -19,7 +19,7 @@ namespace evenkeel {
 struct Acceptance {
   std::optional<std::int64_t> max_tokens{};
   std::map<std::string, std::int64_t> max_rows{};  ///< limits of fields that count their own rows
-  bool shares_prompts = false;                     ///< prompt tokens must not have a loss
+  bool shares_prompts = false;                     ///< prompt tokens must not carry loss
   bool has_trees = false;                          ///< `segment_ids` define a tree of samples
   std::int64_t predict_ahead = 0;                  ///< pack.predict_ahead; above 0, trees are not accepted
   /// For each field: the row at which samples have a token's value.

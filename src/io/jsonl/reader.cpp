@@ -216,7 +216,7 @@ class GrowingColumn {
     return std::max(rows_, static_cast<std::int64_t>(static_cast<double>(rows_) / share * slack));
   }
 
-  /// The rows of a counted field are divided among samples at the end.
+  /// Returns the spec of a column whose rows are not divided among samples yet. That is done at the end.
   static FieldSpec uncounted(FieldSpec spec) {
     if (is_counted(spec.kind)) spec.kind = FieldKind::sample;
     return spec;
