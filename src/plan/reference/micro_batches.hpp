@@ -106,7 +106,7 @@ template <typename Batching>
 /// In other cases: if dp does not divide the number of samples, counts differ by one; samples after the last
 /// whole mini-batch, which the reference drops, form a smaller mini-batch. As in the reference, the final
 /// order inside a rank mixes the rank's mini-batches: each rank keeps its share of every mini-batch, but the
-/// boundaries between them are lost. MiniBatches keeps both.
+/// boundaries between them are lost. MiniBatchSettings::keep preserves both.
 ///
 /// Local, deterministic. Throws ConfigError if dp or mini_batch is below 1, and the errors of
 /// karmarkar_karp().
