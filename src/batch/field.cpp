@@ -94,8 +94,8 @@ Column& Column::operator=(const Column& other) {
   return *this;
 }
 
-// Defined out of line, since inlining it into a caller that is compiled without optimization would make the
-// destruction of the old elements visit every byte.
+// Not inlined: in callers that are compiled without optimization, the destruction of the old elements would
+// visit every byte.
 Column& Column::operator=(Column&& other) noexcept = default;
 
 Column::~Column() = default;
@@ -142,7 +142,7 @@ Column Column::uninitialized_rows(FieldSpec spec, std::int64_t rows, std::shared
   }
   column.rows_ = rows;
   if constexpr (EVENKEEL_ASSERTS(thorough)) {
-    // New memory is usually zero, which would hide the fact that rows were never written.
+    // New memory is usually zero, which would hide errors if rows are never written.
     std::ranges::fill(column.bytes(), std::byte{0xA5});
   }
   return column;
@@ -189,7 +189,7 @@ void Column::grow_to(std::int64_t rows) {
   const std::size_t bytes = spec_.bytes_of(rows);
   if (is_borrowed() || (elsewhere_ && rows > rows_)) copy_to_own_memory();
   const std::size_t before = own_.size();
-  // Placed memory is always large enough, since the column can only shrink.
+  // Memory that is placed elsewhere is always large enough, since the column can only shrink.
   if (!elsewhere_) own_.resize(bytes);
   rows_ = rows;
   if (own_.size() > before) std::memset(own_.data() + before, 0, own_.size() - before);

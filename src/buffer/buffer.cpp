@@ -61,7 +61,7 @@ std::string join_names(const std::vector<std::string>& fields) {
   return fields.empty() ? "none" : join(fields);
 }
 
-/// Returns 128 random bits in hexadecimal, the identity of a new store.
+/// Returns 128 random bits in hexadecimal, used as the identity of a new store.
 std::string new_identity() {
   std::random_device device;
   std::string text;
@@ -124,7 +124,7 @@ Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
   choose_formats(declared);
   write_store_notes();
   rules_ = json_of_rules(*this, identity_).dump();
-  last_call_ = Clock::now();  // a job that is alive may not have noticed the restart
+  last_call_ = Clock::now();  // counts as a call, since a live job may not have noticed the restart
   queue_.begin();
 }
 
@@ -151,8 +151,9 @@ void Buffer::write_store_notes() {
   store_->settle();
 }
 
-/// Throws InputError if the store has untrained groups of a size other than the configured one, or with other
-/// late fields. Changing these would change their meaning: half of a group of four is not a group of two.
+/// Throws InputError if the store has untrained groups whose size or late fields differ from the configured
+/// ones. With a different configuration, these groups would mean something else: half of a group of four is
+/// not a group of two.
 void Buffer::require_same_group_rules() const {
   const stream::Status status = ledger_->status();
   const std::int64_t groups = status.open_groups + status.ready_groups + status.formed_groups;
@@ -262,7 +263,7 @@ void Buffer::fail(const Queue::Requests& requests, const std::exception_ptr& err
   for (Queue::Request* request : requests) request->error = error;
   opened_.clear();  // deadlines are unknown until the ledger is loaded
   is_opened_.clear();
-  if (std::exchange(must_load_, true)) return;  // loading was already tried
+  if (std::exchange(must_load_, true)) return;  // loading was already attempted
   try {
     load();
   } catch (const Error&) {
@@ -476,7 +477,7 @@ FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
   std::int64_t bytes = 0;
   for (const ReceivedFields& fields : received)
     for (const auto& [name, value] : fields.values) bytes += store_->cost_of(std::ssize(name + value));
-  std::vector<Addition> fresh;  // until the transaction is written
+  std::vector<Addition> fresh;  // kept local until the transaction is written
   FieldIntake intake;
   submit(bytes, [&](Change& change) {
     require_same_job(job);
@@ -537,7 +538,7 @@ RaggedBatch Buffer::samples_of(std::span<const stream::WaitingSample> samples,
   return parse_samples(bodies, arrivals, schema, formats_);
 }
 
-/// Returns the index of a sample that the job does not accept, with the reason; nullopt if the job accepts
+/// Returns the index of a sample that the job does not accept, with the reason, or nullopt if the job accepts
 /// the group. Samples that arrived after the job began were checked on arrival; trees were checked when the
 /// job formed the step.
 std::optional<std::pair<std::int64_t, ErrorReport>> Buffer::find_group_fault(

@@ -48,7 +48,7 @@ std::int64_t parse_number(const json& in, const char* name, std::int64_t least) 
   return *number;
 }
 
-/// Throws InputError for a job whose calls are not those of this server.
+/// Throws InputError for a job whose version of the calls differs from that of this server.
 void require_protocol(std::int64_t version) {
   if (version == job_protocol_version) return;
   throw InputError("",
@@ -57,7 +57,7 @@ void require_protocol(std::int64_t version) {
                    "Run the job and the buffer with the same version of Evenkeel");
 }
 
-/// Returns the job's pass, or an empty text for readers outside a job, which need no pass.
+/// Returns the job's pass, or an empty text for readers that are not part of a job, which need no pass.
 std::string read_pass(const Request& request) {
   return request.has_param("job") ? request.get_param_value("job") : "";
 }
@@ -70,7 +70,8 @@ std::int64_t parameter(const Request& request, const std::string& name, std::int
   return *value;
 }
 
-/// Returns the waiting time from parameter `wait`, in seconds with fractions, at most longest_wait.
+/// Returns the waiting time from parameter `wait`, which is in seconds and may have a fraction; at most
+/// longest_wait.
 std::chrono::milliseconds read_wait_time(const Request& request) {
   const std::string text = request.has_param("wait") ? request.get_param_value("wait") : "0";
   const std::optional<double> seconds = parse_as<double>(text);
@@ -388,7 +389,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
       std::vector<std::int64_t> arrivals;
       std::size_t next = 0;
       std::string joined;
-      std::size_t left = 0;  // bytes
+      std::size_t left = 0;  // bytes that have not been sent yet
     };
     auto sending = std::make_shared<Sending>(Sending{parse_arrivals(asked), 0, {}});
     std::size_t& bytes = sending->left;

@@ -41,7 +41,7 @@ ordered_json drops_of(const stream::Status& status) {
   return out;
 }
 
-/// Returns the number of formed samples for each number of versions they were behind the policy.
+/// Returns, for each number of versions behind the policy, how many formed samples were that far behind.
 ordered_json staleness_of(const stream::Status& status) {
   ordered_json out = ordered_json::object();
   for (const auto& [behind, samples] : status.staleness) out[std::to_string(behind)] = samples;

@@ -55,7 +55,7 @@ void require_enough_keys(std::span<const std::uint64_t> keys, std::int64_t k, bo
                                        std::to_string(k) + " groups of equal size");
 }
 
-/// Caps of a micro-batch, and size of each sample.
+/// Limits of a micro-batch, and the size of each sample to which they apply.
 struct BatchLimits {
   Numbers sizes;
   BinLimits limits;
@@ -96,7 +96,7 @@ bool are_limits_kept(const BatchLimits& promise, const Partition& micro_batches)
   return true;
 }
 
-/// Calls use(settings) with the settings of the batching system.
+/// Calls use(settings) with the settings of the system whose batching is requested.
 template <typename Use>
 auto with_settings(const evenkeel_batching* batching, Use use) {
   require(batching, "batching");
@@ -115,8 +115,8 @@ auto with_settings(const evenkeel_batching* batching, Use use) {
   }
 }
 
-/// Returns the smallest agreed count, starting from `count`, with which every micro-batch keeps the cap. As
-/// many micro-batches as samples are always sufficient.
+/// Returns the smallest agreed count, starting from `count`, with which every micro-batch is within the cap.
+/// A count equal to the number of samples is always sufficient.
 template <typename Batching>
 std::int64_t count_within_limits(std::span<const std::int64_t> lengths, std::int64_t count,
                                  const Batching& batching) {
@@ -147,7 +147,7 @@ void return_figures(const NamedMetrics& metrics, double* figures) {
   std::ranges::transform(metrics, figures, [](const auto& metric) { return metric.second; });
 }
 
-/// Rows in memory of the caller.
+/// Rows in the caller's memory.
 struct RowsToCopy {
   const std::byte* first = nullptr;
   std::int64_t count = 0;
@@ -161,7 +161,7 @@ void copy_group(const RowsToCopy& rows, std::span<const Item> group, std::byte* 
   }
 }
 
-/// Copies the groups, each on the first thread that takes it.
+/// Copies the groups. Each group is copied by the first thread that is free.
 void copy_groups(const RowsToCopy& rows, const Partition& groups, const std::vector<std::byte*>& targets,
                  std::int64_t threads) {
   std::atomic<std::int64_t> next = 0;
@@ -348,7 +348,7 @@ evenkeel_status evenkeel_take_rows(const void* source, int64_t num_rows, int64_t
         throw InputError("partitions", "name row " + std::to_string(row) + ", but there are " +
                                            std::to_string(num_rows) + " rows");
     require_list(targets, k, "targets");
-    if (row_bytes <= 0 || num_items == 0) return;  // Rows of zero bytes need no memory.
+    if (row_bytes <= 0 || num_items == 0) return;  // rows of zero bytes need not be copied
     require(source, "source");
     std::vector<std::byte*> memory;
     for (std::int64_t g = 0; g < k; ++g) memory.push_back(static_cast<std::byte*>(targets[g]));

@@ -19,7 +19,7 @@ std::vector<std::int64_t> differences(const std::int32_t* sums, std::int64_t cou
   return values;
 }
 
-/// Whether each sample is one segment of its own.
+/// Returns whether each sample consists of a single segment that no other sample has.
 bool shares_nothing(const evenkeel_tree& tree) {
   if (tree.num_segments != tree.num_samples) return false;
   for (std::int64_t i = 0; i < tree.num_segments; ++i)

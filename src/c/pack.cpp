@@ -38,14 +38,14 @@ void return_cu_seqlens(const PackedLayout& layout, std::int32_t* cu_seqlens, std
   *max_seqlen = layout.max_seqlen();
 }
 
-/// The values that a function derives for the local rows of a layout.
+/// Returns the output array of a function that derives one value per local row of the layout.
 template <typename T>
 std::span<T> local_values(const PackedLayout& layout, T* first, const char* name) {
   return array_of(first, layout.local_rows(), name);
 }
 
-/// Returns the token that follows each run of a rank in its sequence, or 0 if the run ends its sequence.
-/// `tokens` holds the tokens of all ranks.
+/// Returns, for each run of a rank, the token that follows the run in its sequence, or 0 if the run ends its
+/// sequence. `tokens` has the tokens of all ranks.
 std::vector<std::int64_t> select_tokens_after_runs(const PackedLayout& layout, CpRank rank,
                                                    std::span<const std::int64_t> tokens) {
   std::vector<std::int64_t> after;

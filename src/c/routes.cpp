@@ -27,7 +27,7 @@ RowCut cut_of(std::int32_t cut, const char* name) {
   }
 }
 
-/// Returns the route make(Integer{}), with numbers of this type.
+/// Returns the route made by make(Integer{}), where Integer is the type that `dtype` names.
 template <typename Make>
 evenkeel_status return_route(evenkeel_arrays** arrays, std::int32_t dtype, Make make) noexcept {
   return return_arrays(arrays, [&](evenkeel_arrays& made) {
@@ -50,7 +50,7 @@ RowMember member_of(const evenkeel_member* member) {
   return {CpRank{member->cp_rank}, {member->tp_rank, member->tp_size}};
 }
 
-/// use(layout) of sequences, or of the segments of a tree.
+/// Returns use(layout). The layout is that of sequences or, if there is a tree, of the tree's segments.
 template <typename Use>
 auto with_layout(const evenkeel_layout* layout, Use use) {
   require(layout, "layout");

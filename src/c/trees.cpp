@@ -21,7 +21,7 @@ void add_intervals(evenkeel_arrays& arrays, AncestorIntervals intervals) {
   arrays.add("tout", std::move(intervals.tout));
 }
 
-/// pair(each) of every entry, side by side: [size, 2].
+/// Adds an array of shape [size, 2] with the two numbers of pair(entry) for every entry of a list.
 template <typename List, typename Pair>
 void add_pairs(evenkeel_arrays& arrays, const char* name, const List& list, Pair pair) {
   std::vector<std::int32_t> values;
@@ -40,7 +40,7 @@ KeyOrder order_of(std::int32_t keys) {
   throw WrongArgument("argument keys", "is " + std::to_string(keys) + ", which is not a valid value");
 }
 
-/// A CP rank's rows of a tree in a packed micro-batch.
+/// The rows that a CP rank has of a tree in a packed micro-batch.
 struct TreeOnRank {
   PackedTreeLayout layout;
   CpRank rank;

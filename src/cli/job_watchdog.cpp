@@ -13,7 +13,8 @@
 namespace evenkeel::cli {
 namespace {
 
-// Returns the limit set on the command line. Errors in it are reported when the configuration is read.
+// Returns the limit set on the command line. If it is invalid, the error is reported later, when the
+// configuration is read.
 double limit_from_overrides(std::span<const std::string> overrides) {
   constexpr std::string_view key = "watchdog.seconds=";
   double seconds = static_cast<double>(JobWatchdogSettings().seconds);

@@ -31,13 +31,13 @@ std::optional<int> read_number_variable(const char* name) {
 constexpr const char* own_mpirun =
     "Start it with the mpirun of the MPI library that evenkeel is linked to (ldd shows it): mpirun -n ";
 
-/// Environment variables of a launcher that tells processes how many it started.
+/// Environment variables of a launcher that show how many processes it started.
 struct LauncherVariables {
   const char* launcher;
-  const char* required;  ///< if it is unset, another program has set the others
+  const char* required;  ///< if this variable is unset, the others were set by a different program
   const char* number;
   const char* rank;
-  const char* hint;  ///< the number of processes is appended
+  const char* hint;  ///< beginning of the hint; the number of processes is appended
 };
 
 constexpr std::array launchers{

@@ -27,7 +27,7 @@ bool is_port(std::string_view text) {
   return parse_as<std::uint16_t>(text).has_value();
 }
 
-/// Returns whether a text is an IPv4 address. Host names are not resolved. IPv6 is not accepted, because
+/// Returns whether a text is an IPv4 address. Does not resolve host names. Does not accept IPv6, because
 /// Debian builds the HTTP library that serves the metrics without IPv6 support.
 bool is_address(const std::string& text) {
   in_addr address{};
@@ -60,7 +60,7 @@ class PrometheusMetrics::Families {
     auto& family = prometheus::BuildCounter().Name(name).Help(help).Register(*registry_);
     family.Add(labels).Increment(more);
   }
-  /// Raises a counter to a value that is counted elsewhere. Never lowers it.
+  /// Raises a counter to a value that is counted elsewhere. Never decreases it.
   void count_up_to(const std::string& name, const char* help, Labels labels, double value) {
     auto& counter = prometheus::BuildCounter().Name(name).Help(help).Register(*registry_).Add(labels);
     if (value > counter.Value()) counter.Increment(value - counter.Value());

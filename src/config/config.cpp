@@ -54,8 +54,8 @@ void require_countable(std::int64_t per_rank, std::int64_t ranks) {
 }
 
 /// If the number of shapes is limited, sets max_samples to the number of alignments that fit in the cap. One
-/// shape must hold any micro-batch, and without this limit, micro-batches could have more samples if these
-/// have no tokens.
+/// shape must be able to hold any micro-batch. Without this limit, micro-batches could have more samples if
+/// some of the samples have no tokens.
 void limit_samples_to_cap(PlanSettings& settings) {
   MicroBatchSettings& micro_batch = settings.micro_batch;
   if (!micro_batch.shapes || micro_batch.max_samples) return;
@@ -85,7 +85,7 @@ std::int64_t max_predict_ahead(const Config& config) {
   return most;
 }
 
-/// Returns the settings of a pass without its strategy. The cap depends on them.
+/// Returns the settings of a pass, except the strategy. The cap depends on the result.
 PlanSettings settings_of(const Config& config, const Profile& pass, const GridPoint& sizes) {
   PlanSettings settings;
   settings.dp = sizes.dp;
@@ -125,7 +125,7 @@ Choices choices_of(const Config& config, const PlanSettings& settings, const Pro
 }
 
 /// Rejects `at: token` for a field if some but not all sources are dumps. The values in a dump are already at
-/// the rows that predict their tokens, so moving them again would shift them.
+/// the rows that predict their tokens, so they must not be moved again.
 void require_same_convention(const Config& config, const std::string& name, const FieldSettings& field) {
   const auto is_dump = [](const auto& source) { return source.second.kind == SourceKind::dump; };
   const auto dumps = std::ranges::count_if(config.sources, is_dump);
@@ -149,9 +149,9 @@ Profile Config::profile(std::string_view name) const {
   if (name.empty()) return {balance, micro_batch, pack, loss};
   const auto found = profiles.find(name);
   if (found != profiles.end()) return found->second;
-  throw ConfigError(
-      "profiles", "there is no profile '" + std::string(name) + "'",
-      profiles.empty() ? "The configuration does not define any profiles" : "The profiles are: " + join(profiles | std::views::keys));
+  throw ConfigError("profiles", "there is no profile '" + std::string(name) + "'",
+                    profiles.empty() ? "The configuration does not define any profiles"
+                                     : "The profiles are: " + join(profiles | std::views::keys));
 }
 
 void Config::require_valid_fields() const {
@@ -182,7 +182,7 @@ PlanSettings Config::delay_settings(std::int64_t longest) const {
   require_compatible(choices_of(*this, settings_of(*this, pass, meshed), pass, true));
   Config own = *this;
   own.mesh = {};
-  own.micro_batch.order = MicroBatchOrder::plan;  // the order does not affect the end time if ranks meet
+  own.micro_batch.order = MicroBatchOrder::plan;  // if ranks meet, the order does not affect the end time
   GridPoint sizes{1, 1, static_cast<int>(*delay.outliers_per_step), 1};
   while (true) {
     PlanSettings settings = own.plan_settings(sizes);

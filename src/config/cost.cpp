@@ -157,7 +157,8 @@ EncoderCost read_encoder(const ConfigValue& value) {
   return encoder;
 }
 
-/// Reads the model's cost next to an encoder's: any cost that is not measured, or a model's description.
+/// Reads the model's cost for a configuration that also has an encoder's cost: any cost that is not measured,
+/// or a description of the model.
 CostModel read_model_beside_encoder(const ConfigValue& value) {
   const bool is_description = value.node.IsMap() && !has_key(value, "linear") && !has_key(value, "quadratic");
   return is_description ? from_model(value) : read_fixed(value);

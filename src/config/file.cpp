@@ -64,8 +64,8 @@ const NamedSection* named_section(std::string_view path) {
   return found == named_sections().end() ? nullptr : &*found;
 }
 
-/// Throws ConfigError if one map contains both keys of the cap. Between files, overrides and profiles, the
-/// later one wins, but keys of the same map do not have an order.
+/// Throws ConfigError if one map contains both keys of the cap. If they are in different files, overrides or
+/// profiles, the later one wins, but the keys of a map do not have an order.
 void require_one_cap(std::string_view section, std::span<const std::pair<std::string, ConfigValue>> entries) {
   if (section != "micro_batch" && !section.ends_with(".micro_batch")) return;
   const auto find = [&](std::string_view name) {
@@ -81,8 +81,8 @@ void require_one_cap(std::string_view section, std::span<const std::pair<std::st
       "each rank");
 }
 
-/// Builds a configuration from a file and overrides. Keys of named entries, such as profiles, are applied
-/// last, so that entries start from the final settings.
+/// Builds a configuration from a file and overrides. The keys of named entries, such as profiles, are applied
+/// last, so that they extend the final settings.
 class Loader {
  public:
   /// Applies a file. Returns false if the document is empty (null), true if it is a map, even an empty one.
@@ -126,8 +126,8 @@ class Loader {
     ConfigValue value;
   };
 
-  /// Returns whether the value of this path is a map of keys or entries, which is merged into the existing
-  /// settings.
+  /// Returns whether the value of this path is a map of keys or entries. Such a map is merged into the
+  /// existing settings.
   static bool holds_entries(const std::string& path) {
     if (const auto named = named_path(path)) {
       const bool is_key = !named->key.empty() && named->section->find(named->key) != nullptr;
@@ -148,7 +148,8 @@ class Loader {
     const bool is_below_entry = named && !named->key.empty();
     if (section == nullptr || is_below_entry || value.node.IsNull())
       throw ConfigError(value.where, "has no key, so it changes nothing", "Name a key and its value");
-    std::vector<NamedEntry> others;  // copied: assigning a YAML::Node changes the node it refers to
+    // A copy, since assigning to a YAML::Node changes the node to which it refers.
+    std::vector<NamedEntry> others;
     for (const NamedEntry& entry : named_entries_) {
       if (entry.section != section || (named && entry.name != named->name)) others.push_back(entry);
     }
@@ -218,7 +219,7 @@ void require_valid_plan(const Config& config, const std::string& profile, const 
   }
 }
 
-/// Throws ConfigError if the passes of a step, which use the same shapes, cannot share them.
+/// Throws ConfigError if the passes of a step, which must use the same shapes, cannot do so.
 void require_valid_shapes(const Config& config, const std::string& file) {
   const MeshSettings& mesh = config.mesh;
   const GridPoint sizes{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp};
@@ -323,7 +324,7 @@ Config finish_loading(Loader loader, std::string_view name, std::span<const std:
   return config;
 }
 
-/// Returns whether the file was opened by the shell and is named by its descriptor, as with <(...).
+/// Returns whether the shell has opened the file and passes its descriptor as a name, as with <(...).
 bool is_open_file(const std::filesystem::path& file) {
   const std::string name = file.string();
   return name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/");
@@ -396,7 +397,7 @@ std::string read_config_text(const std::filesystem::path& file) {
     throw IoError(file.string(), "cannot open the configuration: " + system_message(errno),
                   is_open_file(file) ? hint_for_open_file : "");
   }
-  // Reads at most one byte beyond the limit, even from a device or pipe that never ends.
+  // Read at most one byte beyond the limit, even from a device or pipe that never ends.
   std::string text(max_bytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (stream.bad()) throw IoError(file.string(), "cannot read the configuration");

@@ -53,8 +53,8 @@ constexpr std::string_view table_head = R"(
 |---|---|---|---|---|
 )";
 
-/// Returns the keys that `chosen` names: one key, all keys of a section, or all keys if it is empty. Throws
-/// ConfigError if there are none.
+/// Returns the keys that `chosen` selects: one key, all keys of a section or, if it is empty, all keys.
+/// Throws ConfigError if it does not select any key.
 std::vector<ConfigKey> chosen_keys(std::string_view chosen) {
   std::vector<ConfigKey> keys;
   std::vector<std::string> names;

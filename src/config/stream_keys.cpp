@@ -90,8 +90,8 @@ void require_redis_for_its_keys(const ArrivalSettings& stream) {
   }
 }
 
-/// Throws ConfigError if settings of the job's own buffer conflict, are missing, or are set although
-/// source.path refers to another buffer.
+/// Throws ConfigError if settings of the job's own buffer conflict or are missing, or if any of them is set
+/// although source.path refers to another buffer.
 void require_valid_buffer(const Config& config) {
   const ArrivalSettings& stream = config.stream;
   const ArrivalSettings defaults;

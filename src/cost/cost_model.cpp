@@ -118,8 +118,8 @@ CostModel CostModel::from_model(const ModelDescription& model) {
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : model.heads;
   const std::int64_t query_width = model_product(model.heads, head_dim);
   const std::int64_t kv_width = model_product(kv_heads, head_dim);
-  // Queries and output have query_width columns each, keys and values kv_width each; a gated block has 3
-  // matrices.
+  // Queries and outputs have query_width columns each; keys and values have kv_width columns each. A gated
+  // block has 3 matrices.
   const std::int64_t shared_width = model.shared_ffn_size > 0 ? model.shared_ffn_size : model.ffn_size;
   const std::int64_t ffn_width =
       model_product(model.ffn_size, model.active_experts, model_product(shared_width, model.shared_experts));

@@ -24,8 +24,8 @@ TransferFrame make_frame(const ResultTransfer& step) {
   return {step.table, step.assignment, step.settings};
 }
 
-// Returns whether a CP member sends its results of this kind. If the kind is not cut, or samples are whole,
-// all members of a group have the same rows, so only the first member sends them.
+// Returns whether a CP member sends its results of this kind. All members of a group have the same rows if
+// the kind is not cut or samples are whole. In that case, only the first member sends them.
 bool sends_field(const TransferFrame& frame, FieldKind kind, CpRank member) noexcept {
   const bool is_cut = rule_of(kind).is_cut() && frame.settings.delivery == Delivery::packed;
   return is_cut || member == CpRank{0};
@@ -113,8 +113,8 @@ void require_results(const ResultTransfer& step, std::span<const MicroBatchResul
   }
 }
 
-// Returns the fields of the results. Precondition: `results` is not empty; every place has at least one
-// micro-batch per step, which may be empty.
+// Returns the fields of the results. Precondition: `results` is not empty, since every place has at least one
+// (possibly empty) micro-batch per step.
 std::vector<FieldSpec> specs_of(std::span<const MicroBatchResults> results) {
   EVENKEEL_PRECONDITION(cheap, !results.empty());
   std::vector<FieldSpec> specs;
@@ -163,8 +163,8 @@ std::vector<std::int64_t> own_row_counts(const Mesh& mesh, const ResultTransfer&
   return counts;
 }
 
-// Collective: returns the number of rows of each sample in each counted result. Only the ranks that computed
-// a result know these numbers. Communicates only if any result is counted.
+// Collective: returns the number of rows of each sample in each counted result. Initially, only the ranks
+// that computed a result know these numbers. Communicates only if any result is counted.
 std::vector<RowCounts> gather_result_counts(const Mesh& mesh, const ResultTransfer& step,
                                             std::span<const FieldSpec> fields,
                                             std::span<const MicroBatchResults> results, GuardedWork& work) {
@@ -226,7 +226,7 @@ std::vector<BlockList> outgoing_blocks(const Mesh& mesh, const ResultTransfer& s
   const ResultColumns columns = columns_of(fields, results);
   std::vector<std::size_t> sent;
   for (std::size_t f = 0; f < fields.size(); ++f) {
-    // Skips rows of zero bytes: there is nothing to send, and their number was not checked.
+    // Skip rows of zero bytes: there is nothing to send, and their number has not been checked.
     if (fields[f].row_bytes() > 0) sent.push_back(f);
   }
   for (std::size_t owner = 0; owner < sends.size(); ++owner) {

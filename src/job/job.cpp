@@ -30,8 +30,8 @@
 namespace evenkeel {
 namespace {
 
-/// Rejects a state folder that is also an output folder, since both would lock it and each would mistake the
-/// other for another run.
+/// Rejects a state folder that is also an output folder. Both would lock it, and each would mistake the other
+/// for a different run.
 void require_own_state_folder(const JobSettings& options) {
   const auto place_of = [](const std::filesystem::path& folder) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(folder)) / "";
@@ -58,8 +58,8 @@ void reject_trainer_versions(const Config& config) {
                     "Set stream.version: step");
 }
 
-// Rejects a field that is only for passes under profiles that this run does not use, since it would be read
-// but not sent to any rank.
+// Rejects a field that is only for profiles that this run does not use, since it would be read but not sent
+// to any rank.
 void require_fields_are_sent(const Config& config, std::span<const std::string> passes) {
   for (const auto& [name, settings] : config.fields) {
     const std::vector<std::string>& profiles = settings.profiles;
@@ -70,7 +70,8 @@ void require_fields_are_sent(const Config& config, std::span<const std::string> 
   }
 }
 
-// Rejects a dump of whole samples, since the files of a CP group are read again as parts of its samples.
+// Rejects a dump of whole samples, since readers expect each file of a CP group to have its part of the
+// samples.
 void require_parts_are_dumped(const JobSettings& options, const Config& config,
                               std::span<const std::string> passes) {
   if (options.dump.empty() || (config.mesh.cp == 1 && !config.mesh.flexible_cp)) return;
@@ -83,8 +84,8 @@ void require_parts_are_dumped(const JobSettings& options, const Config& config,
   }
 }
 
-// Returns the profiles of the passes over a step, or one empty name for the job's own settings. Throws
-// ConfigError for equal names, since each of several passes writes to a folder named after its profile.
+// Returns the profiles of the passes over a step, or a single empty name for the job's own settings. Throws
+// ConfigError if a profile occurs twice, since each pass writes to a folder named after its profile.
 std::vector<std::string> require_distinct_passes(const JobSettings& options, const Config& config) {
   if (options.profiles.empty()) return {""};
   std::set<std::string> seen;
@@ -160,7 +161,7 @@ void Watch::close_files() {
   });
 }
 
-// Every rank parses rank 0's text, since sending values would need a second list of keys.
+// Every rank parses rank 0's text. Broadcasting the values instead would require a second list of all keys.
 Config read_config(const boost::mpi::communicator& comm, const JobSettings& options) {
   const Phase phase("read the configuration");
   GuardedWork work;
@@ -189,14 +190,14 @@ Job::Job(const boost::mpi::communicator& world, const Config& config, const JobS
       config_(config),
       profiles_(passes_of(options, config_)),
       state_(world, options.state, config_, options.overwrite),
-      // Accepts changed settings here: compare_with_saved_state() compares them together with the sources,
-      // and refuses them.
+      // Accepts changed settings here. compare_with_saved_state() compares them later, together with the
+      // sources, and refuses them if necessary.
       service_(world, config_, state_.initial_state(), ChangedJob::accepted),
       stream_(open_observed(world, config_, profiles_, observer)) {
   if (state_.is_kept()) compare_with_saved_state();
   steps_ = stream_->num_steps();
   if (options_.max_steps > 0) steps_ = std::min(steps_, options_.max_steps);
-  // The state is written first, since only a job with this state may continue the output folders.
+  // Write the state first, since only a job with this state may continue the output folders.
   if (!state_.is_resumed())
     state_.write(
         this->world(), 0, [this] { return state(); }, true);
@@ -256,7 +257,7 @@ void Job::run() {
   start_watching();
   start_making_steps();
   const auto now = [this] { return state(); };
-  std::int64_t reached = begin;  // first step that was not delivered
+  std::int64_t reached = begin;  // first step that has not been delivered
   while (std::optional<Step> step = next()) {
     if (reached == begin) require_fields_of_settings(*step);
     reached = step->index + 1;
@@ -386,7 +387,7 @@ void Job::finish_pass(const Step& step) {
   if (figures) report_.add(*std::move(figures));
 }
 
-// Warns only once per kind, since a job may have many such steps.
+// Warns only once for each kind of step, since a job may have many such steps.
 void Job::warn_about_loss(const StepFigures& figures) {
   const bool trains_nothing = figures.loss_tokens == 0;
   bool& has_warned = trains_nothing ? warned_of_steps_ : warned_of_samples_;
@@ -412,7 +413,7 @@ void Job::collect_results(const Step& step) {
   });
 }
 
-// Returns the folder for a step's output. With several passes, each has its own folder.
+// Returns the folder for a step's output. If there are several passes, each one has its own folder.
 std::filesystem::path Job::folder_of(RunOutput output, const Step& step) const {
   const std::filesystem::path& folder = folders_->path_of(output);
   return profiles_.size() > 1 ? folder / step.profile : folder;

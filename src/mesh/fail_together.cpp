@@ -18,7 +18,7 @@
 namespace evenkeel {
 namespace {
 
-// Rank number of a report that every rank throws.
+// Rank number in a report that every rank throws.
 constexpr int every_rank = -2;
 
 std::string describe_unknown_exception() {

@@ -41,7 +41,8 @@ class NewCommunicator : public boost::mpi::communicator {
  public:
   NewCommunicator() { comm_ptr = boost::shared_ptr<MPI_Comm>(new MPI_Comm(MPI_COMM_NULL), free); }
 
-  /// Returns the address where MPI stores the communicator, which is freed with the last copy of this object.
+  /// Returns the address at which MPI must store the communicator. The communicator is freed with the last
+  /// copy of this object.
   [[nodiscard]] MPI_Comm* place() const noexcept { return comm_ptr.get(); }
 
  private:
@@ -78,7 +79,7 @@ void MpiRanks::all_gather(std::span<const std::byte> mine, std::span<std::byte> 
 }
 
 void MpiRanks::all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const {
-  // Counts values instead of bytes, since lists may exceed 2^31 bytes.
+  // Count values instead of bytes, since lists may have more than 2^31 bytes.
   const ValueType value(lists.bytes_each);
   const int own = lists.sizes[static_cast<std::size_t>(rank())];
   const Waiting waiting("MPI_Allgatherv");

@@ -28,7 +28,7 @@ std::size_t checked_row_bytes(const PackedLayout& layout, std::size_t ragged_byt
   return row_bytes;
 }
 
-/// Does the same for the buffers of all CP ranks.
+/// Same as checked_row_bytes(), for the buffers of all CP ranks.
 template <typename Byte>
 std::size_t checked_row_bytes_of_all(const PackedLayout& layout, std::size_t ragged_bytes,
                                      std::span<const std::span<Byte>> locals) {
@@ -95,8 +95,8 @@ std::int64_t useful_threads(std::int64_t threads, std::size_t bytes) {
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(bytes / least_bytes), 1, threads);
 }
 
-/// Returns the first sequence that begins at or after row `part` / `parts` of all rows; for the end of the
-/// last part, the number of sequences.
+/// Returns the first sequence that begins at or after row (`part` / `parts` * number of rows). For the end of
+/// the last part, returns the number of sequences.
 std::int64_t first_of_part(const PackedLayout& layout, std::int64_t part, std::int64_t parts) {
   if (part == parts) return layout.size();
   const std::int64_t row = layout.cu_seqlens_padded().back() / parts * part;

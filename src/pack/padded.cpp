@@ -47,7 +47,7 @@ void for_each_checked_row(const PaddedMask& mask, Visit visit) {
   }
 }
 
-/// Runs of ones of a whole mask, as ranges of its entries.
+/// Runs of ones in a mask, as ranges of the mask's entries.
 struct MaskRuns {
   std::vector<RowRange> runs;
   std::int64_t tokens = 0;
@@ -71,7 +71,7 @@ void require_kept(std::int64_t index, RowRange kept, std::int64_t length, std::i
     throw InputError(where, "rows [" + std::to_string(kept.begin) + ", " + std::to_string(kept.end) +
                                 ") are not within its length of " + std::to_string(length));
   }
-  // If kept.begin is negative, avoids computing the difference of the ends, which could overflow.
+  // If kept.begin is negative, do not compute the difference of the ends, which could overflow.
   if (kept.begin < 0 ? kept.end >= seq && kept.end >= 0 : kept.size() > seq) {
     throw InputError(where, "rows [" + std::to_string(kept.begin) + ", " + std::to_string(kept.end) +
                                 ") do not fit into the padded length of " + std::to_string(seq));

@@ -43,8 +43,8 @@ inline std::int64_t find_in_mask(std::span<const std::uint8_t> mask, std::int64_
   return static_cast<const std::uint8_t*>(found) - mask.data();
 }
 
-/// Calls visit(gap, run) for every maximal run of ones, with the gap of zeros before it; the last run may be
-/// empty. Treats a [batch, seq] mask as one row.
+/// Calls visit(gap, run) for every maximal run of ones, where `gap` is the run of zeros before it. The last
+/// run may be empty. Treats a [batch, seq] mask as one row.
 template <typename Visit>
 void for_each_mask_run(std::span<const std::uint8_t> mask, Visit visit) {
   const auto size = static_cast<std::int64_t>(mask.size());

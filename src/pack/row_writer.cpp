@@ -10,7 +10,7 @@
 namespace evenkeel {
 namespace {
 
-// Small enough for the L1 cache, large enough to stream at full speed.
+// Small enough for the L1 cache, but large enough to be written at full speed.
 constexpr std::size_t pad_block_bytes = 4096;
 
 }  // namespace
@@ -54,8 +54,8 @@ void RowFill::operator()(std::byte* rows, std::int64_t count) const noexcept {
     std::memset(rows, pad_row_.empty() ? 0 : std::to_integer<int>(pad_row_.front()), bytes);
     return;
   }
-  // Doubles the filled part until the block is large enough to copy at full speed but still fits in the L1
-  // cache.
+  // Double the filled part until the block is large enough to be copied at full speed, but still fits in the
+  // L1 cache.
   constexpr std::size_t large_enough = 4096;
   std::memcpy(rows, pad_row_.data(), row_bytes_);
   std::size_t block = row_bytes_;

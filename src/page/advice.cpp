@@ -9,8 +9,8 @@
 namespace evenkeel {
 namespace {
 
-// Thresholds of advice. Below them, planning cannot do better, or the measured times of a short run are
-// inconclusive.
+// Thresholds for advice. Below them, other settings would gain little, or the measured times of a short run
+// are inconclusive.
 constexpr double least_share = 0.02;
 constexpr double least_padding = 0.05;
 constexpr double least_wait = 0.1;
@@ -24,7 +24,7 @@ double share_of(double part, double whole) noexcept {
   return whole > 0 ? part / whole : 0;
 }
 
-/// Formats "In 3 of 8 steps the costliest sample", or "The costliest sample" for a run of one step.
+/// Formats "In 3 of 8 steps the costliest sample", or "The costliest sample" if the run has only one step.
 std::string costliest_sample_text(std::int64_t some, std::size_t all) {
   if (all == 1) return "The costliest sample";
   return "In " + format_grouped(some) + " of " + format_grouped(static_cast<std::int64_t>(all)) +

@@ -239,7 +239,7 @@ std::string html_page(const PageSubject& subject, std::span<const RunPicture> pr
       {"text", escape_html(subject.text)}};
   std::string page;
   std::string_view left = page_html;
-  // Fills placeholders in one pass, so that inserted text is not scanned for placeholders.
+  // Fill all placeholders in one pass, so that inserted text is not searched for placeholders.
   for (std::size_t begin = left.find("{{"); begin != std::string_view::npos; begin = left.find("{{")) {
     const std::size_t end = left.find("}}", begin);
     page += left.substr(0, begin);

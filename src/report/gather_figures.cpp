@@ -29,7 +29,7 @@
 namespace evenkeel {
 namespace {
 
-// Reduces numbers of all ranks to rank 0.
+// Combines the numbers of all ranks on rank 0.
 template <typename Number, std::size_t Size>
 std::array<Number, Size> combine(const boost::mpi::communicator& world, const std::array<Number, Size>& mine,
                                  MPI_Op operation) {
@@ -41,7 +41,7 @@ std::array<Number, Size> combine(const boost::mpi::communicator& world, const st
   return combined;
 }
 
-// Adds sums over all ranks, on rank 0.
+// Sums figures over all ranks and adds the sums on rank 0.
 void add_sums(const boost::mpi::communicator& world, const Step& step, PassFigures& figures) {
   const ExchangeVolume& mine = step.volume;
   const std::array<std::int64_t, 7> sums =
@@ -105,8 +105,8 @@ void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFi
   figures.longest_waited = slowest.back().first;
 }
 
-// Returns the figures of a DP rank's plan as numbers. Only one rank per DP rank (with tp, cp and pp 0)
-// returns them; all others return an empty list.
+// Returns the figures of a DP rank's plan as a list of numbers. Only one rank of each DP rank (with tp, cp
+// and pp 0) returns them; all others return an empty list.
 std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step, const PlanSettings& settings) {
   const DpRankPlan& plan = step.record->plan;
   const GridPoint& here = mesh.here();
@@ -125,7 +125,7 @@ std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step, const
 struct PlannedDpRank {
   std::int64_t lower_bound = 0;
   std::vector<MicroBatchPicture> micro_batches;
-  std::vector<PackedShape> shapes;  // per micro-batch; without rows unless shapes are limited
+  std::vector<PackedShape> shapes;  // per micro-batch; has no rows unless the number of shapes is limited
 };
 
 std::vector<PlannedDpRank> plans_of(const Grid& grid, const GatheredLists<std::int64_t>& gathered) {
@@ -154,7 +154,7 @@ void add_lengths(const Step& step, const PlanSettings& settings, StepFigures& fi
   const std::vector<std::int64_t> lengths = step.record->table().sample_lengths();
   const std::int64_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
   figures.metrics = dynamic_batching_metrics(lengths, figures.rows, width);
-  // Balance figures require that DP ranks run whole samples.
+  // Balance figures are only meaningful if DP ranks run whole samples.
   if (!strategy_of(settings).has_own_groups()) {
     std::ranges::move(seqlen_balance_metrics(lengths, step.record->assignment.shares.items()),
                       std::back_inserter(figures.metrics));
@@ -210,7 +210,7 @@ void add_shapes(const Step& step, const std::vector<PlannedDpRank>& plans, const
   }
 }
 
-// Uses the cost that the plan balanced, since the service may have fitted new costs in the meantime.
+// Use the cost with which the plan was balanced, since the service may have fitted new costs in the meantime.
 double max_over_mean_before(const Step& step, PlanSettings settings) {
   settings.balance.cost = step.record->cost.model;
   return max_over_mean(unbalanced_dp_costs(step.record->table(), settings), settings.balance.speeds);
@@ -241,7 +241,7 @@ StepPicture picture_of(const Step& step, PlanSettings settings, const StepFigure
 
 constexpr std::size_t num_seconds = phase_names.size() + 1;
 constexpr std::size_t num_counts =
-    3 + std::size_t{LinkPicture::max_lines};  // the bytes sent to each line come last
+    3 + std::size_t{LinkPicture::max_lines};  // followed by the bytes sent to each line
 
 std::array<double, num_seconds> seconds_of(const Step& step) {
   std::array<double, num_seconds> values{};

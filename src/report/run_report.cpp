@@ -87,7 +87,8 @@ nlohmann::json delay_json(const std::optional<DelayFigures>& delay) {
             {"once", relative_time(delay->planned.once, delay->in_order.once)}}}};
 }
 
-/// Formats "; 3 samples have none; 2 samples without were dropped"; empty if there are none.
+/// Formats a text such as "; 3 samples have none; 2 samples without were dropped"; empty if all samples have
+/// tokens with loss.
 std::string samples_without_loss(const PassFigures& total) {
   std::string text;
   if (total.without_loss > 0)
@@ -98,7 +99,7 @@ std::string samples_without_loss(const PassFigures& total) {
 
 void add_token_rows(const RunTotals& t, Table& table) {
   const PassFigures total = t.passes.total();
-  // With shared prefixes, compares with the rows before sharing, since sharing removes rows that are not
+  // With shared prefixes, compare with the rows before sharing, since sharing removes rows that are not
   // padding.
   const std::int64_t removed = total.padded_rows - (t.sharing ? total.unshared_rows : total.rows);
   table.row("samples", format_grouped(total.samples) + " in " + format_count(t.passes.passes(), "step"));
@@ -233,7 +234,7 @@ void add_sharing_rows(const RunTotals& t, Table& table) {
 void add_traffic_rows(const RunTotals& t, Table& table) {
   const PassFigures total = t.passes.total();
   table.row("bytes between ranks", bytes_text(total.sent_bytes));
-  // On a single node, both figures would be zero.
+  // Skip these figures on a single node, where both are zero.
   if (total.node_messages > 0) {
     table.row("bytes between nodes", fmt::format("{} in {}", bytes_text(total.node_bytes),
                                                  format_count(total.node_messages, "message")));
@@ -336,7 +337,7 @@ nlohmann::json sharing_json(const StepFigures& f) {
 }  // namespace
 
 void RunReport::add(StepFigures figures) {
-  // Moves the picture out, so that the steps that are kept do not contain their pictures.
+  // Move the picture out, so that the steps that are kept do not contain pictures.
   if (const auto picture = std::exchange(figures.picture, nullptr)) {
     const auto of_profile = [&](const RunPicture& run) { return run.profile() == picture->profile; };
     auto run = std::ranges::find_if(pictures, of_profile);

@@ -155,8 +155,8 @@ void TraceFile::add(std::int64_t step, const std::string& profile, std::span<con
 }
 
 void TraceFile::close() {
-  // Writes a final event without a trailing comma, since JSON does not allow the comma after the previous
-  // event otherwise.
+  // Ends with an event that is not followed by a comma. Each previous event is, and JSON does not allow a
+  // comma at the end.
   file_.append(
       json{{"ph", "M"}, {"name", "trace_is_complete"}, {"pid", 0}, {"tid", 0}, {"args", json::object()}}
           .dump() +

@@ -30,15 +30,15 @@ bool is_whole(const RaggedBatch& from, const Cut& cut) {
   return cut.tokens == RowRange{0, sample_of(from, cut).length()};
 }
 
-/// Returns the name of the field with the token ranges of this field's rows; empty if there is none. A field
-/// of token ranges is cut by itself.
+/// Returns the name of the field whose token ranges cut this field's rows; empty if there is none. A field of
+/// token ranges is cut by itself.
 std::string_view cutting_field(const NamedFields& settings, std::string_view field) {
   const auto found = settings.find(field);
   if (found != settings.end() && !found->second.cut_by.empty()) return found->second.cut_by;
   return cuts_rows(settings, field) ? field : std::string_view();
 }
 
-/// Returns the rows of a column with token ranges that have at least one token in the cut.
+/// Returns the rows of a column that have at least one token in the cut, according to their token ranges.
 RowRange rows_of_tokens(const RaggedBatch& from, const Column& column, const Cut& cut, std::string_view by) {
   const RowRange all = from.rows_of(column, cut.index);
   if (is_whole(from, cut)) return all;
@@ -50,7 +50,7 @@ RowRange rows_of_tokens(const RaggedBatch& from, const Column& column, const Cut
   return {all.begin + rows.front().begin, all.begin + rows.front().end};
 }
 
-/// Returns the rows of a cut in a column of the batch that it is cut from.
+/// Returns the rows of a cut, as positions in a column of the batch from which it is cut.
 RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut, std::string_view by) {
   const RowRange all = from.rows_of(column, cut.index);
   const auto from_begin = [&](std::int64_t begin, std::int64_t end) {
@@ -92,8 +92,8 @@ std::uint64_t hash_of_rows(const RaggedBatch& from, const Column& column, const 
   return hash_of_bytes({column.row(rows.begin), column.row(rows.end)});
 }
 
-/// Returns a hash of the part of the sample before the cut if the sample declares its tree, otherwise 0; see
-/// RaggedBatch::contexts.
+/// Returns a hash of the part of the sample before the cut if the sample declares its tree, otherwise 0 (see
+/// RaggedBatch::contexts).
 std::uint64_t context_of(const RaggedBatch& from, const Cut& cut) {
   const Column* const segments = from.find(segment_ids_field);
   if (segments == nullptr || cut.tokens.begin == 0) return 0;
@@ -101,7 +101,7 @@ std::uint64_t context_of(const RaggedBatch& from, const Cut& cut) {
   Cut before = cut;
   before.tokens = {0, cut.tokens.begin};
   if (rule_of(kind).is_per_token()) return hash_of_rows(from, *segments, before);
-  if (!rule_of(kind).is_per_response_token()) return 0;  // planning rejects this kind
+  if (!rule_of(kind).is_per_response_token()) return 0;  // planning rejects this kind later
   const std::uint64_t responses = hash_of_rows(from, *segments, before);
   before.tokens.end = std::min(before.tokens.end, sample_of(from, cut).prompt);
   return mix_64(responses) ^ hash_of_rows(from, from.at(input_ids_field), before);
@@ -113,9 +113,9 @@ bool has_labels_of_tokens(const RaggedBatch& from) {
   return labels != nullptr && labels->spec().rule().is_per_token();
 }
 
-/// If a piece ends before its sample, clears the last value of a loss mask with one value per token, since
-/// the label of that row, the next token, is not in the piece. Does nothing for other fields, or if there is
-/// one label per token.
+/// If a piece ends before the end of its sample, clears the last value of a loss mask with one value per
+/// token: the label of that row is the next token, which is not in the piece. Does nothing for other fields,
+/// or if there is one label per token.
 void clear_last_mask_value(const RaggedBatch& from, const Cut& cut, const FieldSpec& spec,
                            std::span<std::byte> rows) {
   const bool ends_early = cut.tokens.end < sample_of(from, cut).length();

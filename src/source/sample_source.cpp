@@ -29,14 +29,14 @@ SourceKind required_kind(const SourceSettings& config) {
       "(generated samples)");
 }
 
-// Each kind of reader communicates differently, so different sources could deadlock.
+// Different kinds of sources communicate differently, so ranks that open different sources could deadlock.
 void require_equal_sources(const Communicator& comm, const SourceSettings& source,
                            const NamedFields& fields) {
   const auto settings = [&] {
     Config config;
     config.source = source;
     config.fields = fields;
-    // Copies of a file may have different names; their contents are compared when they are opened.
+    // Copies of a file may have different names. Their contents are compared when they are opened.
     if (source.kind != SourceKind::lengths && !source.path.empty()) {
       config.source.path = "a file of its own";
       for (std::size_t i = 0; i < config.source.more_paths.size(); ++i)
@@ -82,7 +82,8 @@ std::vector<SourceField> SampleSource::fields() const {
 }
 
 std::int64_t longest_sample(const Config& config) {
-  // Without the mesh, the caps of flexible groups are unknown. Planning rejects samples that are too long.
+  // If groups are flexible, their caps are unknown without the mesh. Planning rejects samples that are too
+  // long.
   if (config.mesh.flexible_cp) return std::numeric_limits<std::int32_t>::max();
   const auto cap = [&](const MicroBatchKeys& m) {
     return m.max_tokens_per_rank ? *m.max_tokens_per_rank * config.mesh.cp : m.max_tokens;

@@ -279,7 +279,7 @@ void Ledger::apply_event(std::int64_t number, const FieldsAdded& fields, Changes
   for (const auto& [field, content] : fields.content) {
     const auto missing = missing_fields_.find(field);
     if (missing == missing_fields_.end())
-      continue;  // a replay with other settings, which the buffer then refuses
+      continue;  // a replay with other settings, which the buffer refuses later
     --missing->second;
     --sample.missing;
   }
@@ -369,7 +369,7 @@ void Ledger::apply_event(std::int64_t number, const SamplesDropped& dropped, Cha
     leave(key, sample->index, *sample);
     for (auto& [field, number_missing] : missing_fields_)
       if (!added_content(arrival, field)) --number_missing;
-    forget_place(group);  // before the events that determine the place change
+    forget_place(group);  // do this before the events that determine the place change
     forget_added_fields(arrival, group, changes);
     group.gone.insert(sample->index);
     group.samples.erase(sample);
@@ -434,7 +434,7 @@ void Ledger::apply_event(std::int64_t number, const StepTrained& trained, Change
     Step& step = steps_.begin()->second;
     for (const GroupKey& key : step.groups) train(key, changes);
     step.groups.clear();
-    // The latest step is kept, unless later ones were skipped, since its event has the counts of passed-over
+    // Keep the latest step, unless later steps were skipped, since its event has the counts of passed-over
     // groups.
     if (steps_.size() == 1 && steps_.begin()->first == trained.step) break;
     changes.superseded.push_back(step.event);
@@ -484,7 +484,7 @@ void Ledger::remove_group(std::int64_t number, const GroupKey& key, Changes& cha
   for (const WaitingSample& sample : group.samples) {
     formed_ -= amount_of(sample);
     if (is_replay(number))
-      received_ -= amount_of(sample);  // the restored totals already count the sample as dropped
+      received_ -= amount_of(sample);  // the restored totals already count this sample as dropped
     else
       totals_.dropped[static_cast<std::size_t>(DropReason::aborted)] += amount_of(sample);
   }

@@ -25,7 +25,7 @@ void require_range(const char* key, Number value, Number least, Number most) {
                                                       short_text(least) + " to " + short_text(most));
 }
 
-/// Throws ConfigError for a name that cannot be that of a field which is added to a stored sample.
+/// Throws ConfigError if a field that is added to a stored sample cannot have this name.
 void require_late_field(const std::string& name) {
   constexpr std::array<std::string_view, 7> keys{"uid",        "index",        "version",  "versions",
                                                  "prompt_ids", "response_ids", "input_ids"};

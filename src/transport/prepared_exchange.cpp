@@ -18,9 +18,9 @@ void copy_own_part(int rank, const std::vector<BlockList>& sends, const std::vec
   sends[self].copy_to(receives[self], total_bytes(receives));
 }
 
-// Returns the memory shared by the ranks of each node if exchanges over `path` use it, otherwise null. If
-// `path` requires shared memory but it is unavailable, throws the error that says why. The outcome is the
-// same on every rank.
+// Returns the memory that the ranks of each node share if exchanges over `path` use it, otherwise null.
+// Throws if `path` requires shared memory but it is unavailable; the error states the reason. The outcome is
+// the same on every rank.
 NodeMemory* shared_memory(const Communicator& comm, ExchangePath path) {
   if (path != ExchangePath::shared_memory && path != ExchangePath::automatic) return nullptr;
   if (comm.size() == 1) return nullptr;
@@ -36,7 +36,7 @@ bool may_use_leaders(const Communicator& comm, const TransportSettings& options)
          comm.non_mpi_ranks() == nullptr;
 }
 
-// Returns the nodes of `comm`, with the leaders' memory reserved if messages may go through leaders.
+// Returns the nodes of `comm`. If messages may go through leaders, also reserves the leaders' memory.
 NodeGroup& group_for(const Communicator& comm, const TransportSettings& options) {
   NodeGroup& group = NodeGroup::get(comm);
   if (may_use_leaders(comm, options)) group.reserve(comm);
@@ -119,7 +119,7 @@ NodesExchange::NodesExchange(const NodeGroup& group, const LeaderPlan& plan, int
   if (plan.any()) led_.emplace(group, plan, rank, memory, sends, receives, max_bytes);
 }
 
-// Overlaps the rounds inside the node with the messages between nodes.
+// The rounds inside the node overlap with the messages between nodes.
 MessageTraffic NodesExchange::run(const Communicator& comm) {
   direct_.begin(comm);
   MessageTraffic traffic{direct_.num_sent(), 0};

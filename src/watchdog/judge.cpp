@@ -42,7 +42,7 @@ std::string format_numbers(std::span<const int> ranks) {
   return text;
 }
 
-// Formats the known hosts, such as " (host a)" or " (hosts a, b)".
+// Formats the hosts that are known, such as " (host a)" or " (hosts a, b)".
 std::string hosts_of(std::span<const int> blamed, std::span<const RankState> ranks) {
   std::vector<std::string> hosts;
   for (const int rank : blamed) {
@@ -80,20 +80,20 @@ std::string end_text(double seconds) {
   return fmt::format(". The job ends (watchdog.seconds: {:g})", seconds);
 }
 
-/// Returns the verdict if no rank makes progress. If all waiting ranks are waiting for others to end, a rank
-/// that has left the watchdog may still be working, so it is not blamed.
+/// Returns the verdict for the case that no rank makes progress. If all waiting ranks are waiting for others
+/// to end, a rank that has left the watchdog may still be working, so it is not blamed.
 Verdict find_stalled_ranks(std::span<const RankState> ranks, bool all_end) {
   std::vector<int> away =
       filter_ranks(ranks, [&](const RankState& rank) { return rank.has_ended ? !all_end : rank.stays_away; });
   if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
-  // Ranks that are ending will never make the calls for which the others wait.
+  // Ranks that are ending will never make the calls that the others are waiting for.
   if (!all_end) away = filter_ranks(ranks, [](const RankState& rank) { return rank.is_ending; });
   if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
   const bool all_watched = std::ranges::none_of(ranks, &RankState::has_ended);
   return {all_watched ? Verdict::Kind::crossed : Verdict::Kind::healthy, {}};
 }
 
-// Returns whether two ranks share a line of the report.
+// Returns whether two ranks can have the same line in the report.
 bool have_equal_state(const WatchedRank& a, const WatchedRank& b) {
   return a.host == b.host && a.threads == b.threads && a.was_heard == b.was_heard &&
          a.has_ended == b.has_ended && std::abs(a.silent_seconds - b.silent_seconds) < 1 &&
@@ -147,10 +147,11 @@ Verdict judge(std::span<const RankState> ranks, double patience, Unheard unheard
       return rank.was_heard && !rank.has_ended && rank.silent_seconds > seconds;
     });
   };
-  // Also blames ranks with a slightly later last heartbeat, since they may be affected by the same fault.
+  // Also blame ranks whose last heartbeat is slightly more recent, since the same fault may have affected
+  // them.
   if (!silent_for(patience).empty()) return {Verdict::Kind::silent, silent_for(patience / 2)};
   bool any_waits = false;
-  bool all_end = true;  // whether all waiting ranks wait for others to end
+  bool all_end = true;  // whether all waiting ranks are waiting for others to end
   for (const RankState& rank : ranks) {
     if (rank.has_ended) continue;
     if (!rank.was_heard && unheard_ones == Unheard::has_not_come) continue;

@@ -31,8 +31,8 @@ namespace {
 
 constexpr double heartbeats_per_second = 2000;  // rate that rank 0 can always handle
 
-// When MPI_Finalize begins, marks the rank as ending, since a rank only polls there, which must not look like
-// work.
+// Marks the rank as ending when MPI_Finalize begins. In MPI_Finalize, a rank only polls, which must not be
+// mistaken for work.
 void register_finalize_hook() {
   static bool is_noticed = false;
   if (std::exchange(is_noticed, true)) return;
@@ -45,9 +45,9 @@ void register_finalize_hook() {
   check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
 }
 
-// Returns whether this process is the first to call the function among the processes that a launcher has
-// started on this machine. The first one binds an abstract address, which is not a file, until `socket` is
-// closed.
+// Returns whether this process is the first to call the function, among the processes that a launcher has
+// started on this machine. The first process binds an abstract address (which is not a file) until `socket`
+// is closed.
 bool claim_first_on_machine([[maybe_unused]] int& socket) {
 #ifdef __linux__
   if (::getppid() == 1) return true;  // the launcher has ended
@@ -72,11 +72,11 @@ void print_line(const std::string& text) {
 }  // namespace
 
 /// Thread and state of a watchdog. The judge is rank 0, or the lowest rank whose watchdog still runs. All
-/// other ranks send it heartbeats, and it answers with its own. They only check whether the judge is silent.
-/// Until its first answer, each rank evaluates its own state.
+/// other ranks send heartbeats to the judge, which answers with its own. They only check whether the judge is
+/// silent. Until it gets the first answer, each rank evaluates only its own state.
 class Watchdog::Runner {
  public:
-  /// Starts to watch this process. Errors are kept and thrown by start_watching(). `ranks` is the number of
+  /// Starts to watch this process. start_watching() throws errors that occur here. `ranks` is the number of
   /// ranks known so far, including this one.
   Runner(int rank, int ranks, Unheard before_met, WatchdogSettings settings)
       : settings_(std::move(settings)), rank_(rank), before_met_(before_met) {
@@ -98,7 +98,7 @@ class Watchdog::Runner {
 
   // Exchanges addresses. Rank 0 introduces itself first, so it knows which ranks have arrived while it waits
   // for the others. When start_watching() returns, all ranks have sent a heartbeat to rank 0, and rank 0 has
-  // sent one to all, so a rank that stops after that is noticed.
+  // sent one to all, so that a rank that stops later is noticed.
   void start_watching(const Communicator& comm) {
     const Phase phase("watchdogs meet");
     GuardedWork work(begun_);
@@ -151,14 +151,13 @@ class Watchdog::Runner {
     send_to_partners(Kind::sign, own_sign());
   }
 
-  // The functions below require that the lock is held.
-
   void watch(const std::stop_token& stop) {
-    sigset_t signals;  // leaves signals to the program's own threads
+    sigset_t signals;  // block all signals, so that the program's own threads get them
     sigfillset(&signals);
     pthread_sigmask(SIG_SETMASK, &signals, nullptr);
     std::unique_lock lock(mutex_);
-    next_sign_ = interval() * std::fmod(rank_ * 0.618, 1);  // staggers the heartbeats of the ranks
+    // Distributes the heartbeats of the ranks over time.
+    next_sign_ = interval() * std::fmod(rank_ * 0.618, 1);
     while (!stop.stop_requested() && !is_over_) {
       try {  // if memory runs out, the program has other errors to report
         pass_time();
@@ -179,8 +178,10 @@ class Watchdog::Runner {
     is_over_ = true;
   }
 
-  // Limits the time that counts, since a much longer time was spent in a debugger or while the whole job was
-  // suspended.
+  // Precondition of the functions below: the lock is held.
+
+  // Limits the time that counts: if much more time has passed, the process was in a debugger, or the whole
+  // job was suspended.
   void pass_time() {
     const Clock::time_point now = Clock::now();
     const double passed = std::chrono::duration<double>(now - std::exchange(last_, now)).count();
@@ -203,7 +204,7 @@ class Watchdog::Runner {
     std::uint64_t secret = 0;
     char kind = 0;
     std::size_t rank = 0;
-    int to = 0;  // intended receiver; checked, since other nodes use the same loopback address
+    int to = 0;  // intended receiver; must be checked, since other nodes use the same loopback address
     if (!(in >> secret) || secret_ == 0 || secret != secret_) return;
     if (!(in >> kind >> rank >> to) || to != rank_ || rank >= ranks_.size()) return;
     const std::string text{std::istreambuf_iterator<char>(in.ignore()), {}};
@@ -235,8 +236,8 @@ class Watchdog::Runner {
     end_job({message_of(verdict, ranks_, settings_.seconds), {ranks_.begin(), ranks_.end()}});
   }
 
-  // Returns whether this rank may report now. A rank that no longer hears the judge first asks all others for
-  // their activities, for the report. If several ranks ask, the lowest one reports.
+  // Returns whether this rank may report now. If a rank no longer hears the judge, it first asks all other
+  // ranks for their activities, to include them in the report. If several ranks ask, the lowest one reports.
   bool prepare_report() {
     if (is_judge() || !has_met_) return true;
     if (std::exchange(has_asked_, true)) return now_ >= reports_at_;
@@ -245,7 +246,7 @@ class Watchdog::Runner {
     return false;
   }
 
-  // Discards the answers of other ranks, which are outdated once the judge is heard again.
+  // Discards the answers of other ranks, which are outdated after the judge is heard again.
   void forget_answers() {
     has_asked_ = false;
     for (RankState& rank : ranks_) rank.was_heard = rank.rank == rank_ || &rank == &ranks_[judge_index()];
@@ -268,7 +269,8 @@ class Watchdog::Runner {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
     }));
-    // Gives unreachable ranks time to find out by themselves, and to see that this rank has already reported.
+    // Give unreachable ranks time to notice the problem on their own, and to see that this rank has already
+    // reported it.
     if (!has_met_ && is_first)
       std::this_thread::sleep_for(std::chrono::duration<double>(settings_.seconds * 0.9375 - patience()));
     if (settings_.terminate) settings_.terminate(report);
@@ -284,7 +286,7 @@ class Watchdog::Runner {
       if (rank.rank != rank_) send(static_cast<std::size_t>(rank.rank), kind, text);
     }
   }
-  /// Sends to the ranks that judge this one: to the judge or, if this rank is the judge, to all others.
+  /// Sends to the ranks that judge this one: to the judge or, if this rank is the judge, to all other ranks.
   void send_to_partners(Kind kind, const std::string& text) const {
     is_judge() ? send_to_all(kind, text) : send(judge_index(), kind, text);
   }
@@ -322,11 +324,11 @@ class Watchdog::Runner {
   std::uint64_t secret_ = 0;
   std::optional<Socket> socket_;
   std::vector<RankState> ranks_;
-  // By rank: candidate addresses; a single one once the rank was heard.
+  // By rank: possible addresses; only one after the rank has been heard.
   std::vector<std::vector<sockaddr_in>> places_;
   OwnProgress progress_;
   Clock::time_point last_ = Clock::now();
-  double now_ = 0;  // seconds during which this rank was not suspended
+  double now_ = 0;  // seconds for which this rank was not suspended
   double sampled_at_ = 0;
   double next_tick_ = 0;
   double next_sign_ = 0;

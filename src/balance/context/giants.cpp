@@ -59,7 +59,7 @@ std::vector<Giants::Run> Giants::split_to_level(const std::vector<Run>& runs, in
     run.blocks <<= from - level;
     blocks += run.blocks;
   }
-  // The ranks after the last of the larger blocks.
+  // The ranks after the last of the larger blocks form further blocks of this level.
   if (levels_->blocks(level) > blocks)
     result.push_back({.height = 0, .blocks = levels_->blocks(level) - blocks});
   return result;

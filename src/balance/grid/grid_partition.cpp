@@ -39,8 +39,8 @@ Partition concatenate_rows(CellGrid& grid) {
   return Partition(std::move(items), std::move(offsets)).with_sorted_items();
 }
 
-/// Returns the columns by descending spread of their cells' costs, so that later columns can even out earlier
-/// ones.
+/// Returns the columns in descending order of the spread of their cells' costs, so that later columns can
+/// compensate for earlier ones.
 std::vector<std::size_t> columns_by_spread(const CellGrid& grid) {
   std::vector<std::size_t> columns(grid.columns());
   std::iota(columns.begin(), columns.end(), std::size_t{0});

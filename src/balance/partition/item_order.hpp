@@ -14,9 +14,9 @@
 
 namespace evenkeel {
 
-/// Sorts `values` by ascending `key(value)`, an unsigned 64-bit number. Stable. Least significant byte first,
-/// with one pass per byte of the largest key. `scratch` has the same length and is overwritten. O(n) per
-/// byte.
+/// Sorts `values` by ascending `key(value)`, an unsigned 64-bit number. Stable. Sorts by the least
+/// significant byte first, with one pass per byte of the largest key. `scratch` has the same length and is
+/// overwritten. O(n) per byte.
 template <typename T, typename Key>
 void radix_sort(std::span<T> values, std::span<T> scratch, Key key) {
   constexpr int digit_bits = 8;

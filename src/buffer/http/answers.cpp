@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-/// Compares in constant time, to not reveal how many bytes are correct.
+/// Compares in constant time, so the time does not reveal how many bytes are correct.
 bool is_token(std::string_view given, std::string_view token) {
   unsigned difference = given.size() == token.size() ? 0 : 1;
   for (std::size_t i = 0; i < given.size() && i < token.size(); ++i)

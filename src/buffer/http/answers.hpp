@@ -32,7 +32,7 @@ class BodyReader {
   BodyReader& operator=(const BodyReader&) = delete;
   virtual ~BodyReader() = default;
   /// Reads up to out.size() bytes. Returns their number; 0 at the end; -1 if the body is malformed, ends
-  /// early or takes too long.
+  /// early, or takes too long.
   virtual ssize_t read_body(std::span<char> out) = 0;
   /// Returns the size of the body if it is known before the body arrives; otherwise 0.
   [[nodiscard]] virtual std::int64_t announced() const noexcept = 0;

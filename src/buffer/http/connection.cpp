@@ -121,7 +121,7 @@ void Connection::begin_body(const httplib::Request& request) {
   is_request_read_ = is_body_valid_ && !is_chunked_ && left_ == 0;
 }
 
-// Other sockets than UNIX sockets report process 0.
+// For sockets other than UNIX sockets, the process is 0.
 ::ucred Connection::peer() const noexcept {
   ::ucred process{};
   socklen_t size = sizeof process;

@@ -68,8 +68,8 @@ class HttpListener::Server : public httplib::Server {
   }
   void listen_to(int connections) { ::listen(svr_sock_, connections); }
 
-  /// Binds to a UNIX socket, which only this user may use. A socket that nobody listens to is replaced.
-  /// Throws IoError.
+  /// Binds to a UNIX socket that only this user may use. Replaces a socket that nobody listens to. Throws
+  /// IoError.
   void bind_to_path(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -112,8 +112,8 @@ class HttpListener::Server : public httplib::Server {
     return true;
   }
 
-  /// Answers the next request, and tells the client if it is the last one of the connection. cpp-httplib 0.17
-  /// added parameters for addresses, which are not used here.
+  /// Answers the next request, and tells the client if it is the last request on this connection. cpp-httplib
+  /// 0.17 added parameters for addresses, which are not used here.
   template <typename Self>
   static bool answer_next(Self& self, Connection& connection, bool is_last) {
     const auto is_answered = [&] {

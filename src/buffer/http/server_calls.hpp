@@ -55,7 +55,7 @@ class CallTable {
   std::vector<std::pair<std::regex, Post>> posts_;
 };
 
-/// The calls of a server, and what they have in common: errors become answers, and bodies are limited.
+/// The calls of a server and their common handling: errors become answers, and bodies are limited.
 class ServerCalls {
  public:
   ServerCalls() = default;

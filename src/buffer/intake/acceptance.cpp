@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns whether moving the field's values to their rows can fail.
+/// Returns whether moving the field's values to the rows that predict their tokens can fail.
 bool may_fail_to_place_rows(const JsonlSchema& schema, const FieldSpec& spec, const Acceptance& acceptance) {
   if (acceptance.at.contains(spec.name)) return true;
   const bool is_of_labels =

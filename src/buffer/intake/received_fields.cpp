@@ -106,7 +106,7 @@ ReceivedSamples make_samples_with_fields(std::span<const ReceivedFields* const> 
   RequestBody body;
   std::int64_t lines = 0;
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    // Blank lines, so that errors name the lines of the request.
+    // Blank lines precede the sample, so that errors refer to the lines of the request.
     std::string line(static_cast<std::size_t>(fields[i]->line - lines), '\n');
     line.append(R"({"uid":0,"index":0,"version":0,)").append(format_fields(*fields[i], names_of(*fields[i])));
     append_tokens(line, "prompt_ids", lengths[i].prompt);

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t most_samples = std::size_t{1} << 20;
 
 /// Returns the values of a field that has one integer per sample, or nullopt if there is no such field.
-/// Throws InputError if the field is of another kind.
+/// Throws InputError if the field is of a different kind.
 std::optional<std::span<const std::int64_t>> find_integers(const RaggedBatch& batch,
                                                            const std::string& name) {
   const Column* const column = batch.find(name);

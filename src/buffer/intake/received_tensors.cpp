@@ -23,7 +23,7 @@ constexpr std::int64_t max_tensor_samples = std::int64_t{1} << 20;
   throw InputError("body", message, hint);
 }
 
-/// A field with integers per sample or per token.
+/// A field with one integer per sample or per token.
 class IntegerField {
  public:
   IntegerField(const SampleTensors& tensors, std::string_view name) : tensors_(tensors) {

@@ -32,7 +32,7 @@ struct BodyFrame {
 
 /// Parses the samples that JobClient::fetch_samples() returned, with the fields of the stream. Their ids are
 /// their arrival numbers, and their groups are derived from their uids. `declared` declares how lines
-/// represent fields. Throws InputError if a sample differs from what was accepted.
+/// represent fields. Throws InputError if a sample differs from the accepted one.
 [[nodiscard]] RaggedBatch parse_samples(std::string_view bodies, std::span<const std::int64_t> arrivals,
                                         const JsonlSchema& schema, const DeclaredFormats& declared);
 

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* store_format = "evenkeel-buffer 3";
 constexpr std::string_view evicting_hint = "CONFIG SET maxmemory-policy noeviction";
 constexpr int least_version = 6;
-constexpr std::int64_t max_text = std::int64_t{512} << 20;  // of Redis, in bytes
+constexpr std::int64_t max_text = std::int64_t{512} << 20;  // maximum size of a string in Redis, in bytes
 constexpr std::size_t max_idle = 16;  // maximum number of idle connections kept for reads
 
 std::string_view bytes_of_slot(const stream::GroupKey& slot) {
@@ -321,7 +321,8 @@ class RedisStore : public Store {
 
   mutable std::mutex mutex_;  // guards the members below
   mutable std::vector<std::unique_ptr<RedisConnection>> idle_;
-  std::int64_t generation_ = 0;  // generation of connections; older ones may lead to a former master
+  // Generation of connections; connections of earlier generations may lead to a former master.
+  std::int64_t generation_ = 0;
   std::string risk_;
 };
 

@@ -188,7 +188,7 @@ class Check {
     return second > first ? metas[1] : metas[0];
   }
 
-  /// Marks pages as used. Each page must have exactly one use.
+  /// Marks pages as used. Each page must be used exactly once.
   void use(PageNumber page, std::uint64_t count, PageNumber by) {
     require(page < is_used_.size() && count <= is_used_.size() - page, by,
             "points to a page beyond the end of the file");

@@ -23,11 +23,12 @@ constexpr std::int64_t page_header = 16;
 constexpr std::int64_t node_overhead = 24;  // per value in a page: node header, key, offset, rounding
 constexpr std::int64_t prefix_bytes = 4;    // size of a body, before its first part
 constexpr int part_bits = 15;               // bits of a body's key for the part's number
-// Pages of trees count twice: a transaction that changes each tree writes new copies of all pages before the
-// old ones are free. There must always be room for that, since otherwise a full store could not be emptied by
-// training.
+// Pages of trees count twice. A transaction that changes each tree writes new copies of all pages before the
+// old ones are free. There must always be room for these copies; otherwise, training could not empty a full
+// store.
 constexpr std::int64_t times_in_tree = 2;
-constexpr std::int64_t seen_key = 2 * 64;  // bytes for its key and content, in pages two thirds full
+// Bytes for the key and content of a seen sample, in pages that are two thirds full.
+constexpr std::int64_t seen_key = 2 * 64;
 constexpr std::int64_t max_parts = std::int64_t{1} << part_bits;
 
 /// Throws the error for a code of LMDB, which may be an errno.
@@ -151,7 +152,7 @@ class LmdbStore : public Store {
   [[nodiscard]] bool is_settled() const noexcept override { return is_settled_; }
   void settle() override {
     if (is_settled_) return;
-    // After a failed flush, the next one may find nothing to flush, so write the root and flush once more.
+    // If a flush failed, the next flush may find nothing to write, so write the root and flush once more.
     if (has_failed_) write({});
     has_failed_ = true;
     check(::mdb_env_sync(env_, 1), "cannot be written");

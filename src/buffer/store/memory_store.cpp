@@ -83,7 +83,7 @@ class MemoryStore : public Store {
  private:
   static constexpr std::int64_t of_node = 128;   // overhead of a map node and of the heap
   static constexpr std::int64_t times_kept = 2;  // seen slots are stored twice: here and in the ledger
-  // A finished sample leaves at most two slots, for which its event reserves room.
+  // A finished sample leaves at most two slots. Its event reserves room for them.
   static constexpr std::int64_t of_keys = 2 * times_kept * sizeof(stream::SeenSlot);
 
   [[nodiscard]] static SharedBody make_shared_body(const StoreChange::Record& body) {

@@ -12,9 +12,9 @@
 #include "io/files/input_file.hpp"
 #include "io/files/output_file.hpp"
 
-// A file is one line of JSON, and the records. A record is the sizes of its event and of its body, the
-// event's checksum, the event, the body's checksum, and the body. Checksums are those of stores, and also
-// cover the record's place in the file.
+// A file consists of one line of JSON, followed by the records. A record consists of the sizes of its event
+// and its body, the event's checksum, the event, the body's checksum, and the body. Checksums are computed as
+// in stores, and also cover the record's position in the file.
 namespace evenkeel {
 namespace {
 
@@ -50,7 +50,7 @@ class ValueFileReader {
       size |= std::uint64_t{static_cast<unsigned char>(text[i])} << (8 * i);
     return require(static_cast<std::int64_t>(size));
   }
-  /// Returns the number of records that the first line tells.
+  /// Reads the first line. Returns the number of records that it states.
   [[nodiscard]] std::int64_t take_record_count() {
     std::string line(std::min<std::size_t>(max_first_line, static_cast<std::size_t>(file_.size())), '\0');
     file_.read(line, 0);

@@ -37,7 +37,7 @@ void require_members(const ordered_json& in, std::initializer_list<std::string_v
   }
 }
 
-/// Throws LimitError if a request has too many values, whose descriptions would take too much memory.
+/// Throws LimitError if a request has so many values that their descriptions would take too much memory.
 void require_few_values(std::size_t indexes, std::size_t fields) {
   if (fields == 0 || indexes <= max_values_of_frame / fields) return;
   throw LimitError("body",
@@ -98,7 +98,8 @@ TensorShape parse_shape(const ordered_json& given, const std::string& whose) {
   return shape;
 }
 
-/// Calls set(i, item) for each of `count` indexes, with the one item that all share, or with each one's own.
+/// Calls set(i, item) for each of `count` indexes. The item is the member `shared`, which all indexes have in
+/// common, or element i of the member `own`.
 template <typename Set>
 void for_each_index(const ordered_json& in, const char* shared, const char* own, std::size_t count,
                     const std::string& whose, const Set& set) {
@@ -207,7 +208,8 @@ void append_type(std::string& out, ValueType type) {
   out.append("\"").append(value_type_name(type)).append("\"");
 }
 
-/// Appends a member with one item if all forms have the same, otherwise a list with one item per form.
+/// Appends a member with a single item if the items of all forms are equal, otherwise with a list of one item
+/// per form.
 template <typename Append>
 void append_items(std::string& out, const std::string& name, const std::vector<TensorForm>& forms,
                   bool are_equal, const Append& append) {

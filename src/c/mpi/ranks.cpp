@@ -14,7 +14,7 @@
 namespace evenkeel::c {
 namespace {
 
-/// A group that the caller connects.
+/// A group of ranks that communicate through the caller's functions.
 class CallerRanks final : public NonMpiRanks {
  public:
   CallerRanks(const evenkeel_group_calls& calls, void* group, int rank, int size, bool allows_threads)
@@ -61,7 +61,7 @@ class CallerRanks final : public NonMpiRanks {
   }
 
  private:
-  // Errors of the caller's functions may be this rank's alone, like errors of MPI.
+  // An error of the caller's functions may occur only on this rank, like an error of MPI.
   template <typename Call>
   void call(const char* name, Call&& make) const {
     const Waiting waiting(name);

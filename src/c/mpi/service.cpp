@@ -12,7 +12,7 @@
 namespace evenkeel::c {
 namespace {
 
-/// A state passed from C.
+/// A service's state that was passed from C.
 struct SavedState {
   const char* text;
   std::int64_t bytes;
@@ -24,7 +24,7 @@ ServiceState parse_saved_state(const SavedState& saved) {
   return parse_state({text_or_empty(saved.text), static_cast<std::size_t>(saved.bytes)}, "the state");
 }
 
-// Does the work that may fail on this rank alone, before ranks communicate.
+// Does the work that may fail on this rank only, before ranks communicate.
 std::unique_ptr<evenkeel_service> prepare_service(const Communicator& ranks, const evenkeel_config* config,
                                                   const SavedState* saved,
                                                   std::optional<ServiceState>& from) {
@@ -49,7 +49,8 @@ evenkeel_status make_service(const evenkeel_ranks* ranks, const evenkeel_config*
     });
     if (error) {
       require_ranks_of_one_group(ranks->ranks);
-      fail_together(ranks->ranks, error);  // The other ranks begin to make a service with the same agreement.
+      // The other ranks make this agreement at the beginning of making a service.
+      fail_together(ranks->ranks, error);
     }
     if (from) {
       const ChangedJob changed = saved->accepts_changes ? ChangedJob::accepted : ChangedJob::refused;
@@ -61,7 +62,7 @@ evenkeel_status make_service(const evenkeel_ranks* ranks, const evenkeel_config*
   });
 }
 
-/// All groups of places that may run a micro-batch together.
+/// Returns all groups of places that may run a micro-batch together.
 std::vector<ContextGroup> groups_of(const evenkeel_service& service) {
   const GridPoint& sizes = service.service->mesh().grid().sizes();
   const auto& mesh = service.config.mesh;
@@ -71,8 +72,8 @@ std::vector<ContextGroup> groups_of(const evenkeel_service& service) {
   return groups;
 }
 
-/// Collective: returns the result of `collect` for this step and these results. Errors in arguments are
-/// passed on as failed results, so that all ranks get them.
+/// Collective: returns the result of `collect` for this step and these results. Invalid arguments are passed
+/// on as failed results, so that all ranks learn about the error.
 template <typename Collect>
 evenkeel_status return_results(const evenkeel_service* service, const evenkeel_step* step,
                                const evenkeel_results* results, evenkeel_samples** samples,
@@ -200,7 +201,7 @@ evenkeel_status evenkeel_service_step_again(evenkeel_service* service, evenkeel_
     Step pass = added == nullptr
                     ? maker.step(std::move(before), text_or_empty(profile))
                     : maker.step(std::move(before), text_or_empty(profile), DataService::Reader(read));
-    step->step = std::move(pass);  // Either all ranks have a pass, or no rank gets here.
+    step->step = std::move(pass);  // either all ranks get here, or none
   });
 }
 

@@ -20,7 +20,7 @@ const PackedMicroBatch& tensors_of(const evenkeel_step* step, std::int64_t micro
   return step->step.micro_batches[micro_batch_index(step, micro_batch)].tensors;
 }
 
-/// Returns the arena's copy of the values if it has one, else the values.
+/// Returns the arena's copy of the values if there is one, otherwise the values.
 template <typename Integer>
 const Integer* find_in_arena(const MicroBatchArena& arena, std::string_view name,
                              std::span<const Integer> values) {

@@ -11,7 +11,7 @@
 namespace evenkeel::c {
 namespace {
 
-// Starts the steps of a stream. Collective.
+// Starts making the steps of a stream. Collective.
 void make_steps(evenkeel_stream& stream) {
   stream.samples->resume_waiting();
   const auto reader = [&stream](std::int64_t step) { return stream.samples->read(step); };

@@ -66,7 +66,7 @@ SampleFormat format_of(const ConvertOptions& options) {
                         fmt::format("{}", fmt::join(list_words(formats), ", ")));
 }
 
-/// Returns the name of one of the file's shards: NAME-00000.ENDING.
+/// Returns the name of a shard of the file: NAME-00000.ENDING.
 fs::path shard_path(const fs::path& path, std::int64_t number) {
   return path.parent_path() /
          fmt::format("{}-{:05}{}", path.stem().string(), number, path.extension().string());
@@ -79,7 +79,7 @@ void require_unused_name(SampleFormat format, const fs::path& path, bool overwri
   }
 }
 
-/// Returns the positions of the adjacent samples to read and write next.
+/// Returns the positions of the next adjacent samples to read and write.
 std::vector<std::int64_t> next_block(const SampleSource& source, std::int64_t first, std::int64_t end) {
   std::vector<std::int64_t> positions;
   std::int64_t tokens = 0;
@@ -99,7 +99,8 @@ void print_ignored_content(const SampleSource& source, const ConvertOptions& opt
                ": all prompts are empty, so these fields are read as one row per token: " + printable(open));
 }
 
-/// Throws InputError for a word of --drop that is neither a field of the samples nor a word for other data.
+/// Throws InputError for a word given to --drop that is neither a field of the samples nor a word for other
+/// data.
 void require_known(const std::vector<std::string>& drop, const RaggedBatch& batch) {
   constexpr std::array<std::string_view, 3> words{"all", "uid", "prompt_lengths"};
   for (const std::string& name : drop) {

@@ -111,7 +111,7 @@ void warn_about_skipped_content(const SampleStream& stream) {
   }
 }
 
-/// Sends all steps. While one step is sent, the next one is read.
+/// Sends the samples of all steps. While one step is sent, the next one is read.
 void send_all(SampleStream& stream, Feeder& feeder, ProgressStyle style) {
   Progress progress(style, stream.num_samples(), "sample");
   const auto read = [&](std::int64_t step) {
@@ -136,7 +136,7 @@ int feed(FeedOptions options) {
   if (options.to.name.empty()) options.to.name = default_name(config);
   set_up_logging(0, false, "info");
   send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
-  // Does not use MPI: feeders are independent, and a rank of a job may start one.
+  // Do not use MPI: feeders are independent of each other, and a rank of a job may start one.
   SampleStream stream(OneProcess::make(), config);
   warn_about_skipped_content(stream);
   Feeder feeder(options.to);

@@ -32,12 +32,12 @@ struct RunOptions : JobSettings {
   PrometheusSettings prometheus;
 };
 
-/// Shows a job's progress on rank 0: log lines, a bar, the report.
+/// Shows a job's progress on rank 0: log lines, a progress bar, and the report.
 class ShownJob final : public JobObserver {
  public:
   explicit ShownJob(ProgressStyle style) : style_(style) {}
 
-  /// Starts the metrics, on rank 0, before the run begins.
+  /// Starts publishing metrics, on rank 0, before the run begins.
   void start_metrics(const PrometheusSettings& settings) {
     if (!settings.any()) return;
     metrics_.emplace(settings, EVENKEEL_VERSION);
@@ -45,7 +45,7 @@ class ShownJob final : public JobObserver {
   }
 
   void on_reading(const std::filesystem::path& source) override {
-    // Ignores errors, since all ranks report them when they open the source.
+    // Ignore errors here, since all ranks report them when they open the source.
     static_cast<void>(try_locally([&] {
       const std::string note = reading_note(source.string(), files_matching(source));
       if (!note.empty()) spdlog::info("{}", note);
@@ -73,7 +73,7 @@ class ShownJob final : public JobObserver {
   }
 
  private:
-  /// Returns the given address with the port that is in use, since the given port may be 0.
+  /// Returns the given address with the actual port, since the given port may be 0.
   [[nodiscard]] std::string shown_address(const std::string& given) const {
     return given.substr(0, given.rfind(':') + 1) + std::to_string(metrics_->port());
   }
@@ -86,14 +86,14 @@ class ShownJob final : public JobObserver {
 int run_job(const RunOptions& options, JobWatchdog& watchdog) {
   const boost::mpi::communicator world;
   ShownJob shown(options.progress);
-  // Outlives the handler, since ~Job waits for the other ranks, and a rank that fails alone must abort them
-  // instead.
+  // Must outlive the handler: ~Job waits for the other ranks, but a rank that fails on its own must abort
+  // them instead.
   std::optional<Job> job;
   try {
     watchdog.begin(world, options.overrides);
     watchdog.start_watching(world);
     Config config = convert_load_errors([&] { return read_config(world, options); });
-    // Processes of the interrupted job may still be alive.
+    // Processes of the interrupted job may still be alive, so take over its buffer.
     if (options.state.resume && config.source.kind == SourceKind::stream) config.stream.take_over = true;
     const Phase phase("prepare the job");
     watchdog.apply_config(config);
@@ -111,7 +111,7 @@ int run_job(const RunOptions& options, JobWatchdog& watchdog) {
 }
 
 int run(const RunOptions& options) {
-  JobWatchdog watchdog;  // outlives MPI, since MPI_Finalize may also wait for a rank forever
+  JobWatchdog watchdog;  // outlives MPI, since MPI_Finalize may also wait forever for a rank
   // Always requests threads: before MPI is initialized, no rank knows whether the configuration prefetches.
   const boost::mpi::environment environment(boost::mpi::threading::multiple);
   if (is_launched_without_mpi(boost::mpi::communicator().size())) return finalize_mpi(wrong_use);

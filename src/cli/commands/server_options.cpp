@@ -49,7 +49,7 @@ CLI::Validator store_kind_validator() {
   return validator;
 }
 
-/// Sets the address to that of --listen, which may be just a port.
+/// Sets the address to the value of --listen, which may be only a port.
 void set_address(const std::string& listen, ServerSettings& settings) {
   const bool is_port = listen.find(':') == std::string::npos;
   const std::optional<HostPort> where = parse_host_port(is_port ? settings.address + ":" + listen : listen);
@@ -61,7 +61,7 @@ void set_address(const std::string& listen, ServerSettings& settings) {
   settings.port = where->port;
 }
 
-/// Precondition: the option's check has accepted the capacity.
+/// Precondition: the check of the option has accepted the capacity.
 std::int64_t capacity_of(const ServerOptions& options) {
   return parse_bytes(options.capacity).value();
 }

@@ -65,8 +65,8 @@ void run_shared_values(const StoreOptions& options, const ServerSettings& settin
   log_status("Stopped");
 }
 
-/// Keeps freed memory for the next values. Otherwise glibc returns it to the system, and each put takes new
-/// pages; getting them costs more than receiving the values.
+/// Makes glibc keep freed memory for the next values. Otherwise, it returns this memory to the system, and
+/// each put needs new pages. Getting new pages takes longer than receiving the values.
 void keep_freed_memory() {
   ::mallopt(M_ARENA_MAX, 1);
   ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest value that glibc accepts

@@ -28,7 +28,7 @@ std::vector<std::size_t> rows_by_arrival(std::size_t rows, const std::vector<std
   return order;
 }
 
-/// Replays arrivals with a ledger and a trainer that takes steps.
+/// Replays arrivals with a ledger and with a trainer that takes steps.
 class Replay {
  public:
   Replay(const StreamSettings& settings, std::int64_t groups_of_step, const PlanSettings& plan)

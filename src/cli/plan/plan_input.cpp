@@ -18,7 +18,7 @@
 namespace evenkeel::cli {
 namespace {
 
-/// Builds a table of samples that rank 0 owns.
+/// Builds a table in which rank 0 owns all samples.
 class TableBuilder {
  public:
   void add(SampleShape shape, std::uint64_t prompt_hash = 0) {
@@ -60,7 +60,7 @@ std::vector<std::span<const std::int64_t>> split_by_sample(const RaggedBatch& sa
 }
 
 /// Throws InputError if samples of a group have different tokens in segments with the same number. The
-/// group's `entries` are numbers of the file's samples.
+/// `entries` of the group are the numbers of the samples in the file.
 void require_equal_tokens(const std::string& file, const RaggedBatch& samples, const SharedGroup& group,
                           std::span<const std::span<const std::int64_t>> tokens) {
   const auto number_of_sample = [&](std::int64_t sample) {

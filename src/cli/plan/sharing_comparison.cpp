@@ -20,7 +20,7 @@
 namespace evenkeel::cli {
 namespace {
 
-/// A way to share prefixes and to run shared segments.
+/// A method of sharing prefixes and running the shared segments.
 struct SharingWay {
   const char* name;
   PrefixSharing sharing;
@@ -32,19 +32,19 @@ PlanSettings settings_for(const PlanSettings& given, const SharingWay& way) {
   settings.balance.cost = compared_work(given);
   settings.sharing = way.sharing;
   settings.schedule = way.schedule;
-  // Without sharing, a path is a sample, which is limited by the cap of a micro-batch.
+  // Without sharing, a path is a sample, and samples are limited by the cap of a micro-batch.
   if (way.sharing == PrefixSharing::none) settings.max_path_tokens = std::nullopt;
   if (way.schedule == SegmentSchedule::packed) settings.max_kept_tokens = std::nullopt;
   return settings;
 }
 
-/// Returns the work if every token is computed once.
+/// Returns the work if every token is computed only once.
 Cost work_of(const CostModel& cost, const std::vector<SharedGroup>& groups) {
   return std::accumulate(groups.begin(), groups.end(), Cost{0},
                          [&](Cost sum, const SharedGroup& g) { return sum + cost_of_tree(cost, g.tree); });
 }
 
-/// Returns a lower bound on the work of packed micro-batches within the cap, however groups are split.
+/// Returns a lower bound on the work of packed micro-batches within the cap, for any way of splitting groups.
 /// Precondition: every sample fits under the cap.
 Cost least_work(const CostModel& cost, const std::vector<SharedGroup>& groups, std::int64_t cap) {
   Cost work = 0;
@@ -65,7 +65,7 @@ double even_time(Cost work, const PlanSettings& settings) {
   if (speeds.empty()) return static_cast<double>(work) / settings.dp;
   const auto [slowest, fastest] = std::ranges::minmax(speeds);
   const auto all = static_cast<double>(std::accumulate(speeds.begin(), speeds.end(), std::int64_t{0}));
-  // Costs that are times are already times of the fastest rank.
+  // If costs are times, they are already in units of the fastest rank.
   const std::int64_t unit = settings.speeds_of_costs().empty() ? fastest : slowest;
   return static_cast<double>(work) * static_cast<double>(unit) / all;
 }
@@ -120,7 +120,7 @@ Cost recomputed_work(const DepthFirstSchedule& schedule, const CostModel& cost) 
   return again / of_both_passes;
 }
 
-/// Adds the work of running the micro-batches depth first to the plan, and adds to `way` the rows that their
+/// Adds to the plan the work of running its micro-batches depth first, and adds to `way` the rows that their
 /// schedules keep and recompute. Returns the added work.
 Cost add_recomputed_work(AssignedPlan& planned, const StepProblem& problem, ComparedSharing& way) {
   Cost more = 0;
@@ -144,7 +144,7 @@ double ratio_to_bound(double amount, double bound) {
   return bound > 0 ? amount / bound : 1;
 }
 
-/// Plans one way of sharing for ranks that meet as specified by `meet`.
+/// Plans with one method of sharing, for ranks that meet as specified by `meet`.
 ComparedSharing plan_sharing(const PlanInput& input, PlanSettings settings, const SharingWay& of, Cost once,
                              SyncPoint meet) {
   set_meeting(settings, meet);
@@ -176,8 +176,8 @@ bool has_same_computation(const ComparedSharing& a, const ComparedSharing& b) {
          a.work == b.work;
 }
 
-/// Adds one way: a line for both values of `meet` or, if their plans compute different tokens, a line for
-/// each.
+/// Adds one method of sharing: one line for both values of `meet` or, if their plans compute different
+/// tokens, one line for each value.
 void add_packed_plans(std::vector<ComparedSharing>& ways, ComparedSharing once, ComparedSharing meeting) {
   if (has_same_computation(once, meeting)) {
     once.end_meeting = meeting.end_meeting;
@@ -240,7 +240,7 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
       ways.push_back(plan_sharing(input, of_way, way, once, SyncPoint::step));
     }
   }
-  // Planning has rejected samples above the cap.
+  // Planning has already rejected samples above the cap.
   const Cost least = least_work(cost, groups, settings.cap(settings.largest_group()));
   for (ComparedSharing& way : ways) {
     if (way.schedule == SegmentSchedule::packed)

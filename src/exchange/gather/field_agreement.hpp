@@ -20,13 +20,13 @@ class OwnFields {
   explicit OwnFields(std::optional<std::vector<FieldSpec>> mine);
 
   [[nodiscard]] FieldDigest digest() const noexcept { return digest_; }
-  /// Does the same as agree_on_fields(), given the digests of all ranks. Communicates only if digests differ
-  /// or a rank does not have data. Collective.
+  /// Same as agree_on_fields(), given the digests of all ranks. Communicates only if digests differ or a rank
+  /// does not have data. Collective.
   [[nodiscard]] std::vector<FieldSpec> agree(const Communicator& comm,
                                              std::span<const FieldDigest> digests) &&;
 
  private:
-  std::vector<FieldSpec> fields_;  // by name
+  std::vector<FieldSpec> fields_;  // sorted by name
   FieldDigest digest_;
 };
 

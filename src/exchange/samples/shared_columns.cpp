@@ -15,8 +15,8 @@
 namespace evenkeel {
 namespace {
 
-// Loan n uses the mark at n modulo num_marks, after the reserved first word. The mark is n + 1 once loan n is
-// returned.
+// The first word is reserved. Loan n uses the mark at n modulo num_marks after it. The mark becomes n + 1
+// when loan n is returned.
 constexpr std::uint64_t num_marks = NodeMemory::num_words - 1;
 
 std::uint64_t read_lease_mark(const std::uint64_t* words, std::uint64_t loan) {
@@ -29,7 +29,7 @@ struct Loan {
   std::uint64_t number = 0;
   std::vector<std::shared_ptr<const std::byte>> columns;
   SharedOffer offer;
-  std::vector<std::shared_ptr<const std::uint64_t>> words;  // words of the borrowers
+  std::vector<std::shared_ptr<const std::uint64_t>> words;  // the words with the marks of the borrowers
 
   [[nodiscard]] bool is_returned() const {
     return std::ranges::all_of(words,
@@ -80,8 +80,8 @@ constexpr std::size_t padded_size(std::size_t bytes) noexcept {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// Description of lent columns: the fields, which are equal in each micro-batch, and offsets of counted
-/// columns.
+/// Description of lent columns: the fields, which are the same in each micro-batch, and the offsets of
+/// counted columns.
 struct LentColumns {
   std::vector<FieldSpec> fields;
   std::vector<std::vector<std::int64_t>> offsets;  ///< one per counted column, in the order of the columns
@@ -145,7 +145,7 @@ OfferNotice lend(const Communicator& comm, NodeMemory& memory, std::uint64_t num
   return notice;
 }
 
-/// Lent bytes, read by a borrower column by column.
+/// The lent bytes, which a borrower reads column by column.
 class LentBytes {
  public:
   LentBytes(NodeMemory& memory, int lender, const OfferNotice& notice, std::shared_ptr<ColumnLease> lease)
@@ -194,7 +194,7 @@ class LentBytes {
     return bytes_of(spec, samples.rows());
   }
 
-  /// A column is always within one extent, because blocks are joined but never split.
+  /// A column is never distributed over several extents, because blocks are joined but never split.
   std::shared_ptr<const std::byte> take(std::size_t bytes) {
     if (left_ == 0) {
       const Extent& extent = extents_.at(extent_++);
@@ -266,7 +266,7 @@ void borrow_from(NodeMemory& memory, int lender, const OfferNotice& notice, std:
     work(throw_all_leases_held);
     return;
   }
-  ColumnLease lease(std::move(words), number);  // If borrowing fails, the lease is returned here.
+  ColumnLease lease(std::move(words), number);  // If borrowing fails, this object returns the loan.
   work([&] {
     auto shared = std::make_shared<ColumnLease>(std::move(lease));
     borrow({memory, lender, notice, std::move(shared)}, wanted, micro_batches);
@@ -283,7 +283,7 @@ void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
   OfferNotice notice;
   if (comm.rank() == lender) work([&] { notice = lend(comm, memory, number, chosen, micro_batches); });
   comm.broadcast(notice, lender);
-  // A failed lender reports its error at the next agreement.
+  // If the lender has failed, it reports its error at the next agreement.
   if (comm.rank() != lender && notice.num_extents >= 0)
     borrow_from(memory, lender, notice, number, chosen, micro_batches, work);
 }

@@ -101,7 +101,8 @@ void InputFile::read(std::span<char> out, std::int64_t offset) const {
 
 void InputFile::read(std::span<const Piece> pieces) const {
   for (const Piece& piece : pieces) fill(piece);
-  require_unchanged();  // check after reading, so that changes made before are visible in the file's time
+  // After reading, so that changes made before the read show in the file's modification time.
+  require_unchanged();
 }
 
 ssize_t InputFile::read_some(std::span<char> out, std::int64_t offset) const {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t line_block_bytes = 1 << 20;
 constexpr std::int64_t tail_block_bytes =
-    1 << 16;  ///< block size after the range, where at most one line remains to be read
+    1 << 16;  ///< size of the blocks after the range, where at most one line remains to be read
 constexpr std::string_view white_space = " \t\r\f\v";
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
@@ -22,7 +22,7 @@ class LineCutter {
  public:
   explicit LineCutter(ByteRange range) : range_(range), inside_(range.begin == 0) {}
 
-  /// Returns whether the scan is complete: the range has ended, and the current line starts outside it.
+  /// Returns whether the scan is complete: the range has ended, and the current line starts after it.
   [[nodiscard]] bool done(std::int64_t position) const noexcept { return !inside_ && position >= range_.end; }
 
   void feed(std::string_view piece, std::int64_t offset) {
@@ -38,7 +38,7 @@ class LineCutter {
     }
   }
 
-  /// Returns the result after the end of the file (at `size`) or of the range.
+  /// Returns the result. Call this after the end of the file (at `size`) or of the range.
   LineScan finish(std::int64_t size) {
     if (inside_ && start_ < size) close(size);
     return std::move(scan_);

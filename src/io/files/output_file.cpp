@@ -17,7 +17,7 @@ namespace evenkeel {
 namespace {
 
 void require_replaceable(const std::filesystem::path& path) {
-  std::error_code ignored;  // if the file cannot be examined, opening it fails with a better message
+  std::error_code ignored;  // if the file cannot be examined, opening it will fail with a better message
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(status)) throw IoError(path.string(), "is a folder, not a file");
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
@@ -106,7 +106,7 @@ void AtomicFile::commit_to_disk() {
   if (descriptor < 0) fail("cannot be written to the disk: its folder cannot be opened");
   const int failure = ::fsync(descriptor) == 0 ? 0 : errno;
   ::close(descriptor);
-  // Some file systems cannot sync folders, but have renamed the file anyway.
+  // Some file systems cannot sync folders. The file has been renamed anyway.
   if (failure != 0 && failure != EINVAL)
     throw system_error(path_.string(), "cannot be written to the disk", failure);
 }

@@ -15,7 +15,7 @@ using simdjson::dom::element;
 using simdjson::dom::element_type;
 
 /// Returns the kinds that a list of `rows` rows may have in this sample, or nullopt if its length does not
-/// fit.
+/// fit any kind.
 std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t rows) {
   const bool token = rows == rollout.prompt_tokens + rollout.response_tokens;
   const bool response = rows == rollout.response_tokens;
@@ -61,7 +61,7 @@ std::string find_non_number(const element& value) {
   return {};
 }
 
-/// Throws for a list of numbers that also contains text, null or objects.
+/// Throws for a list of numbers that also contains texts, nulls or objects.
 [[noreturn]] void reject_non_numbers(const JsonLine& line, const std::string& field, const element& value) {
   const std::string place = find_non_number(value);
   line.fail(
@@ -69,7 +69,8 @@ std::string find_non_number(const element& value) {
       "Give each row a number, or leave the field out");
 }
 
-/// Throws for a value of integers and real numbers if float32 would round one of the integers.
+/// Throws for a value that contains both integers and real numbers if float32 would round one of the
+/// integers.
 void require_exact_integers(const JsonLine& line, const std::string& field, const Survey& survey) {
   if (survey.has_wide_integers && survey.dtype == DType::float32) {
     line.fail(field + " has a real number and an integer that float32 would round", wide_integer_hint);

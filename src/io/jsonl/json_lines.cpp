@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t run_bytes = 1 << 20;
 constexpr std::int64_t line_gap_bytes =
-    1 << 12;  ///< it is cheaper to read a smaller gap than to make another call
+    1 << 12;  ///< reading the bytes of a smaller gap is cheaper than another call
 constexpr std::size_t longest_text = 60;
 
 /// Lines of one file that are read together.
@@ -70,7 +70,7 @@ class LineBlock {
   }
 
   std::vector<char> buffer_;
-  std::int64_t bytes_ = 0;            // used size of the buffer
+  std::int64_t bytes_ = 0;            // number of used bytes of the buffer
   std::vector<std::int64_t> starts_;  // start of each line in the buffer
   std::vector<ByteRange> runs_;       // byte ranges of the file, adjacent in the buffer
   std::vector<InputFile::Piece> pieces_;
@@ -244,8 +244,8 @@ std::optional<LineFault> find_string_fault(std::string_view line, std::size_t& a
 
 }  // namespace
 
-// If allocation fails, a padded_string constructed from a std::string_view is empty, but one constructed from
-// a std::string has the wrong size.
+// If allocation fails, a padded_string constructed from a std::string_view is empty, whereas one constructed
+// from a std::string has the wrong size.
 JsonText::JsonText(std::string_view text) : padded_(text) {
   if (padded_.size() < text.size()) throw std::bad_alloc();
   simdjson::dom::object object;
@@ -288,7 +288,7 @@ std::string text_of(const simdjson::dom::element& value) {
 }
 
 std::int64_t count_of(const simdjson::dom::array& list) {
-  // array::size() saturates at 2^24 - 1.
+  // array::size() is at most 2^24 - 1, even for longer arrays.
   constexpr std::size_t saturated = 0xffffff;
   if (list.size() < saturated) return static_cast<std::int64_t>(list.size());
   return std::distance(list.begin(), list.end());

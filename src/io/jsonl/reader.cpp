@@ -49,7 +49,7 @@ bool read_element(const element& value, std::int64_t& out) {
   return !value.get(out);
 }
 bool read_element(const element& value, float& out) {
-  // Float represents this and all smaller integers exactly.
+  // float represents this number and all smaller integers exactly.
   constexpr double max_exact = 1 << std::numeric_limits<float>::digits;
   double number = 0;
   if (value.get(number) || std::abs(number) > static_cast<double>(std::numeric_limits<float>::max())) {
@@ -186,8 +186,8 @@ class RowReader {
   std::optional<LineFormat> declared_;
 };
 
-/// A column that grows line by line. After some of the lines, it reserves the memory that all of them will
-/// probably need, since moving the rows repeatedly would cost more than parsing them.
+/// A column that grows line by line. After reading some of the lines, it reserves the memory that all of them
+/// will probably need, since moving the rows repeatedly would take longer than parsing them.
 class GrowingColumn {
  public:
   explicit GrowingColumn(const FieldSpec& spec) : spec_(spec), column_(uncounted(spec), 0) {}
@@ -218,7 +218,7 @@ class GrowingColumn {
     return std::max(rows_, static_cast<std::int64_t>(static_cast<double>(rows_) / share * slack));
   }
 
-  /// Rows of a counted field are assigned to samples at the end.
+  /// Returns the spec of a column whose rows are not divided among samples yet. That is done at the end.
   static FieldSpec uncounted(FieldSpec spec) {
     if (is_counted(spec.kind)) spec.kind = FieldKind::sample;
     return spec;

@@ -42,8 +42,8 @@ void collect_fields(const JsonLine& line, std::vector<KeyValue>& fields) {
   });
 }
 
-/// Passes the line's uid to `take` and returns the result: a text, an integer, or std::monostate if there is
-/// none.
+/// Passes the line's uid to `take`, and returns the result. The uid is a text, an integer, or std::monostate
+/// if the line does not have one.
 template <typename Take>
 auto take_uid(const JsonLine& line, Take take) {
   simdjson::dom::element uid;

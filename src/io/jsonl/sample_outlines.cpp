@@ -18,19 +18,19 @@ using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::element_type;
 
-constexpr int deepest = 500;  // limit of nested lists and objects, which the parser also accepts
+constexpr int deepest = 500;  // limit on nested lists and objects; the parser has the same limit
 
-/// Thrown for a text that is not plain. This is not an error: the code in this file just cannot give its
-/// guarantees for the text.
+/// Thrown for a text that is not plain. This is not an error: it means that the code in this file cannot
+/// guarantee its results for this text.
 struct NotPlain {};
 
-/// A key and its value: the text of the value, and what can be determined without a parser.
+/// A key and its value: the text of the value, and the properties that can be determined without a parser.
 struct PlainValue {
   std::string_view key;
   std::string_view text;
   std::optional<NumberList> list;
   std::optional<std::int64_t> integer;
-  bool is_text = false;  ///< a text without escapes, in quotation marks
+  bool is_text = false;  ///< whether it is in quotation marks and has no escapes
 };
 
 /// Scans the objects of lines, value by value.
@@ -55,7 +55,7 @@ class PlainText {
     return false;
   }
 
-  /// Ends the line after its object. Throws NotPlain if anything follows.
+  /// Ends the line after its object. Throws NotPlain if the line does not end there.
   void end_line(LineRef& line) {
     skip_space();
     if (at_ < end_ && *at_ != '\n') throw NotPlain{};

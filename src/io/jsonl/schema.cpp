@@ -31,7 +31,7 @@ JsonlSchema schema_of_line(const JsonLine& line, const RolloutLine& rollout,
   return schema;
 }
 
-/// One side of a conflict: a property, and the line that has it.
+/// One side of a conflict: a property, and the line that has this property.
 struct Claim {
   std::string what;
   std::int64_t line = 0;
@@ -45,7 +45,7 @@ struct Claim {
                    "Give every line the same fields, of one kind and shape");
 }
 
-/// Returns the line that determined the merged property: the first line that has it.
+/// Returns the line that determined the merged property, which is the first line that shows it.
 std::int64_t deciding_line(bool a_shows, std::int64_t a, bool b_shows, std::int64_t b) {
   if (a_shows != b_shows) return a_shows ? a : b;
   return std::min(a, b);

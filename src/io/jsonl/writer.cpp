@@ -30,8 +30,8 @@ std::string_view print(std::array<char, 32>& buffer, T value) {
   return {buffer.data(), result.ptr};
 }
 
-/// Returns whether a reader that parses numbers as double, as JSON readers do, gets the same float back. The
-/// shortest text of a float nearly always satisfies this; 7.038531e-26 does not.
+/// Returns whether JSON readers, which parse numbers as double, get the same float back. This is true for the
+/// shortest text of nearly every float, but not for 7.038531e-26.
 bool round_trips_through_double(std::string_view text, float value) {
   double read = 0;
   std::from_chars(text.data(), text.data() + text.size(), read);

@@ -12,7 +12,8 @@ namespace evenkeel {
 namespace {
 
 constexpr std::size_t sequences_a_block = 64;
-constexpr std::size_t runs_a_read = 16;  // few enough that the data is still in the cache when it is widened
+// Few enough that the data is still in the cache when it is widened to 64 bits.
+constexpr std::size_t runs_a_read = 16;
 constexpr std::int64_t numbers_a_read = std::int64_t{1} << 17;  // 1 MiB
 constexpr std::int64_t length_bytes = sizeof(std::int32_t);
 constexpr std::int64_t offset_bytes = sizeof(std::int64_t);

@@ -14,7 +14,7 @@ struct SafetensorsEntry {
   std::string name;
   std::string dtype;  ///< name in the format, such as "I64"
   std::vector<std::int64_t> shape;
-  std::int64_t begin = 0;  ///< in bytes after the header
+  std::int64_t begin = 0;  ///< offset in bytes from the end of the header
   std::int64_t end = 0;
 };
 

@@ -25,8 +25,8 @@ struct TensorView {
 
 /// Writes a safetensors file: the length of the header (u64, little-endian), a JSON header padded with spaces
 /// to a multiple of 8 bytes, and the data without gaps. Tensors are in descending order of element size, then
-/// in ascending order of name, so every tensor is aligned to its element size, and equal content yields equal
-/// files.
+/// in ascending order of name, so every tensor is aligned to its element size, and files with the same
+/// content are identical.
 ///
 /// The file appears completely or not at all (AtomicFile). Throws InputError if the bytes do not match shape
 /// and element size, a dimension is negative, a name is repeated or is "__metadata__", or a text is not
@@ -41,8 +41,8 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
 /// Receives bytes of a tensor, in order.
 using TensorSink = std::function<void(std::span<const std::byte>)>;
 
-/// A named array whose elements are produced while they are written: row-major and little-endian, as many
-/// bytes as the shape requires, in any number of pieces.
+/// A named array whose elements are produced while they are written. They are row-major and little-endian,
+/// and may arrive in any number of pieces. Their total size must match the shape.
 struct TensorStream {
   std::string name;
   DType dtype = DType::int64;

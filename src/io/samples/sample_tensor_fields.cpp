@@ -37,7 +37,7 @@ std::vector<FieldKind> SampleTensors::possible_kinds(const StoredTensor& tensor)
   if (columns == width_ && tensor.name == tensor_names::response_mask && !told_.contains(tensor.name))
     return {FieldKind::response_token};
   if (columns == width_) kinds.push_back(FieldKind::token);
-  // A tensor with one column fewer than the tokens has values for tokens 1, 2, ...
+  // A tensor with one column fewer than the tokens has values for all tokens except the first one.
   if (columns == response_width_ || columns == width_ - 1) kinds.push_back(FieldKind::response_token);
   return kinds;
 }
@@ -62,7 +62,7 @@ void SampleTensors::add_field(std::size_t tensor) {
   if (const auto declared = told_.find(stored.name); declared != told_.end()) {
     const FieldRule& rule = rule_of(declared->second);
     const auto has_matching_rows = [&](FieldKind kind) { return rule_of(kind).rows_per == rule.rows_per; };
-    // In a padded file, a tensor with one row per sample may happen to be as wide as the tokens.
+    // In a padded file, the width of a tensor with one row per sample may happen to equal that of the tokens.
     const bool fits =
         std::ranges::any_of(kinds, has_matching_rows) ||
         (is_padded() && rule.is_per_sample() && !stored.shape.empty() && stored.rows() == num_samples_);

@@ -126,7 +126,7 @@ std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const 
       std::int64_t response =
           response_width_ ? std::count_if(row + width_ - *response_width_, row + width_, is_token) : tokens;
       if (!begins.empty()) {
-        // The first token is not predicted, so it belongs to the prompt.
+        // The first token is never predicted, so it always belongs to the prompt.
         const auto own = begins.begin() + i * width_;
         const std::int64_t before =
             std::count_if(row, row + (std::find_if(own, own + width_, is_token) - own), is_token);

@@ -16,12 +16,13 @@ namespace {
 namespace names = tensor_names;
 constexpr std::size_t copied_at_once = std::size_t{1} << 20;
 
-/// Collects uids in the form in which tensors store them: all int64, all texts, or all missing.
+/// Collects uids in a form that tensors can store: all int64, all texts, or all missing.
 class KeptUids {
  public:
   explicit KeptUids(const std::filesystem::path& path) : path_(path) {}
 
-  /// If tensors cannot store all uids, drops all of them if `any_room`, and throws InputError otherwise.
+  /// Adds uids. If tensors cannot store all of them, drops all of them if `any_room`, otherwise throws
+  /// InputError.
   void add(std::span<const SampleShape> samples, std::span<const Uid> uids, bool any_room) {
     for (std::size_t i = 0; i < uids.size() && !are_lost_; ++i) {
       const std::string why = why_not(uids[i]);
@@ -72,13 +73,13 @@ class KeptUids {
   }
 
   std::filesystem::path path_;
-  std::optional<std::size_t> kind_;  // index in Uid of all samples so far
+  std::optional<std::size_t> kind_;  // index, in Uid, of the type that the uids of all samples so far have
   bool are_lost_ = false;
   std::vector<std::int64_t> numbers_;
   std::optional<SpooledBytes> texts_;
 };
 
-/// Keeps all samples until close(), which writes the values concatenated, with the offsets at which samples
+/// Keeps all samples until close(), which writes their values, concatenated, and the offsets at which samples
 /// begin.
 class RaggedWriter : public SampleWriter {
  public:

@@ -21,7 +21,8 @@ struct Numbered {
 
 constexpr Numbered step_folder{"step-", 6};
 constexpr Numbered micro_batch{"mb-", 5};
-/// Levels of folders in a step's dump: for places in a grid, and for places if groups have different sizes.
+/// Levels of folders in a step's dump. The first list is for places in a grid, the second for groups of
+/// different sizes.
 constexpr std::array levels_of_a_grid{Numbered{"dp-", 3}, Numbered{"cp-", 3}, Numbered{"tp-", 3},
                                       Numbered{"pp-", 3}};
 constexpr std::array levels_of_groups{Numbered{"data-", 3}, Numbered{"tp-", 3}, Numbered{"pp-", 3}};
@@ -31,8 +32,8 @@ bool is_number(std::string_view text) noexcept {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Returns whether numbered_name() could have made this name. It may have more digits than `form` only if the
-/// number needs them.
+/// Returns whether numbered_name() can have made this name. It may have more digits than `form` requires only
+/// if the number needs them.
 bool matches(std::string_view name, const Numbered& form) noexcept {
   if (!name.starts_with(form.prefix)) return false;
   const std::string_view digits = name.substr(form.prefix.size());
@@ -52,7 +53,8 @@ bool matches_file(std::string_view name, const Numbered& form) noexcept {
   return name.ends_with(tensors) && matches(name.substr(0, name.size() - tensors.size()), form);
 }
 
-/// Returns NAME for AtomicFile's NAME.tmp-PID-ATTEMPT, and any other name unchanged.
+/// Removes the suffix that AtomicFile adds to temporary names: returns NAME for NAME.tmp-PID-ATTEMPT. Returns
+/// any other name unchanged.
 std::string_view strip_temporary_ending(std::string_view name) noexcept {
   const std::size_t ending = name.rfind(".tmp-");
   if (ending == std::string_view::npos) return name;

@@ -76,8 +76,8 @@ class SlicesOfSegment {
     after_ = {local, queries.subtree_end(segment)};
   }
 
-  /// Adds the slices of a run of keys. Each of the segment's own true rows sees the keys up to itself; its
-  /// pad rows and all rows below the segment see all of the keys.
+  /// Adds the slices of a run of keys. Each of the segment's own true rows sees the keys up to and including
+  /// its own; the segment's pad rows and all rows below the segment see all of the keys.
   void add(const KeyRun& run) {
     const RowRange keys{run.rows.begin, std::min(run.rows.end, length_)};
     if (keys.size() <= 0) return;

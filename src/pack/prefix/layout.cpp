@@ -19,7 +19,8 @@ std::vector<std::int64_t> tokens_of(const PrefixGroups& groups) {
   return tokens;
 }
 
-/// Throws InputError unless the mask has one row per group, with one entry set for each of its tokens.
+/// Throws InputError unless the mask has one row per group in which one entry is set for each of the group's
+/// tokens.
 TokenPlaces masked_rows(const PrefixGroups& groups, const PaddedMask& padding) {
   const std::vector<std::int64_t> lengths = lengths_of(padding);
   if (std::ssize(lengths) != groups.size()) {

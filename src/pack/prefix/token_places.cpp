@@ -60,7 +60,7 @@ class PaddedBytes {
   Byte* bytes_;
 };
 
-/// Calls copy(from, to) for the longest stretches of tokens that are contiguous in both lists of places.
+/// Calls copy(from, to) for the longest stretches of tokens whose places are contiguous in both lists.
 template <typename Copy>
 void for_each_common_run(std::span<const TokenRun> from, std::span<const TokenRun> to, Copy copy) {
   std::int64_t from_done = 0;

@@ -74,8 +74,8 @@ std::int64_t causal_entries(RowRange positions) {
 
 using Samples = std::span<const std::span<const std::int64_t>>;
 
-/// Samples, in ascending order, that agree in all tokens before `depth`. Their tokens after that do not
-/// belong to a segment yet.
+/// Samples, in ascending order, whose tokens before `depth` are equal. Their other tokens are not in a
+/// segment yet.
 struct Branch {
   std::vector<std::int64_t> samples;
   std::int64_t parent = -1;
@@ -105,7 +105,7 @@ Common find_common_prefix(Samples samples, const Branch& branch) {
 }
 
 /// Partitions the samples of a branch that are longer than `depth` by their token at `common`. Samples that
-/// end there form one part. Parts are in the order of their first samples.
+/// end at `common` form one part. Parts are in the order of their first samples.
 std::vector<Branch> split_branch(Samples samples, const Branch& branch, std::int64_t parent,
                                  std::int64_t depth, std::int64_t common) {
   std::vector<Branch> parts;

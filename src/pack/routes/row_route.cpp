@@ -74,7 +74,7 @@ std::vector<SequenceRun> runs_on(const OrderedRows& rows, RowMember member) {
 }
 
 /// Throws InputError if `width` is below 1, or if (width - 1) * max_runs places exceed the range of Integer.
-/// `max_runs` is the maximum over all members, so that every member throws the same error.
+/// `max_runs` is the maximum over all members, so all members throw the same error.
 template <typename Integer>
 void require_width(std::int64_t width, std::int64_t max_runs) {
   const std::string where = "width of a convolution";
@@ -152,7 +152,8 @@ RowRoute<Integer> row_route(const PackedLayout& layout, RowCut from, RowCut to, 
   const int here = member.number();
   RouteSide sent(before.members());
   RouteSide received(before.members());
-  // Both cuts list all rows in the order of the micro-batch, so one walk finds the common rows.
+  // Both cuts list all rows in the order of the micro-batch, so one pass over both lists finds the common
+  // rows.
   auto a = before.runs().begin();
   auto b = after.runs().begin();
   while (a != before.runs().end()) {

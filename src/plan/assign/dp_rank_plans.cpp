@@ -26,7 +26,7 @@ std::int64_t sum_over(const std::vector<MicroBatchPlan>& micro_batches, Member m
   return sum;
 }
 
-/// Replaces `most` by the element-wise maximum of the two lists. The shorter list is extended with zeros.
+/// Replaces `most` with the element-wise maximum of the two lists. The shorter list is extended with zeros.
 void take_larger(std::vector<std::int64_t>& most, std::span<const std::int64_t> numbers) {
   most.resize(std::max(most.size(), numbers.size()), 0);
   for (std::size_t i = 0; i < numbers.size(); ++i) most[i] = std::max(most[i], numbers[i]);

@@ -63,7 +63,7 @@ class Table {
   [[nodiscard]] std::int64_t at(std::int64_t row, std::int64_t column) const {
     return numbers_[static_cast<std::size_t>(row) * columns_ + static_cast<std::size_t>(column)];
   }
-  /// Returns the submatrix of these rows and columns, row by row.
+  /// Returns the submatrix of these rows and columns in row-major order.
   [[nodiscard]] std::vector<std::int64_t> part(std::span<const std::int64_t> numbers) const {
     std::vector<std::int64_t> values;
     values.reserve(numbers.size() * numbers.size());
@@ -78,8 +78,8 @@ class Table {
   std::vector<std::int64_t> numbers_;
 };
 
-/// Returns the value of part p at DP rank r, in row p and column r: bytes on ranks of r count with
-/// own_weight, other bytes on nodes of r with node_weight.
+/// Returns a table whose row p, column r is the value of part p at DP rank r. Bytes owned by ranks of r count
+/// with own_weight; other bytes on the nodes of r count with node_weight.
 Table values_of(const Partition& parts, const PlacementInput& input) {
   const std::int64_t dp = parts.size();
   const auto num_nodes = input.node_of_rank.empty() ? 0 : std::ranges::max(input.node_of_rank) + 1;
@@ -113,7 +113,7 @@ Table values_of(const Partition& parts, const PlacementInput& input) {
   return values;
 }
 
-/// Returns the DP ranks of each speed, ascending.
+/// Groups the DP ranks by speed. Each group is in ascending order.
 std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64_t> speeds, std::int64_t dp) {
   std::map<std::int64_t, std::vector<std::int64_t>> ranks;
   for (std::int64_t r = 0; r < dp; ++r)
@@ -123,7 +123,7 @@ std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64
   return groups;
 }
 
-/// Assigns the parts made for `ranks` to these ranks.
+/// Assigns those parts that were made for `ranks` to the best of these ranks.
 void place_parts_on(std::span<const std::int64_t> ranks, const Table& values, Placement& placement) {
   constexpr std::int64_t max_exact = 256;
   const std::int64_t n = std::ssize(ranks);
@@ -144,9 +144,9 @@ bool needs_placement(const PlanSettings& settings) {
   return settings.balance.placement == PlacementRule::locality && !settings.dp_of_rank.empty();
 }
 
-/// The holder of each sample, for placement. Owners outside the grid have no DP rank. Their samples are
-/// placed as if each rank of the grid held an equal contiguous part of them, so the plan does not depend on
-/// which of these owners reads them.
+/// Determines which rank holds each sample, for placement. Owners outside the grid have no DP rank. Their
+/// samples are placed as if each rank of the grid held an equal contiguous part of them, so the plan does not
+/// depend on which of these owners reads them.
 class Holders {
  public:
   /// Ranks 0..places-1 are in the grid.
@@ -172,11 +172,12 @@ class Holders {
 
  private:
   std::int64_t places_;
-  std::vector<std::int64_t> first_;  // by rank outside the grid: total number of samples of earlier such
-                                     // ranks; the last element is their total
+  // By rank outside the grid: number of samples of all earlier such ranks; the last element is the total.
+  std::vector<std::int64_t> first_;
 };
 
-/// The holders of each unit's tokens, as pieces: one per segment, since a segment is copied from one owner.
+/// Lists which rank holds each piece of the units' tokens. Each segment is one piece, since all of its rows
+/// are copied from the same owner.
 class HeldPieces {
  public:
   HeldPieces(const LengthTable& table, const PackUnits& units, std::size_t places) {

@@ -46,7 +46,7 @@ std::int64_t count_draws(const std::vector<ScheduledSource>& sources) {
 
 }  // namespace
 
-/// Derives from the private class so that the public header need not declare it.
+/// A derived class, so that the public header need not declare evenkeel::Blend, which is private.
 class BatchSchedule::Blend : public evenkeel::Blend {
  public:
   using evenkeel::Blend::Blend;

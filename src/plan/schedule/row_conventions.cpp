@@ -75,8 +75,8 @@ void move_to_predicting_rows(const RaggedBatch& batch, Column& column) {
   }
 }
 
-/// Returns a column with one row per response token, from a column with one row per token whose values are at
-/// the predicting rows.
+/// Returns a column with one row per response token. `from` has one row per token, and its values are already
+/// at the predicting rows.
 Column select_response_rows(const RaggedBatch& batch, const Column& from) {
   FieldSpec spec = from.spec();
   spec.kind = FieldKind::response_token;
@@ -112,7 +112,7 @@ std::optional<std::int64_t> row_at(const RaggedBatch& batch, FieldKind kind, std
   return 0 <= row && row < rows.size() ? std::optional(rows.begin + row) : std::nullopt;
 }
 
-/// Adds a loss mask that is 1 at labels of response tokens.
+/// Adds a loss mask that is 1 where the label is a response token.
 void add_response_mask(RaggedBatch& batch, FieldKind kind) {
   Column& mask = batch.add_field({std::string(loss_mask_field), DType::float32, kind, {}});
   const std::span<float> values = mask.values<float>();
@@ -144,7 +144,7 @@ void require_no_loss_of_last_rows(const RaggedBatch& batch, const Column& mask) 
   }
 }
 
-/// Clears the loss mask at labels of ignored_label. O(labels).
+/// Clears the loss mask where the label is ignored_label. O(labels).
 void mask_ignored_labels(RaggedBatch& batch) {
   if (batch.find(labels_field) == nullptr) return;
   const FieldKind of_labels = batch.at(labels_field).spec().kind;

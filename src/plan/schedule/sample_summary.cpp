@@ -22,8 +22,8 @@ RowRange rows_with_loss(const RaggedBatch& batch, std::int64_t i, FieldKind kind
   return {rows.begin + std::clamp<std::int64_t>(sample.prompt - 1, 0, rows.size() - 1), rows.end - 1};
 }
 
-// Returns summaries without prompt hashes. If the batch has a loss mask, each sample's set rows are counted
-// as loss tokens.
+// Returns summaries without prompt hashes. If the batch has a loss mask, the set rows of each sample are
+// counted as its loss tokens.
 std::vector<SampleSummary> summaries_without_hashes(const RaggedBatch& batch, bool shared) {
   std::vector<SampleSummary> lengths;
   lengths.reserve(batch.samples().size());
@@ -58,8 +58,8 @@ std::uint64_t hash_of(std::span<const std::int64_t> tokens) noexcept {
   return hash;
 }
 
-// Prefetches the tokens of a prompt. Prompts are not contiguous, and the hardware prefetcher detects a new
-// one too late.
+// Prefetches the tokens of a prompt. Prompts are not contiguous in memory, so the hardware prefetcher detects
+// a new one too late.
 void prefetch_tokens(std::span<const std::int64_t> tokens) noexcept {
   constexpr std::size_t tokens_of_line = 8;
   constexpr std::size_t farthest = 512;

@@ -59,7 +59,7 @@ std::int64_t Selection::count_entries(std::int64_t tokens, const FilterSettings&
 }
 
 void Selection::take(std::int64_t position, std::int64_t entries) {
-  // Positions are stored only once entry e is not sample e any more.
+  // Start storing positions only when an entry's number first differs from its sample's position.
   const bool is_apart = counts_.taken != position || entries != 1;
   if (positions_.empty() && is_apart) {
     positions_.resize(static_cast<std::size_t>(counts_.taken));

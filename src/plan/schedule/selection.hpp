@@ -54,7 +54,7 @@ class Selection {
 
   std::int64_t max_length_ = 0;  // 0 if entries are whole samples
   FilterCounts counts_;
-  /// Position of the sample by entry; empty while entry e is sample e. The entries of one sample are
+  /// Position of each entry's sample; empty as long as entry e is sample e. The entries of one sample are
   /// consecutive.
   std::vector<std::int64_t> positions_;
   Fnv1a hash_;

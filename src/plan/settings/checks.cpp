@@ -28,11 +28,11 @@ void require_size(std::int64_t value, std::string_view key) {
 }
 
 std::int64_t total_of(std::span<const std::int64_t> lengths) {
-  return max_sum_lower_bound(lengths, 1);  // the sum of a single group is the total
+  return max_sum_lower_bound(lengths, 1);  // with a single group, the bound on the maximum sum is the total
 }
 
 void throw_above_cap(SampleId sample, const AboveCap& lengths) {
-  // The maximum cap, since cumulative lengths are 32-bit.
+  // Largest possible cap. Cumulative lengths are 32-bit integers.
   constexpr std::int64_t largest_cap = std::numeric_limits<std::int32_t>::max();
   const bool fits_any = lengths.aligned <= largest_cap;
   throw LimitError(sample,

@@ -12,7 +12,7 @@ namespace {
 
 using C = const Choices&;
 
-// Needs of features.
+// Settings that features need.
 
 constexpr Need meeting{"balance.strategy", "grid", "groups that meet at every micro-batch",
                        [](C c) { return c.balance.strategy == Strategy::grid; }};
@@ -241,8 +241,8 @@ constexpr Exclusion exclusion_table[] = {
 namespace evenkeel {
 namespace {
 
-/// Returns whether a feature's `value` extends the key, as in "with an encoder", instead of being the key's
-/// value.
+/// Returns whether a feature's `value` is text that extends the name of the key, as in "with an encoder", and
+/// not the key's value.
 bool is_addition(std::string_view value) {
   return value.starts_with("with");
 }
@@ -409,7 +409,7 @@ void require_compatible(const Choices& choices) {
 }
 
 std::string rules_of(std::string_view key) {
-  // Pairs: a beginning of a sentence, and its objects.
+  // Pairs of the beginning of a sentence and its objects.
   std::vector<std::pair<std::string, std::string>> sentences;
   const auto add = [&](const Feature& feature, const std::string& verb, const std::string& object) {
     if (feature.key != key) return;

@@ -33,7 +33,8 @@ void require_one_per_rank(std::span<const std::int64_t> speeds, int dp) {
   for (const std::int64_t speed : speeds) require_size(speed, "balance.speeds");
 }
 
-/// Checks conditions that Config::plan_settings() ensures, since programs may build settings themselves.
+/// Checks conditions that Config::plan_settings() guarantees, because programs may also create settings
+/// themselves.
 void require_configurable(const PlanSettings& settings) {
   if (settings.balance.encoder && settings.balance.measured)
     throw ConfigError("balance.cost", "must be a fixed model cost if there is an encoder",
@@ -49,8 +50,8 @@ void require_configurable(const PlanSettings& settings) {
 /// Maximum alignment. Cumulative lengths are 32-bit, so a sequence cannot be rounded up beyond this.
 constexpr std::int64_t max_alignment = std::numeric_limits<std::int32_t>::max();
 
-/// Throws ConfigError if the settings force too many micro-batches per step. Each takes time and memory, even
-/// if the step has few samples.
+/// Throws ConfigError if the settings force too many micro-batches per step. Each micro-batch takes time and
+/// memory, even if the step has only a few samples.
 void require_bounded_forced_count(const PlanSettings& settings) {
   constexpr std::int64_t most = std::int64_t{1} << 16;
   const std::int64_t of_mini_batch = agreed_count(1, settings);

@@ -29,7 +29,7 @@ bool can_use_grid(const PlanSettings& settings) {
          !packed->packing && are_compatible(choices_of(to_grid_settings(settings)));
 }
 
-/// A step planned with one strategy, and its end.
+/// A step planned with one strategy, and the time at which it ends.
 struct PlannedStrategy {
   PlannedStrategy(const StepProblem& problem, const PlanSettings& settings) {
     planned = assign_and_plan({problem.table, settings, problem.step, problem.trees});

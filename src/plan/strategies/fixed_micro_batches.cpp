@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-/// The amounts that the open micro-batch uses of each limit.
+/// How much of each limit the open micro-batch uses.
 class UsedLimits {
  public:
   UsedLimits(const PackUnits& units, const BinLimits& limits)

@@ -30,8 +30,8 @@ class FixedStrategy : public HierarchicalStrategy {
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
   [[nodiscard]] bool has_fixed_micro_batches() const noexcept override { return true; }
-  /// True if shuffled and placed by locality: the shuffle is drawn per DP rank, and locality decides which
-  /// rank gets which share.
+  /// Returns true if samples are shuffled and placed by locality: samples are shuffled per DP rank, and
+  /// locality decides which rank gets which share.
   [[nodiscard]] bool depends_on_owners(const PlanSettings& settings) const noexcept override {
     return settings.find<FixedSettings>()->shuffle && settings.balance.placement == PlacementRule::locality;
   }

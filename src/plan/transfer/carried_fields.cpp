@@ -17,7 +17,7 @@
 namespace evenkeel {
 namespace {
 
-/// Built-in fields, from which other tensors are derived. Their form is fixed.
+/// Built-in fields, from which other tensors are derived. They must have certain kinds, types and shapes.
 constexpr std::array<std::string_view, 6> own_fields{input_ids_field,    labels_field,
                                                      position_ids_field, loss_mask_field,
                                                      loss_weights_field, prediction_rows_field};
@@ -54,7 +54,7 @@ std::vector<std::vector<std::int64_t>> even_stages(std::int64_t layers, int pp, 
   return of_stages;
 }
 
-/// Returns whether the settings only describe how samples store values of tokens.
+/// Returns whether the only effect of the settings is to describe how samples store the values of tokens.
 bool describes_samples_only(const FieldSettings& field, std::string_view name) {
   FieldSettings others = field;
   others.read_as.reset();
@@ -116,7 +116,7 @@ void require_uncounted(const FieldSpec& spec, const FieldSettings& settings) {
       "Set " + key);
 }
 
-/// Throws InputError if the field is not counted: only values of counted fields are compared.
+/// Throws InputError if the field is not counted. Equal values can only be shared in counted fields.
 void require_counted(const FieldSpec& spec) {
   if (is_counted(spec.kind)) return;
   throw InputError("field '" + spec.name + "'",

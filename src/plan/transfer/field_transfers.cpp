@@ -41,7 +41,7 @@ std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields,
     const FieldKind kind = spec.kind;
     if (!shared) {
       if (rule_of(kind).is_per_response_token())
-        spec.kind = FieldKind::token;  // the consumer's row is that of the label
+        spec.kind = FieldKind::token;  // consumers have each value in the row of its label
       moved.push_back({std::move(spec), f, kind, 0});
       continue;
     }

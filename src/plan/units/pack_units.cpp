@@ -27,7 +27,7 @@ std::vector<SharedGroup> groups_of(const StepProblem& problem) {
   return {problem.trees.begin(), problem.trees.end()};
 }
 
-/// The pieces of one group. Pieces in one micro-batch are joined if they repeat tokens.
+/// The pieces of one group. Two pieces in the same micro-batch are joined if they have tokens in common.
 class GroupOfPieces {
  public:
   struct Part {
@@ -43,7 +43,7 @@ class GroupOfPieces {
     for (auto other = parts_.begin(); other != parts_.end();) {
       if (other->micro_batch == part.micro_batch && join(part, *other)) {
         parts_.erase(other);
-        other = parts_.begin();  // the larger part may share tokens with others
+        other = parts_.begin();  // start over, since the larger part may share tokens with others
       } else {
         ++other;
       }
@@ -250,7 +250,7 @@ RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
   all.repeated_ = units.repeated_;
   const std::int64_t rows = std::reduce(all.rows_.begin(), all.rows_.end());
   std::int64_t more = rows - std::reduce(units.rows_.begin(), units.rows_.end());
-  // Joined pieces of a split group may repeat fewer tokens than the sub-groups from which they were cut.
+  // Joining pieces of a split group may repeat fewer tokens than the sub-groups from which they were cut.
   for (std::size_t l = 0; more < 0 && l < ahead_reason; ++l) {
     const std::int64_t less = std::min(all.repeated_[l], -more);
     all.repeated_[l] -= less;
@@ -292,7 +292,7 @@ PickedUnits::PickedUnits(const PackUnits& all, IdView<UnitId> units)
 std::int64_t fewest_micro_batches(const PackUnits& all, IdView<UnitId> units) {
   const PickedUnits own(all, units);
   if (all.capped_rows().empty()) return min_bins_lower_bound(own.items(), all.limits());
-  // The combined limit (parts_) gives no lower bound, so compute a bound for each limit separately.
+  // The combined limit (parts_) does not give a lower bound, so compute a bound for each limit separately.
   std::int64_t fewest = min_bins_lower_bound(own.aligned_rows, {.max_size = all.limits().max_size});
   for (const CappedRows& capped : all.capped_rows()) {
     const std::vector<std::int64_t> rows = pick(capped.of_units, units);

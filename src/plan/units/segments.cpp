@@ -22,7 +22,8 @@ void require_integers_of_tokens(const FieldSpec& field) {
                    "Provide the number of each token's segment, or rename the field");
 }
 
-/// Mixes each piece's context into its keys, so that pieces with different contexts have different keys.
+/// Mixes each piece's context into the keys of its tokens, so that pieces with different contexts have
+/// different keys.
 void separate_contexts(const RaggedBatch& batch, std::span<std::int64_t> keys) {
   constexpr std::uint64_t sign = std::uint64_t{1} << 63;  // keys with this bit are negative, unlike token ids
   for (std::size_t i = 0; i < batch.contexts().size(); ++i) {
@@ -79,7 +80,7 @@ std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ah
                            "its segment_ids contain " + std::to_string(number),
                            "Number segments starting at 0");
         }
-        // Negative keys differ from all token ids.
+        // Negative keys cannot be equal to token ids.
         keys[static_cast<std::size_t>(row)] = -1 - number;
       }
     }

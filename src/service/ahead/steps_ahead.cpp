@@ -66,8 +66,8 @@ StepsAhead::StepsAhead(const Communicator& world, const Config& config, StepsReq
 void StepsAhead::start_thread() {
   const auto error =
       try_locally([&] { thread_ = std::jthread([this](const std::stop_token& stop) { make_all(stop); }); });
-  // If any rank failed to start its thread, the destructors of the other ranks stop their threads before
-  // these do anything.
+  // If any rank failed to start its thread, all ranks throw here. The destructors then stop the threads that
+  // were started before these do anything.
   fail_together(maker_.mesh().world(), error);
   {
     const std::lock_guard lock(ready_->mutex);
@@ -88,7 +88,8 @@ std::optional<Step> StepsAhead::next() {
   Step step = std::get<Step>(std::move(made));
   if (const auto cost = saved_cost(step.record->cost)) costs_[profile_] = *cost;
   shapes_ = step.record->shapes;
-  // The part of the time that exceeds the step's phases was spent on waking up.
+  // If next() took longer than the phases of the step, the rest was the time to wake up this thread. It does
+  // not count as waiting.
   step.waited_seconds = std::min(stopwatch.lap(), step.seconds.total());
   return step;
 }
@@ -152,7 +153,7 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
     if (stop != nullptr) agree_to_continue(*stop);
     const double meeting = stopwatch.lap();
     made = make_next();
-    // Counts the agreement as gathering, since ranks wait for each other in both.
+    // Count the agreement as gathering, since ranks wait for each other in both.
     if (auto* step = std::get_if<Step>(&made)) step->seconds.gather += meeting;
   } catch (...) {
     end = std::current_exception();
@@ -166,8 +167,8 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
 }
 
 void StepsAhead::agree_to_continue(const std::stop_token& stop) {
-  // Either all ranks make the next step or none does. A rank that was asked to stop waits here for the other
-  // ranks, which may still be waiting for room in their queues.
+  // Either all ranks make the next step, or none of them does. A rank that was asked to stop waits here for
+  // the other ranks, which may still be waiting for room in their queues.
   const int goes_on = stop.stop_requested() ? 0 : 1;
   if (maker_.mesh().world().all_reduce(goes_on, ReduceOp::min) == 0)
     throw std::logic_error("a rank destroyed its Steps at an earlier step");

@@ -38,7 +38,8 @@ std::unordered_map<EntryId, Place> places_of(std::span<const MicroBatchPlan> pla
   return places;
 }
 
-/// Returns whether both sides hold the same entries, each with the same aligned length in both layouts.
+/// Returns whether both lists of micro-batches contain the same entries, each with the same aligned length in
+/// both layouts.
 bool have_equal_entries(std::span<const PackedMicroBatch> from,
                         const std::unordered_map<EntryId, Place>& places, std::span<PackedMicroBatch> to,
                         std::span<const MicroBatchPlan> to_plan) {
@@ -62,8 +63,8 @@ RowRange rows_of(const PackedMicroBatch& micro_batch, const Column& column, std:
   return micro_batch.layout.local_range(sequence);
 }
 
-/// Describes a counted column of a micro-batch, with the numbers of rows in `from`, since the trainer may
-/// have changed them.
+/// Describes a counted column of a micro-batch. The numbers of rows are those in `from`, since the trainer
+/// may have changed them.
 ColumnDescription counted_column(std::span<const PackedMicroBatch> from, const FieldSpec& spec,
                                  const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
                                  const MicroBatchPlan& to_plan) {
@@ -75,7 +76,7 @@ ColumnDescription counted_column(std::span<const PackedMicroBatch> from, const F
   return ColumnDescription::make_counted(spec, SampleRows::from_counts(counts));
 }
 
-/// Returns a column with shared rows, lent by `from`, in which the micro-batch's samples keep their ranges.
+/// Returns a column with shared rows that `from` lends. The micro-batch's samples keep their ranges of rows.
 Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
                    const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
                    const MicroBatchPlan& to_plan) {
@@ -94,8 +95,8 @@ Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
   return first.make_borrowing_copy(SampleRows::shared(std::move(ranges), first.rows()));
 }
 
-/// Describes the columns that a micro-batch will own, for the fields of `from`. Columns with shared rows are
-/// borrowed, and therefore omitted.
+/// Describes the columns that a micro-batch will own, for the fields of `from`. Omits columns with shared
+/// rows, since they are borrowed.
 std::vector<ColumnDescription> columns_of(std::span<const PackedMicroBatch> from,
                                           const std::unordered_map<EntryId, Place>& places,
                                           const PackedMicroBatch& to, const MicroBatchPlan& plan) {
@@ -137,7 +138,7 @@ void copy_sequence(const PackedMicroBatch& from, std::int64_t at, PackedMicroBat
   }
 }
 
-// Returns whether every sequence has the same rows on each rank in both passes.
+// Returns whether each rank has the same rows of every sequence in both passes.
 bool have_equal_cuts(const StepAssignment& one, const StepAssignment& other, const PlanSettings& settings,
                      const PlanSettings& other_settings) {
   return settings.cp == other_settings.cp && settings.delivery == other_settings.delivery &&
@@ -192,15 +193,15 @@ void replace_fields(std::span<PackedMicroBatch> micro_batches, std::span<PackedM
     return std::ranges::find(fields, column.spec().name, &FieldSpec::name) != fields.end();
   };
   for (std::size_t m = 0; m < columns.size(); ++m) {
-    // Includes pipeline stages that are not sent these fields, since columns with these names are derived
-    // there.
+    // Remove these fields also on pipeline stages to which they are not sent, since columns with these names
+    // are derived there.
     std::erase_if(micro_batches[m].fields, is_added);
     std::ranges::move(columns[m].fields | std::views::filter(is_added),
                       std::back_inserter(micro_batches[m].fields));
   }
 }
 
-/// Fields that owners add to a pass, as they are transferred.
+/// Fields that owners add to a pass, in the form in which they are transferred.
 struct AddedFields {
   std::span<const CarriedField> fields;
   std::span<const RowCounts> row_counts;  // row counts of counted fields
@@ -220,8 +221,8 @@ void require_cutting_fields(const StepSamples& samples, const AddedFields& added
   }
 }
 
-// Returns this rank's kept samples with the fields that it adds; null if samples were not kept. Kept columns
-// are lent, so their bytes are not copied.
+// Returns this rank's kept samples with the fields that it adds; null if samples were not kept. The columns
+// of kept samples are borrowed, so their bytes are not copied.
 std::shared_ptr<const RaggedBatch> add_fields_to_samples(const std::shared_ptr<const RaggedBatch>& kept,
                                                          const AddedFields& added) {
   if (!kept || kept->size() == 0) return kept;
@@ -234,8 +235,8 @@ std::shared_ptr<const RaggedBatch> add_fields_to_samples(const std::shared_ptr<c
   return std::make_shared<const RaggedBatch>(std::move(all));
 }
 
-// Returns a step's samples with added fields, which replace fields with the same names. Owners send the added
-// fields, too, if samples are sent again.
+// Returns a step's samples with the added fields, which replace fields with the same names. If samples are
+// sent again, owners also send the added fields.
 std::shared_ptr<const StepSamples> add_fields_to_samples(const StepSamples& samples,
                                                          const AddedFields& added) {
   auto all = std::make_shared<StepSamples>(samples);
@@ -259,11 +260,12 @@ std::shared_ptr<const StepSamples> add_fields_to_samples(const StepSamples& samp
 /// Tensors that a pass leaves on this rank for the next pass.
 struct RemainingTensors {
   std::vector<PackedMicroBatch> tensors;
-  bool stays = false;           ///< whether sequences stay on their ranks; the same on all ranks
-  bool stays_together = false;  ///< whether they also stay in their micro-batches
+  bool stays = false;           ///< whether all sequences stay on their ranks; the same on all ranks
+  bool stays_together = false;  ///< whether sequences that share a micro-batch also stay together
 };
 
-// Takes the tensors of the previous pass, with only those fields of samples that are sent for this pass.
+// Takes the tensors that the previous pass has left on this rank. Removes fields of samples that are not sent
+// for this pass.
 RemainingTensors take_remaining_tensors(const StepContext& context, Step& before, const Planned& planned,
                                         std::span<const CarriedField> fields) {
   const DpRankPlan& plan_before = before.record->plan;
@@ -307,7 +309,8 @@ std::vector<PackedMicroBatch> regroup_pass(const StepContext& context, std::span
     const MicroBatchPlan& plan = plans[i];
     add_uncounted_columns(context.mesh, transfer, plan, derived, m);
     // Filler and padding rows are not copied from `from`, so their fields are completed here. Fields that
-    // `from` lacks are removed, since an earlier pass may have added them only for the last pipeline stage.
+    // `from` does not have are removed, since an earlier pass may have added them only for the last pipeline
+    // stage.
     if (plan.tokens > 0 && !plan.shape) continue;
     complete_fields(m, brought, make_zero_halo(m, derived), derived);
     std::erase_if(m.fields, [&](const Column& c) { return from.front().find(c.spec().name) == nullptr; });

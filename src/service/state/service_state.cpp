@@ -17,7 +17,7 @@
 namespace evenkeel {
 namespace {
 
-/// The effect on steps if a key with this prefix changes; empty if the change is allowed. The first entry
+/// How steps change if a key with this prefix changes; empty if the change is allowed. Only the first entry
 /// that matches a key counts.
 struct Consequence {
   std::string_view prefix;
@@ -74,7 +74,7 @@ std::string_view consequence_of(std::string_view path, bool delays_outliers) {
   const auto* const found =
       std::ranges::find_if(consequences, [&](const Consequence& c) { return key.starts_with(c.prefix); });
   if (found == consequences.end()) return other_cuts;
-  // Profiles plan later passes, so they do not affect which samples are delayed.
+  // Profiles only affect how later passes are planned, and therefore not which samples are delayed.
   return delays_outliers && found->text == other_cuts && key == path ? other_samples : found->text;
 }
 
@@ -110,7 +110,7 @@ void compare_settings(const ServiceState& saved, const ServiceState& now, std::v
   }
 }
 
-/// Describes how a source differs; nullopt if it does not.
+/// Describes how a source has changed; nullopt if it has not.
 std::optional<std::string> describe_change(const SourceFingerprint& was, const SourceFingerprint& is) {
   if (was.samples != is.samples) return fmt::format("had {} samples and now has {}", was.samples, is.samples);
   if (was.bytes != is.bytes) return fmt::format("had {} bytes and now has {}", was.bytes, is.bytes);
@@ -241,7 +241,7 @@ class Reader {
       reject(fmt::format("has a '{}' that is not an integer from {} to {}", key, least, most));
     return value.get<std::int64_t>();
   }
-  /// Returns 0 or a positive number within the range of measurements, since costs are later converted to
+  /// Returns zero or a positive number within the range of measurements, since costs are later converted to
   /// integers.
   [[nodiscard]] double seconds(const char* key) const {
     constexpr double least = 1e-30;

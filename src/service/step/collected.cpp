@@ -13,7 +13,7 @@
 namespace evenkeel {
 namespace {
 
-// Throws InputError for a result of which this rank has only a part.
+// Throws InputError for a result that is distributed over several ranks.
 void require_whole_results(const Config& config, const StepResults& results) {
   for (const MicroBatchResults& of_micro_batch : results.micro_batches()) {
     for (const Column& column : of_micro_batch.fields) {

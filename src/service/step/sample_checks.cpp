@@ -35,7 +35,7 @@ std::string name_of(const SampleShape& sample) {
   return "sample " + std::to_string(sample.id.value());
 }
 
-/// Maximum size of a row. With at most 2^31 - 1 rows, the size of a column fits in 64 bits.
+/// Maximum size of a row. With this limit and at most 2^31 - 1 rows, the size of a column fits in 64 bits.
 constexpr std::size_t max_row_bytes = std::numeric_limits<std::int32_t>::max();
 
 /// Throws InputError unless the field, which contains text or bytes, has one valid value per sample.

@@ -69,8 +69,8 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
   require_same_rule<OnStale>("on_stale", wanted.on_stale, has.on_stale, url, word);
 }
 
-/// Logs if the job sets a ticket deadline that differs from the buffer's, which is the one in effect. It is a
-/// rule of the buffer for producers, and steps do not depend on it.
+/// Logs if the job sets a ticket deadline that differs from the buffer's, which is the one in effect. The
+/// deadline only concerns producers; steps do not depend on it.
 void note_other_ticket_deadline(const ArrivalSettings& wanted, const stream::StreamSettings& has,
                                 const std::string& url) {
   if (!wanted.ticket_deadline || *wanted.ticket_deadline == has.ticket_deadline) return;
@@ -125,8 +125,8 @@ Acceptance make_acceptance(const Config& config, std::span<const PlanSettings> p
   return accepts;
 }
 
-/// Sets the loss mask of masked samples to 0. Adds a mask of ones, one value per response token, if there is
-/// none.
+/// Sets the loss mask of masked samples to 0. If there is no loss mask, first adds a mask of ones, with one
+/// value per response token.
 void set_loss_masks(RaggedBatch& batch, std::span<const std::int64_t> arrivals,
                     std::span<const std::int64_t> masked) {
   if (find_loss_mask(batch) == nullptr) {
@@ -174,21 +174,21 @@ struct ArrivingStream::Parts {
   int reader = 0;
   int num_readers = 1;
   std::vector<StreamSource> told;
-  std::unique_ptr<OwnBuffer> own;  // on the first reader, if the job has its own buffer
+  std::unique_ptr<OwnBuffer> own;  // only on the first reader, and only if the job has its own buffer
   OpenedBuffer opened;
-  std::optional<stream::StreamSettings> rules_of_buffer;  // on the first reader
-  std::optional<FormingRules> rules;                      // on the first reader
-  std::optional<Heartbeats> heartbeats;                   // on the first reader
+  std::optional<stream::StreamSettings> rules_of_buffer;  // only on the first reader
+  std::optional<FormingRules> rules;                      // only on the first reader
+  std::optional<Heartbeats> heartbeats;                   // only on the first reader
   std::vector<PlanSettings> passes;
   std::int64_t longest = 0;  // longest sample that the filter keeps, in tokens
   std::atomic<bool> must_stop{false};
-  std::atomic<bool> has_ended{false};    // no more steps will be formed
+  std::atomic<bool> has_ended{false};    // whether no more steps will be formed
   std::optional<StepsOfBuffer> steps;    // used by the reading thread
-  std::optional<StepsOfBuffer> telling;  // used by the trainer's thread; first reader only
+  std::optional<StepsOfBuffer> telling;  // used by the trainer's thread; only on the first reader
   std::int64_t trained = 0;              // number of steps reported to the buffer as trained
 };
 
-/// On the first reader: opens the job's own buffer, or connects to the one in source.path, and begins the job
+/// On the first reader, opens the job's own buffer, or connects to the one in source.path, and begins the job
 /// there.
 void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork& work) {
   const std::vector<int> nodes = nodes_of_ranks(readers);
@@ -209,8 +209,8 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
       }
     }
     steps.emplace(BufferAccess{opened.url, opened.token, settings.ca_file, settings.patience}, must_stop);
-    // If no other server shares the store of the job's own buffer, any earlier job must be gone, since two
-    // processes cannot have the store open.
+    // If no other server shares the store of the job's own buffer, any earlier job must have ended, since two
+    // processes cannot have the store open at the same time.
     const bool takes_over = settings.take_over || (own && own->has_exclusive_store());
     const JobStartReply reply =
         steps->begin(config.batch.global_batch, {takes_over, make_acceptance(config, passes)});
@@ -256,8 +256,8 @@ stream::FormedStep ArrivingStream::Parts::get_step(std::int64_t step) {
 }
 
 /// Returns this rank's contiguous share of the step's samples. Shares are equal, except that the first ones
-/// may have one sample more. Files are divided in the same way, so a step is distributed alike for every kind
-/// of source.
+/// may have one sample more. Samples of files are divided in the same way, so a step is distributed in the
+/// same way for every kind of source.
 std::vector<std::int64_t> ArrivingStream::Parts::share_of(const stream::FormedStep& step) const {
   std::vector<std::int64_t> arrivals;
   for (const stream::WaitingGroup& group : step.groups) {
@@ -376,8 +376,8 @@ ArrivalFigures ArrivingStream::arrival_figures() {
 void ArrivingStream::report_saved_before(std::int64_t next_step) {
   run_together(readers(), [&] {
     if (!parts_->telling || next_step <= parts_->trained) return;
-    // Best effort, since no trainer should wait for this: a failed report is repeated with the next step.
-    // After the last step, there is no next one, so its report must wait.
+    // Best effort, since the trainer should not wait for this: if a report fails, it is repeated with the
+    // next step. There is no step after the last one, so this report must wait for the buffer.
     if (parts_->has_ended)
       parts_->telling->report_trained_until_reached(next_step - 1);
     else if (!parts_->telling->report_trained(next_step - 1))

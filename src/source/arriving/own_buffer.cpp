@@ -69,7 +69,7 @@ class OwnBuffer::Parts {
 
 namespace {
 
-/// A buffer whose store no other process can use.
+/// A buffer whose store cannot be used by any other process.
 class AloneParts final : public OwnBuffer::Parts {
  public:
   AloneParts(const ArrivalSettings& settings, const DeclaredFormats& formats, const std::string& token)
@@ -123,7 +123,7 @@ SharedServerSettings shared_server_of(const ArrivalSettings& settings, const Dec
           .formats = formats};
 }
 
-/// A server for a buffer in Redis, which may have other servers, too.
+/// A server for a buffer in Redis. Other servers may serve the same buffer.
 class SharedParts final : public OwnBuffer::Parts {
  public:
   SharedParts(const ArrivalSettings& settings, const DeclaredFormats& formats, const std::string& token)

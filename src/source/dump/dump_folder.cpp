@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 constexpr const char* marker_name = "evenkeel-run.json";
 constexpr std::int64_t longest_marker = std::int64_t{1} << 20;
 
-/// Returns the folder of a place along dp and cp, which contains the folders of its tensor-parallel ranks.
+/// Returns the folder of a place along dp and cp. It contains the folders of the place's tensor-parallel
+/// ranks.
 fs::path place_folder(const fs::path& folder, const DumpedPart& part) {
   const int cp = std::max(1, part.cp);
   return dumped_place_folder(folder, part.step, {.cp = part.place % cp, .dp = part.place / cp}, part.cp == 0);
@@ -115,7 +116,7 @@ class StepLister {
     part.stages = schema_.mesh.pp;
     const fs::path first = file_of(folder_, part, 0, 0);
     if (!path_exists(first)) {
-      // With a tree of groups, a rank may not have any micro-batch; its folder is empty then.
+      // If groups form a tree, a rank may not have any micro-batches. Its folder is empty in that case.
       if (!schema_.flexible || !path_exists(place_folder(folder_, part))) reject_missing(first);
       return;
     }
@@ -135,7 +136,7 @@ class StepLister {
     groups_[group].emplace(rank, part);
   }
 
-  /// Returns the group that runs a part, and the part's rank in the group. With a fixed cp, they follow from
+  /// Returns the group that runs a part, and the part's rank in the group. With a fixed cp, both follow from
   /// the place.
   [[nodiscard]] DumpedContext context_of(const DumpedPart& part) const {
     if (!schema_.flexible)

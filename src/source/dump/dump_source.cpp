@@ -52,7 +52,7 @@ std::unique_ptr<DumpSource> DumpSource::open(const Communicator& comm, const fs:
   return source;
 }
 
-// Throws if ranks see different folders.
+// Throws if different ranks see different folders.
 void DumpSource::find_micro_batches(const Communicator& comm) {
   const auto marker =
       run_together(comm, [&] { return std::make_unique<const InputFile>(dump_marker(folder_)); });
@@ -105,7 +105,7 @@ void DumpSource::require_same_fields(const DumpedMicroBatch& micro_batch) const 
 
 void DumpSource::find_samples(const Communicator& comm) {
   std::vector<DumpedSample> mine;
-  std::vector<std::int64_t> my_counts;  // of each counted field, sample by sample
+  std::vector<std::int64_t> my_counts;  // number of rows of each counted field, ordered by sample
   GuardedWork work;
   work([&] {
     const ByteRange share = share_of(num_micro_batches(), comm);
@@ -268,7 +268,8 @@ void DumpSource::require_unchanged(const DumpedMicroBatch& now, const DumpedSamp
   if (!is_same) throw IoError(now.path(), "has changed while in use", "Do not modify a dump that is in use");
 }
 
-// Labels, masks and positions are derived again from tokens and prompts, unless the samples supply them.
+// Labels, masks and positions are derived again from tokens and prompts, unless the samples have them as
+// fields.
 std::string DumpSource::ignored_content() const {
   std::string text = "'loss_weights' (derived again)";
   for (const std::string_view name : {labels_field, loss_mask_field, position_ids_field}) {

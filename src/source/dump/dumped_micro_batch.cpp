@@ -25,12 +25,12 @@ const std::string& name_of_field(const DumpedField& field) {
   return field.spec.name;
 }
 
-/// Compares fields except for their layers, which differ between stages.
+/// Compares fields without their layers, which differ between stages.
 bool is_same_field(const DumpedField& a, const DumpedField& b) {
   return a.spec == b.spec && a.cut_by == b.cut_by && a.layers.has_value() == b.layers.has_value();
 }
 
-/// Returns the part of a field's rows on one stage.
+/// Returns the spec of the part of a field's rows that is on one stage.
 FieldSpec spec_on_stage(const DumpedField& field) {
   FieldSpec spec = field.spec;
   if (field.layers) spec.trailing.front() = std::ssize(*field.layers);
@@ -219,8 +219,8 @@ std::int64_t DumpedMicroBatch::counted_rows(std::size_t field, const DumpedSampl
   return std::ssize(cut_rows(static_cast<std::size_t>(source.ranges), sample.place));
 }
 
-// Returns the rows in the order of their tokens. Every rank that has a token range has all of its rows, so
-// the copies on other ranks are dropped.
+// Returns the rows in the order of their tokens. If several ranks have tokens of a row, each of them has the
+// whole row; only one copy is returned.
 std::vector<DumpedMicroBatch::CutRow> DumpedMicroBatch::cut_rows(std::size_t ranges,
                                                                  std::int64_t place) const {
   const std::string& name = schema_.fields[ranges].spec.name;
@@ -276,8 +276,8 @@ void DumpedMicroBatch::read_stage(const FieldSpec& spec, const Source& source, c
                                   const DumpedSample& sample, std::span<std::byte> out) const {
   if (spec.rule().is_per_token()) return read_token_rows(spec.name, stage, sample, out);
   if (spec.rule().is_per_response_token()) {
-    // The value of response token t is in row t - 1 of the sample, where the token is predicted. The first
-    // token of a sample without a prompt does not have such a row.
+    // The value of response token t is in row t - 1 of the sample, which predicts the token. For the first
+    // token of a sample without a prompt, there is no such row.
     std::vector<std::byte> rows(static_cast<std::size_t>(sample.tokens) * stage.row_bytes);
     read_token_rows(spec.name, stage, sample, rows);
     const std::size_t missing = sample.prompt > 0 || out.empty() ? 0 : stage.row_bytes;

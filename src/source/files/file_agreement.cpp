@@ -16,7 +16,7 @@
 namespace evenkeel {
 namespace {
 
-/// What a rank sees of the file that it has open.
+/// The properties of a file that a rank has open, as this rank sees them.
 struct ObservedFile {
   FileVersion version;
   std::uint64_t digest = 0;  ///< digest of 64 places
@@ -66,8 +66,8 @@ std::uint64_t digest_of_part(const InputFile& file, std::int64_t part, std::int6
   return file.digest({begin_of(part), begin_of(part + 1)});
 }
 
-/// Returns this rank's part of the digest of the whole file. The ranks that have the same copy open divide
-/// its blocks among themselves.
+/// Returns this rank's part of the digest of the whole file. The ranks that have opened the same copy
+/// divide its blocks among themselves.
 std::uint64_t share_of_digest(const InputFile& file, const std::vector<ObservedFile>& sights,
                               std::size_t rank) {
   std::int64_t sharers = 0;
@@ -91,7 +91,7 @@ std::uint64_t digest_of_copy(const std::vector<ObservedFile>& sights, const std:
 
 }  // namespace
 
-// The gathered values are equal on all ranks, so all ranks throw, each with the name of its own copy.
+// The gathered values are equal on all ranks, so all ranks throw. Each error names the rank's own copy.
 void require_same_content(const Communicator& comm, const InputFile& file) {
   GuardedWork work;
   ObservedFile mine;

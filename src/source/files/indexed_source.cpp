@@ -16,7 +16,7 @@
 namespace evenkeel {
 namespace {
 
-// Larger runs would no longer be in the processor's caches when they are widened.
+// In larger runs, the first tokens would no longer be in the processor's caches when they are widened.
 constexpr std::int64_t tokens_per_batch = 1 << 14;
 
 void require_tokens(const IndexedDataset& dataset) {

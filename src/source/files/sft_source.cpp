@@ -29,7 +29,7 @@ fs::path part_path(const fs::path& prefix, std::string_view part) {
   return fs::path(prefix.string() + std::string(part));
 }
 
-/// Returns the path without the part's name.
+/// Returns the path without the suffix of a part.
 fs::path strip_part(const fs::path& path) {
   const std::string name = dataset_prefix(path).string();
   for (const std::string_view part : part_names) {
@@ -38,7 +38,7 @@ fs::path strip_part(const fs::path& path) {
   return name;
 }
 
-/// Returns whether a path names such a dataset: it ends with the name of a part, or the parts exist.
+/// Returns whether a path names an SFT dataset: it ends like the name of a part, or the parts exist.
 bool is_sft_dataset(const fs::path& path) {
   const fs::path name = dataset_prefix(path);
   if (strip_part(path) != name) return true;

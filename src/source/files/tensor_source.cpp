@@ -73,7 +73,7 @@ void TensorSource::gather_lengths(const Communicator& comm) {
       sizes.push_back(file->num_samples());
       samples += sizes.back();
     }
-    // split_bytes() splits numbers of samples as well as bytes.
+    // split_bytes() can split any number, such as the number of samples.
     const ByteRange share = split_bytes(samples, comm.size())[static_cast<std::size_t>(comm.rank())];
     for (const FilePart& part : parts_of(sizes, share)) {
       const auto lengths = files_[part.file]->lengths({part.range.begin, part.range.end});

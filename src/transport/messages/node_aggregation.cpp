@@ -13,7 +13,7 @@
 namespace evenkeel {
 namespace {
 
-/// Builds the leader plan of one rank.
+/// Makes the leader plan of one rank.
 class Planner {
  public:
   Planner(const NodeLeaders& leaders, int rank, const NodeSizes& sizes)

@@ -96,7 +96,7 @@ void NodeMemory::connect_neighbors(const Communicator& comm, const Communicator&
 namespace {
 
 /// Allocates words that are never freed. A lender may read a borrower's words after the borrower's service
-/// and communicator are gone, and must not find unrelated data there.
+/// and communicator have been destroyed, and must not find unrelated data there.
 std::shared_ptr<SharedBuffer> allocate_kept_words(std::size_t bytes) {
   static std::mutex mutex;
   static std::vector<std::shared_ptr<SharedBuffer>>& kept = *new std::vector<std::shared_ptr<SharedBuffer>>;

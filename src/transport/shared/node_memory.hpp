@@ -58,8 +58,8 @@ class SharedBuffer {
   SharedHeap::Place place_;
 };
 
-/// The ranks of a communicator that are on this rank's node (its neighbors), and mappings of their shared
-/// heaps. Each heap file is mapped on first use and remains mapped.
+/// The neighbors of a rank, which are the ranks of a communicator on the same node, and mappings of their
+/// shared heaps. Each heap file is mapped on first use and remains mapped.
 class NodeMemory {
  public:
   /// Returns the NodeMemory of `comm`, which is stored with the communicator. The first call is collective
@@ -88,13 +88,13 @@ class NodeMemory {
   [[nodiscard]] std::shared_ptr<const std::uint64_t> words_of(int rank);
   static constexpr std::size_t num_words = SharedHeap::smallest_block / sizeof(std::uint64_t);
 
-  /// Returns the number of the next loan of columns over this communicator, counted from 0 and equal on all
-  /// its ranks.
+  /// Returns the number of the next loan of columns over this communicator. Numbers begin at 0 and are equal
+  /// on all of its ranks.
   [[nodiscard]] std::uint64_t take_loan_number() noexcept { return num_loans_++; }
 
  private:
   /// Message from a rank to its neighbors: the place of a random number in its heap. Reading that number
-  /// verifies the mapping. A process number is not sufficient, since another process in another container may
+  /// verifies the mapping. A process number is not sufficient, since a process in a different container may
   /// have the same number.
   struct Introduction {
     std::int64_t rank = 0;
