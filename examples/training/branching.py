@@ -16,7 +16,6 @@ import math
 
 import numpy as np
 import torch
-
 from depth_first import DepthFirst
 from made_up import Sample
 from model import VOCABULARY, SmallGpt, attention
@@ -24,6 +23,7 @@ from packed import log_probs
 from plain import PaddedBatch, PlainTrainer, aggregate, gradient_of
 from proof import AGGREGATIONS, config_of
 from ranks import Ranks
+
 from trainer import Trainer, samples_for
 
 FORKS = (2, 2, 2)  # number of attempts per turn

@@ -55,7 +55,8 @@ def copies_of(tensors):
                 for part in parts if torch.is_tensor(part)]
     if torch.device(DEVICE).type == "meta":
         return "no"
-    return f"{len({storage.data_ptr() for storage in storages})} of {sum({s.data_ptr(): s.nbytes() for s in storages}.values()) / 2**20:.2f} MiB"
+    sizes = {storage.data_ptr(): storage.nbytes() for storage in storages}
+    return f"{len(sizes)} of {sum(sizes.values()) / 2**20:.2f} MiB"
 
 
 def micro_batch_of(service, tokens, patches):

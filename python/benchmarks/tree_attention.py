@@ -16,7 +16,6 @@ import torch
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 from torch.nn.attention.varlen import varlen_attn
 
-from evenkeel.packing import PackedLayout
 from evenkeel.prefix import PackedTreeLayout, PrefixTree
 
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 65536

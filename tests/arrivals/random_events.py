@@ -25,8 +25,8 @@ import urllib.error
 import urllib.parse
 
 from accounts import Accountant, Rules, Run
-from servers import NoAnswer, call, free_ports
 from drawn_events import MOST_TOKENS, Draws
+from servers import NoAnswer, call, free_ports
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'faults'))
 from jobs import TAG, Processes, send  # noqa: E402

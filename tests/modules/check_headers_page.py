@@ -6,7 +6,6 @@ import pathlib
 import re
 import sys
 
-
 MOST = 64  # before you add one, look whether another can go
 
 

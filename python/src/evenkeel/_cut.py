@@ -37,7 +37,8 @@ def cut(
         refuse("dp_group", "another rank cannot cut its samples into micro-batches", "See the error of that rank")
     if count > -least:
         refuse(
-            "dp_group", f"a rank has only {-least} samples, but each rank needs {count} micro-batches of at most {micro_batch['max_tokens']} tokens",
+            "dp_group",
+            f"a rank has only {-least} samples, but each rank needs {count} micro-batches of at most {micro_batch['max_tokens']} tokens",
             remedy,
         )
     return [[int(index) for index in part.samples] for part in make_plan(min_count=count).ranks[0].micro_batches]

@@ -171,7 +171,8 @@ def _parser() -> _Parser:
     parser = _Parser(prog="python3 -m evenkeel.compare",
                      description="Plan one step with Evenkeel and with the code of installed frameworks, and compare the plans.",
                      epilog="Exit status: 0 success; 1 the work failed; 2 the command line is wrong.")
-    parser.add_argument("lengths", metavar="LENGTHS", help=".csv with the column length, or prompt_length and response_length, or with one number per line")
+    parser.add_argument("lengths", metavar="LENGTHS",
+                        help=".csv with the column length, or prompt_length and response_length, or with one number per line")
     parser.add_argument("--with", dest="packages", metavar="NAMES", required=True, help=f"frameworks, separated by commas: {', '.join(PEERS)}")
     parser.add_argument("--dp", type=int, required=True, help="data-parallel ranks")
     parser.add_argument("--max-tokens", type=int, required=True, help="the cap of a micro-batch")

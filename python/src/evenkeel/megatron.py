@@ -97,7 +97,8 @@ class DataIterator:
     def __init__(self, service: DataService, device: Any) -> None:
         share = service.config.settings()["prefix.share"]
         if share:
-            _c.raise_error("config", "prefix.share", f"is {str(share).lower()}, but PackedSeqParams cannot express which segments see each other",
+            _c.raise_error("config", "prefix.share",
+                           f"is {str(share).lower()}, but PackedSeqParams cannot express which segments see each other",
                               "Set prefix.share: false, or iterate the service and take micro_batch.tree (docs/prefix-sharing.md)")
         self._service, self._device = service, device
         self._params = _fields_of_packed_seq_params()

@@ -292,7 +292,8 @@ def pack(
     rows = _rows_of(values, layout.num_tokens, "values")
     target = _result(rows, (layout.local_rows, *rows.trailing), out)
     pad_row = rows.row_of(pad, "pad")
-    lib.evenkeel_pack_rows(ctypes.byref(layout._struct), _c.int32(cp_rank), _arrays.readable(rows.array, "values"), _arrays.readable(pad_row, "pad"),
+    lib.evenkeel_pack_rows(ctypes.byref(layout._struct), _c.int32(cp_rank), _arrays.readable(rows.array, "values"),
+                           _arrays.readable(pad_row, "pad"),
                            _arrays.writable(target.array, "out"), _c.int64(threads))
     return target.value
 
@@ -346,7 +347,8 @@ def fill_padding(layout: PackedLayout, local: Any, *, cp_rank: int = 0, pad: Any
     """Fills only the pad rows of local rows, in place, for tensors that other code fills. Returns ``local``."""
     rows = _rows_of(local, layout.local_rows, "local")
     pad_row = rows.row_of(pad, "pad")
-    lib.evenkeel_fill_pad_rows(ctypes.byref(layout._struct), _c.int32(cp_rank), _arrays.readable(pad_row, "pad"), _arrays.writable(rows.array, "local"))
+    lib.evenkeel_fill_pad_rows(ctypes.byref(layout._struct), _c.int32(cp_rank), _arrays.readable(pad_row, "pad"),
+                               _arrays.writable(rows.array, "local"))
     return rows.value
 
 
@@ -388,7 +390,8 @@ def loss_weights(layout: PackedLayout, token_weights: Any, mask: Any) -> Any:
     if given.trailing:
         _c.raise_error("input", "mask", f"has the shape {given.array.shape}; it must have one value per row")
     is_set, weights = given.array != 0, np.empty(layout.local_rows, np.float32)
-    lib.evenkeel_loss_weights(ctypes.byref(layout._struct), _c.address(by_sequence), by_sequence.size, _c.address(is_set), is_set.size, _c.address(weights))
+    lib.evenkeel_loss_weights(ctypes.byref(layout._struct), _c.address(by_sequence), by_sequence.size, _c.address(is_set),
+                              is_set.size, _c.address(weights))
     return _arrays.convert_like(weights, mask)
 
 

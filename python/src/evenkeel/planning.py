@@ -410,7 +410,8 @@ class _Samples:
 
     def __init__(self, prompts: Int64s, responses: Int64s, groups: Any, loss_tokens: Any, tokens: Any) -> None:
         if len(prompts) != len(responses):
-            _c.raise_error("input", "lengths", f"there are {len(prompts)} prompts but {len(responses)} responses", "Give one of each for every sample")
+            _c.raise_error("input", "lengths", f"there are {len(prompts)} prompts but {len(responses)} responses",
+                           "Give one of each for every sample")
         self._count = len(prompts)
         self._prompts, self._responses = prompts, responses
         self._groups = None if groups is None else self._checked(_number_groups(groups), "groups")

@@ -316,7 +316,8 @@ def _settings(
         for name, value in keys.items():
             key = f"{section}.{name}"
             if given[key] != value and (name in sections.get(section, {}) or given[key] != defaults[key]):
-                refuse(key, f"is {given[key]}, but the arguments of this sampler require {value}", "Leave it out, or change the argument of the sampler")
+                refuse(key, f"is {given[key]}, but the arguments of this sampler require {value}",
+                       "Leave it out, or change the argument of the sampler")
     merged = {section: {**sections.get(section, {}), **keys} for section, keys in needed.items()}
     return Config.of(config, **{**sections, **merged})
 

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import service as lib
-from evenkeel._ranks import Ranks
+from evenkeel._ranks import Ranks, ranks_of
 from evenkeel._ranks import exit as _exit
-from evenkeel._ranks import ranks_of
 from evenkeel.config import Config, ConfigLike
 from evenkeel.errors import Error, MpiError, UnknownLengthError
 from evenkeel.samples import Samples, core_of, samples_of_error
@@ -119,7 +118,7 @@ class DataService:
             pointer = _arrays.create(lib.evenkeel_service_step, self._core, brought, _c.encoded(profile))
             return Step(Pass(pointer), self._tensors, reader.seconds)
         except Error as error:
-            raise reader.with_cause(error)
+            raise reader.with_cause(error)  # noqa: B904, which has its cause
 
     def step_again(self, step: Step, profile: str, added: Samples | Callable[[], Samples] | None = None) -> Step:
         """Makes another pass over the samples of ``step``, under another profile.
@@ -134,7 +133,7 @@ class DataService:
             lib.evenkeel_service_step_again(self._core, later, _c.encoded(profile), brought)
             return Step(later, self._tensors, 0.0 if reader is None else reader.seconds)
         except Error as error:
-            raise reader.with_cause(error) if reader else error
+            raise reader.with_cause(error) if reader else error  # noqa: B904, which has its cause
 
     def collect(self, step: Step) -> Samples:
         """Returns the results that were put into the step's micro-batches, for this rank's samples in the order in
@@ -205,7 +204,8 @@ class DataService:
 
     def _require_steps_left(self) -> None:
         if self._is_iterated:
-            _c.raise_error("input", "service", "is already being iterated; only one iteration is possible at a time", "End that iteration first")
+            _c.raise_error("input", "service", "is already being iterated; only one iteration is possible at a time",
+                           "End that iteration first")
         if self._is_at_end:
             if self._awaits_samples:
                 _c.raise_error("input", "service", "has delivered all steps: no more samples will arrive",

@@ -377,5 +377,6 @@ class BalancedSampler(BaseSampler):
     def _tag(self, index: int, name: str, partition: Any) -> Any:
         tags = partition.get_custom_meta([index]).get(index, {})
         if name not in tags:
-            raise InputError(f"sample {index}: has no tag {name!r}; its tags are: {', '.join(map(str, tags)) or 'none'}. Put the tag with the sample")
+            raise InputError(f"sample {index}: has no tag {name!r}; its tags are: {', '.join(map(str, tags)) or 'none'}. "
+                             "Put the tag with the sample")
         return tags[name]

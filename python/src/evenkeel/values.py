@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel._answer_files import UNUSABLE, AnswerFileRefused, AnswerFiles, Bytes, FileAnswer
-from evenkeel._http import Server, json_of
+from evenkeel._http import Server
 from evenkeel.errors import InputError, LimitError, MissingFieldError
 
 __all__ = ["ValueClient", "Values"]
@@ -174,7 +174,8 @@ class ValueClient:
         head = {"indexes": indexes, "fields": {name: column.description() for name, column in columns.items()}}
         text = _json_bytes(head)
         text += b" " * (-(8 + len(text)) % _ALIGNMENT)
-        body = _join_small([memoryview(len(text).to_bytes(8, "little") + text), *(part for column in columns.values() for part in column.parts)])
+        body = _join_small([memoryview(len(text).to_bytes(8, "little") + text),
+                            *(part for column in columns.values() for part in column.parts)])
         return int(self._server.request("POST", "/v1/values", body, headers={"Content-Type": "application/octet-stream"})["bytes"])
 
     def get(self, indexes: Sequence[int], fields: Sequence[str], *, slices: Slices | None = None) -> dict[str, Values]:

@@ -1,10 +1,8 @@
 """What verl's keys become."""
 
-from imports import imported, missing, note_of, outcome, outcomes, setting
-
 from evenkeel import Config
 from evenkeel.config_import.importer import import_config
-
+from imports import imported, missing, note_of, outcome, outcomes, setting
 
 fsdp = """
 data:

@@ -4,11 +4,11 @@ import random
 
 import pytest
 import yaml
-from imports import imported, outcome, setting
 
 from evenkeel import ConfigError
 from evenkeel.config_import.importer import import_config
 from evenkeel.config_import.text import import_table
+from imports import imported, outcome, setting
 
 
 def error_of(text):

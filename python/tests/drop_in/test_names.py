@@ -6,7 +6,6 @@ import pathlib
 
 import pytest
 
-
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 PAGES = {"verl": "verl.md", "roll": "roll.md", "mindspeed_rl": "mindspeed-rl.md", "prefix_grouper": "prefix-sharing.md"}
 # What callers of the projects import from the modules that are covered here, of all versions that were read.

@@ -5,9 +5,8 @@ import sys
 import urllib.request
 import warnings
 
-from jobs import group, tell
-
 import evenkeel
+from jobs import group, tell
 
 over = group()
 

@@ -1,10 +1,10 @@
 """Errors of one rank, as all ranks raise them."""
 
 import numpy as np
-from jobs import group, tell
 
 import evenkeel
 import evenkeel.padded
+from jobs import group, tell
 
 over = group()
 service = evenkeel.DataService(over, {"micro_batch": {"max_tokens": 64}})

@@ -1,9 +1,9 @@
 """Samples, steps and micro-batches as Python objects: mappings of fields, iteration and repr."""
 
 import numpy as np
-from jobs import group, tell
 
 import evenkeel
+from jobs import group, tell
 
 over = group()
 service = evenkeel.DataService(over, {"micro_batch": {"max_tokens": 64}})

@@ -3,9 +3,8 @@
 import json
 import sys
 
-from jobs import group, tell
-
 import evenkeel
+from jobs import group, tell
 
 over = group()
 measured = {"balance": {"cost": "measured"}, "micro_batch": {"max_tokens": 16384}}

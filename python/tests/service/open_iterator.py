@@ -3,9 +3,8 @@ which only rank 1 ends with an exception; or `error`, with which a step raises a
 
 import sys
 
-from jobs import group, tell
-
 import evenkeel
+from jobs import group, tell
 
 over = group()
 service = evenkeel.DataService(over, {

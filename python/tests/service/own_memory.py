@@ -5,9 +5,9 @@ import weakref
 
 import numpy as np
 import torch
-from jobs import group, tell
 
 import evenkeel
+from jobs import group, tell
 
 blocks = {}
 fails = False
@@ -78,7 +78,7 @@ told["brought home"] = is_ours(service.collect(step)["back"])
 told["kept"] = len(blocks) > 0
 more = samples()
 fails = service.rank == service.size - 1
-told["fails"] = error_of(lambda: service.step(more))
+told["fails"] = error_of(lambda: service.step(more))  # noqa: F821
 fails = False
 again = service.step(more)
 first = next(part for part in again.micro_batches if not part.empty)

@@ -7,15 +7,15 @@ import sys
 
 import torch
 import torch.distributed as distributed
+
 from jobs import group, tell
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "drop_in"))
 
-from stand_ins import DataProto, TensorDict
-from trainer import losses_of, model_of
-
 import evenkeel
 import evenkeel.padded
+from stand_ins import DataProto, TensorDict
+from trainer import losses_of, model_of
 
 
 def batch_of(rank):

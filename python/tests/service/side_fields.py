@@ -4,9 +4,9 @@ One job for all of them, because starting one takes longer."""
 import sys
 
 import numpy as np
-from jobs import group, tell
 
 import evenkeel
+from jobs import group, tell
 
 
 # Samples i and i + 8 have equal ones.

@@ -5,9 +5,9 @@ import hashlib
 import sys
 
 import numpy as np
-from jobs import group, tell
 
 import evenkeel
+from jobs import group, tell
 
 
 def samples_of(service, step):

@@ -10,6 +10,7 @@ import pytest
 import evenkeel
 from jobs import ends, run
 
+
 def flexible(strategy, tokens=80):
     """Few tokens per rank, so that long samples need groups."""
     log_prob = {"micro_batch": {"max_tokens_per_rank": 2 * tokens}}

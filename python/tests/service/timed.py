@@ -2,9 +2,8 @@
 
 import sys
 
-from jobs import group, tell
-
 import evenkeel
+from jobs import group, tell
 
 service = evenkeel.DataService(group(), {
     "source": {"kind": "synthetic", "samples": 240, "seed": 3},

@@ -8,9 +8,9 @@ import pathlib
 import sys
 
 import torch
-from jobs import group, tell
 
 import evenkeel
+from jobs import group, tell
 
 
 def model_of():

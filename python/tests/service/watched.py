@@ -8,9 +8,8 @@ import sys
 import threading
 import time
 
-from jobs import group, tell
-
 import evenkeel
+from jobs import group, tell
 
 fault, seconds = sys.argv[1], float(sys.argv[2])
 over = group()

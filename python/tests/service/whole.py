@@ -1,9 +1,9 @@
 """Whole samples on every context-parallel rank: their parts, their layout, and results, which come from the first rank."""
 
 import numpy as np
-from jobs import group, tell
 
 import evenkeel
+from jobs import group, tell
 
 settings = {"mesh": {"cp": 2}, "micro_batch": {"max_tokens": 32}, "pack": {"deliver": "samples"}}
 service = evenkeel.DataService(group(), settings, tensors="numpy")

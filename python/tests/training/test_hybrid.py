@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
-import torch.multiprocessing  # noqa: E402
+import torch.multiprocessing  # noqa: E402, F811
 
 from evenkeel import PackedTreeLayout, PrefixTree, packing, routes  # noqa: E402
 

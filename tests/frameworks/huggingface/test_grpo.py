@@ -3,11 +3,11 @@
 import pathlib
 import sys
 
-import jobs
 import numpy as np
 import pytest
 
 import evenkeel
+import jobs
 from evenkeel.huggingface import balanced
 
 HERE = pathlib.Path(__file__).parent
@@ -71,6 +71,7 @@ def test_settings_that_the_trainer_decides_are_refused():
 
 def test_batches_with_images_are_refused():
     import torch
+
     from evenkeel._grpo import _rows_of
 
     ones = torch.ones(2, 3)

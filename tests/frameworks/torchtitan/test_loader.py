@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-import train
 from torchtitan.components.loss import IGNORE_INDEX
 
 import evenkeel
+import train
 from evenkeel.torchtitan import BalancedDataLoader, plan_rows
 
 

@@ -8,7 +8,6 @@ import ray
 import torch
 import transfer_queue
 from omegaconf import OmegaConf
-from stores import Store
 from tensordict import NonTensorStack, TensorDict
 from transfer_queue.metadata import BatchMeta
 from transfer_queue.storage.managers.simple_storage_manager import AsyncSimpleStorageManager
@@ -16,6 +15,7 @@ from transfer_queue.storage.managers.simple_storage_manager import AsyncSimpleSt
 import evenkeel
 import evenkeel.transfer_queue
 from evenkeel.transfer_queue import BalancedSampler, Share, get_share
+from stores import Store
 
 PARTITION = "train"
 

@@ -4,9 +4,10 @@ verl's own, in no more micro-batches."""
 import pathlib
 import sys
 
-import jobs
 import numpy as np
 import pytest
+
+import jobs
 
 HERE = pathlib.Path(__file__).parent
 WAYS = ["whole", "verl", "evenkeel", "wrong.shifted", "wrong.unweighted", "service", "wrong.service", "delivered", "counts", "left to verl", "refused"]

@@ -25,10 +25,13 @@ def _parser() -> _Parser:
                      description="Turn Parquet and Arrow files, and JSON lines of chats or input_ids, into JSON lines of rollouts; "
                                  "and .npz and .npy files into .safetensors, or .safetensors into .npz.",
                      epilog="Reading Parquet and Arrow needs pyarrow. Exit status: 0 success; 1 the work failed; 2 the command line is wrong.")
-    parser.add_argument("source", metavar="INPUT", nargs="+", help="files or patterns: .parquet, .arrow, .feather, .ipc, .jsonl, .jsonl.gz; .npz, .npy, .safetensors")
-    parser.add_argument("path", metavar="OUTPUT", help="what to write: .jsonl, which evenkeel convert turns into other formats; .safetensors or .npz for tensors")
+    parser.add_argument("source", metavar="INPUT", nargs="+",
+                        help="files or patterns: .parquet, .arrow, .feather, .ipc, .jsonl, .jsonl.gz; .npz, .npy, .safetensors")
+    parser.add_argument("path", metavar="OUTPUT",
+                        help="what to write: .jsonl, which evenkeel convert turns into other formats; .safetensors or .npz for tensors")
     parser.add_argument("--mask", metavar="COLUMN", help="the column that specifies which tokens carry loss; all: every token")
-    parser.add_argument("--uid", metavar="COLUMN", default="uid", help="the column that specifies which rows have the same prompt; default: uid")
+    parser.add_argument("--uid", metavar="COLUMN", default="uid",
+                        help="the column that specifies which rows have the same prompt; default: uid")
     parser.add_argument("--messages", metavar="COLUMN", default="messages", help="the column of chats; default: messages")
     parser.add_argument("--tokenizer", metavar="NAME", help="the tokenizer that turns chats into tokens; needs transformers")
     parser.add_argument("--drop", metavar="COLUMNS", default="", help="leave these columns out, separated by commas")

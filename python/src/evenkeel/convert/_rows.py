@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, Optional
 
 from evenkeel import _c
-from evenkeel._conventions import IGNORED, LABELS, OF_INPUTS, WITHOUT_LOSS, of_response, require_conventions
+from evenkeel._conventions import IGNORED, OF_INPUTS, WITHOUT_LOSS, of_response, require_conventions
 from evenkeel.errors import InputError
 
 MASKS = ("assistant_masks", "assistant_mask", "assistant_tokens_mask", "completion_mask", "loss_mask", "response_mask")

@@ -55,7 +55,8 @@ def _rows_of_file(name: str) -> Iterator[Any]:
     kind = pathlib.Path(name).suffix
     if kind not in (".parquet", ".arrow", ".feather", ".ipc"):
         _c.raise_error("input", name, "is not a .parquet, .arrow, .feather, .ipc, .jsonl or .jsonl.gz file",
-                          "evenkeel convert reads safetensors; NumPy files become safetensors first: python3 -m evenkeel.convert INPUT.npz OUTPUT.safetensors")
+                          "evenkeel convert reads safetensors; NumPy files become safetensors first: "
+                          "python3 -m evenkeel.convert INPUT.npz OUTPUT.safetensors")
     try:
         import pyarrow
         import pyarrow.parquet

@@ -181,7 +181,7 @@ def plan_together(make: Callable[[], Any], group: Any, *, together: bool, strict
     (planner,) = planners
     count = planner.agreed_count(count)
     while not strict:
-        needed = largest(lambda: int(planner.count_under_cap(count)), group)
+        needed = largest(lambda: int(planner.count_under_cap(count)), group)  # noqa: B023, called at once
         if needed == count:
             break
         count = needed

@@ -56,7 +56,8 @@ def prepare_batch(
         balance["cost"] = _cost_of(bin_cost, seq_len)
     texts = [sample for sample in samples if sample.mm_kwargs is None]
     if len({sample.routed_experts is None for sample in texts}) > 1:
-        refuse("rollouts", "have routed experts in some samples only, but samples with and without them cannot share micro-batches", "Use prime-rl's own function")
+        refuse("rollouts", "have routed experts in some samples only, but samples with and without them cannot share micro-batches",
+               "Use prime-rl's own function")
     if not texts:
         return workers
     ranks = plan_micro_batches(list(map(_length_of, texts)), num_train_workers, {"max_tokens": seq_len}, {**sections, "balance": balance})
