@@ -24,7 +24,7 @@ inline constexpr bool available = false;
 
 inline constexpr std::size_t line_bytes = 64;
 
-/// Minimum number of bytes per call for which bypassing the caches is worthwhile: so many bytes would not
+/// Minimum number of bytes per call for which bypassing the caches is worthwhile: this many bytes would not
 /// stay in a core's own caches until a reader needs them.
 inline constexpr std::size_t threshold = std::size_t{4} << 20;
 
