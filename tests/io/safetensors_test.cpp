@@ -38,12 +38,6 @@ std::string file_text(const std::string& header, const std::string& data) {
   return text + header + data;
 }
 
-std::vector<std::string> names_in(const SafetensorsFile& file) {
-  std::vector<std::string> names;
-  for (const TensorView& tensor : file.tensors()) names.push_back(tensor.name);
-  return names;
-}
-
 std::string safetensors_error(const std::string& text) {
   const TemporaryFile file(text, ".safetensors");
   const ErrorReport report = report_of<InputError>([&] { TensorFile{file.path()}; });
@@ -70,7 +64,7 @@ TEST(WriteSafetensors, larger_elements_come_first_then_names) {
                     std::vector{tensor_of("z", bytes), tensor_of("c", floats), tensor_of("b", longs),
                                 tensor_of("a", floats), tensor_of("d", bytes)},
                     {});
-  EXPECT_THAT(names_in(SafetensorsFile(file.path())), ElementsAre("b", "a", "c", "d", "z"));
+  EXPECT_THAT(SafetensorsFile(file.path()).names(), ElementsAre("b", "a", "c", "d", "z"));
 }
 
 TEST(WriteSafetensors, can_write_a_file_without_tensors) {
@@ -148,7 +142,7 @@ TEST(TensorFile, files_of_other_writers_are_read) {
                                      "xyz"),
                            ".safetensors");
   const SafetensorsFile read(file.path());
-  EXPECT_THAT(names_in(read), ElementsAre("a", "empty", "b"));
+  EXPECT_THAT(read.names(), ElementsAre("a", "empty", "b"));
   EXPECT_EQ(read.at("b").bytes[0], std::byte{'z'});
 }
 

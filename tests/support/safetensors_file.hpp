@@ -33,6 +33,11 @@ class SafetensorsFile {
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
   /// Returns the tensors in the order of the data.
   [[nodiscard]] const std::vector<TensorView>& tensors() const noexcept { return tensors_; }
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const TensorView& tensor : tensors_) names.push_back(tensor.name);
+    return names;
+  }
   [[nodiscard]] const TensorView& at(std::string_view name) const {
     const auto found = std::ranges::find(tensors_, name, &TensorView::name);
     if (found == tensors_.end()) throw std::out_of_range("no tensor '" + std::string(name) + "'");
