@@ -34,7 +34,7 @@ bool holds_samples(const stream::Status& status) {
   return status.waiting.samples + status.formed.samples > 0;
 }
 
-std::int64_t milliseconds_now() {
+std::int64_t current_time_ms() {
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count();
 }
@@ -630,7 +630,7 @@ GrantedTickets Buffer::grant_tickets(std::int64_t groups, const TicketRequest& r
     const std::int64_t most = groups_per_step_ ? ledger_->count_grantable_groups(*groups_per_step_) : 0;
     granted.groups = std::min(granted.groups, most);
     if (granted.groups == 0) return;
-    const std::int64_t now = milliseconds_now();
+    const std::int64_t now = current_time_ms();
     const auto time = static_cast<std::int64_t>(1000 * settings_.ticket_deadline);
     change.apply(stream::TicketsGranted{granted.groups, now, now + time, request.holder, request.identity});
   });
@@ -959,7 +959,7 @@ void Buffer::record_opened_group(const Uid& uid) {
 std::optional<Buffer::Clock::time_point> Buffer::next_deadline() const {
   std::optional<Clock::time_point> next = next_group_deadline();
   if (const auto tickets = ledger_->next_ticket_deadline()) {
-    const std::int64_t left = std::clamp<std::int64_t>(*tickets - milliseconds_now(), 0, 3'600'000);
+    const std::int64_t left = std::clamp<std::int64_t>(*tickets - current_time_ms(), 0, 3'600'000);
     const Clock::time_point then = Clock::now() + std::chrono::milliseconds(left);
     next = std::min(next.value_or(then), then);
   }
@@ -974,7 +974,7 @@ std::optional<Buffer::Clock::time_point> Buffer::next_group_deadline() const {
 
 /// Expires tickets whose deadline has passed or whose groups could no longer be trained in time.
 void Buffer::expire_tickets(Change& change) {
-  const std::int64_t now = milliseconds_now();
+  const std::int64_t now = current_time_ms();
   const std::int64_t oldest = ledger_->version() - settings_.max_staleness.value_or(ledger_->version());
   const auto is_over = [&](const stream::OpenTickets& open) {
     return open.deadline <= now || open.version < oldest;

@@ -49,9 +49,11 @@ void require_pass(const std::string& pass, const CurrentJob& job, std::string_vi
     throw RulesError("job " + number, "began with different rules than the buffer has now",
                      "Start the buffer with the same options as before, or start the job again");
   }
-  throw FencedError("job " + other,
-                    job.number == 0 ? "is unknown to the buffer, whose store has no job"
-                                    : "is fenced: job " + number + " now trains from the buffer",
+  if (job.number == 0) {
+    throw FencedError("job " + other, "is unknown to the buffer, whose store has no job",
+                      "Start the buffer with the store that it had, or start the job from the beginning");
+  }
+  throw FencedError("job " + other, "is fenced: job " + number + " now trains from the buffer",
                     "A buffer serves only the job that began last. End this one");
 }
 

@@ -35,7 +35,8 @@ struct CurrentJob {
 /// rules have changed since the job began.
 void require_pass(const std::string& pass, const CurrentJob& job, std::string_view rules);
 
-/// Another job has begun in the meantime, so this job must end. HTTP status 410.
+/// Another job has begun in the meantime, or the buffer has lost its store, so this job must end. HTTP status
+/// 410.
 class FencedError : public InputError {
  public:
   using InputError::InputError;

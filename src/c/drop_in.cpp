@@ -44,7 +44,8 @@ Numbers work_of(std::span<const std::int64_t> lengths) {
   return work;
 }
 
-/// Throws InputError unless this many distinct keys can be divided into k groups.
+/// Throws InputError if there are fewer than k distinct keys or, with `equal`, if their number is not
+/// divisible by k.
 void require_enough_keys(std::span<const std::uint64_t> keys, std::int64_t k, bool equal) {
   const auto distinct = static_cast<std::int64_t>(std::set<std::uint64_t>(keys.begin(), keys.end()).size());
   if (distinct < k)

@@ -55,7 +55,7 @@ struct evenkeel_arrays {
 
 namespace evenkeel::c {
 
-/// Calls fill(arrays) with a new object, and returns this object.
+/// Creates an evenkeel_arrays, calls fill() on it, and stores it in *arrays. Returns the status.
 template <typename Fill>
 evenkeel_status return_arrays(evenkeel_arrays** arrays, Fill fill) noexcept {
   return return_new(arrays, "arrays", [&] {

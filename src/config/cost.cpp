@@ -41,7 +41,7 @@ Settings read_fields(const ConfigValue& value, const std::vector<Field<Settings>
   const auto where_of = [&](const std::string& name, const YAML::Mark& /*mark*/) {
     return value.where + ": " + name;
   };
-  for (const auto& [name, field_value] : map_entries(value.node, where_of)) {
+  for (const auto& [name, field_value] : entries_of_map(value.node, where_of)) {
     const auto field = std::ranges::find(fields, name, &Field<Settings>::name);
     if (field == fields.end()) {
       throw ConfigError(field_value.where, "unknown key", "Valid keys: " + join(names_of(fields)));

@@ -8,7 +8,7 @@
 
 namespace evenkeel::config_detail {
 
-/// Shortens a text for use in a message: truncates it after 60 bytes, but never inside a character.
+/// Shortens text for use in a message: truncates it to 60 bytes without splitting a character.
 [[nodiscard]] std::string shorten(std::string_view text);
 
 /// The place of a key, for messages. It is in a file, with a line number; in settings that are not from a

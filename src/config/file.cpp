@@ -198,7 +198,7 @@ class Loader {
     const auto where_of = [&](const std::string& name, const YAML::Mark& mark) {
       return place.describe_key(mark, path_of(name));
     };
-    const auto entries = config_detail::map_entries(map, where_of);
+    const auto entries = config_detail::entries_of_map(map, where_of);
     require_one_cap(section, entries);
     for (const auto& [name, value] : entries) apply_entry(path_of(name), value, place);
   }

@@ -36,8 +36,9 @@ KeySpec cp_key(std::string meaning) {
           write};
 }
 
-/// Returns the spec of micro_batch.max_tokens. This key and max_tokens_per_rank set the same cap, and the
-/// later one wins. If neither sets it (auto and null), the cap is 0 tokens, which planning rejects.
+/// Returns the spec of micro_batch.max_tokens. This key and max_tokens_per_rank set the same cap;
+/// whichever is set last wins. If neither is set (max_tokens: auto, max_tokens_per_rank: null), the cap is 0
+/// tokens, which planning rejects.
 KeySpec max_tokens_key(std::string meaning) {
   const OptionalInteger<Int64> format{"auto", tokens(1, largest_int32)};
   const auto write = [=](const Config& config) {

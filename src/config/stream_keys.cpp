@@ -77,7 +77,7 @@ Keys stream_keys() {
 
 namespace {
 
-void require_redis_for_its_keys(const ArrivalSettings& stream) {
+void reject_redis_keys_without_redis(const ArrivalSettings& stream) {
   const ArrivalSettings defaults;
   const std::pair<const char*, bool> of_redis[] = {
       {"name", stream.name != defaults.name}, {"redis_password_file", !stream.redis_password_file.empty()}};
@@ -123,7 +123,7 @@ void require_valid_buffer(const Config& config) {
   if (stream.store != "lmdb" && !stream.dir.empty())
     throw ConfigError("stream.dir", "is set, but stream.store: " + stream.store + " does not use a folder",
                       "Leave it out, or set stream.store: lmdb");
-  require_redis_for_its_keys(stream);
+  reject_redis_keys_without_redis(stream);
   if (stream.store == "lmdb" && stream.dir.empty()) {
     throw ConfigError(
         "stream.dir", "is not set, but the job's own buffer stores its samples there",

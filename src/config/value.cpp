@@ -26,7 +26,7 @@ std::string describe(const YAML::Node& node) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, ConfigValue>> map_entries(
+std::vector<std::pair<std::string, ConfigValue>> entries_of_map(
     const YAML::Node& map,
     const std::function<std::string(const std::string& name, const YAML::Mark& mark)>& where_of) {
   std::vector<std::pair<std::string, ConfigValue>> entries;

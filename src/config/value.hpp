@@ -36,7 +36,7 @@ struct ConfigValue {
 
 /// Returns a map's entries in order, each with its place, where_of(name, mark). Throws ConfigError if a key
 /// is not a word or is repeated.
-[[nodiscard]] std::vector<std::pair<std::string, ConfigValue>> map_entries(
+[[nodiscard]] std::vector<std::pair<std::string, ConfigValue>> entries_of_map(
     const YAML::Node& map,
     const std::function<std::string(const std::string& name, const YAML::Mark& mark)>& where_of);
 
@@ -256,7 +256,7 @@ struct OptionalSeconds {
   [[nodiscard]] std::string write(const value_type& seconds) const;
 };
 
-/// The name of a field that samples have.
+/// The name of a sample field.
 struct FieldName {
   using value_type = std::string;
   [[nodiscard]] std::string type() const { return "string"; }

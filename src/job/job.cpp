@@ -387,7 +387,7 @@ void Job::finish_pass(const Step& step) {
   if (figures) report_.add(*std::move(figures));
 }
 
-// Warns only once for each kind of step, since a job may have many such steps.
+// Issues each of the two warnings only once, since it may apply to many steps of a job.
 void Job::warn_about_loss(const StepFigures& figures) {
   const bool trains_nothing = figures.loss_tokens == 0;
   bool& has_warned = trains_nothing ? warned_of_steps_ : warned_of_samples_;

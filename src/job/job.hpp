@@ -33,8 +33,8 @@ class Watch {
   /// rank.
   Watch(const Mesh& mesh, const Files& files);
 
-  /// Record that the trainer requests a pass, and that it receives the pass. `made_ahead` tells whether the
-  /// pass was made ahead of time or while the trainer waited. Local.
+  /// These record when the trainer requests a pass and when it receives it. `made_ahead` specifies whether
+  /// the pass was made ahead of time or while the trainer waited. Local.
   void on_pass_requested() { times_.asked = std::chrono::steady_clock::now(); }
   void on_pass_received(bool made_ahead) {
     times_.handed = std::chrono::steady_clock::now();

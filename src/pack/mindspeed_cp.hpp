@@ -21,7 +21,8 @@ struct MindSpeedCp {
   int size = 1;  ///< `context_parallel_size`
   MindSpeedCpAlgorithm algorithm = MindSpeedCpAlgorithm::ring;
   int ulysses_degree = 1;  ///< `ulysses_degree_in_cp`, for hybrid only
-  /// `reset_attention_mask` with a causal mask, for ring only: each packed sequence is zigzag-cut by itself.
+  /// `reset_attention_mask` with a causal mask, for ring only: splits each packed sequence separately,
+  /// in zigzag order.
   bool cut_each_sequence = false;
 
   friend constexpr bool operator==(const MindSpeedCp&, const MindSpeedCp&) = default;

@@ -15,7 +15,7 @@ struct Advice {
   /// Affected share of a step, from 0 to 1. Advice is sorted by this share.
   double share = 0;
   std::string what;    ///< what was observed, with figures
-  std::string why;     ///< the cause
+  std::string why;     ///< why it happens, as shown to the user
   std::string action;  ///< the setting to try
 
   friend bool operator==(const Advice&, const Advice&) = default;

@@ -28,7 +28,8 @@ struct MicroBatchPicture {
   friend bool operator==(const MicroBatchPicture&, const MicroBatchPicture&) = default;
 };
 
-/// A DP rank's part of a step. Also has the rank's work if samples were assigned in source order.
+/// A DP rank's part of a step. Also holds the work that the rank would have if
+/// samples were assigned in source order.
 struct DpRankPicture {
   std::int64_t cost_before = 0;
   std::int64_t tokens_before = 0;

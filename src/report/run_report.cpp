@@ -64,7 +64,7 @@ double relative_time(double planned, double in_order) {
   return in_order == 0 ? 1 : planned / in_order;
 }
 
-void add_delay_row(const DelayFigures& delay, Table& table) {
+void add_delay_rows(const DelayFigures& delay, Table& table) {
   table.row("outliers delayed",
             fmt::format("{} by {:.1f} steps on average, {} at most; {:.4f} steps an average token",
                         format_count(delay.samples, "sample"), delay.steps_per_sample(), delay.longest,
@@ -359,7 +359,7 @@ std::string to_text(const RunReport& report, bool is_colored) {
     const std::string filtered = describe_filter(source.counts);
     if (!filtered.empty()) table.row("left out or cut of a source", printable(source.name) + ": " + filtered);
   }
-  if (report.delay) add_delay_row(*report.delay, table);
+  if (report.delay) add_delay_rows(*report.delay, table);
   if (report.arrivals)
     for (const auto& [name, value] : arrival_rows(*report.arrivals)) table.row(name, value);
   for (const RunTotals& t : report.profiles) {

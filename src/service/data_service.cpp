@@ -133,7 +133,7 @@ Step DataService::step(const Reader& read, std::string_view profile) {
     require_free_for_samples(*parts_);
     return read();
   };
-  Step step = maker.first_pass(std::ref(brought), profile);
+  Step step = maker.make_first_pass(std::ref(brought), profile);
   parts_->has_made_steps = true;
   return step;
 }
@@ -144,7 +144,7 @@ Step DataService::step(RaggedBatch mine, std::string_view profile) {
 }
 
 Step DataService::step(Step before, std::string_view profile, const RaggedBatch& added) {
-  return checked_maker(*parts_).later_pass(std::move(before), profile, added);
+  return checked_maker(*parts_).make_later_pass(std::move(before), profile, added);
 }
 
 Step DataService::step(Step before, std::string_view profile, const Reader& added) {
@@ -152,7 +152,7 @@ Step DataService::step(Step before, std::string_view profile, const Reader& adde
   GuardedWork work;
   RaggedBatch fields;
   work([&] { fields = added(); });
-  return maker.later_pass(std::move(before), profile, fields, work);
+  return maker.make_later_pass(std::move(before), profile, fields, work);
 }
 
 Step DataService::step(Step before, std::string_view profile) {

@@ -8,7 +8,7 @@
 namespace evenkeel {
 namespace {
 
-/// Returns whether a pass has a cap per rank, in which case its total cap depends on the mesh.
+/// Returns whether any pass has a per-rank cap, in which case its total cap depends on the mesh.
 bool caps_follow_from_mesh(const Config& config, std::span<const std::string> profiles) {
   if (profiles.empty()) return config.micro_batch.max_tokens_per_rank.has_value();
   return std::ranges::any_of(profiles, [&](const std::string& name) {

@@ -67,7 +67,7 @@ class BlockList {
   /// 1 <= max_bytes < 2^31; the list is plain.
   [[nodiscard]] std::vector<MpiDatatype> chunks(std::int64_t max_bytes) const;
 
-  /// Copies this list's bytes to the blocks of `to`, in one pass, regardless of the views of both.
+  /// Copies this list's bytes to the blocks of `to`, in one pass, whether or not either list has views.
   /// `total_bytes` is the number of bytes that the whole exchange writes on this rank; if it is several
   /// megabytes or more, stores bypass the caches. Preconditions: both lists have the same size; if both have
   /// views, corresponding rows belong to the same field.

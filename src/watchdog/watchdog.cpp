@@ -159,7 +159,7 @@ class Watchdog::Runner {
     // Distributes the heartbeats of the ranks over time.
     next_sign_ = interval() * std::fmod(rank_ * 0.618, 1);
     while (!stop.stop_requested() && !is_over_) {
-      try {  // if memory runs out, the program has other errors to report
+      try {
         pass_time();
         if (now_ >= next_tick_) tick();
         if (is_over_) break;
@@ -170,7 +170,7 @@ class Watchdog::Runner {
         lock.lock();
         pass_time();
         if (!is_over_) handle_datagram(datagram, from);
-      } catch (const std::bad_alloc&) {
+      } catch (const std::bad_alloc&) {  // the program itself reports this
         if (!lock.owns_lock()) lock.lock();
       }
     }
@@ -328,7 +328,7 @@ class Watchdog::Runner {
   std::vector<std::vector<sockaddr_in>> places_;
   OwnProgress progress_;
   Clock::time_point last_ = Clock::now();
-  double now_ = 0;  // seconds for which this rank was not suspended
+  double now_ = 0;  // elapsed seconds, without the time for which this rank was suspended
   double sampled_at_ = 0;
   double next_tick_ = 0;
   double next_sign_ = 0;

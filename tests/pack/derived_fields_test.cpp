@@ -40,7 +40,7 @@ Integers packed(const PackedLayout& layout, CpRank rank, const Integers& ragged)
 }
 
 /// The token after each run; garbage if the run ends its sequence, because it must be ignored.
-Integers halo_of(const PackedLayout& layout, CpRank rank) {
+Integers make_halo_route(const PackedLayout& layout, CpRank rank) {
   Integers halo;
   for (const PackedRun& run : packed_runs(layout, rank)) {
     const bool ends = run.sequence.end == layout.length(run.index);
@@ -51,8 +51,8 @@ Integers halo_of(const PackedLayout& layout, CpRank rank) {
 
 Integers labels_of(const PackedLayout& layout, CpRank rank) {
   Integers labels = local_vector<std::int64_t>(layout, -1);
-  derive_labels(layout, rank, packed(layout, rank, numbered_tokens(layout)), halo_of(layout, rank), label_pad,
-                labels);
+  derive_labels(layout, rank, packed(layout, rank, numbered_tokens(layout)), make_halo_route(layout, rank),
+                label_pad, labels);
   return labels;
 }
 

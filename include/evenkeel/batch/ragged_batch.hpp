@@ -44,8 +44,11 @@ inline constexpr std::uint64_t first_own_group = std::uint64_t{1} << 63;
 
 /// One sample's place in the source, and its lengths in tokens.
 struct SampleShape {
-  SampleId id{0};             ///< 0-based line in the source
-  std::uint64_t group = 0;    ///< equal for all samples with the same uid
+  /// The sample's number: its 0-based position over all sources of the job, its arrival number in a buffer,
+  /// or what the trainer chose.
+  SampleId id{0};
+  /// Equal for all samples with the same uid. By default, the sample is a group by itself.
+  std::uint64_t group = own_group(id.value());
   std::int64_t prompt = 0;    ///< number of prompt tokens
   std::int64_t response = 0;  ///< number of response tokens
 

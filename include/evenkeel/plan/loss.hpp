@@ -15,8 +15,9 @@ enum class LossAggregation : std::uint8_t {
   seq_mean_token_mean,      ///< sum over samples of (sum of l / T_s) / B
   seq_mean_token_sum_norm,  ///< sum over samples of (sum of l / H) / B, with a fixed H (Dr. GRPO)
   prompt_mean,              ///< mean over prompts of the mean over their samples of (sum of l / T_s)
-  mindspeed_rl,  ///< MindSpeed-RL's own rule, for comparison: each micro-batch's token mean has weight b_m /
-                 ///< B_rank
+  /// MindSpeed-RL's own rule, for comparison: each micro-batch's token mean has weight b_m / B_rank, and the
+  /// loss is the mean over DP ranks.
+  mindspeed_rl,
 };
 
 enum class Reduction : std::uint8_t { sum, mean };

@@ -149,7 +149,7 @@ struct MicroBatchSettings {
   std::int64_t min_count = 1;                              ///< minimum number of micro-batches of a DP rank
   /// The number of micro-batches is a multiple of this; if unset, pp if vpp > 1, otherwise 1.
   std::optional<std::int64_t> multiple_of = std::nullopt;
-  MicroBatchOrder order = MicroBatchOrder::pipeline;  ///< order of packed micro-batches
+  MicroBatchOrder order = MicroBatchOrder::pipeline;  ///< execution order; see MicroBatchOrder
   /// If set, micro-batches of the whole run have at most this many shapes (see PackedShape). max_samples is
   /// then set, too, since one shape must fit every possible micro-batch.
   std::optional<std::int64_t> shapes = std::nullopt;

@@ -58,7 +58,8 @@ struct ServiceState {
   std::vector<ConfigSetting> settings;  ///< result of list_settings()
   /// Sources of a SampleStream; empty if the trainer supplies samples.
   std::vector<SourceFingerprint> sources;
-  std::uint64_t order = 0;                   ///< digest of which samples, and which parts of them, are used
+  /// Digest of the settings that determine which samples, and which parts of them, are used.
+  std::uint64_t order = 0;
   std::map<std::string, SavedCost> costs{};  ///< by profile, if measured
   std::vector<PackedShape> shapes{};         ///< shapes chosen so far, with micro_batch.shapes
 

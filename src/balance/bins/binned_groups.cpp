@@ -118,8 +118,8 @@ class BinnedSearch {
         .value_or(Partition{});
   }
 
-  /// Packs all items into bins, and returns groups of `bins` of these bins each. Returns an empty partition
-  /// if no packing is found.
+  /// Packs all items into groups * bins bins, and then forms groups of `bins` bins each. Returns an empty
+  /// partition if no packing is found.
   [[nodiscard]] Partition in_shared_bins(std::int64_t bins) const {
     if (bins == 1) return {};  // in_limits_of() covers this case
     const auto packed = try_partition_under_limits(costs_, items_, shape_.limits, shape_.groups * bins);

@@ -68,7 +68,7 @@ void deal_columns(CellGrid& grid) {
   }
 }
 
-/// Makes exchanges between the costliest row and cheap rows.
+/// Exchanges items between the costliest row and cheaper rows.
 class RowExchanges {
  public:
   RowExchanges(CellGrid& grid, const ExchangeRules& rules) : grid_(grid), rules_(rules) {

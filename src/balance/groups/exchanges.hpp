@@ -52,7 +52,7 @@ class GroupExchanges {
   std::span<const Cost> costs_;
   ExchangeRules rules_;
   std::vector<Group> groups_;
-  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< totals of all groups, with their numbers
+  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< (total cost, index) of each group
 };
 
 }  // namespace evenkeel

@@ -15,14 +15,14 @@ struct TwoCosts {
   std::span<const Cost> encoder;
 };
 
-/// Partitions n items into k groups with small maximum sums, first of the kind with more total work, then of
-/// the other kind:
+/// Partitions n items into k groups. Minimizes the largest group sum of the kind with more total work first,
+/// and that of the other kind second:
 /// 1. Start from balance_items() on the first kind.
 /// 2. Move or swap items of the group that has the most work of the second kind, to even out the second kind.
 ///    No group's sum of the first kind may exceed the start's maximum by more than 1/512.
 /// If the second kind has no work, the result is that of balance_items().
 ///
-/// Deterministic, local; the work in addition to balance_items() is bounded by a count, O(n). Throws
+/// Deterministic, local; the work in addition to balance_items() is O(n). Throws
 /// InputError if the lists differ in length, and the errors of karmarkar_karp() for either kind.
 ///
 /// Example: model costs {4, 4, 2, 2}, encoder costs {3, 0, 3, 0} and k = 2 give {0, 3} and {1, 2}, with sums

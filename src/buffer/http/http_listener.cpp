@@ -68,8 +68,8 @@ class HttpListener::Server : public httplib::Server {
   }
   void listen_to(int connections) { ::listen(svr_sock_, connections); }
 
-  /// Binds to a UNIX socket that only this user may use. Replaces a socket that nobody listens to. Throws
-  /// IoError.
+  /// Binds to a UNIX socket that only this user may use. Replaces a stale socket, on which no process
+  /// listens. Throws IoError.
   void bind_to_path(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;

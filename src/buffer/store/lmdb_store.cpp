@@ -307,7 +307,8 @@ class LmdbStore : public Store {
     used_ = used;
   }
 
-  /// Opens the store without locks, since no process may be writing it and the folder may be read-only.
+  /// Opens the store without locks: the caller guarantees that no process is writing to it, and the folder
+  /// might be read-only.
   void open_to_read() {
     check(::mdb_env_create(&env_), "cannot be opened");
     check(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");

@@ -8,8 +8,8 @@
 
 namespace evenkeel {
 
-/// Writes all values of a store to a file. The file appears completely or not at all, and survives a power
-/// failure. The store must not change during the call. Throws IoError, and the errors of reading the store.
+/// Writes all values of a store to a file. The write is atomic and durable. The store must not change during
+/// the call. Throws IoError, and whatever reading the store throws.
 void write_value_file(const std::filesystem::path& path, const ValueIndex& index, const Store& store);
 /// Reads a file written by write_value_file(). Throws IoError if it cannot be read, and InputError if it has
 /// a different format or is damaged.

@@ -15,8 +15,8 @@ std::string describe_value(std::int64_t index, const std::string& field) {
   return "index " + std::to_string(index) + ", field '" + field + "'";
 }
 
-/// Calls take(run) for each contiguous run of the part of a value. Stops and returns false as soon as `take`
-/// returns false.
+/// Calls take(run) for each contiguous run of `value` that `cut` selects, or for all of `value` if `cut` is
+/// null. Stops and returns false as soon as `take` returns false.
 template <typename Take>
 bool visit_runs(std::string_view value, const ValueCut* cut, const Take& take) {
   if (cut == nullptr) return value.empty() || take(value);

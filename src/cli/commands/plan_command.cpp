@@ -51,8 +51,8 @@ struct PlanOptions {
   std::optional<std::int64_t> max_staleness;
 };
 
-// Returns the grid to plan for. Without MPI, there is no world whose size could determine `dp: auto`, so
-// --ranks is required in that case.
+// Returns the grid to plan for. Without MPI, there is no world size that could determine `dp: auto`. If
+// --ranks is not given either, warns and plans for dp 1.
 Grid grid_of(const Config& config, int ranks) {
   if (ranks > 0) return config.grid(ranks);
   const MeshSettings& mesh = config.mesh;

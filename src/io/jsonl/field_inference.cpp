@@ -35,7 +35,8 @@ std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t row
       "Give it one row per token or response token, or declare its format with read_as: rows, axes or runs");
 }
 
-/// Returns the field of a list of `rows` rows whose format is declared. Throws if the length does not fit.
+/// Returns the field for a list with `rows` rows, whose format was declared. Throws if `rows` is neither the
+/// number of tokens nor the number of response tokens.
 FieldView declared_list_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
                               std::int64_t rows) {
   std::optional<FieldView> field = list_field(rollout, rows);

@@ -70,7 +70,7 @@ class LineBlock {
   }
 
   std::vector<char> buffer_;
-  std::int64_t bytes_ = 0;            // number of used bytes of the buffer
+  std::int64_t bytes_ = 0;            // number of bytes used in the buffer
   std::vector<std::int64_t> starts_;  // start of each line in the buffer
   std::vector<ByteRange> runs_;       // byte ranges of the file, adjacent in the buffer
   std::vector<InputFile::Piece> pieces_;

@@ -66,11 +66,11 @@ struct JsonlSchema {
   friend bool operator==(const JsonlSchema&, const JsonlSchema&) = default;
 };
 
-/// Declared formats, by field, for fields that lines alone do not determine. `text` is a string; `bytes` is a
-/// string in base64 (RFC 4648, with padding); `rows` is a list of any number of rows of one shape; `axes` is
-/// one or more lists of numbers, each with one number per token or per response token, and forms a field
-/// whose rows have one value per axis; `runs` is a list of [value, count] pairs whose counts are non-negative
-/// and add up to the number of tokens or response tokens.
+/// Declared formats, by field, for fields whose format cannot be inferred from the lines. `text` is a string;
+/// `bytes` is a string in base64 (RFC 4648, with padding); `rows` is a list of any number of rows of one
+/// shape; `axes` is one or more lists of numbers, each with one number per token or per response token, and
+/// forms a field whose rows have one value per axis; `runs` is a list of [value, count] pairs whose counts
+/// are non-negative and add up to the number of tokens or response tokens.
 using DeclaredFormats = std::map<std::string, LineFormat, std::less<>>;
 
 /// Infers the schema of these lines, which are results of scan_lines(), numbered over all files. `tokens`

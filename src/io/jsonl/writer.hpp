@@ -27,7 +27,7 @@ class JsonlWriter {
   /// text that is not UTF-8), a name (uid, prompt_ids, response_ids), or rows without elements, whose shape
   /// would be lost. Throws IoError. Precondition: one uid per sample.
   void write(const RaggedBatch& batch, std::span<const Uid> uids);
-  /// Calls write() with uids_of_groups().
+  /// Same, with the uids that uids_of_groups() returns.
   void write(const RaggedBatch& batch);
   void close();
 

@@ -83,7 +83,7 @@ class IndexedDataset {
   [[nodiscard]] std::int64_t length(std::int64_t sequence) const noexcept {
     return lengths_[static_cast<std::size_t>(sequence)];
   }
-  /// Returns the number of elements of adjacent sequences. O(1).
+  /// Returns the total number of elements in a contiguous range of sequences. O(1).
   [[nodiscard]] std::int64_t tokens_in(RowRange sequences) const noexcept;
   /// Returns a document's sequences. Precondition: 0 <= document < num_documents().
   [[nodiscard]] RowRange document(std::int64_t document) const noexcept;

@@ -20,7 +20,7 @@ namespace evenkeel {
 struct StoredTensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::string stored;          ///< the file's name of its element type, such as "uint16" or "F8_E4M3"
+  std::string stored;          ///< element type as named in the file, such as "uint16" or "F8_E4M3"
   std::optional<DType> dtype;  ///< lossless type for reading; nullopt if columns have no such type
 
   /// Returns the first dimension, or 1 for a scalar.

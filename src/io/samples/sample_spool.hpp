@@ -48,7 +48,7 @@ class SampleSpool {
   [[nodiscard]] const std::vector<FieldSpec>& fields() const noexcept { return specs_; }
   /// Returns the rows of a field of all samples, concatenated.
   [[nodiscard]] SpooledBytes& rows(std::size_t field) { return columns_[field]; }
-  /// Returns each sample's number of rows of a field that counts its rows.
+  /// Returns the number of rows of each sample, for a counted field.
   [[nodiscard]] const std::vector<std::int64_t>& counts(std::size_t field) const { return counts_[field]; }
 
  private:

@@ -44,7 +44,7 @@ struct RunMarker {
   int ranks = 0;                ///< number of ranks of the job
   std::set<std::string> profiles;  ///< see RunLayout::profiles
   std::set<std::string> passes;    ///< profiles of all passes over a step; "" is the job's own settings
-  /// Outputs in the folder; after completion, with their numbers of files.
+  /// Outputs in the folder, each with its number of files, which is known only after completion.
   std::map<RunOutput, std::int64_t> files;
   /// First step of each output in the folder. It is above 0 if the job's first runs did not write this
   /// output.

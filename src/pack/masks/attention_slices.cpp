@@ -123,8 +123,8 @@ std::vector<AttentionSlice> attention_slices(const PackedTreeLayout& layout, CpR
   return slices;
 }
 
-// A key is seen by its own row, by the rows after it in its segment, and by all rows below the segment. On
-// every rank, these queries are adjacent.
+// The queries that attend to a key are its own row, the later rows of its segment, and all rows of descendant
+// segments. On every rank, these rows are contiguous.
 ColumnIntervals column_intervals(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys) {
   const PackedLayout& segments = layout.segments();
   const LocalQueries queries(layout, rank);

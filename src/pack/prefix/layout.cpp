@@ -95,12 +95,12 @@ TokenMap PrefixLayout::joined_suffixes(std::int64_t columns) const {
       first += groups_.suffix(i);
     }
   }
-  const PaddedShape shape{groups_.num_suffixes(), columns + std::ranges::max(groups_.suffixes())};
+  const PaddedShape shape{groups_.num_suffixes(), columns + std::ranges::max(groups_.suffix_lengths())};
   return {grouped_.select(tokens), TokenPlaces(shape, places)};
 }
 
 TokenMap PrefixLayout::suffix_keys() const {
-  return joined_suffixes(std::ranges::max(groups_.prefixes()));
+  return joined_suffixes(std::ranges::max(groups_.prefix_lengths()));
 }
 
 PrefixSplit PrefixLayout::split(std::int64_t include_prefix_last, ShortPrefix short_prefix) const {

@@ -86,7 +86,7 @@ void require_width(std::int64_t width, std::int64_t max_runs) {
 }
 
 template <typename Integer>
-RowRoute<Integer> halo_of(const OrderedRows& rows, RowMember member, std::int64_t width) {
+RowRoute<Integer> make_halo_route(const OrderedRows& rows, RowMember member, std::int64_t width) {
   const std::vector<PlacedRun>& runs = rows.cut.runs();
   const std::vector<std::int64_t> numbers = numbers_on_members(rows.cut);
   require_width<Integer>(width, numbers.empty() ? 0 : std::ranges::max(numbers) + 1);
@@ -131,12 +131,12 @@ std::vector<SequenceRun> sequence_runs(const PackedTreeLayout& layout, RowCut cu
 
 template <typename Integer>
 RowRoute<Integer> halo_route(const PackedLayout& layout, RowCut cut, RowMember member, std::int64_t width) {
-  return halo_of<Integer>({layout, nullptr, cut, member}, member, width);
+  return make_halo_route<Integer>({layout, nullptr, cut, member}, member, width);
 }
 template <typename Integer>
 RowRoute<Integer> halo_route(const PackedTreeLayout& layout, RowCut cut, RowMember member,
                              std::int64_t width) {
-  return halo_of<Integer>({layout.segments(), &layout.tree(), cut, member}, member, width);
+  return make_halo_route<Integer>({layout.segments(), &layout.tree(), cut, member}, member, width);
 }
 
 template RowRoute<std::int32_t> halo_route(const PackedLayout&, RowCut, RowMember, std::int64_t);

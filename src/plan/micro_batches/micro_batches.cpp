@@ -18,23 +18,24 @@ namespace evenkeel {
 namespace {
 
 /// Returns the execution order for `plan`, `cost` or `pipeline`, which depends only on the micro-batches.
-RunOrder order_by_name(const std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order) {
-  RunOrder falling(micro_batches.size());
-  std::iota(falling.begin(), falling.end(), std::int64_t{0});
-  if (order == MicroBatchOrder::plan) return falling;
+RunOrder order_by_name(const std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder rule) {
+  RunOrder order(micro_batches.size());
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  if (rule == MicroBatchOrder::plan) return order;
   const auto first_entry = [](const MicroBatchPlan& m) {
     return m.empty() ? EntryId{std::numeric_limits<std::int64_t>::min()} : m.entries.front();
   };
-  std::ranges::stable_sort(falling, std::ranges::greater{}, [&](std::int64_t at) {
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::int64_t at) {
     const MicroBatchPlan& m = micro_batches[static_cast<std::size_t>(at)];
     return std::tuple(m.cost, first_entry(m));
   });
-  if (order == MicroBatchOrder::cost) return falling;
+  if (rule == MicroBatchOrder::cost) return order;
+  // The costliest are in the middle, and cheap ones at both ends, where pipelines fill and drain.
   RunOrder ends_cheap;
-  ends_cheap.reserve(falling.size());
-  for (std::size_t i = 0; i < falling.size(); i += 2) ends_cheap.push_back(falling[i]);
+  ends_cheap.reserve(order.size());
+  for (std::size_t i = 0; i < order.size(); i += 2) ends_cheap.push_back(order[i]);
   std::ranges::reverse(ends_cheap);
-  for (std::size_t i = 1; i < falling.size(); i += 2) ends_cheap.push_back(falling[i]);
+  for (std::size_t i = 1; i < order.size(); i += 2) ends_cheap.push_back(order[i]);
   return ends_cheap;
 }
 
@@ -94,7 +95,7 @@ const LengthEntry* first_above_cap(const LengthTable& table, const PlanSettings&
   return found == table.entries().end() ? nullptr : &*found;
 }
 
-void require_below_cap(const LengthTable& table, const PlanSettings& settings) {
+void require_within_cap(const LengthTable& table, const PlanSettings& settings) {
   const LengthEntry* above = first_above_cap(table, settings);
   if (above == nullptr) return;
   const std::int64_t alignment = settings.alignment();

@@ -38,7 +38,7 @@ struct MicroBatchFigures {
 /// Throws LimitError if a sample exceeds the cap on its own, naming the sample, its length, its aligned
 /// length and the cap. The table is replicated, so every rank throws the same error. Precondition: the groups
 /// are the DP ranks.
-void require_below_cap(const LengthTable& table, const PlanSettings& settings);
+void require_within_cap(const LengthTable& table, const PlanSettings& settings);
 
 /// Throws LimitError if a sample has more tokens than a path of a tree may have. The error names the first
 /// such sample, its tokens and the cap on paths. The table is replicated, so every rank throws the same

@@ -128,7 +128,7 @@ class Candidates {
   std::vector<std::int64_t> levels_;
 };
 
-/// Chooses the levels that leave the fewest rows, for every number of new shapes.
+/// For each number of new shapes, chooses the levels that minimize the total number of rows after padding.
 class LevelChoice {
  public:
   LevelChoice(const Candidates& candidates, std::int64_t most)

@@ -82,7 +82,8 @@ class PipelineSimulation {
   std::int64_t ring_ = 1;  // number of passes per stage whose end times are kept; a power of two
   std::vector<Stage> stages_;
   std::vector<std::int32_t> micro_batch_;  // by pass; the same for forward and backward passes
-  std::vector<bool> follows_;  // by pass: whether it depends on another chunk's pass of its micro-batch
+  // By pass: whether its input comes from a pass of the same micro-batch through another chunk.
+  std::vector<bool> follows_;
   std::vector<Cost> costs_;
   std::vector<std::int64_t> forward_ends_;
   std::vector<std::int64_t> backward_ends_;

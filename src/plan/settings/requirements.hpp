@@ -50,7 +50,7 @@ struct Choices {
 /// their defaults.
 [[nodiscard]] Choices choices_of(const PlanSettings& settings);
 
-/// A setting that is not compatible with all others.
+/// A setting that conflicts with some other settings.
 struct Feature {
   std::string_view key;      ///< "balance.strategy"
   std::string_view value;    ///< "grid"; empty if setting the key at all is the feature

@@ -34,12 +34,12 @@ std::vector<UnitId> sort_by_descending_cost(const PackUnits& units, IdView<UnitI
   return order;
 }
 
-ContextGroup group_of(const context::Task& task) {
+ContextGroup context_group_of(const context::Task& task) {
   return {DataPlace{static_cast<int>(task.first)}, static_cast<int>(task.size)};
 }
 
-/// Returns the execution position of each wave: the settings' order applied to one placeholder micro-batch
-/// per wave, whose cost is the time of the wave.
+/// Returns the execution position of each wave, found by ordering one placeholder micro-batch per wave as
+/// configured. The cost of a placeholder is the time of its wave.
 std::vector<std::int64_t> wave_order(const context::Schedule& schedule, const PlanSettings& settings) {
   std::vector<MicroBatchPlan> stand_ins(static_cast<std::size_t>(schedule.waves));
   for (std::int64_t w = 0; w < schedule.waves; ++w)
@@ -76,7 +76,7 @@ void add_tasks(const context::Schedule& schedule, const FlexibleItems& items, Jo
     joint.add(of_task, {.tokens = task.tokens,
                         .aligned_tokens = task.aligned_tokens,
                         .cost = task.time,
-                        .context = group_of(task)});
+                        .context = context_group_of(task)});
   }
 }
 

@@ -57,7 +57,7 @@ class MicroBatcher {
   const StepAssignment& assignment_;
 };
 
-/// Returns this rank's part of a precomputed joint plan.
+/// A MicroBatcher that only looks up this rank's part of a precomputed joint plan.
 class JointMicroBatcher : public MicroBatcher {
  public:
   using MicroBatcher::MicroBatcher;

@@ -18,7 +18,7 @@
 namespace evenkeel {
 
 void PlanningStrategy::require_samples_fit(const LengthTable& table, const PlanSettings& settings) const {
-  require_below_cap(table, settings);
+  require_within_cap(table, settings);
 }
 
 Partition PlanningStrategy::assign_automatically(const AssignedWork& work,

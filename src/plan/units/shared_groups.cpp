@@ -64,7 +64,7 @@ std::vector<PartLimit> part_limits(std::span<const EntryId> entries, std::int64_
 }
 
 /// Returns whether the samples together stay within all row caps of a micro-batch.
-bool are_below(std::span<const RowCap> caps, std::span<const EntryId> entries) {
+bool are_within(std::span<const RowCap> caps, std::span<const EntryId> entries) {
   RowTotals rows(caps);
   for (const EntryId entry : entries) {
     if (!rows.has_room_for(entry)) return false;
@@ -121,7 +121,7 @@ class GroupSplit {
   }
 
  private:
-  [[nodiscard]] SharedGroup group_of(std::span<const std::int64_t> samples) const {
+  [[nodiscard]] SharedGroup make_group(std::span<const std::int64_t> samples) const {
     Entries entries;
     for (const std::int64_t sample : samples)
       entries.push_back(group_.entries[static_cast<std::size_t>(sample)]);
@@ -141,7 +141,7 @@ class GroupSplit {
     for (const OrderedRun& run : runs_with_fewest_repeats(ordered, alignment_, max_rows_, limits)) {
       std::vector<std::int64_t> samples(static_cast<std::size_t>(run.samples.size()));
       std::iota(samples.begin(), samples.end(), run.samples.begin);
-      SharedGroup group = group_of(samples);
+      SharedGroup group = make_group(samples);
       parts.push_back({std::move(samples), std::move(group), run.repeated, run.forced_by});
     }
     return parts;
@@ -197,11 +197,11 @@ class GroupSplit {
     if (std::ssize(to.samples) + std::ssize(part.samples) > max_samples_) return false;
     std::vector<std::int64_t> samples;
     std::ranges::merge(to.samples, part.samples, std::back_inserter(samples));
-    SharedGroup both = group_of(samples);
+    SharedGroup both = make_group(samples);
     const std::int64_t rows = aligned_rows(both.tree, alignment_);
     if (rows > max_rows_ || rows > aligned_rows(one, alignment_) + aligned_rows(other, alignment_))
       return false;
-    if (!are_below(caps_, both.entries)) return false;
+    if (!are_within(caps_, both.entries)) return false;
     to.samples = std::move(samples);
     to.group = std::move(both);
     part.samples.clear();
@@ -309,7 +309,7 @@ SplitGroup split_to_fit(const LengthTable& table, SharedGroup group, const PlanS
   const int largest = settings.largest_group();
   const std::vector<RowCap> caps = row_caps_of(table, settings.micro_batch);
   if (aligned_rows(group.tree, settings.alignment(largest)) <= settings.cap(largest) &&
-      std::ssize(group.entries) <= settings.limits().max_items && are_below(caps, group.entries)) {
+      std::ssize(group.entries) <= settings.limits().max_items && are_within(caps, group.entries)) {
     SplitGroup whole;
     whole.parts.push_back(std::move(group));
     return whole;

@@ -179,7 +179,7 @@ StepsAhead::MadeStep StepsAhead::make_next() {
   try {
     maker_.set_next_step(step);  // also after a step that failed
     const auto read = [&] { return read_(step); };
-    return maker_.first_pass(std::ref(read), profile_);
+    return maker_.make_first_pass(std::ref(read), profile_);
   } catch (const MpiError&) {
     throw;  // The error may exist only on this rank, while other ranks are still inside the step.
   } catch (const EndOfSamples&) {

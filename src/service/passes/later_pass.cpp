@@ -384,7 +384,7 @@ Exchanged add_fields(const StepContext& context, const Step& before, Planned pla
   const auto own_work = [&](ExchangedSamples& columns) {
     pass.seconds.exchange += pass.stopwatch.lap();
     replace_fields(passed.micro_batches, columns.micro_batches, added.fields);
-    micro_batches = with_loss_weights(context, planned, std::move(passed.micro_batches));
+    micro_batches = make_micro_batches(context, planned, std::move(passed.micro_batches));
     pass.seconds.pack += pass.stopwatch.lap();
   };
   if (added.fields.empty()) {

@@ -64,8 +64,8 @@ std::shared_ptr<const RaggedBatch> keep_samples(const Config& config, RaggedBatc
   return std::make_shared<const RaggedBatch>(std::move(mine));
 }
 
-// Throws InputError if samples have labels or masks. With pack.predict_ahead, the tokens ahead and the number
-// of tokens with loss must follow from lengths alone.
+// Throws InputError if the samples bring their own labels, loss mask or look-ahead fields (NAME@K). With
+// pack.predict_ahead, all of these must be derivable from the lengths.
 void require_derived_labels(std::span<const CarriedField> fields) {
   for (const CarriedField& field : fields) {
     const std::string& name = field.name();
@@ -135,8 +135,8 @@ std::vector<RowCuts> gather_cuts(const StepContext& context, const StepTransfer&
   return gather_row_cuts(context.world(), transfer);
 }
 
-std::vector<MicroBatch> with_loss_weights(const StepContext& context, const Planned& planned,
-                                          std::vector<PackedMicroBatch> tensors) {
+std::vector<MicroBatch> make_micro_batches(const StepContext& context, const Planned& planned,
+                                           std::vector<PackedMicroBatch> tensors) {
   const std::vector<MicroBatchPlan>& plans = planned.plan.micro_batches;
   const LossSettings settings = context.config.profile(planned.pass().profile).loss;
   const auto losses_ahead = [&](std::int64_t ahead) {
@@ -174,7 +174,7 @@ Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch
   std::shared_ptr<const RaggedBatch> kept;
   const auto own_work = [&](ExchangedSamples& exchanged) {
     pass.seconds.exchange = pass.stopwatch.lap();
-    micro_batches = with_loss_weights(context, planned, std::move(exchanged.micro_batches));
+    micro_batches = make_micro_batches(context, planned, std::move(exchanged.micro_batches));
     kept = keep_samples(context.config, mine);
     pass.seconds.pack = pass.stopwatch.lap();
   };

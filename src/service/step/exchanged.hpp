@@ -59,7 +59,7 @@ void require_shared_rows(const StepContext& context, const Planned& planned, boo
 [[nodiscard]] std::vector<RowCuts> gather_cuts(const StepContext& context, const StepTransfer& transfer,
                                                const GuardedWork& work);
 /// Local: returns the micro-batches of this plan with their weights in the loss.
-[[nodiscard]] std::vector<MicroBatch> with_loss_weights(const StepContext& context, const Planned& planned,
-                                                        std::vector<PackedMicroBatch> tensors);
+[[nodiscard]] std::vector<MicroBatch> make_micro_batches(const StepContext& context, const Planned& planned,
+                                                         std::vector<PackedMicroBatch> tensors);
 
 }  // namespace evenkeel

@@ -56,7 +56,7 @@ void StepMaker::assign_pass_number(Gathered& gathered) {
   gathered.origin = {context_.number, ++passes_, gathered.pass.cut};
 }
 
-Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string_view profile) {
+Step StepMaker::make_first_pass(const std::function<RaggedBatch()>& read, std::string_view profile) {
   NamesInErrors names;
   const auto read_with_names = [&] {
     RaggedBatch mine = read();
@@ -78,8 +78,8 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
   return abort_if_out_of_memory([&] { return with_sample_names_in_errors(names, make); });
 }
 
-Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBatch& added,
-                           const GuardedWork& error) {
+Step StepMaker::make_later_pass(Step before, std::string_view profile, const RaggedBatch& added,
+                                const GuardedWork& error) {
   const NamesInErrors names = before.record ? before.record->samples->names_in_errors : nullptr;
   const auto make = [&] {
     const Phase phase("agree on fields", before.index);

@@ -25,7 +25,8 @@ struct Gathered;
 ///   later pass   gather_later_pass -> plan_pass, with_shapes   -> reuse_or_resend, add_fields -> finish
 class StepMaker {
  public:
-  /// `from` must be equal on all ranks, and the caller must have compared its job with this one.
+  /// `from` must be identical on all ranks, and the caller must already have checked that it belongs to this
+  /// job.
   StepMaker(const Communicator& world, const Config& config, const ServiceState& from = {});
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return context_.mesh; }
@@ -34,10 +35,10 @@ class StepMaker {
     return context_.plan_settings(profile);
   }
   /// Makes a step from the samples that `read` returns. `read` may throw on a single rank.
-  [[nodiscard]] Step first_pass(const std::function<RaggedBatch()>& read, std::string_view profile);
+  [[nodiscard]] Step make_first_pass(const std::function<RaggedBatch()>& read, std::string_view profile);
   /// Makes a later pass. Here and below, `error` is an error that has already occurred on this rank.
-  [[nodiscard]] Step later_pass(Step before, std::string_view profile, const RaggedBatch& added,
-                                const GuardedWork& error = {});
+  [[nodiscard]] Step make_later_pass(Step before, std::string_view profile, const RaggedBatch& added,
+                                     const GuardedWork& error = {});
   [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results,
                                     const GuardedWork& error = {}) const;
   [[nodiscard]] RaggedBatch collect_on(const Step& step, const StepResults& results, int root,

@@ -103,7 +103,7 @@ template <typename Call>
 auto StepsOfBuffer::retry_until_reached(Patience& patience, Call&& call) {
   const Waiting waiting("samples of producers", WaitFor::producers);
   while (true) {
-    if (must_stop_) throw_end_of_samples();
+    if (must_stop_) throw_end_of_samples();  // the trainer has stopped, and does not need the answer
     try {
       if constexpr (std::is_void_v<decltype(call())>) {
         call();

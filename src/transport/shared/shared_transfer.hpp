@@ -47,7 +47,7 @@ class SharedOffer {
   std::vector<OfferNotice> announcements_;
   BlockList elsewhere_;  // blocks outside the shared heap
   BlockList copies_;     // destination of `elsewhere_` in `outbox_`
-  SharedBuffer outbox_;  // has the extents, then the views, then the copied bytes
+  SharedBuffer outbox_;  // holds the extents, then the views, then the copied bytes
 };
 
 /// Returns the extents that rank `rank` announced. Throws IoError if its memory cannot be mapped.

@@ -24,8 +24,8 @@ TEST(PrefixGroups, may_have_different_numbers_of_suffixes) {
   const PrefixGroups groups = two_groups();
   EXPECT_EQ(groups.size(), 2);
   EXPECT_EQ(groups.num_suffixes(), 3);
-  EXPECT_THAT(groups.prefixes(), ElementsAre(3, 2));
-  EXPECT_THAT(groups.suffixes(), ElementsAre(2, 1, 4));
+  EXPECT_THAT(groups.prefix_lengths(), ElementsAre(3, 2));
+  EXPECT_THAT(groups.suffix_lengths(), ElementsAre(2, 1, 4));
   EXPECT_EQ(groups.suffixes_of(0), (RowRange{0, 2}));
   EXPECT_EQ(groups.suffixes_of(1), (RowRange{2, 3}));
   EXPECT_EQ(groups.num_tokens(0), 6);

@@ -134,9 +134,9 @@ RC_GTEST_PROP(Predictions, of_one_rank_are_the_same_as_runs_and_as_a_list, ()) {
 }
 
 /// What other ranks have to send for labels, and `unsent` for everything else.
-std::vector<std::int64_t> halo_of(const PackedTreeLayout& layout, CpRank rank,
-                                  std::span<const std::int64_t> row_tokens, std::int64_t reach,
-                                  std::int64_t unsent) {
+std::vector<std::int64_t> make_halo_route(const PackedTreeLayout& layout, CpRank rank,
+                                          std::span<const std::int64_t> row_tokens, std::int64_t reach,
+                                          std::int64_t unsent) {
   std::vector<std::int64_t> halo;
   std::vector<std::int64_t> starts_here(static_cast<std::size_t>(layout.tree().size()), 0);
   const auto add = [&](const TreeSegment& segment, std::int64_t first, bool is_sent) {
@@ -173,7 +173,7 @@ struct PredictedTree {
     return rows;
   }
   [[nodiscard]] Tokens halo(CpRank rank) const {
-    return cp.size == 1 ? Tokens{} : halo_of(layout, rank, tokens, 1 + ahead, -7);
+    return cp.size == 1 ? Tokens{} : make_halo_route(layout, rank, tokens, 1 + ahead, -7);
   }
 };
 

@@ -38,9 +38,9 @@ class PrefixGroups {
     return static_cast<std::int64_t>(suffixes_.size());
   }
   /// Returns the lengths of all b prefixes.
-  [[nodiscard]] std::span<const std::int64_t> prefixes() const noexcept { return prefixes_; }
+  [[nodiscard]] std::span<const std::int64_t> prefix_lengths() const noexcept { return prefixes_; }
   /// Returns the lengths of all n suffixes, group after group.
-  [[nodiscard]] std::span<const std::int64_t> suffixes() const noexcept { return suffixes_; }
+  [[nodiscard]] std::span<const std::int64_t> suffix_lengths() const noexcept { return suffixes_; }
   /// Returns the length of group g's prefix.
   [[nodiscard]] std::int64_t prefix(std::int64_t g) const noexcept {
     return prefixes_[static_cast<std::size_t>(g)];

@@ -9,7 +9,7 @@
 
 namespace evenkeel::context {
 
-/// The parameters of building waves in one trial.
+/// Parameters of one wave-building trial.
 struct WaveTrial {
   /// Time limit for the first item of a wave. The item gets the group with the least area within this limit.
   Cost first_limit = 0;

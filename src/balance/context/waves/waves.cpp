@@ -108,8 +108,8 @@ class WaveSearch {
     small_.work = small_.per_token * tokens;
   }
 
-  /// Returns the divisor of the search effort. It increases with the number of items per rank: if there are
-  /// many waves, they are even without a search.
+  /// Returns the divisor of the search effort. It increases with the number of items per rank, because
+  /// many waves come out balanced without a search.
   [[nodiscard]] std::int64_t effort_divisor() const {
     return 1 + levels_.num_items() / levels_.problem().ranks / 256;
   }
