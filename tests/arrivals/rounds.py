@@ -312,7 +312,7 @@ class Round:
             self._require_sound()
             self._kill_one()
         self._await_soundly('producers', lambda: all(producer.poll() == 0 for producer in self._producers.values()))
-        self._await_soundly('the end to be told', self._announce_end)
+        self._await_soundly('the end to be announced', self._announce_end)
         for _ in range(self._draw.randint(0, 2)):
             time.sleep(self._draw.uniform(0, 0.5))
             self._kill_one()
@@ -361,13 +361,13 @@ def run_round(arguments, seed):
         account, errors = None, [str(wrong)]
     finally:
         shutil.rmtree(shared_memory, ignore_errors=True)
-    told = f'round {seed}: {this.settings}; killed {dict(this.killed)}; {time.monotonic() - begun:.1f} s'
+    summary = f'round {seed}: {this.settings}; killed {dict(this.killed)}; {time.monotonic() - begun:.1f} s'
     if errors:
-        print(told, 'WRONG, kept in', folder, *errors[:10], sep='\n  ', flush=True)
+        print(summary, 'WRONG, kept in', folder, *errors[:10], sep='\n  ', flush=True)
     else:
         if not arguments.keep:
             shutil.rmtree(folder)
-        print(f'{told}; {account.steps} steps, {account.again} made again, {this.dropped} samples dropped', flush=True)
+        print(f'{summary}; {account.steps} steps, {account.again} made again, {this.dropped} samples dropped', flush=True)
     return this, account, errors
 
 
