@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The check of the documents finds what is not true, and lets pass only what may differ."""
+"""The check of the documentation finds output that is not true, and accepts only the differences that are allowed."""
 
 import pathlib
 import tempfile
@@ -60,7 +60,7 @@ class Differences(unittest.TestCase):
 
 class Renewed(unittest.TestCase):
     def renew(self, shown: str, real: str) -> str:
-        return "\n".join(outputs.renewed(shown.split("\n"), real.split("\n")))
+        return "\n".join(outputs.renew(shown.split("\n"), real.split("\n")))
 
     def test_shown_output_becomes_the_real_one(self) -> None:
         self.assertEqual(self.renew("old", "new\nand more  "), "new\nand more")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The site's pages are fitted as they should be, and its check finds what is wrong."""
+"""The site's pages are converted correctly, and the check of the site finds errors."""
 
 import pathlib
 import sys
