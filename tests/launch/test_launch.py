@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the scripts of launch/ and .ci/ install, configure and start, as stand-ins for apt-get, cmake, ctest and mpirun
-see it."""
+"""Checks what the scripts of launch/ and .ci/ install, configure and start, using stand-ins for apt-get, cmake, ctest and
+mpirun that record their calls."""
 
 import json
 import os
@@ -30,10 +30,10 @@ class Scripts(unittest.TestCase):
             shutil.copytree(ROOT / part, self.root / part)
         self.stand_ins.mkdir()
         for name in ("apt-get", "cmake", "ctest", "mpirun", "dpkg-query", "sudo", "cpack"):
-            # sudo runs what follows its -n.
+            # sudo runs the command that follows -n.
             script = 'shift; exec "$@"' if name == "sudo" else f'echo "{name} $*" >>"{self.called}"'
             self.stand_in(name, script)
-        # No package is installed, and dpkg-query fails, as it does where it has never heard of one.
+        # No package is installed, and dpkg-query fails, as for packages that it has never seen.
         self.stand_in("dpkg-query", f'echo "dpkg-query $*" >>"{self.called}"; exit 1')
         self.environment = {"PATH": f"{self.stand_ins}:{os.environ['PATH']}"}
 
@@ -42,8 +42,8 @@ class Scripts(unittest.TestCase):
         (self.stand_ins / name).chmod(0o755)
 
     def commits(self, count: int) -> None:
-        """Continuous integration counts them to know whose turn it is. Stand-ins replace the compilation of single sources, the
-        checks of style, tests of two frameworks and those of the wheel."""
+        """Sets the number of commits, which decides what continuous integration runs. Stand-ins replace the compilation of
+        single sources, the checks of style, tests of two frameworks and tests of the wheel."""
         self.stand_in("git", f"echo {count}")
         alone = self.root / "tests/modules/check_sources_alone.py"
         alone.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ class Scripts(unittest.TestCase):
             script.write_text(f'#!/bin/sh\necho "{name} $*" >>"{self.called}"\necho "3 passed"\n', encoding="utf-8")
 
     def run_script(self, *command: str) -> list[list[str]]:
-        """The calls of the stand-ins, each as a list of words."""
+        """Returns the calls of the stand-ins, each as a list of words."""
         self.called.write_text("", encoding="utf-8")
         run = subprocess.run([self.root / command[0], *command[1:]], env=self.environment, capture_output=True,
                              text=True, check=False, cwd="/")
@@ -122,7 +122,7 @@ class Scripts(unittest.TestCase):
         packages = re.search(r"COPY --from=build /evenkeel/(\S+)/evenkeel_\*\.deb ", lines).group(1)
         folder = pathlib.PurePath(packages)
         self.assertIn(f'cd "$root/{folder.parent}"\nrm -rf {folder.name}\n', script)
-        for name in ("build", ".git"):  # what an image must not be built from
+        for name in ("build", ".git"):  # must not be copied into an image
             self.assertIn(name, (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines())
 
     def test_the_tests_are_built_with_their_packages_and_run(self) -> None:
@@ -164,7 +164,7 @@ class Scripts(unittest.TestCase):
             self.assertIn("-L serial", " ".join(call))
         self.assertIn("-L quick ", " ".join(tested[0]))
         self.assertIn("-L full -I 1,,3", " ".join(tested[1]))
-        # The build with sanitizers builds only what is run, and every name is that of a program.
+        # The build with sanitizers builds exactly the programs that it runs.
         built = next(call for call in calls if call[:3] == ["cmake", "--build", f"{self.root}/build/asan"])
         self.assertIn(f"^({'|'.join(built[4:])})(\\.|$)", tested[2])
         for name in built[4:]:
