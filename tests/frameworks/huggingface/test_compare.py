@@ -1,4 +1,4 @@
-"""python -m evenkeel.compare runs the own code of Transformers, TRL, Megatron-Core and torchtitan."""
+"""python -m evenkeel.compare runs the code of Transformers, TRL, Megatron-Core and torchtitan."""
 
 import compared
 import pytest

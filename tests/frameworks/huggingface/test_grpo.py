@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer computes with Evenkeel's micro-batches the losses and the gradients of its own batches, on one process and on two."""
+"""With Evenkeel's micro-batches, TRL's GRPOTrainer computes the losses and the gradients of its own batches, on one process and on two."""
 
 import pathlib
 import sys
@@ -18,7 +18,7 @@ RELATIVE = 1e-6
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one-process", "two-processes"])
 def found(request, tmp_path_factory):
-    """For each way, what each rank wrote."""
+    """Returns, for each way, the results of each rank."""
     folder = tmp_path_factory.mktemp("grpo")
     ways = [f"{whose}.{kind}" for kind in KINDS for whose in ("plain", "evenkeel")] + WRONG + ["refused"]
     jobs.processes([sys.executable, str(HERE / "grpo.py"), str(folder), *ways], request.param, over="torch", timeout=900)
@@ -26,7 +26,7 @@ def found(request, tmp_path_factory):
 
 
 def difference(ours, theirs, name):
-    """The largest difference in a batch or a step, relative to the largest value of all of them: many losses are near 0."""
+    """Returns the largest difference in a batch or a step, relative to the largest value in all of them, since many losses are near 0."""
     each = [np.linalg.norm(values.reshape(len(values), -1), axis=1) for values in (ours[name] - theirs[name], theirs[name])]
     return each[0].max() / each[1].max()
 

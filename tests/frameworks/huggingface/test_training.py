@@ -1,5 +1,5 @@
-"""Training with Evenkeel in Hugging Face's Trainer, TRL's SFTTrainer and Accelerate has the loss and the gradients of the
-frameworks' own padded batches, step by step, on one process and on two."""
+"""Trained with Evenkeel, Hugging Face's Trainer, TRL's SFTTrainer and Accelerate have, in each step, the loss and the gradients of the
+frameworks' own padded batches, on one process and on two."""
 
 import pathlib
 import sys
@@ -23,7 +23,7 @@ BALANCED = {
     "accelerate.prepared": "accelerate.plain",
 }
 WRONG = ["wrong.shifted", "wrong.joined", "wrong.one_sequence", "wrong.unweighted"]
-RELATIVE = 1e-6  # of float32
+RELATIVE = 1e-6  # accuracy of float32
 
 
 def train(folder, processes, ways):
