@@ -1,4 +1,4 @@
-"""The same mask in every form that attention kernels take, compared with its definition by two comparisons."""
+"""Compares each form of mask that attention kernels accept with the definition of the mask."""
 
 import numpy as np
 import pytest

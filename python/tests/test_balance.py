@@ -1,4 +1,4 @@
-"""Partitions, bins and costs."""
+"""Tests of partitions, bins and costs."""
 
 import itertools
 import pickle
@@ -142,7 +142,7 @@ def test_a_number_of_groups_that_is_no_int_is_a_wrong_type(k):
 
 
 def test_other_threads_run_meanwhile():
-    """While C++ works, another thread gets many turns: fewer than a handful would mean that the lock is held."""
+    """While C++ works, another thread must run many times; only a few runs would mean that the lock is held."""
     costs = np.random.default_rng(0).integers(1, 10**9, size=200_000)
     turns, done = 0, threading.Event()
 

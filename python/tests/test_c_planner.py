@@ -31,7 +31,7 @@ def test_c_plans_and_packs_as_python_does():
     assert run.stdout.splitlines() == printed_by_python()
 
 
-# Debian's libopenmpi-dev brings one of these.
+# Debian's libopenmpi-dev installs one of these.
 FORTRAN = next(filter(None, map(shutil.which, ("gfortran", "gfortran-14", "gfortran-12"))), None)
 
 
@@ -39,7 +39,8 @@ FORTRAN = next(filter(None, map(shutil.which, ("gfortran", "gfortran-14", "gfort
 def test_fortran_plans_as_python_does(tmp_path):
     source = pathlib.Path(__file__).resolve().parents[2] / "examples" / "fortran_planner.f90"
     library = str(pathlib.Path(evenkeel.__file__).with_name("libevenkeel.so").resolve())
-    # The package's library has another file name than programs look for, and a wheel's finds others beside it.
+    # The package's library does not have the file name that programs look for, and the one in a wheel loads others from its
+    # folder.
     subprocess.run([FORTRAN, "-Wall", "-Werror", source, library, "-Wl,--unresolved-symbols=ignore-in-shared-libs", "-o", "planner"],
                    check=True, cwd=tmp_path)
     run = subprocess.run([tmp_path / "planner"], capture_output=True, text=True, check=True, env={**os.environ, "LD_PRELOAD": library})

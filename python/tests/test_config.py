@@ -1,4 +1,4 @@
-"""The configuration by file, text, mapping and keywords."""
+"""A configuration can be a file, a text, a mapping or keywords."""
 
 import pickle
 

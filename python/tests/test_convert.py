@@ -1,4 +1,4 @@
-"""Datasets become JSON lines of rollouts: tokens and masks of every kind in which they come, and nothing lost silently."""
+"""Datasets become JSON lines of rollouts. All kinds of tokens and masks are read, and nothing is lost silently."""
 
 import json
 import os
@@ -174,7 +174,7 @@ class Tokenizer:
                 "assistant_masks": [flag for _, flag in said]}
 
     marks = True
-    forgets = False  # what was said before the last message
+    forgets = False  # if set, leaves out all messages before the last one
 
 
 TURNS = [{"role": "user", "content": "ab"}, {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"},
@@ -204,7 +204,7 @@ def test_a_message_that_is_not_trained_carries_no_loss(lines_of, flag):
     assert mask({}, {}, {}, flag) == [1, 0, 0, 0]
     assert lines_of([{"messages": flagged({}, flag, flag, {})}], tokenizer=Tokenizer())[0] == [
         {"prompt_ids": [97, 98, 99, 100], "response_ids": [101, 102], "loss_mask": [1, 1]}]
-    missing = {name: None for name in flag}  # as datasets fill in keys that other messages have
+    missing = {name: None for name in flag}  # datasets add keys that only other messages have
     assert mask(missing, missing, missing, missing) == [1, 0, 1, 1]
     trained = {name: 1 for name in flag}
     assert mask({}, trained, {}, trained) == [1, 0, 1, 1]

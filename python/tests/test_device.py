@@ -1,4 +1,4 @@
-"""How tensors get to a device: one copy of the arena, and separate copies of the rest."""
+"""Tensors move to a device in one copy of the arena, and in separate copies if they are not in the arena."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_all_that_lies_in_the_arena_is_one_copy(monkeypatch, arena):
 
 def test_views_of_the_copy_have_the_values_of_the_tensors(monkeypatch, arena):
     tensors = {**tensors_in(arena), "a trainer's slice": part(arena, 256, 100, np.int64)[3:5]}
-    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_, **__: tensor.clone())  # a device that can be read
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_, **__: tensor.clone())  # a device whose memory can be read
     moved = _fields.on_device(tensors, arena, "meta", False)
     for name in ("input_ids", "mask", "hidden", "a trainer's slice"):
         assert torch.equal(moved[name].view(torch.uint8), tensors[name].view(torch.uint8)), name

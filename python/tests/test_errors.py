@@ -1,4 +1,4 @@
-"""Errors of C++ arrive as Python exceptions of their own classes, with the same text."""
+"""Errors of C++ become Python exceptions of their own classes, with the same text."""
 
 import pickle
 

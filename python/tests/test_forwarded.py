@@ -1,5 +1,5 @@
-"""Samples in the forms of other frameworks arrive in a buffer. Keys are those of the agent loops of verl 0.9.1, slime 0d234f3 and
-prime-rl 02f03ab, and prime-rl's later form without a separate prompt."""
+"""A buffer accepts samples in the forms of other frameworks. Their keys are those of the agent loops of verl 0.9.1, slime
+0d234f3 and prime-rl 02f03ab, and of prime-rl's later form without a separate prompt."""
 
 import pytest
 

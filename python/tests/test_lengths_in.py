@@ -1,4 +1,4 @@
-"""Lengths and costs are accepted as lists, arrays and tensors. Nothing is converted if that would change a value."""
+"""Lengths and costs can be lists, arrays and tensors. A value is not converted if that would change it."""
 
 import array
 import threading
@@ -13,7 +13,7 @@ NUMBERS = [7, 0, 3, 2**40]
 
 
 class Indexed:
-    """A number of some other library."""
+    """A number type of another library."""
 
     def __index__(self):
         return 5
@@ -126,7 +126,7 @@ def test_an_array_that_others_write_to_meanwhile_does_no_harm():
             try:
                 assert evenkeel.karmarkar_karp(numbers, 8).sums(np.full(20_000, 5)).sum() == 100_000
             except evenkeel.InputError:
-                pass  # it was read while it held -1
+                pass  # the array was read while it contained -1
     finally:
         done.set()
         writer.join()

@@ -1,4 +1,4 @@
-"""The tensors of a planned micro-batch, as in a job, for a process that has the samples itself."""
+"""A process that has the samples itself gets the same tensors of a planned micro-batch as in a job."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the package promises to programs that import it."""
+"""Tests what the package promises to programs that import it."""
 
 import inspect
 import pathlib
@@ -37,7 +37,8 @@ def test_importing_it_imports_neither_torch_nor_mpi_nor_omegaconf():
     assert run.stdout.strip() == "[]"
 
 
-# A wheel contains the service twice; the second is used if the one with MPI cannot be loaded. Here one library serves as both.
+# A wheel contains the service twice, with and without MPI; the second is used if the first cannot be loaded. Here the same
+# library serves as both.
 WHEEL_WITHOUT_MPI = """
 import ctypes
 

@@ -1,4 +1,5 @@
-"""Padded batches of every row convention become samples whose values belong to the right tokens, and results go back."""
+"""Padded batches of every row convention become samples whose values belong to the right tokens, and results return to the
+batch."""
 
 import numpy as np
 import pytest
@@ -9,18 +10,18 @@ from evenkeel import padded
 # Two samples, prompts padded on the left to 3 columns and responses on the right to 4: tokens 1 2 | 3 4 5 and 6 | 7 8.
 IDS = np.array([[0, 1, 2, 3, 4, 5, 0], [0, 0, 6, 7, 8, 0, 0]])
 ATTENTION = (IDS > 0).astype(np.int64)
-OF_RESPONSES = np.array([[1, 0, 1, 0], [1, 1, 0, 0]])  # token 4 is a tool's
+OF_RESPONSES = np.array([[1, 0, 1, 0], [1, 1, 0, 0]])  # token 4 comes from a tool
 OF_TOKENS = np.concatenate([np.zeros((2, 3), int), OF_RESPONSES], 1)
 VERL = {"input_ids": IDS, "attention_mask": ATTENTION, "response_mask": OF_RESPONSES}
 ROLL = {"input_ids": IDS, "attention_mask": ATTENTION, "response_mask": OF_TOKENS}
-# The value of each token is a tenth of it: at its own place, at the place before, and in the response.
+# The value of each token is a tenth of the token. It is stored at the token, at the token before it, or among the responses.
 OWN = IDS / 10
 SHIFTED = OWN[:, 1:]
 
 
 def samples_of(batch, **options):
     samples = padded.samples_of(batch, first_id=0, **options)
-    len(samples)  # raises what they keep
+    len(samples)  # raises the errors that the samples have stored
     return samples
 
 

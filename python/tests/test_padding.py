@@ -1,4 +1,4 @@
-"""Padded tensors and ragged rows are each other's inverse, on whichever side the padding is."""
+"""Padding and unpadding are inverse to each other, on whichever side the padding is."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def test_padding_to_the_right_keeps_what_is_wanted(kind, seed):
         rows = np.asarray(ragged)[bounds[i] : bounds[i + 1]]
         assert whole[i].tolist() == [*rows, *[-1] * (lengths.max() - n)]
         for j in range(n - prompts[i]):
-            t = prompts[i] + j - 1  # predicts response token j
+            t = prompts[i] + j - 1  # row t predicts response token j
             assert responses[i, j] == (rows[t] if t >= 0 else -1)
 
 

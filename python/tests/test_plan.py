@@ -1,4 +1,4 @@
-"""A plan from Python is the plan of the library: the cap holds, every sample comes once, losses are exact."""
+"""A plan from Python is the plan of the library: micro-batches keep the cap, every sample occurs once, losses are exact."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import evenkeel
 from evenkeel import Config, PackedLayout, plan
 
 MODES = [{"mode": "packed"}, {"mode": "padded"}, {"mode": "fixed", "size": 3}]
-PROGRAM = os.environ.get("EVENKEEL_PROGRAM")  # of the same build
+PROGRAM = os.environ.get("EVENKEEL_PROGRAM")  # the program of the same build
 
 
 def made_up_lengths(seed, n=200, longest=500):
@@ -75,7 +75,7 @@ def test_weights_make_the_loss_of_the_whole_mini_batch(aggregation, mini_batches
             "prompt-mean": np.mean([np.mean(of) for of in of_prompts.values()]),
         }[aggregation]
         assert got == pytest.approx(expected, rel=1e-12)
-        # A trainer that sums over micro-batches and averages over DP ranks has the same with the scale.
+        # The scale makes the result equal for a trainer that sums over micro-batches and averages over DP ranks.
         assert all(m.scale == 3 for m in mine)
 
 
@@ -159,7 +159,7 @@ def test_trees_are_found_in_tokens():
     step = plan([4, 5, 3], tokens=tokens, groups=[0, 0, 0], prefix={"share": "tree"}, mesh={"dp": 1},
                 micro_batch={"max_tokens": 64})
     assert step[0][0].tokens == 7
-    assert step[0][0].layout().lengths.tolist() == [2, 1, 1, 2, 1]  # the example of the header
+    assert step[0][0].layout().lengths.tolist() == [2, 1, 1, 2, 1]  # the example in the header
 
 
 def made_up_paths(random):

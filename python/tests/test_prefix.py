@@ -1,4 +1,4 @@
-"""Shared prefixes: layouts that hold every shared token once, and the way there and back."""
+"""Shared prefixes: layouts store every shared token once, and results are converted back to samples."""
 
 import pickle
 
@@ -13,7 +13,7 @@ GROUPS = [[3, 2, 1], [2, 4]]
 
 
 def made_up_samples(seed):
-    """Returns samples with few distinct tokens, so that they share much."""
+    """Returns samples with few distinct tokens, so they share long prefixes."""
     random = np.random.default_rng(seed)
     return [random.integers(0, 2, size=random.integers(0, 8)) for _ in range(random.integers(1, 9))]
 
@@ -128,7 +128,7 @@ def test_grouping_is_undone_by_ungrouping(kind, seed, padding, heads_first):
     grouped = kind.make(shape, "float32", seed)
     parts = prefix.ungroup(layout, grouped, pad=-1, heads_first=heads_first)
     for part, places in zip(parts, (layout.prefix, layout.suffix)):
-        # By index lists, which know nothing of runs of tokens.
+        # Computes the expected result from index lists, without runs of tokens.
         of = np.moveaxis(np.asarray(grouped), 1, 2) if heads_first else np.asarray(grouped)
         expected = np.full((*places[1].shape, *of.shape[2:]), -1, np.float32)
         expected.reshape(-1, *of.shape[2:])[places[1].indices()] = of.reshape(-1, *of.shape[2:])[places[0].indices()]

@@ -1,4 +1,4 @@
-"""What evenkeel.Producer promises to a rollout worker, against the program's own server."""
+"""Tests what evenkeel.Producer promises to a rollout worker, against the program's own server."""
 
 import http.server
 import os
@@ -73,7 +73,7 @@ def test_put_takes_arrays(buffer):
 def test_add_fields_says_what_became_of_them_and_refuses_another_value():
     with Buffer("--store", "memory", "--late-fields", "old_log_probs,values") as buffer:
         evenkeel.Producer(buffer.url).put([sample("a", 0), sample("b", 0)])
-        producer = evenkeel.Producer(buffer.url)  # another one than that of the samples
+        producer = evenkeel.Producer(buffer.url)  # not the producer that sent the samples
         fields = [{"uid": uid, "index": 0, "values": np.array([0.5], np.float32), "old_log_probs": [0, 0, -1.5]} for uid in "ab"]
         assert producer.add_fields(fields[0]) == evenkeel.producer.FieldsReceipt(added=1)
         assert buffer.status()["lacking"] == {"old_log_probs": 1, "values": 1}
@@ -133,7 +133,7 @@ def test_an_integer_is_aborted_before_its_first_sample_and_a_group_is_closed_onl
     producer = evenkeel.Producer(buffer.url)
     producer.abort(7, 0, reason="the tool hung")
     producer.put(sample(7, 1))
-    assert buffer.status()["samples"]["dropped"]["late"] == 1  # the group is over: one of two was aborted
+    assert buffer.status()["samples"]["dropped"]["late"] == 1  # the group is closed, since one of its two samples was aborted
     producer.put(sample("7\n", 0))
     producer.close("7\n")
     assert buffer.status()["groups"]["open"] == 0
@@ -144,7 +144,7 @@ def test_an_integer_is_aborted_before_its_first_sample_and_a_group_is_closed_onl
 
 
 class Dropping(http.server.BaseHTTPRequestHandler):
-    """Grants tickets, and drops the connection instead of every first answer."""
+    """Grants tickets, but drops the connection before the first answer to each request."""
 
     protocol_version = "HTTP/1.1"
     requests: list = []
@@ -177,7 +177,7 @@ def test_a_retry_for_tickets_is_the_same_request():
 
 
 class Failing(http.server.BaseHTTPRequestHandler):
-    """Answers 429, then drops the connection after it has read the request, then takes it."""
+    """First answers 429, then drops the connection after reading the request, then accepts the request."""
 
     protocol_version = "HTTP/1.1"
     bodies: list = []

@@ -1,4 +1,4 @@
-"""The prototypes of the C library: the generator understands headers, and its output matches the library, tests and pages."""
+"""The generator of the C library's prototypes understands headers, and its output matches the library, tests and pages."""
 
 import ctypes
 import importlib.util

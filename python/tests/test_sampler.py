@@ -1,4 +1,4 @@
-"""BalancedBatchSampler: every sample of an epoch comes once, on one rank, under the cap, in steps that all ranks agree on."""
+"""BalancedBatchSampler: every sample of an epoch occurs once, on one rank, under the cap, in steps that all ranks agree on."""
 
 import subprocess
 import sys
@@ -93,7 +93,7 @@ def test_a_state_continues_after_the_last_list_that_was_handed_out(taken):
     lists = iter(before)
     head = [next(lists) for _ in range(taken)]
     after.load_state_dict(before.state_dict())
-    after.set_epoch(1)  # trainers call it for the epoch that they resume, too
+    after.set_epoch(1)  # trainers also call it for the epoch in which they resume
     assert head + list(after) + list(after) == whole
 
 

@@ -1,4 +1,4 @@
-"""Tensors are passed in and out over the same memory; one that cannot be is rejected with a hint."""
+"""Tensors are passed in and out without copies; a tensor for which that is impossible is refused with advice."""
 
 import gc
 
@@ -56,7 +56,7 @@ def test_numpys_results_are_taken_by_torch_without_a_copy():
     positions = packing.position_ids(LAYOUT)
     tensor = torch.from_numpy(positions)
     assert tensor.data_ptr() == positions.__array_interface__["data"][0]
-    tensor[0] = 77  # and may be written
+    tensor[0] = 77  # numpy's result is writable
     assert positions[0] == 77
 
 

@@ -1,4 +1,4 @@
-"""What evenkeel.values promises, against the program's own store."""
+"""Tests what evenkeel.values promises, against the program's own store."""
 
 import concurrent.futures
 import http.server
@@ -232,7 +232,7 @@ def frame(head, data):
 
 
 class Unreliable(http.server.BaseHTTPRequestHandler):
-    """Answers with one after another of the prepared responses: a status, a body, and how many of its bytes are sent."""
+    """Sends prepared answers in order: each has a status, a body, and the number of its bytes that are sent."""
 
     protocol_version = "HTTP/1.1"
     responses: list = []

@@ -12,7 +12,7 @@ from evenkeel.config_import import main
 
 @pytest.fixture
 def command(tmp_path, monkeypatch, capfd):
-    """Runs it in a separate folder: status, standard output, standard error."""
+    """Runs the command in a separate folder. Returns its status, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):

@@ -1,4 +1,4 @@
-"""Defaults lists and overrides, as Hydra defines them."""
+"""Defaults lists and overrides work as in Hydra."""
 
 import pytest
 

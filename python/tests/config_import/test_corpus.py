@@ -1,5 +1,5 @@
-"""Configurations like those of the three systems are in corpus, and their results in expected: Evenkeel's configuration, an empty
-line, and the table. Run this file to rewrite the results, then check the difference."""
+"""The folder corpus has configurations like those of the three systems, and expected has their results: Evenkeel's
+configuration, an empty line, and the table. Run this file to rewrite the results, then check the difference."""
 
 import os
 import pathlib

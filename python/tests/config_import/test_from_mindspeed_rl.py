@@ -1,4 +1,4 @@
-"""What MindSpeed-RL's keys become."""
+"""Tests of the conversion of MindSpeed-RL's keys."""
 
 from imports import imported, missing, note_of, outcome, outcomes, setting
 

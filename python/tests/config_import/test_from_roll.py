@@ -1,4 +1,4 @@
-"""What ROLL's keys become."""
+"""Tests of the conversion of ROLL's keys."""
 
 import pytest
 from imports import imported, outcome, outcomes, setting

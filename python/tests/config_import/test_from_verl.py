@@ -1,4 +1,4 @@
-"""What verl's keys become."""
+"""Tests of the conversion of verl's keys."""
 
 from imports import imported, missing, note_of, outcome, outcomes, setting
 

@@ -1,4 +1,4 @@
-"""Properties of all files: the system they belong to, that no key is dropped, and what is rejected."""
+"""Properties of all imports: the system is detected, no key is dropped, and invalid files are refused."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Settings that determine memory, batches, the mesh or the loss and cannot be found."""
+"""Settings that determine memory, batches, the mesh or the loss, and that cannot be found."""
 
 from imports import imported, missing, note_of, outcome, setting
 
@@ -6,7 +6,7 @@ from evenkeel.config_import.text import import_table
 
 
 def verl(actor, rest=""):
-    """A whole verl job, except for the keys of `actor`."""
+    """Returns a complete verl job, except for the keys of `actor`."""
     return f"""
 data: {{train_batch_size: 64, max_response_length: 1024}}
 actor_rollout_ref:

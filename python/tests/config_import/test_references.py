@@ -1,4 +1,4 @@
-"""References, and scalars."""
+"""Tests of references and scalars."""
 
 import random
 

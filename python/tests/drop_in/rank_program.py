@@ -1,6 +1,6 @@
-"""rank_program.py RESULTS: process RANK of WORLD_SIZE (variables as set by torchrun) of torch.distributed (gloo); processes
-rendezvous in the folder RESULTS. Runs the vectors' cases for that many ranks and some of its own, and writes this rank's results
-to RESULTS/RANK.json."""
+"""rank_program.py RESULTS: process RANK of WORLD_SIZE (variables as set by torchrun) in torch.distributed (gloo). Processes
+rendezvous in the folder RESULTS. Runs the vectors' cases for that number of ranks and further cases, and writes this rank's
+results to RESULTS/RANK.json."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from golden import cases_of, plain, result_of
 from golden_families import run
 from stand_ins import columns_of, config, data_proto
 
-LENGTHS = {  # the keys of a case's own lengths
+LENGTHS = {  # names of the arguments with a case's lengths
     "rearrange_micro_batches": "seqlen_list",
     "verl_rearrange_micro_batches": "seqlens",
     "roll_sequence_packing": "lengths",
@@ -36,7 +36,7 @@ def golden_results(rank, size, group):
 
 
 def of_a_subgroup(rank, size):
-    """Only the ranks of dp_group agree on a count; the others have the count that they need."""
+    """Only the ranks of dp_group agree on a count; each other rank has the count that it needs."""
     group = distributed.new_group([0, 1])
     lengths = [4] * (8 if rank == 0 else 2)
     if rank > 1:
@@ -51,7 +51,7 @@ def of_no_group(rank, size):
 
 
 def an_error_on_the_last_rank(rank, size):
-    """A sample above the cap on one rank makes all ranks raise."""
+    """A sample above the cap on one rank makes all ranks raise an error."""
     lengths = [3, 9] if rank == size - 1 else [3, 3]
     try:
         verl.rearrange_micro_batches(columns_of(lengths), 8, distributed.group.WORLD)
@@ -69,7 +69,7 @@ def a_wrong_type_on_the_first_rank(rank, size):
 
 
 def caps_that_one_rank_breaks(rank, size):
-    """Rank 0 needs one more micro-batch than its tokens require, which the other ranks learn."""
+    """Rank 0 needs one more micro-batch than its number of tokens requires, and so do then the other ranks."""
     lengths = [2, 2, 2] if rank == 0 else [1, 1, 1]
     return verl.rearrange_micro_batches(columns_of(lengths), 3, distributed.group.WORLD)[1]
 
@@ -81,7 +81,7 @@ def a_packing_without_a_group(rank, size):
 
 
 def context_parallel_round_trip(rank, size):
-    """A batch is cut and gathered from all ranks again, with this rank's gradient."""
+    """Cuts a batch, gathers it from all ranks again, and computes this rank's gradient."""
     whole = torch.arange(2 * 8 * size, dtype=torch.double).reshape(2, 8 * size)
     equal = {}
     for name, settings in {

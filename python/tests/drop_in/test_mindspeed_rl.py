@@ -1,4 +1,4 @@
-"""What the functions under MindSpeed-RL's names promise beyond the vectors."""
+"""Properties of the functions under MindSpeed-RL's names that the vectors do not cover."""
 
 import random
 import sys
@@ -24,7 +24,7 @@ def test_no_micro_batch_is_above_a_cap(seed):
 
 
 def test_known_breaches_are_mended_and_strict_reference_has_them():
-    breaches = {  # lengths, cap, most samples: what the reference makes of it
+    breaches = {  # lengths, cap, maximum number of samples: result of the reference
         "tokens": (([2, 3, 3, 4, 6, 6, 6, 8], 13, None), 14),
         "samples": (([1, 1, 1, 3], 6, 2), 3),
     }
@@ -80,7 +80,7 @@ def test_gradients_flow_back_through_post_processing():
     output = torch.randn(1, 8, 2, dtype=torch.double, requires_grad=True)
     back = mindspeed_rl.postprocess_packed_seqs(output, seqlens, ends, 4, torch.tensor([1, 0]))
     assert torch.equal(back[0, :2], output[0, 0:2]) and not back[0, 2:].any()
-    assert not back[1, 0].any() and torch.equal(back[1, 1:2], output[0, 4:5])  # nothing predicts a first token
+    assert not back[1, 0].any() and torch.equal(back[1, 1:2], output[0, 4:5])  # nothing predicts the first token
     back.sum().backward()
     assert output.grad[0, :, 0].tolist() == [1, 1, 0, 0, 1, 0, 0, 0]
 

@@ -1,4 +1,5 @@
-"""The drop-in modules have the names that the projects' users import, documented, with their arguments in their order."""
+"""The drop-in modules have the names that the projects' users import, with documentation, and with arguments in the same order.
+"""
 
 import importlib
 import inspect
@@ -9,7 +10,7 @@ import pytest
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 PAGES = {"verl": "verl.md", "roll": "roll.md", "mindspeed_rl": "mindspeed-rl.md", "prefix_grouper": "prefix-sharing.md"}
-# What callers of the projects import from the modules that are covered here, of all versions that were read.
+# Names that callers of the projects import from the covered modules, in all versions that were examined.
 IMPORTED = {
     "verl": {
         "verl.utils.seqlen_balancing":
@@ -96,7 +97,7 @@ def imported():
 
 
 def not_here(page):
-    """The reasons why names have no function, by name."""
+    """Returns, for each name without a function, the reason on the page."""
     section = page.partition("### Names that are not here")[2].split("\n## ", 1)[0]
     rows = [line.split("|") for line in section.splitlines()]
     return {name: row[3].strip() for row in rows if len(row) > 3 for name in row[1].replace("`", "").replace(",", "").split()}

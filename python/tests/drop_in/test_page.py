@@ -1,4 +1,4 @@
-"""The sessions of pages about drop-in functions print what the pages show."""
+"""The sessions on pages about drop-in functions print the output that the pages show."""
 
 import doctest
 import pathlib

@@ -1,4 +1,4 @@
-"""Ranks of torch.distributed agree on their number of micro-batches: real processes, over gloo."""
+"""Ranks of torch.distributed agree on their number of micro-batches. The test uses real processes over gloo."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from golden import cases_of, difference, is_error
 from golden_families import keeps_promise
 
 PROGRAM = pathlib.Path(__file__).with_name("rank_program.py")
-KEYS = {  # where a case has the other ranks' results, and of what
+KEYS = {  # names under which a case has its lengths, its result, and the other ranks' results
     "rearrange_micro_batches": ("seqlen_list", "partitions", "other_ranks_partitions"),
     "verl_rearrange_micro_batches": ("seqlens", "micro_bsz_idx", "other_ranks_micro_bsz_idx"),
     "roll_sequence_packing": ("lengths", "partition_indices_list", "other_ranks_partition_indices_list"),

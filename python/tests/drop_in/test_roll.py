@@ -1,4 +1,4 @@
-"""What the functions under ROLL's names promise beyond the vectors."""
+"""Properties of the functions under ROLL's names that the vectors do not cover."""
 
 import pickle
 import types
@@ -108,10 +108,10 @@ def test_mini_batches_are_runs_of_micro_batches_and_these_are_cut_to_their_lengt
 
 
 def test_a_mini_batch_has_its_own_lengths_and_the_shard_keeps_its():
-    data, _ = roll.dynamic_batching_shard(data_proto([2, 4, 7, 6, 3, 4], 20), 2, 20, 2)  # those of ROLL's own test
+    data, _ = roll.dynamic_batching_shard(data_proto([2, 4, 7, 6, 3, 4], 20), 2, 20, 2)  # the lengths of ROLL's own test
     of_shard = {name: values for name, values in data.meta_info.items() if "micro_batch" in name}
     assert of_shard["micro_batch_indices"] == [[0, 2], [2, 3]] and of_shard["micro_batch_lengths"] == [4, 8]
-    shard = type(data)({name: rows[:3] for name, rows in data.batch.items()}, {}, data.meta_info)  # its slices share meta_info
+    shard = type(data)({name: rows[:3] for name, rows in data.batch.items()}, {}, data.meta_info)  # slices share meta_info
     first, second = roll.make_mini_batch_iter_for_dynamic_batching(shard, 1, 1)
     assert first.meta_info["micro_batch_indices"] == [[0, 2]] and first.meta_info["micro_batch_lengths"] == [4]
     assert second.meta_info["micro_batch_indices"] == [[0, 1]] and second.meta_info["micro_batch_lengths"] == [8]
@@ -248,7 +248,7 @@ def test_results_go_back_by_the_configured_algorithm():
 
 
 def strategy(tp_size, cp_size, cp_rank):
-    """ROLL's strategy, with the attributes that packing uses."""
+    """Returns a ROLL strategy with the attributes that packing uses."""
     rank_info = types.SimpleNamespace(tp_size=tp_size, cp_size=cp_size, cp_rank=cp_rank)
 
     class Strategy:

@@ -1,4 +1,5 @@
-"""Planning functions of slime, miles, NeMo-RL and prime-rl. Their own tests assert what is asserted of schedules and bins here."""
+"""Tests the planning functions for slime, miles, NeMo-RL and prime-rl. The projects' own tests assert the same about schedules
+and bins."""
 
 import copy
 import dataclasses
@@ -129,7 +130,7 @@ class Joined:
 
 @pytest.fixture
 def prime_rl(monkeypatch):
-    """Stands in for prime_rl.trainer.batch."""
+    """Replaces prime_rl.trainer.batch."""
 
     def prepare_sample(rollout, seq_len):
         number, length, *more = rollout

@@ -1,4 +1,4 @@
-"""What the functions under verl's names promise beyond the vectors: kinds of batches and lists, options, errors."""
+"""Properties of the functions under verl's names that the vectors do not cover: kinds of batches and lists, options, errors."""
 
 import random
 import subprocess
@@ -187,7 +187,7 @@ def test_columns_that_have_lost_their_memory_or_their_rows_are_refused():
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32, torch.float32, torch.float16, torch.bfloat16])
 def test_a_mask_may_be_of_any_dtype_and_padded_on_any_side(dtype):
-    long = [600, 300, 200, 512]  # sums that float16 and bfloat16 do not count
+    long = [600, 300, 200, 512]  # sums that float16 and bfloat16 cannot represent
     for left in (False, True):
         batch = {"attention_mask": mask_of(long, 700, left).to(dtype)}
         _, partitions = verl.rearrange_micro_batches(batch, 812)
@@ -239,7 +239,7 @@ def test_a_sample_above_the_cap_is_named():
     with pytest.raises(evenkeel.LimitError) as error:
         verl.rearrange_micro_batches(columns_of([3, 9, 4]), 8)
     assert "sample 1" in str(error.value) and "9" in str(error.value) and "8" in str(error.value)
-    assert len(verl.rearrange_micro_batches({"attention_mask": mask_of([3, 4], 100)}, 8)[1]) == 1  # width does not count
+    assert len(verl.rearrange_micro_batches({"attention_mask": mask_of([3, 4], 100)}, 8)[1]) == 1  # the width of the batch does not count
     with pytest.raises(evenkeel.InputError, match="100 columns"):
         verl.rearrange_micro_batches({"attention_mask": mask_of([3, 4], 100)}, 8, strict_reference=True)
 
@@ -271,7 +271,7 @@ def test_a_batch_without_samples_gives_one_micro_batch_without_rows():
     assert partitions == [[]] and micro_batches[0]["input_ids"].shape == (0, 4)
 
 
-# the way back
+# Restoring the order
 
 def test_what_came_out_of_micro_batches_is_put_back_with_gradients():
     micro_batches, partitions = verl.rearrange_micro_batches(columns_of(LENGTHS), 12)

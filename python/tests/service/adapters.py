@@ -1,4 +1,4 @@
-"""Conversion of padded batches of verl and ROLL, Megatron's iterator, and advantages expanded to rows."""
+"""Converts padded batches of verl and ROLL, makes Megatron's iterator, and expands advantages to rows."""
 
 import sys
 
@@ -23,13 +23,13 @@ class DataProto:
 
 
 def batch_of(rank):
-    """Six samples: prompts padded on the left to 5, responses of two turns padded on the right to 7."""
+    """Returns six samples: prompts padded on the left to 5, responses of two turns padded on the right to 7."""
     generator = torch.Generator().manual_seed(rank)
     prompts, responses = [torch.randint(1, most + 1, (6,), generator=generator) for most in (5, 7)]
     at = torch.arange(12)
     mask = (at >= 5 - prompts[:, None]) & (at < 5 + responses[:, None])
     ids = torch.randint(1, 1000, (6, 12), generator=generator) * mask
-    response_mask = (mask[:, 5:] & (torch.arange(7) % 3 != 2)).long()  # every third token is a tool's
+    response_mask = (mask[:, 5:] & (torch.arange(7) % 3 != 2)).long()  # every third token comes from a tool
     return DataProto(
         {"input_ids": ids, "attention_mask": mask.long(), "responses": ids[:, 5:], "response_mask": response_mask,
          "old_log_probs": torch.randn(6, 7, generator=generator) * mask[:, 5:], "score": torch.arange(6.0) + 10 * rank},

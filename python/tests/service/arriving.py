@@ -1,4 +1,4 @@
-"""Iterates over samples that arrive: arriving.py URL_OF_A_WHOLE_STREAM URL_OF_ONE_THAT_IS_LEFT."""
+"""Iterates over samples that arrive: arriving.py URL_OF_A_COMPLETE_STREAM URL_OF_AN_INTERRUPTED_STREAM."""
 
 import json
 import sys

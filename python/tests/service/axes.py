@@ -1,5 +1,5 @@
-"""Positions with three axes, provided axes first as image models compute them: they are split with their tokens and
-collected again."""
+"""Positions with three axes are cut with their tokens and collected again. They are supplied axes first, as image models
+compute them."""
 
 import json
 import sys
@@ -14,13 +14,13 @@ prompts, responses = [6, 6, 3], [5, 2, 9]
 
 
 def positions_of(sample):
-    """[3, tokens]: time, height and width. Samples of one prompt have equal positions in it."""
+    """Returns [3, tokens]: time, height and width. Samples with the same prompt have equal positions in it."""
     t = np.arange(prompts[sample] + responses[sample])
     return np.stack([t, t // 2, t % 3])
 
 
 def tokens_of(sample):
-    prompt = 1 + np.arange(prompts[sample]) + 100 * (sample // 2)  # 0 is pad
+    prompt = 1 + np.arange(prompts[sample]) + 100 * (sample // 2)  # 0 is the pad token
     return np.concatenate([prompt, 1000 * (sample + 1) + np.arange(responses[sample])])
 
 

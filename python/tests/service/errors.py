@@ -1,4 +1,4 @@
-"""Errors of one rank, as all ranks raise them."""
+"""Tests errors of one rank, which all ranks must raise."""
 
 import numpy as np
 from jobs import group, tell
@@ -60,7 +60,7 @@ told["without samples"] = step.num_samples
 
 
 def wrong_on_one(**fields):
-    """One rank's samples cannot be built."""
+    """Makes samples that cannot be built on one rank."""
     first = {**fields, "input_ids": [1, 2, 3]}
     return evenkeel.Samples(ids=[service.rank], prompt_lengths=[1], response_lengths=[2],
                             token=first if service.rank == service.size - 1 else {"input_ids": [1, 2, 3]})

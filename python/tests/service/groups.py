@@ -1,4 +1,4 @@
-"""The groups that may run micro-batches together."""
+"""Prints the groups that may run micro-batches together."""
 
 import sys
 

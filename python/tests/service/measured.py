@@ -1,4 +1,4 @@
-"""Times that a trainer reports during iteration reach the planner of the passes: the first ones are made ahead, later ones are not."""
+"""Checks that times reported during iteration reach the planner: the first passes are made ahead, later ones are not."""
 
 import json
 import sys

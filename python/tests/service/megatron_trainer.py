@@ -1,5 +1,5 @@
-"""A training step of Megatron over data_iterator(): megatron_trainer.py CONFIG [per token]. The schedule, the parallel state and
-the reduction of gradients match Megatron-Core's, for a model without pipeline stages."""
+"""Makes a training step of Megatron over data_iterator(): megatron_trainer.py CONFIG [per token]. The schedule, the parallel
+state and the reduction of gradients match Megatron-Core's for a model without pipeline stages."""
 
 import sys
 
@@ -24,7 +24,7 @@ class ParallelState:
 
 
 def replicas():
-    """Megatron's data-parallel group with context parallelism: the ranks with this tp."""
+    """Returns Megatron's data-parallel group with context parallelism: the ranks with this tp."""
     places = [None] * service.size
     distributed.all_gather_object(places, service.mesh["tp"][0])
     made = [distributed.new_group([r for r, at in enumerate(places) if at == tp]) for tp in sorted(set(places))]

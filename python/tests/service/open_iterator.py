@@ -1,5 +1,5 @@
-"""Leaves an iterator open at exit, as Megatron's training loop does: open_iterator.py END PREFETCH. END is `end`; `raise`, with
-which only rank 1 ends with an exception; or `error`, with which a step raises an error on all ranks."""
+"""Leaves an iterator open at exit, as Megatron's training loop does: open_iterator.py END PREFETCH. END is `end`; `raise`: only
+rank 1 ends with an exception; or `error`: a step raises an error on all ranks."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Delivered tensors are in memory that the program supplied, and an allocator that fails on one rank fails on all."""
+"""Delivered tensors are in memory that the program supplied. If the allocator fails on one rank, all ranks raise the error."""
 
 import gc
 import weakref
@@ -36,7 +36,7 @@ def error_of(act):
 
 
 def use(allocate):
-    """Uses two blocks of that memory, then Evenkeel's own again."""
+    """Uses two blocks of that memory, then Evenkeel's own memory again."""
     evenkeel.memory.supply(allocate)
     try:
         kept = [evenkeel.Samples(ids=[0], prompt_lengths=[1], response_lengths=[1], token={"x": np.arange(2)}) for _ in range(2)]
@@ -66,7 +66,7 @@ def samples():
 
 step = service.step(samples())
 def packed(part):
-    """The tensors of packed rows, without offsets and numbers, which are not in the program's memory."""
+    """Returns the tensors of packed rows, without offsets and numbers, which are not in the program's memory."""
     return [rows for name, rows in part.tensors.items() if name not in ("cu_seqlens", "cu_seqlens_padded", "max_seqlen")]
 
 

@@ -1,5 +1,5 @@
-"""Fields with any number of rows per sample: supplied, delivered, and collected again, for each configuration given.
-One job for all of them, because starting one takes longer."""
+"""Supplies, delivers and collects fields with any number of rows per sample, for each given configuration. One job tests all
+configurations, because starting a job takes longer."""
 
 import sys
 
@@ -9,7 +9,7 @@ from jobs import group, tell
 import evenkeel
 
 
-# Samples i and i + 8 have equal ones.
+# Samples i and i + 8 have equal patches.
 def patches_of(i):
     return (np.arange(3 * (i % 4)).reshape(-1, 3) + 100 * (i % 8)).astype(np.float16)
 
@@ -31,8 +31,7 @@ def samples_of(service):
 
 
 def parts_of(field):
-    """Returns one array or tensor per sample, whether samples have offsets or (for equal values stored once) ranges, and
-    which of the two they have."""
+    """Returns one array or tensor per sample, and whether the field has offsets or (for equal values stored once) ranges."""
     rows, places = field
     ranges = np.asarray(places)
     in_common = ranges.ndim == 2

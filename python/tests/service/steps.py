@@ -1,5 +1,5 @@
-"""Two steps, a later pass and results over all ranks, for each configuration given: a digest of every byte that this
-rank got. One job for all of them, because starting one takes longer."""
+"""Makes two steps, a later pass and results over all ranks, for each given configuration, and reports a digest of every byte
+that this rank got. One job makes all of them, because starting a job takes longer."""
 
 import hashlib
 import sys
@@ -11,7 +11,7 @@ import evenkeel
 
 
 def samples_of(service, step):
-    """Puts a third of the step's samples on rank 0, and divides the rest among all others."""
+    """Puts a third of the step's samples on rank 0, and divides the rest among all other ranks."""
     random = np.random.default_rng(step)
     ids = np.arange(30) + 100 * step
     prompts, responses = random.integers(0, 40, 30), random.integers(1, 90, 30)
@@ -27,7 +27,7 @@ def samples_of(service, step):
 
 
 class Handed:
-    """Everything that a rank received, byte by byte."""
+    """Digests everything that a rank receives, byte by byte."""
 
     def __init__(self, service, groups):
         self.service, self.groups = service, groups

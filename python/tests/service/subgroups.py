@@ -1,4 +1,5 @@
-"""One torch job with several services at once, each over its own group: subgroups.py '[{"ranks": ..., "config": ...}, ...]'"""
+"""Runs several services at once in one torch job, each over its own group: subgroups.py '[{"ranks": ..., "config": ...}, ...]'
+"""
 
 import functools
 import json
@@ -12,7 +13,7 @@ import evenkeel
 
 group()
 parts = json.loads(sys.argv[1])
-groups = [distributed.new_group(part["ranks"]) for part in parts]  # all processes make all groups, as torch requires
+groups = [distributed.new_group(part["ranks"]) for part in parts]  # torch requires that all processes create all groups
 rank = distributed.get_rank()
 mine, others = sorted(range(len(parts)), key=lambda i: rank not in parts[i]["ranks"])
 try:

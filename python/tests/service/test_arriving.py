@@ -29,8 +29,8 @@ def test_a_stream_is_iterated_until_samples_end_and_may_be_left_while_it_waits(o
         assert told["length"][0] == "UnknownLengthError" and issubclass(evenkeel.UnknownLengthError, TypeError)
         assert told["publish"][0] == "ConfigError" and "stream.version: is step" in told["publish"][1]
         assert told["again"][0] == "InputError" and "no more samples will arrive" in told["again"][1]
-        assert whole.status()["samples"]["trained"] == 8  # without any state that is kept
-        assert told["left"] == [0, 1]  # the next loop continues the one that was left
+        assert whole.status()["samples"]["trained"] == 8  # although no state was kept
+        assert told["left"] == [0, 1]  # the next loop continues where the interrupted loop stopped
         assert told["kept"] == [8, 0] and told["saved"] == [0, 8]
         assert len(told["warned"]) == 1 and "service.saved()" in told["warned"][0]
         assert told["own"][0] == "EndOfSamples"

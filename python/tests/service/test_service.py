@@ -1,4 +1,4 @@
-"""The service over mpi4py and over torch.distributed: the same plans and the same bytes."""
+"""The service makes the same plans and the same bytes over mpi4py and over torch.distributed."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import evenkeel
 from jobs import ends, run
 
 def flexible(strategy, tokens=80):
-    """Few tokens per rank, so that long samples need groups."""
+    """Returns sections with so few tokens per rank that long samples need groups."""
     log_prob = {"micro_batch": {"max_tokens_per_rank": 2 * tokens}}
     return {
         "micro_batch": {"max_tokens_per_rank": tokens},
@@ -199,7 +199,7 @@ def test_rows_text_and_bytes_go_round_with_their_samples(ranks, tensors):
         assert "has a str where a bytes is needed" in no_bytes
         assert "start at 0 and never decrease" in falling
         assert "Pass one tensor per sample" in ranges
-        assert not_split == "taken"  # two samples of 3 rows
+        assert not_split == "taken"  # two samples with 3 rows each
 
 
 def test_tensors_are_views_that_keep_their_memory():
@@ -214,9 +214,9 @@ def test_tensors_are_views_that_keep_their_memory():
         assert told["on the device"] and told["one object"] == [1, 1, 2]
         for name in ("int8", "int16", "uint16", "uint32"):
             assert told[name] == [True, True, True], name
-        assert told["arrays to tensors"] == "torch.bfloat16"  # which arrays have as float32
+        assert told["arrays to tensors"] == "torch.bfloat16"  # arrays have it as float32
         assert told["bfloat16 in NumPy"] == [["float32", [1.0, 0.0, -0.15625]]] * 4
-        assert told["left for the collector"] == 0  # steps of gigabytes must not wait for it
+        assert told["left for the collector"] == 0  # otherwise steps of several gigabytes would wait for the garbage collector
         assert "cu_seqlens_q_padded" in told["megatron"] and "cp_group" not in told["megatron"] and told["flash"]
         assert told["megatron's group"] == ["a group", 1]
         assert told["no shape"] is None
@@ -305,7 +305,7 @@ def test_what_is_no_group_is_refused():
 @pytest.mark.parametrize("over", ["mpi", "torch"])
 def test_a_watchdog_ends_a_job_whose_rank_stays_away_and_leaves_a_slow_one_alone(over):
     ranks = run("watched.py", 3, over=over, arguments=["sleep", 3])
-    (told,) = [text for rank in ranks for text in rank["told"]]  # one rank tells, once
+    (told,) = [text for rank in ranks for text in rank["told"]]  # one rank reports, once
     for rank in ranks:
         (message,) = rank["ended"]
         assert "while others wait for rank 1 (host " in message

@@ -1,5 +1,5 @@
-"""Trainers over the service have the losses of a plain loop: on any number of processes, resumed on a different number, in parts of
-a torch job, and through the adapters for frameworks."""
+"""Trainers over the service have the losses of a plain loop: on any number of processes, after resuming on another number, in
+parts of a torch job, and through the adapters for frameworks."""
 
 import json
 import random
@@ -17,7 +17,7 @@ SAMPLES, BATCH = 60, 12
 
 @pytest.fixture
 def rollouts(tmp_path):
-    """A file of samples, and its content."""
+    """Returns a file of samples, and its content."""
     drawn = random.Random(5)
 
     def tokens(most):
@@ -53,7 +53,7 @@ def test_a_trainer_has_the_losses_of_a_plain_loop_wherever_it_goes_on(rollouts, 
             assert sorted(i for rank in of_ranks for i in rank["samples"][step]) == BATCHES[number + step]
         told += of_ranks[0]["losses"]
     assert told == close(expected)
-    assert expected[-1] < expected[0]  # it learns
+    assert expected[-1] < expected[0]  # the model learns
 
 
 PARTS = {
@@ -72,7 +72,7 @@ def test_two_parts_of_a_torch_job_have_services_of_their_own_at_once(rollouts, n
     parts = []
     for number, (ranks, sections) in enumerate(PARTS[name]):
         config = job(path, **sections)
-        config["batch"] = {"global_batch": BATCH if number == 0 else SAMPLES // 3}  # other steps in each part
+        config["batch"] = {"global_batch": BATCH if number == 0 else SAMPLES // 3}  # the parts have different steps
         parts.append({"ranks": ranks, "config": config})
     told = run("subgroups.py", 4, over="torch", arguments=[json.dumps(parts)])
     for part in parts:

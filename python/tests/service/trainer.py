@@ -1,8 +1,8 @@
-"""A trainer over the service in float64, and the same training as a plain loop over whole samples.
+"""Trains over the service in float64, and repeats the same training as a plain loop over whole samples.
 
     trainer.py CONFIG FOLDER STEPS
 
-resumes from the state in the folder, if there is one, and saves its own there."""
+Resumes from the state in FOLDER, if there is one, and saves its own state there."""
 
 import pathlib
 import sys
@@ -27,7 +27,7 @@ def losses_of(model, tokens, labels):
 
 
 def train(service, sum_over_ranks, model, optimizer, steps):
-    """Trains for ``steps`` steps. Returns their losses, and the samples of this rank in each."""
+    """Trains ``steps`` steps. Returns their losses, and this rank's samples in each."""
     losses, samples = [], []
     for step in service:
         optimizer.zero_grad()

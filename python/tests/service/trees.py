@@ -1,4 +1,4 @@
-"""Two samples that share a prompt, on one rank: how their micro-batch represents what is shared."""
+"""Checks how the micro-batch of two samples with a common prompt, on one rank, represents what they share."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The memory of delivered tensors: its owner and its lifetime."""
+"""Checks the owner and the lifetime of the memory of delivered tensors."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""One rank leaves the others waiting: FAULT is its behavior, SECONDS the time limit of the watchdog.
+"""Makes one rank keep the others waiting: FAULT is its behavior, SECONDS the time limit of the watchdog.
 
     sleep    it sleeps in its own code until its watchdog ends the job
     slow     it computes for longer than the time limit, then continues

@@ -1,4 +1,5 @@
-"""Whole samples on every context-parallel rank: their parts, their layout, and results, which come from the first rank."""
+"""Delivers whole samples on every context-parallel rank. Checks their parts, their layout, and results, which come from the
+first rank."""
 
 import numpy as np
 from jobs import group, tell

@@ -1,4 +1,4 @@
-"""Trains every given case on these ranks, over Evenkeel and plainly; rank 0 prints the differences.
+"""Trains every given case on these ranks, with Evenkeel and without; rank 0 prints the differences.
 
     cases.py EXAMPLES '{"sft": {NAME: SETTINGS}, "grpo": {NAME: SETTINGS}, "branching": {NAME: SETTINGS}, "ahead": {...}}'"""
 

@@ -32,7 +32,8 @@ JOBS = [("mpi", 1), ("mpi", 2), ("mpi", 4), ("torch", 4)]
 
 @functools.cache
 def trained(over, ranks):
-    """The lines of all cases of this file, by kind and name: one job trains them all, since starting one takes longer."""
+    """Returns the lines of all cases of this file, by kind and name. One job trains them all, since starting a job takes
+    longer."""
     pytest.importorskip("torch")
     grpo = GRPO if ranks == 4 else {}
     long = LONG if (over, ranks) == ("mpi", 2) else {}
@@ -46,8 +47,8 @@ def trained(over, ranks):
 
 
 def aggregations(over, ranks):
-    """Each over each layout; what the trainer's own reductions are, and what counts, changes from one to the next. All
-    of them where there are DP ranks of several CP ranks each, and every third elsewhere."""
+    """Returns cases of each aggregation over each layout. The trainer's own reductions and the loss mask change from one case
+    to the next. Returns all cases if DP ranks consist of several CP ranks each, otherwise every third."""
     cases = {}
     for number, (aggregation, (layout, settings)) in enumerate(itertools.product(AGGREGATIONS, LAYOUTS.items())):
         micro_batches, dp_ranks, fully_masked = REDUCTIONS[number % len(REDUCTIONS)]
@@ -60,7 +61,8 @@ def aggregations(over, ranks):
 
 
 def branching(over, ranks):
-    """Each aggregation over 1, 2 and 4 CP ranks in packed trees, and depth first over 2 or 4 and with a cap."""
+    """Returns cases of each aggregation: in packed trees over 1, 2 and 4 CP ranks, and depth first over 2 or 4 and with a cap.
+    """
     if (over, ranks) != ("mpi", 4):
         return {}
     small = {"tasks": 2, "layers": 2, "max_tokens": 96, "steps": 1}
@@ -119,7 +121,7 @@ def test_every_way_of_making_micro_batches_trains_alike(over):
     for name in ("most ranks empty", "some ranks empty, cp flexible"):
         assert all(0 in line["samples"] for line in told[f"sft {name}"]), name
     for line in told["sft some ranks empty, cp flexible"]:
-        assert min(line["micro_batches"]) == 1  # an empty one
+        assert min(line["micro_batches"]) == 1  # an empty micro-batch
     assert any(len(set(line["micro_batches"])) > 1 for line in told["sft cp flexible"])
 
 
@@ -139,7 +141,7 @@ def test_grpo_with_shared_prefixes_has_the_loss_and_gradients_of_separate_sample
     for name in ("cp 2", "share", "tree"):
         for line, other in zip(told["grpo two packings"], told[f"grpo {name}"]):
             assert line["evenkeel"] == pytest.approx(other["evenkeel"], rel=1e-9)
-            assert line["gradient"] + other["gradient"] <= 1e-9  # from the same plain one
+            assert line["gradient"] + other["gradient"] <= 1e-9  # both compare with the same plain training
 
 
 def test_trees_of_a_branching_agent_train_as_its_paths_do_packed_and_depth_first():
@@ -170,4 +172,4 @@ def test_fifty_steps_stay_together():
     require_equal(told, ["sft 50 steps, float32"], 1e-3)
     for name in LONG:
         lines = told[f"sft {name}"]
-        assert len(lines) == 50 and lines[-1]["plain"] < 0.7 * lines[0]["plain"]  # it learns
+        assert len(lines) == 50 and lines[-1]["plain"] < 0.7 * lines[0]["plain"]  # the model learns
