@@ -16,12 +16,12 @@ from evenkeel.convert.__main__ import main
 @pytest.fixture
 def lines_of(tmp_path):
     """Returns the lines made from rows, and the messages."""
-    def made(rows, **options):
-        told = convert.to_jsonl(rows, tmp_path / "out.jsonl", overwrite=True, **options)
+    def convert_rows(rows, **options):
+        summary = convert.to_jsonl(rows, tmp_path / "out.jsonl", overwrite=True, **options)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl"]
-        return [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()], told
+        return [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()], summary
 
-    return made
+    return convert_rows
 
 
 def chat(tokens, mask, **more):
@@ -30,10 +30,10 @@ def chat(tokens, mask, **more):
 
 def test_a_chat_begins_to_answer_at_the_first_masked_token_and_what_users_say_later_carries_no_loss(lines_of):
     rows = [chat([5, 6, 7, 8, 9, 10], [0, 0, 1, 0, 0, 1], uid="q"), chat([1, 2], [0, 1], uid="r")]
-    lines, told = lines_of(rows)
+    lines, summary = lines_of(rows)
     assert lines[0] == {"uid": "q", "prompt_ids": [5, 6], "response_ids": [7, 8, 9, 10], "loss_mask": [1, 0, 0, 1]}
     assert lines[1] == {"uid": "r", "prompt_ids": [1], "response_ids": [2], "loss_mask": [1]}
-    assert (told.samples, told.tokens, told.mask, told.without_response) == (2, 8, "assistant_masks", 0)
+    assert (summary.samples, summary.tokens, summary.mask, summary.without_response) == (2, 8, "assistant_masks", 0)
 
 
 def test_the_first_token_belongs_to_the_prompt_since_nothing_predicts_it(lines_of):
@@ -44,8 +44,8 @@ def test_the_first_token_belongs_to_the_prompt_since_nothing_predicts_it(lines_o
 
 
 def test_labels_of_hugging_face_are_a_mask_and_must_be_the_tokens(lines_of):
-    lines, told = lines_of([{"input_ids": [5, 6, 7], "labels": [-100, 6, 7]}])
-    assert lines == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1]}] and told.mask == "labels"
+    lines, summary = lines_of([{"input_ids": [5, 6, 7], "labels": [-100, 6, 7]}])
+    assert lines == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1]}] and summary.mask == "labels"
     assert lines_of([chat([5, 6], [0, 1], labels=[-100, 6])])[1].mask == "assistant_masks"
     assert "labels" not in lines_of([chat([5, 6], [0, 1], labels=[-100, 6])])[0][0]
     for wrong in ([-100, 7], [5, 6], [6, -100]):
@@ -84,9 +84,9 @@ def test_padded_columns_of_every_convention_lose_their_padding(lines_of):
 
 
 def test_where_all_tokens_are_response_a_job_is_told_the_convention(lines_of):
-    lines, told = lines_of([{"input_ids": [5, 6, 7], "weights": [0.0, 1.0, 2.0]}], mask="all")
+    lines, summary = lines_of([{"input_ids": [5, 6, 7], "weights": [0.0, 1.0, 2.0]}], mask="all")
     assert lines == [{"prompt_ids": [], "response_ids": [5, 6, 7], "weights": [0.0, 1.0, 2.0]}]
-    assert told.read_as == {"weights": {"at": "response"}}
+    assert summary.read_as == {"weights": {"at": "response"}}
 
 
 @pytest.mark.parametrize("at, mask, labels", [("token", [0, 0, 1, 1], [-100, -100, 3, 4]), ("next", [0, 1, 1, 0], [-100, 3, 4, -100]),
@@ -125,11 +125,11 @@ def test_masks_may_be_real_numbers(lines_of):
 def test_rollouts_keep_their_fields_and_say_how_texts_and_bytes_are_read(lines_of):
     row = {"uid": 7, "prompt_ids": (1, 2), "response_ids": [3], "reward": 0.5, "done": True, "turn": [0, 0, 1], "weight": [2],
            "source": "math", "image": b"\0\xff", "boxes": [[1, 2], [3, 4], [5, 6], [7, 8]], "note": None}
-    lines, told = lines_of([row], drop=["note"], as_is=["boxes"])
+    lines, summary = lines_of([row], drop=["note"], as_is=["boxes"])
     del row["note"]
     assert lines == [{**row, "prompt_ids": [1, 2], "image": "AP8="}]
-    assert told.read_as == {"source": {"read_as": "text"}, "image": {"read_as": "bytes"}}
-    assert told.columns[:3] == ["uid", "prompt_ids", "response_ids"] and told.mask is None
+    assert summary.read_as == {"source": {"read_as": "text"}, "image": {"read_as": "bytes"}}
+    assert summary.columns[:3] == ["uid", "prompt_ids", "response_ids"] and summary.mask is None
 
 
 def test_a_mask_is_of_no_use_beside_prompts(lines_of):
@@ -143,9 +143,9 @@ def test_a_mask_is_of_no_use_beside_prompts(lines_of):
 def test_the_program_reads_what_was_written(tmp_path):
     path = tmp_path / "out.jsonl"
     convert.to_jsonl([chat([5, 6, 7, 8], [0, 1, 0, 1], uid="q", reward=0.5), chat([1, 2, 3], [0, 1, 1], uid="q", reward=1.0)], path)
-    told = subprocess.run([os.environ["EVENKEEL_PROGRAM"], "inspect", path], capture_output=True, text=True, check=True).stdout
-    assert "2 samples in 1 group" in told
-    rows = [line.split() for line in told.splitlines()]
+    summary = subprocess.run([os.environ["EVENKEEL_PROGRAM"], "inspect", path], capture_output=True, text=True, check=True).stdout
+    assert "2 samples in 1 group" in summary
+    rows = [line.split() for line in summary.splitlines()]
     assert ["loss_mask", "int64", "response_token"] in rows and ["reward", "float32", "sample"] in rows
 
 

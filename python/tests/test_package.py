@@ -53,13 +53,13 @@ import evenkeel
 """
 
 
-def said_by(program):
+def output_of(program):
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_a_wheel_has_the_service_where_mpi_is_missing():
     program = WHEEL_WITHOUT_MPI + "print(len(evenkeel.Samples(ids=[1], prompt_lengths=[1], response_lengths=[1])))"
-    assert said_by(program) == "1"
+    assert output_of(program) == "1"
 
 
 def test_a_wheel_that_found_no_mpi_refuses_its_communicators_and_says_why():
@@ -71,5 +71,5 @@ try:
 except evenkeel.MeshError as error:
     print(error)
 """
-    said = said_by(program)
+    said = output_of(program)
     assert "found no MPI when it loaded its library (libmpi.so.40: cannot open" in said, said

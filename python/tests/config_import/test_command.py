@@ -34,14 +34,14 @@ def write(name, text):
 
 def test_the_configuration_is_written_and_what_became_of_each_key_is_told(command):
     write("grpo.yaml", "rl_config: {use_dp_batch_balance: true, gamma: 1.0}\n")
-    status, printed, told = command("grpo.yaml", "--allow-missing")
+    status, printed, messages = command("grpo.yaml", "--allow-missing")
     assert status == 0
     assert "algorithm: auto" in printed
     assert "# rl_config.use_dp_batch_balance" in printed
-    assert "balance.algorithm: auto" in told
-    assert "the RL algorithm" in told
+    assert "balance.algorithm: auto" in messages
+    assert "the RL algorithm" in messages
     status, out, err = command("grpo.yaml", "--allow-missing", "--preset", "--output", "evenkeel.yaml")
-    assert (status, out, err) == (0, told, "")
+    assert (status, out, err) == (0, messages, "")
     assert "preset: mindspeed-rl" in pathlib.Path("evenkeel.yaml").read_text(encoding="utf-8")
     assert sorted(os.listdir()) == ["evenkeel.yaml", "grpo.yaml"]
 
@@ -150,7 +150,7 @@ def test_output_that_cannot_be_written_is_an_error(tmp_path):
 
 def test_it_ends_without_a_word_when_its_reader_has_left(tmp_path):
     (tmp_path / "good.yaml").write_text("rollout_batch_size: 8\n", encoding="utf-8")
-    left = run_in_shell("{{ sleep 0.2; {} 2>told; echo $? >status; }} | true; cat status told", tmp_path)
+    left = run_in_shell("{{ sleep 0.2; {} 2>messages; echo $? >status; }} | true; cat status messages", tmp_path)
     assert left.stdout == "141\n"
 
 

@@ -104,9 +104,9 @@ def roll_batch_balance(case, strict):
 
 def roll_restore_results_order(case, strict):
     results = {"x": torch.tensor(case["results"]), "loss": torch.tensor(2.0), "name": "a"}
-    restored = roll.LoadBalancePacker.restore_results_order(results, case["partition_indices_list"])
-    assert restored["loss"] is results["loss"] and restored["name"] == "a"
-    return {"restored": restored["x"].tolist()}
+    restore = roll.LoadBalancePacker.restore_results_order(results, case["partition_indices_list"])
+    assert restore["loss"] is results["loss"] and restore["name"] == "a"
+    return {"restored": restore["x"].tolist()}
 
 
 def roll_pack(case, strict):
@@ -139,7 +139,7 @@ def remove_padding(case, strict):
     return {"output": output, "shape": list(output.shape)}
 
 
-def restored(settings, shares, indices, packed):
+def restore(settings, shares, indices, packed):
     """Combines all ranks' shares, with an all-gather that gives rank 0 the parts of the others."""
     gather = {True: mindspeed_rl.get_tensor_allgather_cp_with_pack,
               False: mindspeed_rl.get_tensor_allgather_cp_without_pack}[packed]
@@ -169,7 +169,7 @@ def mindspeed_cp_batch(case, strict):
             assert batch["attention_mask"] == "as it is" and batch["labels"] is None
             ids.append(batch["input_ids"]), positions.append(batch["position_ids"]), indices.append(index)
         packed = getattr(settings, "reset_attention_mask", False)
-        whole = result_of(lambda: restored(settings, ids, indices, packed))
+        whole = result_of(lambda: restore(settings, ids, indices, packed))
         return {"returns_tuple": isinstance(found, tuple), "input_ids_per_cp_rank": ids,
                 "position_ids_per_cp_rank": positions, "index_per_cp_rank": indices, "restored_input_ids": whole}
 

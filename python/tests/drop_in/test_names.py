@@ -96,7 +96,7 @@ def imported():
             for name in names.split()]
 
 
-def not_here(page):
+def missing_names(page):
     """Returns, for each name without a function, the reason on the page."""
     section = page.partition("### Names that are not here")[2].split("\n## ", 1)[0]
     rows = [line.split("|") for line in section.splitlines()]
@@ -107,14 +107,14 @@ def not_here(page):
 def test_each_name_that_callers_import_is_there_or_its_page_says_why_not():
     pages = {ours: (DOCS / page).read_text(encoding="utf-8") for ours, page in PAGES.items()}
     for ours, theirs, name in imported():
-        page, missing = pages[ours], not_here(pages[ours])
+        page, missing = pages[ours], missing_names(pages[ours])
         there = hasattr(importlib.import_module(f"evenkeel.drop_in.{ours}"), name)
         assert there == (name not in missing), f"{theirs}.{name}"
         assert there or missing[name], f"no reason for {theirs}.{name}"
         assert f"`{name}`" in page, f"{theirs}.{name}"
 
 
-def thing_of(path):
+def resolve(path):
     module, *names = path.split(".")
     thing = importlib.import_module(f"evenkeel.drop_in.{module}")
     for name in names:
@@ -124,7 +124,7 @@ def thing_of(path):
 
 @pytest.mark.parametrize("path", SIGNATURES)
 def test_arguments_have_the_projects_names_and_order(path):
-    parameters = inspect.signature(thing_of(path)).parameters.values()
+    parameters = inspect.signature(resolve(path)).parameters.values()
     positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     assert positional == SIGNATURES[path].split()
     assert {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} <= {"strict_reference", "cp_rank"}

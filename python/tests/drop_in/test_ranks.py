@@ -45,7 +45,7 @@ def golden_cases(size):
                 yield family, case
 
 
-def in_place_of(family, case, rank):
+def case_for_rank(family, case, rank):
     """Returns a case's input and expected result for that rank, or None if the vectors do not contain them."""
     lengths, result, others = KEYS[family]
     if rank == 0:
@@ -62,7 +62,7 @@ def test_strict_reference_gives_what_the_reference_does(ranks):
     for family, case in golden_cases(len(ranks)):
         for rank, results in enumerate(ranks):
             actual = results["golden"][f"{family}/{case['name']}"][0]
-            _, expected = in_place_of(family, case, rank)
+            _, expected = case_for_rank(family, case, rank)
             if expected is None:
                 continue
             expected = {key: value for key, value in expected.items() if not key.startswith(("local_num", "other_ranks"))}
@@ -75,7 +75,7 @@ def test_the_default_keeps_the_promise_and_is_the_same_where_the_reference_does_
     same = 0
     for family, case in golden_cases(len(ranks)):
         actual = [results["golden"][f"{family}/{case['name']}"][1] for results in ranks]
-        given, expected = zip(*(in_place_of(family, case, rank) for rank in range(len(ranks))))
+        given, expected = zip(*(case_for_rank(family, case, rank) for rank in range(len(ranks))))
         for rank in range(len(ranks)):
             found = {"pad_factor": case["expected"].get("pad_factor"), **actual[rank]}
             assert keeps_promise(family, given[rank], found), (family, case["name"], rank)
@@ -100,29 +100,29 @@ def test_all_ranks_have_equally_many_by_default(ranks):
 
 
 def test_only_the_ranks_of_the_group_agree(ranks):
-    assert [results["of_a_subgroup"] for results in ranks] == [8, 8, 2, 2][: len(ranks)]
+    assert [results["agree_in_subgroup"] for results in ranks] == [8, 8, 2, 2][: len(ranks)]
 
 
 def test_without_a_group_all_ranks_of_the_job_agree_as_in_verl(ranks):
-    assert [results["of_no_group"] for results in ranks] == [[8, 8]] * len(ranks)
+    assert [results["agree_without_group"] for results in ranks] == [[8, 8]] * len(ranks)
 
 
 def test_an_error_of_one_rank_is_raised_on_all_of_them(ranks):
     expected = ["InputError"] * (len(ranks) - 1) + ["LimitError"]
-    assert [results["an_error_on_the_last_rank"] for results in ranks] == expected
-    assert [results["a_wrong_type_on_the_first_rank"] for results in ranks] == ["InputError"] * len(ranks)
+    assert [results["fail_on_last_rank"] for results in ranks] == expected
+    assert [results["pass_wrong_type_on_first_rank"] for results in ranks] == ["InputError"] * len(ranks)
 
 
 def test_a_cap_that_one_rank_breaks_makes_more_micro_batches_on_all(ranks):
     for results in ranks:
-        partitions = results["caps_that_one_rank_breaks"]
+        partitions = results["exceed_cap_on_first_rank"]
         assert len(partitions) == 3
         assert sorted(sample for part in partitions for sample in part) == [0, 1, 2]
 
 
 def test_packing_among_ranks_needs_a_group(ranks):
     for results in ranks:
-        assert "dp_group" in results["a_packing_without_a_group"]["error"]
+        assert "dp_group" in results["pack_without_group"]["error"]
 
 
 def test_what_context_parallel_ranks_were_given_comes_back_whole(ranks):

@@ -79,7 +79,7 @@ def test_micro_batches_are_split_as_often_as_virtual_stages_need():
 MORE = [5, 1, 4, 2, 3, 6, 2, 2]
 
 
-def sharded(ranks=1, cap=12, **stages):
+def shard_batch(ranks=1, cap=12, **stages):
     return roll.dynamic_batching_shard(data_proto(MORE, width=8), ranks, cap, 2, **stages)[0]
 
 
@@ -88,7 +88,7 @@ def samples_of(batches):
 
 
 def test_mini_batches_are_runs_of_micro_batches_and_these_are_cut_to_their_lengths():
-    data = sharded()
+    data = shard_batch()
     ranges = data.meta_info["global_micro_batch_indices"]
     whole = data.batch["sample"].tolist()
     mini_batches = list(roll.make_mini_batch_iter_for_dynamic_batching(data, epochs=2, ga_steps=2))
@@ -122,7 +122,7 @@ def test_a_mini_batch_has_its_own_lengths_and_the_shard_keeps_its():
 
 @pytest.mark.parametrize("size, stages", [(4, 1), (2, 1), (4, 2), (2, 4), (8, 3)])
 def test_mini_batches_that_are_kept_have_so_many_samples_and_a_multiple_of_micro_batches(size, stages):
-    data = sharded()
+    data = shard_batch()
     mini_batches = list(roll.make_mini_batch_iter_for_dynamic_batching(
         data, 1, keep_mini_batch=True, mini_batch_size=size, pipeline_model_parallel_size=stages,
         virtual_pipeline_model_parallel_size=2))
@@ -139,15 +139,15 @@ def test_mini_batches_that_are_kept_have_so_many_samples_and_a_multiple_of_micro
     {"ga_steps": 0}, {"keep_mini_batch": True}, {"keep_mini_batch": True, "mini_batch_size": 3}])
 def test_mini_batches_that_cannot_be_made_are_refused(wrong):
     with pytest.raises(evenkeel.InputError):
-        list(roll.make_mini_batch_iter_for_dynamic_batching(sharded(), 1, **wrong))
-    data = sharded()
+        list(roll.make_mini_batch_iter_for_dynamic_batching(shard_batch(), 1, **wrong))
+    data = shard_batch()
     data.meta_info["global_micro_batch_indices"] = data.meta_info["global_micro_batch_indices"][1:]
     with pytest.raises(evenkeel.InputError, match="for 8 samples"):
         list(roll.make_mini_batch_iter_for_dynamic_batching(data, 1))
 
 
 def test_mini_batches_with_too_few_samples_for_the_stages_get_empty_micro_batches_unless_the_reference_is_asked_for():
-    data, wanted = sharded(), {"keep_mini_batch": True, "mini_batch_size": 2, "pipeline_model_parallel_size": 4,
+    data, wanted = shard_batch(), {"keep_mini_batch": True, "mini_batch_size": 2, "pipeline_model_parallel_size": 4,
                                "virtual_pipeline_model_parallel_size": 2}
     first = next(roll.make_mini_batch_iter_for_dynamic_batching(data, 1, **wanted))
     assert first.meta_info["micro_batch_indices"] == [[0, 1], [1, 2], [2, 2], [2, 2]]
@@ -156,7 +156,7 @@ def test_mini_batches_with_too_few_samples_for_the_stages_get_empty_micro_batche
 
 
 def test_what_strict_functions_raise_is_an_assertion_error_too():
-    data = sharded()
+    data = shard_batch()
     data.meta_info["global_micro_batch_indices"] = [[0, 3], [4, 8]]
     for kind in (AssertionError, ValueError, evenkeel.InputError):
         with pytest.raises(kind, match="contiguous.*complete local batch"):
@@ -170,7 +170,7 @@ def test_what_strict_functions_raise_is_an_assertion_error_too():
 
 
 def test_means_over_micro_batches_become_one_over_samples():
-    mini_batch = next(roll.make_mini_batch_iter_for_dynamic_batching(sharded(cap=16), 1, ga_steps=9))
+    mini_batch = next(roll.make_mini_batch_iter_for_dynamic_batching(shard_batch(cap=16), 1, ga_steps=9))
     values, means = [], []
     for micro_batch in roll.make_micro_batch_iter_for_dynamic_batching(mini_batch):
         own = micro_batch.batch["sample"].double()

@@ -118,7 +118,7 @@ def test_nemo_rl_is_told_of_too_few_sequences_and_of_one_above_the_capacity():
 
 
 @dataclasses.dataclass
-class Joined:
+class JoinedSample:
     """A sample or a micro-batch of prime-rl: its tokens, of which it counts those with loss."""
 
     input_ids: list
@@ -135,13 +135,13 @@ def prime_rl(monkeypatch):
     def prepare_sample(rollout, seq_len):
         number, length, *more = rollout
         length = min(length, seq_len)
-        return Joined([number] * length, [length], length, *more)
+        return JoinedSample([number] * length, [length], length, *more)
 
     def materialize(bin_):
         lengths = [len(sample.input_ids) for sample in bin_.samples]
         assert bin_.length == sum(lengths)
         tokens = [token for sample in bin_.samples for token in sample.input_ids]
-        return Joined(tokens, lengths, len(tokens), bin_.samples[0].mm_kwargs, bin_.samples[0].routed_experts)
+        return JoinedSample(tokens, lengths, len(tokens), bin_.samples[0].mm_kwargs, bin_.samples[0].routed_experts)
 
     def pad(micro_batch, multiple):
         micro_batch.input_ids += [-1] * (-len(micro_batch.input_ids) % multiple)

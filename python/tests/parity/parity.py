@@ -19,13 +19,13 @@ from golden import cases_of, difference  # noqa: E402
 from golden_families import FAMILIES, STRICT, keeps_promise, run  # noqa: E402
 from jobs import processes  # noqa: E402
 from jobs import run as run_job  # noqa: E402
-from test_ranks import KEYS, in_place_of  # noqa: E402
+from test_ranks import KEYS, case_for_rank  # noqa: E402
 from test_service import MODES, config_of  # noqa: E402
 
 
 def reference_keeps_promise(family, case):
     """Returns whether the reference's results of all ranks are known, are not errors, and are as its documentation says."""
-    ranks = [in_place_of(family, case, rank) for rank in range(len(case["input"].get("other_ranks", [])) + 1)]
+    ranks = [case_for_rank(family, case, rank) for rank in range(len(case["input"].get("other_ranks", [])) + 1)]
     factor = {"pad_factor": case["expected"].get("pad_factor")}
     known = all(expected is not None and "error" not in expected for _, expected in ranks)
     return known and all(keeps_promise(family, given, {**factor, **expected}) for given, expected in ranks)
@@ -33,7 +33,7 @@ def reference_keeps_promise(family, case):
 
 def judge(counts, family, case, rank, results):
     """Counts the results of a case on this rank: [strict_reference=True, default]."""
-    given, expected = in_place_of(family, case, rank) if family in KEYS else (case["input"], case["expected"])
+    given, expected = case_for_rank(family, case, rank) if family in KEYS else (case["input"], case["expected"])
     if expected is None:
         return  # the vectors do not contain this rank's result
     strict, default = results
@@ -74,7 +74,7 @@ def common_cases(tables, rank, size, groups):
             ranks = len(case["input"].get("other_ranks", [])) + 1
             if not 1 < ranks <= size or rank >= ranks:
                 continue
-            given, _ = in_place_of(family, case, rank)
+            given, _ = case_for_rank(family, case, rank)
             results = [run(family, given, strict, group=groups[ranks]) for strict in (True, False)]
             judge(tables[family], family, case, rank, results)
 
@@ -118,11 +118,11 @@ def service(size):
     over_mpi, over_torch = (run_job("steps.py", size, over=over, arguments=configs) for over in ("mpi", "torch"))
     fine = True
     for number, mode in enumerate(modes):
-        mpi, torch = ([rank["told"][number] for rank in ranks] for ranks in (over_mpi, over_torch))
-        home = all(rank["home"] and rank["exact"] and rank["grouped"] for rank in mpi)
+        mpi, torch = ([rank["results"][number] for rank in ranks] for ranks in (over_mpi, over_torch))
+        collected = all(rank["collected"] and rank["exact"] and rank["grouped"] for rank in mpi)
         tokens = sum(rank["tokens"] for rank in mpi)
-        fine = fine and torch == mpi and home and tokens > 0
-        print(f"{mode:29} {tokens:8} {'the same' if torch == mpi else 'differ':>13} {'home' if home else 'wrong':>14}")
+        fine = fine and torch == mpi and collected and tokens > 0
+        print(f"{mode:29} {tokens:8} {'the same' if torch == mpi else 'differ':>13} {'returned' if collected else 'wrong':>14}")
     return fine
 
 

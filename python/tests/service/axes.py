@@ -5,7 +5,7 @@ import json
 import sys
 
 import numpy as np
-from jobs import group, tell
+from jobs import group, report_result
 
 import evenkeel
 
@@ -45,13 +45,13 @@ for micro_batch in step.micro_batches:
     if "prediction_rows" not in micro_batch.tensors:
         micro_batch.put("seen", np.ascontiguousarray(positions.T), kind="token")
 
-home = None
+collected = None
 if not json.loads(sys.argv[1]).get("prefix"):
-    home = all(np.array_equal(got.T, positions_of(i)) for i, got in zip(mine, service.collect(step).rows_of("seen")))
+    collected = all(np.array_equal(got.T, positions_of(i)) for i, got in zip(mine, service.collect(step).rows_of("seen")))
 refused = []
 for wrong in (np.zeros(3, np.int64), [np.zeros((1, 2, 3))]):
     try:
         len(evenkeel.Samples(ids=[0], prompt_lengths=[1], response_lengths=[2], axes={"position_ids": wrong}))
     except evenkeel.InputError as error:
         refused.append(str(error))
-tell(service.rank, beside=beside, rows=rows, home=home, refused=refused)
+report_result(service.rank, beside=beside, rows=rows, collected=collected, refused=refused)

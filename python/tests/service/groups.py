@@ -2,10 +2,10 @@
 
 import sys
 
-from jobs import group, tell
+from jobs import group, report_result
 
 import evenkeel
 
 config, = sys.argv[1:]
 service = evenkeel.DataService(group(), evenkeel.Config.parse(config), tensors="numpy")
-tell(service.rank, groups=service.context_groups())
+report_result(service.rank, groups=service.context_groups())

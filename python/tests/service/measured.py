@@ -3,7 +3,7 @@
 import json
 import sys
 
-from jobs import group, tell
+from jobs import group, report_result
 
 import evenkeel
 
@@ -29,13 +29,13 @@ def costs():
 
 
 service = evenkeel.DataService(over, config)
-told = []
+results = []
 for step in service:
     report(step, 1e-6)
     report(service.step_again(step, "update"), 2e-6)
-    told.append(costs())
+    results.append(costs())
 left = costs()
 state = service.state_dict()
 service = evenkeel.DataService(over, config)
 service.load_state_dict(state)
-tell(service.rank, told=told, left=left, resumed=costs())
+report_result(service.rank, results=results, left=left, resumed=costs())

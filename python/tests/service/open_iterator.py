@@ -3,7 +3,7 @@ rank 1 ends with an exception; or `error`: a step raises an error on all ranks."
 
 import sys
 
-from jobs import group, tell
+from jobs import group, report_result
 
 import evenkeel
 
@@ -17,6 +17,6 @@ if sys.argv[1] == "error":
     service = evenkeel.DataService(over, evenkeel.Config(service.config, micro_batch={"max_tokens": 8}))
 steps = iter(service)  # a global, which lives until Python exits
 first, second = next(steps), next(steps)
-tell(service.rank, indices=[first.index, second.index])
+report_result(service.rank, indices=[first.index, second.index])
 if sys.argv[1] == "raise" and service.rank == 1:
     raise RuntimeError("this rank alone")

@@ -7,7 +7,7 @@ import sys
 
 import torch
 import torch.distributed as distributed
-from jobs import group, tell
+from jobs import group, report_result
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "drop_in"))
 
@@ -31,7 +31,7 @@ def batch_of(rank):
     return DataProto(TensorDict(columns, [8]), {"uid": [f"{rank}-{i // 4}" for i in range(8)]})
 
 
-def moved(model):
+def changed_copy(model):
     other = copy.deepcopy(model)
     with torch.no_grad():
         other[0].weight += 0.01
@@ -55,7 +55,7 @@ for part in step:
     part.put("old_log_probs", -losses_of(model, part["input_ids"], part["labels"]).detach(), kind="response_token")
 data.batch["old_log_probs"] = evenkeel.padded.results_like(service.collect(step), "old_log_probs", data)
 data.batch["advantages"] = advantages_of(data.batch)
-old, model = model, moved(model)  # the policy changes between the passes
+old, model = model, changed_copy(model)  # the policy changes between the passes
 
 total = torch.zeros((), dtype=torch.double)
 step = service.step(evenkeel.padded.samples_of(data, first_id=8 * service.rank), "update")
@@ -69,7 +69,7 @@ for tensor in (total, *(parameter.grad for parameter in model.parameters())):
     distributed.all_reduce(tensor)
 
 # The same computation on the padded batches of all ranks.
-plain, parts, count = moved(model_of()), [], 0
+plain, parts, count = changed_copy(model_of()), [], 0
 for rank in range(service.size):
     batch = batch_of(rank).batch
     tokens, labels = batch["input_ids"][:, 3:-1], batch["input_ids"][:, 4:]
@@ -80,4 +80,4 @@ for rank in range(service.size):
 expected = sum(parts) / count
 expected.backward()
 gradients = [float((one.grad - other.grad).abs().max()) for one, other in zip(model.parameters(), plain.parameters())]
-tell(service.rank, loss=total.item(), expected=expected.item(), gradients=max(gradients))
+report_result(service.rank, loss=total.item(), expected=expected.item(), gradients=max(gradients))

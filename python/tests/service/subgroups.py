@@ -6,7 +6,7 @@ import json
 import sys
 
 import torch.distributed as distributed
-from jobs import group, tell
+from jobs import group, report_result
 from trainer import model_of, optimizer_of, train
 
 import evenkeel
@@ -23,4 +23,4 @@ except evenkeel.InputError as error:
 service = evenkeel.DataService(groups[mine], evenkeel.Config(parts[mine]["config"]))
 model = model_of()
 losses, samples = train(service, functools.partial(distributed.all_reduce, group=groups[mine]), model, optimizer_of(model), 0)
-tell(rank, place=service.rank, size=service.size, losses=losses, samples=samples, refused=refused)
+report_result(rank, place=service.rank, size=service.size, losses=losses, samples=samples, refused=refused)

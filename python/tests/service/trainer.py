@@ -8,7 +8,7 @@ import pathlib
 import sys
 
 import torch
-from jobs import group, tell
+from jobs import group, report_result
 
 import evenkeel
 
@@ -87,7 +87,7 @@ def main():
     kept = {"service": service.state_dict(), "model": model.state_dict(), "optimizer": optimizer.state_dict()}
     if service.rank == 0:
         torch.save(kept, folder / "state.pt")
-    tell(service.rank, losses=losses, samples=samples)
+    report_result(service.rank, losses=losses, samples=samples)
 
 
 if __name__ == "__main__":

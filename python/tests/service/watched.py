@@ -8,14 +8,14 @@ import sys
 import threading
 import time
 
-from jobs import group, tell
+from jobs import group, report_result
 
 import evenkeel
 
 fault, seconds = sys.argv[1], float(sys.argv[2])
 over = group()
 service = evenkeel.DataService(over, {})
-told, ended = [], []
+results, ended = [], []
 is_over = threading.Event()
 
 
@@ -34,11 +34,11 @@ def no_samples():
     return evenkeel.Samples(ids=[], prompt_lengths=[], response_lengths=[])
 
 
-with evenkeel.Watchdog(over, seconds, tells=told.append, ends=ends):
+with evenkeel.Watchdog(over, seconds, tells=results.append, ends=ends):
     service.step(no_samples())
     if service.rank == 1:
         is_over.wait(600) if fault == "sleep" else compute_for(1.5 * seconds)
     service.step(no_samples())
     if fault == "sleep":
         is_over.wait(600)
-tell(service.rank, told=told, ended=ended)
+report_result(service.rank, results=results, ended=ended)

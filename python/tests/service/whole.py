@@ -2,7 +2,7 @@
 first rank."""
 
 import numpy as np
-from jobs import group, tell
+from jobs import group, report_result
 
 import evenkeel
 
@@ -38,4 +38,4 @@ for name in ("name", "cu_seqlens"):
         step.micro_batches[0].parts(name)
     except evenkeel.InputError as error:
         refused.append(str(error))
-tell(service.rank, seen=seen, contexts=sorted(contexts), back=back["tokens"].tolist(), ranks=back["rank"].tolist(), refused=refused)
+report_result(service.rank, seen=seen, contexts=sorted(contexts), back=back["tokens"].tolist(), ranks=back["rank"].tolist(), refused=refused)

@@ -199,7 +199,7 @@ def train_on(rank, port, results):
 
 
 @functools.cache
-def trained():
+def results_of_cases():
     """Returns the results of all cases. One job computes them, since starting a job takes longer."""
     results = torch.multiprocessing.get_context("spawn").Queue()
     ranks = torch.multiprocessing.spawn(train_on, (free_port(), results), nprocs=RANKS, join=False)
@@ -211,7 +211,7 @@ def trained():
 
 @pytest.mark.parametrize("cut, shared", CASES)
 def test_losses_and_gradients_are_those_of_the_uncut_model(cut, shared):
-    found = trained()[cut, shared]
+    found = results_of_cases()[cut, shared]
     model = Model()
     loss = loss_of_whole_samples(model, made_up_samples(shared))
     loss.backward()
@@ -224,6 +224,6 @@ def test_losses_and_gradients_are_those_of_the_uncut_model(cut, shared):
 @pytest.mark.skipif(not EXAMPLE.exists(), reason="the package is tested without the repository")
 def test_the_example_has_the_losses_of_all_depths_and_the_gradients_of_the_uncut_model():
     done = processes([sys.executable, str(EXAMPLE)], 2, over="torch")
-    (told,) = (json.loads(line) for process in done for line in process.stdout.splitlines() if line.startswith("{"))
-    assert told["micro_batches"] > 1 and len(told["losses"]) == 3
-    assert told["loss"] < 1e-9 and told["gradient"] < 1e-9
+    (results,) = (json.loads(line) for process in done for line in process.stdout.splitlines() if line.startswith("{"))
+    assert results["micro_batches"] > 1 and len(results["losses"]) == 3
+    assert results["loss"] < 1e-9 and results["gradient"] < 1e-9
