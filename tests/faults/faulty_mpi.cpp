@@ -86,7 +86,7 @@ std::uintptr_t address_of_program() {
   return address;
 }
 
-/// The phase of the program that the calling thread is in.
+/// Returns the phase of the program that the calling thread is in.
 std::string phase_of_thread() {
   using Activities = decltype(&evenkeel::activities);
   static const std::string place = setting("FAULT_ACTIVITY");

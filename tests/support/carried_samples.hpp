@@ -93,7 +93,7 @@ inline NamedFields settings_of(const std::vector<Carried>& fields) {
   return named;
 }
 
-/// Samples of a group share their prompt; some are empty, and some are long.
+/// Returns the shape of a sample. Samples of a group share their prompt; some are empty, and some are long.
 inline SampleShape carried_shape(std::int64_t id, std::int64_t longest = 20) {
   const auto group = static_cast<std::uint64_t>(id) / 4;
   if (id % 9 == 6) return {SampleId{id}, group, 0, 0};
@@ -116,14 +116,14 @@ inline std::int64_t carried_number(const Carried& field, const SampleShape& samp
          static_cast<std::int64_t>(drawn % static_cast<std::uint64_t>(field.most - field.least + 1));
 }
 
-/// The number of rows that a sample has.
+/// Returns the number of rows that a sample has.
 inline std::int64_t carried_rows(const Carried& field, const SampleShape& sample) {
   if (sample.id < SampleId{0}) return 0;
   const auto of = field.are_equal() ? sample.group : static_cast<std::uint64_t>(sample.id.value());
   return mix(of, field.name().size()) % 5 == 0 ? 0 : static_cast<std::int64_t>(mix(of, 9) % 7);
 }
 
-/// An element of a column as a number; if it is not an integer, its bits.
+/// Returns an element of a column as a number; if it is not an integer, its bits.
 inline std::int64_t number_at(const Column& column, std::int64_t row, std::int64_t e) {
   const DType dtype = column.spec().dtype;
   const std::byte* const at = column.row(row) + static_cast<std::size_t>(e) * size_of(dtype);

@@ -40,7 +40,7 @@ inline std::byte made_up_byte(SampleId sample, const std::string& field, std::in
                                     static_cast<std::uint64_t>(row), byte));
 }
 
-/// The same, but returns a character if the field is a text.
+/// Returns the same byte, or a character if the field is a text.
 inline std::byte made_up_byte(SampleId sample, const FieldSpec& field, std::int64_t row, std::size_t byte) {
   const std::byte made = made_up_byte(sample, field.name, row, byte);
   if (field.kind != FieldKind::text) return made;

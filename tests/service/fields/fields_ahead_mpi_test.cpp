@@ -77,7 +77,7 @@ double whole_loss(std::int64_t depth, bool is_grouped) {
   return sum / static_cast<double>(tokens);
 }
 
-/// The same for samples that share prefixes.
+/// Returns the same for samples that share prefixes.
 double part_of_shared_loss(const MicroBatch& micro_batch, std::int64_t depth) {
   const PackedMicroBatch& m = micro_batch.tensors;
   const auto positions = m.find("position_ids")->values<std::int64_t>();
