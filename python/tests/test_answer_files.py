@@ -52,7 +52,7 @@ def files_of(client):
 
 
 @pytest.mark.parametrize("size", [1, 1000, LARGE, 3_000_000])
-def test_values_of_any_size_come_back_in_aligned_memory(client, received, size):
+def test_values_of_any_size_are_returned_in_aligned_memory(client, received, size):
     random = np.random.default_rng(size)
     fields = {"bytes": random.integers(0, 255, (5, size), np.uint8), "doubles": random.random((5, size)), "odd": np.zeros((5, 3), np.int8),
               "ragged": [random.random((i, 3)) for i in range(5)]}
@@ -113,7 +113,7 @@ def test_idle_files_do_not_keep_more_memory_than_the_limit(client, monkeypatch):
     assert sum(file.size for file in files_of(client)) <= 4 * LARGE
 
 
-def test_a_forked_child_keeps_its_view_while_the_parent_goes_on(client):
+def test_a_forked_child_keeps_its_view_while_the_parent_continues(client):
     client.put([0, 1], {"a": np.concatenate([full(7), full(9)])})
     view = client.get([0], ["a"])["a"][0]
     reading, writing = os.pipe()
@@ -180,7 +180,7 @@ def test_a_failed_attempt_does_not_leave_its_file_to_others(client):
     assert first != second and client._files._idle == [answered] and answered is not failed
 
 
-def test_what_was_acknowledged_survives_kills_of_the_store(tmp_path):
+def test_acknowledged_values_survive_kills_of_the_store(tmp_path):
     """Each put writes one version into two fields of all samples. The store must have the last acknowledged version, or the one
     that was being put, and never a mix of both."""
     options = ["--dir", str(tmp_path / "values"), "--socket", str(tmp_path / "socket"), "--capacity", "256MiB"]

@@ -28,7 +28,7 @@ def chat(tokens, mask, **more):
     return {"input_ids": tokens, "assistant_masks": mask, **more}
 
 
-def test_a_chat_begins_to_answer_at_the_first_masked_token_and_what_users_say_later_carries_no_loss(lines_of):
+def test_a_response_begins_at_the_first_masked_token_and_later_user_turns_have_no_loss(lines_of):
     rows = [chat([5, 6, 7, 8, 9, 10], [0, 0, 1, 0, 0, 1], uid="q"), chat([1, 2], [0, 1], uid="r")]
     lines, summary = lines_of(rows)
     assert lines[0] == {"uid": "q", "prompt_ids": [5, 6], "response_ids": [7, 8, 9, 10], "loss_mask": [1, 0, 0, 1]}
@@ -53,14 +53,14 @@ def test_labels_of_hugging_face_are_a_mask_and_must_be_the_tokens(lines_of):
             lines_of([chat([5, 6], [0, 1], labels=wrong)])
 
 
-def test_pretraining_says_that_every_token_carries_loss(lines_of):
+def test_pretraining_has_a_loss_for_every_token(lines_of):
     lines, _ = lines_of([{"input_ids": [5, 6, 7]}], mask="all")
     assert lines == [{"prompt_ids": [], "response_ids": [5, 6, 7]}]
     with pytest.raises(evenkeel.InputError, match="no column specifies which tokens carry loss.*or all"):
         lines_of([{"input_ids": [5, 6, 7]}])
 
 
-def test_padding_goes_and_lists_as_wide_lose_it_too(lines_of):
+def test_padding_is_removed_from_all_lists_of_the_same_width(lines_of):
     row = {"input_ids": np.array([0, 5, 6, 7, 0]), "attention_mask": np.array([0, 1, 1, 1, 0]),
            "loss_mask": [0, 0, 1, 1, 0], "entropy": np.array([9, 0.5, 0.25, 1, 9], np.float32), "advantages": [1.0, 2.0]}
     assert lines_of([row])[0] == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1], "entropy": [0.25, 1.0],
@@ -83,7 +83,7 @@ def test_padded_columns_of_every_convention_lose_their_padding(lines_of):
         {"prompt_ids": [1, 2], "response_ids": [3], "loss_mask": [1], "shifted": [0.5], "own": [0.5]}]
 
 
-def test_where_all_tokens_are_response_a_job_is_told_the_convention(lines_of):
+def test_the_convention_is_stated_if_all_tokens_are_response_tokens(lines_of):
     lines, summary = lines_of([{"input_ids": [5, 6, 7], "weights": [0.0, 1.0, 2.0]}], mask="all")
     assert lines == [{"prompt_ids": [], "response_ids": [5, 6, 7], "weights": [0.0, 1.0, 2.0]}]
     assert summary.read_as == {"weights": {"at": "response"}}
@@ -91,7 +91,7 @@ def test_where_all_tokens_are_response_a_job_is_told_the_convention(lines_of):
 
 @pytest.mark.parametrize("at, mask, labels", [("token", [0, 0, 1, 1], [-100, -100, 3, 4]), ("next", [0, 1, 1, 0], [-100, 3, 4, -100]),
                                               ("next", [0, 1, 1], [-100, 3, 4]), ("response", [1, 1], [3, 4])])
-def test_masks_and_labels_of_rollouts_follow_the_convention_that_is_said(lines_of, at, mask, labels):
+def test_masks_and_labels_of_rollouts_follow_the_specified_convention(lines_of, at, mask, labels):
     row = {"prompt_ids": [1, 2], "response_ids": [3, 4], "loss_mask": mask, "labels": labels}
     assert lines_of([row], at={"loss_mask": at, "labels": at})[0] == [{**row, "loss_mask": [1, 1], "labels": [3, 4]}]
 
@@ -106,7 +106,7 @@ def test_masks_and_labels_of_rollouts_follow_the_convention_that_is_said(lines_o
     ({"old": [1.0, 2.0]}, {"old": "tokens"}, "Use one of token, next, response"),
     ({"old": [1.0, 2.0]}, {"new": "token"}, "'new': does not exist"),
 ])
-def test_what_fits_no_convention_is_refused(lines_of, columns, at, why):
+def test_columns_that_match_no_convention_are_refused(lines_of, columns, at, why):
     with pytest.raises(evenkeel.Error, match=why):
         lines_of([{"prompt_ids": [1, 2], "response_ids": [3, 4], **columns}], at=at)
 
@@ -122,7 +122,7 @@ def test_masks_may_be_real_numbers(lines_of):
     assert lines_of([row])[0] == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1]}]
 
 
-def test_rollouts_keep_their_fields_and_say_how_texts_and_bytes_are_read(lines_of):
+def test_rollouts_keep_their_fields_and_report_how_texts_and_bytes_are_read(lines_of):
     row = {"uid": 7, "prompt_ids": (1, 2), "response_ids": [3], "reward": 0.5, "done": True, "turn": [0, 0, 1], "weight": [2],
            "source": "math", "image": b"\0\xff", "boxes": [[1, 2], [3, 4], [5, 6], [7, 8]], "note": None}
     lines, summary = lines_of([row], drop=["note"], as_is=["boxes"])
@@ -132,7 +132,7 @@ def test_rollouts_keep_their_fields_and_say_how_texts_and_bytes_are_read(lines_o
     assert summary.columns[:3] == ["uid", "prompt_ids", "response_ids"] and summary.mask is None
 
 
-def test_a_mask_is_of_no_use_beside_prompts(lines_of):
+def test_a_mask_cannot_be_combined_with_prompts(lines_of):
     row = {"prompt_ids": [1], "response_ids": [2, 3], "loss_mask": [1, 0]}
     assert lines_of([row])[0] == [row]
     with pytest.raises(evenkeel.InputError, match="Leave mask out"):
@@ -140,7 +140,7 @@ def test_a_mask_is_of_no_use_beside_prompts(lines_of):
 
 
 @pytest.mark.skipif("EVENKEEL_PROGRAM" not in os.environ, reason="needs the program")
-def test_the_program_reads_what_was_written(tmp_path):
+def test_the_program_reads_the_converted_file(tmp_path):
     path = tmp_path / "out.jsonl"
     convert.to_jsonl([chat([5, 6, 7, 8], [0, 1, 0, 1], uid="q", reward=0.5), chat([1, 2, 3], [0, 1, 1], uid="q", reward=1.0)], path)
     summary = subprocess.run([os.environ["EVENKEEL_PROGRAM"], "inspect", path], capture_output=True, text=True, check=True).stdout
@@ -284,7 +284,7 @@ def test_lines_of_tokens_or_chats_are_rows(tmp_path, lines_of):
     (chat([1, 2], [0, 1], big=1 << 64), "column 'big': holds 18446744073709551616"),
     ([1, 2], "row 0: is a list"),
 ])
-def test_what_a_line_cannot_hold_is_refused_by_name_and_nothing_is_written(tmp_path, row, message):
+def test_values_that_a_line_cannot_represent_are_refused_by_name_and_nothing_is_written(tmp_path, row, message):
     with pytest.raises(evenkeel.InputError, match=message.replace("(", "\\(")):
         convert.to_jsonl([row], tmp_path / "out.jsonl")
     assert list(tmp_path.iterdir()) == []
@@ -320,7 +320,7 @@ def test_a_file_that_is_there_stays(tmp_path):
         convert.to_jsonl([chat([1, 2], [0, 1])], tmp_path / "nowhere" / "out.jsonl")
 
 
-def test_the_command_says_what_it_needs(tmp_path, capsys):
+def test_the_command_reports_missing_arguments(tmp_path, capsys):
     out = str(tmp_path / "out.jsonl")
     assert main([str(tmp_path / "*.parquet"), out]) == 1 and "names no file" in capsys.readouterr().err
     assert main([out]) == 2 and "the following arguments are required" in capsys.readouterr().err
@@ -387,7 +387,7 @@ def test_tensors_that_no_file_holds_and_options_of_rows_are_refused(tmp_path, ca
     assert main([str(tmp_path / "x.npy"), out]) == 1 and "exists" in capsys.readouterr().err
 
 
-def test_without_pyarrow_files_are_refused_with_what_to_install(tmp_path, capsys, monkeypatch):
+def test_without_pyarrow_files_are_refused_with_an_install_hint(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "rows.parquet").write_bytes(b"")
     assert main([str(tmp_path / "rows.parquet"), str(tmp_path / "out.jsonl")]) == 1

@@ -42,7 +42,7 @@ def tensors_in(arena):
     }
 
 
-def test_all_that_lies_in_the_arena_is_one_copy(monkeypatch, arena):
+def test_everything_in_the_arena_is_copied_at_once(monkeypatch, arena):
     copies = Copies(monkeypatch)
     tensors = tensors_in(arena)
     moved = _fields.on_device(tensors, arena, "meta", True)
@@ -64,7 +64,7 @@ def test_views_of_the_copy_have_the_values_of_the_tensors(monkeypatch, arena):
     assert all(map(torch.equal, moved["offsets"], tensors["offsets"]))
 
 
-def test_what_lies_elsewhere_or_is_a_trainers_own_is_copied_apart(monkeypatch, arena):
+def test_tensors_outside_of_the_arena_and_those_of_a_trainer_are_copied_separately(monkeypatch, arena):
     tensors = tensors_in(arena)
     tensors["own"] = torch.zeros(5)
     tensors["strided"] = tensors["hidden"].T

@@ -57,12 +57,12 @@ def output_of(program):
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_a_wheel_has_the_service_where_mpi_is_missing():
+def test_a_wheel_has_the_service_without_mpi():
     program = WHEEL_WITHOUT_MPI + "print(len(evenkeel.Samples(ids=[1], prompt_lengths=[1], response_lengths=[1])))"
     assert output_of(program) == "1"
 
 
-def test_a_wheel_that_found_no_mpi_refuses_its_communicators_and_says_why():
+def test_a_wheel_without_mpi_refuses_mpi_communicators_with_the_reason():
     pytest.importorskip("mpi4py")
     program = WHEEL_WITHOUT_MPI + """
 from mpi4py import MPI

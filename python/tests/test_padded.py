@@ -69,7 +69,7 @@ def test_without_responses_one_begins_with_the_first_token_that_is_set():
 @pytest.mark.parametrize("at, column", [("token", OWN), ("next", SHIFTED), ("next", np.pad(SHIFTED, ((0, 0), (0, 1)))),
                                         ("response", OWN[:, 3:])])
 @pytest.mark.parametrize("batch", [VERL, {**ROLL, "responses": IDS[:, 3:]}])
-def test_a_column_follows_the_convention_that_is_said(batch, at, column):
+def test_a_column_follows_the_specified_convention(batch, at, column):
     assert rows(samples_of({**batch, "values": column}, at={"values": at}), "values") == [[0.3, 0.4, 0.5], [0.7, 0.8]]
 
 
@@ -85,7 +85,7 @@ def test_positions_of_several_axes_belong_to_tokens(batch, axes):
         samples_of({**batch, "position_ids": np.zeros((2, 7, 7), int)})
 
 
-def test_a_shifted_mask_may_be_said_too():
+def test_a_mask_may_be_declared_as_shifted():
     assert rows(samples_of({**ROLL, "response_mask": OF_TOKENS[:, 1:]}, at={"response_mask": "next"}), "loss_mask") == [[1, 0, 1], [1, 1]]
 
 
@@ -97,7 +97,7 @@ def test_labels_follow_it(at, labels):
     assert rows(samples, "labels") == [[3, -100, 5], [7, 8]] and samples.kinds()["labels"] == "response_token"
 
 
-def test_other_columns_stay_what_they_are():
+def test_other_columns_are_unchanged():
     samples = samples_of({**VERL, "values": OWN, "reward": np.array([1.0, 0.5]), "embedding": np.ones((2, 5))}, at={"embedding": "sample"})
     assert samples.kinds() == {"input_ids": "token", "values": "token", "reward": "sample", "embedding": "sample",
                                "loss_mask": "response_token"}
@@ -119,7 +119,7 @@ def test_other_columns_stay_what_they_are():
     ({"response_mask": ATTENTION, "responses": IDS[:, 3:]}, {}, "'response_mask': marks tokens of the prompt"),
     ({"response_mask": np.ones((2, 8))}, {}, "'response_mask': has the shape"),
 ])
-def test_what_fits_nothing_is_refused_by_name(changed, at, why):
+def test_columns_of_unknown_shape_are_refused_by_name(changed, at, why):
     with pytest.raises(evenkeel.Error, match=why):
         samples_of({**VERL, **changed}, at=at)
 
@@ -130,7 +130,7 @@ def test_a_mask_of_real_numbers_is_one():
 
 @pytest.mark.parametrize("batch, at, columns", [
     (VERL, None, OWN[:, 3:]), (ROLL, None, SHIFTED), (ROLL, "token", OWN), (VERL, "next", SHIFTED)])
-def test_results_come_back_where_the_batch_has_them(batch, at, columns):
+def test_results_are_returned_in_the_layout_of_the_batch(batch, at, columns):
     samples = samples_of({**batch, "values": SHIFTED}, at={"values": "next"})
     back = padded.results_like(samples, "values", batch, pad=-1, at=at)
     of_response = np.zeros(IDS.shape, bool)
@@ -139,7 +139,7 @@ def test_results_come_back_where_the_batch_has_them(batch, at, columns):
                                          columns, -1))
 
 
-def test_tensors_are_read_alike():
+def test_tensors_are_read_like_arrays():
     torch = pytest.importorskip("torch")
     batch = {name: torch.from_numpy(values) for name, values in {**ROLL, "old_log_probs": SHIFTED}.items()}
     assert rows(samples_of(batch), "old_log_probs") == [[0.3, 0.4, 0.5], [0.7, 0.8]]

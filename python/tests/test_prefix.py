@@ -39,7 +39,7 @@ def test_a_tree_is_the_example_of_its_header():
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_every_token_is_there_and_sees_what_is_in_front_of_it(seed):
+def test_every_token_exists_and_attends_to_all_tokens_before_it(seed):
     samples = made_up_samples(seed)
     tree = PrefixTree.of_tokens(samples)
     rows = prefix.tree_rows(tree, samples)
@@ -75,7 +75,7 @@ def test_a_packed_tree_is_packed_merged_and_predicts(seed, cp):
     assert found.tolist() == expected
 
 
-def test_a_tree_is_told_by_its_structure():
+def test_a_tree_is_specified_by_its_structure():
     tree = PrefixTree.of_tokens(SAMPLES)
     assert PrefixTree(tree.parents, tree.lengths, tree.sample_ends) == tree
     assert pickle.loads(pickle.dumps(tree)) == tree
@@ -153,7 +153,7 @@ def test_prompts_and_responses_become_groups(kind):
     assert np.asarray(grouped).tolist() == [[*p[0, 1:], *r[0, :2], *r[1, :1]], [*p[1, 2:], *r[2, :4]]]
 
 
-def test_outputs_are_split_with_what_predicts_each_token(kind):
+def test_outputs_are_split_with_the_row_that_predicts_each_token(kind):
     layout = PrefixLayout(PrefixGroups(GROUPS))
     output = kind.make((2, 6), "float32")
     of_prefix, prefix_mask, of_suffix, suffix_mask = prefix.split_output(layout, output, include_prefix_last=1)
@@ -219,7 +219,7 @@ MASK = np.ones((2, 3), bool)
          None),
     ],
 )
-def test_bad_input_is_an_error_that_says_what_is_wrong(call, what):
+def test_bad_input_is_an_error_that_names_the_problem(call, what):
     with pytest.raises(evenkeel.InputError, match=what):
         call()
 

@@ -25,14 +25,14 @@ def fixture_buffer():
         yield buffer
 
 
-def test_put_says_what_became_of_the_samples(buffer):
+def test_put_counts_what_happened_to_the_samples(buffer):
     producer = evenkeel.Producer(buffer.url)
     assert producer.put([sample("a", 0), sample("a", 1)]) == evenkeel.producer.Receipt(accepted=2)
     assert producer.put(sample("a", 1)) == evenkeel.producer.Receipt(duplicates=1)
     assert buffer.status()["groups"]["ready"] == 1
 
 
-def test_a_key_with_other_content_is_refused_by_name_and_what_was_sent_is_a_duplicate_after_the_end_too(buffer):
+def test_a_key_with_different_content_is_refused_and_a_resent_sample_is_a_duplicate_even_after_the_end(buffer):
     producer = evenkeel.Producer(buffer.url)
     producer.put([sample("a", 0), sample("a", 1)])
     with pytest.raises(evenkeel.InputError, match="body:2: sample 1 of group 'a' was already accepted with different content"):
@@ -70,7 +70,7 @@ def test_put_takes_arrays(buffer):
         producer.put(sample("b", 0, image=b"pixels"))
 
 
-def test_add_fields_says_what_became_of_them_and_refuses_another_value():
+def test_add_fields_counts_added_fields_and_refuses_a_different_value():
     with Buffer("--store", "memory", "--late-fields", "old_log_probs,values") as buffer:
         evenkeel.Producer(buffer.url).put([sample("a", 0), sample("b", 0)])
         producer = evenkeel.Producer(buffer.url)  # not the producer that sent the samples
@@ -90,7 +90,7 @@ def test_put_sends_many_samples_in_several_requests(buffer, monkeypatch):
     assert evenkeel.Producer(buffer.url).put(sample(f"g{i}", 0) for i in range(100)).accepted == 100
 
 
-def test_what_the_server_refuses_is_raised_with_its_text(buffer):
+def test_refusals_of_the_server_are_raised_with_their_text(buffer):
     producer = evenkeel.Producer(buffer.url)
     with pytest.raises(evenkeel.InputError, match="body:2: has no response_ids"):
         producer.put([sample("a", 0), {"uid": "a", "index": 1, "version": 0, "prompt_ids": []}])
@@ -112,7 +112,7 @@ def test_groups_close_and_abort_and_the_stream_ends(buffer):
     assert status["samples"]["dropped"]["aborted"] == 1 and status["samples"]["dropped"]["too_small"] == 1
 
 
-def test_a_token_is_needed_where_there_is_one(tmp_path):
+def test_a_token_is_required_if_the_server_has_one(tmp_path):
     token = tmp_path / "token"
     token.touch(0o600)
     token.write_text("secret\n", encoding="utf-8")
@@ -219,7 +219,7 @@ def test_it_needs_neither_the_c_library_nor_numpy(tmp_path):
     assert run.stdout.startswith("False\nevenkeel.plan needs the C library")
 
 
-def test_it_needs_no_numpy_where_the_c_library_is_installed():
+def test_it_does_not_need_numpy_if_the_c_library_is_installed():
     program = ("import sys; sys.modules['numpy'] = None\n"
                "import evenkeel; evenkeel.Producer('http://127.0.0.1:1')\n"
                "try: evenkeel.plan\nexcept ImportError as error: print(error)")

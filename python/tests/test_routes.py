@@ -30,7 +30,7 @@ def exchanged(parts, of_members):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("seed", range(8))
-def test_rows_go_from_zigzag_to_flat_and_back(seed, dtype):
+def test_rows_move_from_zigzag_to_flat_and_back(seed, dtype):
     layout, tp = layout_of(seed)
     members = [(c, t) for c in range(layout.cp.size) for t in range(tp)]
     there = [routes.row_route(layout, "zigzag", "flat", cp_rank=c, tp_rank=t, tp=tp, dtype=dtype) for c, t in members]
@@ -44,7 +44,7 @@ def test_rows_go_from_zigzag_to_flat_and_back(seed, dtype):
     assert all(np.array_equal(a, b) for a, b in zip(back, parts))
 
 
-def test_runs_say_where_states_come_from():
+def test_runs_identify_the_source_of_states():
     layout = PackedLayout([4, 7, 3], alignment=4, cp=2)
     runs = routes.sequence_runs(layout, "flat", cp_rank=1)
     assert runs.sequence.tolist() == [1, 2] and runs.cu_seqlens.tolist() == [0, 4, 8]
@@ -80,7 +80,7 @@ def test_a_halo_has_the_tokens_before_each_run(cut):
             assert halo.tolist() == expected
 
 
-def test_what_cannot_be_cut_is_refused():
+def test_layouts_that_cannot_be_cut_are_refused():
     layout = PackedLayout([9], alignment=3, cp=CpGroup(3, "contiguous"))
     for wrong in (
         lambda: routes.row_route(layout, "contiguous", "zigzag", cp_rank=0),

@@ -108,7 +108,7 @@ class Scripts(unittest.TestCase):
         self.assertIn("debs", self.configured(calls))
         self.assertEqual(calls[-1], ["cpack", "-G", "DEB"])
 
-    def test_packages_are_tried_where_there_are_some(self) -> None:
+    def test_packages_are_tested_if_they_exist(self) -> None:
         run = subprocess.run([self.root / "launch/test-debs.sh"], env=self.environment, capture_output=True,
                              text=True, check=False)
         self.assertEqual(run.returncode, 1)
@@ -134,12 +134,12 @@ class Scripts(unittest.TestCase):
         self.assertEqual(tested, [["ctest", "--preset", "release", "-L", "quick", "--no-tests=error", "-L", "serial"],
                                   ["ctest", "--preset", "release", "-C", "nightly", "-N", "-LE", "quick"]])
 
-    def test_all_tests_but_those_that_take_hours_are_built_and_run_where_asked_for(self) -> None:
+    def test_option_all_builds_and_runs_all_tests_except_nightly_ones(self) -> None:
         calls = self.run_script("launch/test.sh", "--all", "--preset", "ci")
         self.assertIn(["cmake", "--build", f"{self.root}/build/ci", "--target", "all"], calls)
         self.assertIn(["ctest", "--preset", "ci", "-L", "quick|full", "--no-tests=error"], calls)
 
-    def test_what_is_left_out_is_named_at_the_end(self) -> None:
+    def test_optional_parts_that_are_left_out_are_named_at_the_end(self) -> None:
         listed = "".join(f"  Test  #{n}: {name}\n" for n, name in enumerate(["docs.site", "docs.pages", "nodes.n2-2"], 1))
         self.stand_in("ctest", f"case \"$*\" in *-N*) printf '{listed}';; esac")
         run = subprocess.run([self.root / "launch/test.sh"], env=self.environment, capture_output=True, text=True,
@@ -214,7 +214,7 @@ class Scripts(unittest.TestCase):
                               f"{passed['ci']}% tests passed (full, 0 minutes after the start)",
                               f"{in_turn}, 0 minutes after the start)"])
 
-    def test_continuous_integration_tells_at_its_end_what_the_failed_tests_of_each_part_printed(self) -> None:
+    def test_continuous_integration_ends_with_the_output_of_failed_tests_of_each_part(self) -> None:
         printed = ["          Start   1: first", "  1/3 Test   #1: first ......   Passed    0.1 sec",
                    "          Start   2: second", "  2/3 Test   #2: second .....***Failed    0.1 sec", "Expected: 4",
                    *[f"line {n}" for n in range(100)], "", "          Start   3: third",

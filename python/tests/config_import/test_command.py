@@ -32,7 +32,7 @@ def write(name, text):
     path.write_text(text, encoding="utf-8")
 
 
-def test_the_configuration_is_written_and_what_became_of_each_key_is_told(command):
+def test_the_configuration_is_written_and_the_result_of_each_key_is_reported(command):
     write("grpo.yaml", "rl_config: {use_dp_batch_balance: true, gamma: 1.0}\n")
     status, printed, messages = command("grpo.yaml", "--allow-missing")
     assert status == 0
@@ -46,7 +46,7 @@ def test_the_configuration_is_written_and_what_became_of_each_key_is_told(comman
     assert sorted(os.listdir()) == ["evenkeel.yaml", "grpo.yaml"]
 
 
-def test_nothing_is_written_while_something_that_matters_is_not_found(command):
+def test_nothing_is_written_if_a_required_setting_is_missing(command):
     write("grpo.yaml", "rl_config: {use_dp_batch_balance: true, use_dynamic_bsz: true}\n")
     status, out, err = command("grpo.yaml", "--output", "evenkeel.yaml")
     assert (status, out) == (1, "")
@@ -105,7 +105,7 @@ def test_it_follows_defaults_lists_overrides_and_the_environment(command, monkey
         ("good.yaml --allow-missing --output absent/job.yaml", 1, "absent/job.yaml: cannot be created: No such file"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(command, arguments, status, error):
+def test_errors_are_reported_in_one_line(command, arguments, status, error):
     write("other.yaml", "services: {}\n")
     write("good.yaml", "rollout_batch_size: 8\n")
     pathlib.Path("no-text.yaml").write_bytes(b"a: \xff\n")

@@ -20,14 +20,14 @@ def test_every_family_of_the_vectors_is_run():
 
 
 @pytest.mark.parametrize("family, case", single_rank_cases())
-def test_strict_reference_gives_what_the_reference_does(family, case):
+def test_strict_reference_gives_the_results_of_the_reference(family, case):
     if family not in STRICT and "defect" in case:
         return  # differs from the reference on purpose; see PROMISED
     assert difference(case["expected"], run(family, case["input"], True), exact_errors=family in STRICT) is None
 
 
 @pytest.mark.parametrize("family, case", single_rank_cases())
-def test_the_default_keeps_the_promise_and_is_the_same_where_the_reference_does(family, case):
+def test_the_default_keeps_the_promise_and_equals_the_reference_if_that_keeps_it(family, case):
     actual = run(family, case["input"], False)
     assert keeps_promise(family, case["input"], actual)
     if "defect" not in case and keeps_promise(family, case["input"], case["expected"]):
@@ -51,7 +51,7 @@ PROMISED = {
 
 
 @pytest.mark.parametrize("family, name", PROMISED)
-def test_what_is_promised_comes_where_the_reference_gives_something_else(family, name):
+def test_documented_results_replace_those_of_a_reference_that_contradicts_them(family, name):
     (case,) = (case for case in cases_of(family) if case["name"] == name)
     promised, actual = PROMISED[family, name], run(family, case["input"], False)
     assert "defect" in case

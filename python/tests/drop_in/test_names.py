@@ -104,7 +104,7 @@ def missing_names(page):
 
 
 @pytest.mark.skipif(not DOCS.exists(), reason="the package is tested without the repository")
-def test_each_name_that_callers_import_is_there_or_its_page_says_why_not():
+def test_each_name_that_callers_import_exists_or_its_page_gives_the_reason():
     pages = {ours: (DOCS / page).read_text(encoding="utf-8") for ours, page in PAGES.items()}
     for ours, theirs, name in imported():
         page, missing = pages[ours], missing_names(pages[ours])

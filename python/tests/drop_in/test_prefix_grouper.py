@@ -96,7 +96,7 @@ def test_a_step_of_grpo_gives_the_losses_of_separate_sequences():
     assert torch.allclose(log_probs * mask, expected * mask)
 
 
-def test_groups_are_told_as_the_project_tells_them():
+def test_groups_are_specified_as_in_the_project():
     own = grouper()
     assert len(own.group_info) == own.group_info.batch_size == 2
     first = own.group_info[0]
@@ -111,14 +111,14 @@ def test_groups_are_told_as_the_project_tells_them():
     assert torch.equal(later.padding_mask, grouper("left").padding_mask)
 
 
-def test_position_ids_follow_the_padding_unless_the_reference_is_asked_for():
+def test_position_ids_follow_the_padding_unless_strict():
     own = PrefixGrouper([[1, 1], [1, 2]], padding_mode="left")
     assert verl.build_position_ids_for_prefix_grouper(own).tolist() == [[0, 0, 1], [0, 1, 2]]
     assert verl.build_position_ids_for_prefix_grouper(own, strict_reference=True).tolist() == [[0, 1, 0], [0, 1, 2]]
     assert own.position_ids(7).tolist() == [[7, 0, 1], [0, 1, 2]]
 
 
-def test_a_prefix_that_is_too_short_is_refused_unless_the_reference_is_asked_for():
+def test_a_prefix_that_is_too_short_is_refused_unless_strict():
     output = torch.arange(6.0).reshape(2, 3, 1)
     with pytest.raises(evenkeel.InputError):
         PrefixGrouper([[1, 1], [2, 1]]).split_output(output, 2)
@@ -157,14 +157,14 @@ def test_tensors_of_other_shapes_are_refused():
             call()
 
 
-def test_building_from_a_micro_batch_asks_for_as_many_of_everything():
+def test_building_from_a_micro_batch_requires_equal_counts():
     batch = {"prompts": torch.ones(2, 3, dtype=torch.long), "responses": torch.ones(2, 2, dtype=torch.long),
              "response_mask": torch.ones(2, 2, dtype=torch.long), "uid": ["a"]}
     with pytest.raises(evenkeel.InputError):
         verl.build_pg_from_micro_batch(batch, 0)
 
 
-def test_building_takes_what_engines_hand_in():
+def test_building_accepts_the_inputs_of_engines():
     """Tests nested tensors of lists of tokens, uids wrapped by tensordict, and a pad token other than 0."""
     class NonTensorData:
         data = ["a", "a", "b"]

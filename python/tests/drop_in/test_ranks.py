@@ -57,7 +57,7 @@ def case_for_rank(family, case, rank):
     return given, partitions if is_error(partitions) else {result: partitions}
 
 
-def test_strict_reference_gives_what_the_reference_does(ranks):
+def test_strict_reference_gives_the_results_of_the_reference(ranks):
     compared = 0
     for family, case in golden_cases(len(ranks)):
         for rank, results in enumerate(ranks):
@@ -71,7 +71,7 @@ def test_strict_reference_gives_what_the_reference_does(ranks):
     assert compared > 50
 
 
-def test_the_default_keeps_the_promise_and_is_the_same_where_the_reference_does_on_every_rank(ranks):
+def test_the_default_keeps_the_promise_and_equals_the_reference_if_that_keeps_it_on_every_rank(ranks):
     same = 0
     for family, case in golden_cases(len(ranks)):
         actual = [results["golden"][f"{family}/{case['name']}"][1] for results in ranks]
@@ -125,7 +125,7 @@ def test_packing_among_ranks_needs_a_group(ranks):
         assert "dp_group" in results["pack_without_group"]["error"]
 
 
-def test_what_context_parallel_ranks_were_given_comes_back_whole(ranks):
+def test_the_parts_of_context_parallel_ranks_are_gathered_again(ranks):
     for results in ranks:
         assert results["context_parallel_round_trip"] == {
             "ring": [True, True], "ulysses": [True, True], "packed": [True]}

@@ -146,7 +146,7 @@ def test_mini_batches_that_cannot_be_made_are_refused(wrong):
         list(roll.make_mini_batch_iter_for_dynamic_batching(data, 1))
 
 
-def test_mini_batches_with_too_few_samples_for_the_stages_get_empty_micro_batches_unless_the_reference_is_asked_for():
+def test_mini_batches_with_too_few_samples_for_the_stages_get_empty_micro_batches_unless_strict():
     data, wanted = shard_batch(), {"keep_mini_batch": True, "mini_batch_size": 2, "pipeline_model_parallel_size": 4,
                                "virtual_pipeline_model_parallel_size": 2}
     first = next(roll.make_mini_batch_iter_for_dynamic_batching(data, 1, **wanted))
@@ -155,7 +155,7 @@ def test_mini_batches_with_too_few_samples_for_the_stages_get_empty_micro_batche
         list(strict_roll.make_mini_batch_iter_for_dynamic_batching(data, 1, **wanted))
 
 
-def test_what_strict_functions_raise_is_an_assertion_error_too():
+def test_errors_of_strict_functions_are_also_assertion_errors():
     data = shard_batch()
     data.meta_info["global_micro_batch_indices"] = [[0, 3], [4, 8]]
     for kind in (AssertionError, ValueError, evenkeel.InputError):
@@ -181,7 +181,7 @@ def test_means_over_micro_batches_become_one_over_samples():
         roll.get_dynamic_batching_loss_scale(mini_batch, "token-mean")
 
 
-def test_the_prefix_of_metrics_may_stand_where_older_versions_have_it():
+def test_the_prefix_of_metrics_may_be_passed_as_in_older_versions():
     old = roll.dynamic_batching_shard(data_proto(LENGTHS), 2, 12, 2, "actor")[1]
     assert old == roll.dynamic_batching_shard(data_proto(LENGTHS), 2, 12, 2, log_prefix="actor")[1]
 
@@ -192,7 +192,7 @@ def test_settings_of_dynamic_batching_that_make_no_sense_are_refused(arguments):
         roll.dynamic_batching_shard(data_proto(LENGTHS), *arguments)
 
 
-def test_packed_micro_batches_say_what_they_are():
+def test_packed_micro_batches_have_descriptive_metadata():
     data = data_proto(LENGTHS, 10)
     micro_batches = list(roll.make_micro_batch_iter_for_sequence_packing(data, 1, 1, 1, True, config=settings(32)))
     partitions = data.meta_info["partition_indices_list"]
@@ -234,7 +234,7 @@ def test_algorithm_none_packs_samples_as_they_come():
             roll.make_micro_batch_iter_for_sequence_packing(data, 1, 1, 1, micro_batch_size=size)
 
 
-def test_results_go_back_by_the_configured_algorithm():
+def test_results_are_restored_by_the_configured_algorithm():
     partitions = [[2, 0], [1]]
     results = {"x": torch.tensor([[3.0], [1.0], [2.0]], requires_grad=True), "loss": torch.tensor(1.0)}
     restored = roll.restore_results_order(results, partitions, settings(8))

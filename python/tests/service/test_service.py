@@ -66,7 +66,7 @@ def test_one_rank_is_enough(over):
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])
-def test_iterating_hands_out_the_configured_sources_and_goes_on_from_a_state(over):
+def test_iterating_delivers_the_configured_sources_and_resumes_from_a_state(over):
     config = json.dumps(
         {
             "source": {"kind": "synthetic", "samples": 200, "seed": 3},
@@ -108,7 +108,7 @@ def test_a_program_that_a_failed_step_ends_ends_with_that_error(over):
     assert "exception not rethrown" not in text and "terminate called" not in text
 
 
-def test_samples_steps_and_micro_batches_are_what_python_expects():
+def test_samples_steps_and_micro_batches_behave_like_python_objects():
     ranks = [rank["results"] for rank in run("mappings.py", 2, over="mpi")]
     for rank, results in enumerate(ranks):
         assert results["types"]["input_ids"] == ["int64", [1, 2, 3, 4, 5, 6]]
@@ -137,7 +137,7 @@ def test_samples_steps_and_micro_batches_are_what_python_expects():
 
 
 @pytest.mark.parametrize("mesh", [{}, {"cp": 2}])
-def test_padded_batches_go_in_and_out_and_megatron_is_handed_its_batches(mesh):
+def test_padded_batches_are_converted_both_ways_and_megatron_gets_its_batches(mesh):
     pytest.importorskip("torch")
     config = json.dumps({"mesh": mesh, "micro_batch": {"max_tokens": 64}, "loss": {"aggregation": "token-sum"}})
     ranks = [rank["results"] for rank in run("adapters.py", 2, over="torch", arguments=[config])]
@@ -180,7 +180,7 @@ SIDE_MODES = [
 
 @pytest.mark.parametrize("tensors", ["numpy", "torch"])
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-def test_rows_text_and_bytes_go_round_with_their_samples(ranks, tensors):
+def test_rows_text_and_bytes_are_delivered_and_collected_with_their_samples(ranks, tensors):
     if tensors == "torch":
         pytest.importorskip("torch")
     modes = [mode for mode in SIDE_MODES if ranks > 1 or not ("parallel" in mode or "messages" in mode)]
@@ -227,7 +227,7 @@ def test_tensors_are_views_that_keep_their_memory():
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])
-def test_the_program_supplies_the_memory_of_what_it_is_handed(over):
+def test_delivered_tensors_use_the_programs_memory(over):
     pytest.importorskip("torch")
     for rank in run("own_memory.py", 2, over=over):
         results = rank["results"]
@@ -272,7 +272,7 @@ def test_every_context_parallel_rank_gets_whole_samples_if_they_are_delivered_so
 
 
 @pytest.mark.parametrize("share", [True, "tree"])
-def test_shared_prefixes_come_with_their_tree(share):
+def test_shared_prefixes_are_delivered_with_their_tree(share):
     config = {"prefix": {"share": share}, "mesh": {"cp": 2}, "micro_batch": {"max_tokens": 64}}
     for rank in run("trees.py", 2, over="mpi", arguments=[json.dumps(config)]):
         assert rank["segments"] == [2, 1, 1]
@@ -297,7 +297,7 @@ def test_a_cost_is_fitted_to_the_times_that_a_trainer_writes(tmp_path):
     assert "0.01 s per micro-batch, 3e-06 s per token, 1e-09 s per squared length\nbalance.cost: {linear: 3000, quadratic: 1}\n" in results
 
 
-def test_what_is_no_group_is_refused():
+def test_an_object_that_is_not_a_group_is_refused():
     with pytest.raises(evenkeel.InputError, match="group: is a str"):
         evenkeel.DataService("world", {})
 
@@ -314,14 +314,14 @@ def test_a_watchdog_ends_a_job_whose_rank_stays_away_and_leaves_a_slow_one_alone
     assert all(rank["results"] == rank["ended"] == [] for rank in run("watched.py", 3, over=over, arguments=["slow", 3]))
 
 
-def test_a_watchdog_of_fewer_than_no_seconds_is_refused():
+def test_a_watchdog_with_negative_seconds_is_refused():
     from mpi4py import MPI
 
     with pytest.raises(evenkeel.InputError, match="seconds of a Watchdog: -1"):
         evenkeel.Watchdog(MPI.COMM_SELF, -1)
 
 
-def test_what_a_process_group_raises_is_the_cause_of_the_error_with_its_traceback(monkeypatch):
+def test_an_exception_of_a_process_group_is_the_cause_of_the_error_with_its_traceback(monkeypatch):
     distributed = pytest.importorskip("torch.distributed")
     from evenkeel import _ranks
 

@@ -42,7 +42,7 @@ def close(losses):
 
 
 @pytest.mark.parametrize("over, counts", [("mpi", (1, 3, 8)), ("torch", (8, 2, 1))])
-def test_a_trainer_has_the_losses_of_a_plain_loop_wherever_it_goes_on(rollouts, tmp_path, over, counts):
+def test_a_trainer_has_the_losses_of_a_plain_loop_wherever_it_resumes(rollouts, tmp_path, over, counts):
     path, lines = rollouts
     expected, results = trainer.plain_losses(lines, BATCHES), []
     for number, ranks in enumerate(counts):

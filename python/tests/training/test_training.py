@@ -115,7 +115,7 @@ def test_losses_and_gradients_of_aggregations_are_those_of_a_padded_batch(over, 
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])
-def test_every_way_of_making_micro_batches_trains_alike(over):
+def test_every_way_of_making_micro_batches_gives_the_same_training(over):
     results = train_cases(over, 4)
     require_equal(results, [f"sft {name}" for name in MODES])
     for name in ("most ranks empty", "some ranks empty, cp flexible"):

@@ -48,11 +48,11 @@ def test_micro_batches_keep_the_cap_that_whole_batches_exceed_and_all_ranks_have
 
 
 @pytest.mark.parametrize("way", WRONG)
-def test_the_comparison_finds_what_is_wrong(found, way):
+def test_the_comparison_finds_errors(found, way):
     assert difference(found[way][0], found["plain.grpo"][0], "gradient") > 1000 * RELATIVE
 
 
-def test_what_micro_batches_cannot_compute_is_refused_on_all_ranks(found):
+def test_settings_that_micro_batches_cannot_support_are_refused_on_all_ranks(found):
     texts = [rank["texts"].tolist() for rank in found["refused"]]
     assert any("above the cap of 40" in cap for cap, *_ in texts)
     assert all("tokens" in cap or "another rank cannot cut" in cap for cap, *_ in texts)

@@ -63,6 +63,6 @@ def test_steps_have_different_numbers_of_micro_batches(balanced, way):
 
 
 @pytest.mark.parametrize("way", WRONG)
-def test_the_comparison_finds_what_is_wrong(plain, balanced, way):
+def test_the_comparison_finds_errors(plain, balanced, way):
     loss, gradient = difference(balanced[way], plain["trainer.plain"])
     assert loss > 100 * RELATIVE and gradient > 1000 * RELATIVE

@@ -71,6 +71,6 @@ def test_loss_and_gradients_are_those_of_each_sample_by_itself(plain, found):
 
 @pytest.mark.parametrize("found", ["dp 2"], indirect=True)
 @pytest.mark.parametrize("way", WRONG)
-def test_the_comparison_finds_what_is_wrong(plain, found, way):
+def test_the_comparison_finds_errors(plain, found, way):
     loss, gradient = difference(found[way], plain)
     assert loss > 100 * RELATIVE and gradient > 1000 * RELATIVE

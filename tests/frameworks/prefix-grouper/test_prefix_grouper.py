@@ -152,7 +152,7 @@ def test_conversion_of_padding(case, dtype):
 
 
 @pytest.mark.parametrize("wrong", ["a prefix that ends one token early", "suffixes that attend to padding"])
-def test_the_comparison_finds_what_is_wrong(wrong):
+def test_the_comparison_finds_errors(wrong):
     case = Case(1, "right")
     inputs = queries_keys_values(case, torch.float32)
     expected = results(lambda q, k, v: case.both()[0].forward(attention, q, k, v), *inputs)

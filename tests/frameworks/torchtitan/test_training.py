@@ -51,6 +51,6 @@ def test_a_step_has_as_many_rows_as_configured(found):
 
 
 @pytest.mark.parametrize("way", WRONG)
-def test_the_comparison_finds_what_is_wrong(found, way):
+def test_the_comparison_finds_errors(found, way):
     loss, gradient = difference(found[way], found["plain"])
     assert loss > 50 * RELATIVE and gradient > 1000 * RELATIVE

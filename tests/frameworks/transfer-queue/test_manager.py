@@ -99,7 +99,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_a_field_comes_back_as_from_simple_storage(name):
+def test_a_field_is_returned_as_by_simple_storage(name):
     column = COLUMNS[name]
     keys = put({"field": column})
     values = column.tolist() if isinstance(column, NonTensorStack) else list(column.unbind())
@@ -135,7 +135,7 @@ def test_a_value_that_was_cleared_is_reported_as_transfer_queue_does():
         transfer_queue.get_client().get_data(metadata)
 
 
-def test_a_put_replaces_values_and_thirty_two_fields_come_back_together():
+def test_a_put_replaces_values_and_thirty_two_fields_are_returned_together():
     fields = {f"f{i}": torch.full((4, i + 1), i) for i in range(32)}
     keys = put(fields)
     put({"f7": torch.zeros(4)})

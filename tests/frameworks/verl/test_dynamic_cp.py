@@ -72,6 +72,6 @@ def test_numbers_of_micro_batches_follow_virtual_stages():
         (lambda: DynamicCPScheduler(CAP, 2, 4, 4).get_groups_and_subsamples([(0, 5)]), "sample_id_seqlens: has 1 samples for 4 micro-batches"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(call, text):
+def test_impossible_plans_are_refused(call, text):
     with pytest.raises(evenkeel.InputError, match=text):
         call()

@@ -27,7 +27,7 @@ def difference(found, expected, name):
 
 @pytest.mark.parametrize("other", ["verl", "whole"])
 @pytest.mark.parametrize("name", ["loss", "gradient", "log_probs"])
-def test_the_engine_computes_what_it_computes_with_its_own_micro_batches(found, other, name):
+def test_the_engine_gives_the_same_results_as_with_its_own_micro_batches(found, other, name):
     for ours, expected in zip(found["evenkeel"], found[other]):
         assert difference(ours, expected, name) <= RELATIVE
 
@@ -62,7 +62,7 @@ def test_every_rank_of_a_context_group_gets_whole_samples_as_verl_has_them(found
 
 
 @pytest.mark.parametrize("way", ["wrong.shifted", "wrong.unweighted", "wrong.service"])
-def test_the_comparison_finds_what_is_wrong(found, way):
+def test_the_comparison_finds_errors(found, way):
     assert difference(found[way][0], found["verl"][0], "gradient") > 1000 * RELATIVE
 
 

@@ -17,7 +17,7 @@ def output(**changed):
     )
 
 
-def test_a_sample_has_what_verl_trains():
+def test_a_sample_has_the_values_that_verl_trains():
     sample = rollouts.from_verl(output().model_dump(), uid="q", index=1)
     verls = output().as_dict()  # the form that verl's trainer gets
     assert sample["prompt_ids"] == verls["prompts"].tolist() and sample["response_ids"] == verls["responses"].tolist()
