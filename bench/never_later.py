@@ -160,7 +160,7 @@ def swapped(case: Case, groups: list[list[int]], fits, fixed_cost, moves: bool =
                         found.append((max(sums[top] - shift, sums[other] + shift), other, i, j))
                 if moves and given < gap:
                     found.append((max(sums[top] - given, sums[other] + given), other, i, -1))
-        for worst, other, i, j in heapq.nsmallest(16, found):
+        for _, other, i, j in heapq.nsmallest(16, found):
             first = groups[top][:i] + groups[top][i + 1 :] + ([groups[other][j]] if j >= 0 else [])
             second = groups[other][:j] + groups[other][j + 1 :] if j >= 0 else list(groups[other])
             second.append(groups[top][i])

@@ -40,7 +40,7 @@ def main():
     for step in service:
         optimizer.zero_grad()
         total = torch.zeros(())
-        scale = service.gradient_scale(step, over="all", ranks="sum", micro_batches="sum")  # how this loop reduces
+        scale = service.gradient_scale(step, over="all", dp_ranks="sum", micro_batches="sum")  # how this loop reduces
         for micro_batch in step:
             loss = loss_of(model, micro_batch) * scale
             loss.backward()

@@ -45,7 +45,8 @@ void print_kernel_masks(const evenkeel::PackedTreeLayout& layout) {
                 slice.kind == Kind::full ? "full" : "causal");
   }
   const evenkeel::BlockMask tiles = evenkeel::block_mask(layout, CpRank{0}, order, {2, 2});
-  std::printf("tiles of 2 by 2: %lld of %lld are computed\n", static_cast<long long>(tiles.computed()),
+  std::printf("tiles of 2 by 2: %lld of %lld are computed\n",
+              static_cast<long long>(tiles.num_computed_tiles()),
               static_cast<long long>(tiles.query_tiles * tiles.key_tiles));
   print("partial", Tokens(tiles.kv_num_blocks.begin(), tiles.kv_num_blocks.end()));
   print("full", Tokens(tiles.full_kv_num_blocks.begin(), tiles.full_kv_num_blocks.end()));

@@ -152,9 +152,9 @@ std::vector<FieldWay> layers_ways(int ranks) {
   FieldSettings layers;
   layers.layers = LayerMap{};
   FieldSettings widened = layers;
-  widened.wire = FieldWidth::narrow;
+  widened.wire_dtype = FieldWidth::narrow;
   FieldSettings narrow = widened;
-  narrow.hand_out = FieldWidth::narrow;
+  narrow.dtype = FieldWidth::narrow;
   return {{"whole, to the last stage", experts_field, mesh, std::nullopt},
           {"layers, as brought", experts_field, mesh, layers},
           {"layers, narrow, widened again", experts_field, mesh, widened},

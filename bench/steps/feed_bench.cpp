@@ -118,7 +118,7 @@ void run(const boost::mpi::communicator& world, const Config& config, std::int64
   auto start = std::chrono::steady_clock::now();
   double cpu = cpu_seconds();
   while (const std::optional<Step> step = steps.next()) {
-    const double waited = boost::mpi::all_reduce(world, step->waited, boost::mpi::maximum<double>());
+    const double waited = boost::mpi::all_reduce(world, step->waited_seconds, boost::mpi::maximum<double>());
     compute();
     stream.report_saved_before(step->index + 1);
     const auto end = std::chrono::steady_clock::now();

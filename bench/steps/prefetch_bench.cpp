@@ -21,7 +21,7 @@ std::vector<double> waits(const boost::mpi::communicator& world, const TransferJ
   Steps steps = service.steps([&](std::int64_t) { return job.mine(); }, warm_up + rounds);
   std::vector<double> waits;
   while (const std::optional<Step> step = steps.next()) {
-    waits.push_back(boost::mpi::all_reduce(world, step->waited, boost::mpi::maximum<double>()));
+    waits.push_back(boost::mpi::all_reduce(world, step->waited_seconds, boost::mpi::maximum<double>()));
     compute();
     world.barrier();
   }

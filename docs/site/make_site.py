@@ -13,11 +13,10 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
-import yaml
-
 import fit_pages
 import navigation
 import python_reference
+import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

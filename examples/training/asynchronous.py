@@ -15,14 +15,14 @@ import time
 
 import numpy as np
 import torch
-
-import evenkeel
-from grpo import clipped
 from made_up import LANGUAGE
 from model import attention
 from packed import log_probs
 from proof import config_of, model_of
 from ranks import Ranks
+
+import evenkeel
+from grpo import clipped
 from trainer import Trainer
 
 GROUPS, RESPONSES = 3, 4  # samples per step and per group

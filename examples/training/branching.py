@@ -16,7 +16,6 @@ import math
 
 import numpy as np
 import torch
-
 from depth_first import DepthFirst
 from made_up import Sample
 from model import VOCABULARY, SmallGpt, attention
@@ -24,6 +23,7 @@ from packed import log_probs
 from plain import PaddedBatch, PlainTrainer, aggregate, gradient_of
 from proof import AGGREGATIONS, config_of
 from ranks import Ranks
+
 from trainer import Trainer, samples_for
 
 FORKS = (2, 2, 2)  # number of attempts per turn
@@ -177,8 +177,8 @@ def prove(ranks, steps, tasks=4, layers=1, learning_rate=0.03, depth_first=False
             "reward": sum(rollout.reward for rollout in rollouts) / len(rollouts),
             "paths": sum(map(len, rollouts)), "trees": rows, "plain": expected, "evenkeel": got,
             "micro_batches": [len(each) for each in split],
-            "kept": max((schedule["most_kept"] for schedule in schedules), default=rows),
-            "computed_again": sum(schedule["computed_again"] for schedule in schedules),
+            "kept": max((schedule["peak_kept"] for schedule in schedules), default=rows),
+            "recomputed": sum(schedule["recomputed"] for schedule in schedules),
             "loss": abs(got - expected) / max(abs(expected), 1e-3),  # these losses are close to 0
             "gradient": ((gradient - its_gradient).abs().max() / its_gradient.abs().max().clamp(min=1e-6)).item(),
         }

@@ -4,7 +4,6 @@ Keys and values of each open piece are detached from what made them. Pieces belo
 backward pass takes on. Context-parallel ranks run the same steps together, each with its rows of every piece."""
 
 import torch
-
 from model import attention
 
 

@@ -7,13 +7,13 @@ Responses are made up, several for each prompt; a response's reward is its share
 import argparse
 
 import torch
-
-import evenkeel
 from made_up import samples_of
 from packed import log_probs
 from plain import PaddedBatch, PlainTrainer, aggregate, gradient_of
 from proof import AGGREGATIONS, cap_of, config_of, model_of, ranks_of_context
 from ranks import Ranks
+
+import evenkeel
 from trainer import Trainer
 
 CLIP = 0.2

@@ -7,15 +7,15 @@ cut, a convolution of width 4 and linear attention in the flat one, and two modu
 import json
 
 import torch
-from torch import nn
-
-import evenkeel
-from evenkeel import routes
 from made_up import samples_of
 from model import VOCABULARY, attention
 from packed import packed_attention
 from plain import gradient_of
 from ranks import Ranks
+from torch import nn
+
+import evenkeel
+from evenkeel import routes
 from trainer import samples_for
 
 WIDTH, KERNEL, DECAY = 8, 4, 0.9

@@ -3,7 +3,6 @@
 Keys and values are gathered over the CP group, whose ranks each have chunks of every sequence."""
 
 import torch
-
 from model import attention
 
 

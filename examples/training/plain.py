@@ -4,7 +4,6 @@ of Evenkeel."""
 import copy
 
 import torch
-
 from model import attention
 
 

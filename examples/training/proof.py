@@ -11,11 +11,11 @@ import functools
 import json
 
 import torch
-
 from made_up import samples_of
 from model import SmallGpt
 from plain import PlainTrainer
 from ranks import Ranks
+
 from trainer import Trainer
 
 AGGREGATIONS = ("token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm",

@@ -12,11 +12,11 @@ import json
 import time
 
 import torch
-
 from made_up import samples_of
 from model import SmallGpt
 from plain import PaddedBatch, aggregate, gradient_of, set_gradients
 from ranks import Ranks
+
 from trainer import Trainer
 
 CAP = 2048

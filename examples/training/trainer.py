@@ -4,10 +4,10 @@ import copy
 
 import numpy as np
 import torch
-
-import evenkeel
 from packed import log_probs
 from plain import gradient_of, set_gradients
+
+import evenkeel
 
 
 def samples_for(samples, rank, size, response_fields=None):

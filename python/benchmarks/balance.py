@@ -6,9 +6,9 @@ import statistics
 import time
 
 import numpy as np
-from plain_karmarkar_karp import karmarkar_karp as plain
 
 import evenkeel
+from plain_karmarkar_karp import karmarkar_karp as plain
 
 
 def seconds_of(call, rounds):

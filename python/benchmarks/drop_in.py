@@ -9,9 +9,9 @@ import statistics
 import time
 
 import torch
-from plain_karmarkar_karp import karmarkar_karp as plain_karmarkar_karp
 
 from evenkeel.drop_in import verl
+from plain_karmarkar_karp import karmarkar_karp as plain_karmarkar_karp
 
 
 def plain_rearrange_micro_batches(batch, max_token_len):
@@ -34,7 +34,7 @@ def measured(calls, own, plain):
     """Returns median seconds of a call of both, alternating, and the results of each."""
     seconds = {own: [], plain: []}
     results = {}
-    for call in range(calls):
+    for _ in range(calls):
         for compute in (own, plain):
             results.pop(compute, None)  # freed outside the measured time
             begin = time.perf_counter()

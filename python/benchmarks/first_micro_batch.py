@@ -61,7 +61,7 @@ def waits(prefetch, computing):
 def main():
     torch.set_num_threads(1)
     if DEVICE == "cuda":
-        evenkeel.memory.supply(evenkeel.memory.pinned)
+        evenkeel.memory.set_allocator(evenkeel.memory.allocate_pinned)
     alone, _ = waits(0, 0.0)
     computing = 1.2 * statistics.median(alone)
     ahead, (copies, size, tensors) = waits(2, computing)

@@ -33,11 +33,11 @@ def main() -> None:
     tokens = torch.arange(layout.num_tokens)
     packed = evenkeel.pack(layout, tokens)
     array = packing.position_ids(layout)
-    assert _arrays.handed_out(array, tokens).data_ptr() == address(array)
+    assert _arrays.convert_like(array, tokens).data_ptr() == address(array)
     assert address(_arrays.as_numpy(packed, "packed")) == packed.data_ptr()
 
     print("microseconds, medians; the buffers have " + f"{packed.numel() * 8:,} bytes, of which none is copied")
-    print(f"  a packed buffer handed to torch       {microseconds_of(lambda: _arrays.handed_out(array, tokens)):8.2f}")
+    print(f"  a packed buffer handed to torch       {microseconds_of(lambda: _arrays.convert_like(array, tokens)):8.2f}")
     print(f"  a tensor looked at as an array        {microseconds_of(lambda: _arrays.as_numpy(packed, 'x')):8.2f}")
     bits = packed.view(torch.float32).to(torch.bfloat16)
     print(f"  the same, bfloat16                    {microseconds_of(lambda: _arrays.as_numpy(bits, 'x')):8.2f}")

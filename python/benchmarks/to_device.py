@@ -55,7 +55,8 @@ def copies_of(tensors):
                 for part in parts if torch.is_tensor(part)]
     if torch.device(DEVICE).type == "meta":
         return "no"
-    return f"{len({storage.data_ptr() for storage in storages})} of {sum({s.data_ptr(): s.nbytes() for s in storages}.values()) / 2**20:.2f} MiB"
+    sizes = {storage.data_ptr(): storage.nbytes() for storage in storages}
+    return f"{len(sizes)} of {sum(sizes.values()) / 2**20:.2f} MiB"
 
 
 def micro_batch_of(service, tokens, patches):
@@ -95,9 +96,9 @@ def main():
     memories = [("pageable", None)]
     if torch.device(DEVICE).type == "cuda":
         print(torch.cuda.get_device_name())
-        memories.append(("pinned", evenkeel.memory.pinned))
+        memories.append(("pinned", evenkeel.memory.allocate_pinned))
     for memory, allocate in memories:
-        evenkeel.memory.supply(allocate)
+        evenkeel.memory.set_allocator(allocate)
         for tokens, patches in ((4096, 0), (16384, 0), (65536, 0), (16384, 1024)):
             service = evenkeel.DataService(group, {"micro_batch": {"max_tokens": tokens}}, tensors="torch")
             step, micro_batch = micro_batch_of(service, tokens, patches)

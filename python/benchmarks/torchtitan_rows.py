@@ -1,4 +1,5 @@
-"""Computes the numbers of docs/torchtitan.md: padding and planned time of torchtitan's rows, in the environment of launch/test-frameworks.sh torchtitan."""
+"""Computes the numbers of docs/torchtitan.md: padding and planned time of torchtitan's rows,
+in the environment of launch/test-frameworks.sh torchtitan."""
 
 import numpy as np
 

@@ -16,7 +16,6 @@ import torch
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 from torch.nn.attention.varlen import varlen_attn
 
-from evenkeel.packing import PackedLayout
 from evenkeel.prefix import PackedTreeLayout, PrefixTree
 
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 65536
@@ -41,7 +40,7 @@ def tree_of(rows):
         for leaf in range(LEAVES):
             own = np.concatenate([[leaf], random.integers(0, 50000, rows // 2 // AGENTS // LEAVES - 1)])
             paths.append(np.concatenate([prompt, turn, own]))
-    return PackedTreeLayout(PrefixTree.of_tokens(paths), alignment=1), [len(path) for path in paths]
+    return PackedTreeLayout(PrefixTree.from_tokens(paths), alignment=1), [len(path) for path in paths]
 
 
 def on_device(array):

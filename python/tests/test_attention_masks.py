@@ -9,9 +9,9 @@ from evenkeel.prefix import PackedTreeLayout, PrefixTree
 
 SAMPLES = [[1, 2, 3, 4], [1, 2, 3, 5, 6], [1, 2, 7]]
 LAYOUTS = [
-    PackedTreeLayout(PrefixTree.of_tokens(SAMPLES)),
-    PackedTreeLayout(PrefixTree.of_tokens(SAMPLES), cp=2),
-    PackedTreeLayout.of_sequences(PackedLayout([5, 0, 3, 9], alignment=8, cp=2)),
+    PackedTreeLayout(PrefixTree.from_tokens(SAMPLES)),
+    PackedTreeLayout(PrefixTree.from_tokens(SAMPLES), cp=2),
+    PackedTreeLayout.from_sequences(PackedLayout([5, 0, 3, 9], alignment=8, cp=2)),
 ]
 
 
@@ -62,7 +62,7 @@ def test_every_form_is_the_mask(layout, cp_rank, keys):
     "call, what",
     [
         (lambda: LAYOUTS[0].block_mask(keys="sorted"), "keys: is 'sorted'; it can be packed, gathered"),
-        (lambda: LAYOUTS[0].block_mask(block_size=(0, 128)), "0 queries by 128 keys has no entry"),
+        (lambda: LAYOUTS[0].block_mask(block_size=(0, 128)), "is 0 queries by 128 keys"),
         (lambda: LAYOUTS[0].startend_row_indices(cp_rank=1), "1 is outside"),
     ],
 )

@@ -51,42 +51,42 @@ def test_the_measure_is_that_of_plans(meet):
     lengths = [1 + index * 7919 % 600 for index in range(200)]
     of = step(lengths, 4, 1024)
     plan = evenkeel.plan(lengths, mesh={"dp": 4}, micro_batch={"max_tokens": 1024}, balance={"cost": {"linear": 2, "quadratic": 1}, "meet": meet})
-    figures = compare.judge(of, whole(lengths, *[[m.samples.tolist() for m in rank.micro_batches] for rank in plan.ranks]))
+    figures = compare.evaluate(of, whole(lengths, *[[m.samples.tolist() for m in rank.micro_batches] for rank in plan.ranks]))
     mean_over_bound = of.cost(lengths).sum() / 4 / evenkeel.balance.max_sum_lower_bound(of.cost(lengths), 4)
-    assert figures.once == pytest.approx(plan.quality["dp_max_over_mean"] * mean_over_bound)
-    assert figures.each == pytest.approx(plan.quality["step_max_over_mean"] * mean_over_bound)
-    assert figures.micro_batches == plan.num_micro_batches and figures.above_cap == figures.cut == figures.wrong == 0
+    assert figures.end_over_bound_once == pytest.approx(plan.quality["dp_max_over_mean"] * mean_over_bound)
+    assert figures.end_over_bound_every_micro_batch == pytest.approx(plan.quality["step_max_over_mean"] * mean_over_bound)
+    assert figures.micro_batches == plan.num_micro_batches and figures.above_cap == figures.cut_samples == figures.wrong_samples == 0
 
 
 def test_micro_batches_above_the_cap_are_counted():
-    figures = compare.judge(step([4, 4, 4, 4], 2, 5), whole([4, 4, 4, 4], [[0, 1]], [[2], [3]]))
-    assert (figures.above_cap, figures.fullest, figures.micro_batches) == (1, 8 / 5, 2)
+    figures = compare.evaluate(step([4, 4, 4, 4], 2, 5), whole([4, 4, 4, 4], [[0, 1]], [[2], [3]]))
+    assert (figures.above_cap, figures.fullest_over_cap, figures.micro_batches) == (1, 8 / 5, 2)
 
 
 def test_ranks_that_meet_at_each_micro_batch_wait_there():
-    figures = compare.judge(step([4, 2, 2, 4], 2, 9), whole([4, 2, 2, 4], [[0], [1]], [[2], [3]]))
-    assert figures.once == 1 and figures.each == (24 + 24) / (24 + 8)
+    figures = compare.evaluate(step([4, 2, 2, 4], 2, 9), whole([4, 2, 2, 4], [[0], [1]], [[2], [3]]))
+    assert figures.end_over_bound_once == 1 and figures.end_over_bound_every_micro_batch == (24 + 24) / (24 + 8)
 
 
 def test_padding_is_computed_and_counts_below_the_cap():
-    figures = compare.judge(step([4, 2], 1, 7), [[[Piece(0, 4), Piece(1, 2, padding=2)]]])
-    assert figures.padding == 2 / 6 and figures.above_cap == 1 and figures.once == (24 + 24) / (24 + 8)
+    figures = compare.evaluate(step([4, 2], 1, 7), [[[Piece(0, 4), Piece(1, 2, padding=2)]]])
+    assert figures.padding == 2 / 6 and figures.above_cap == 1 and figures.end_over_bound_once == (24 + 24) / (24 + 8)
 
 
 def test_parts_of_a_cut_sample_do_not_attend_to_each_other():
-    figures = compare.judge(step([4], 1, 4), [[[Piece(0, 3)], [Piece(0, 1)]]])
-    assert figures.cut == 1 and figures.wrong == 0 and figures.once == (15 + 3) / 24
+    figures = compare.evaluate(step([4], 1, 4), [[[Piece(0, 3)], [Piece(0, 1)]]])
+    assert figures.cut_samples == 1 and figures.wrong_samples == 0 and figures.end_over_bound_once == (15 + 3) / 24
 
 
 def test_ranks_that_share_a_sample_share_its_tokens_and_work():
-    figures = compare.judge(step([4, 2, 2], 2, 4), [[[Piece(0, 4, ranks=2)], [Piece(1, 2)]], [[Piece(0, 4, ranks=2)], [Piece(2, 2)]]])
-    assert figures.cut == 1 and figures.wrong == 0 and figures.fullest == 2 / 4 and figures.once == (12 + 8) / 24
+    figures = compare.evaluate(step([4, 2, 2], 2, 4), [[[Piece(0, 4, ranks=2)], [Piece(1, 2)]], [[Piece(0, 4, ranks=2)], [Piece(2, 2)]]])
+    assert figures.cut_samples == 1 and figures.wrong_samples == 0 and figures.fullest_over_cap == 2 / 4 and figures.end_over_bound_once == (12 + 8) / 24
 
 
 @pytest.mark.parametrize("micro_batches", [[[Piece(0, 4)]], [[Piece(0, 4)], [Piece(1, 2), Piece(0, 4)]], [[Piece(0, 3), Piece(1, 2)]]])
 def test_tokens_that_are_missing_or_repeated_are_found(micro_batches):
-    figures = compare.judge(step([4, 2], 1, 10), [micro_batches])
-    assert figures.wrong == 1
+    figures = compare.evaluate(step([4, 2], 1, 10), [micro_batches])
+    assert figures.wrong_samples == 1
     assert "numpy: tokens of 1 samples are missing or repeated" in compare.text_of(step([4, 2], 1, 10), [("numpy", figures, 1.0)])
 
 
@@ -106,12 +106,12 @@ def test_the_table_has_evenkeel_and_the_framework_with_its_version(run):
 
 
 @pytest.mark.parametrize(("arguments", "status", "expected"), [
-    (["--with", "numpi"], 1, "--with: 'numpi' is not known; known are numpy, pytest, no-such-package"),
-    (["--with", "numpy,"], 1, "--with: '' is not known"),
+    (["--with", "numpi"], 1, "--with: 'numpi' is unknown; the known ones are numpy, pytest, no-such-package"),
+    (["--with", "numpy,"], 1, "--with: '' is unknown"),
     (["--with", "no-such-package"], 1, "no-such-package is not installed. Install it: python3 -m pip install no-such-package==3.0"),
     (["--with", "pytest"], 1, "packed: cannot plan this step: AttributeError: module 'numpy' has no attribute 'plan'. Version 2.0 was tested"),
     ([], 2, "the following arguments are required: --with"),
-    (["--with", "numpy", "--linear", "-1"], 1, "linear: -1 is below 0"),
+    (["--with", "numpy", "--linear", "-1"], 1, "linear: is -1; it must be at least 0"),
 ])
 def test_frameworks_that_cannot_be_compared_are_named(run, arguments, status, expected):
     found, table, errors = run(*arguments)
@@ -141,7 +141,7 @@ def test_lengths_are_read(tmp_path, text):
     ("uid,length\na,5\nb\n", "lengths.csv:3: 'b' has no length"),
     ("prompt_length\n5\n", "lengths.csv:1: 'prompt_length' has no length"),
     ("5,6\n", "lengths.csv:1: '5,6' has no length"),
-    ("length\n5\n0\n", "lengths.csv:3: the length is 0; a sample has at least 1 token"),
+    ("length\n5\n0\n", "lengths.csv:3: the length is 0; a sample must have at least 1 token"),
 ])
 def test_files_without_lengths_are_refused(run, text, expected):
     status, table, errors = run("--with", "numpy", text=text)

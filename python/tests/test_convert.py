@@ -99,7 +99,7 @@ def test_masks_and_labels_of_rollouts_follow_the_specified_convention(lines_of, 
 @pytest.mark.parametrize("columns, at, why", [
     ({"loss_mask": [0, 0, 1, 1]}, {}, "'loss_mask': has a value for each token.*at={'loss_mask': 'token'}"),
     ({"labels": [-100, -100, 3, 4]}, {}, "'labels': has a value for each token"),
-    ({"loss_mask": [0, 0, 1, 1]}, {"loss_mask": "next"}, "'loss_mask': is set at row 3, the last.*at: token"),
+    ({"loss_mask": [0, 0, 1, 1]}, {"loss_mask": "next"}, "'loss_mask': is set at the last row, 3.*at: token"),
     ({"loss_mask": [0, 1, 1, 0]}, {"loss_mask": "token"}, "'loss_mask': is set at token 1, which belongs to the prompt"),
     ({"labels": [1, 2, 3, 4]}, {"labels": "token"}, "'labels': is set at token 1"),
     ({"old": [1.0, 2.0]}, {"old": "token"}, "'old': has 2 values for 4 tokens"),
@@ -188,7 +188,7 @@ def test_a_tokenizer_turns_chats_into_tokens_and_masks(lines_of):
         lines_of([{"messages": TURNS}])
     silent = Tokenizer()
     silent.marks = False
-    with pytest.raises(evenkeel.InputError, match="does not mark a token in any row.*generation"):
+    with pytest.raises(evenkeel.InputError, match="does not mark any token in any row.*generation"):
         lines_of([{"messages": TURNS}], tokenizer=silent)
 
 
@@ -211,8 +211,8 @@ def test_a_message_that_is_not_trained_carries_no_loss(lines_of, flag):
 
 
 @pytest.mark.parametrize("flags, message", [
-    (({}, {"weight": 0.5}, {}, {}), "has a message 1 of weight 0.5"),
-    (({}, {"loss": "no"}, {}, {}), "has a message 1 of loss 'no'"),
+    (({}, {"weight": 0.5}, {}, {}), "has weight 0.5 in message 1"),
+    (({}, {"loss": "no"}, {}, {}), "has loss 'no' in message 1"),
     (({}, {"loss": True, "train": False}, {}, {}), "contradict each other"),
     (({"trainable": True}, {}, {}, {}), "message 0 .user. carries loss, which the chat template does not mark"),
 ])
@@ -235,10 +235,10 @@ def test_tools_and_documents_are_passed_to_the_template(lines_of):
                             tokenizer=Tokenizer())
         assert [line["prompt_ids"] for line in lines] == [[120, 121, 122, 97, 98], [97, 98]]
         assert "tools" not in lines[0]
-    for wrong, message in (("no JSON", "is a string that is not JSON"), ({"name": "x"}, "is a dict; a list is needed")):
+    for wrong, message in (("no JSON", "is a string that is not JSON"), ({"name": "x"}, "is a dict; it must be a list")):
         with pytest.raises(evenkeel.InputError, match=f"column 'tools': {message}"):
             lines_of([{"messages": TURNS, "tools": wrong}], tokenizer=Tokenizer())
-    with pytest.raises(evenkeel.InputError, match="column 'tools': is a dict, which no field is"):
+    with pytest.raises(evenkeel.InputError, match="column 'tools': is a dict, which is not a supported type of field"):
         lines_of([chat([1, 2], [0, 1], tools=[{"a": 1}])])
 
 
@@ -249,7 +249,7 @@ def test_an_error_of_a_template_names_the_row(lines_of):
 
 def test_a_column_that_only_later_rows_have_can_be_dropped(lines_of):
     rows = [chat([1, 2], [0, 1]), chat([1, 2], [0, 1], x=None)]
-    with pytest.raises(evenkeel.InputError, match="row 1, column 'x': is not in every row.*drop it"):
+    with pytest.raises(evenkeel.InputError, match="row 1, column 'x': is missing in some rows.*drop it"):
         lines_of(rows)
     assert len(lines_of(rows, drop=["x"])[0]) == 2
 
@@ -276,7 +276,7 @@ def test_lines_of_tokens_or_chats_are_rows(tmp_path, lines_of):
     (chat([1, 2.5], [0, 1]), "'input_ids': is not a list of whole numbers"),
     (chat([1, 2], [0, 1], loss_mask=[0, 1]), "could each specify which tokens carry loss"),
     (chat([1, 2], [0, 1], odd=[1, 2, 3]), "column 'odd': has 3 values; the sample has 2 tokens, 1 of them in the response"),
-    (chat([1, 2], [0, 1], words=["a", "b"]), "column 'words': has texts"),
+    (chat([1, 2], [0, 1], words=["a", "b"]), "column 'words': is a list of strings"),
     (chat([1, 2], [0, 1], nothing=None), "column 'nothing': has no value"),
     (chat([1, 2], [0, 1], nested={"a": 1}), "column 'nested': is a dict"),
     (chat([1, 2], [0, 1], score=float("nan")), "column 'score': holds nan"),
@@ -291,7 +291,7 @@ def test_values_that_a_line_cannot_represent_are_refused_by_name_and_nothing_is_
 
 
 def test_rows_have_the_same_columns_and_names_are_those_of_columns(lines_of):
-    with pytest.raises(evenkeel.InputError, match="row 1, column 'extra': is not in every row"):
+    with pytest.raises(evenkeel.InputError, match="row 1, column 'extra': is missing in some rows"):
         lines_of([chat([1, 2], [0, 1]), chat([1, 2], [0, 1], extra=1)])
     with pytest.raises(evenkeel.InputError, match="column 'typo': does not exist; the columns are assistant_masks, input_ids"):
         lines_of([chat([1, 2], [0, 1])], drop=["typo"])
@@ -302,7 +302,7 @@ def test_rows_have_the_same_columns_and_names_are_those_of_columns(lines_of):
 def test_columns_are_rows_and_parts_of_a_dataset_are_not(lines_of):
     columns = {"input_ids": [[1, 2], [3, 4, 5]], "assistant_masks": [[0, 1], [0, 0, 1]]}
     assert [line["response_ids"] for line in lines_of(columns)[0]] == [[2], [5]]
-    with pytest.raises(evenkeel.InputError, match="column 'assistant_masks'.*1 rows; others have 2"):
+    with pytest.raises(evenkeel.InputError, match="column 'assistant_masks'.*1 rows; other columns have 2"):
         lines_of({**columns, "assistant_masks": [[0, 1]]})
     with pytest.raises(evenkeel.InputError, match="has several splits: train, test"):
         lines_of({"train": [chat([1, 2], [0, 1])], "test": []})
@@ -381,7 +381,7 @@ def test_tensors_that_no_file_holds_and_options_of_rows_are_refused(tmp_path, ca
         assert main([str(tmp_path / name), out]) == 1 and why in capsys.readouterr().err
     np.save(tmp_path / "x.npy", np.array([1]))
     assert main([str(tmp_path / "x.npy"), str(tmp_path / "x.npy"), out]) == 1 and "which another file also has" in capsys.readouterr().err
-    assert main([str(tmp_path / "x.npy"), out, "--mask", "all"]) == 2 and "--mask: is for rows" in capsys.readouterr().err
+    assert main([str(tmp_path / "x.npy"), out, "--mask", "all"]) == 2 and "--mask: applies only to rows" in capsys.readouterr().err
     assert main([str(tmp_path / "x.npy"), str(tmp_path / "y.npy")]) == 2 and "Write .npz" in capsys.readouterr().err
     assert main([str(tmp_path / "x.npy"), out]) == 0
     assert main([str(tmp_path / "x.npy"), out]) == 1 and "exists" in capsys.readouterr().err

@@ -110,13 +110,13 @@ def test_other_columns_are_unchanged():
     ({"odd": np.ones((3,))}, {}, "'odd': has the shape .3.; the batch has 2 samples"),
     ({"odd": OWN}, {"odd": "response"}, "'odd': .*does not match at: response for"),
     ({"odd": OWN}, {"odd": "tokens"}, "Use one of token, next, response, sample"),
-    ({"odd": OWN}, {"even": "token"}, "'even': is named by at but does not exist"),
+    ({"odd": OWN}, {"even": "token"}, "'even': is named in at, but does not exist"),
     ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {}, "'labels': has 7 columns, but it is not specified.*at={'labels': 'token'}"),
-    ({"labels": np.where(ATTENTION > 0, IDS, -100)}, {"labels": "token"}, "'labels': trains tokens of the prompt"),
+    ({"labels": np.where(ATTENTION > 0, IDS, -100)}, {"labels": "token"}, "'labels': marks prompt tokens, which are not trained"),
     ({"labels": np.where(OF_TOKENS > 0, IDS, -100)}, {"labels": "next"}, "'labels': is set at the last token"),
     ({"loss_mask": OF_RESPONSES}, {}, "'loss_mask': is present as well as response_mask"),
     ({"response_mask": np.ones((2, 4))}, {}, "'response_mask': marks tokens that attention_mask does not"),
-    ({"response_mask": ATTENTION, "responses": IDS[:, 3:]}, {}, "'response_mask': marks tokens of the prompt"),
+    ({"response_mask": ATTENTION, "responses": IDS[:, 3:]}, {}, "'response_mask': marks prompt tokens"),
     ({"response_mask": np.ones((2, 8))}, {}, "'response_mask': has the shape"),
 ])
 def test_columns_of_unknown_shape_are_refused_by_name(changed, at, why):

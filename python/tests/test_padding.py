@@ -60,9 +60,9 @@ def test_an_empty_batch_is_padded_to_an_empty_tensor():
 @pytest.mark.parametrize(
     "call, what",
     [
-        (lambda: padding.lengths_of_mask(np.full((2, 2), 2)), "2; a mask has only 0 and 1"),
-        (lambda: padding.lengths_of_mask(np.full((2, 2), 256)), "a mask has only 0 and 1"),
-        (lambda: padding.lengths_of_mask(np.full((2, 2), -1)), "a mask has only 0 and 1"),
+        (lambda: padding.lengths_of_mask(np.full((2, 2), 2)), "2; a mask can have only 0 and 1"),
+        (lambda: padding.lengths_of_mask(np.full((2, 2), 256)), "a mask can have only 0 and 1"),
+        (lambda: padding.lengths_of_mask(np.full((2, 2), -1)), "a mask can have only 0 and 1"),
         (lambda: padding.lengths_of_mask(np.ones((2, 2))), "dtype float64"),
         (lambda: padding.lengths_of_mask(np.ones(2, bool)), "1 dimensions"),
         (lambda: padding.lengths_of_mask(np.ones((4, 4), bool)[:, ::2]), "not contiguous"),
@@ -71,7 +71,7 @@ def test_an_empty_batch_is_padded_to_an_empty_tensor():
         (lambda: padding.restore_padding(np.ones(3), np.ones((2, 2), bool)), "ragged rows"),
         (lambda: padding.pad_right(np.ones(3), [1, 1]), "ragged rows"),
         (lambda: padding.pad_right(np.ones(3), [1, 2], seq=1), "padded length of 1"),
-        (lambda: padding.pad_right(np.ones(3), [1, 2], seq=-1), "seq: -1 is negative"),
+        (lambda: padding.pad_right(np.ones(3), [1, 2], seq=-1), "seq: is -1; it must be at least 0"),
         (lambda: padding.pad_right(np.ones(3), [4, -1]), "sequence"),
         (lambda: padding.pad_right(np.ones(3), [3], kept=([0], [4])), "not within its length"),
         (lambda: padding.pad_right(np.ones(3), [3], kept=([0, 0], [1])), None),

@@ -19,7 +19,7 @@ def made_up_samples(seed):
 
 
 def test_a_tree_is_the_example_of_its_header():
-    tree = PrefixTree.of_tokens(SAMPLES)
+    tree = PrefixTree.from_tokens(SAMPLES)
     assert tree.lengths.tolist() == [2, 1, 1, 2, 1]
     assert tree.parents.tolist() == [-1, 0, 1, 1, 0]
     assert tree.depths.tolist() == [0, 2, 3, 3, 2]
@@ -28,12 +28,12 @@ def test_a_tree_is_the_example_of_its_header():
     assert tree.savings() == {"tokens": 7, "repeated_tokens": 12, "score_entries": 22, "repeated_score_entries": 31}
     states = tree.branch_states()
     assert states["from"].tolist() == [-1, 0, 1, 1, 0] and states["uses"].tolist() == [2, 2, 0, 0, 0]
-    assert states["last_use"].tolist() == [4, 3, -1, -1, -1] and states["most_kept"] == 2
+    assert states["last_use"].tolist() == [4, 3, -1, -1, -1] and states["peak_kept"] == 2
     schedule = PackedTreeLayout(tree).depth_first(max_kept=2)
     assert schedule["rows"].tolist() == [[0, 2], [2, 3], [3, 4], [4, 6], [6, 7]]
     assert schedule["parents"].tolist() == [-1, 0, 1, 1, 0] and schedule["keys_before"].tolist() == [0, 2, 3, 3, 2]
     assert schedule["steps"][:4] == [("push", 0), ("push", 1), ("visit", 2), ("pop", 2)]
-    assert [schedule[name] for name in ("most_keys", "most_kept", "computed_again")] == [5, 2, 3]
+    assert [schedule[name] for name in ("peak_keys", "peak_kept", "recomputed")] == [5, 2, 3]
     assert tree.path_to(3) == [0, 1, 3] and tree.sample_ends.tolist() == [2, 3, 4]
     assert tree.samples_through.tolist() == [3, 2, 1, 1, 1] and tree.first_samples.tolist() == [0, 0, 0, 1, 2]
 
@@ -41,7 +41,7 @@ def test_a_tree_is_the_example_of_its_header():
 @pytest.mark.parametrize("seed", range(10))
 def test_every_token_exists_and_attends_to_all_tokens_before_it(seed):
     samples = made_up_samples(seed)
-    tree = PrefixTree.of_tokens(samples)
+    tree = PrefixTree.from_tokens(samples)
     rows = prefix.tree_rows(tree, samples)
     tin, tout = tree.ancestor_intervals()
     positions = tree.position_ids()
@@ -60,7 +60,7 @@ def test_every_token_exists_and_attends_to_all_tokens_before_it(seed):
 @pytest.mark.parametrize("cp", [1, 2, 4])
 def test_a_packed_tree_is_packed_merged_and_predicts(seed, cp):
     samples = made_up_samples(seed)
-    layout = PackedTreeLayout(PrefixTree.of_tokens(samples), cp=cp)
+    layout = PackedTreeLayout(PrefixTree.from_tokens(samples), cp=cp)
     rows = prefix.tree_rows(layout.tree, samples)
     assert np.array_equal(merge(layout.segments, pack_all(layout.segments, rows)), rows)
     prompts = [len(sample) // 2 for sample in samples]
@@ -76,20 +76,20 @@ def test_a_packed_tree_is_packed_merged_and_predicts(seed, cp):
 
 
 def test_a_tree_is_specified_by_its_structure():
-    tree = PrefixTree.of_tokens(SAMPLES)
+    tree = PrefixTree.from_tokens(SAMPLES)
     assert PrefixTree(tree.parents, tree.lengths, tree.sample_ends) == tree
     assert pickle.loads(pickle.dumps(tree)) == tree
     assert tree.subtree([0, 2]).lengths.tolist() == [2, 2, 1]
-    assert tree != PrefixTree.of_groups(PrefixGroups(GROUPS)) and tree != 3
+    assert tree != PrefixTree.from_groups(PrefixGroups(GROUPS)) and tree != 3
 
 
 def test_a_tree_shares_tokens_that_are_followed_by_the_same_ones():
-    tree = PrefixTree.of_tokens(SAMPLES, ahead=1)
+    tree = PrefixTree.from_tokens(SAMPLES, ahead=1)
     assert tree.lengths.tolist() == [1, 1, 2, 3, 2] and tree.parents.tolist() == [-1, 0, 1, 1, 0]
 
 
 def test_groups_are_a_tree_of_one_level():
-    tree = PrefixTree.of_groups(PrefixGroups(GROUPS))
+    tree = PrefixTree.from_groups(PrefixGroups(GROUPS))
     assert tree.lengths.tolist() == [3, 2, 1, 2, 4] and tree.parents.tolist() == [-1, 0, 0, -1, 3]
     layout = PackedTreeLayout(tree, alignment=4, cp=2)
     assert layout.segments.aligned_lengths.tolist() == [4] * 5
@@ -101,7 +101,7 @@ def test_groups_are_a_tree_of_one_level():
 def test_rows_of_a_tree_are_of_the_samples_kind():
     torch = pytest.importorskip("torch")
     samples = [torch.tensor(s) for s in SAMPLES]
-    rows = prefix.tree_rows(PrefixTree.of_tokens(samples), samples)
+    rows = prefix.tree_rows(PrefixTree.from_tokens(samples), samples)
     assert torch.equal(rows, torch.tensor([1, 2, 3, 4, 5, 6, 7]))
 
 
@@ -166,14 +166,14 @@ def test_outputs_are_split_with_the_row_that_predicts_each_token(kind):
 
 
 def test_padding_changes_sides(kind):
-    right, left = (TokenPlaces.of_lengths([1, 3], side=side) for side in ("right", "left"))
+    right, left = (TokenPlaces.from_lengths([1, 3], side=side) for side in ("right", "left"))
     values = kind.make((2, 3), "int32")
     moved = np.asarray(prefix.convert_padding(right, left, values, pad=-1))
     assert moved.tolist() == [[-1, -1, np.asarray(values)[0, 0]], np.asarray(values)[1].tolist()]
     assert prefix.places_of_mask(left.mask()) == left and len(left) == 4
 
 
-TREE = PrefixTree.of_tokens(SAMPLES)
+TREE = PrefixTree.from_tokens(SAMPLES)
 LAYOUT = PrefixLayout(PrefixGroups(GROUPS))
 MASK = np.ones((2, 3), bool)
 
@@ -182,21 +182,21 @@ MASK = np.ones((2, 3), bool)
     "call, what",
     [
         (lambda: PrefixTree([1], [2], [0]), "parent"),
-        (lambda: PrefixTree([-1], [2, 3], [0]), "tokens: there are 2 for 1 segments"),
+        (lambda: PrefixTree([-1], [2, 3], [0]), "tokens: has 2 entries for 1 segments"),
         (lambda: PrefixTree([-1], [2], [1]), "1"),
         (lambda: PrefixTree([-1], [-2], [0]), "-2"),
-        (lambda: PrefixTree.of_tokens([[1.5]]), r"samples\[0\]\[0\]"),
-        (lambda: PrefixTree.of_tokens(SAMPLES, ahead=-1), "ahead: -1 is negative"),
+        (lambda: PrefixTree.from_tokens([[1.5]]), r"samples\[0\]\[0\]"),
+        (lambda: PrefixTree.from_tokens(SAMPLES, ahead=-1), "ahead: is -1; it must be at least 0"),
         (lambda: TREE.subtree([3]), "3"),
-        (lambda: prefix.tree_rows(TREE, SAMPLES[:1]), "there are 1; the tree has 3"),
+        (lambda: prefix.tree_rows(TREE, SAMPLES[:1]), "there are 1 samples, but the tree has 3"),
         (lambda: prefix.tree_rows(TREE, [np.zeros(4)] * 3), r"samples\[1\]: has 4 rows; the tree has 5"),
         (lambda: PackedTreeLayout(TREE, alignment=3, cp=2), "3"),
-        (lambda: PackedTreeLayout(TREE, cp=2).position_ids(cp_rank=2), "2 is outside 0..1"),
+        (lambda: PackedTreeLayout(TREE, cp=2).position_ids(cp_rank=2), "is 2; it must be from 0 to 1"),
         (lambda: PackedTreeLayout(TREE).ancestor_intervals(cp_rank=-1), "-1 is outside"),
         (lambda: PackedTreeLayout(TREE).attention(cp_rank=1), "1 is outside"),
         (lambda: PackedTreeLayout(TREE).predictions([1]), "1"),
         (lambda: PackedTreeLayout(TREE).predictions([1, 1, 4]), "4"),
-        (lambda: PackedTreeLayout(TREE).predictions([1, 1, 1]).on(-1), "-1 is below 0"),
+        (lambda: PackedTreeLayout(TREE).predictions([1, 1, 1]).on(-1), "is -1; it must be at least 0"),
         (lambda: PrefixGroups([]), None),
         (lambda: PrefixGroups([[3]]), "suffix"),
         (lambda: PrefixGroups([[3, -1]]), "-1"),
@@ -206,16 +206,16 @@ MASK = np.ones((2, 3), bool)
         (lambda: LAYOUT.split(-1), "-1"),
         (lambda: LAYOUT.split(3), None),
         (lambda: LAYOUT.split(1, short_prefix="x"), "error, pad"),
-        (lambda: TokenPlaces.of_lengths([3], width=2), "3"),
+        (lambda: TokenPlaces.from_lengths([3], width=2), "3"),
         (lambda: prefix.group(LAYOUT, np.zeros((2, 3)), np.zeros((3, 5))), r"suffix: is \[3, 5\]; the layout has \[3, 4\]"),
         (lambda: prefix.group(LAYOUT, np.zeros((2, 3)), np.zeros((3, 4), int)), "suffix: has the dtype int64"),
         (lambda: prefix.group(LAYOUT, np.zeros((2, 3, 2)), np.zeros((3, 4))), r"suffix: has rows of \(\)"),
         (lambda: prefix.group(LAYOUT, np.zeros((2, 1, 3)), np.zeros((3, 2, 4)), heads_first=True), "2 heads"),
         (lambda: prefix.ungroup(LAYOUT, np.zeros((2, 5))), r"values: is \[2, 5\]"),
-        (lambda: prefix.ungroup(LAYOUT, np.zeros(6)), "at least 2 are needed"),
+        (lambda: prefix.ungroup(LAYOUT, np.zeros(6)), "it must have at least 2"),
         (lambda: prefix.ungroup(LAYOUT, np.zeros((2, 6), order="F")), "not contiguous"),
         (lambda: prefix.concat_input(LAYOUT, np.zeros((2, 3)), MASK, np.zeros((3, 4)), np.ones((3, 4), bool)), "mask"),
-        (lambda: prefix.convert_padding(TokenPlaces.of_lengths([1, 2]), TokenPlaces.of_lengths([2, 1]), np.zeros((2, 2))),
+        (lambda: prefix.convert_padding(TokenPlaces.from_lengths([1, 2]), TokenPlaces.from_lengths([2, 1]), np.zeros((2, 2))),
          None),
     ],
 )

@@ -76,8 +76,8 @@ def test_add_fields_counts_added_fields_and_refuses_a_different_value():
         producer = evenkeel.Producer(buffer.url)  # not the producer that sent the samples
         fields = [{"uid": uid, "index": 0, "values": np.array([0.5], np.float32), "old_log_probs": [0, 0, -1.5]} for uid in "ab"]
         assert producer.add_fields(fields[0]) == evenkeel.producer.FieldsReceipt(added=1)
-        assert buffer.status()["lacking"] == {"old_log_probs": 1, "values": 1}
-        assert producer.add_fields(fields) == evenkeel.producer.FieldsReceipt(added=1, repeated=1)
+        assert buffer.status()["missing_fields"] == {"old_log_probs": 1, "values": 1}
+        assert producer.add_fields(fields) == evenkeel.producer.FieldsReceipt(added=1, duplicates=1)
         assert buffer.status()["groups"]["ready"] == 2
         with pytest.raises(evenkeel.InputError, match="body:1: has a different value of field 'values' of sample 0 of group 'a'"):
             producer.add_fields({"uid": "a", "index": 0, "values": [1.5]})

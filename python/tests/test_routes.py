@@ -54,7 +54,7 @@ def test_runs_identify_the_source_of_states():
 
 
 def test_runs_of_a_tree_are_of_segments():
-    tree = PackedTreeLayout(PrefixTree.of_tokens([[1, 2, 3, 4], [1, 2, 3, 5, 6], [1, 2, 7]]), alignment=4, cp=2)
+    tree = PackedTreeLayout(PrefixTree.from_tokens([[1, 2, 3, 4], [1, 2, 3, 5, 6], [1, 2, 7]]), alignment=4, cp=2)
     # The segments have 4 rows each, 20 in all: the third of five is cut in its middle, and its only token is before the cut.
     first, second = (routes.sequence_runs(tree, "flat", cp_rank=r) for r in range(2))
     assert (first.sequence.tolist(), second.sequence.tolist()) == ([0, 1, 2], [2, 3, 4])

@@ -41,7 +41,7 @@ def test_tensors_are_returned_as_tensors():
     [
         ([[1, 2, 3]], "runs[0]: are not pairs of integers. Write [[value, tokens], ...]"),
         ([[0.5, 2]], "runs[0]: are not pairs of integers. Write [[value, tokens], ...]"),
-        ([[1, -2]], "runs[0]: have a run of -2 tokens; a length cannot be negative"),
+        ([[1, -2]], "runs[0]: have a run of -2 tokens; the length of a run cannot be negative"),
         ([[2**31, 2]], "runs[0]: have the value 2147483648, which int32 cannot hold. Choose another dtype"),
     ],
 )

@@ -11,7 +11,7 @@ from evenkeel.collate import MicroBatches
 from evenkeel.sampler import BalancedBatchSampler
 
 LENGTHS = np.random.RandomState(1).lognormal(5.2, 1, size=203).astype(int).clip(1, 1000).tolist()
-SETTINGS = {"max_tokens": 1024, "samples": 32, "ranks": 4}
+SETTINGS = {"max_tokens": 1024, "global_batch": 32, "ranks": 4}
 
 
 def sampler(rank=0, lengths=LENGTHS, **changes):
@@ -102,7 +102,7 @@ def test_a_state_of_whole_steps_is_read_with_another_number_of_ranks():
     steps = iter(before.steps)
     for _ in range(3):
         next(steps)
-    rest = [BalancedBatchSampler(LENGTHS, 2048, samples=32, ranks=2, rank=rank) for rank in range(2)]
+    rest = [BalancedBatchSampler(LENGTHS, 2048, global_batch=32, ranks=2, rank=rank) for rank in range(2)]
     for one in rest:
         one.load_state_dict(before.state_dict())
     assert sorted_samples(sum((list(one) for one in rest), [])) == sorted(np.concatenate([before.indices(i) for i in range(3, 7)]))
@@ -159,7 +159,7 @@ def test_another_epoch_does_not_change_an_iteration_that_has_begun():
     assert [head, *lists] == list(sampler())
 
 
-@pytest.mark.parametrize("change", [{"lengths": LENGTHS[:-1]}, {"samples": 16}, {"seed": 3}, {"shuffle": False}, {"drop_last": True}])
+@pytest.mark.parametrize("change", [{"lengths": LENGTHS[:-1]}, {"global_batch": 16}, {"seed": 3}, {"shuffle": False}, {"drop_last": True}])
 def test_a_state_of_other_data_or_another_order_is_refused(change):
     with pytest.raises(evenkeel.InputError, match=f"state_dict.*{next(iter(change))}.*[Ll]oad"):
         sampler(**change).load_state_dict(sampler().state_dict())
@@ -173,9 +173,9 @@ def test_micro_batches_of_all_ranks_in_turn_are_distributed_by_accelerate():
 
 
 def test_a_rank_with_too_few_samples_gets_empty_lists_or_an_error():
-    settings = {"max_tokens": 8, "samples": 3, "ranks": 2, "shuffle": False}
+    settings = {"max_tokens": 8, "global_batch": 3, "ranks": 2, "shuffle": False}
     assert [list(BalancedBatchSampler([8, 8, 8], rank=rank, **settings)) for rank in range(2)] == [[[1], [0]], [[2], []]]
-    with pytest.raises(evenkeel.InputError, match="epoch 0, step 0, rank 1: micro-batch 1 of 2 has no sample. Raise samples"):
+    with pytest.raises(evenkeel.InputError, match="epoch 0, step 0, rank 1: micro-batch 1 of 2 has no samples. Raise global_batch"):
         list(BalancedBatchSampler([8, 8, 8], rank=0, empty="error", **settings))
 
 
@@ -186,9 +186,9 @@ def test_a_rank_with_too_few_samples_gets_empty_lists_or_an_error():
         ({"lengths": [5, 0]}, evenkeel.InputError, r"lengths\[1\]: is 0, but a sample has at least 1 token. Leave"),
         ({"lengths": [[5]]}, evenkeel.InputError, "lengths: has the shape"),
         ({"lengths": [5.5]}, evenkeel.InputError, "lengths: .*float64"),
-        ({"rank": 4}, evenkeel.InputError, "rank: is 4, with 4 ranks"),
-        ({"samples": 0}, evenkeel.InputError, "samples: is 0. Pass a whole number of at least 1"),
-        ({"samples": 300, "drop_last": True}, evenkeel.InputError, "samples: is 300, but the data set has 203: an epoch has no step"),
+        ({"rank": 4}, evenkeel.InputError, "rank: is 4, but there are 4 ranks"),
+        ({"global_batch": 0}, evenkeel.InputError, "global_batch: is 0. Pass a whole number of at least 1"),
+        ({"global_batch": 300, "drop_last": True}, evenkeel.InputError, "global_batch: is 300, but the data set has only 203, so an epoch would have no step"),
         ({"pad_to_multiple_of": 8}, evenkeel.InputError, "pad_to_multiple_of: is 8, but sequences are packed"),
         ({"empty": "drop"}, evenkeel.InputError, "empty: is 'drop'"),
         ({"padded": True, "pad_to_multiple_of": 2048}, evenkeel.ConfigError, "micro_batch.max_tokens"),

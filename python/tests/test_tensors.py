@@ -155,7 +155,7 @@ def test_arrays_that_know_dlpack_only_are_read():
 
 
 def test_arrays_of_the_library_are_exported_over_its_memory():
-    ids = evenkeel.PrefixTree.of_tokens([[1, 2, 3], [1, 4]]).position_ids()
+    ids = evenkeel.PrefixTree.from_tokens([[1, 2, 3], [1, 4]]).position_ids()
     tensor, address = torch.from_dlpack(ids), ids.__array_interface__["data"][0]
     del ids
     gc.collect()
@@ -164,7 +164,7 @@ def test_arrays_of_the_library_are_exported_over_its_memory():
 
 @pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="NumPy exports read-only arrays since 2.1")
 def test_read_only_arrays_of_the_library_are_exported():
-    ids = evenkeel.PrefixTree.of_tokens([[1, 2]]).position_ids()
+    ids = evenkeel.PrefixTree.from_tokens([[1, 2]]).position_ids()
     ids.flags.writeable = False
     assert torch.from_dlpack(ids).tolist() == [0, 1]
 

@@ -142,7 +142,7 @@ def test_slices_are_those_of_numpy_on_any_axis_and_on_two(client):
 
     for one, row in zip(found({"axis": 1, "ranges": [[0, 1], [2, 4]]}), rows):
         assert same(one, np.concatenate([row[:, :1], row[:, 2:]], 1))
-    of_each = found({"axis": 0, "ranges_of": [[[0, 2], [4, 6]], [[3, 3]]]}, {"axis": 2, "ranges": [[1, 2]]})
+    of_each = found({"axis": 0, "ranges_per_index": [[[0, 2], [4, 6]], [[3, 3]]]}, {"axis": 2, "ranges": [[1, 2]]})
     assert same(of_each[0], np.concatenate([rows[0][:2], rows[0][4:]])[:, :, 1:2]) and same(of_each[1], rows[1][:0, :, 1:2])
     with pytest.raises(evenkeel.InputError):
         found({"axis": 0, "ranges": [[0, 7]]})
@@ -162,7 +162,7 @@ def test_large_puts_and_gets_are_halved(client, monkeypatch, most):
 
     monkeypatch.setattr(client._server, "request", limited)
     assert client.put(range(7), fields) == 7 * 9 * 4 + 42 + 21
-    found = client.get(range(7), list(fields), slices={"list": {"axis": 0, "ranges_of": [[[0, i]] for i in range(7)]}})
+    found = client.get(range(7), list(fields), slices={"list": {"axis": 0, "ranges_per_index": [[[0, i]] for i in range(7)]}})
     for name, rows in fields.items():
         assert all(same(one, other) for one, other in zip(found[name], rows)) and len(found[name]) == 7
 

@@ -13,12 +13,12 @@ std::int64_t checked_sum(std::span<const std::int64_t> values, std::string_view 
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] < 0) {
-      throw InputError(std::string(what),
-                       "item " + std::to_string(i) + " has " + std::to_string(values[i]) + ", below 0");
+      throw InputError(std::string(what), "the value of item " + std::to_string(i) + " is " +
+                                              std::to_string(values[i]) + "; it must be at least 0");
     }
     if (values[i] >= sum_limit - sum) {
-      throw InputError(std::string(what), "the sum reaches 2^62 at item " + std::to_string(i),
-                       "Use a coarser unit");
+      throw InputError(std::string(what), "the sum reaches the limit of 2^62 at item " + std::to_string(i),
+                       "Use a larger unit, which makes the numbers smaller");
     }
     sum += values[i];
   }
@@ -26,7 +26,7 @@ std::int64_t checked_sum(std::span<const std::int64_t> values, std::string_view 
 }
 
 void require_groups(std::int64_t k) {
-  if (k < 1) throw InputError("k", std::to_string(k) + " groups were requested; at least 1 is needed");
+  if (k < 1) throw InputError("k", "is " + std::to_string(k) + "; it must be at least 1");
 }
 
 namespace {
@@ -52,7 +52,8 @@ std::int64_t checked_counts_within(BinItems items, BinLimits limits) {
   const std::int64_t sum = checked_sum(items.counts, "counts");
   for (Item item = 0; item < n; ++item) {
     if (items.count_of(item) < 1)
-      throw InputError("counts", "item " + std::to_string(item) + " has a count below 1");
+      throw InputError("counts", "the count of item " + std::to_string(item) + " is " +
+                                     std::to_string(items.count_of(item)) + "; it must be at least 1");
     require_fit(item, items.count_of(item));
   }
   return sum;

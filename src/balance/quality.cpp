@@ -32,8 +32,8 @@ class RankedCosts {
 };
 
 /// Returns the bound by the pigeonhole principle: some group has j of the (j - 1) k + 1 largest items, so it
-/// costs at least as much as the j smallest of these. Up to `fewest` items, it is filled with the smallest
-/// items.
+/// costs at least as much as the j smallest of these. If the group must have `fewest` items, the smallest
+/// items of all are added up to that number.
 Cost crowding_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewest) {
   Cost bound = 0;
   for (std::int64_t j = 1; (j - 1) * k < costs.size(); ++j) {
@@ -43,8 +43,8 @@ Cost crowding_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewes
   return bound;
 }
 
-/// Returns the bound from the t largest items: t groups that include all groups of these items have at least
-/// t (fewest - 1) other items.
+/// Returns the bound from the t largest items. These items are in at most t groups; t groups that include
+/// them have at least t (fewest - 1) other items.
 Cost shared_group_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewest) {
   Cost bound = 0;
   for (std::int64_t t = 1; t <= std::min(k, costs.size()); ++t) {

@@ -13,18 +13,18 @@ namespace evenkeel {
 /// the maximum of:
 /// - ceil(sum / k);
 /// - for each j, the sum of the j smallest of the (j-1) k + 1 largest items, since some group has j of these.
-///   With GroupSize::equal, every group has at least m = floor(n/k) items, so the m-j smallest items are
-///   added;
+///   With GroupSize::equal, every group has at least m = floor(n/k) items, so the m-j smallest items of all
+///   are added;
 /// - with GroupSize::equal, for each t, ceil(sum / t) of the t largest items and the t (m-1) smallest, since
 ///   the t largest items share at most t groups.
 /// O(n) for costs of bounded width.
 ///
-/// Example: costs {9, 9, 1, 2, 3, 4} and k = 3 give 10 if free, the mean rounded up, and 11 if equal, half of
-/// 9 + 9 + 1 + 2.
+/// Example: costs {9, 9, 1, 2, 3, 4} and k = 3 give 10 with GroupSize::free, which is the mean rounded up,
+/// and 11 with GroupSize::equal, which is half of 9 + 9 + 1 + 2.
 [[nodiscard]] Cost max_sum_lower_bound(std::span<const Cost> costs, std::int64_t k,
                                        GroupSize group_size = GroupSize::free);
 
-/// Measures of how even a list of sums is.
+/// Measures of the evenness of a list of sums.
 struct BalanceQuality {
   Cost min = 0;
   Cost max = 0;
@@ -37,18 +37,18 @@ struct BalanceQuality {
 /// Returns the figures of k sums; zeros (and max_over_mean 1) for an empty list.
 [[nodiscard]] BalanceQuality balance_quality(std::span<const Cost> sums);
 
-/// Parameters of the time in which ranks work through groups in parallel.
+/// Parameters of the time that ranks take to work through their groups in parallel.
 struct GroupTiming {
   Cost overhead = 0;        ///< constant cost of each group in addition to its items, in the same units
   std::int64_t stages = 1;  ///< number of pipeline stages that each group passes through
 };
 
-/// Returns the constant cost of a group when it has not been measured: the work of 256 tokens, which is an
-/// assumption. overhead_cost_of (cost_fit.hpp) returns the measured cost.
+/// Returns the assumed constant cost of a group if it has not been measured: the work of 256 tokens.
+/// overhead_cost_of (cost_fit.hpp) returns the measured cost.
 [[nodiscard]] Cost default_overhead(const CostModel& model);
 
 /// Returns the time of ranks that meet at every group: the sum over j of overhead + max over r of cost(r, j),
-/// plus (stages - 1) * (overhead + largest cost) for filling and draining the pipeline. Lists may differ in
+/// plus (stages - 1) * (overhead + largest cost) for the pipeline's warm-up and drain. Lists may differ in
 /// length; missing groups cost zero.
 [[nodiscard]] Cost estimated_time(std::span<const std::vector<Cost>> costs_of_ranks, GroupTiming timing);
 

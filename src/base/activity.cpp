@@ -23,7 +23,7 @@ struct Lane {
 };
 
 std::array<Lane, max_reported_threads> lanes;
-Lane unseen;  // lane for threads that find all others taken; never read
+Lane unseen;  // lane for threads that find all other lanes taken; never read
 std::atomic<bool> left{false};
 
 std::int32_t current_thread_id() noexcept {
@@ -34,7 +34,7 @@ std::int32_t current_thread_id() noexcept {
 #endif
 }
 
-/// Lane that a thread occupies until it ends.
+/// The lane that a thread occupies until the thread ends.
 class OwnLane {
  public:
   OwnLane() noexcept {

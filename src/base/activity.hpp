@@ -6,25 +6,26 @@
 
 namespace evenkeel {
 
-/// Activities of this process's threads, which the threads report and a watchdog may read at any time. A
-/// report costs a few stores. It does not lock, allocate or make system calls, except for a thread's first
+/// What the threads of this process are doing. The threads report it, and a watchdog may read it at any time.
+/// A report takes a few stores. It does not lock, allocate or make system calls, except for a thread's first
 /// report. All texts must be string literals.
 
-/// Reason why a thread waits, by what it waits for.
+/// What a thread is waiting for.
 enum class WaitFor : std::uint8_t {
-  nobody,    ///< not waiting: it is working, or running the program's own code
-  ranks,     ///< other ranks, which it needs to continue
-  end,       ///< other ranks, which must end too; ranks that wait for this one wait forever
-  thread,    ///< another thread of this process
-  trainer,   ///< the trainer's next request, which may take any time without being an error
-  producers  ///< samples from other processes; a long wait is not the fault of this rank or of ranks waiting
-             ///< for it
+  nobody,   ///< it is not waiting: it is working, or running the program's own code
+  ranks,    ///< other ranks, which it needs to continue
+  end,      ///< other ranks, which must also end; ranks that wait for this one will wait forever
+  thread,   ///< another thread of this process
+  trainer,  ///< the trainer's next request, which may take any amount of time
+  /// Samples from other processes; neither this rank nor the ranks that wait for it are to blame for a long
+  /// wait.
+  producers
 };
 
 inline constexpr std::int64_t no_step = -1;
 
-/// Marks a part of the calling thread's work until the object is destroyed, which restores the previous part.
-/// A Phase without a step belongs to the step of the enclosing Phase.
+/// Marks a part of the calling thread's work until this object is destroyed, which restores the previous
+/// part. A Phase without a step has the step of the enclosing Phase.
 class Phase {
  public:
   explicit Phase(const char* name, std::int64_t step = no_step) noexcept;
@@ -32,7 +33,7 @@ class Phase {
   Phase& operator=(const Phase&) = delete;
   ~Phase();
 
-  /// Ends the current part of the calling thread and begins the part `name`.
+  /// Ends the current part of the calling thread, and begins the part `name`.
   static void switch_to(const char* name) noexcept;
 
  private:
@@ -58,7 +59,7 @@ class Waiting {
 void begin_exit(const char* phase) noexcept;
 [[nodiscard]] bool is_exiting() noexcept;
 
-/// Records progress of the calling thread in work that may leave no other trace.
+/// Records progress of the calling thread. Used in work that may not leave any other trace.
 void record_progress() noexcept;
 
 /// Snapshot of one thread.
@@ -67,12 +68,12 @@ struct ThreadActivity {
   std::int64_t step = no_step;
   const char* wait = nullptr;
   WaitFor whom = WaitFor::nobody;
-  std::uint64_t moves = 0;  ///< number of reports of the thread so far
+  std::uint64_t moves = 0;  ///< number of times that the thread has reported so far
   std::int32_t thread = 0;  ///< the system's thread id
 };
 
-/// Maximum number of threads that can report at the same time: the trainer's, those that make steps ahead,
-/// and a few more. Reports of further threads are discarded.
+/// Maximum number of threads that can report at the same time: the trainer's thread, those that make steps
+/// ahead, and a few more. Reports of further threads are discarded.
 inline constexpr std::size_t max_reported_threads = 6;
 
 [[nodiscard]] std::array<ThreadActivity, max_reported_threads> activities() noexcept;

@@ -34,7 +34,7 @@ struct ValueText {
 
 namespace {
 
-/// Removes and returns the first of `names`, which are separated by commas outside of brackets.
+/// Removes the first of `names`, which are separated by commas outside of brackets, and returns it.
 std::string_view take_name(std::string_view& names) {
   std::size_t end = 0;
   for (int depth = 0; end < names.size() && (depth > 0 || names[end] != ','); ++end) {

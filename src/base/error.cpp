@@ -12,7 +12,7 @@ std::string to_string(const ErrorReport& report) {
   text += report.message;
   if (report.rank >= 0) text += " (rank " + std::to_string(report.rank) + ")";
   if (!report.hint.empty()) text += ". " + report.hint;
-  return printable(text);  // The text may quote external files, keys and words.
+  return printable(text);  // the text may quote external files, keys and words
 }
 
 void throw_error(ErrorReport report) {

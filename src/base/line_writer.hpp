@@ -10,13 +10,14 @@
 namespace evenkeel {
 
 /// Writes memory from front to back, bypassing the caches. Accepts pieces of any size and alignment, and
-/// stores them as whole cache lines. The memory is complete only after finish().
+/// combines them into whole cache lines. The memory is complete only after finish().
 class LineWriter {
  public:
   LineWriter() = default;
   explicit LineWriter(std::byte* to) noexcept : to_(to), room_(streaming::bytes_left_in_line(to)) {}
 
-  /// Appends a piece. `store_lines(to, from, count)` stores its whole lines, as streaming::store_lines does.
+  /// Appends a piece. `store_lines(to, from, count)` stores the whole lines of the piece, like
+  /// streaming::store_lines.
   template <typename StoreLines>
   void put(const std::byte* from, std::size_t bytes, StoreLines store_lines) noexcept {
     if (begun_ > 0 || room_ < streaming::line_bytes) {
@@ -59,8 +60,8 @@ class LineWriter {
     begun_ = 0;
   }
 
-  std::byte* to_ = nullptr;  // destination of the current line; earlier lines have been stored
-  // Size of the current line in bytes; smaller only for the first line.
+  std::byte* to_ = nullptr;  // destination of the current line; the lines before it have been stored
+  // Size of the current line in bytes. Only the first line may be shorter than a cache line.
   std::size_t room_ = streaming::line_bytes;
   std::size_t begun_ = 0;  // number of bytes of the current line that are buffered in `line_`
   alignas(streaming::line_bytes) std::array<std::byte, streaming::line_bytes> line_{};

@@ -21,8 +21,8 @@ struct Room {
   }
 };
 
-/// Returns the number in a file that contains one number; nullopt if the file is missing or contains a word,
-/// such as "max".
+/// Returns the number in a file that consists of one number; nullopt if the file is missing or contains a
+/// word such as "max".
 std::optional<std::int64_t> read_number(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::int64_t number = 0;
@@ -33,14 +33,14 @@ std::optional<std::int64_t> read_number(const std::filesystem::path& path) {
 /// Returns the sum of the numbers after `names` in a file of names and numbers; nullopt if it does not
 /// contain any of these names.
 template <typename... Names>
-std::optional<std::int64_t> read_numbers(const std::filesystem::path& path, Names... names) {
+std::optional<std::int64_t> sum_named_numbers(const std::filesystem::path& path, Names... names) {
   std::ifstream file(path);
   std::optional<std::int64_t> sum;
   std::string name;
   std::int64_t number = 0;
   while (file >> name >> number) {
     if (((name == names) || ...)) sum = sum.value_or(0) + number;
-    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');  // Skips the unit.
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');  // skips the unit
   }
   return sum;
 }
@@ -48,13 +48,13 @@ std::optional<std::int64_t> read_numbers(const std::filesystem::path& path, Name
 std::optional<Room> machine_memory(const std::filesystem::path& root) {
   constexpr std::int64_t kibibyte = 1024;
   const std::filesystem::path path = root / "proc/meminfo";
-  const auto available = read_numbers(path, "MemAvailable:", "SwapFree:");
-  const auto total = read_numbers(path, "MemTotal:", "SwapTotal:");
+  const auto available = sum_named_numbers(path, "MemAvailable:", "SwapFree:");
+  const auto total = sum_named_numbers(path, "MemTotal:", "SwapTotal:");
   if (!available || !total) return std::nullopt;
   return Room{*total * kibibyte, *available * kibibyte};
 }
 
-/// File and entry names of one version of control groups.
+/// Names of the files and entries in one version of control groups.
 struct GroupFiles {
   const char* limit;
   const char* used;
@@ -71,12 +71,12 @@ std::optional<Room> cgroup_memory(const std::filesystem::path& folder, const Gro
   const auto limit = read_number(folder / files.limit);
   const auto used = read_number(folder / files.used);
   if (!limit || !used || *limit >= no_limit) return std::nullopt;
-  const auto cache = read_numbers(folder / "memory.stat", files.cache, files.other_cache);
+  const auto cache = sum_named_numbers(folder / "memory.stat", files.cache, files.other_cache);
   return Room{*limit, *limit - *used + cache.value_or(0)};
 }
 
-/// Lowers `least` to the minimum that the groups from `path` up to the root of the hierarchy leave. Inside a
-/// container, `path` may be the path outside of it, so folders may be missing.
+/// Lowers `least` to the minimum of what the groups from `path` up to the root of the hierarchy have left.
+/// Inside a container, `path` may be the path outside of the container, so folders may be missing.
 void lower_to_cgroup_limits(const std::filesystem::path& hierarchy, std::filesystem::path path,
                             const GroupFiles& files, std::optional<std::int64_t>& least) {
   for (;; path = path.parent_path()) {
@@ -91,7 +91,7 @@ void lower_to_cgroup_limits(const std::filesystem::path& hierarchy, std::filesys
 std::optional<std::int64_t> available_memory(const std::filesystem::path& root) {
   std::optional<std::int64_t> least;
   if (const auto machine = machine_memory(root)) least = machine->to_take();
-  std::ifstream groups(root / "proc/self/cgroup");  // Each line is NUMBER:CONTROLLERS:PATH.
+  std::ifstream groups(root / "proc/self/cgroup");  // each line is NUMBER:CONTROLLERS:PATH
   for (std::string line; std::getline(groups, line);) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
@@ -109,8 +109,8 @@ void require_memory(std::size_t bytes) {
   const std::optional<std::int64_t> available = available_memory();
   if (!available || bytes <= static_cast<std::size_t>(*available)) return;
   throw LimitError("memory",
-                   std::to_string(bytes) + " bytes are needed at once, but only " +
-                       std::to_string(*available) + " are left on this node",
+                   std::to_string(bytes) + " bytes must be allocated at once, but only " +
+                       std::to_string(*available) + " are free on this node",
                    "Use a smaller global batch, shorter samples or more nodes");
 }
 

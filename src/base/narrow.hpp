@@ -9,8 +9,9 @@
 
 namespace evenkeel {
 
-/// Converts an integer to a narrower type. Throws LimitError with `what` and the value if it does not fit, in
-/// all builds. Sizes are 64-bit internally; use this function where MPI counts or cu_seqlens need 32 bits.
+/// Converts an integer to a narrower type. In all builds, throws LimitError with `what` and the value if it
+/// does not fit. Sizes are 64-bit integers internally; use this function if MPI counts or cu_seqlens require
+/// 32 bits.
 template <std::integral To, std::integral From>
 [[nodiscard]] constexpr To narrow(From value, std::string_view what) {
   if (!std::in_range<To>(value)) {

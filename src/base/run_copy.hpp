@@ -9,11 +9,11 @@
 
 namespace evenkeel {
 
-/// Copies runs of bytes, each to its own destination, bypassing the caches if they are large. The copies are
-/// complete only after the destructor has run.
+/// Copies runs of bytes, each to its own destination. Bypasses the caches if the copies are large. The copies
+/// are complete only after the destructor has run.
 class RunCopier {
  public:
-  /// `total_bytes` is the sum over all runs. It decides whether stores bypass the caches.
+  /// `total_bytes` is the total size of all runs. It determines whether stores bypass the caches.
   explicit RunCopier(std::size_t total_bytes) noexcept : streams_(streaming::is_worthwhile(total_bytes)) {}
   RunCopier(const RunCopier&) = delete;
   RunCopier& operator=(const RunCopier&) = delete;
@@ -31,8 +31,8 @@ class RunCopier {
       return;
     }
     EVENKEEL_PRECONDITION(thorough, !overlaps_waiting({to, from, bytes}), bytes);
-    // Neighboring runs share their first and last cache lines, so these lines are read before they are
-    // written.
+    // Adjacent runs have their first and last cache lines in common, so these lines must be read before they
+    // are written.
     streaming::prefetch_for_write(to);
     streaming::prefetch_for_write(to + bytes - 1);
     Run& longest_waiting = next();
@@ -47,8 +47,8 @@ class RunCopier {
     std::size_t bytes = 0;
   };
 
-  /// Prefetch distance in the source. Prefetching continues past the run's end, because the next run often
-  /// begins there.
+  /// Prefetch distance in the source. Prefetching continues after the end of the run, because the next run
+  /// often begins there.
   static constexpr std::size_t ahead = std::size_t{4} << 10;
 
   [[nodiscard]] static bool overlap(const std::byte* one, std::size_t bytes, const std::byte* other,

@@ -7,7 +7,7 @@
 
 namespace evenkeel {
 
-/// Runs `work`, which identifies samples by number, and adds names to its errors about samples. `names` may
+/// Runs `work`, whose errors identify samples by number, and adds names to errors about samples. `names` may
 /// be null; it is called only when such an error is thrown.
 template <typename Work>
 std::invoke_result_t<Work> with_sample_names_in_errors(const NamesInErrors& names, Work&& work) {

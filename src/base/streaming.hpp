@@ -13,8 +13,8 @@
 namespace evenkeel::streaming {
 
 /// Stores that bypass the caches, one cache line at a time. They avoid reading each line before it is
-/// overwritten, which is a third of the memory traffic of a large copy. However, the next reader must fetch
-/// the lines from memory.
+/// overwritten, which is a third of the memory traffic of a large copy. The disadvantage is that the next
+/// reader must fetch the lines from memory.
 
 #if defined(__SSE2__)
 inline constexpr bool available = true;
@@ -24,8 +24,8 @@ inline constexpr bool available = false;
 
 inline constexpr std::size_t line_bytes = 64;
 
-/// Minimum number of bytes per call for which bypassing pays off: a core's own caches cannot keep that many
-/// until a reader needs them.
+/// Minimum number of bytes per call for which bypassing the caches is worthwhile: this many bytes would not
+/// stay in a core's own caches until a reader needs them.
 inline constexpr std::size_t threshold = std::size_t{4} << 20;
 
 [[nodiscard]] constexpr bool is_worthwhile(std::size_t total_bytes) noexcept {
@@ -42,7 +42,7 @@ inline constexpr std::size_t threshold = std::size_t{4} << 20;
 /// soon. The address need not be valid.
 inline void prefetch_to_l1(const std::byte* from, std::size_t offset) noexcept {
 #if defined(__SSE2__)
-  // Uses integer arithmetic, since the address may be beyond the end of the object that `from` points into.
+  // Use integer arithmetic, since the address may be beyond the end of the object that `from` points into.
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(from) + offset), _MM_HINT_T0);
 #else
   static_cast<void>(from);
@@ -61,7 +61,7 @@ inline void prefetch_to_l2(const std::byte* address) noexcept {
 }
 
 /// Prefetches the line `offset` bytes after `from`, for data that is read only once. Bypasses the larger
-/// caches if the processor supports that, so they keep their contents. The address need not be valid.
+/// caches if the processor supports this, so that they keep their contents. The address need not be valid.
 inline void prefetch_read_once(const std::byte* from, std::size_t offset) noexcept {
 #if defined(__SSE2__)
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(from) + offset), _MM_HINT_NTA);
@@ -114,7 +114,7 @@ inline void store_lines(std::byte* to, const std::byte* from, std::size_t count)
   store_lines(to, from, count, [](std::size_t) {});
 }
 
-/// Makes the stores visible before any later store.
+/// Ensures that other threads see these stores before any later store.
 inline void finish() noexcept {
 #if defined(__SSE2__)
   _mm_sfence();

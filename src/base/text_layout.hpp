@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,7 +13,7 @@
 
 namespace evenkeel {
 
-/// Returns `text` in bold red if `is_colored`, for messages that must not be overlooked.
+/// Returns `text`, in bold red if `is_colored`. Used for messages that must not be overlooked.
 [[nodiscard]] std::string bold_red(const std::string& text, bool is_colored);
 
 /// Formats 1234567 as "1,234,567".
@@ -20,10 +23,24 @@ namespace evenkeel {
 [[nodiscard]] std::string format_count(std::int64_t number, std::string_view thing,
                                        std::string_view things = {});
 
-/// Formats as format_count() does but without commas, for errors, whose numbers a user may search for or
-/// copy.
+/// Same as format_count(), but without commas. Used in errors, since users may search for their numbers or
+/// copy them.
 [[nodiscard]] std::string format_plain_count(std::int64_t number, std::string_view thing,
                                              std::string_view things = {});
+
+/// Returns the texts of all elements as "a, b, c".
+template <std::ranges::input_range Range, typename TextOf = std::identity>
+[[nodiscard]] std::string join(const Range& range, TextOf text_of = {}) {
+  std::string joined;
+  for (const auto& element : range) {
+    if (!joined.empty()) joined += ", ";
+    joined += std::invoke(text_of, element);
+  }
+  return joined;
+}
+
+/// Formats a shape as "[2, 3]".
+[[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
 
 /// Formats 1536 as "1.5 KiB", in KiB, MiB or GiB.
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
@@ -31,12 +48,12 @@ namespace evenkeel {
 /// Returns the current time in UTC, such as 2026-11-22T02:17:08Z.
 [[nodiscard]] std::string current_time_text();
 
-/// A table of text, whose columns are as wide as their widest cell.
+/// A table of text. Each column is as wide as its widest cell.
 class TextTable {
  public:
   enum class Align : std::uint8_t { left, right };
   struct Column {
-    std::string heading;  ///< one or more lines
+    std::string heading;  ///< may have several lines
     Align align = Align::left;
   };
 
@@ -48,8 +65,8 @@ class TextTable {
     rows_.push_back(std::move(cells));
   }
 
-  /// Returns the heading and the rows, each line ended by "\n". Omits columns whose heading and cells are all
-  /// empty.
+  /// Returns the heading and the rows, each line ended by "
+  /// ". Omits columns in which the heading and all cells are empty.
   [[nodiscard]] std::string to_text() const;
 
  private:

@@ -15,7 +15,7 @@ namespace evenkeel {
 [[nodiscard]] std::size_t utf8_prefix_length(std::string_view text) noexcept;
 
 /// Makes external text (a key, a file name, a word of a configuration) safe to show on a terminal and in a
-/// log. Line ends and tabs become \n, \r and \t; other control characters (C0, DEL, and C1 in UTF-8) and
+/// log. Line breaks and tabs become \n, \r and \t; other control characters (C0, DEL, and C1 in UTF-8) and
 /// invalid bytes become \xNN. Everything else, including other scripts, is unchanged. O(length).
 [[nodiscard]] std::string printable(std::string_view text);
 

@@ -7,7 +7,6 @@
 #include <bit>
 #include <new>
 #include <optional>
-#include <utility>
 
 #include "evenkeel/batch/field.hpp"
 
@@ -52,7 +51,7 @@ BlockPool::Block BlockPool::find_or_make(std::size_t bytes) {
     for (std::size_t i = 0; i < kept_.size(); ++i) {
       const Block& block = kept_[i];
       const bool fits = block.memory == memory && block.bytes >= bytes && block.bytes / 2 <= bytes;
-      // Among blocks of equal size, prefers the most recently used one, which may still be in the caches.
+      // Among blocks of equal size, prefer the most recently used one, which may still be in the caches.
       if (fits && (!best || block.bytes <= kept_[*best].bytes)) best = i;
     }
     if (best) {

@@ -8,15 +8,16 @@
 
 namespace evenkeel {
 
-/// Pool of blocks of column_memory() that are reused, so that steps find their memory without allocating. A
-/// block returns to the pool when the last pointer to it or into it is destroyed.
+/// Pool of blocks of column_memory() that are reused, so that steps get memory without allocating it. A block
+/// returns to the pool when the last pointer to it or into it is destroyed.
 ///
 /// Sizes are rounded up by at most an eighth, so that slightly different requests can share blocks. A block
 /// serves requests of at least half its size. Used and kept blocks together never exceed 5/4 of the maximum
-/// number of bytes in use so far: if a new block would exceed that, kept blocks are deallocated first,
-/// starting with the smallest, which serve the fewest requests.
+/// number of bytes in use so far: if a new block would exceed this limit, kept blocks are deallocated first.
+/// The smallest blocks are deallocated before others, since they can serve the fewest requests.
 ///
-/// Thread-safe. Calls the memory resource outside of its lock, since the resource may have locks of its own.
+/// Thread-safe. Calls the memory resource without holding its own lock, since the resource may also use
+/// locks.
 class BlockPool {
  public:
   /// Alignment of each block.
@@ -35,7 +36,8 @@ class BlockPool {
   /// attempt without kept blocks.
   [[nodiscard]] std::shared_ptr<std::byte> take(std::size_t bytes);
 
-  /// Deallocates kept blocks of other memory. Blocks in use are deallocated when they return.
+  /// Deallocates kept blocks of all memory resources except this one. Blocks in use are deallocated when they
+  /// return to the pool.
   void keep_blocks_only_of(const std::pmr::memory_resource& memory) noexcept;
 
  private:
@@ -54,7 +56,7 @@ class BlockPool {
   Block remove(std::size_t index) noexcept;
 
   std::mutex mutex_;
-  std::vector<Block> kept_;  // in the order in which they returned
+  std::vector<Block> kept_;  // in the order in which they returned to the pool
   std::size_t kept_bytes_ = 0;
   std::size_t in_use_ = 0;
   std::size_t max_in_use_ = 0;

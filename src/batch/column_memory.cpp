@@ -12,7 +12,7 @@ namespace evenkeel {
 namespace {
 
 class StandardHeap final : public std::pmr::memory_resource {
-  /// Minimum size for the check, which takes about as long as writing 1 MiB.
+  /// Minimum size for which memory is checked. The check takes about as long as writing 1 MiB.
   static constexpr std::size_t large = std::size_t{64} << 20;
 
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {

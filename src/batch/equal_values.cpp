@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
-#include <utility>
 
 #include "evenkeel/base/assertions.hpp"
 

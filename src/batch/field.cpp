@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/dtype.hpp"
@@ -14,13 +15,6 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t max_bytes = std::numeric_limits<std::int64_t>::max();
-
-std::string shape_of(const FieldSpec& spec) {
-  std::string text;
-  for (const std::int64_t dimension : spec.trailing)
-    text += (text.empty() ? "" : ", ") + std::to_string(dimension);
-  return "[" + text + "]";
-}
 
 }  // namespace
 
@@ -57,13 +51,14 @@ std::string_view name_of(DType dtype) noexcept {
 std::int64_t FieldSpec::row_elements() const {
   const std::string where = "field '" + name + "'";
   if (std::ranges::any_of(trailing, [](std::int64_t dimension) { return dimension < 0; }))
-    throw InputError(where, "has rows of shape " + shape_of(*this) + "; a dimension cannot be negative");
+    throw InputError(where, "has rows of shape " + shape_text(trailing) + "; a dimension cannot be negative");
   if (std::ranges::find(trailing, 0) != trailing.end()) return 0;
   const std::int64_t most = max_bytes / static_cast<std::int64_t>(size_of(dtype));
   std::int64_t elements = 1;
   for (const std::int64_t dimension : trailing) {
     if (dimension > most / elements) {
-      throw InputError(where, "has rows of shape " + shape_of(*this) + ", which have 2^63 bytes or more");
+      throw InputError(where,
+                       "has rows of shape " + shape_text(trailing) + ", which have 2^63 bytes or more");
     }
     elements *= dimension;
   }
@@ -99,8 +94,8 @@ Column& Column::operator=(const Column& other) {
   return *this;
 }
 
-// Defined out of line, since inlining it into a caller that is compiled without optimization would make the
-// destruction of the old elements visit every byte.
+// Not inlined: in callers that are compiled without optimization, the destruction of the old elements would
+// visit every byte.
 Column& Column::operator=(Column&& other) noexcept = default;
 
 Column::~Column() = default;
@@ -147,7 +142,7 @@ Column Column::uninitialized_rows(FieldSpec spec, std::int64_t rows, std::shared
   }
   column.rows_ = rows;
   if constexpr (EVENKEEL_ASSERTS(thorough)) {
-    // New memory is usually zero, which would hide the fact that rows were never written.
+    // New memory is usually zero, which would hide errors if rows are never written.
     std::ranges::fill(column.bytes(), std::byte{0xA5});
   }
   return column;
@@ -194,7 +189,7 @@ void Column::grow_to(std::int64_t rows) {
   const std::size_t bytes = spec_.bytes_of(rows);
   if (is_borrowed() || (elsewhere_ && rows > rows_)) copy_to_own_memory();
   const std::size_t before = own_.size();
-  // Placed memory is always large enough, since the column can only shrink.
+  // Memory that is placed elsewhere is always large enough, since the column can only shrink.
   if (!elsewhere_) own_.resize(bytes);
   rows_ = rows;
   if (own_.size() > before) std::memset(own_.data() + before, 0, own_.size() - before);
@@ -216,7 +211,7 @@ Column Column::make_borrowing_copy() {
                                 : borrowing(spec_, rows_, std::move(first));
 }
 
-Column Column::lend_to(SampleRows samples) {
+Column Column::make_borrowing_copy(SampleRows samples) {
   EVENKEEL_PRECONDITION(cheap, samples.rows() == rows(), spec_.name, samples.rows(), rows());
   return borrowing(spec_, std::move(samples), lend());
 }

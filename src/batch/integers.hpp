@@ -1,10 +1,8 @@
 #pragma once
 
 #include <algorithm>
-#include <concepts>
 #include <cstdint>
 #include <limits>
-#include <utility>
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/batch/dtype.hpp"
@@ -50,7 +48,7 @@ decltype(auto) with_integer_type(DType dtype, Act&& act) {
   }
 }
 
-/// The integers from `least` to `most`; empty if `least` is greater than `most`, as by default.
+/// The integers from `least` to `most`. Empty if `least` is greater than `most`, which is the default.
 struct IntegerRange {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   std::int64_t most = std::numeric_limits<std::int64_t>::min();

@@ -12,8 +12,8 @@ bool contains_rows(const Column& mask, RowRange rows) noexcept {
   return 0 <= rows.begin && rows.begin <= rows.end && rows.end <= mask.rows();
 }
 
-/// Calls visit(i, is_set) for each row i of the range. Bits in `ignored` do not count as set. Rows of the
-/// size of a machine word are compared as words, so the compiler vectorizes the loops.
+/// Calls visit(i, is_set) for each row i of the range. Bits in `ignored` do not count as set. Rows that have
+/// the size of a machine word are compared as words, so that the compiler can vectorize the loops.
 template <typename Word, typename Visit>
 void visit_words(const std::byte* first, std::int64_t size, Word ignored, const Visit& visit) noexcept {
   for (std::int64_t i = 0; i < size; ++i) {
@@ -23,7 +23,8 @@ void visit_words(const std::byte* first, std::int64_t size, Word ignored, const 
   }
 }
 
-/// Returns the bit that does not make a value nonzero by itself: the sign bit of a floating-point number.
+/// Returns the sign bit of a floating-point type, which does not make a value nonzero on its own; 0 for other
+/// types.
 template <typename Word>
 Word sign_bit(const FieldSpec& mask) noexcept {
   const bool is_real = mask.dtype == DType::float16 || mask.dtype == DType::bfloat16 ||

@@ -8,7 +8,7 @@
 
 namespace evenkeel {
 
-/// Functions on masks of any dtype. A row is set if its value is not 0. Floating-point zeros of either sign
+/// Functions on masks of any dtype. A row is set if its value is not 0; both zeros of floating-point types
 /// count as 0. A row of several elements is set if any of its bytes is not 0.
 
 /// Returns the number of set rows in `rows`. Precondition: `rows` is within the column. O(rows).

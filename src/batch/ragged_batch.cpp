@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 
 namespace evenkeel {
@@ -80,8 +81,8 @@ void RaggedBatch::require_rows_of_samples(const Column& field) const {
     }
     if (field.samples().size() == size()) return;
     throw InputError(where,
-                     "has " + kind + " of " + std::to_string(field.samples().size()) +
-                         " samples; the batch has " + std::to_string(size()) + " samples",
+                     "has " + kind + " for " + std::to_string(field.samples().size()) +
+                         " samples, but the batch has " + std::to_string(size()),
                      "Give the number of rows of every sample, including 0");
   }
   if (field.rows() == rows_of(spec.kind)) return;
@@ -112,9 +113,9 @@ Column* RaggedBatch::find(std::string_view name) noexcept {
 
 const Column& RaggedBatch::at(std::string_view name) const {
   if (const Column* column = find(name)) return *column;
-  std::string known;
-  for (const Column& column : fields_) known += (known.empty() ? "" : ", ") + column.spec().name;
-  throw InputError("field '" + std::string(name) + "'", "is not in the batch; its fields are: " + known);
+  throw InputError("field '" + std::string(name) + "'",
+                   "is not in the batch; its fields are: " +
+                       join(fields_, [](const Column& column) { return column.spec().name; }));
 }
 
 std::uint64_t group_of_uid(std::string_view text) noexcept {
@@ -126,7 +127,7 @@ std::uint64_t group_of_uid(std::int64_t number) noexcept {
   return number >= 0 ? bits : mix_64(bits) & below_own_groups;
 }
 
-// Mixes twice, so that the group differs from the group of the negative number with the same bits.
+// Mix twice, so that the group differs from that of the negative number with the same bits.
 std::uint64_t group_of_uid(std::uint64_t number) noexcept {
   return number < first_own_group ? number : mix_64(mix_64(number)) & below_own_groups;
 }

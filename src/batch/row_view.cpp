@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <type_traits>
 
 #include "base/line_writer.hpp"
 #include "base/streaming.hpp"
@@ -18,7 +17,7 @@ constexpr std::size_t largest_element = 8;
 
 using Convert = void (*)(const std::byte* from, std::byte* to, std::size_t elements);
 
-// Uses memcpy, since bytes in the transfer format need not be aligned to their element type.
+// Use memcpy, since bytes in the transfer format may not be aligned to their element type.
 template <typename From, typename To>
 void convert(const std::byte* __restrict from, std::byte* __restrict to, std::size_t elements) {
   for (std::size_t i = 0; i < elements; ++i) {
@@ -35,8 +34,8 @@ Convert conversion(DType from, DType to) {
   });
 }
 
-/// Element types of the source, the target and the transfer; all are uint8 if both sides are in the transfer
-/// format.
+/// Element types of the source, the target and the transfer. All of them are uint8 if both sides are in the
+/// transfer format.
 struct ElementTypes {
   DType from = DType::uint8;
   DType to = DType::uint8;
@@ -52,10 +51,10 @@ struct ElementTypes {
   }
 };
 
-/// Prefetches the pieces of upcoming rows, one cache line per call. It interleaves the rows of a group: the
-/// first line of each row, then the second line of each, and so on. Consecutive lines of one row would look
-/// like a stream to the processor's own prefetcher, which would then load the bytes between pieces as well
-/// and double the memory traffic.
+/// Prefetches the pieces of the next rows, one cache line per call. Interleaves the rows of a group: first
+/// the first line of each row, then the second line of each row, and so on. Consecutive lines of one row
+/// would look like a stream to the processor's own prefetcher, which would then also load the bytes between
+/// pieces, and double the memory traffic.
 class PieceFetcher {
  public:
   /// Prefetches the first groups of the `rows` rows that start at `row`.
@@ -101,20 +100,20 @@ class PieceFetcher {
   const std::byte* first_row_;
   std::size_t row_bytes_;
   std::size_t group_;      // rows per group
-  std::size_t next_;       // next line; this and the offsets below are in bytes after the first row
+  std::size_t next_;       // next line; like the offsets below, in bytes after the first row
   std::size_t rows_ = 0;   // start of the group
   std::size_t row_ = 0;    // index of the row in the group
   std::size_t piece_ = 0;  // index of the piece in the row
   std::size_t line_ = 0;   // offset of the line from the piece's start
 };
 
-/// Replaces PieceFetcher when rows are copied whole.
+/// Used in place of PieceFetcher when whole rows are copied.
 struct NothingToFetch {
   void operator()() const noexcept {}
 };
 
-/// Returns the number of bytes, in the memory format, before a position. Positions in the transfer format
-/// need not be at element boundaries.
+/// Returns the number of bytes before a position, in the memory format. Positions in the transfer format need
+/// not be at element boundaries.
 std::size_t bytes_before(const ViewedRows& place) noexcept {
   if (place.view == nullptr) return place.at;
   const std::size_t width = size_of(place.view->on_the_way);
@@ -135,8 +134,8 @@ class Sink {
   }
 
   void put(const std::byte* from, std::size_t bytes) noexcept { put(from, bytes, NothingToFetch()); }
-  /// Appends bytes and calls `fetch` once per cache line. The calls are spread over the copy, because a burst
-  /// of prefetches would wait for its own first lines.
+  /// Appends bytes, and calls `fetch` once per cache line. The calls are distributed over the copy, because
+  /// the lines of a burst of prefetches would have to wait for each other.
   template <typename Fetch>
   void put(const std::byte* from, std::size_t bytes, Fetch&& fetch) noexcept {
     std::size_t due = PieceFetcher::lines_of(bytes);
@@ -158,8 +157,8 @@ class Sink {
   LineWriter lines_;
 };
 
-/// Converts elements on their way to a sink. Converted elements are buffered in the first-level cache, so
-/// that small pieces are stored in large blocks.
+/// Converts elements and passes them to a sink. Converted elements are buffered in the first-level cache, so
+/// that small pieces are stored as large blocks.
 class ConvertedElements {
  public:
   ConvertedElements(Sink& sink, DType from, DType to) noexcept
@@ -248,7 +247,8 @@ RowView view_of_rows(const FieldSpec& column, const std::optional<std::vector<st
       view.pieces.push_back({from, in_layer});
     }
   }
-  if (view.pieces.empty()) view.pieces.emplace_back();  // zero bytes are transferred
+  // A piece of zero bytes, so that no bytes are transferred.
+  if (view.pieces.empty()) view.pieces.emplace_back();
   const bool are_all = view.pieces.size() == 1 && view.pieces.front().bytes == view.row_bytes;
   if (are_all) view.pieces.clear();
   return view;

@@ -12,7 +12,7 @@
 namespace evenkeel {
 
 /// Describes which bytes of each row of a column are transferred, and in which element type. The transfer
-/// format consists of pieces of the row, back to back; the type of their integers may differ from the type in
+/// format consists of concatenated pieces of the row; the type of their integers may differ from the type in
 /// memory. By default, whole rows are transferred unchanged.
 struct RowView {
   /// A run of bytes that is contiguous in memory and in the transfer.
@@ -24,8 +24,8 @@ struct RowView {
   };
 
   std::size_t row_bytes = 0;  ///< distance in memory from one row to the next; 0 if not specified
-  /// Pieces in transfer order. If empty, whole rows are transferred. A single piece of zero bytes transfers
-  /// zero bytes of each row.
+  /// Pieces in transfer order. If the list is empty, whole rows are transferred. If it has a single piece of
+  /// zero bytes, no bytes are transferred.
   std::vector<Piece> pieces;
   DType in_memory = DType::uint8;
   DType on_the_way = DType::uint8;
@@ -62,9 +62,10 @@ struct ViewedRows {
 };
 
 /// Copies the next `bytes` bytes, counted in the transfer format, from one position to another in one pass.
-/// If `streams`, stores bypass the caches and are visible to others after streaming::finish(). Preconditions:
-/// both views have the same transfer type; the target's view takes whole rows; positions in views, and
-/// `bytes`, are at element boundaries; elements fit their new type; source and target do not overlap.
+/// If `streams`, stores bypass the caches, and other threads see them after streaming::finish().
+/// Preconditions: both views have the same transfer type; the target's view covers whole rows; `bytes` and
+/// positions in views are at element boundaries; elements fit in their new type; source and target do not
+/// overlap.
 void copy_rows(const ViewedRows& from, const ViewedRows& to, std::size_t bytes, bool streams) noexcept;
 
 }  // namespace evenkeel

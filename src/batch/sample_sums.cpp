@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "batch/integers.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -25,7 +26,7 @@ std::string name_of_field(const Column& field) {
 }
 
 template <typename T>
-std::int64_t check_value(T value, const Column& field, SampleId sample) {
+std::int64_t to_integer_work(T value, const Column& field, SampleId sample) {
   if constexpr (std::floating_point<T>) {
     if (!(value >= 0) || std::floor(value) != value || std::isinf(value)) {
       std::ostringstream text;
@@ -53,12 +54,12 @@ std::vector<std::int64_t> sums(const RaggedBatch& batch, const Column& field) {
     std::int64_t sum = 0;
     for (const T value : values.subspan(static_cast<std::size_t>(rows.begin) * elements,
                                         static_cast<std::size_t>(rows.size()) * elements)) {
-      const std::int64_t own = check_value(value, field, id);
+      const std::int64_t own = to_integer_work(value, field, id);
       if (own > most - sum) {
         throw LimitError(name_of_field(field),
                          "adds up to 2^62 or more in sample " + std::to_string(id.value()) +
                              ", but balance.cost reads the work of samples from this field",
-                         "Use a coarser unit");
+                         "Use a larger unit, which makes the numbers smaller");
       }
       sum += own;
     }
@@ -79,32 +80,13 @@ std::vector<std::int64_t> sums(const RaggedBatch& batch, const Column& field) {
 std::vector<std::int64_t> sum_by_sample(const RaggedBatch& batch, const Column& field) {
   const FieldRule& rule = field.spec().rule();
   if (!rule.has_numbers()) throw_not_numeric(field, rule.name);
-  switch (field.spec().dtype) {
-    case DType::boolean:
-      return sums<bool>(batch, field);
-    case DType::uint8:
-      return sums<std::uint8_t>(batch, field);
-    case DType::int8:
-      return sums<std::int8_t>(batch, field);
-    case DType::int16:
-      return sums<std::int16_t>(batch, field);
-    case DType::uint16:
-      return sums<std::uint16_t>(batch, field);
-    case DType::int32:
-      return sums<std::int32_t>(batch, field);
-    case DType::uint32:
-      return sums<std::uint32_t>(batch, field);
-    case DType::int64:
-      return sums<std::int64_t>(batch, field);
-    case DType::float32:
-      return sums<float>(batch, field);
-    case DType::float64:
-      return sums<double>(batch, field);
-    case DType::float16:
-    case DType::bfloat16:
-      break;
-  }
-  throw_not_numeric(field, "elements of " + std::string(name_of(field.spec().dtype)));
+  const DType dtype = field.spec().dtype;
+  if (is_integer(dtype))
+    return with_integer_type(dtype, [&]<typename T>(T) { return sums<T>(batch, field); });
+  if (dtype == DType::boolean) return sums<bool>(batch, field);
+  if (dtype == DType::float32) return sums<float>(batch, field);
+  if (dtype == DType::float64) return sums<double>(batch, field);
+  throw_not_numeric(field, "elements of " + std::string(name_of(dtype)));
 }
 
 }  // namespace evenkeel

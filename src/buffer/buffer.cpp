@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
 
+#include "base/text/parse_number.hpp"
+#include "base/text_layout.hpp"
 #include "buffer/intake/sample_bodies.hpp"
 #include "buffer/ledger_notes.hpp"
 #include "buffer/server_json.hpp"
@@ -49,25 +50,18 @@ std::int64_t milliseconds_now() {
 
 /// Returns the uid if the text is a 64-bit integer in canonical decimal digits, otherwise nullopt.
 std::optional<Uid> integer_uid_of(const std::string& name) {
-  const char* const end = name.data() + name.size();
-  std::int64_t value = 0;
-  if (const auto read = std::from_chars(name.data(), end, value);
-      read.ec == std::errc{} && read.ptr == end && std::to_string(value) == name)
-    return value;
-  std::uint64_t large = 0;
-  if (const auto read = std::from_chars(name.data(), end, large);
-      read.ec == std::errc{} && read.ptr == end && std::to_string(large) == name)
-    return large;
+  const auto value = parse_as<std::int64_t>(name);
+  if (value && std::to_string(*value) == name) return *value;
+  const auto large = parse_as<std::uint64_t>(name);
+  if (large && std::to_string(*large) == name) return *large;
   return std::nullopt;
 }
 
 std::string join_names(const std::vector<std::string>& fields) {
-  std::string words;
-  for (const std::string& field : fields) words += (words.empty() ? "" : ", ") + field;
-  return words.empty() ? "none" : words;
+  return fields.empty() ? "none" : join(fields);
 }
 
-/// Returns 128 random bits in hexadecimal, the identity of a new store.
+/// Returns 128 random bits in hexadecimal, used as the identity of a new store.
 std::string new_identity() {
   std::random_device device;
   std::string text;
@@ -105,7 +99,7 @@ struct Buffer::Change {
 
   /// Removes records that the transaction both adds and erases, and adds the totals and, if changed, the
   /// tickets.
-  void tidy() {
+  void complete() {
     store.drop_erased_additions();
     const stream::Totals& totals = buffer.ledger_->totals();
     store.notes[totals_note] = serialize_totals(totals);
@@ -126,11 +120,11 @@ Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
               .after_settle = [this] { record_settled(); }}) {
   begin_content(*store_, StoreContent::stream);
   load();
-  keep_group_rules();
+  require_same_group_rules();
   choose_formats(declared);
-  describe_store();
+  write_store_notes();
   rules_ = json_of_rules(*this, identity_).dump();
-  last_call_ = Clock::now();  // a job that is alive may not have noticed the restart
+  last_call_ = Clock::now();  // counts as a call, since a live job may not have noticed the restart
   queue_.begin();
 }
 
@@ -145,7 +139,7 @@ Buffer::~Buffer() {
   queue_.end();
 }
 
-void Buffer::describe_store() {
+void Buffer::write_store_notes() {
   StoreChange change;
   identity_ = store_->note(identity_note).value_or("");
   if (identity_.empty()) change.notes[identity_note] = identity_ = new_identity();
@@ -157,9 +151,10 @@ void Buffer::describe_store() {
   store_->settle();
 }
 
-/// Throws InputError if the store has untrained groups of a size other than the configured one, or with other
-/// late fields. Changing these would change their meaning: half of a group of four is not a group of two.
-void Buffer::keep_group_rules() const {
+/// Throws InputError if the store has untrained groups whose size or late fields differ from the configured
+/// ones. With a different configuration, these groups would mean something else: half of a group of four is
+/// not a group of two.
+void Buffer::require_same_group_rules() const {
   const stream::Status status = ledger_->status();
   const std::int64_t groups = status.open_groups + status.ready_groups + status.formed_groups;
   if (groups == 0 || !store_->note(settings_note)) return;
@@ -167,14 +162,14 @@ void Buffer::keep_group_rules() const {
   if (before.late_fields != settings_.late_fields) {
     throw InputError(store_->name(),
                      "has untrained groups with the late fields " + join_names(before.late_fields) +
-                         ", but was started with " + join_names(settings_.late_fields),
+                         ", but the buffer was started with " + join_names(settings_.late_fields),
                      "Use the same --late-fields as before, or a new store");
   }
   const std::int64_t kept = before.group_size;
   if (kept == settings_.group_size) return;
   throw InputError(store_->name(),
                    "has groups of " + std::to_string(kept) + " samples, " + std::to_string(groups) +
-                       " of which were not trained, but was started with groups of " +
+                       " of which were not trained, but the buffer was started with groups of " +
                        std::to_string(settings_.group_size),
                    "Use the same group size as before (--group-size, or stream.group_size), or a new store");
 }
@@ -192,7 +187,7 @@ void Buffer::choose_formats(const std::optional<DeclaredFormats>& declared) {
   if (schema_.empty || formats_ == kept) return;
   throw InputError(
       store_->name(),
-      "has samples in the format " + describe_formats(kept) + ", but is configured to read " +
+      "has samples in the format " + describe_formats(kept) + ", but the buffer is configured to read " +
           describe_formats(formats_),
       "Declare the same formats as before (--read-as, or fields.NAME.read_as), or use a new store");
 }
@@ -209,10 +204,10 @@ void Buffer::load() {
   store_->read_events(
       [&](std::int64_t, std::string_view text) { static_cast<void>(ledger->apply(parse_event_text(text))); });
   const std::optional<std::string> schema = store_->note(schema_note);
-  schema_ = schema ? schema_of(*schema) : JsonlSchema{};
+  schema_ = schema ? parse_schema(*schema) : JsonlSchema{};
   form_ = schema ? parse_sample_form(*schema) : SampleForm::lines;
   const std::optional<std::string> late_schema = store_->note(late_schema_note);
-  late_schema_ = late_schema ? schema_of(*late_schema) : JsonlSchema{};
+  late_schema_ = late_schema ? parse_schema(*late_schema) : JsonlSchema{};
   if (const auto groups = store_->note(groups_note)) groups_per_step_ = parse_group_count(*groups);
   const std::optional<std::string> job = store_->note(job_note);
   job_ = job ? parse_job(*job) : CurrentJob{};
@@ -249,7 +244,7 @@ bool Buffer::commit(const Queue::Requests& requests) {
     }
     close_expired_groups(change);
     if (change.applied == 0 && change.store.notes.empty()) return false;
-    change.tidy();
+    change.complete();
     store_->commit(change.store);
     is_settled_ = store_->is_settled();
     return true;
@@ -268,7 +263,7 @@ void Buffer::fail(const Queue::Requests& requests, const std::exception_ptr& err
   for (Queue::Request* request : requests) request->error = error;
   opened_.clear();  // deadlines are unknown until the ledger is loaded
   is_opened_.clear();
-  if (std::exchange(must_load_, true)) return;  // loading was already tried
+  if (std::exchange(must_load_, true)) return;  // loading was already attempted
   try {
     load();
   } catch (const Error&) {
@@ -393,7 +388,7 @@ const stream::WaitingSample* Buffer::find_stored(const ReceivedFields& fields) c
 }
 
 /// Checks values as accept_samples() checks those of samples, and returns their schema.
-JsonlSchema Buffer::checked_fields(std::span<const ReceivedFields> received, const CurrentJob& job) const {
+JsonlSchema Buffer::check_fields(std::span<const ReceivedFields> received, const CurrentJob& job) const {
   constexpr std::int64_t max_tokens_at_once = std::int64_t{1} << 20;
   JsonlSchema schema;
   std::vector<const ReceivedFields*> fields;
@@ -467,7 +462,7 @@ std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<Receiv
                             (step ? "; the sample is in step " + std::to_string(*step) : ""),
                         "A value can be added only once. To repeat the request, send the same value");
     }
-    ++(names.empty() ? intake.repeated : intake.added);
+    ++(names.empty() ? intake.duplicates : intake.added);
     if (names.empty()) continue;
     addition.body = format_fields(fields, names);
     addition.event.bytes = store_->cost_of(std::ssize(addition.body));
@@ -478,11 +473,11 @@ std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<Receiv
 
 FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
   const CurrentJob job = current_job();
-  const JsonlSchema schema = checked_fields(received, job);
+  const JsonlSchema schema = check_fields(received, job);
   std::int64_t bytes = 0;
   for (const ReceivedFields& fields : received)
     for (const auto& [name, value] : fields.values) bytes += store_->cost_of(std::ssize(name + value));
-  std::vector<Addition> fresh;  // until the transaction is written
+  std::vector<Addition> fresh;  // kept local until the transaction is written
   FieldIntake intake;
   submit(bytes, [&](Change& change) {
     require_same_job(job);
@@ -543,7 +538,7 @@ RaggedBatch Buffer::samples_of(std::span<const stream::WaitingSample> samples,
   return parse_samples(bodies, arrivals, schema, formats_);
 }
 
-/// Returns the index of a sample that the job does not accept, with the reason; nullopt if the job accepts
+/// Returns the index of a sample that the job does not accept, with the reason, or nullopt if the job accepts
 /// the group. Samples that arrived after the job began were checked on arrival; trees were checked when the
 /// job formed the step.
 std::optional<std::pair<std::int64_t, ErrorReport>> Buffer::find_group_fault(
@@ -600,10 +595,7 @@ std::vector<stream::WaitingGroup> Buffer::waiting_groups_of(const stream::StepFo
 
 JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
   for (const std::string& field : settings_.late_fields) {
-    const std::vector<FieldSpec>& fields = received.schema().fields;
-    if (std::ranges::find(fields, field, &FieldSpec::name) == fields.end() &&
-        !received.schema().ignored.contains(field))
-      continue;
+    if (!received.schema().has_field(field) && !received.schema().ignored.contains(field)) continue;
     throw FieldsError("body", "has the field '" + field + "', which must be added later (--late-fields)",
                       "Send it with POST /v1/fields after the sample has been acknowledged");
   }

@@ -27,35 +27,36 @@
 
 namespace evenkeel {
 
-/// The sample, or any sample or abort of the group, has not arrived. HTTP status 404.
+/// A sample has not arrived, or no sample or abort of a group has arrived. HTTP status 404.
 class UnknownGroupError : public InputError {
  public:
   using InputError::InputError;
 };
 
-/// The request contradicts the record: it has other fields, other content for a known sample, or other groups
-/// for a formed step. HTTP status 409.
+/// The request contradicts the record: it has different fields, different content for a known sample, or
+/// different groups for a formed step. HTTP status 409.
 class FieldsError : public InputError {
  public:
   using InputError::InputError;
 };
 
-/// Numbers of samples of one request, by outcome.
+/// Result of accepting samples: the number of samples of one request, by outcome.
 struct Intake {
-  std::int64_t accepted = 0;  ///< new and kept
+  std::int64_t accepted = 0;  ///< new samples that were kept
   std::int64_t duplicates = 0;
-  std::int64_t stale = 0;  ///< new, but dropped at once as too old to be trained
-  /// New, but dropped at once: its group was aborted, is too small, has ended, or is in a step.
+  std::int64_t stale = 0;  ///< new samples that were dropped at once because they are too old to be trained
+  /// New samples that were dropped at once because their group was aborted, is too small, has ended, or is
+  /// already in a step.
   std::int64_t dropped = 0;
   std::int64_t version = 0;  ///< policy version after the request
 };
 
-/// Numbers of samples of one request that adds fields, by outcome.
+/// Result of adding fields: the number of samples of one request, by outcome.
 struct FieldIntake {
-  std::int64_t added = 0;     ///< samples that have got fields
-  std::int64_t repeated = 0;  ///< samples that had all of these values
-  std::int64_t gone = 0;      ///< samples that were trained or dropped, so their fields are not needed
-  std::int64_t version = 0;   ///< policy version after the request
+  std::int64_t added = 0;       ///< samples to which fields were added
+  std::int64_t duplicates = 0;  ///< samples that already had all of these values
+  std::int64_t gone = 0;     ///< samples that were already trained or dropped, so their fields are not needed
+  std::int64_t version = 0;  ///< policy version after the request
 };
 
 /// Sender of a request for tickets. Both members may be empty.
@@ -77,7 +78,7 @@ struct BufferStatus {
   std::string data_loss_risk;  ///< acknowledged data that may be lost; empty if none can be
   std::int64_t capacity = 0;   ///< bytes
   std::int64_t used = 0;       ///< bytes
-  std::optional<double> seconds_since_last_sample;  ///< seconds; null before the first one in this process
+  std::optional<double> seconds_since_last_sample;  ///< null until the first sample arrives in this process
   std::optional<std::int64_t> groups_per_step;      ///< of the latest job; null if there was none
   std::string identity;                             ///< unique identity of the store's content
   double waited = 0;     ///< seconds that jobs waited for samples since this process started
@@ -91,7 +92,7 @@ struct WaitingGroups {
   std::vector<stream::WaitingGroup> groups;  ///< in the order in which they became ready
   std::vector<std::int64_t> coming;          ///< Ledger::versions_of_expected_groups()
   stream::Status stream;
-  std::optional<double> seconds_since_last_sample;  ///< seconds
+  std::optional<double> seconds_since_last_sample;
   std::string full;  ///< why the latest samples were refused for lack of room; empty if there is room
   bool is_stopping = false;
 };
@@ -102,13 +103,13 @@ struct PendingStep {
   bool is_over = false;  ///< the step will never be formed: the stream has ended, and no group is left
   std::string failure;   ///< why the forming rank gave up; empty if it did not
   stream::Status stream;
-  std::optional<double> seconds_since_last_sample;  ///< seconds
+  std::optional<double> seconds_since_last_sample;
 };
 
-/// Takes samples, keeps them until they are trained, and accounts for each. Consists of a ledger, which is in
-/// memory, and a store, from which the ledger can be restored. When a call returns, its changes are in the
-/// store, and durable if the store is. Thread-safe: one writer thread commits concurrent calls together in
-/// one transaction.
+/// Takes samples, keeps them until they are trained, and keeps track of what happens to each one. Consists of
+/// a ledger, which is in memory, and a store, from which the ledger can be restored. When a call returns, its
+/// changes are in the store, and durable if the store is. Thread-safe: one writer thread commits concurrent
+/// calls together in one transaction.
 ///
 /// Every call that changes something throws IoError if the store cannot be written or stop() was called. The
 /// changes may have been stored nevertheless, so the caller should repeat the call; repeating a call does not
@@ -118,9 +119,9 @@ struct PendingStep {
 class Buffer {
  public:
   /// Restores the content of the store. `declared` declares the formats of fields in JSON Lines; if null, the
-  /// formats recorded in the store are used. Throws InputError if the store is damaged, has samples in other
-  /// formats, or has untrained groups of another size; throws ConfigError as add_stream_formats() and the
-  /// ledger's settings do.
+  /// formats recorded in the store are used. Throws InputError if the store is damaged, has samples in
+  /// different formats, or has untrained groups of a different size. Also throws the ConfigErrors of
+  /// add_stream_formats() and of the ledger's settings.
   Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
          const std::optional<DeclaredFormats>& declared = std::nullopt);
   ~Buffer();
@@ -130,14 +131,15 @@ class Buffer {
   /// Takes the samples of one request: all of them, or none if it throws. `holder` owns the tickets that new
   /// groups use up; empty if unknown. Throws
   /// - InputError naming the sample if no job could accept it, or if the current job does not (Acceptance);
-  /// - FieldsError if earlier samples have other fields, or a sample with the same key has different content;
+  /// - FieldsError if earlier samples have different fields, or a sample with the same key has different
+  ///   content;
   /// - LimitError if the samples can never fit, and FullError if they do not fit now;
-  /// - IoError if a job with another Acceptance begins in the meantime.
+  /// - IoError if a job with a different Acceptance begins in the meantime.
   Intake accept_samples(const ReceivedSamples& received, const std::string& holder = {});
   /// Adds fields to stored samples (StreamSettings::late_fields): all of them, or none if it throws. Throws
   /// - UnknownGroupError naming the sample if it has not arrived;
   /// - InputError naming the sample if no job could accept the values, or if the current job does not;
-  /// - FieldsError if a sample has another value of the field, or the field has another form than before;
+  /// - FieldsError if a sample has a different value of the field, or the field had a different form before;
   /// - LimitError, FullError and IoError as accept_samples() does.
   FieldIntake add_fields(const std::vector<ReceivedFields>& received);
   /// Grants up to `groups` tickets, limited by Ledger::count_grantable_groups(); none before the first job.
@@ -154,16 +156,16 @@ class Buffer {
   /// and there is no room to remember it.
   std::optional<std::int64_t> abort_group(const Uid& uid, std::optional<std::int64_t> index,
                                           const std::string& reason);
-  /// Removes a group from its formed step, for a step with a sample that the job cannot train. Throws
-  /// BusyError while a job is alive, since it may have the step already, and InputError if no untrained step
-  /// has the group.
+  /// Removes a group from its formed step, because the step has a sample that the job cannot train. Throws
+  /// BusyError while a job is alive, since the job may already have the step, and InputError if no untrained
+  /// step has the group.
   void abort_formed_group(const Uid& uid, const std::string& reason);
   /// Ends the stream: further samples are refused, and incomplete groups are closed. Calling it again changes
   /// nothing.
   void end();
   /// Returns the uid of the group with this name in a URL, where the text "7" and the integer 7 look the
-  /// same. If the name is an integer, returns whichever of the two is known; throws InputError if both are,
-  /// and UnknownGroupError if neither is. Any other name is a text, known or not.
+  /// same. If the name is an integer, returns whichever of the two is known; throws InputError if both are
+  /// known, and UnknownGroupError if neither is. Any other name is a text, whether known or not.
   [[nodiscard]] Uid find_group_by_name(const std::string& name) const;
 
   /// Begins a job whose steps have `groups_per_step` groups, from which the number of tickets is computed,
@@ -192,19 +194,20 @@ class Buffer {
   /// passed. Returns the first `most` ready groups, which may be fewer than `enough`.
   [[nodiscard]] WaitingGroups wait_for(std::int64_t enough, std::int64_t most,
                                        std::chrono::milliseconds time);
-  /// Waits until the step is formed and durable, it is known that the step will never be formed, its job gave
-  /// it up, stop() is called, or `time` has passed. Throws InputError if the step has a sample that the
-  /// current job does not accept.
+  /// Waits until the step is formed and durable, it is known that the step will never be formed, the job gave
+  /// up on the step, stop() is called, or `time` has passed. Throws InputError if the step has a sample that
+  /// the current job does not accept.
   [[nodiscard]] PendingStep wait_for_step(std::int64_t step, std::chrono::milliseconds time);
   /// Drops waiting samples that the job's filter excludes. Ignores samples that are not in a ready group.
   void drop_filtered(std::vector<std::int64_t> arrivals, const std::string& pass = {});
   /// Records a step that the job has chosen. Repeating the same step changes nothing. Throws FieldsError if
-  /// the step was formed with other content, or is no longer valid: its groups or the version have changed,
-  /// or it is not the next step. Throws InputError if the current job does not accept one of its samples.
+  /// the step was formed with different content, or is no longer valid: its groups or the version have
+  /// changed, or it is not the next step. Throws InputError if the current job does not accept one of its
+  /// samples.
   void form_step(const stream::StepFormed& step, const std::string& pass = {});
   /// Records the version of the policy that will train the next steps. If it is higher than before, drops
-  /// samples and expires tickets that have become stale. A lower version only counts as published
-  /// (Ledger::version_rejection_reason()).
+  /// samples and expires tickets that have become stale. A lower version does not change the current
+  /// version, but from then on, samples are checked against it (Ledger::version_rejection_reason()).
   void publish(std::int64_t version, const std::string& pass = {});
   /// Records that the steps up to this one are trained, so the job will not request them again, and frees
   /// their samples. Throws InputError if the step is later than any formed one.
@@ -244,7 +247,7 @@ class Buffer {
 
   void load();
   void require_loaded() const;
-  void describe_store();
+  void write_store_notes();
   void require_current_pass(const std::string& pass);
   [[nodiscard]] std::vector<std::optional<ErrorReport>> find_faults(const ReceivedSamples& received,
                                                                     const Acceptance& acceptance) const;
@@ -258,10 +261,10 @@ class Buffer {
   [[nodiscard]] std::vector<stream::WaitingGroup> waiting_groups_of(const stream::StepFormed& step) const;
   [[nodiscard]] bool is_job_alive() const;
   [[nodiscard]] BusyError make_busy_error() const;
-  void keep_group_rules() const;
+  void require_same_group_rules() const;
   void choose_formats(const std::optional<DeclaredFormats>& declared);
   [[nodiscard]] JsonlSchema schema_with(const ReceivedSamples& received) const;
-  [[nodiscard]] JsonlSchema job_schema() const { return merge_schemas(schema_, late_schema_); }
+  [[nodiscard]] JsonlSchema job_schema() const { return combine_disjoint_schemas(schema_, late_schema_); }
   [[nodiscard]] CurrentJob current_job() const;
   void require_same_job(const CurrentJob& job) const;
   /// Returns the maximum size that a sample takes in the store, in bytes: its body, its event and its key.
@@ -284,8 +287,8 @@ class Buffer {
     std::string body;
   };
   [[nodiscard]] const stream::WaitingSample* find_stored(const ReceivedFields& fields) const;
-  [[nodiscard]] JsonlSchema checked_fields(std::span<const ReceivedFields> received,
-                                           const CurrentJob& job) const;
+  [[nodiscard]] JsonlSchema check_fields(std::span<const ReceivedFields> received,
+                                         const CurrentJob& job) const;
   [[nodiscard]] std::vector<Addition> select_new_fields(const std::vector<ReceivedFields>& received,
                                                         FieldIntake& intake) const;
   void require_room(const Change& change, std::int64_t cost);
@@ -318,7 +321,7 @@ class Buffer {
   CurrentJob job_;
   Clock::time_point last_call_;  // latest call of the current job
   Clock::duration lapse_ = std::chrono::seconds(10);
-  std::optional<Clock::time_point> last_sample_;  // also of the last field
+  std::optional<Clock::time_point> last_sample_;  // also updated when fields arrive
   Clock::duration waited_{};                      // total time of wait_for() calls
   std::deque<OpenedGroup> opened_;                // open groups with a deadline, oldest first
   std::map<stream::GroupKey, bool> is_opened_;

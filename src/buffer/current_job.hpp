@@ -23,7 +23,7 @@ struct CurrentJob {
   [[nodiscard]] CurrentJob next(const Acceptance& accepts, std::int64_t last_arrival) const;
 };
 
-/// Converts a job to text for the store, and back. job_of() throws InputError for invalid text.
+/// Converts a job to text for the store, and back. parse_job() throws InputError for invalid text.
 [[nodiscard]] std::string format_job(const CurrentJob& job);
 [[nodiscard]] CurrentJob parse_job(const std::string& text);
 

@@ -84,7 +84,7 @@ class JobClient::Connection {
   Connection(std::string url, std::string token, const std::filesystem::path& ca, JobPass pass)
       : url_(std::move(url)), client_(url_), pass_(std::move(pass)) {
     if (!client_.is_valid() || url_.find("://") == std::string::npos)
-      throw ConfigError("url", "is '" + url_ + "'; an address such as http://127.0.0.1:8710 is needed");
+      throw ConfigError("url", "is '" + url_ + "'; it must be an address such as http://127.0.0.1:8710");
     client_.set_keep_alive(true);
     client_.set_tcp_nodelay(true);
     set_answer_timeout(longest_answer);
@@ -185,7 +185,7 @@ JobClient::~JobClient() = default;
 JobClient::JobClient(JobClient&&) noexcept = default;
 
 JobStartReply JobClient::begin(std::int64_t samples_per_step, const JobStart& start) {
-  const std::string text = connection_->post("/v1/job/begin", {{"calls", job_calls_version},
+  const std::string text = connection_->post("/v1/job/begin", {{"protocol", job_protocol_version},
                                                                {"samples_per_step", samples_per_step},
                                                                {"take_over", start.takes_over},
                                                                {"accepts", json_of(start.acceptance)}});
@@ -218,7 +218,7 @@ void JobClient::leave() {
 
 JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time) {
   const std::string text =
-      connection_->get("/v1/job/waiting?groups=" + std::to_string(enough) + "&most=" + std::to_string(most) +
+      connection_->get("/v1/job/waiting?groups=" + std::to_string(enough) + "&limit=" + std::to_string(most) +
                        "&wait=" + std::to_string(std::chrono::duration<double>(time).count()));
   return connection_->of_json(text, [](const json& in) {
     JobWaiting waiting{in.at("version"),
@@ -231,7 +231,7 @@ JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chro
                        in.at("coming"),
                        {}};
     for (const json& group : in.at("groups")) waiting.groups.push_back(parse_group(group));
-    waiting.lacking = in.value("lacking", waiting.lacking);
+    waiting.missing_fields = in.value("missing_fields", waiting.missing_fields);
     return waiting;
   });
 }
@@ -254,8 +254,8 @@ JobStep JobClient::wait_for_step(std::int64_t step, std::chrono::seconds time) {
   });
 }
 
-void JobClient::abandon_step(std::int64_t step, const std::string& why) {
-  connection_->post("/v1/job/gives_up", {{"step", step}, {"why", why}});
+void JobClient::abandon_step(std::int64_t step, const std::string& reason) {
+  connection_->post("/v1/job/abandon", {{"step", step}, {"reason", reason}});
 }
 
 void JobClient::drop_filtered(std::span<const std::int64_t> arrivals) {
@@ -281,20 +281,21 @@ std::vector<stream::FormedStep> JobClient::untrained_steps(std::int64_t from_ste
   });
 }
 
-std::string JobClient::lines(std::span<const std::int64_t> arrivals) {
+std::string JobClient::fetch_samples(std::span<const std::int64_t> arrivals) {
   std::string text = connection_->post(
       "/v1/job/samples", {{"arrivals", std::vector<std::int64_t>(arrivals.begin(), arrivals.end())}});
   if (detect_form(text) == SampleForm::tensors) return text;
   const std::int64_t lines = std::ranges::count(text, '\n');
   if (lines != std::ssize(arrivals)) {
-    throw IoError("samples", "arrived as " + std::to_string(lines) + " lines; " +
-                                 std::to_string(arrivals.size()) + " were requested");
+    throw IoError("samples", "do not match the request: " + std::to_string(lines) +
+                                 " lines were received, but " + std::to_string(arrivals.size()) +
+                                 " were requested");
   }
   return text;
 }
 
 JsonlSchema JobClient::schema() {
-  return schema_of(connection_->get("/v1/job/fields"));
+  return parse_schema(connection_->get("/v1/job/fields"));
 }
 
 std::string JobClient::status() {

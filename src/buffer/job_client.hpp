@@ -52,7 +52,7 @@ struct Receipt {
 /// Open tickets: granted, but not used for a group yet.
 struct OutstandingTickets {
   std::int64_t count = 0;
-  // The members below describe the oldest grant.
+  // The other members describe the oldest grant.
   std::string holder{};   ///< empty if the request did not name one
   double age = 0;         ///< seconds since the grant
   double expires_in = 0;  ///< seconds
@@ -64,12 +64,13 @@ struct JobWaiting {
   bool has_ended = false;         ///< no more groups will become ready
   std::int64_t ready_groups = 0;  ///< number of all ready groups, the first of which are in `groups`
   std::int64_t open_groups = 0;   ///< number of groups that wait for samples or fields
-  std::optional<double> seconds_since_last_sample;  ///< seconds
+  /// Null until the first sample arrives in the buffer's process.
+  std::optional<double> seconds_since_last_sample;
   std::string full;  ///< why the buffer refuses samples now; empty if it does not
   OutstandingTickets tickets;
-  std::vector<std::int64_t> coming;  ///< versions of expected groups (Ledger::coming)
+  std::vector<std::int64_t> coming;  ///< Ledger::versions_of_expected_groups()
   std::vector<stream::WaitingGroup> groups;
-  std::map<std::string, std::int64_t> lacking{};  ///< number of samples that wait for each late field
+  std::map<std::string, std::int64_t> missing_fields{};  ///< number of samples that wait for each late field
 };
 
 /// Answer of JobClient::wait_for_step(). One rank of a job forms the step, and the others wait for it.
@@ -81,7 +82,7 @@ struct JobStep {
   std::optional<std::int64_t> trained_step;  ///< latest trained step
   std::int64_t ready_groups = 0;
   std::int64_t open_groups = 0;
-  std::optional<double> seconds_since_last_sample;  ///< seconds
+  std::optional<double> seconds_since_last_sample;
   OutstandingTickets tickets;
 };
 
@@ -104,7 +105,7 @@ class JobClient {
 
   /// Sets how long further calls wait for their answers before they throw IoError.
   void set_answer_timeout(std::chrono::seconds time);
-  /// Default time limit of an answer. Longer than the longest wait of a call.
+  /// Default time limit for an answer. It is longer than the longest wait of a call.
   static constexpr std::chrono::seconds longest_answer{60};
 
   /// Begins a job whose steps have `samples_per_step` samples. Throws InputError if this number is not a
@@ -119,12 +120,12 @@ class JobClient {
   /// Waits until at least `enough` groups are ready, the stream has ended, or `time` (at most 30 seconds) has
   /// passed. Returns the first `most` groups in the order in which they became ready.
   JobWaiting wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time);
-  /// Waits until the step is formed, it is known that the step will never be formed, its job gave it up, or
-  /// `time` (at most 30 seconds) has passed.
+  /// Waits until the step is formed, it is known that the step will never be formed, the job gave up on the
+  /// step, or `time` (at most 30 seconds) has passed.
   JobStep wait_for_step(std::int64_t step, std::chrono::seconds time);
   /// Reports to ranks that wait for this step or a later one why it will not be formed. An empty `why` clears
   /// an earlier report.
-  void abandon_step(std::int64_t step, const std::string& why);
+  void abandon_step(std::int64_t step, const std::string& reason);
   /// Drops waiting samples, given by their arrival numbers, that the job's filter excludes.
   void drop_filtered(std::span<const std::int64_t> arrivals);
   /// Records a step durably. Returns false if the buffer refuses it because its groups or the version have
@@ -135,7 +136,7 @@ class JobClient {
   std::vector<stream::FormedStep> untrained_steps(std::int64_t from_step);
   /// Returns the samples with these arrival numbers, in this order, as input for parse_samples(): lines as
   /// they were sent, or tensors. Throws InputError if one is damaged or was freed.
-  std::string lines(std::span<const std::int64_t> arrivals);
+  std::string fetch_samples(std::span<const std::int64_t> arrivals);
   /// Returns the fields that samples have so far; their lines are read with this schema.
   JsonlSchema schema();
   /// Returns the answer of GET /v1/status as JSON.
@@ -148,7 +149,7 @@ class JobClient {
   Receipt send(std::string_view samples, SampleForm form, const std::string& packed);
   /// Ends the stream: the buffer refuses further samples.
   void end();
-  /// Sets the policy version, see Buffer::publish().
+  /// Sets the policy version. See Buffer::publish().
   void publish(std::int64_t version);
   /// Reports that the job's state after this step is saved, so samples of this step and earlier ones can be
   /// freed.

@@ -1,9 +1,9 @@
 #include "buffer/ledger_notes.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/text/parse_number.hpp"
 #include "evenkeel/base/error.hpp"
 #include "stream/event.hpp"
 
@@ -25,7 +25,7 @@ std::int64_t parse_count(const json& number) {
   const std::int64_t count = require_integer_at(number);
   constexpr std::int64_t most = std::int64_t{1} << 53;
   if (count > most || count < -most)
-    throw InputError("totals", "have " + std::to_string(count) + ", which is too large");
+    throw InputError("totals", "contain " + std::to_string(count) + ", which is too large");
   return count;
 }
 
@@ -120,12 +120,11 @@ stream::Event parse_event_text(std::string_view text) {
 }
 
 std::int64_t parse_group_count(std::string_view text) {
-  std::int64_t groups = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), groups);
-  if (error != std::errc{} || end != text.data() + text.size() || groups < 1)
+  const std::optional<std::int64_t> groups = parse_as<std::int64_t>(text);
+  if (!groups || *groups < 1)
     throw InputError("groups of a step",
-                     "are '" + std::string(text) + "'; a number of groups, at least 1, is needed");
-  return groups;
+                     "are '" + std::string(text) + "', but must be a number of at least 1");
+  return *groups;
 }
 
 }  // namespace evenkeel

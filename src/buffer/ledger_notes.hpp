@@ -10,9 +10,9 @@
 
 namespace evenkeel {
 
-/// Convert a ledger's totals, tickets and events to text for a store, and back. The inverses throw InputError
-/// that describes what is invalid. Totals are stored with every commit; tickets are stored separately, so
-/// they are written only when they change.
+/// Convert a ledger's totals, tickets and events to text for a store, and back. The parsers throw an
+/// InputError that describes what is invalid. Totals are stored with every commit; tickets are stored
+/// separately, so they are written only when they change.
 [[nodiscard]] std::string serialize_totals(const stream::Totals& totals);
 [[nodiscard]] stream::Totals parse_totals(const std::string& text);
 [[nodiscard]] std::string serialize_tickets(std::span<const stream::OpenTickets> tickets);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <chrono>
 #include <fstream>
 #include <functional>
@@ -13,9 +12,9 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
+#include "base/text/parse_number.hpp"
 #include "buffer/http/answers.hpp"
 #include "buffer/http/http_listener.hpp"
 #include "buffer/http/server_calls.hpp"
@@ -43,22 +42,22 @@ std::int64_t parse_number(const json& in, const char* name, std::int64_t least) 
       in.contains(name) ? stream::parse_integer(in[name]) : std::nullopt;
   if (!number || *number < least) {
     throw InputError("body",
-                     "needs an integer '" + std::string(name) + "' of at least " + std::to_string(least),
+                     "must have an integer '" + std::string(name) + "' of at least " + std::to_string(least),
                      "Send for example {\"" + std::string(name) + "\": " + std::to_string(least) + "}");
   }
   return *number;
 }
 
-/// Throws InputError for a job whose calls are not those of this server.
-void require_job_calls(std::int64_t version) {
-  if (version == job_calls_version) return;
+/// Throws InputError for a job whose version of the calls differs from that of this server.
+void require_protocol(std::int64_t version) {
+  if (version == job_protocol_version) return;
   throw InputError("",
                    "the job uses version " + std::to_string(version) + " of the protocol" +
-                       "; this buffer supports version " + std::to_string(job_calls_version),
+                       "; this buffer supports version " + std::to_string(job_protocol_version),
                    "Run the job and the buffer with the same version of Evenkeel");
 }
 
-/// Returns the job's pass, or an empty text for readers outside a job, which need no pass.
+/// Returns the job's pass, or an empty text for readers that are not part of a job, which need no pass.
 std::string read_pass(const Request& request) {
   return request.has_param("job") ? request.get_param_value("job") : "";
 }
@@ -66,22 +65,20 @@ std::string read_pass(const Request& request) {
 std::int64_t parameter(const Request& request, const std::string& name, std::int64_t otherwise) {
   if (!request.has_param(name)) return otherwise;
   const std::string text = request.get_param_value(name);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0)
-    throw InputError(name, "is '" + text + "'; a whole number is needed");
-  return value;
+  const std::optional<std::int64_t> value = parse_as<std::int64_t>(text);
+  if (!value || *value < 0) throw InputError(name, "is '" + text + "'; it must be a whole number");
+  return *value;
 }
 
-/// Returns the waiting time from parameter `wait`, in seconds with fractions, at most longest_wait.
+/// Returns the waiting time from parameter `wait`, which is in seconds and may have a fraction; at most
+/// longest_wait.
 std::chrono::milliseconds read_wait_time(const Request& request) {
   const std::string text = request.has_param("wait") ? request.get_param_value("wait") : "0";
-  double seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc{} || end != text.data() + text.size() || !(seconds >= 0))
-    throw InputError("wait", "is '" + text + "'; a number of seconds is needed");
+  const std::optional<double> seconds = parse_as<double>(text);
+  if (!seconds || !(*seconds >= 0))
+    throw InputError("wait", "is '" + text + "'; it must be a number of seconds");
   const std::chrono::duration<double, std::milli> longest = longest_wait;
-  return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(1000 * seconds, longest.count())));
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(1000 * *seconds, longest.count())));
 }
 
 std::vector<std::int64_t> parse_arrivals(const json& asked) {
@@ -128,6 +125,15 @@ Packing parse_packing(const std::string& given) {
   throw InputError("Content-Encoding", "is '" + given + "'", "Use gzip or zstd, or leave the header out");
 }
 
+/// Throws InputError if the JSON Lines of a request without a Content-Encoding header are compressed.
+void require_uncompressed(const InputFile& lines) {
+  const Packing packing = detect_packing(lines);
+  if (packing == Packing::none) return;
+  const std::string name = packing == Packing::gzip ? "gzip" : "zstd";
+  throw InputError("body", "looks " + name + "-compressed, but the request has no Content-Encoding header",
+                   "Add the header Content-Encoding: " + name);
+}
+
 bool has_tensors(const Request& request) {
   return request.get_header_value("Content-Type").starts_with("application/vnd.safetensors");
 }
@@ -153,7 +159,10 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     RequestBody body;
     if (!receive(response, reader, buffer_.max_body_bytes(), in_flight, body)) return std::nullopt;
     const Packing packing = parse_packing(request.get_header_value("Content-Encoding"));
-    if (packing == Packing::none) return std::optional<RequestBody>(std::move(body));
+    if (packing == Packing::none) {
+      if (!has_tensors(request)) require_uncompressed(body.file());
+      return std::optional<RequestBody>(std::move(body));
+    }
     return body.unpack_body(packing, buffer_.max_body_bytes());
   }
 
@@ -180,7 +189,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
   /// Runs a call that reads on behalf of a job. Checks the pass again afterwards, since the job may have been
   /// fenced while the call waited.
   template <typename Read>
-  auto for_job(const Request& request, Read&& read) {
+  auto read_for_job(const Request& request, Read&& read) {
     const std::string pass = read_pass(request);
     buffer_.require_job(pass);
     auto content = read();
@@ -277,7 +286,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
   void add_job_calls() {
     register_call("/v1/job/begin", [this](const Request&, Response& response, const std::string& body) {
       const json given = parse_object(body);
-      if (given.contains("calls")) require_job_calls(parse_number(given, "calls", 1));
+      if (given.contains("protocol")) require_protocol(parse_number(given, "protocol", 1));
       const std::int64_t samples = parse_number(given, "samples_per_step", 1);
       const std::int64_t group_size = buffer_.settings().group_size;
       if (samples % group_size != 0) {
@@ -300,22 +309,23 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     add_get("/v1/job/rules",
             [this](const Request&, Response& response) { response.set_content(buffer_.rules(), json_type); });
     add_get("/v1/job/fields", [this](const Request& request, Response& response) {
-      response.set_content(for_job(request, [&] { return serialize_schema(buffer_.schema()); }), json_type);
+      response.set_content(read_for_job(request, [&] { return serialize_schema(buffer_.schema()); }),
+                           json_type);
     });
     add_get("/v1/job/waiting", [this](const Request& request, Response& response) {
-      answer(
-          response, for_job(request, [&] {
-            return json_of(buffer_.wait_for(parameter(request, "groups", 1),
-                                            parameter(request, "most", all_groups), read_wait_time(request)));
-          }));
+      answer(response, read_for_job(request, [&] {
+               return json_of(buffer_.wait_for(parameter(request, "groups", 1),
+                                               parameter(request, "limit", all_groups),
+                                               read_wait_time(request)));
+             }));
     });
     add_get("/v1/job/step", [this](const Request& request, Response& response) {
-      answer(response, for_job(request, [&] {
+      answer(response, read_for_job(request, [&] {
                return json_of(buffer_.wait_for_step(parameter(request, "step", 0), read_wait_time(request)));
              }));
     });
     add_get("/v1/job/steps", [this](const Request& request, Response& response) {
-      answer(response, for_job(request, [&] {
+      answer(response, read_for_job(request, [&] {
                ordered_json steps = ordered_json::array();
                for (const stream::FormedStep& step : buffer_.untrained_steps(parameter(request, "from", 0)))
                  steps.push_back(json_of(step));
@@ -346,10 +356,10 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
       buffer_.drop_filtered(parse_arrivals(given), pass);
       answer_version(response);
     });
-    add_change("/v1/job/gives_up", [=, this](Response& response, const json& given, const std::string& pass) {
-      const json why = given.value("why", json(""));
-      if (!why.is_string()) throw InputError("body", "has a 'why' that is not text");
-      buffer_.abandon_step(parse_number(given, "step", 0), why, pass);
+    add_change("/v1/job/abandon", [=, this](Response& response, const json& given, const std::string& pass) {
+      const json reason = given.value("reason", json(""));
+      if (!reason.is_string()) throw InputError("body", "has a 'reason' that is not a string");
+      buffer_.abandon_step(parse_number(given, "step", 0), reason, pass);
       answer_version(response);
     });
     add_change("/v1/job/steps", [this](Response& response, const json& given, const std::string& pass) {
@@ -379,14 +389,14 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
       std::vector<std::int64_t> arrivals;
       std::size_t next = 0;
       std::string joined;
-      std::size_t left = 0;  // bytes
+      std::size_t left = 0;  // bytes that have not been sent yet
     };
     auto sending = std::make_shared<Sending>(Sending{parse_arrivals(asked), 0, {}});
     std::size_t& bytes = sending->left;
     bool are_tensors = false;
     for (const std::int64_t arrival : sending->arrivals) {
       buffer_.read_body(arrival, [&](std::string_view body) {
-        const BodyFrame frame = parse_frame(body);
+        const BodyFrame frame = make_body_frame(body);
         bytes += frame.before.size() + body.size() + frame.after.size();
         are_tensors = detect_form(body) == SampleForm::tensors;
       });
@@ -401,7 +411,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
           try {
             while (sending->next < sending->arrivals.size() && joined.size() < joined_bytes) {
               buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view body) {
-                const BodyFrame frame = parse_frame(body);
+                const BodyFrame frame = make_body_frame(body);
                 joined.append(frame.before).append(body).append(frame.after);
               });
             }
@@ -461,7 +471,7 @@ std::string read_token(const std::filesystem::path& path) {
   if (token.empty()) throw ConfigError(path.string(), "has no token in its first line");
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    throw ConfigError(path.string(), "can be read by others", "chmod 600 " + path.string());
+    throw ConfigError(path.string(), "can be read by others", "Run chmod 600 " + path.string());
   return token;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -15,16 +14,17 @@ struct ServerSettings {
   std::string token{};                  ///< empty if clients need no token
   std::filesystem::path certificate{};  ///< PEM file; empty for no TLS
   std::filesystem::path key{};          ///< PEM file of the certificate's private key
-  /// Path of a UNIX socket at which processes of the same user also find the server, without TLS; or empty.
+  /// Path of a UNIX socket on which the server also listens, without TLS, for processes of the same user. May
+  /// be empty.
   std::filesystem::path socket{};
 };
 
 class HttpListener;
 
 /// HTTP/1.1 server. There is one thread per connection. Heads and bodies of requests have deadlines, and
-/// silent connections are closed. Its constructors start to listen. They throw ConfigError for a non-loopback
-/// address without a token, and for a certificate without a key or vice versa, and IoError if it cannot
-/// listen on the address, or the certificate cannot be used.
+/// silent connections are closed. The constructors start listening. They throw ConfigError for a non-loopback
+/// address without a token, and for a certificate without a key or vice versa; they throw IoError if the
+/// server cannot listen on the address or cannot use the certificate.
 class ListeningServer {
  public:
   ~ListeningServer();

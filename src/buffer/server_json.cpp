@@ -19,7 +19,7 @@ void set_optional(ordered_json& out, const char* name, const std::optional<Value
   out[name] = value ? ordered_json(*value) : ordered_json();
 }
 
-std::int64_t parse_integer(const json& value) {
+std::int64_t require_number(const json& value) {
   return stream::require_integer(value, "a number");
 }
 
@@ -31,7 +31,7 @@ const json* value_in(const json& in, const char* name) {
 
 std::optional<std::int64_t> integer_in(const json& in, const char* name) {
   const json* const value = value_in(in, name);
-  return value == nullptr ? std::nullopt : std::optional(parse_integer(*value));
+  return value == nullptr ? std::nullopt : std::optional(require_number(*value));
 }
 
 ordered_json drops_of(const stream::Status& status) {
@@ -41,7 +41,7 @@ ordered_json drops_of(const stream::Status& status) {
   return out;
 }
 
-/// Returns the number of formed samples for each number of versions they were behind the policy.
+/// Returns, for each number of versions behind the policy, how many formed samples were that far behind.
 ordered_json staleness_of(const stream::Status& status) {
   ordered_json out = ordered_json::object();
   for (const auto& [behind, samples] : status.staleness) out[std::to_string(behind)] = samples;
@@ -65,7 +65,7 @@ void add_tickets(ordered_json& out, const stream::Status& status) {
 
 /// Adds the number of samples that wait for each late field, if the buffer has late fields.
 void add_missing_fields(ordered_json& out, const stream::Status& status) {
-  if (!status.lacking.empty()) out["lacking"] = status.lacking;
+  if (!status.missing_fields.empty()) out["missing_fields"] = status.missing_fields;
 }
 
 /// Returns the result of read(). Rethrows exceptions of nlohmann::json as InputError.
@@ -96,7 +96,7 @@ Uid parse_uid(const json& in) {
   if (in.is_string()) return in.get<std::string>();
   if (in.is_number_unsigned() && in.get<std::uint64_t>() >> 63 != 0) return in.get<std::uint64_t>();
   if (in.is_number_integer()) return in.get<std::int64_t>();
-  throw InputError("uid", "is " + in.dump() + "; a string or an integer is needed");
+  throw InputError("uid", "is " + in.dump() + "; it must be a string or an integer");
 }
 
 ordered_json json_of(const Intake& intake) {
@@ -110,7 +110,7 @@ ordered_json json_of(const Intake& intake) {
 
 ordered_json json_of(const FieldIntake& intake) {
   return {{"added", intake.added},
-          {"repeated", intake.repeated},
+          {"duplicates", intake.duplicates},
           {"gone", intake.gone},
           {"version", intake.version}};
 }
@@ -135,7 +135,7 @@ ordered_json json_of(const BufferStatus& status) {
         {"duplicates", of.duplicates}}},
       {"response_tokens", {{"received", of.received.response}, {"trained", of.trained.response}}},
       {"staleness", staleness_of(of)},
-      {"seconds_waited", status.waited}};
+      {"waited_seconds", status.waited}};
   add_missing_fields(out, of);
   add_tickets(out, of);
   out["tickets_expired"] = of.expired_tickets;
@@ -161,9 +161,9 @@ ordered_json json_of(const stream::WaitingGroup& group) {
 stream::WaitingGroup parse_group(const json& in) {
   return parse_checked("group", [&] {
     stream::WaitingGroup group{
-        parse_uid(in.at("uid")), parse_integer(in.at("ready")), parse_integer(in.at("passed")), {}};
+        parse_uid(in.at("uid")), require_number(in.at("ready")), require_number(in.at("passed")), {}};
     for (const json& sample : in.at("samples")) {
-      const auto number = [&](std::size_t at) { return parse_integer(sample.at(at)); };
+      const auto number = [&](std::size_t at) { return require_number(sample.at(at)); };
       group.samples.push_back({number(0), number(1), number(2), number(3), number(4), number(5)});
     }
     return group;
@@ -181,8 +181,8 @@ ordered_json json_of(const stream::FormedStep& step) {
 
 stream::FormedStep parse_step(const json& in) {
   return parse_checked("step", [&] {
-    stream::FormedStep step{parse_integer(in.at("step")), parse_integer(in.at("version")), {}, {}};
-    for (const json& arrival : in.at("masked")) step.masked.push_back(parse_integer(arrival));
+    stream::FormedStep step{require_number(in.at("step")), require_number(in.at("version")), {}, {}};
+    for (const json& arrival : in.at("masked")) step.masked.push_back(require_number(arrival));
     for (const json& group : in.at("groups")) step.groups.push_back(parse_group(group));
     return step;
   });
@@ -202,7 +202,7 @@ ordered_json json_of(const stream::StreamSettings& settings) {
 stream::StreamSettings parse_settings(const json& in) {
   return parse_checked("settings", [&] {
     stream::StreamSettings settings;
-    settings.group_size = parse_integer(in.at("group_size"));
+    settings.group_size = require_number(in.at("group_size"));
     settings.min_group = integer_in(in, "min_group");
     if (const json* const deadline = value_in(in, "deadline")) settings.deadline = deadline->get<double>();
     settings.ticket_deadline = in.value("ticket_deadline", settings.ticket_deadline);
@@ -274,10 +274,10 @@ std::string metrics_of(const BufferStatus& status) {
   family("samples", "gauge", "Samples that are in the buffer, by state");
   value("samples", of.waiting.samples, "state=\"waiting\"");
   value("samples", of.formed.samples, "state=\"formed\"");
-  if (!of.lacking.empty()) {
-    family("samples_lacking_field", "gauge", "Samples that are waiting for a late field");
-    for (const auto& [field, samples] : of.lacking)
-      value("samples_lacking_field", samples, fmt::format("field={}", nlohmann::json(field).dump()));
+  if (!of.missing_fields.empty()) {
+    family("samples_missing_field", "gauge", "Samples that are waiting for a late field");
+    for (const auto& [field, samples] : of.missing_fields)
+      value("samples_missing_field", samples, fmt::format("field={}", nlohmann::json(field).dump()));
   }
   const auto counter = [&](const char* name, const char* help, std::int64_t number) {
     family(name, "counter", help);

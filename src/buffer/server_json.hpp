@@ -9,9 +9,9 @@
 
 namespace evenkeel {
 
-/// Version of the calls under /v1/job/. It grows when a job and a buffer of different versions would
-/// misunderstand each other.
-inline constexpr std::int64_t job_calls_version = 1;
+/// Version of the calls under /v1/job/. Increment it when a change would make jobs and buffers of different
+/// versions misunderstand each other.
+inline constexpr std::int64_t job_protocol_version = 1;
 
 /// Serializers of a server's answers to JSON, in the formats of docs/streams.md.
 [[nodiscard]] nlohmann::ordered_json json_of(const Intake& intake);
@@ -28,7 +28,7 @@ inline constexpr std::int64_t job_calls_version = 1;
 /// Returns the metrics as text for Prometheus.
 [[nodiscard]] std::string metrics_of(const BufferStatus& status);
 
-/// Parse these answers, for clients. Each parser throws InputError that describes what is invalid.
+/// Parse these answers, for clients. Each parser throws an InputError that describes what is invalid.
 [[nodiscard]] stream::WaitingGroup parse_group(const nlohmann::json& json);
 [[nodiscard]] stream::FormedStep parse_step(const nlohmann::json& json);
 [[nodiscard]] stream::StreamSettings parse_settings(const nlohmann::json& json);

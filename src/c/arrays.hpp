@@ -11,21 +11,22 @@
 
 namespace evenkeel::c {
 
-/// Returns the values of a C array. Throws as require_list() does.
+/// Returns the values of a C array. Throws the errors of require_list().
 template <typename T>
 [[nodiscard]] std::span<T> array_of(T* first, std::int64_t count, const char* name) {
   require_list(first, count, name);
   return {first, static_cast<std::size_t>(count)};
 }
 
-/// Writes the items and offsets of a partition to arrays that the caller allocated.
+/// Writes the items and offsets of a partition to arrays that the caller has allocated.
 inline void return_partition(const Partition& partition, std::int64_t* items, std::int64_t* offsets) {
   std::ranges::copy(partition.items(), items);
   offsets[0] = 0;
   for (std::int64_t g = 0; g < partition.size(); ++g) offsets[g + 1] = offsets[g] + std::ssize(partition[g]);
 }
 
-/// Returns the partition in these arrays. Throws WrongArgument for NULL, and InputError for invalid offsets.
+/// Returns the partition that these arrays describe. Throws WrongArgument for NULL, and InputError for
+/// invalid offsets.
 [[nodiscard]] inline Partition partition_of(const std::int64_t* items, std::int64_t count,
                                             const std::int64_t* offsets, std::int64_t k) {
   const std::span<const std::int64_t> all = array_of(items, count, "items");

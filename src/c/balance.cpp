@@ -1,6 +1,5 @@
 #include "evenkeel/c/balance.h"
 
-#include <limits>
 #include <string>
 
 #include "balance/partition/lpt.hpp"
@@ -23,7 +22,8 @@ Partition partition_costs(std::int32_t algorithm, std::span<const Cost> costs, s
                           GroupSize size) {
   if (algorithm == EVENKEEL_KARMARKAR_KARP) return karmarkar_karp(costs, k, size);
   if (algorithm == EVENKEEL_LONGEST_PROCESSING_TIME) return longest_processing_time(costs, k, size);
-  throw WrongArgument("argument algorithm", std::to_string(algorithm) + " is not a valid value");
+  throw WrongArgument("argument algorithm",
+                      "is " + std::to_string(algorithm) + ", which is not a valid value");
 }
 
 struct Bins {
@@ -34,7 +34,7 @@ struct Bins {
 Bins bins_of(const std::int64_t* sizes, const std::int64_t* counts, std::int64_t count, std::int64_t max_size,
              std::int64_t max_items) {
   const auto require_one = [](std::int64_t limit, const char* name) {
-    if (limit < 1) throw InputError(name, std::to_string(limit) + " is below 1");
+    if (limit < 1) throw InputError(name, "is " + std::to_string(limit) + "; it must be at least 1");
   };
   require_one(max_size, "max_size");
   require_one(max_items, "max_items");
@@ -54,12 +54,13 @@ Partition pack_with_algorithm(std::int32_t algorithm, const Bins& bins) {
     case EVENKEEL_BALANCED_BINS:
       return balanced_bin_packing(bins.items.sizes, bins.limits.max_size);
     default:
-      throw WrongArgument("argument algorithm", std::to_string(algorithm) + " is not a valid value");
+      throw WrongArgument("argument algorithm",
+                          "is " + std::to_string(algorithm) + ", which is not a valid value");
   }
 }
 
 std::int64_t require_not_negative(std::int64_t value, const std::string& name) {
-  if (value < 0) throw InputError(name, std::to_string(value) + " is below 0");
+  if (value < 0) throw InputError(name, "is " + std::to_string(value) + "; it must be at least 0");
   return value;
 }
 
@@ -104,7 +105,7 @@ evenkeel_status evenkeel_max_sum_lower_bound(const int64_t* costs, int64_t count
   return run_guarded([&] {
     require(bound, "bound");
     const std::span<const Cost> values = array_of(costs, count, "costs");
-    if (k < 1) throw InputError("k", std::to_string(k) + " groups; at least 1 is needed");
+    if (k < 1) throw InputError("k", "is " + std::to_string(k) + "; it must be at least 1");
     *bound = max_sum_lower_bound(values, k, group_size_of(equal_count));
   });
 }
@@ -118,7 +119,8 @@ evenkeel_status evenkeel_max_over_mean(const int64_t* work, const int64_t* speed
         speeds == nullptr ? std::span<const std::int64_t>() : array_of(speeds, count, "speeds");
     for (const std::int64_t speed : of_ranks)
       if (speed < 1)
-        throw InputError("speeds", std::to_string(speed) + " is not a speed; at least 1 is needed");
+        throw InputError("speeds",
+                         "there is a speed of " + std::to_string(speed) + "; it must be at least 1");
     *result = max_over_mean(values, of_ranks);
   });
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "balance/groups/group_balance.hpp"
+#include "balance/partition/item_order.hpp"
 #include "balance/partition/lpt.hpp"
 #include "c/arrays.hpp"
 #include "c/failures.hpp"
@@ -26,7 +27,6 @@
 #include "pack/mindspeed_cp.hpp"
 #include "plan/micro_batches/padded_batching.hpp"
 #include "plan/reference/micro_batches.hpp"
-#include "plan/transfer/restore_order.hpp"
 
 namespace evenkeel::c {
 namespace {
@@ -37,7 +37,8 @@ Numbers work_of(std::span<const std::int64_t> lengths) {
   Numbers work(lengths.size());
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] < 0)
-      throw InputError("seqlen_list[" + std::to_string(i) + "]", std::to_string(lengths[i]) + " is below 0");
+      throw InputError("seqlen_list[" + std::to_string(i) + "]",
+                       "is " + std::to_string(lengths[i]) + "; it must be at least 0");
     work[i] = CostModel::flops_7b()(lengths[i]);
   }
   return work;
@@ -54,7 +55,7 @@ void require_enough_keys(std::span<const std::uint64_t> keys, std::int64_t k, bo
                                        std::to_string(k) + " groups of equal size");
 }
 
-/// Caps of a micro-batch, and size of each sample.
+/// Limits of a micro-batch, and the size of each sample to which they apply.
 struct BatchLimits {
   Numbers sizes;
   BinLimits limits;
@@ -95,7 +96,7 @@ bool are_limits_kept(const BatchLimits& promise, const Partition& micro_batches)
   return true;
 }
 
-/// Calls use(settings) with the settings of the batching system.
+/// Calls use(settings) with the settings of the system whose batching is requested.
 template <typename Use>
 auto with_settings(const evenkeel_batching* batching, Use use) {
   require(batching, "batching");
@@ -109,12 +110,13 @@ auto with_settings(const evenkeel_batching* batching, Use use) {
     case EVENKEEL_ROLL:
       return use(RollPacking{b.max_tokens, b.min_count, b.multiple_of, b.alignment});
     default:
-      throw WrongArgument("batching->system", std::to_string(b.system) + " is not a valid value");
+      throw WrongArgument("batching->system",
+                          "is " + std::to_string(b.system) + ", which is not a valid value");
   }
 }
 
-/// Returns the smallest agreed count, starting from `count`, with which every micro-batch keeps the cap. As
-/// many micro-batches as samples are always sufficient.
+/// Returns the smallest agreed count, starting from `count`, with which every micro-batch is within the cap.
+/// A count equal to the number of samples is always sufficient.
 template <typename Batching>
 std::int64_t count_within_limits(std::span<const std::int64_t> lengths, std::int64_t count,
                                  const Batching& batching) {
@@ -133,7 +135,8 @@ std::int64_t count_within_limits(std::span<const std::int64_t> lengths, std::int
 MindSpeedCp mindspeed_cp_of(const evenkeel_mindspeed_cp* cp) {
   require(cp, "cp");
   if (cp->algorithm < EVENKEEL_CP_RING || cp->algorithm > EVENKEEL_CP_HYBRID)
-    throw WrongArgument("cp->algorithm", std::to_string(cp->algorithm) + " is not a valid value");
+    throw WrongArgument("cp->algorithm",
+                        "is " + std::to_string(cp->algorithm) + ", which is not a valid value");
   constexpr std::array algorithms{MindSpeedCpAlgorithm::ring, MindSpeedCpAlgorithm::ulysses,
                                   MindSpeedCpAlgorithm::hybrid};
   return {cp->size, algorithms[static_cast<std::size_t>(cp->algorithm)], cp->ulysses_degree,
@@ -144,7 +147,7 @@ void return_figures(const NamedMetrics& metrics, double* figures) {
   std::ranges::transform(metrics, figures, [](const auto& metric) { return metric.second; });
 }
 
-/// Rows in memory of the caller.
+/// Rows in the caller's memory.
 struct RowsToCopy {
   const std::byte* first = nullptr;
   std::int64_t count = 0;
@@ -158,7 +161,7 @@ void copy_group(const RowsToCopy& rows, std::span<const Item> group, std::byte* 
   }
 }
 
-/// Copies the groups, each on the first thread that takes it.
+/// Copies the groups. Each group is copied by the first thread that is free.
 void copy_groups(const RowsToCopy& rows, const Partition& groups, const std::vector<std::byte*>& targets,
                  std::int64_t threads) {
   std::atomic<std::int64_t> next = 0;
@@ -231,16 +234,17 @@ evenkeel_status evenkeel_batching_count(const evenkeel_batching* batching, const
   });
 }
 
-evenkeel_status evenkeel_batching_agreed(const evenkeel_batching* batching, int64_t largest,
-                                         int64_t* num_micro_batches) {
+evenkeel_status evenkeel_batching_agreed_count(const evenkeel_batching* batching, int64_t largest,
+                                               int64_t* num_micro_batches) {
   return run_guarded([&] {
     require(num_micro_batches, "num_micro_batches");
     *num_micro_batches = with_settings(batching, [&](const auto& of) { return agreed_count(largest, of); });
   });
 }
 
-evenkeel_status evenkeel_batching_kept_count(const evenkeel_batching* batching, const int64_t* lengths,
-                                             int64_t count, int64_t at_least, int64_t* num_micro_batches) {
+evenkeel_status evenkeel_batching_count_under_cap(const evenkeel_batching* batching, const int64_t* lengths,
+                                                  int64_t count, int64_t at_least,
+                                                  int64_t* num_micro_batches) {
   return run_guarded([&] {
     require(num_micro_batches, "num_micro_batches");
     *num_micro_batches = with_settings(batching, [&](const auto& of) {
@@ -344,7 +348,7 @@ evenkeel_status evenkeel_take_rows(const void* source, int64_t num_rows, int64_t
         throw InputError("partitions", "name row " + std::to_string(row) + ", but there are " +
                                            std::to_string(num_rows) + " rows");
     require_list(targets, k, "targets");
-    if (row_bytes <= 0 || num_items == 0) return;  // Rows of zero bytes need no memory.
+    if (row_bytes <= 0 || num_items == 0) return;  // rows of zero bytes need not be copied
     require(source, "source");
     std::vector<std::byte*> memory;
     for (std::int64_t g = 0; g < k; ++g) memory.push_back(static_cast<std::byte*>(targets[g]));

@@ -7,7 +7,7 @@
 
 namespace {
 
-/// Last error of a thread. libevenkeel_mpi sets it with evenkeel_set_last_error.
+/// The last error of a thread. libevenkeel_mpi sets it with evenkeel_set_last_error.
 struct LastError {
   evenkeel::ErrorReport report;
   std::string line;

@@ -74,10 +74,11 @@ void require_index(std::int64_t index, std::int64_t count, const char* name, con
 }
 
 void require_list(const void* first, std::int64_t count, const char* name) {
-  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 64;  // 64 bytes per element
+  // Allows up to 64 bytes per element.
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 64;
   if (count < 0 || count > most)
     throw WrongArgument(std::string("argument ") + name,
-                        std::to_string(count) + " is not a possible number of elements");
+                        "cannot have " + std::to_string(count) + " elements");
   if (count > 0) require(first, name);
 }
 

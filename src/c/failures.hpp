@@ -9,7 +9,7 @@
 
 namespace evenkeel::c {
 
-/// An error that C callers can make and C++ callers cannot: NULL, a number that is not a dtype, a negative
+/// An error that is possible in C but not in C++, such as NULL, a number that is not a dtype, or a negative
 /// count. Collective calls report it to all ranks as an InputError.
 class WrongArgument : public InputError {
  public:
@@ -24,13 +24,14 @@ void require_index(std::int64_t index, std::int64_t count, const char* name, con
 /// is not 0.
 void require_list(const void* first, std::int64_t count, const char* name);
 
-/// Returns the last error of this thread, which a caller's function returned with this status.
+/// Returns this thread's last error, after a function of the caller has returned this status.
 [[nodiscard]] ErrorReport report_of_status(evenkeel_status status);
 
 /// Stores the exception being handled as the thread's last error, and returns its status.
 evenkeel_status record_current_exception() noexcept;
 
-/// Runs the body of a C function and converts its exception to a status. No exception crosses this boundary.
+/// Runs the body of a C function, and converts its exception to a status, so that exceptions never reach C
+/// code.
 template <typename Work>
 evenkeel_status run_guarded(Work&& work) noexcept {
   try {
@@ -41,7 +42,7 @@ evenkeel_status run_guarded(Work&& work) noexcept {
   }
 }
 
-/// Sets *handle to the new object that make() returns, or to null if it throws.
+/// Sets *handle to the new object that make() returns, or to null if make() throws.
 template <typename Handle, typename Make>
 evenkeel_status return_new(Handle** handle, const char* name, Make make) noexcept {
   return run_guarded([&] {

@@ -19,7 +19,7 @@ std::vector<std::int64_t> differences(const std::int32_t* sums, std::int64_t cou
   return values;
 }
 
-/// Whether each sample is one segment of its own.
+/// Returns whether each sample consists of a single segment that no other sample has.
 bool shares_nothing(const evenkeel_tree& tree) {
   if (tree.num_segments != tree.num_samples) return false;
   for (std::int64_t i = 0; i < tree.num_segments; ++i)
@@ -30,10 +30,11 @@ bool shares_nothing(const evenkeel_tree& tree) {
 }  // namespace
 
 CpGroup group_of(std::int32_t cp_size, std::int32_t cp_layout) {
-  if (cp_size < 1) throw InputError("context-parallel size", std::to_string(cp_size) + " is below 1");
+  if (cp_size < 1)
+    throw InputError("context-parallel size", "is " + std::to_string(cp_size) + "; it must be at least 1");
   if (cp_layout != EVENKEEL_ZIGZAG && cp_layout != EVENKEEL_CONTIGUOUS)
-    throw WrongArgument("cp_layout",
-                        std::to_string(cp_layout) + " is neither EVENKEEL_ZIGZAG nor _CONTIGUOUS");
+    throw WrongArgument("cp_layout", "is " + std::to_string(cp_layout) +
+                                         "; it must be EVENKEEL_ZIGZAG or EVENKEEL_CONTIGUOUS");
   return {cp_size, cp_layout == EVENKEEL_ZIGZAG ? CpLayout::zigzag : CpLayout::contiguous};
 }
 
@@ -82,15 +83,15 @@ void add_schedule(evenkeel_arrays& arrays, const DepthFirstSchedule& schedule, c
   arrays.add_mapped(prefix + "kinds", schedule.steps,
                     [](const TreeStep& step) { return static_cast<std::int64_t>(step.kind); });
   arrays.add_mapped(prefix + "pieces", schedule.steps, &TreeStep::piece);
-  arrays.add(prefix + "most_keys", schedule.most_keys);
-  arrays.add(prefix + "most_kept", schedule.most_kept);
-  arrays.add(prefix + "computed_again", schedule.computed_again);
+  arrays.add(prefix + "peak_keys", schedule.peak_keys);
+  arrays.add(prefix + "peak_kept", schedule.peak_kept);
+  arrays.add(prefix + "recomputed", schedule.recomputed);
 }
 
 CpRank rank_of(CpGroup cp, std::int32_t rank) {
   if (0 <= rank && rank < cp.size) return CpRank{rank};
   throw InputError("context-parallel rank",
-                   std::to_string(rank) + " is outside 0.." + std::to_string(cp.size - 1));
+                   "is " + std::to_string(rank) + "; it must be from 0 to " + std::to_string(cp.size - 1));
 }
 
 std::span<std::byte> bytes_of(const evenkeel_rows* rows, const char* name) {
@@ -102,12 +103,14 @@ std::span<std::byte> bytes_of(const evenkeel_rows* rows, const char* name) {
 PaddedMask mask_of(const evenkeel_mask* mask) {
   require(mask, "mask");
   require_list(mask->values, mask->batch, "mask->values");
-  if (mask->seq < 0) throw WrongArgument("mask->seq", std::to_string(mask->seq) + " is below 0");
+  if (mask->seq < 0)
+    throw WrongArgument("mask->seq", "is " + std::to_string(mask->seq) + "; it must be at least 0");
   return {mask->batch, mask->seq, array_of(mask->values, mask->batch * mask->seq, "mask->values")};
 }
 
 std::size_t row_bytes_of(std::int64_t row_bytes) {
-  if (row_bytes < 0) throw WrongArgument("row_bytes", std::to_string(row_bytes) + " is below 0");
+  if (row_bytes < 0)
+    throw WrongArgument("row_bytes", "is " + std::to_string(row_bytes) + "; it must be at least 0");
   return static_cast<std::size_t>(row_bytes);
 }
 

@@ -13,24 +13,24 @@
 
 namespace evenkeel::c {
 
-/// The values of C structures. Throw WrongArgument for NULL, InputError for arrays that are not a layout or a
-/// tree.
+/// Convert C structures to C++ values. Throw WrongArgument for NULL, and InputError for arrays that do not
+/// describe a valid layout or tree.
 [[nodiscard]] CpGroup group_of(std::int32_t cp_size, std::int32_t cp_layout);
 [[nodiscard]] PackedLayout layout_of(const evenkeel_layout* layout);
 [[nodiscard]] PrefixTree tree_of(const evenkeel_tree* tree);
-/// Also throws for a layout without a tree.
+/// Same as above; also throws if the layout does not have a tree.
 [[nodiscard]] PackedTreeLayout tree_layout_of(const evenkeel_layout* layout);
 
-/// Adds parents, tokens and sample_ends of a tree.
+/// Adds the arrays parents, tokens and sample_ends, which describe the structure of a tree.
 void add_structure(evenkeel_arrays& arrays, const PrefixTree& tree);
-/// Adds the arrays of evenkeel_tree_depth_first, under names that begin with `prefix`.
+/// Adds the arrays that evenkeel_tree_depth_first returns, with `prefix` before their names.
 void add_schedule(evenkeel_arrays& arrays, const DepthFirstSchedule& schedule,
                   const std::string& prefix = "");
 
-/// Throws InputError for a rank outside the group.
+/// Returns the rank with this number. Throws InputError if it is outside the group.
 [[nodiscard]] CpRank rank_of(CpGroup cp, std::int32_t rank);
 
-/// The memory that C structures name. Throw WrongArgument for NULL and for negative sizes.
+/// Return the memory to which C structures refer. Throw WrongArgument for NULL and for negative sizes.
 [[nodiscard]] std::span<std::byte> bytes_of(const evenkeel_rows* rows, const char* name);
 [[nodiscard]] PaddedMask mask_of(const evenkeel_mask* mask);
 [[nodiscard]] std::size_t row_bytes_of(std::int64_t row_bytes);

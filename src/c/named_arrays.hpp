@@ -24,7 +24,8 @@ struct evenkeel_arrays {
   };
   std::vector<Array> arrays;
 
-  /// Adds a list, or values in this shape.
+  /// Adds an array with the values of a list. With `shape`, the array has this shape; otherwise, it has one
+  /// dimension.
   template <typename T>
   void add(std::string name, std::vector<T> values) {
     std::vector<std::int64_t> shape{std::ssize(values)};
@@ -38,7 +39,7 @@ struct evenkeel_arrays {
                                                                        : EVENKEEL_FLOAT64;
     arrays.push_back({std::move(name), dtype, std::move(shape), std::move(values)});
   }
-  /// Adds of(each) of every entry of a list.
+  /// Adds an array with of(entry) for every entry of a list.
   template <typename List, typename Of>
   void add_mapped(std::string name, const List& list, Of of) {
     std::vector<std::decay_t<std::invoke_result_t<Of, decltype(*std::begin(list))>>> values;
@@ -46,7 +47,7 @@ struct evenkeel_arrays {
     for (const auto& each : list) values.push_back(std::invoke(of, each));
     add(std::move(name), std::move(values));
   }
-  /// Adds one number.
+  /// Adds an array without dimensions that has one number.
   void add(std::string name, std::int64_t value) {
     add(std::move(name), std::vector<std::int64_t>{value}, std::vector<std::int64_t>{});
   }
@@ -54,7 +55,7 @@ struct evenkeel_arrays {
 
 namespace evenkeel::c {
 
-/// Runs fill(arrays), and returns the arrays that it fills in.
+/// Calls fill(arrays) with a new object, and returns this object.
 template <typename Fill>
 evenkeel_status return_arrays(evenkeel_arrays** arrays, Fill fill) noexcept {
   return return_new(arrays, "arrays", [&] {

@@ -28,7 +28,7 @@ std::vector<std::span<Bytes>> checked_buffers(const evenkeel_rows* rows, std::in
 }
 
 void require_threads(std::int64_t threads) {
-  if (threads < 1) throw InputError("threads", std::to_string(threads) + " is below 1");
+  if (threads < 1) throw InputError("threads", "is " + std::to_string(threads) + "; it must be at least 1");
 }
 
 void return_cu_seqlens(const PackedLayout& layout, std::int32_t* cu_seqlens, std::int32_t* padded,
@@ -38,14 +38,14 @@ void return_cu_seqlens(const PackedLayout& layout, std::int32_t* cu_seqlens, std
   *max_seqlen = layout.max_seqlen();
 }
 
-/// The values that a function derives for the local rows of a layout.
+/// Returns the output array of a function that derives one value per local row of the layout.
 template <typename T>
 std::span<T> local_values(const PackedLayout& layout, T* first, const char* name) {
   return array_of(first, layout.local_rows(), name);
 }
 
-/// Returns the token that follows each run of a rank in its sequence, or 0 if the run ends its sequence.
-/// `tokens` holds the tokens of all ranks.
+/// Returns, for each run of a rank, the token that follows the run in its sequence, or 0 if the run ends its
+/// sequence. `tokens` has the tokens of all ranks.
 std::vector<std::int64_t> select_tokens_after_runs(const PackedLayout& layout, CpRank rank,
                                                    std::span<const std::int64_t> tokens) {
   std::vector<std::int64_t> after;
@@ -227,7 +227,7 @@ evenkeel_status evenkeel_labels(const evenkeel_layout* layout, int32_t cp_rank, 
     const CpRank rank = rank_of(of.cp(), cp_rank);
     const std::span<const std::int64_t> ragged = array_of(tokens, num_tokens, "tokens");
     if (num_tokens != of.num_tokens())
-      throw InputError("tokens", "there are " + std::to_string(num_tokens) + "; the layout has " +
+      throw InputError("tokens", "there are " + std::to_string(num_tokens) + " tokens, but the layout has " +
                                      std::to_string(of.num_tokens()));
     std::vector<std::int64_t> local(static_cast<std::size_t>(of.local_rows()));
     pack_rows(of, rank, std::as_bytes(ragged), {}, std::as_writable_bytes(std::span(local)));

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -25,7 +24,7 @@
 
 namespace evenkeel::c {
 
-/// A plan with everything that it was made from. Does not change.
+/// A plan and everything from which it was made. Immutable.
 class PlannedStep {
  public:
   PlannedStep(LengthTable of_table, PlanSettings with_settings, const LossSettings& loss,
@@ -39,7 +38,7 @@ class PlannedStep {
 
   [[nodiscard]] StepProblem problem() const { return {table, settings, step, trees}; }
   [[nodiscard]] const StepPlan& plan() const noexcept { return planned.plan; }
-  /// The tensors of a micro-batch on CP rank 0, without fields.
+  /// Returns the layout of a micro-batch on CP rank 0, without fields.
   [[nodiscard]] PackedMicroBatch layout_of(const MicroBatchPlan& micro_batch) const {
     return lay_out(problem(), planned.assignment, micro_batch, CpRank{0});
   }
@@ -49,15 +48,15 @@ class PlannedStep {
   const std::int64_t step;
   const std::vector<SharedGroup> trees;
   const AssignedPlan planned;
-  const std::vector<std::vector<MicroBatchLoss>> losses;  ///< by DP rank and micro-batch
+  const std::vector<std::vector<MicroBatchLoss>> losses;  ///< by DP rank, then by micro-batch
 };
 
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// The samples, in the order of their arrays. Throws InputError for negative lengths and for more loss tokens
-/// than tokens.
+/// Returns a table of the samples, in the order of the arrays. Throws InputError for negative lengths, and
+/// for samples with more loss tokens than tokens.
 LengthTable table_of(const evenkeel_lengths* lengths) {
   require(lengths, "lengths");
   const std::int64_t count = lengths->count;
@@ -121,8 +120,8 @@ std::unique_ptr<PlannedStep> plan_lengths(const evenkeel_lengths* lengths, const
                                        step, std::move(trees));
 }
 
-/// Micro-batches that somebody else made, as a plan of one mini-batch. Throws InputError unless they have
-/// every sample once and all DP ranks have the same number of them.
+/// Returns micro-batches that were not made by Evenkeel as a plan with one mini-batch. Throws InputError
+/// unless every sample occurs exactly once and all DP ranks have the same number of micro-batches.
 StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const LengthTable& table) {
   StepPlan plan;
   std::vector<bool> seen(static_cast<std::size_t>(table.size()), false);
@@ -131,7 +130,7 @@ StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const L
     if (ranks[r].size() != ranks[0].size())
       throw InputError("micro_batches",
                        "DP rank " + std::to_string(r) + " has " + std::to_string(ranks[r].size()) +
-                           "; DP rank 0 has " + std::to_string(ranks[0].size()),
+                           ", but DP rank 0 has " + std::to_string(ranks[0].size()),
                        "Add empty micro-batches");
     for (const std::int64_t m : ranks[r]) {
       MicroBatchPlan& micro_batch = rank.micro_batches.emplace_back();
@@ -154,7 +153,7 @@ StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const L
   return plan;
 }
 
-/// of(micro-batch) of all micro-batches.
+/// Returns of(micro-batch) for all micro-batches.
 template <typename Of>
 Numbers numbers_of_micro_batches(const StepPlan& plan, Of of) {
   Numbers numbers;
@@ -238,7 +237,8 @@ evenkeel_arrays arrays_of(const PlannedStep& step) {
   return arrays;
 }
 
-/// The micro-batch of that number through all DP ranks. Throws WrongArgument.
+/// Returns the micro-batch with this number, counted over all DP ranks in order. Throws WrongArgument if
+/// there is none.
 const MicroBatchPlan& micro_batch_at(const StepPlan& plan, std::int64_t index) {
   std::int64_t count = 0;
   for (const DpRankPlan& rank : plan.ranks) count += std::ssize(rank.micro_batches);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -42,7 +41,8 @@ PrefixLayout prefix_layout_of(const evenkeel_prefix_groups* groups) {
   require(groups, "groups");
   if (groups->mask != nullptr) return {groups_of(*groups), mask_of(groups->mask)};
   if (groups->side != EVENKEEL_PAD_RIGHT && groups->side != EVENKEEL_PAD_LEFT)
-    throw WrongArgument("argument groups->side", std::to_string(groups->side) + " is not a valid value");
+    throw WrongArgument("argument groups->side",
+                        "is " + std::to_string(groups->side) + ", which is not a valid value");
   return PrefixLayout(groups_of(*groups),
                       groups->side == EVENKEEL_PAD_LEFT ? PaddingSide::left : PaddingSide::right);
 }
@@ -85,11 +85,12 @@ evenkeel_status evenkeel_fill_padding(const evenkeel_places* tokens, int64_t hea
   });
 }
 
-evenkeel_status evenkeel_prefix_split(const evenkeel_prefix_groups* groups, int64_t joined, int32_t pad_short,
-                                      evenkeel_arrays** arrays) {
+evenkeel_status evenkeel_prefix_split(const evenkeel_prefix_groups* groups, int64_t include_prefix_last,
+                                      int32_t pad_short, evenkeel_arrays** arrays) {
   return return_arrays(arrays, [&](evenkeel_arrays& made) {
     const PrefixLayout layout = prefix_layout_of(groups);
-    const PrefixSplit split = layout.split(joined, pad_short != 0 ? ShortPrefix::pad : ShortPrefix::error);
+    const PrefixSplit split =
+        layout.split(include_prefix_last, pad_short != 0 ? ShortPrefix::pad : ShortPrefix::error);
     Numbers shapes;
     for (const TokenPlaces* places : {&layout.grouped(), &split.prefix.target, &split.suffix.target})
       shapes.insert(shapes.end(), {places->shape().batch, places->shape().width});

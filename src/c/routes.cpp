@@ -22,11 +22,12 @@ RowCut cut_of(std::int32_t cut, const char* name) {
     case EVENKEEL_FLAT:
       return RowCut::flat;
     default:
-      throw WrongArgument(name, std::to_string(cut) + " is not EVENKEEL_ZIGZAG, _CONTIGUOUS or _FLAT");
+      throw WrongArgument(name, "is " + std::to_string(cut) +
+                                    "; it must be EVENKEEL_ZIGZAG, EVENKEEL_CONTIGUOUS or EVENKEEL_FLAT");
   }
 }
 
-/// Returns the route make(Integer{}), with numbers of this type.
+/// Returns the route made by make(Integer{}), where Integer is the type that `dtype` names.
 template <typename Make>
 evenkeel_status return_route(evenkeel_arrays** arrays, std::int32_t dtype, Make make) noexcept {
   return return_arrays(arrays, [&](evenkeel_arrays& made) {
@@ -39,7 +40,8 @@ evenkeel_status return_route(evenkeel_arrays** arrays, std::int32_t dtype, Make 
     };
     if (dtype == EVENKEEL_INT32) return add(make(std::int32_t{}));
     if (dtype == EVENKEEL_INT64) return add(make(std::int64_t{}));
-    throw WrongArgument("dtype", std::to_string(dtype) + " is neither EVENKEEL_INT32 nor EVENKEEL_INT64");
+    throw WrongArgument("dtype",
+                        "is " + std::to_string(dtype) + "; it must be EVENKEEL_INT32 or EVENKEEL_INT64");
   });
 }
 
@@ -48,7 +50,7 @@ RowMember member_of(const evenkeel_member* member) {
   return {CpRank{member->cp_rank}, {member->tp_rank, member->tp_size}};
 }
 
-/// use(layout) of sequences, or of the segments of a tree.
+/// Returns use(layout). The layout is that of sequences or, if there is a tree, of the tree's segments.
 template <typename Use>
 auto with_layout(const evenkeel_layout* layout, Use use) {
   require(layout, "layout");

@@ -6,7 +6,7 @@
 
 namespace evenkeel::c {
 
-/// Returns a zero-terminated copy of the text, which the caller frees with evenkeel_buffer_free. `bytes` may
+/// Returns a null-terminated copy of the text, which the caller frees with evenkeel_buffer_free. `bytes` may
 /// be null.
 void return_text(const std::string& text, char** buffer, std::int64_t* bytes);
 

@@ -21,7 +21,7 @@ void add_intervals(evenkeel_arrays& arrays, AncestorIntervals intervals) {
   arrays.add("tout", std::move(intervals.tout));
 }
 
-/// pair(each) of every entry, side by side: [size, 2].
+/// Adds an array of shape [size, 2] with the two numbers of pair(entry) for every entry of a list.
 template <typename List, typename Pair>
 void add_pairs(evenkeel_arrays& arrays, const char* name, const List& list, Pair pair) {
   std::vector<std::int32_t> values;
@@ -37,10 +37,10 @@ void add_pairs(evenkeel_arrays& arrays, const char* name, const List& list, Pair
 KeyOrder order_of(std::int32_t keys) {
   if (keys == EVENKEEL_KEYS_PACKED) return KeyOrder::packed;
   if (keys == EVENKEEL_KEYS_GATHERED) return KeyOrder::gathered;
-  throw WrongArgument("argument keys", std::to_string(keys) + " is not a valid value");
+  throw WrongArgument("argument keys", "is " + std::to_string(keys) + ", which is not a valid value");
 }
 
-/// A CP rank's rows of a tree in a packed micro-batch.
+/// The rows that a CP rank has of a tree in a packed micro-batch.
 struct TreeOnRank {
   PackedTreeLayout layout;
   CpRank rank;
@@ -80,7 +80,7 @@ evenkeel_status evenkeel_tree_of_tokens(const int64_t* tokens, const int64_t* of
     require_list(offsets, num_samples, "offsets");
     require(offsets, "offsets");
     const std::span<const std::int64_t> all = array_of(tokens, offsets[num_samples], "tokens");
-    if (ahead < 0) throw InputError("ahead", std::to_string(ahead) + " is negative");
+    if (ahead < 0) throw InputError("ahead", "is " + std::to_string(ahead) + "; it must be at least 0");
     std::vector<std::span<const std::int64_t>> samples;
     for (std::int64_t i = 0; i < num_samples; ++i) {
       if (offsets[i] < 0 || offsets[i + 1] < offsets[i] || offsets[i + 1] > std::ssize(all))
@@ -138,7 +138,7 @@ evenkeel_status evenkeel_tree_branch_states(const evenkeel_tree* tree, evenkeel_
     made.add("from", std::move(states.from));
     made.add("uses", std::move(states.uses));
     made.add("last_use", std::move(states.last_use));
-    made.add("most_kept", states.most_kept);
+    made.add("peak_kept", states.peak_kept);
   });
 }
 

@@ -14,14 +14,16 @@ namespace {
 
 constexpr std::chrono::seconds time_for_the_first_rank{5};
 
-/// Returns the innermost command named by the words, as it is typed: "evenkeel config schema".
+/// Returns the innermost command that the words name, in the form in which it is typed: "evenkeel config
+/// schema".
 std::string find_named_command(const CLI::App& app) {
   const auto named = app.get_subcommands();
   return named.empty() ? app.get_name() : app.get_name() + " " + find_named_command(*named.front());
 }
 
 std::string text_of(const CLI::App& app, const CLI::ParseError& error) {
-  if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return error.what();  // our own checks
+  // An error of our own checks.
+  if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return error.what();
   // CLI11 reports missing words before unexpected ones, but a misspelled word causes both errors.
   const std::vector<std::string> unknown = app.remaining(true);
   const std::string text = unknown.empty() ? error.what() : "unexpected argument '" + unknown.front() + "'";
@@ -39,8 +41,8 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::Success&) {
     if (is_first_rank()) std::cout << app.help();
   } catch (const CLI::ParseError& error) {
-    // The first rank prints its error at once and fails, and its launcher then usually ends the others. A
-    // rank that is still alive after the delay prints its own error.
+    // The first rank prints its error at once and fails, and its launcher then usually ends the other ranks.
+    // A rank that is still alive after the delay prints its own error.
     if (!is_first_rank()) std::this_thread::sleep_for(time_for_the_first_rank);
     print_error(printable(text_of(app, error)));
     return wrong_use;

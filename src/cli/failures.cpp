@@ -31,7 +31,7 @@ std::string describe_foreign_exception() {
     throw;
   } catch (const std::bad_alloc&) {
     return out_of_memory;
-  } catch (const std::length_error&) {  // a container was asked for more than the address space
+  } catch (const std::length_error&) {  // the requested size of a container exceeds the address space
     return out_of_memory;
   } catch (const std::filesystem::filesystem_error& error) {
     return error.path1().string() + ": cannot be examined: " + error.code().message();

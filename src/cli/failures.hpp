@@ -7,7 +7,8 @@
 
 namespace evenkeel::cli {
 
-/// Exit statuses other than 0: the command line or the configuration is wrong, or the work failed.
+/// Exit statuses other than 0: `wrong_use` if the command line or the configuration is wrong, `failed` if the
+/// work failed.
 inline constexpr int wrong_use = 2;
 inline constexpr int failed = 1;
 
@@ -15,8 +16,8 @@ inline constexpr int failed = 1;
 /// wrong configuration.
 [[nodiscard]] int status_of(const Error& error) noexcept;
 
-/// Returns the result of `load`. Converts IoError to ConfigError, since the command line names the
-/// configuration file that cannot be read. Other exceptions pass through.
+/// Returns the result of `load`. Converts IoError to ConfigError, since a configuration file that cannot be
+/// read is an error of the command line. Does not change other exceptions.
 template <typename Load>
 [[nodiscard]] auto convert_load_errors(Load&& load) {
   try {
@@ -28,11 +29,11 @@ template <typename Load>
   }
 }
 
-/// Returns the text of the exception being handled, which is not one of Evenkeel's. Precondition: called
-/// inside a catch block.
+/// Returns the text of the exception being handled, whose class is not one of Evenkeel's. Precondition:
+/// called inside a catch block.
 [[nodiscard]] std::string describe_foreign_exception();
 
-/// Prints the exception being handled in one line and returns the exit status. Precondition: called inside a
+/// Prints the exception being handled in one line, and returns the exit status. Precondition: called inside a
 /// catch block.
 [[nodiscard]] int report_failure();
 

@@ -13,7 +13,8 @@
 namespace evenkeel::cli {
 namespace {
 
-// Returns the limit set on the command line. Errors in it are reported when the configuration is read.
+// Returns the limit set on the command line. If it is invalid, the error is reported later, when the
+// configuration is read.
 double limit_from_overrides(std::span<const std::string> overrides) {
   constexpr std::string_view key = "watchdog.seconds=";
   double seconds = static_cast<double>(JobWatchdogSettings().seconds);
@@ -31,9 +32,9 @@ double limit_from_overrides(std::span<const std::string> overrides) {
 WatchdogSettings job_ending_settings(double seconds) {
   WatchdogSettings settings;
   settings.seconds = seconds;
-  settings.tells = [](const WatchdogReport& report) { print_error(report.text()); };
-  settings.ends = [](const WatchdogReport&) { std::_Exit(failed); };
-  settings.warns = [](const std::string& text) { spdlog::warn("{}", text); };
+  settings.report = [](const WatchdogReport& report) { print_error(report.text()); };
+  settings.terminate = [](const WatchdogReport&) { std::_Exit(failed); };
+  settings.warn = [](const std::string& text) { spdlog::warn("{}", text); };
   return settings;
 }
 

@@ -1,12 +1,12 @@
 #include "cli/launcher.hpp"
 
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
 #include <thread>
 
+#include "base/text/parse_number.hpp"
 #include "cli/terminal/terminal.hpp"
 
 namespace evenkeel::cli {
@@ -24,23 +24,20 @@ const char* launcher_rank() {
 std::optional<int> read_number_variable(const char* name) {
   const char* const value = std::getenv(name);
   if (value == nullptr) return std::nullopt;
-  const std::string_view text(value);
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
+  const std::optional<int> number = parse_as<int>(value);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 constexpr const char* own_mpirun =
     "Start it with the mpirun of the MPI library that evenkeel is linked to (ldd shows it): mpirun -n ";
 
-/// Environment variables of a launcher that tells processes how many it started.
+/// Environment variables of a launcher that show how many processes it started.
 struct LauncherVariables {
   const char* launcher;
-  const char* required;  ///< if it is unset, another program has set the others
+  const char* required;  ///< if this variable is unset, the others were set by a different program
   const char* number;
   const char* rank;
-  const char* hint;  ///< the number of processes is appended
+  const char* hint;  ///< beginning of the hint; the number of processes is appended
 };
 
 constexpr std::array launchers{

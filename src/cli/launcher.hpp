@@ -23,14 +23,15 @@ struct LaunchedProcesses {
 };
 
 /// Returns the processes with which this one was started, or nullopt if it was started alone. The variables
-/// of an MPI launcher take precedence over those of other launchers, which may have called it. A Slurm
-/// allocation alone (SLURM_NTASKS) does not start processes, so a shell in it may run a job of one rank.
+/// of an MPI launcher take precedence over those of other launchers, since another launcher may have started
+/// the MPI launcher. A Slurm allocation alone (SLURM_NTASKS) does not start processes, so a shell in it may
+/// run a job of one rank.
 [[nodiscard]] std::optional<LaunchedProcesses> launched_processes();
 
-/// Returns whether a launcher started several processes but MPI knows of only one, so that each would run the
-/// whole job and write to the same files. In this case, the first of them prints an error with the remedy,
-/// and the others wait for a moment, since a launcher may end all processes when one ends. `ranks` is the
-/// size of MPI_COMM_WORLD.
+/// Returns whether a launcher started several processes but MPI sees only one, so that each process would run
+/// the whole job and write to the same files. In this case, the first process prints an error with the
+/// remedy, and the others wait for a moment, since a launcher may end all processes as soon as one ends.
+/// `ranks` is the size of MPI_COMM_WORLD.
 [[nodiscard]] bool is_launched_without_mpi(int ranks);
 
 }  // namespace evenkeel::cli

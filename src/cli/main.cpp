@@ -59,7 +59,7 @@ int run_program(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const evenkeel::cli::StandardOutput output;
-  std::signal(SIGXFSZ,
-              SIG_IGN);  // turns exceeding the user's file size limit into an error that names the file
+  // If the user's file size limit is exceeded, writing fails with an error that names the file.
+  std::signal(SIGXFSZ, SIG_IGN);
   return output.finish(run_program(argc, argv));
 }

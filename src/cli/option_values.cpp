@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/text/parse_number.hpp"
 #include "base/text/units.hpp"
 #include "base/utf8.hpp"
 #include "evenkeel/base/error.hpp"
@@ -20,12 +20,6 @@
 
 namespace evenkeel::cli {
 namespace {
-
-template <typename Number>
-bool parse_entirely(const std::string& text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size();
-}
 
 std::string out_of_range_message(const std::string& text, const std::string& allowed) {
   return fmt::format("'{}' is out of range; allowed: {}", printable(text), allowed);
@@ -45,8 +39,8 @@ template <typename Number>
 CLI::Validator whole_number_validator(Number least, Number most, const std::string& allowed) {
   return {[=](const std::string& text) -> std::string {
             if (!has_integer_syntax(text)) return not_an_integer_message(text, allowed);
-            Number number{};
-            if (parse_entirely(text, number) && number >= least && number <= most) return {};
+            const std::optional<Number> number = parse_as<Number>(text);
+            if (number && *number >= least && *number <= most) return {};
             return out_of_range_message(text, allowed);
           },
           ""};
@@ -55,10 +49,10 @@ CLI::Validator whole_number_validator(Number least, Number most, const std::stri
 CLI::Validator decimal_number_validator(const std::function<bool(double)>& is_allowed,
                                         const std::string& allowed) {
   return {[=](const std::string& text) -> std::string {
-            double number = 0;
-            if (!parse_entirely(text, number) || !std::isfinite(number))
+            const std::optional<double> number = parse_as<double>(text);
+            if (!number || !std::isfinite(*number))
               return fmt::format("'{}' is not a number; allowed: {}", printable(text), allowed);
-            return is_allowed(number) ? std::string() : out_of_range_message(text, allowed);
+            return is_allowed(*number) ? std::string() : out_of_range_message(text, allowed);
           },
           ""};
 }

@@ -24,8 +24,8 @@ namespace evenkeel::cli {
 [[nodiscard]] CLI::Validator decimal_number();
 [[nodiscard]] CLI::Validator positive_number();
 [[nodiscard]] CLI::Validator decimal_number(int most);
-/// Converts a number of tokens with a unit, such as 32k, to 32768, and leaves other texts to the option's
-/// check.
+/// Converts a number of tokens with a unit, such as 32k, to 32768. Does not change other texts, so that the
+/// option's check handles them.
 [[nodiscard]] CLI::Validator token_unit();
 /// Accepts one of these words in any case, and converts it to lowercase.
 [[nodiscard]] CLI::Validator one_of(std::vector<std::string> words);
@@ -34,12 +34,12 @@ namespace evenkeel::cli {
 /// every flag reject values.
 void reject_options_as_values(CLI::App& app);
 
-/// Adds --read-as NAME=FORMAT,... to a command that reads JSON Lines. It declares the formats of fields whose
-/// format cannot be inferred from the lines, like fields.NAME.read_as in a configuration. Stores them in
-/// `declared`, which must outlive the command.
+/// Adds --read-as NAME=FORMAT,... to a command that reads JSON Lines. The option declares the formats of
+/// fields whose format cannot be inferred from the lines, like fields.NAME.read_as in a configuration. The
+/// formats are stored in `declared`, which must outlive the command.
 void add_read_as_option(CLI::App& command, DeclaredFormats& declared);
 
-/// Returns the values of source.kind for sources in files.
+/// Returns the values of source.kind that stand for sources in files.
 [[nodiscard]] std::vector<std::string> source_kind_words();
 
 /// Returns the word for a kind of source in files.

@@ -8,12 +8,11 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
-#include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <optional>
 #include <utility>
 
+#include "base/text/parse_number.hpp"
 #include "base/utf8.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/output_file.hpp"
@@ -25,12 +24,10 @@ namespace {
 using Labels = prometheus::Labels;
 
 bool is_port(std::string_view text) {
-  int port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  return error == std::errc{} && end == text.data() + text.size() && port >= 0 && port <= 65535;
+  return parse_as<std::uint16_t>(text).has_value();
 }
 
-/// Returns whether a text is an IPv4 address. Host names are not resolved. IPv6 is not accepted, because
+/// Returns whether a text is an IPv4 address. Does not resolve host names. Does not accept IPv6, because
 /// Debian builds the HTTP library that serves the metrics without IPv6 support.
 bool is_address(const std::string& text) {
   in_addr address{};
@@ -63,7 +60,7 @@ class PrometheusMetrics::Families {
     auto& family = prometheus::BuildCounter().Name(name).Help(help).Register(*registry_);
     family.Add(labels).Increment(more);
   }
-  /// Raises a counter to a value that is counted elsewhere. Never lowers it.
+  /// Raises a counter to a value that is counted elsewhere. Never decreases it.
   void count_up_to(const std::string& name, const char* help, Labels labels, double value) {
     auto& counter = prometheus::BuildCounter().Name(name).Help(help).Register(*registry_).Add(labels);
     if (value > counter.Value()) counter.Increment(value - counter.Value());
@@ -110,7 +107,7 @@ int PrometheusMetrics::port() const {
   return families_->port();
 }
 
-void PrometheusMetrics::start(std::int64_t steps) {
+void PrometheusMetrics::set_planned_steps(std::int64_t steps) {
   families_->set("evenkeel_planned_steps", "Steps that the run will make.", {}, static_cast<double>(steps));
   write_file();
 }
@@ -156,20 +153,20 @@ void PrometheusMetrics::count_pass(const StepFigures& f) {
     families_->set("evenkeel_slowest_rank", "The rank that took longest in a phase of the latest pass.",
                    phase, f.slowest_ranks[p]);
   }
-  for (const auto& [way, bytes] : {std::pair{"between_ranks", f.sent_bytes},
-                                   {"kept", f.kept_bytes},
-                                   {"copied", f.copied_bytes},
-                                   {"passed_on", f.passed_on_bytes}})
-    families_->count("evenkeel_moved_bytes_total", "Bytes of fields, over all ranks.", with("way", way),
+  for (const auto& [kind, bytes] : {std::pair{"between_ranks", f.sent_bytes},
+                                    {"kept", f.kept_bytes},
+                                    {"copied", f.copied_bytes},
+                                    {"forwarded", f.forwarded_bytes}})
+    families_->count("evenkeel_moved_bytes_total", "Bytes of fields, over all ranks.", with("kind", kind),
                      static_cast<double>(bytes));
   count("evenkeel_sent_between_nodes_bytes_total", "Bytes between ranks that left a node.", f.node_bytes);
   count("evenkeel_messages_between_nodes_total", "Messages that left a node.", f.node_messages);
-  for (const auto& [of, ratio] : {std::pair{"dp_ranks_in_source_order", f.max_over_mean_before},
-                                  {"dp_ranks", f.balance.dp_max_over_mean},
-                                  {"micro_batches", f.balance.micro_batch_max_over_mean},
-                                  {"ranks_meeting_at_each_micro_batch", f.balance.step_max_over_mean}})
+  for (const auto& [scope, ratio] : {std::pair{"dp_ranks_in_source_order", f.max_over_mean_before},
+                                     {"dp_ranks", f.balance.dp_max_over_mean},
+                                     {"micro_batches", f.balance.micro_batch_max_over_mean},
+                                     {"ranks_meeting_at_each_micro_batch", f.balance.step_max_over_mean}})
     families_->set("evenkeel_work_max_over_mean_ratio", "Work of the latest pass, max over mean; 1 is even.",
-                   with("of", of), ratio);
+                   with("scope", scope), ratio);
   families_->set("evenkeel_step", "Number of the latest step.", profile, static_cast<double>(f.step));
   families_->set("evenkeel_widest_micro_batch_rows", "Most rows of a micro-batch of the latest pass.",
                  profile, static_cast<double>(f.widest));

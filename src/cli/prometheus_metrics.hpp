@@ -12,8 +12,8 @@ namespace evenkeel::cli {
 
 /// Destinations of metrics. Equal on all ranks; only rank 0 publishes metrics.
 struct PrometheusSettings {
-  std::string address;         ///< ADDRESS:PORT on which to answer scrapes; empty for no server
-  std::filesystem::path file;  ///< for node_exporter's textfile collector; empty for no file
+  std::string address;         ///< ADDRESS:PORT on which to answer scrapes; empty for none
+  std::filesystem::path file;  ///< file for node_exporter's textfile collector; empty for none
 
   [[nodiscard]] bool any() const noexcept { return !address.empty() || !file.empty(); }
 };
@@ -21,7 +21,7 @@ struct PrometheusSettings {
 /// Converts an option's [ADDRESS:]PORT to ADDRESS:PORT; the default address is 127.0.0.1.
 [[nodiscard]] CLI::Validator listening_address();
 
-/// A run's figures, named by the conventions of Prometheus; docs/report.md lists them. Local.
+/// The figures of a run, named according to the conventions of Prometheus; docs/report.md lists them. Local.
 class PrometheusMetrics {
  public:
   /// Starts to listen. Throws IoError if the address is in use or does not belong to this machine.
@@ -30,13 +30,13 @@ class PrometheusMetrics {
   PrometheusMetrics(const PrometheusMetrics&) = delete;
   PrometheusMetrics& operator=(const PrometheusMetrics&) = delete;
 
-  /// Returns the port on which it listens, or 0 if it does not.
+  /// Returns the port on which the server listens, or 0 if there is no server.
   [[nodiscard]] int port() const;
-  void start(std::int64_t steps);
+  void set_planned_steps(std::int64_t steps);
   /// Counts a pass over a step, and replaces the file. Throws IoError.
   void count_pass(const StepFigures& figures);
-  /// Publishes the final outcomes of samples that arrived, after the last pass; count_pass() publishes those
-  /// of each pass. Throws IoError.
+  /// After the last pass, publishes the final outcomes of the samples that arrived. count_pass() does so for
+  /// each pass. Throws IoError.
   void publish_arrivals(const ArrivalFigures& arrivals);
 
  private:

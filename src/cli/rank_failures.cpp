@@ -22,7 +22,7 @@
 namespace evenkeel::cli {
 namespace {
 
-// Prints the exception being handled, which may exist only on this rank, and aborts the job.
+// Prints the exception being handled, which may have occurred only on this rank, and aborts the job.
 int report_and_abort() {
   const std::string on_rank =
       fmt::format(" (rank {})", boost::mpi::communicator().rank());  // rank number as used by mpirun
@@ -37,7 +37,7 @@ int report_and_abort() {
   return failed;
 }
 
-// Waits until the first rank has printed the error, since a launcher may end the first rank when another one
+// Waits until the first rank has printed the error. A launcher may end the first rank as soon as another one
 // has exited.
 void wait_until_reported(const boost::mpi::communicator& world) {
   try {
@@ -45,15 +45,15 @@ void wait_until_reported(const boost::mpi::communicator& world) {
     const Waiting waiting("MPI_Barrier");
     world.barrier();
   } catch (const boost::mpi::exception&) {
-    // MPI fails, for example for lack of memory. Other ranks wait for this one, so the job is aborted, after
-    // a delay in which the first rank can print the error.
+    // MPI failed, for example for lack of memory. Other ranks wait for this one, so the job is aborted. The
+    // delay gives the first rank time to print the error.
     if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
     boost::mpi::environment::abort(failed);
   }
 }
 
-// Ignores SIGTERM. Once one rank has exited with an error, a launcher such as srun terminates the others,
-// which are about to exit with the same error. The job would otherwise end as if it was killed by a signal.
+// Ignores SIGTERM. After one rank has exited with an error, a launcher such as srun terminates the others,
+// which are about to exit with the same error. Otherwise, the job would seem to have been killed by a signal.
 void ignore_termination_signals() {
   std::signal(SIGTERM, SIG_IGN);
 }

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/settings/requirements.hpp"
 #include "plan/transfer/carried_fields.hpp"
@@ -48,14 +48,14 @@ void require_power_of_two(const MeshSettings& mesh) {
 void require_countable(std::int64_t per_rank, std::int64_t ranks) {
   if (per_rank <= most_tokens / std::max<std::int64_t>(1, ranks)) return;
   throw ConfigError("micro_batch.max_tokens_per_rank",
-                    std::to_string(per_rank) + " tokens on each of " + std::to_string(ranks) +
-                        " ranks are more than a micro-batch can have, " + std::to_string(most_tokens),
-                    "Lower it, or mesh.cp or mesh.max_cp");
+                    "is " + std::to_string(per_rank) + ", so a micro-batch on " + std::to_string(ranks) +
+                        " ranks could exceed the limit of " + std::to_string(most_tokens) + " tokens",
+                    "Lower it, mesh.cp or mesh.max_cp");
 }
 
 /// If the number of shapes is limited, sets max_samples to the number of alignments that fit in the cap. One
-/// shape must hold any micro-batch, and without this limit, micro-batches could have more samples if these
-/// have no tokens.
+/// shape must be able to hold any micro-batch. Without this limit, micro-batches could have more samples if
+/// some of the samples have no tokens.
 void limit_samples_to_cap(PlanSettings& settings) {
   MicroBatchSettings& micro_batch = settings.micro_batch;
   if (!micro_batch.shapes || micro_batch.max_samples) return;
@@ -71,7 +71,8 @@ std::int64_t cap_of(const MicroBatchKeys& keys, const MeshSettings& mesh, const 
   const std::optional<std::int64_t>& per_rank = keys.max_tokens_per_rank;
   if (!per_rank && keys.max_tokens == 0) {
     throw ConfigError("micro_batch.max_tokens",
-                      "is auto, and max_tokens_per_rank is not set: there is no cap", "Set one of them");
+                      "is auto, but max_tokens_per_rank is not set, so micro-batches have no cap",
+                      "Set one of them");
   }
   if (!per_rank) return keys.max_tokens;
   require_countable(*per_rank, settings.largest_group());
@@ -84,7 +85,7 @@ std::int64_t max_predict_ahead(const Config& config) {
   return most;
 }
 
-/// Returns the settings of a pass without its strategy. The cap depends on them.
+/// Returns the settings of a pass, except the strategy. The cap depends on the result.
 PlanSettings settings_of(const Config& config, const Profile& pass, const GridPoint& sizes) {
   PlanSettings settings;
   settings.dp = sizes.dp;
@@ -124,7 +125,7 @@ Choices choices_of(const Config& config, const PlanSettings& settings, const Pro
 }
 
 /// Rejects `at: token` for a field if some but not all sources are dumps. The values in a dump are already at
-/// the rows that predict their tokens, so moving them again would shift them.
+/// the rows that predict their tokens, so they must not be moved again.
 void require_same_convention(const Config& config, const std::string& name, const FieldSettings& field) {
   const auto is_dump = [](const auto& source) { return source.second.kind == SourceKind::dump; };
   const auto dumps = std::ranges::count_if(config.sources, is_dump);
@@ -148,10 +149,9 @@ Profile Config::profile(std::string_view name) const {
   if (name.empty()) return {balance, micro_batch, pack, loss};
   const auto found = profiles.find(name);
   if (found != profiles.end()) return found->second;
-  std::string known;
-  for (const auto& entry : profiles) known += (known.empty() ? "" : ", ") + entry.first;
   throw ConfigError("profiles", "there is no profile '" + std::string(name) + "'",
-                    known.empty() ? "The configuration has none" : "Profiles: " + known);
+                    profiles.empty() ? "The configuration does not define any profiles"
+                                     : "The profiles are: " + join(profiles | std::views::keys));
 }
 
 void Config::require_valid_fields() const {
@@ -167,7 +167,7 @@ PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view prof
   PlanSettings settings = settings_of(*this, pass, sizes);
   Choices choices = choices_of(*this, settings, pass, profile_name.empty());
   choices.balance.strategy = strategy_of_groups(choices);
-  require_together(choices);
+  require_compatible(choices);
   require_power_of_two(mesh);
   const std::int64_t per_rank = pass.micro_batch.max_tokens_per_rank.value_or(1);
   settings.strategy = strategy_for(choices, largest_group(mesh, per_rank, std::max(1, settings.dp)));
@@ -179,11 +179,11 @@ PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view prof
 PlanSettings Config::delay_settings(std::int64_t longest) const {
   const Profile pass = profile({});
   const GridPoint meshed{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp};
-  require_together(choices_of(*this, settings_of(*this, pass, meshed), pass, true));
+  require_compatible(choices_of(*this, settings_of(*this, pass, meshed), pass, true));
   Config own = *this;
   own.mesh = {};
-  own.micro_batch.order = MicroBatchOrder::plan;  // the order does not affect the end time if ranks meet
-  GridPoint sizes{1, 1, static_cast<int>(*delay.companions), 1};
+  own.micro_batch.order = MicroBatchOrder::plan;  // if ranks meet, the order does not affect the end time
+  GridPoint sizes{1, 1, static_cast<int>(*delay.outliers_per_step), 1};
   while (true) {
     PlanSettings settings = own.plan_settings(sizes);
     const std::int64_t alignment = settings.alignment();

@@ -1,12 +1,55 @@
+#include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "config/fields.hpp"
 #include "config/value.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::config_detail {
 namespace {
+
+// The helpers here read keys whose values are maps with their own fields.
+
+template <class Settings>
+struct Field {
+  std::string name;
+  std::function<void(Settings&, const ConfigValue&)> read;
+};
+
+template <class Settings>
+Field<Settings> number(std::string name, std::int64_t Settings::*member, std::int64_t min, std::int64_t max,
+                       IntegerOf of = IntegerOf::things) {
+  const Integer<std::int64_t> format{min, max, of};
+  return {std::move(name),
+          [=](Settings& settings, const ConfigValue& value) { settings.*member = format.read(value); }};
+}
+
+template <class Settings>
+std::vector<std::string> names_of(const std::vector<Field<Settings>>& fields) {
+  std::vector<std::string> names;
+  for (const auto& field : fields) names.push_back(field.name);
+  return names;
+}
+
+template <class Settings>
+Settings read_fields(const ConfigValue& value, const std::vector<Field<Settings>>& fields,
+                     Settings settings) {
+  if (!value.node.IsMap()) throw_wrong_type(value, "a map");
+  const auto where_of = [&](const std::string& name, const YAML::Mark& /*mark*/) {
+    return value.where + ": " + name;
+  };
+  for (const auto& [name, field_value] : map_entries(value.node, where_of)) {
+    const auto field = std::ranges::find(fields, name, &Field<Settings>::name);
+    if (field == fields.end()) {
+      throw ConfigError(field_value.where, "unknown key", "Valid keys: " + join(names_of(fields)));
+    }
+    field->read(settings, field_value);
+  }
+  return settings;
+}
 
 constexpr std::int64_t largest_size = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t largest_coefficient = (std::int64_t{1} << 62) - 1;
@@ -55,7 +98,7 @@ CostModel from_model(const ConfigValue& value) {
 CostModel from_coefficients(const ConfigValue& value) {
   const CostModel cost = read_fields(value, coefficient_fields(), CostModel{0, 0, 0});
   if (cost.linear == 0 && cost.quadratic == 0)
-    throw ConfigError(value.where, "linear and quadratic are both 0");
+    throw ConfigError(value.where, "linear and quadratic are both 0", "Set at least one of them above 0");
   return cost;
 }
 
@@ -84,7 +127,7 @@ CostModel read_fixed(const ConfigValue& value) {
   if (value.node.IsScalar()) return cost_choices().read(value);
   if (!value.node.IsMap()) throw_wrong_type(value, "tokens, flops-7b or a map");
   if (!has_key(value, model_key)) return from_coefficients(value);
-  if (value.node.size() > 1) throw ConfigError(value.where, "model takes no other keys except encoder");
+  if (value.node.size() > 1) throw ConfigError(value.where, "model can be combined only with encoder");
   return from_model(value_at(value, model_key));
 }
 
@@ -106,15 +149,16 @@ const std::vector<Field<EncoderCost>>& encoder_fields() {
 EncoderCost read_encoder(const ConfigValue& value) {
   EncoderCost encoder = read_fields(value, encoder_fields(), EncoderCost{});
   if (encoder.field.empty()) {
-    throw ConfigError(value.where, "does not name a field whose rows are encoded",
+    throw ConfigError(value.where, "does not say which field is encoded",
                       "Set field to the name of a field of kind rows");
   }
   if (encoder.cost.linear == 0 && encoder.cost.quadratic == 0)
-    throw ConfigError(value.where, "linear and quadratic are both 0");
+    throw ConfigError(value.where, "linear and quadratic are both 0", "Set at least one of them above 0");
   return encoder;
 }
 
-/// Reads the model's cost next to an encoder's: any cost that is not measured, or a model's description.
+/// Reads the model's cost for a configuration that also has an encoder's cost: any cost that is not measured,
+/// or a description of the model.
 CostModel read_model_beside_encoder(const ConfigValue& value) {
   const bool is_description = value.node.IsMap() && !has_key(value, "linear") && !has_key(value, "quadratic");
   return is_description ? from_model(value) : read_fixed(value);
@@ -122,7 +166,7 @@ CostModel read_model_beside_encoder(const ConfigValue& value) {
 
 /// Reads a cost that is given by a field of the samples.
 ConfiguredCost read_cost_of_field(const ConfigValue& value) {
-  if (value.node.size() > 1) throw ConfigError(value.where, "field takes no other keys");
+  if (value.node.size() > 1) throw ConfigError(value.where, "field cannot be combined with other keys");
   return {CostModel::tokens(), std::nullopt, std::nullopt, FieldName{}.read(value_at(value, field_key))};
 }
 
@@ -210,7 +254,7 @@ ConfiguredCost CostFormat::read(const ConfigValue& value) const {
   if (has_key(value, encoder_key)) return read_two_costs(value);
   if (has_key(value, field_key)) return read_cost_of_field(value);
   if (!has_key(value, measured_word)) return {read_fixed(value), std::nullopt, std::nullopt};
-  if (value.node.size() > 1) throw ConfigError(value.where, "measured takes no other keys");
+  if (value.node.size() > 1) throw ConfigError(value.where, "measured cannot be combined with other keys");
   return read_fields(value_at(value, measured_word), measured_fields(),
                      ConfiguredCost{CostModel::tokens(), MeasuredCost{}, std::nullopt});
 }

@@ -17,7 +17,7 @@ namespace evenkeel::config_detail {
 namespace {
 
 constexpr std::string_view merge_key = "<<";
-/// yaml-cpp's own limit on nesting levels, which does not follow aliases.
+/// The limit that yaml-cpp itself has on nesting levels. It does not apply to aliases.
 constexpr int deepest = 500;
 
 [[noreturn]] void throw_malformed(const std::string& where, const std::string& what,
@@ -25,8 +25,8 @@ constexpr int deepest = 500;
   throw ConfigError(where, "malformed YAML: " + what, hint);
 }
 
-/// Throws ConfigError at the first control character or byte that is not UTF-8. yaml-cpp accepts such bytes
-/// and, at some of them, ends the document.
+/// Throws ConfigError at the first control character or byte that is not UTF-8. yaml-cpp accepts such bytes,
+/// and some of them end the document.
 void require_text(const std::string& text, const Place& place) {
   YAML::Mark mark;
   for (std::size_t begin = 0; begin < text.size(); ++mark.line) {
@@ -39,7 +39,7 @@ void require_text(const std::string& text, const Place& place) {
       mark.column = static_cast<int>(std::ranges::mismatch(line, shown).in1 - line.begin());
       throw_malformed(
           place.describe_syntax_error(mark),
-          "a byte that is not text, shown as " + shown.substr(static_cast<std::size_t>(mark.column), 4),
+          "the byte shown as " + shown.substr(static_cast<std::size_t>(mark.column), 4) + " is not text",
           "Save it as UTF-8; in double quotes, \\xNN stands for a control character");
     }
     begin = end + 1;
@@ -57,7 +57,7 @@ std::string hint_for(const std::string& text, const YAML::Mark& mark) {
   return indents ? "Indent with spaces: the line begins with a tab" : "";
 }
 
-/// Accepts the events of one document, and throws Second at the beginning of a second one.
+/// Accepts the events of one document. Throws Second at the beginning of a second document.
 class OneDocument : public YAML::EventHandler {
  public:
   /// Thrown at the beginning of a second document.
@@ -90,9 +90,9 @@ class OneDocument : public YAML::EventHandler {
   bool begun_ = false;
 };
 
-/// Throws ConfigError if the text has a second document. Must be called before YAML::Load, because yaml-cpp
-/// starts a new document at any text that does not belong to the previous one, and would start empty
-/// documents forever at a stray comma.
+/// Throws ConfigError if the text has a second document. Call this before YAML::Load: yaml-cpp starts a new
+/// document at any text that does not belong to the previous one, and would start empty documents forever at
+/// a stray comma.
 void require_one_document(const std::string& text, const Place& place) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);
@@ -104,7 +104,7 @@ void require_one_document(const std::string& text, const Place& place) {
     const auto at = std::min(static_cast<std::size_t>(std::max(0, second.mark().pos)), text.size());
     const std::string_view rest = std::string_view(text).substr(at);
     const std::string where = place.describe_syntax_error(second.mark());
-    if (rest.starts_with("---")) throw ConfigError(where, "expected one YAML document, found another");
+    if (rest.starts_with("---")) throw ConfigError(where, "expected one YAML document, found a second one");
     throw_malformed(
         where, "the document has ended before \"" + shorten(rest.substr(0, rest.find('\n'))) + "\"",
         "Remove what follows, or look for an extra bracket or a line that is not indented enough");
@@ -145,13 +145,13 @@ void merge_bases(YAML::Node map, const Place& place) {
   }
 }
 
-/// Applies the merge keys of a node and of all nodes below it. Throws ConfigError beyond `deepest` levels,
-/// which an alias that contains itself exceeds.
+/// Applies the merge keys of a node and of all nodes below it. Throws ConfigError if there are more than
+/// `deepest` levels, which is the case if an alias contains itself.
 void resolve_merge_keys(const YAML::Node& node, const Place& place, int depth = 0) {
   if (depth > deepest) {
     throw ConfigError(place.describe_syntax_error(node.Mark()),
-                      "has more than " + std::to_string(deepest) + " levels, including those of aliases",
-                      "Does an alias stand for a map or list that it is part of?");
+                      "has more than " + std::to_string(deepest) + " levels, counting those of aliases",
+                      "Check whether an alias refers to a map or list that contains it");
   }
   if (node.IsSequence()) {
     for (const YAML::Node& entry : node) resolve_merge_keys(entry, place, depth + 1);
@@ -186,7 +186,7 @@ YAML::Node parse_document(const std::string& given, const Place& place) {
     return root;
   } catch (const YAML::DeepRecursion& error) {
     throw_malformed(place.describe_syntax_error(error.mark),
-                    "nested too deeply, below " + std::to_string(deepest) + " levels");
+                    "it is nested too deeply; the limit is " + std::to_string(deepest) + " levels");
   } catch (const YAML::Exception& error) {
     throw_malformed(place.describe_syntax_error(error.mark), error.msg, hint_for(text, error.mark));
   }

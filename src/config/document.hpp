@@ -11,8 +11,8 @@ namespace evenkeel::config_detail {
 /// Shortens a text for use in a message: truncates it after 60 bytes, but never inside a character.
 [[nodiscard]] std::string shorten(std::string_view text);
 
-/// The place of a key, for messages: in a file, with its line; in settings that are not from a file (with an
-/// empty name); or on the command line, as it was written.
+/// The place of a key, for messages. It is in a file, with a line number; in settings that are not from a
+/// file (in which case the name is empty); or on the command line, as the user wrote it.
 class Place {
  public:
   static Place in_file(std::string_view name) { return Place(std::string(name), true); }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "config/document.hpp"
 #include "config/key_sections.hpp"
 #include "config/keys.hpp"
@@ -53,8 +54,8 @@ std::vector<std::string> section_names() {
 /// Returns the hint for a key that is not in the table.
 std::string hint_for_unknown(const std::string& path) {
   const auto siblings = paths_of_section(section_of(path));
-  if (!siblings.empty()) return "Valid keys: " + config_detail::join(siblings);
-  return "Sections: " + config_detail::join(section_names());
+  if (!siblings.empty()) return "Valid keys: " + join(siblings);
+  return "Sections: " + join(section_names());
 }
 
 /// Returns the named section with this name, which is its path in the table of keys, or null.
@@ -63,8 +64,8 @@ const NamedSection* named_section(std::string_view path) {
   return found == named_sections().end() ? nullptr : &*found;
 }
 
-/// Throws ConfigError if one map contains both keys of the cap. Between files, overrides and profiles, the
-/// later one wins, but keys of the same map do not have an order.
+/// Throws ConfigError if one map contains both keys of the cap. If they are in different files, overrides or
+/// profiles, the later one wins, but the keys of a map do not have an order.
 void require_one_cap(std::string_view section, std::span<const std::pair<std::string, ConfigValue>> entries) {
   if (section != "micro_batch" && !section.ends_with(".micro_batch")) return;
   const auto find = [&](std::string_view name) {
@@ -80,8 +81,8 @@ void require_one_cap(std::string_view section, std::span<const std::pair<std::st
       "each rank");
 }
 
-/// Builds a configuration from a file and overrides. Keys of named entries, such as profiles, are applied
-/// last, so that entries start from the final settings.
+/// Builds a configuration from a file and overrides. The keys of named entries, such as profiles, are applied
+/// last, so that they extend the final settings.
 class Loader {
  public:
   /// Applies a file. Returns false if the document is empty (null), true if it is a map, even an empty one.
@@ -125,8 +126,8 @@ class Loader {
     ConfigValue value;
   };
 
-  /// Returns whether the value of this path is a map of keys or entries, which is merged into the existing
-  /// settings.
+  /// Returns whether the value of this path is a map of keys or entries. Such a map is merged into the
+  /// existing settings.
   static bool holds_entries(const std::string& path) {
     if (const auto named = named_path(path)) {
       const bool is_key = !named->key.empty() && named->section->find(named->key) != nullptr;
@@ -147,7 +148,8 @@ class Loader {
     const bool is_below_entry = named && !named->key.empty();
     if (section == nullptr || is_below_entry || value.node.IsNull())
       throw ConfigError(value.where, "has no key, so it changes nothing", "Name a key and its value");
-    std::vector<NamedEntry> others;  // copied: assigning a YAML::Node changes the node it refers to
+    // A copy, since assigning to a YAML::Node changes the node to which it refers.
+    std::vector<NamedEntry> others;
     for (const NamedEntry& entry : named_entries_) {
       if (entry.section != section || (named && entry.name != named->name)) others.push_back(entry);
     }
@@ -169,7 +171,7 @@ class Loader {
                          const Place& place) {
     const std::string entry(at.section->entry);
     if (!is_entry_name(at.name))
-      throw ConfigError(value.where, "is not a name for a " + entry, "Use letters, digits, _ and -");
+      throw ConfigError(value.where, "is not a valid name for a " + entry, "Use letters, digits, _ and -");
     at.section->add(config_, at.name);
     if (at.key.empty()) return apply_section(path, value, place);
     if (const KeySpec* spec = at.section->find(at.key))
@@ -217,7 +219,7 @@ void require_valid_plan(const Config& config, const std::string& profile, const 
   }
 }
 
-/// Throws ConfigError if the passes of a step, which use the same shapes, cannot share them.
+/// Throws ConfigError if the passes of a step, which must use the same shapes, cannot do so.
 void require_valid_shapes(const Config& config, const std::string& file) {
   const MeshSettings& mesh = config.mesh;
   const GridPoint sizes{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp};
@@ -253,7 +255,7 @@ void require_valid_sources(const Config& config, const std::string& file) {
   for (const auto& [name, source] : config.sources) {
     const std::string where = file + "sources." + name;
     if (!source.kind || source.kind == SourceKind::embedded || source.kind == SourceKind::stream)
-      throw ConfigError(where + ".kind", "does not name a kind of source that can be mixed",
+      throw ConfigError(where + ".kind", "is not set to a kind of source that can be mixed",
                         "Set the kind of each source");
     require_path(source, where);
   }
@@ -266,7 +268,7 @@ void require_valid_delay(const Config& config, const std::string& file) {
   choices.are_samples_read =
       !config.sources.empty() || config.source.kind.value_or(SourceKind::embedded) != SourceKind::embedded;
   try {
-    require_together(choices);
+    require_compatible(choices);
     config.delay_settings(1).validate();
   } catch (const Error& error) {
     throw ConfigError(file + error.report().where, error.report().message, error.report().hint);
@@ -285,7 +287,7 @@ bool may_read_lines(const Config& config) {
 
 void require_valid_fields(const Config& config, const std::string& file) {
   if (config.fields.empty() && config.field != FieldSettings{}) {
-    throw ConfigError(file + "field", "has settings for fields, but fields does not name any",
+    throw ConfigError(file + "field", "has settings for fields, but the section fields does not list any",
                       "Name them: fields: {NAME: {}}");
   }
   try {
@@ -294,7 +296,7 @@ void require_valid_fields(const Config& config, const std::string& file) {
       choices.field = field;
       choices.field_name = name;
       choices.are_lines_read = may_read_lines(config);
-      require_together(choices);
+      require_compatible(choices);
     }
     config.require_valid_fields();
   } catch (const ConfigError& error) {
@@ -322,7 +324,7 @@ Config finish_loading(Loader loader, std::string_view name, std::span<const std:
   return config;
 }
 
-/// Returns whether the file was opened by the shell and is named by its descriptor, as with <(...).
+/// Returns whether the shell has opened the file and passes its descriptor as a name, as with <(...).
 bool is_open_file(const std::filesystem::path& file) {
   const std::string name = file.string();
   return name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/");
@@ -395,15 +397,15 @@ std::string read_config_text(const std::filesystem::path& file) {
     throw IoError(file.string(), "cannot open the configuration: " + system_message(errno),
                   is_open_file(file) ? hint_for_open_file : "");
   }
-  // Reads at most one byte beyond the limit, even from a device or pipe that never ends.
+  // Read at most one byte beyond the limit, even from a device or pipe that never ends.
   std::string text(max_bytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (stream.bad()) throw IoError(file.string(), "cannot read the configuration");
   text.resize(static_cast<std::size_t>(stream.gcount()));
   if (text.size() > max_bytes) {
     throw IoError(file.string(),
-                  "is larger than a configuration can be, " + std::to_string(max_bytes) + " bytes",
-                  "Is it the right file?");
+                  "is larger than " + std::to_string(max_bytes) + " bytes, the limit for a configuration",
+                  "Check that it is the right file");
   }
   return text;
 }

@@ -11,21 +11,22 @@
 
 namespace evenkeel::config_detail {
 
-// Building blocks of the sections in the table of keys.
+// Building blocks for the sections in the table of keys.
 
 using Int64 = std::int64_t;
 using Keys = std::vector<KeySpec>;
 
 inline constexpr Int64 largest_multiple = Int64{1} << 20;
-/// Limit on the micro-batches that a step must have even if it has few samples. PlanSettings::validate()
-/// applies it to all mini-batches together.
+/// Limit on the number of micro-batches that a step must have even if it has only a few samples.
+/// PlanSettings::validate() applies it to all mini-batches together.
 inline constexpr Int64 most_forced_micro_batches = Int64{1} << 16;
-/// Cumulative lengths are 32-bit, so no number of tokens, samples or alignment may exceed this.
+/// Largest possible number of tokens or samples, and largest alignment, since cumulative lengths are 32-bit
+/// integers.
 inline constexpr Int64 largest_int32 = (Int64{1} << 31) - 1;
 inline constexpr Int64 smallest_int32 = -largest_int32 - 1;
 
-/// Returns the spec of a key that is a member of a section of Config, or of a base of the section. Its
-/// default is the member's.
+/// Returns the spec of a key that is a member of a section of Config, or of the section's base class. Its
+/// default is the member's default.
 template <class Section, class Base, class Member, class Format>
 KeySpec key(std::string path, Section Config::*section, Member Base::*member, Format format,
             std::string meaning) {
@@ -35,7 +36,7 @@ KeySpec key(std::string path, Section Config::*section, Member Base::*member, Fo
           [=](const Config& config) { return format.write(config.*section.*member); }};
 }
 
-/// Does the same for a member of Config itself.
+/// Same as above, for a member of Config itself.
 template <class Member, class Format>
 KeySpec key(std::string path, Member Config::*member, Format format, std::string meaning) {
   return {
@@ -55,7 +56,7 @@ KeySpec key(std::string path, Member Config::*member, Format format, std::string
 [[nodiscard]] Keys named_field_keys();
 
 /// Throws ConfigError, at a place that begins with `file`, if keys of section `stream` conflict with each
-/// other or with the source, or if they are set although source.kind is not stream.
+/// other or with the source, or if any of them is set although source.kind is not stream.
 void require_valid_stream(const Config& config, const std::string& file);
 
 }  // namespace evenkeel::config_detail

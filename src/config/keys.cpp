@@ -11,17 +11,17 @@ namespace evenkeel::config_detail {
 namespace {
 
 constexpr int largest_axis = 1 << 20;
-/// Each prefetched step needs the memory of a whole step.
+/// Each prefetched step takes the memory of a whole step.
 constexpr Int64 max_prefetched = 16;
-/// A job's state contains all of its shapes.
+/// The state of a job contains all of its shapes.
 constexpr Int64 max_shapes = 256;
 constexpr Int64 max_tokens_ahead = 16;
 constexpr Int64 longest_watch = 86'400;  // one day
 /// BalanceSettings::speeds are in thousandths.
 constexpr Int64 speed_parts = 1000;
 
-/// Returns the spec of mesh.cp: a number of ranks, or `flexible` if each micro-batch gets a group of its own
-/// size.
+/// Returns the spec of mesh.cp: a number of ranks, or `flexible` if groups of different sizes may run
+/// micro-batches.
 KeySpec cp_key(std::string meaning) {
   const OptionalInteger<int> format{"flexible", {1, largest_axis}};
   const auto write = [=](const Config& config) {
@@ -128,8 +128,8 @@ Keys balance_keys() {
       {{"locality", PlacementRule::locality}, {"none", PlacementRule::none}});
   const Choice<Strategy> strategies(
       {{"auto", Strategy::automatic}, {"hierarchical", Strategy::hierarchical}, {"grid", Strategy::grid}});
-  const Choice<std::optional<Meeting>> meetings(
-      {{"auto", std::nullopt}, {"step", Meeting::once_a_step}, {"micro-batch", Meeting::every_micro_batch}});
+  const Choice<std::optional<SyncPoint>> meetings(
+      {{"auto", std::nullopt}, {"step", SyncPoint::step}, {"micro-batch", SyncPoint::micro_batch}});
   return {
       key("balance.algorithm", b, &BalanceKeys::algorithm, algorithms,
           "How samples are assigned to DP ranks. auto: the best algorithm for the number of samples. "
@@ -344,7 +344,7 @@ Keys loss_keys() {
   };
 }
 
-// The loader, not this entry, reads and writes profiles. An entry's value is a map of sections.
+// The loader reads and writes profiles; this entry does not. Its value is a map of sections.
 Keys profile_keys() {
   return {{{"profiles", "map", "{}", "names, each with any keys of balance, micro_batch, pack and loss",
             "Settings for one kind of pass, such as log_prob or update, that replace the job's settings in "

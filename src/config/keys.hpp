@@ -11,15 +11,15 @@
 
 namespace evenkeel::config_detail {
 
-/// A key, and functions that read it into a Config and write it from one. Both functions are empty for a
-/// section of named entries.
+/// A key, and the functions that read its value into a Config and write it from a Config. Both functions are
+/// empty for a section of named entries.
 struct KeySpec {
   ConfigKey key;
   std::function<void(const ConfigValue&, Config&)> read;
   std::function<std::string(const Config&)> write;
 };
 
-/// Returns the table of keys, the only one. It lives as long as the program.
+/// Returns the table of all keys. It lives as long as the program.
 [[nodiscard]] std::span<const KeySpec> key_specs();
 
 /// Returns the part of a path before its first dot.

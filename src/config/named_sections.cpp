@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <utility>
 
 namespace evenkeel::config_detail {
 namespace {
@@ -59,7 +58,7 @@ NamedSection fields() {
   return {.name = "fields",
           .entry = "field",
           .key_prefix = "field.",
-          .keys = "A field has the keys of field: layers, wire, hand_out, ...",
+          .keys = "A field has the keys of field: layers, wire_dtype, dtype, ...",
           .has = [](std::string_view section) { return section == "field"; },
           .add = [](Config& config, const std::string& name) { config.fields[name] = config.field; },
           .with =

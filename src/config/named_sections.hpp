@@ -20,14 +20,14 @@ struct NamedSection {
 
   bool (*has)(std::string_view section);  ///< whether entries may have keys of this section
   void (*add)(Config& config, const std::string& name);
-  /// Returns the configuration with an entry's keys in place of its own.
+  /// Returns the configuration with its keys replaced by those of an entry.
   Config (*with)(Config config, const std::string& name);
-  /// Sets an entry's keys to the values in the configuration `changed`.
+  /// Sets the keys of an entry to the values in the configuration `changed`.
   void (*keep)(Config& config, const std::string& name, const Config& changed);
   std::vector<std::string> (*names)(const Config& config);
   void (*clear)(Config& config);  ///< removes all entries
 
-  /// Returns the key that is called `key` within an entry, or null.
+  /// Returns the key whose name within an entry is `key`, or null.
   [[nodiscard]] const KeySpec* find(const std::string& key) const;
   /// Returns the name of a key within an entry.
   [[nodiscard]] std::string_view key_of(const KeySpec& spec) const {
@@ -45,13 +45,13 @@ struct NamedPath {
 
 [[nodiscard]] const std::vector<NamedSection>& named_sections();
 
-/// Returns the parts of a path in a named section, or nullopt for other paths.
+/// Returns the parts of a path if it is in a named section, otherwise nullopt.
 [[nodiscard]] std::optional<NamedPath> named_path(const std::string& path);
 
 /// Returns whether a name is not empty and consists of letters, digits, _ and -.
 [[nodiscard]] bool is_entry_name(std::string_view name);
 
-/// Returns the key of that path, or null.
+/// Returns the key with this path, or null.
 [[nodiscard]] const KeySpec* find_key(std::string_view path);
 
 }  // namespace evenkeel::config_detail

@@ -6,7 +6,7 @@ namespace {
 constexpr Int64 largest_source = Int64{1} << 40;
 /// SourceSettings::weight is in thousandths.
 constexpr Int64 weight_parts = 1000;
-/// Maximum number of steps whose samples are arranged together.
+/// Maximum number of steps whose samples are arranged together when outliers are delayed.
 constexpr Int64 max_steps_delayed = 10000;
 constexpr Int64 max_companions = 1 << 16;
 
@@ -27,7 +27,7 @@ KeySpec path_key(std::string meaning) {
 
 constexpr std::string_view no_layers = "null";
 constexpr std::string_view even_layers = "stage";
-/// Maximum number of a layer within a row.
+/// Highest possible number of a layer.
 constexpr Int64 max_layers = Int64{1} << 20;
 constexpr Int64 max_experts = Int64{1} << 20;
 
@@ -70,8 +70,8 @@ Keys source_keys() {
   };
 }
 
-// The loader, not this entry, reads and writes sources. An entry's value is a map of the keys of section
-// source.
+// The loader reads and writes sources; this entry does not. Its value is a map of the keys of section
+// `source`.
 Keys named_source_keys() {
   return {{{"sources", "map", "{}", "names, each with any keys of source",
             "Several sources that are mixed, instead of one. Keys that an entry does not set are those of "
@@ -137,7 +137,7 @@ Keys batch_keys() {
       key("batch.outlier_length", &Config::delay, &DelaySettings::longer_than,
           OptionalInteger<Int64>{"null", tokens(1, largest_int32)},
           "Number of tokens above which a sample is an outlier for delay_outliers."),
-      key("batch.outlier_companions", &Config::delay, &DelaySettings::companions,
+      key("batch.outliers_per_step", &Config::delay, &DelaySettings::outliers_per_step,
           OptionalInteger<Int64>{"null", {2, max_companions}},
           "With delay_outliers, the number of outliers that share a step, which should be the number of DP "
           "ranks. It is not derived from the mesh, because the mesh must not determine the samples of a "
@@ -178,7 +178,7 @@ std::string LayersFormat::write(const std::optional<LayerMap>& layers) const {
 
 Keys field_keys() {
   const auto f = &Config::field;
-  const Choice<FieldWidth> widths({{"as-brought", FieldWidth::as_brought}, {"narrow", FieldWidth::narrow}});
+  const Choice<FieldWidth> widths({{"original", FieldWidth::original}, {"narrow", FieldWidth::narrow}});
   return {
       key("field.layers", f, &FieldSettings::layers, LayersFormat{},
           "Which layers of a row each pipeline stage gets, if the first dimension of a row is the layers of "
@@ -206,12 +206,12 @@ Keys field_keys() {
           "token. token: at the token itself. next: at the row that predicts it. response: at its place in "
           "the response. null: rows are not moved; labels and loss_mask with one value per token are then an "
           "error."),
-      key("field.wire", f, &FieldSettings::wire, widths,
-          "The type in which integers are sent. as-brought: the type of the samples. narrow: the smallest "
+      key("field.wire_dtype", f, &FieldSettings::wire_dtype, widths,
+          "The type in which integers are sent. original: the type of the samples. narrow: the smallest "
           "type, starting with uint8 and int8, that can hold every element of the step on all ranks."),
-      key("field.hand_out", f, &FieldSettings::hand_out, widths,
-          "The type of integers in micro-batches. as-brought: the type of the samples. narrow: the type in "
-          "which they were sent (wire), which may change from step to step."),
+      key("field.dtype", f, &FieldSettings::dtype, widths,
+          "The type of integers in micro-batches. original: the type of the samples. narrow: the type in "
+          "which they were sent (wire_dtype), which may change from step to step."),
       key("field.share", f, &FieldSettings::share,
           Choice<FieldSharing>({{"none", FieldSharing::none}, {"equal", FieldSharing::equal}}),
           "For fields of kind rows, text and bytes. none: each sample has its own values. equal: values with "
@@ -232,12 +232,11 @@ Keys field_keys() {
   };
 }
 
-// The loader, not this entry, reads and writes fields. An entry's value is a map of the keys of section
-// field.
+// The loader reads and writes fields; this entry does not. Its value is a map of the keys of section `field`.
 Keys named_field_keys() {
   return {{{"fields", "map", "{}", "names, each with any keys of field",
             "Fields of samples that are not delivered unchanged, such as fields: {routed_experts: {layers: "
-            "stage, wire: narrow}}."},
+            "stage, wire_dtype: narrow}}."},
            {},
            {}}};
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,7 +10,7 @@ namespace evenkeel {
 /// the table behind these keys, so they cannot disagree.
 struct ConfigKey {
   std::string path;           ///< "micro_batch.max_tokens"
-  std::string type;           ///< "integer", "integer or auto", "word", ...
+  std::string type;           ///< "integer", "integer or auto", "choice", ...
   std::string default_value;  ///< as YAML text
   std::string values;         ///< the range, or the allowed words
   std::string meaning;        ///< plain sentences, including what the key requires of other keys

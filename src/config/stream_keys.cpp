@@ -85,13 +85,13 @@ void require_redis_for_its_keys(const ArrivalSettings& stream) {
   for (const auto& [key, is_set] : of_redis) {
     if (is_set)
       throw ConfigError(std::string("stream.") + key,
-                        "is only for Redis, but stream.store is " + stream.store,
+                        "applies only to Redis, but stream.store is " + stream.store,
                         "Leave it out, or set stream.store: redis://HOST");
   }
 }
 
-/// Throws ConfigError if settings of the job's own buffer conflict, are missing, or are set although
-/// source.path refers to another buffer.
+/// Throws ConfigError if settings of the job's own buffer conflict or are missing, or if any of them is set
+/// although source.path refers to another buffer.
 void require_valid_buffer(const Config& config) {
   const ArrivalSettings& stream = config.stream;
   const ArrivalSettings defaults;
@@ -105,13 +105,14 @@ void require_valid_buffer(const Config& config) {
     for (const auto& [key, is_set] : own) {
       if (is_set)
         throw ConfigError(std::string("stream.") + key,
-                          "is for the job's own buffer, but source.path names another buffer",
+                          "applies only to the job's own buffer, but source.path names another buffer",
                           "Leave out one of them");
     }
     return;
   }
   if (!stream.ca_file.empty())
-    throw ConfigError("stream.ca_file", "is for a buffer at https, but source.path does not name one",
+    throw ConfigError("stream.ca_file",
+                      "is only used with an https buffer, but source.path is not an https address",
                       "Leave it out");
   if (!config.source.path.empty() && stream.store == "memory") {
     throw ConfigError("stream.store",
@@ -137,8 +138,7 @@ void require_valid_groups(const Config& config) {
   if (config.batch.global_batch % size != 0) {
     throw ConfigError("batch.global_batch",
                       "is " + std::to_string(config.batch.global_batch) +
-                          ", which is not a multiple of groups of " + std::to_string(size) +
-                          " samples (stream.group_size)",
+                          ", which is not a multiple of stream.group_size, " + std::to_string(size),
                       "Set it to a multiple of stream.group_size");
   }
   if (stream.group_size && stream.min_group.value_or(1) > size) {
@@ -164,7 +164,7 @@ void require_valid_stream(const Config& config, const std::string& file) {
     choices.filter = config.filter;
     choices.delay = config.delay;
     choices.source_epochs = config.source.epochs;
-    require_together(choices);
+    require_compatible(choices);
     require_valid_buffer(config);
     require_valid_groups(config);
   } catch (const ConfigError& error) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/text/host_port.hpp"
+#include "base/text/parse_number.hpp"
 #include "base/text/units.hpp"
 #include "config/document.hpp"
 #include "evenkeel/base/error.hpp"
@@ -24,15 +25,6 @@ std::string describe(const YAML::Node& node) {
 }
 
 }  // namespace
-
-std::string join(std::span<const std::string> words) {
-  std::string text;
-  for (const std::string& word : words) {
-    if (!text.empty()) text += ", ";
-    text += word;
-  }
-  return text;
-}
 
 std::vector<std::pair<std::string, ConfigValue>> map_entries(
     const YAML::Node& map,
@@ -85,12 +77,9 @@ bool Boolean::read(const ConfigValue& value) const {
 
 std::int64_t Decimal::read(const ConfigValue& value) const {
   const auto text = plain_text(value.node);
-  double number = 0;
-  const char* end = text ? text->data() + text->size() : nullptr;
-  const auto result = text ? std::from_chars(text->data(), end, number) : std::from_chars_result{};
-  if (!text || result.ec != std::errc{} || result.ptr != end || !std::isfinite(number))
-    throw_wrong_type(value, "a number");
-  const double parts = std::round(number * static_cast<double>(scale));
+  const std::optional<double> number = text ? parse_as<double>(*text) : std::nullopt;
+  if (!number || !std::isfinite(*number)) throw_wrong_type(value, "a number");
+  const double parts = std::round(*number * static_cast<double>(scale));
   if (parts < static_cast<double>(min) || parts > static_cast<double>(max))
     throw_out_of_range(value, values());
   return static_cast<std::int64_t>(parts);
@@ -147,7 +136,7 @@ std::string BufferName::read(const ConfigValue& value) const {
 }
 
 std::int64_t ByteCount::read(const ConfigValue& value) const {
-  // Accepts quotes only around a number with a unit, since JSON needs them there.
+  // Quotes are accepted only around a number with a unit, since JSON requires them there.
   const bool is_quoted_number =
       !plain_text(value.node) && value.node.IsScalar() && is_integer_text(value.node.Scalar());
   const auto bytes =
@@ -166,12 +155,9 @@ OptionalSeconds::value_type OptionalSeconds::read(const ConfigValue& value) cons
   if (word == "null" ? value.node.IsNull() || plain_text(value.node) == word : is_word(value.node, word))
     return std::nullopt;
   const auto text = plain_text(value.node);
-  double seconds = 0;
-  const char* const end = text ? text->data() + text->size() : nullptr;
-  const auto result = text ? std::from_chars(text->data(), end, seconds) : std::from_chars_result{};
-  if (!text || result.ec != std::errc{} || result.ptr != end || !std::isfinite(seconds))
-    throw_wrong_type(value, "a number of seconds or " + word);
-  if (seconds < 0 || seconds > year) throw_out_of_range(value, values());
+  const std::optional<double> seconds = text ? parse_as<double>(*text) : std::nullopt;
+  if (!seconds || !std::isfinite(*seconds)) throw_wrong_type(value, "a number of seconds or " + word);
+  if (*seconds < 0 || *seconds > year) throw_out_of_range(value, values());
   return seconds;
 }
 
@@ -195,7 +181,7 @@ std::string quoted(const std::string& text) {
 std::filesystem::path FilePath::read(const ConfigValue& value) const {
   if (value.node.IsNull()) return {};
   if (!value.node.IsScalar()) throw_wrong_type(value, "a path");
-  // The system would open a different file, whose name ends before the NUL byte.
+  // The system would open a different file: the one whose name ends before the NUL byte.
   if (value.node.Scalar().find('\0') != std::string::npos)
     throw ConfigError(value.where, "contains a NUL byte, which a path cannot have");
   return value.node.Scalar();

@@ -17,17 +17,18 @@
 #include <utility>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/plan/field_settings.hpp"
 #include "evenkeel/plan/settings.hpp"
 
-/// Formats of values, which read them from YAML and write them as YAML. Each format has `value_type`,
+/// Formats of values. They read values from YAML and write them as YAML. Each format has `value_type`,
 /// `type()` and `values()` for the reference page, `read()` (throws ConfigError at the value's place) and
 /// `write()`.
 namespace evenkeel::config_detail {
 
-/// A value and its place, which errors name: "FILE:LINE: key" or "--set key=value".
+/// A value and its place, which errors use: "FILE:LINE: key" or "--set key=value".
 struct ConfigValue {
   YAML::Node node;
   std::string where;
@@ -39,19 +40,16 @@ struct ConfigValue {
     const YAML::Node& map,
     const std::function<std::string(const std::string& name, const YAML::Mark& mark)>& where_of);
 
-/// Returns the words as "a, b, c".
-[[nodiscard]] std::string join(std::span<const std::string> words);
-
 [[noreturn]] void throw_wrong_type(const ConfigValue& value, std::string_view expected);
 [[noreturn]] void throw_out_of_range(const ConfigValue& value, const std::string& range);
 [[noreturn]] void throw_not_allowed(const ConfigValue& value, std::span<const std::string> allowed);
 
 /// Returns the text of a plain (unquoted) scalar, or nullopt for any other value.
 [[nodiscard]] std::optional<std::string> plain_text(const YAML::Node& node);
-/// Does the same, but converts a number of tokens with a unit (32k) to digits. Such a number may be quoted,
-/// like a word.
+/// Same as plain_text(), but converts a number of tokens with a unit (32k) to digits. Such a number may be
+/// quoted, like a word.
 [[nodiscard]] std::optional<std::string> text_of_tokens(const YAML::Node& node);
-/// Returns whether the value is this word, possibly quoted, since JSON and programs quote words.
+/// Returns whether the value is this word. It may be quoted, since JSON and programs quote words.
 [[nodiscard]] inline bool is_word(const YAML::Node& node, std::string_view word) {
   return node.IsScalar() && node.Scalar() == word;
 }
@@ -76,7 +74,7 @@ template <std::integral T>
   return number;
 }
 
-/// Kind of things counted by an integer.
+/// What an integer counts.
 enum class IntegerOf : std::uint8_t {
   things,
   tokens,  ///< may have a unit: 32k
@@ -95,7 +93,7 @@ struct Integer {
     if (max == std::numeric_limits<T>::max()) return write(min) + " or more";
     return write(min) + " to " + write(max);
   }
-  /// `word` is the alternative to mention in messages.
+  /// `word` is the alternative that messages should mention.
   [[nodiscard]] T read(const ConfigValue& value, const std::string& word = {}) const {
     const std::string expected = of == IntegerOf::tokens ? "a number of tokens (32768 or 32k)" : "an integer";
     return read_integer(value, of == IntegerOf::tokens ? text_of_tokens(value.node) : plain_text(value.node),
@@ -111,7 +109,7 @@ struct Integer {
   return {min, max, IntegerOf::tokens};
 }
 
-/// An integer, or a word (auto, null) that leaves it unset.
+/// An integer, or a word (auto, null) that leaves the value unset.
 template <std::integral T>
 struct OptionalInteger {
   using value_type = std::optional<T>;
@@ -145,7 +143,7 @@ class Choice {
   using value_type = T;
   explicit Choice(std::vector<std::pair<std::string, T>> available) : available_(std::move(available)) {}
 
-  [[nodiscard]] std::string type() const { return "word"; }
+  [[nodiscard]] std::string type() const { return "choice"; }
   [[nodiscard]] std::string values() const { return join(words()); }
   [[nodiscard]] T read(const ConfigValue& value) const {
     if (!value.node.IsScalar()) throw_wrong_type(value, "a word");
@@ -155,8 +153,8 @@ class Choice {
     }
     throw_not_allowed(value, words());
   }
-  /// Throws ConfigError, without a place, if the value has no word, since a program may have cast it or it
-  /// may come from an archive.
+  /// Throws ConfigError, without a place, if there is no word for the value: a program may have cast it, or
+  /// it may come from an archive.
   [[nodiscard]] std::string write(const T& meant) const {
     const auto found = std::ranges::find(available_, meant, &std::pair<std::string, T>::second);
     if (found == available_.end())
@@ -174,13 +172,13 @@ class Choice {
   std::vector<std::pair<std::string, T>> available_;
 };
 
-/// One of several words, or null for nullopt.
+/// One of several words, or null if the value is nullopt.
 template <class T>
 struct OptionalChoice {
   using value_type = std::optional<T>;
   Choice<T> choice;
 
-  [[nodiscard]] std::string type() const { return "word or null"; }
+  [[nodiscard]] std::string type() const { return "choice or null"; }
   [[nodiscard]] std::string values() const { return choice.values() + ", or null"; }
   [[nodiscard]] value_type read(const ConfigValue& value) const {
     return value.node.IsNull() ? std::nullopt : value_type(choice.read(value));
@@ -190,7 +188,7 @@ struct OptionalChoice {
   }
 };
 
-/// A path, or null for an empty one.
+/// A path, or null for an empty path.
 struct FilePath {
   using value_type = std::filesystem::path;
   [[nodiscard]] std::string type() const { return "path or null"; }
@@ -211,25 +209,25 @@ struct SourcePaths {
 /// An address with a port.
 struct Address {
   using value_type = std::string;
-  [[nodiscard]] std::string type() const { return "text"; }
+  [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string values() const { return "ADDRESS:PORT; port 0 is any free one"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const std::string& address) const { return quoted(address); }
 };
 
-/// The store in which a buffer keeps samples. The buffer itself parses a URL.
+/// The store in which a buffer keeps samples. If it is a URL, the buffer parses it.
 struct StoreName {
   using value_type = std::string;
-  [[nodiscard]] std::string type() const { return "text"; }
+  [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string values() const { return "lmdb, memory, or redis://HOST:PORT"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const std::string& store) const;
 };
 
-/// The name of a buffer in a Redis.
+/// The name of a buffer in a Redis instance.
 struct BufferName {
   using value_type = std::string;
-  [[nodiscard]] std::string type() const { return "text"; }
+  [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string values() const { return "up to 100 letters, digits, '.', '_' and '-'"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const std::string& name) const { return quoted(name); }
@@ -247,7 +245,7 @@ struct ByteCount {
   [[nodiscard]] std::string write(std::int64_t bytes) const;
 };
 
-/// Seconds, up to a year, or a word that leaves them unset.
+/// A number of seconds, up to a year, or a word that leaves the value unset.
 struct OptionalSeconds {
   using value_type = std::optional<double>;
   std::string word;
@@ -258,19 +256,19 @@ struct OptionalSeconds {
   [[nodiscard]] std::string write(const value_type& seconds) const;
 };
 
-/// The name of a field that samples bring.
+/// The name of a field that samples have.
 struct FieldName {
   using value_type = std::string;
-  [[nodiscard]] std::string type() const { return "text"; }
+  [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string values() const { return "the name of a field"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const std::string& name) const { return quoted(name); }
 };
 
-/// The name of a field, or null for an empty one.
+/// The name of a field, or null for an empty name.
 struct OptionalFieldName {
   using value_type = std::string;
-  [[nodiscard]] std::string type() const { return "text or null"; }
+  [[nodiscard]] std::string type() const { return "string or null"; }
   [[nodiscard]] std::string values() const { return FieldName{}.values() + ", or null"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const {
     return value.node.IsNull() ? std::string() : FieldName{}.read(value);
@@ -280,7 +278,7 @@ struct OptionalFieldName {
   }
 };
 
-/// A list of names that is not empty, or `all` for an empty list.
+/// A list of names, or `all` for an empty list.
 struct ProfileNames {
   using value_type = std::vector<std::string>;
   [[nodiscard]] std::string type() const { return "list of names or all"; }
@@ -289,21 +287,21 @@ struct ProfileNames {
   [[nodiscard]] std::string write(const value_type& names) const;
 };
 
-/// The four axes joined by dashes, fastest first.
+/// The names of the four axes, joined by dashes; the axis that varies fastest is first.
 struct AxisOrder {
   using value_type = RankOrder;
-  [[nodiscard]] std::string type() const { return "word"; }
+  [[nodiscard]] std::string type() const { return "choice"; }
   [[nodiscard]] std::string values() const { return "tp, cp, dp and pp in any order, joined by -"; }
   [[nodiscard]] RankOrder read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const RankOrder& order) const { return order.text(); }
 };
 
-/// A number with a limited number of decimals, stored as an integer in units of 1 / `scale` and rounded to a
-/// unit. The scale is a power of ten.
+/// A number with a limited number of decimals, stored as an integer in units of 1 / `scale`. Values are
+/// rounded to a whole number of units. The scale is a power of ten.
 struct Decimal {
   using value_type = std::int64_t;
   std::int64_t scale = 1;
-  std::int64_t min = 0;  ///< in these units, like `max`
+  std::int64_t min = 0;  ///< in units of 1 / `scale`, like `max`
   std::int64_t max = 0;
 
   [[nodiscard]] std::string type() const { return "number"; }
@@ -312,7 +310,7 @@ struct Decimal {
   [[nodiscard]] std::string write(std::int64_t parts) const;
 };
 
-/// A list of numbers that is not empty, or a word for an empty list.
+/// A list of numbers, or a word for an empty list.
 struct DecimalList {
   using value_type = std::vector<std::int64_t>;
   std::string word;
@@ -324,29 +322,29 @@ struct DecimalList {
   [[nodiscard]] std::string write(const value_type& numbers) const;
 };
 
-/// A configured cost, and how it is measured, or the encoder's cost, if either is configured.
+/// A configured cost; if it is measured, how it is measured; and the encoder's cost, if there is one.
 struct ConfiguredCost {
   CostModel model;
   std::optional<MeasuredCost> measured;
   std::optional<EncoderCost> encoder;
   std::optional<std::string> field =
-      std::nullopt;  ///< name of the field that contains the work of each sample, which replaces `model`
+      std::nullopt;  ///< name of the field with the work of each sample, which replaces `model`
 };
 
-/// The costs of context parallelism in addition to the work, as a map.
+/// The costs of context parallelism that are added to the work, as a map.
 struct CommunicationFormat {
   using value_type = CommunicationSettings;
-  [[nodiscard]] std::string type() const { return "word or map"; }
+  [[nodiscard]] std::string type() const { return "choice or map"; }
   [[nodiscard]] std::string values() const;
   [[nodiscard]] CommunicationSettings read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const CommunicationSettings& settings) const;
 };
 
-/// The layers of each pipeline stage: a list per stage, an even split, or null if rows are not split by
+/// The layers of each pipeline stage: one list per stage, an even split, or null if rows are not split by
 /// layers.
 struct LayersFormat {
   using value_type = std::optional<LayerMap>;
-  [[nodiscard]] std::string type() const { return "word or lists"; }
+  [[nodiscard]] std::string type() const { return "choice or lists"; }
   [[nodiscard]] std::string values() const;
   [[nodiscard]] std::optional<LayerMap> read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const std::optional<LayerMap>& layers) const;
@@ -361,11 +359,11 @@ struct RowCapsFormat {
   [[nodiscard]] std::string write(const value_type& caps) const;
 };
 
-/// A named cost, a cost computed from a model's shape, two coefficients, a model's and an encoder's cost, the
-/// values of a field, or a measured cost.
+/// A named cost, a cost computed from the shape of a model, two coefficients, the costs of a model and an
+/// encoder, the values of a field, or a measured cost.
 struct CostFormat {
   using value_type = ConfiguredCost;
-  [[nodiscard]] std::string type() const { return "word or map"; }
+  [[nodiscard]] std::string type() const { return "choice or map"; }
   [[nodiscard]] std::string values() const;
   [[nodiscard]] ConfiguredCost read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const ConfiguredCost& cost) const;

@@ -17,14 +17,14 @@ bool is_usable_observation(const CostObservation& observation) {
          std::isfinite(observation.seconds) && observation.seconds > 0 && observation.ranks >= 1;
 }
 
-/// A unit of cost, and the cost model in this unit.
+/// A unit of cost, and the cost model that uses this unit.
 struct Unit {
   double seconds = 0;  ///< seconds per unit of cost
   CostModel model;
 };
 
 Unit unit_of(const TimeModel& times, TokenUnits lone_token = TokenUnits::one) {
-  constexpr double longest = 1 << 30;  // tokens; up to this length, squares are negligible
+  constexpr double longest = 1 << 30;  // in tokens; up to this length, squares are negligible
   if (times.linear > longest * times.quadratic) {
     const auto token = static_cast<std::int64_t>(lone_token);
     return {times.linear / static_cast<double>(token), {token, 0}};
@@ -45,7 +45,7 @@ bool is_usable(const TimeModel& times) {
          (times.linear > 0 || times.quadratic > 0) && std::isnormal(unit_of(times).seconds);
 }
 
-/// Valid observations, with each value divided by the largest of its kind.
+/// The valid observations. Each value is divided by the largest value of its kind.
 struct ScaledTimes {
   std::vector<ScaledTime> times;
   ScaledTime largest;
@@ -62,7 +62,7 @@ struct ScaledTimes {
       largest.seconds = std::max(largest.seconds, time.seconds);
       largest_hops[time.link] = std::max(largest_hops[time.link], time.hops);
     }
-    // All values are at most 1 from here on, so sums cannot overflow.
+    // From here on, all values are at most 1, so sums cannot overflow.
     for (ScaledTime& time : times) {
       time.tokens /= largest.tokens;
       time.squares /= largest.squares;
@@ -71,7 +71,7 @@ struct ScaledTimes {
     }
   }
 
-  // Converts a coefficient that was fitted to scaled seconds and terms back to unscaled ones.
+  // Converts a coefficient that was fitted to scaled seconds and terms to an unscaled one.
   [[nodiscard]] double coefficient(double fitted, double largest_term) const {
     return fitted / largest_term * largest.seconds;
   }
@@ -90,8 +90,8 @@ struct ScaledTimes {
                      each.ranks <= ranks_per_node ? std::size_t{0} : std::size_t{1}, each.seconds});
   }
 
-  // Removes the observations of a link that has too few of them to determine its hop, since the fit would
-  // attribute their communication to other terms.
+  // Removes the observations of links that have too few observations to determine the hop, since the fit
+  // would otherwise attribute their communication to other terms.
   void drop_sparse_links() {
     for (std::size_t link = 0; link < num_links; ++link) {
       const auto is_of_link = [&](const ScaledTime& time) { return time.hops > 0 && time.link == link; };

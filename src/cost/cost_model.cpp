@@ -15,8 +15,8 @@ namespace evenkeel {
 namespace {
 
 constexpr const char* only_ratio_matters =
-    "Divide the coefficients of balance.cost by a number: only their ratio matters; or shorten or drop "
-    "samples";
+    "Divide both coefficients of balance.cost by the same number, since only their ratio matters, or shorten "
+    "or drop samples";
 
 /// Returns left * right + addend, or nullopt if that is 2^62 or more. Precondition: no argument is negative.
 std::optional<std::int64_t> multiply_add(std::int64_t left, std::int64_t right, std::int64_t addend) {
@@ -30,28 +30,30 @@ std::optional<std::int64_t> multiply_add(std::int64_t left, std::int64_t right, 
 
 std::int64_t model_product(std::int64_t left, std::int64_t right, std::int64_t addend = 0) {
   const std::optional<std::int64_t> result = multiply_add(left, right, addend);
-  if (!result) throw LimitError("model", "the number of weights reaches 2^62", "Check the sizes");
+  if (!result)
+    throw LimitError("model", "the number of weights reaches the limit of 2^62",
+                     "Check the sizes of the model");
   return *result;
 }
 
 void require_positive(std::string_view name, std::int64_t value) {
   if (value < 1) {
-    throw InputError("model." + std::string(name),
-                     std::to_string(value) + " is not a size; at least 1 is needed");
+    throw InputError("model." + std::string(name), "is " + std::to_string(value) + "; it must be at least 1");
   }
 }
 
 void require_not_negative(std::string_view name, std::int64_t value) {
-  if (value < 0) throw InputError("model." + std::string(name), std::to_string(value) + " is below 0");
+  if (value < 0)
+    throw InputError("model." + std::string(name), "is " + std::to_string(value) + "; it must be at least 0");
 }
 
 std::int64_t head_dim_of(const ModelDescription& model) {
   if (model.head_dim > 0) return model.head_dim;
   if (model.hidden_size % model.heads != 0) {
-    throw InputError(
-        "model.heads",
-        std::to_string(model.heads) + " heads do not divide hidden_size " + std::to_string(model.hidden_size),
-        "Set head_dim");
+    throw InputError("model.heads",
+                     "is " + std::to_string(model.heads) + ", which does not divide hidden_size, " +
+                         std::to_string(model.hidden_size),
+                     "Set head_dim");
   }
   return model.hidden_size / model.heads;
 }
@@ -73,8 +75,9 @@ Cost CostModel::operator()(std::int64_t tokens) const {
   const std::optional<std::int64_t> cost =
       attention ? multiply_add(linear, tokens, *attention) : std::nullopt;
   if (!cost) {
-    throw LimitError("cost", "a sample of " + std::to_string(tokens) + " tokens costs 2^62 or more",
-                     only_ratio_matters);
+    throw LimitError(
+        "cost", "the cost of a sample with " + std::to_string(tokens) + " tokens reaches the limit of 2^62",
+        only_ratio_matters);
   }
   return *cost;
 }
@@ -88,8 +91,9 @@ Cost cost_of_group(const CostModel& model, std::int64_t prefix, std::span<const 
     const std::optional<std::int64_t> longer = multiply_add(1, model(prefix + suffix) - of_prefix, sum);
     if (!longer) {
       throw LimitError("cost",
-                       "a group of " + std::to_string(suffixes.size()) + " samples with a prefix of " +
-                           std::to_string(prefix) + " tokens costs 2^62 or more",
+                       "the cost of a group of " + std::to_string(suffixes.size()) +
+                           " samples with a prefix of " + std::to_string(prefix) +
+                           " tokens reaches the limit of 2^62",
                        only_ratio_matters);
     }
     sum = *longer;
@@ -114,8 +118,8 @@ CostModel CostModel::from_model(const ModelDescription& model) {
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : model.heads;
   const std::int64_t query_width = model_product(model.heads, head_dim);
   const std::int64_t kv_width = model_product(kv_heads, head_dim);
-  // Queries and output have query_width columns each, keys and values kv_width each; a gated block has 3
-  // matrices.
+  // Queries and outputs have query_width columns each; keys and values have kv_width columns each. A gated
+  // block has 3 matrices.
   const std::int64_t shared_width = model.shared_ffn_size > 0 ? model.shared_ffn_size : model.ffn_size;
   const std::int64_t ffn_width =
       model_product(model.ffn_size, model.active_experts, model_product(shared_width, model.shared_experts));

@@ -9,7 +9,7 @@ namespace evenkeel {
 
 namespace {
 
-// Bit masks of terms, one bit per term.
+// Bit masks of terms, with one bit per term.
 constexpr unsigned base_terms = 0b111;
 constexpr unsigned without_constant = 0b110;
 
@@ -28,7 +28,7 @@ struct NormalEquations {
     }
   }
 
-  /// Solves for the terms whose bit is set in `used`, by elimination. Returns nullopt if these terms are
+  /// Solves for the terms whose bits are set in `used`, by elimination. Returns nullopt if these terms are
   /// linearly dependent.
   [[nodiscard]] std::optional<Terms> solve(unsigned used) const {
     std::array<Terms, num_terms> left = products;
@@ -36,7 +36,7 @@ struct NormalEquations {
     const auto is_used = [&](std::size_t i) { return (used >> i & 1U) != 0; };
     for (std::size_t pivot = 0; pivot < num_terms; ++pivot) {
       if (!is_used(pivot)) continue;
-      // Minimum unexplained share of a squared term: 1 % of its size, squared.
+      // Minimum fraction of a term's sum of squares that the previous terms must leave unexplained: (1 %)^2.
       constexpr double independent = 1e-4;
       if (left[pivot][pivot] <= independent * products[pivot][pivot]) return std::nullopt;
       for (std::size_t row = 0; row < num_terms; ++row) {
@@ -52,7 +52,8 @@ struct NormalEquations {
   }
 };
 
-/// Returns the weighted sum of squared residuals, or some number above `limit` if the sum exceeds `limit`.
+/// Returns the weighted sum of squared residuals. If the sum exceeds `limit`, may return any number above
+/// `limit`.
 double squares_up_to(double limit, const Terms& coefficients, std::span<const Row> rows) {
   double sum = 0;
   for (const Row& row : rows) {
@@ -92,8 +93,8 @@ std::optional<Terms> solve_not_negative(std::span<const Row> rows, unsigned extr
   const unsigned usable = distinguishable_terms(equations, extra);
   std::optional<Terms> best;
   double least = 0;
-  // Begins with all terms, so that most other choices are rejected after a few rows. On a tie, the later
-  // choice wins, so a subset of terms is preferred.
+  // Begin with all terms, so that most other choices are rejected after a few rows. On a tie, the later
+  // choice wins, so that a subset of terms is preferred.
   for (unsigned used = usable; used > 0; --used) {
     if ((used & ~usable) != 0) continue;
     const std::optional<Terms> solution = equations.solve(used);

@@ -8,12 +8,12 @@
 
 namespace evenkeel {
 
-/// Number of terms whose sum is a time: a constant, tokens, squares, and communication over two kinds of
+/// Number of terms that add up to a time: a constant, tokens, squares, and communication over two kinds of
 /// links.
 inline constexpr std::size_t num_terms = 5;
 using Terms = std::array<double, num_terms>;
 
-/// One equation: seconds ~ offset + coefficients * terms.
+/// One equation of the fit: seconds ~ offset + coefficients * terms.
 struct Row {
   Terms terms{};  ///< at most about 1, so that sums cannot overflow
   double seconds = 0;
@@ -24,7 +24,7 @@ struct Row {
 /// Returns a row's seconds minus the seconds predicted by the coefficients.
 [[nodiscard]] double residual_of(const Terms& coefficients, const Row& row) noexcept;
 
-/// Returns the median, or the upper one of two middle values. Precondition: `values` is not empty.
+/// Returns the median; if there are two middle values, the larger one. Precondition: `values` is not empty.
 [[nodiscard]] double median(std::vector<double> values);
 
 /// Solves the least squares problem for every choice of terms (there are few) and returns the best solution
@@ -33,9 +33,9 @@ struct Row {
 /// are linearly dependent, or if every solution has a negative coefficient.
 [[nodiscard]] std::optional<Terms> solve_not_negative(std::span<const Row> rows, unsigned extra);
 
-/// Sets Huber's weights (1964): 1 near the fit, decreasing with the distance beyond 1.345 standard
-/// deviations. Returns false and keeps the weights if the fit is exact, up to `rounding`, for half of the
-/// rows, since there is no noise to compare with in that case.
+/// Sets Huber's weights (1964): 1 close to the fit, decreasing with the distance beyond 1.345 standard
+/// deviations. If the fit is exact for half of the rows, up to `rounding`, returns false and keeps the
+/// weights, since there is no noise to compare distances with.
 [[nodiscard]] bool reweight(std::vector<Row>& rows, const Terms& coefficients, double rounding);
 
 }  // namespace evenkeel

@@ -48,14 +48,14 @@ std::optional<TimeFit::Result> TimeFit::best() const {
   return result;
 }
 
-// Tries to fit no hop, each single hop, and both hops. A fit with more assumptions must explain the times
+// Tries to fit no hops, each hop alone, and both hops. A fit with more assumptions must explain the times
 // better.
 TimeFit::Choice TimeFit::choose() const {
   const Choice all_kept{{}, std::vector<char>(times_.size())};
   std::optional<Fit> best;
   const auto take_if_better = [&](std::optional<Fit> fit) {
     if (!fit) return;
-    if (!best || gain(*fit, *best) > noise_threshold() * (count_assumptions(*fit) - count_assumptions(*best)))
+    if (!best || gain(*fit, *best) > noise_threshold() * (assumption_weight(*fit) - assumption_weight(*best)))
       best = std::move(fit);
   };
   const auto has_enough_observations = [&](std::size_t link) {
@@ -63,7 +63,7 @@ TimeFit::Choice TimeFit::choose() const {
   };
   if (!has_enough_observations(0) && !has_enough_observations(1)) return all_kept;
   take_if_better(run(all_kept, few_rounds));
-  // Fitting both hops has one more start: the classes found by fitting each link alone.
+  // There is one more start for fitting both hops: the classes found by fitting each link alone.
   std::vector<Choice> both = starting_choices(all_kept, {true, true});
   both.push_back(both.back());
   for (std::size_t link = 0; link < num_links; ++link) {
@@ -76,10 +76,10 @@ TimeFit::Choice TimeFit::choose() const {
   return best ? best->choice : all_kept;
 }
 
-// Returns how much a fit assumes about links, from least to most: that a link makes no difference (0), that a
-// fitted hop affects the times (1), that the current hop would affect them (1.5), and that a fitted hop does
-// not affect them (2).
-double TimeFit::count_assumptions(const Fit& fit) const {
+// Returns how much a fit assumes about the links. From least to most, the assumptions about a link are: it
+// makes no difference (0), its fitted hop affects the times (1), its current hop would affect the times
+// (1.5), and its fitted hop does not affect the times (2).
+double TimeFit::assumption_weight(const Fit& fit) const {
   double sum = 0;
   for (std::size_t link = 0; link < num_links; ++link) {
     if (fit.choice.fitted[link]) {
@@ -98,8 +98,8 @@ bool TimeFit::is_visible(const Choice& choice, std::size_t link) const {
   return false;
 }
 
-// Returns choices that begin with none, a quarter, half or all of a link's times exposed. Times with the
-// least attention to hide communication are exposed first.
+// Returns choices in which none, a quarter, half or all of a link's times are initially exposed. The times
+// with the least attention to hide communication are exposed first.
 std::vector<TimeFit::Choice> TimeFit::starting_choices(Choice choice,
                                                        const std::array<bool, num_links>& fitted) const {
   std::vector<Choice> starts;
@@ -126,7 +126,7 @@ void TimeFit::copy_exposed(const Choice& from, std::size_t link, Choice& to) con
 }
 
 // Returns the best fit from these starts. A fit in which more hops affect the times must explain the times
-// better, by more than noise.
+// better, by an amount above the noise.
 std::optional<TimeFit::Fit> TimeFit::best_of(const std::vector<Choice>& starts) const {
   std::optional<Fit> best;
   for (const Choice& start : starts) {
@@ -138,8 +138,8 @@ std::optional<TimeFit::Fit> TimeFit::best_of(const std::vector<Choice>& starts) 
   return best;
 }
 
-// Returns the gain that a fit must have per additional assumption: four times that of Schwarz's criterion
-// (1978), since each fit is the best of several.
+// Returns the gain that a fit must have for each additional assumption: four times the gain that Schwarz's
+// criterion (1978) requires, since each fit is the best of several.
 double TimeFit::noise_threshold() const {
   return 2 * std::log(static_cast<double>(times_.size()));
 }
@@ -198,7 +198,7 @@ bool TimeFit::expose(Choice& choice, const Terms& coefficients) const {
   for (std::size_t link = 0; link < num_links; ++link) {
     hops[link] = choice.fitted[link] ? coefficients[hop_term + link]
                                      : present_[link](coefficients[1], coefficients[2]);
-    // Times up to this ratio of squares to hops are exposed.
+    // Times whose ratio of squares to hops is at most this are exposed.
     const double ratio = hops[link] / (overlap_ * coefficients[2]);
     const std::vector<double>& thresholds = thresholds_[link];
     if (choice.fitted[link] && !std::isnan(ratio) &&
@@ -217,8 +217,8 @@ bool TimeFit::expose(Choice& choice, const Terms& coefficients) const {
   return moved;
 }
 
-// Returns a link's hop according to the fit. If it was fitted but no time is exposed, the times only give an
-// upper bound.
+// Returns a link's hop according to the fit. If it was fitted but no times are exposed, the times only give
+// an upper bound.
 double TimeFit::hop_of(std::size_t link, const Fit& fit) const {
   const double present = present_[link](fit.coefficients[1], fit.coefficients[2]);
   if (!fit.choice.fitted[link]) return present;
@@ -238,8 +238,8 @@ std::vector<double> TimeFit::distances_of(const Fit& fit) const {
   return distances;
 }
 
-// Returns by how much the log-likelihood of `fit` exceeds that of `over`, for errors with Laplace's
-// distribution. Errors far above the machine's usual noise are truncated.
+// Returns how much the log-likelihood of `fit` exceeds that of `over`, if errors have a Laplace distribution.
+// Errors far above the usual noise of the machine are truncated.
 double TimeFit::gain(const Fit& fit, const Fit& over) const {
   const double usual =
       std::max(rounding_, std::min(median(fit.distances), median(over.distances)) / std::log(2.0));

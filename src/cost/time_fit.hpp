@@ -13,8 +13,8 @@ namespace evenkeel {
 /// Number of kinds of links: inside a node, and between nodes.
 inline constexpr std::size_t num_links = 2;
 
-/// The time of a micro-batch and its parts on one rank of its group, each divided by the largest value of its
-/// kind.
+/// The time of a micro-batch and its parts, on one rank of its group. Each value is divided by the largest
+/// value of its kind.
 struct ScaledTime {
   double tokens = 0;
   double squares = 0;
@@ -31,17 +31,17 @@ struct ScaledTime {
 /// starts, between two steps:
 /// 1. Fit the coefficients to the times, given their classification.
 /// 2. Given the coefficients, classify which times have exposed communication.
-/// A link's hop is fitted only if exposed communication explains the times by more than noise; otherwise, its
-/// current value is kept. See fit_time_model(). Deterministic.
+/// A link's hop is fitted only if exposed communication improves the fit by more than the noise; otherwise,
+/// its current value is kept. See fit_time_model(). Deterministic.
 class TimeFit {
  public:
-  /// Minimum number of times with exposed communication needed to fit a hop; with fewer, it would be fitted
-  /// to noise.
+  /// Minimum number of times with exposed communication that are needed to fit a hop. With fewer, the hop
+  /// would be fitted to noise.
   static constexpr std::ptrdiff_t fewest_exposed = 4;
 
   struct Result {
     Terms coefficients{};  ///< overhead, linear, quadratic
-    /// hop of each link; nullopt if it keeps its current value
+    /// Hop of each link; nullopt if the link keeps its current hop.
     std::array<std::optional<double>, num_links> hops{};
   };
 
@@ -52,14 +52,14 @@ class TimeFit {
   [[nodiscard]] std::optional<Result> best() const;
 
  private:
-  /// The hops to fit, and the times assumed to have exposed communication.
+  /// The hops to fit, and the times that are assumed to have exposed communication.
   struct Choice {
     std::array<bool, num_links> fitted{};
     std::vector<char> exposed;
   };
   struct Fit {
     Choice choice;
-    unsigned told = 0;  ///< bits of the communication terms in the equations
+    unsigned told = 0;  ///< communication terms in the equations, one bit per term
     Terms coefficients{};
     std::vector<double> distances;
   };
@@ -69,7 +69,7 @@ class TimeFit {
   [[nodiscard]] std::vector<Choice> starting_choices(Choice choice,
                                                      const std::array<bool, num_links>& fitted) const;
   [[nodiscard]] double noise_threshold() const;
-  [[nodiscard]] double count_assumptions(const Fit& fit) const;
+  [[nodiscard]] double assumption_weight(const Fit& fit) const;
   [[nodiscard]] bool is_visible(const Choice& choice, std::size_t link) const;
   void copy_exposed(const Choice& from, std::size_t link, Choice& to) const;
   [[nodiscard]] std::optional<Fit> best_of(const std::vector<Choice>& starts) const;
@@ -83,8 +83,9 @@ class TimeFit {
   std::vector<ScaledTime> times_;
   double overlap_;
   std::array<AssumedHop, num_links> present_;
-  std::array<std::vector<double>, num_links> thresholds_;  // squares / hops of each link's times, ascending
-  double rounding_ = 0;                                    // distances up to this are rounding errors
+  // For each link, the ratios of squares to hops of its times, ascending.
+  std::array<std::vector<double>, num_links> thresholds_;
+  double rounding_ = 0;  // distances up to this are rounding errors
 };
 
 }  // namespace evenkeel

@@ -24,8 +24,8 @@ TransferFrame make_frame(const ResultTransfer& step) {
   return {step.table, step.assignment, step.settings};
 }
 
-// Returns whether a CP member sends its results of this kind. If the kind is not cut, or samples are whole,
-// all members of a group have the same rows, so only the first member sends them.
+// Returns whether a CP member sends its results of this kind. All members of a group have the same rows if
+// the kind is not cut or samples are whole. In that case, only the first member sends them.
 bool sends_field(const TransferFrame& frame, FieldKind kind, CpRank member) noexcept {
   const bool is_cut = rule_of(kind).is_cut() && frame.settings.delivery == Delivery::packed;
   return is_cut || member == CpRank{0};
@@ -79,13 +79,13 @@ std::int64_t required_rows(FieldKind kind, const MicroBatchPlan& plan, const Res
 void require_column(const Column* column, const FieldSpec& spec, std::int64_t rows, std::size_t micro_batch) {
   const std::string where = "result '" + spec.name + "' of micro-batch " + std::to_string(micro_batch);
   if (column == nullptr)
-    throw InputError(where, "is missing; other micro-batches have it", "Put it in every micro-batch");
+    throw InputError(where, "is missing; other micro-batches have it", "Add it to every micro-batch");
   if (column->spec() != spec)
     throw InputError(where, "has a different dtype, kind or shape than in micro-batch 0");
   if (is_counted(spec.kind) && column->samples().size() != rows) {
-    throw InputError(where, "has " + std::string(name_of(spec.kind)) + " of " +
-                                std::to_string(column->samples().size()) + " samples; the micro-batch has " +
-                                std::to_string(rows));
+    throw InputError(where, "has " + std::string(name_of(spec.kind)) + " for " +
+                                std::to_string(column->samples().size()) +
+                                " samples, but the micro-batch has " + std::to_string(rows));
   }
   if (!is_counted(spec.kind) && column->rows() != rows && spec.row_bytes() != 0) {
     throw InputError(where, "has " + std::to_string(column->rows()) + " rows; a field of kind " +
@@ -103,7 +103,7 @@ void require_results(const ResultTransfer& step, std::span<const MicroBatchResul
     if (results[m].fields.size() != results[0].fields.size()) {
       throw InputError("results of micro-batch " + std::to_string(m),
                        "have different fields than those of micro-batch 0",
-                       "Put the same fields in every micro-batch");
+                       "Add the same fields to every micro-batch");
     }
     const MicroBatchPlan& plan = step.micro_batches[m];
     for (const Column& column : results[0].fields) {
@@ -113,8 +113,8 @@ void require_results(const ResultTransfer& step, std::span<const MicroBatchResul
   }
 }
 
-// Returns the fields of the results. Precondition: `results` is not empty; every place has at least one
-// micro-batch per step, which may be empty.
+// Returns the fields of the results. Precondition: `results` is not empty, since every place has at least one
+// (possibly empty) micro-batch per step.
 std::vector<FieldSpec> specs_of(std::span<const MicroBatchResults> results) {
   EVENKEEL_PRECONDITION(cheap, !results.empty());
   std::vector<FieldSpec> specs;
@@ -163,8 +163,8 @@ std::vector<std::int64_t> own_row_counts(const Mesh& mesh, const ResultTransfer&
   return counts;
 }
 
-// Collective: returns the number of rows of each sample in each counted result. Only the ranks that computed
-// a result know these numbers. Communicates only if any result is counted.
+// Collective: returns the number of rows of each sample in each counted result. Initially, only the ranks
+// that computed a result know these numbers. Communicates only if any result is counted.
 std::vector<RowCounts> gather_result_counts(const Mesh& mesh, const ResultTransfer& step,
                                             std::span<const FieldSpec> fields,
                                             std::span<const MicroBatchResults> results, GuardedWork& work) {
@@ -226,7 +226,7 @@ std::vector<BlockList> outgoing_blocks(const Mesh& mesh, const ResultTransfer& s
   const ResultColumns columns = columns_of(fields, results);
   std::vector<std::size_t> sent;
   for (std::size_t f = 0; f < fields.size(); ++f) {
-    // Skips rows of zero bytes: there is nothing to send, and their number was not checked.
+    // Skip rows of zero bytes: there is nothing to send, and their number has not been checked.
     if (fields[f].row_bytes() > 0) sent.push_back(f);
   }
   for (std::size_t owner = 0; owner < sends.size(); ++owner) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,14 +10,14 @@
 #include "evenkeel/mesh/mesh.hpp"
 #include "evenkeel/plan/length_table.hpp"
 #include "evenkeel/plan/step_plan.hpp"
-#include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/announcement.hpp"
 #include "plan/assign/step_assignment.hpp"
 #include "transport/messages/message_exchange.hpp"
 
 namespace evenkeel {
 
-/// A step's results, to be returned to the owners. All members are replicated except `micro_batches`, which
-/// belong to this rank's DP rank.
+/// A step's results, which are returned to the owners. All members are replicated except `micro_batches`,
+/// which belongs to this rank's DP rank.
 struct ResultTransfer {
   const LengthTable& table;
   const StepAssignment& assignment;
@@ -33,16 +32,16 @@ struct ResultTransfer {
 ///
 /// `results` has one entry per micro-batch on ranks that report, and is ignored on other ranks. Every rank
 /// throws InputError if a reporting rank lacks a field in a micro-batch, has a wrong number of rows, or has
-/// other fields than another rank; InputError if the ranks' `call` differs, which means that they return
-/// different steps; the `error` that a rank passes instead of a step; and LimitError if a rank runs out of
-/// memory. Only MpiError may be thrown by one rank alone.
+/// fields that differ from those of another rank; InputError if the ranks' `call` differs, which means that
+/// they return different steps; the `error` that a rank passes instead of a step; and LimitError if a rank
+/// runs out of memory. Only MpiError may be thrown by one rank alone.
 [[nodiscard]] RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
                                          std::span<const MicroBatchResults> results,
                                          const TransportSettings& options, CallKey call = {},
                                          const std::optional<ErrorReport>& error = {});
 
 /// Collective over `comm`: returns all ranks' samples on rank `root`, ordered by sample id, and an empty
-/// batch on other ranks. Meant for tests and small outputs, since `root` holds everything.
+/// batch on other ranks. Meant for tests and small outputs, since `root` holds all samples.
 [[nodiscard]] RaggedBatch gather_samples(const Communicator& comm, const RaggedBatch& mine, int root,
                                          const TransportSettings& options);
 

@@ -17,7 +17,7 @@ std::uint64_t mix(std::uint64_t x) noexcept {
   return x ^ (x >> 31);
 }
 
-// Derives positions from the layout, since the form of samples' own position ids is unknown.
+// Derives positions from the layout, since samples may have their own position ids in any form.
 std::vector<std::int64_t> positions_of(const PackedMicroBatch& micro_batch) {
   std::vector<std::int64_t> positions(static_cast<std::size_t>(micro_batch.layout.local_rows()));
   if (micro_batch.shared) {

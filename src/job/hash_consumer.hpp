@@ -10,8 +10,8 @@
 namespace evenkeel {
 
 /// Returns a hash of a token, its sample and its position. The demonstration consumer computes it in place of
-/// a model, so that a token that was lost, swapped or misplaced on its way is visible in the results. Chains
-/// the 64-bit finalizer of SplitMix64 (Steele, Lea and Flood, 2014) over the three. Never negative.
+/// a model, so that a token that was lost, swapped or misplaced on its way is visible in the results. Applies
+/// the 64-bit finalizer of SplitMix64 (Steele, Lea and Flood, 2014) to the three in turn. Never negative.
 [[nodiscard]] std::int64_t token_hash(std::int64_t token, SampleId sample, std::int64_t position) noexcept;
 
 /// Runs the demonstration consumer. For every micro-batch of a step, it computes `token_hash` (int64, one per

@@ -30,8 +30,8 @@
 namespace evenkeel {
 namespace {
 
-/// Rejects a state folder that is also an output folder, since both would lock it and each would mistake the
-/// other for another run.
+/// Rejects a state folder that is also an output folder. Both would lock it, and each would mistake the other
+/// for a different run.
 void require_own_state_folder(const JobSettings& options) {
   const auto place_of = [](const std::filesystem::path& folder) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(folder)) / "";
@@ -47,19 +47,19 @@ void require_own_state_folder(const JobSettings& options) {
   }
 }
 
-bool reads_from_own_buffer(const Config& config) {
+bool reads_arriving_samples(const Config& config) {
   return config.sources.empty() && config.source.kind == SourceKind::stream;
 }
 
 // Rejects versions published by a trainer, since this program only has a demonstration consumer.
 void reject_trainer_versions(const Config& config) {
-  if (!reads_from_own_buffer(config) || !config.stream.versions_by_trainer) return;
+  if (!reads_arriving_samples(config) || !config.stream.versions_by_trainer) return;
   throw ConfigError("stream.version", "is trainer, but evenkeel run has no trainer that publishes versions",
                     "Set stream.version: step");
 }
 
-// Rejects a field that is only for passes under profiles that this run does not use, since it would be read
-// but not sent to any rank.
+// Rejects a field that is only for profiles that this run does not use, since it would be read but not sent
+// to any rank.
 void require_fields_are_sent(const Config& config, std::span<const std::string> passes) {
   for (const auto& [name, settings] : config.fields) {
     const std::vector<std::string>& profiles = settings.profiles;
@@ -70,7 +70,8 @@ void require_fields_are_sent(const Config& config, std::span<const std::string> 
   }
 }
 
-// Rejects a dump of whole samples, since the files of a CP group are read again as parts of its samples.
+// Rejects a dump of whole samples, since readers expect each file of a CP group to have its part of the
+// samples.
 void require_parts_are_dumped(const JobSettings& options, const Config& config,
                               std::span<const std::string> passes) {
   if (options.dump.empty() || (config.mesh.cp == 1 && !config.mesh.flexible_cp)) return;
@@ -83,8 +84,8 @@ void require_parts_are_dumped(const JobSettings& options, const Config& config,
   }
 }
 
-// Returns the profiles of the passes over a step, or one empty name for the job's own settings. Throws
-// ConfigError for equal names, since each of several passes writes to a folder named after its profile.
+// Returns the profiles of the passes over a step, or a single empty name for the job's own settings. Throws
+// ConfigError if a profile occurs twice, since each pass writes to a folder named after its profile.
 std::vector<std::string> require_distinct_passes(const JobSettings& options, const Config& config) {
   if (options.profiles.empty()) return {""};
   std::set<std::string> seen;
@@ -125,7 +126,7 @@ std::unique_ptr<SampleStream> open_observed(const boost::mpi::communicator& worl
                                             std::span<const std::string> profiles, JobObserver& observer) {
   const std::filesystem::path path =
       config.sources.empty() ? config.source.path : config.sources.begin()->second.path;
-  if (world.rank() == 0 && !path.empty() && !reads_from_own_buffer(config)) observer.on_reading(path);
+  if (world.rank() == 0 && !path.empty() && !reads_arriving_samples(config)) observer.on_reading(path);
   const Phase phase("open sources");
   return std::make_unique<SampleStream>(world, config, profiles);
 }
@@ -160,7 +161,7 @@ void Watch::close_files() {
   });
 }
 
-// Every rank parses rank 0's text, since sending values would need a second list of keys.
+// Every rank parses rank 0's text. Broadcasting the values instead would require a second list of all keys.
 Config read_config(const boost::mpi::communicator& comm, const JobSettings& options) {
   const Phase phase("read the configuration");
   GuardedWork work;
@@ -189,13 +190,14 @@ Job::Job(const boost::mpi::communicator& world, const Config& config, const JobS
       config_(config),
       profiles_(passes_of(options, config_)),
       state_(world, options.state, config_, options.overwrite),
-      // Accepts changed settings here: describe() compares them together with the sources, and refuses them.
+      // Accepts changed settings here. compare_with_saved_state() compares them later, together with the
+      // sources, and refuses them if necessary.
       service_(world, config_, state_.initial_state(), ChangedJob::accepted),
       stream_(open_observed(world, config_, profiles_, observer)) {
-  if (state_.is_kept()) describe();
+  if (state_.is_kept()) compare_with_saved_state();
   steps_ = stream_->num_steps();
   if (options_.max_steps > 0) steps_ = std::min(steps_, options_.max_steps);
-  // The state is written first, since only a job with this state may continue the output folders.
+  // Write the state first, since only a job with this state may continue the output folders.
   if (!state_.is_resumed())
     state_.write(
         this->world(), 0, [this] { return state(); }, true);
@@ -207,7 +209,7 @@ Job::~Job() {
   if (stream_) stream_->stop_waiting();
 }
 
-void Job::describe() {
+void Job::compare_with_saved_state() {
   run_together(world(), [&] { described_ = service_.state(); });
   stream_->describe(described_);
   fail_together(world(), try_on_replicated_data([&] { changes_ = state_.accept(described_); }));
@@ -255,12 +257,12 @@ void Job::run() {
   start_watching();
   start_making_steps();
   const auto now = [this] { return state(); };
-  std::int64_t reached = begin;  // first step that was not delivered
+  std::int64_t reached = begin;  // first step that has not been delivered
   while (std::optional<Step> step = next()) {
     if (reached == begin) require_fields_of_settings(*step);
     reached = step->index + 1;
     const Phase using_it("use a step", step->index);
-    if (reads_from_own_buffer(config_) && (options_.reports_passes || folders_->has(RunOutput::report)))
+    if (reads_arriving_samples(config_) && (options_.reports_passes || folders_->has(RunOutput::report)))
       report_.arrivals = stream_->arrival_figures();
     const std::int64_t tokens = run_passes(std::move(*step));
     if (state_.write(world(), reached, now)) free_samples_before(reached);
@@ -275,7 +277,7 @@ void Job::run() {
   }
   watch_->close_files();
   if (config_.delay.is_on()) report_.delay = stream_->delay_figures();
-  if (reads_from_own_buffer(config_)) report_.arrivals = stream_->arrival_figures();
+  if (reads_arriving_samples(config_)) report_.arrivals = stream_->arrival_figures();
   write_report();
   folders_->complete(reached);
   run_together(world(), [&] {
@@ -285,14 +287,14 @@ void Job::run() {
 
 void Job::notify_begin() const {
   const std::int64_t begin = state_.initial_state().next_step;
-  const bool is_open = steps_ == SampleStream::all_steps;
+  const bool is_open = steps_ == SampleStream::unknown_num_steps;
   const std::optional<std::int64_t> steps = is_open ? std::nullopt : std::optional(std::max(begin, steps_));
-  observer_.on_begin(reads_from_own_buffer(config_) ? std::nullopt : std::optional(stream_->num_samples()),
+  observer_.on_begin(reads_arriving_samples(config_) ? std::nullopt : std::optional(stream_->num_samples()),
                      begin, steps);
 }
 
 void Job::free_samples_before(std::int64_t step) {
-  if (reads_from_own_buffer(config_)) stream_->report_saved_before(step);
+  if (reads_arriving_samples(config_)) stream_->report_saved_before(step);
 }
 
 // Throws ConfigError if samples lack a field of the settings. A trainer might add a field to a later pass,
@@ -302,8 +304,8 @@ void Job::require_fields_of_settings(const Step& step) const {
   fail_together(world(), try_on_replicated_data([&] {
                   for (const auto& [name, settings] : config_.fields) {
                     if (std::ranges::find(brought, name, &CarriedField::name) != brought.end()) continue;
-                    throw ConfigError("fields." + name, "is a field that no sample has",
-                                      "evenkeel inspect lists the fields of a source");
+                    throw ConfigError("fields." + name, "is not a field of any sample",
+                                      "Check the name: evenkeel inspect lists the fields of a source");
                   }
                 }));
 }
@@ -311,10 +313,11 @@ void Job::require_fields_of_settings(const Step& step) const {
 void Job::warn_about_input() const {
   for (const StreamSource& source : stream_->sources()) {
     const std::string name = printable(source_name(source));
-    if (!source.left_out.empty()) observer_.on_warning(name + ": left out: " + printable(source.left_out));
-    if (!source.undecided.empty())
+    if (!source.ignored_content.empty())
+      observer_.on_warning(name + ": left out: " + printable(source.ignored_content));
+    if (!source.undecided_fields.empty())
       observer_.on_warning(name + ": all prompts are empty, so these fields are read as one row per token: " +
-                           printable(source.undecided));
+                           printable(source.undecided_fields));
     if (const std::string filtered = describe_filter(source.counts); !filtered.empty())
       observer_.on_warning(name + ": " + filtered);
   }
@@ -328,7 +331,7 @@ void Job::start_watching() {
     files.metrics = folders_->path_of(RunOutput::report) / "metrics.jsonl";
   if (folders_->has(RunOutput::trace)) files.trace = folders_->path_of(RunOutput::trace) / "trace.json";
   watch_.emplace(service_.mesh(), files);
-  if (is_first_rank() && !files.trace.empty()) folders_->count_written_files(RunOutput::trace, 1);
+  if (is_first_rank() && !files.trace.empty()) folders_->add_written_files(RunOutput::trace, 1);
 }
 
 std::optional<Step> Job::next() {
@@ -366,7 +369,7 @@ void Job::finish_pass(const Step& step) {
                 {service_.mesh().grid().sizes(), service_.mesh().here(), dump_form_of(settings),
                  folders_->dump_writers()});
     });
-    folders_->count_written_files(RunOutput::dump, std::ssize(step.micro_batches));
+    folders_->add_written_files(RunOutput::dump, std::ssize(step.micro_batches));
   }
   if (folders_->has(RunOutput::results)) collect_results(step);
   const FiguresDetail detail =
@@ -384,7 +387,7 @@ void Job::finish_pass(const Step& step) {
   if (figures) report_.add(*std::move(figures));
 }
 
-// Warns only once per kind, since a job may have many such steps.
+// Warns only once for each kind of step, since a job may have many such steps.
 void Job::warn_about_loss(const StepFigures& figures) {
   const bool trains_nothing = figures.loss_tokens == 0;
   bool& has_warned = trains_nothing ? warned_of_steps_ : warned_of_samples_;
@@ -406,11 +409,11 @@ void Job::collect_results(const Step& step) {
     const std::filesystem::path folder = folder_of(RunOutput::results, step);
     make_folder(folder);
     write_results(folder, step.index, all);
-    folders_->count_written_files(RunOutput::results, 1);
+    folders_->add_written_files(RunOutput::results, 1);
   });
 }
 
-// Returns the folder for a step's output. With several passes, each has its own folder.
+// Returns the folder for a step's output. If there are several passes, each one has its own folder.
 std::filesystem::path Job::folder_of(RunOutput output, const Step& step) const {
   const std::filesystem::path& folder = folders_->path_of(output);
   return profiles_.size() > 1 ? folder / step.profile : folder;
@@ -426,7 +429,7 @@ void Job::write_report() {
     write_text_file(folder / "report.json",
                     to_json(report_).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     write_text_file(folder / "report.html", to_html(report_));
-    folders_->count_written_files(RunOutput::report, 4);
+    folders_->add_written_files(RunOutput::report, 4);
   });
 }
 

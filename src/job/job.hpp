@@ -23,18 +23,18 @@ namespace evenkeel {
 /// Writes metrics and a trace of a run while it runs. Gathers and writes only what was requested.
 class Watch {
  public:
-  /// Files to write, equal on all ranks; the path of a file that is not written is empty. The constructor is
-  /// collective: it opens the files on rank 0, and aligns clocks for a trace. It throws the same error on
-  /// every rank.
+  /// The files to write, equal on all ranks. The path of a file that is not written is empty.
   struct Files {
     std::filesystem::path metrics;  ///< metrics.jsonl
     std::int64_t first_step = 0;    ///< first step of this run; metrics of earlier runs are kept
     std::filesystem::path trace;    ///< trace.json
   };
+  /// Collective: opens the files on rank 0, and aligns clocks for a trace. Throws the same error on every
+  /// rank.
   Watch(const Mesh& mesh, const Files& files);
 
-  /// Record that the trainer asks for a pass and that it gets the pass, which was made ahead or while it
-  /// waited. Local.
+  /// Record that the trainer requests a pass, and that it receives the pass. `made_ahead` tells whether the
+  /// pass was made ahead of time or while the trainer waited. Local.
   void on_pass_requested() { times_.asked = std::chrono::steady_clock::now(); }
   void on_pass_received(bool made_ahead) {
     times_.handed = std::chrono::steady_clock::now();
@@ -56,19 +56,20 @@ class Watch {
 
 /// Settings of a job. Equal on all ranks.
 struct JobSettings {
-  std::filesystem::path config;        ///< read once, by rank 0, since it may be a pipe
-  std::vector<std::string> overrides;  ///< KEY=VALUE each
+  std::filesystem::path config;        ///< read only once, by rank 0, since it may be a pipe
+  std::vector<std::string> overrides;  ///< overrides of the form KEY=VALUE
   std::filesystem::path dump;          ///< folders to write to; empty for outputs that are not written
   std::filesystem::path report;
   std::filesystem::path results;
   std::filesystem::path trace;
-  bool overwrite = false;  ///< whether to remove an earlier run's files from them
+  bool overwrite = false;  ///< whether to remove the files of an earlier run from the folders
   std::vector<std::string>
       profiles;  ///< profiles of the passes over each step; empty for one pass with the job's own settings
-  std::int64_t max_steps = 0;  ///< step to stop before, regardless of where the run begins; 0 for no limit
+  /// Number of the step to stop before, regardless of where the run begins; 0 for no limit.
+  std::int64_t max_steps = 0;
   StateSettings state;
   std::string version;          ///< version of the program, for the markers of folders
-  bool reports_passes = false;  ///< whether to call JobObserver::passed
+  bool reports_passes = false;  ///< whether to call JobObserver::on_pass
 };
 
 /// Reads the configuration on the first rank of `comm` and broadcasts it. The file is read once, since it may
@@ -76,7 +77,7 @@ struct JobSettings {
 /// `comm`. Throws the errors of load_config(), and ConfigError for folders that cannot be combined.
 [[nodiscard]] Config read_config(const boost::mpi::communicator& comm, const JobSettings& options);
 
-/// Callbacks that tell rank 0's program about the progress of a job. The defaults do nothing.
+/// Callbacks that inform rank 0's program about the progress of a job. The defaults do nothing.
 class JobObserver {
  public:
   JobObserver() = default;
@@ -86,7 +87,7 @@ class JobObserver {
 
   virtual void on_reading(const std::filesystem::path& /*source*/) {}
   /// Called before steps `from` to `steps` - 1 are made from this number of samples. If samples arrive in a
-  /// stream, `samples` is nullopt, and so is `steps` unless the number of steps is limited.
+  /// stream, `samples` is nullopt, and `steps` is also nullopt unless the number of steps is limited.
   virtual void on_begin(std::optional<std::int64_t> /*samples*/, std::int64_t /*from*/,
                         std::optional<std::int64_t> /*steps*/) {}
   virtual void on_warning(const std::string& /*text*/) {}
@@ -100,8 +101,8 @@ class JobObserver {
 };
 
 /// One run of a job: reads samples, makes balanced, packed micro-batches on every rank, passes them to a
-/// demonstration consumer that hashes tokens, and writes the requested files. Collective; an error on any
-/// rank is thrown on every rank.
+/// demonstration consumer that hashes tokens, and writes the requested files. Collective; if an error occurs
+/// on any rank, every rank throws it.
 class Job {
  public:
   /// Collective over `world`. `options` and `observer` must outlive the job. Throws the errors of
@@ -122,20 +123,20 @@ class Job {
   /// about accepted changes of the job.
   void warn_about_input() const;
   void warn_about_loss(const StepFigures& figures);
-  /// Collective. Throws ConfigError for a name under `fields` that no sample has, since it would silently
+  /// Collective. Throws ConfigError for a name under `fields` that no sample has, since its settings would
   /// have no effect.
   void require_fields_of_settings(const Step& step) const;
   [[nodiscard]] OutputRequest output_request() const;
   /// Collective; called only if a state is kept. Sets `described_` and `changes_`. Throws the errors of
   /// JobState::accept().
-  void describe();
+  void compare_with_saved_state();
   [[nodiscard]] ServiceState state() const;
   void start_watching();
   void start_making_steps();
   [[nodiscard]] std::optional<Step> next();
   /// Collective. Permits the buffer of a stream to forget the samples of steps before this one.
   void free_samples_before(std::int64_t step);
-  /// Runs all passes over a step and returns its true tokens.
+  /// Runs all passes over a step. Returns the number of the step's true tokens.
   [[nodiscard]] std::int64_t run_passes(Step step);
   void finish_pass(const Step& step);
   void collect_results(const Step& step);
@@ -150,7 +151,7 @@ class Job {
   DataService service_;
   std::unique_ptr<SampleStream> stream_;
   ServiceState described_;            // configuration and sources of this job, before this run's first step
-  std::vector<std::string> changes_;  // changes since the state from which it resumes
+  std::vector<std::string> changes_;  // differences from the state from which the job resumes
   std::optional<OutputFolders> folders_;
   std::int64_t steps_ = 0;
   RunReport report_;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "base/activity.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
@@ -41,7 +39,7 @@ JobState::JobState(const boost::mpi::communicator& world, const StateSettings& s
 }
 
 // Returns the text of the state to resume from; empty for a new job. A state before the first step may be
-// replaced, since its job has left nothing else behind.
+// replaced, since its job has not left anything else behind.
 std::string JobState::read_unless_other_job(bool overwrite) {
   const std::optional<ServiceState> found = settings_.resume || !overwrite ? folder_->read() : std::nullopt;
   if (!found) return {};

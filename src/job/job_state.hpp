@@ -17,13 +17,13 @@ namespace evenkeel {
 /// The folder of a job's state, and whether to resume from it. Equal on all ranks.
 struct StateSettings {
   std::filesystem::path folder;  ///< empty if no state is kept
-  std::int64_t every = 1;        ///< steps between two states
+  std::int64_t every = 1;        ///< number of steps between two states
   bool resume = false;           ///< whether to resume from the state in the folder, if there is one
   ChangedJob changed = ChangedJob::refused;
 };
 
-/// A job's state over all of its ranks. Rank 0 owns the folder; all ranks have the state from which the job
-/// begins.
+/// A job's state, shared by all of its ranks. Rank 0 owns the folder; all ranks have the state from which the
+/// job begins.
 class JobState {
  public:
   /// Collective. Reads the state to resume from, or makes the state of a new job, with a new name. Throws the
@@ -41,10 +41,10 @@ class JobState {
   /// Compares the job with the state from which it resumes. Returns the differences; empty for a new job.
   /// Throws the errors of require_same_job() unless changes are accepted. Local, on replicated data.
   [[nodiscard]] std::vector<std::string> accept(const ServiceState& now) const;
-  /// Collective. Writes the state before `next_step`, under the job's name, if it is due or if `always`.
-  /// `now` returns the state, in which this function replaces the number of the next step and the job's name;
-  /// it is called only on rank 0, and only if the state is written. Returns whether samples before
-  /// `next_step` are no longer needed: the state was written, or no state is kept.
+  /// Collective. Writes the state before `next_step`, under the job's name, if it is due or if `always` is
+  /// set. `now` returns the state; this function replaces its number of the next step and its job name. `now`
+  /// is called only on rank 0, and only if the state is written. Returns whether samples before `next_step`
+  /// are no longer needed: the state was written, or no state is kept.
   bool write(const boost::mpi::communicator& world, std::int64_t next_step,
              const std::function<ServiceState()>& now, bool always = false);
 

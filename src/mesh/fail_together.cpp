@@ -18,7 +18,7 @@
 namespace evenkeel {
 namespace {
 
-// Rank number of a report that every rank throws.
+// Rank number in a report that every rank throws.
 constexpr int every_rank = -2;
 
 std::string describe_unknown_exception() {
@@ -69,27 +69,27 @@ void abort_out_of_memory() {
   std::_Exit(EXIT_FAILURE);
 }
 
-ErrorReport report_current_exception() noexcept {
+ErrorReport current_exception_report() noexcept {
   EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   return describe_current_exception();
 }
 
-ErrorReport report_current_exception_of_all() noexcept {
+ErrorReport current_exception_report_of_all() noexcept {
   EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   try {
     throw;
   } catch (const Error&) {
-    ErrorReport report = report_current_exception();
+    ErrorReport report = current_exception_report();
     report.rank = every_rank;
     return report;
   } catch (...) {
-    return report_current_exception();
+    return current_exception_report();
   }
 }
 
 void fail_together(const Communicator& comm, const std::optional<ErrorReport>& mine) {
   const int nobody = comm.size();
-  const auto first = static_cast<int>(comm.all_reduce(mine ? comm.rank() : nobody, Extreme::least));
+  const auto first = static_cast<int>(comm.all_reduce(mine ? comm.rank() : nobody, ReduceOp::min));
   if (first != nobody) fail_with_report_of(comm, first, mine);
 }
 

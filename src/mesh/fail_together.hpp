@@ -15,20 +15,20 @@ namespace evenkeel {
 template <typename Work>
 [[nodiscard]] std::optional<ErrorReport> try_locally(Work&& work) noexcept;
 
-/// Does the same for work whose input is equal on all ranks. All of them fail in the same way, so
+/// Same as try_locally(), for work whose input is equal on all ranks. All of them fail in the same way, so
 /// fail_together() does not name a rank.
 template <typename Work>
 [[nodiscard]] std::optional<ErrorReport> try_on_replicated_data(Work&& work) noexcept;
 
-/// Does the same for work in which ranks wait for each other. Rethrows an MpiError that occurs only on this
-/// rank, because the other ranks are not at an agreement where they could learn about it.
+/// Same as try_locally(), for work in which ranks wait for each other. Rethrows an MpiError that occurs only
+/// on this rank, because the other ranks are not at an agreement where they could learn about it.
 template <typename Work>
 [[nodiscard]] std::optional<ErrorReport> try_with_others(Work&& work);
 
 /// Collective over `comm`: if any rank passes a report, every rank throws the report of the lowest such rank
 /// as the typed error of its kind. Costs one small all-reduce if all ranks pass nullopt. Call this after any
-/// work that may fail on one rank alone, before the next collective call; otherwise, ranks would wait for a
-/// rank that has left.
+/// work that may fail on a single rank, and before the next collective call; otherwise, ranks would wait for
+/// a rank that has left.
 void fail_together(const Communicator& comm, const std::optional<ErrorReport>& mine);
 
 /// Returns whether the report describes an MpiError that occurred only on this rank. Errors from
@@ -42,8 +42,8 @@ void fail_together(const Communicator& comm, const std::optional<ErrorReport>& m
 [[noreturn]] void fail_with_report_of(const Communicator& comm, int first,
                                       const std::optional<ErrorReport>& mine);
 
-/// Collective: runs local `work` on every rank. If it throws on any rank, all ranks fail together; otherwise
-/// returns its result.
+/// Collective: runs the local `work` on every rank. If it throws on any rank, all ranks fail together;
+/// otherwise, returns its result.
 template <typename Work>
 std::invoke_result_t<Work> run_together(const Communicator& comm, Work&& work) {
   using Result = std::invoke_result_t<Work>;
@@ -56,8 +56,8 @@ std::invoke_result_t<Work> run_together(const Communicator& comm, Work&& work) {
   }
 }
 
-/// One rank's work between two agreements, in parts. After a part has thrown, later parts are skipped, but
-/// the rank keeps taking part in collective calls until the next agreement.
+/// One rank's work between two agreements, in several parts. After a part has thrown, later parts are
+/// skipped, but the rank still takes part in collective calls until the next agreement.
 class GuardedWork {
  public:
   GuardedWork() = default;
@@ -67,29 +67,29 @@ class GuardedWork {
   GuardedWork& operator=(const GuardedWork&) = delete;
   ~GuardedWork() = default;
 
-  /// Runs a part on this rank's own data.
+  /// Runs a part that uses this rank's own data.
   template <typename Work>
   void operator()(Work&& work) noexcept {
     if (!failed()) error_ = try_locally(std::forward<Work>(work));
   }
-  /// Runs a part on replicated data (see try_on_replicated_data).
+  /// Runs a part that uses replicated data (see try_on_replicated_data).
   template <typename Work>
   void run_on_replicated_data(Work&& work) noexcept {
     if (!failed()) error_ = try_on_replicated_data(std::forward<Work>(work));
   }
-  /// Runs a part in which ranks wait for each other and which is therefore never skipped. Keeps the first
-  /// error. Throws an MpiError that occurs only on this rank.
+  /// Runs a part in which ranks wait for each other. Such a part is never skipped. Keeps the first error.
+  /// Throws an MpiError that occurs only on this rank.
   template <typename Work>
   void run_always(Work&& work) {
     std::optional<ErrorReport> error = try_with_others(std::forward<Work>(work));
     if (!error_) error_ = std::move(error);
   }
-  /// Adds an error that occurred elsewhere, unless there already is an error.
+  /// Adds an error that occurred elsewhere. Ignores it if there already is an error.
   void add(const std::optional<ErrorReport>& error) noexcept {
     if (!error_) error_ = error;
   }
 
-  /// Skips all later parts because the work of another rank has failed, which will report its error.
+  /// Skips all later parts because the work of another rank has failed. That rank will report its error.
   void skip_remaining() noexcept { is_left_out_ = true; }
 
   /// Returns whether later parts are skipped.
@@ -106,8 +106,8 @@ class GuardedWork {
 /// Prints that memory ran out in a collective call, and ends the process.
 [[noreturn]] void abort_out_of_memory();
 
-/// Runs `work`, in which ranks wait for each other. Ends the process if an allocation outside of guarded work
-/// fails there, since the other ranks would wait for this one. See "Out of memory" in docs/design.md.
+/// Runs `work`, in which ranks wait for each other. Ends the process if an allocation that is not in guarded
+/// work fails there, since the other ranks would wait for this one. See "Out of memory" in docs/design.md.
 template <typename Work>
 std::invoke_result_t<Work> abort_if_out_of_memory(Work&& work) {
   try {
@@ -118,10 +118,10 @@ std::invoke_result_t<Work> abort_if_out_of_memory(Work&& work) {
 }
 
 /// Returns the report of the exception being handled. Precondition: called inside a catch block.
-[[nodiscard]] ErrorReport report_current_exception() noexcept;
+[[nodiscard]] ErrorReport current_exception_report() noexcept;
 /// Returns the report of the exception being handled; an Error is marked as thrown by every rank.
 /// Precondition: called inside a catch block.
-[[nodiscard]] ErrorReport report_current_exception_of_all() noexcept;
+[[nodiscard]] ErrorReport current_exception_report_of_all() noexcept;
 
 template <typename Work>
 std::optional<ErrorReport> try_locally(Work&& work) noexcept {
@@ -129,7 +129,7 @@ std::optional<ErrorReport> try_locally(Work&& work) noexcept {
     std::forward<Work>(work)();
     return std::nullopt;
   } catch (...) {
-    return report_current_exception();
+    return current_exception_report();
   }
 }
 
@@ -146,7 +146,7 @@ std::optional<ErrorReport> try_on_replicated_data(Work&& work) noexcept {
     std::forward<Work>(work)();
     return std::nullopt;
   } catch (...) {
-    return report_current_exception_of_all();
+    return current_exception_report_of_all();
   }
 }
 

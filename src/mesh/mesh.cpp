@@ -13,16 +13,17 @@
 namespace evenkeel {
 namespace {
 
-constexpr int nobody = -1;  // color of ranks that are not part of a split
+constexpr int nobody = -1;  // color of ranks that are not part of any group
 
-// Returns the number of the line through `point` along `axis`: the rank of the line's first point. It is the
-// same for all ranks of the line and differs between lines.
+// Returns a number that identifies the line through `point` along `axis`: the rank of the line's first point.
+// All ranks of a line get the same number, and different lines get different numbers.
 int line_number(const Grid& grid, GridPoint point, Axis axis) {
   point[axis] = 0;
   return grid.rank_of(point).value();
 }
 
-// Returns the lowest rank on this rank's node with the same DP and CP coordinates, which holds the same rows.
+// Returns the lowest rank on this rank's node that has the same DP and CP coordinates, and therefore the same
+// rows.
 int first_model_parallel_rank(const Grid& grid, std::span<const int> nodes, WorldRank mine) {
   const GridPoint here = grid.point_of(mine);
   for (int rank = nodes[mine.index()]; rank < mine.value(); ++rank) {
@@ -69,7 +70,7 @@ Communicator duplicate(const Communicator& comm) {
 Mesh::Mesh(const Communicator& world, const Grid& grid, bool has_groups) : grid_(grid) {
   world_ = duplicate(world);
   rank_ = world_.rank();
-  // Every rank has the same grid and sees the same size, so either all ranks throw or no rank does.
+  // Every rank has the same grid and the same world size, so either all ranks throw or no rank does.
   fail_together(world_, try_on_replicated_data([&] {
                   grid_.require_world(world_.size());
                   here_ = grid_.point_of(rank());
@@ -96,7 +97,7 @@ const Communicator& Mesh::context(const ContextGroup& group) const {
   return contexts_[level];
 }
 
-// Every rank takes part in every split. If the last ranks do not fill a group of some size, they get a null
+// Every rank takes part in every split. Ranks at the end that do not fill a group of some size get a null
 // communicator.
 void Mesh::connect_groups() {
   const GridPoint& sizes = grid_.sizes();
@@ -114,7 +115,7 @@ void Mesh::connect_places() {
   for (const Axis axis : grid_.order().axes())
     lines_[static_cast<std::size_t>(axis)] = world_.split(line_number(grid_, here_, axis), here_[axis]);
   node_ = world_.split_by_node();
-  // Splits the world instead of the node, so that a failure on one node is a failure on all ranks.
+  // Split the world instead of the node, so that a failure on one node is a failure on all ranks.
   model_parallel_on_node_ = world_.split(first_model_parallel_rank(grid_, nodes_, rank()), rank_);
 }
 

@@ -28,7 +28,7 @@ OpenRequests::~OpenRequests() {
   const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   const PollPause pause;
   for (int all = 0;;) {
-    // Retries after an error, since the memory must not be released while MPI may still use it.
+    // Retry after an error, since the memory must not be released while MPI may still use it.
     if (MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, MPI_STATUSES_IGNORE) ==
             MPI_SUCCESS &&
         all != 0)

@@ -10,8 +10,8 @@
 
 namespace evenkeel {
 
-/// Throws MpiError with the call's name and MPI's error text unless `code` is MPI_SUCCESS. Requires that
-/// communicators have the error handler MPI_ERRORS_RETURN, which all communicators of Mesh do.
+/// Throws MpiError, with the call's name and MPI's error text, unless `code` is MPI_SUCCESS. Communicators
+/// must have the error handler MPI_ERRORS_RETURN, as all communicators of Mesh do.
 void check_mpi(int code, std::string_view call);
 
 /// MPI requests in flight. MPI reads or writes their memory until they complete, even if this rank fails, so
@@ -19,8 +19,8 @@ void check_mpi(int code, std::string_view call);
 ///
 /// If requests are still in flight, for example because an exception was thrown, the destructor completes
 /// them: it cancels receives that have not been matched, and waits up to one second for the rest. Other ranks
-/// do their part, since they run the same exchange and do not know about the error. If they have ended, their
-/// messages can no longer arrive, so one second is enough.
+/// complete their side of these requests, since they run the same exchange and do not know about the error.
+/// If they have ended, their messages can no longer arrive. One second is therefore enough.
 class OpenRequests {
  public:
   enum class Kind { receives, others };

@@ -3,7 +3,6 @@
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
 #include <memory>
-#include <string>
 
 #include "base/activity.hpp"
 #include "base/narrow.hpp"
@@ -42,7 +41,8 @@ class NewCommunicator : public boost::mpi::communicator {
  public:
   NewCommunicator() { comm_ptr = boost::shared_ptr<MPI_Comm>(new MPI_Comm(MPI_COMM_NULL), free); }
 
-  /// Returns the address where MPI stores the communicator, which is freed with the last copy of this object.
+  /// Returns the address at which MPI must store the communicator. The communicator is freed with the last
+  /// copy of this object.
   [[nodiscard]] MPI_Comm* place() const noexcept { return comm_ptr.get(); }
 
  private:
@@ -79,7 +79,7 @@ void MpiRanks::all_gather(std::span<const std::byte> mine, std::span<std::byte> 
 }
 
 void MpiRanks::all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const {
-  // Counts values instead of bytes, since lists may exceed 2^31 bytes.
+  // Count values instead of bytes, since lists may have more than 2^31 bytes.
   const ValueType value(lists.bytes_each);
   const int own = lists.sizes[static_cast<std::size_t>(rank())];
   const Waiting waiting("MPI_Allgatherv");
@@ -88,10 +88,10 @@ void MpiRanks::all_gather_lists(const std::byte* mine, const ListSizes& lists, s
             "MPI_Allgatherv");
 }
 
-void MpiRanks::all_reduce(std::span<std::int64_t> values, Extreme which) const {
+void MpiRanks::all_reduce(std::span<std::int64_t> values, ReduceOp op) const {
   const Waiting waiting("MPI_Allreduce");
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data(), narrow<int>(values.size(), "values of a reduction"),
-                          MPI_INT64_T, which == Extreme::least ? MPI_MIN : MPI_MAX, comm_),
+                          MPI_INT64_T, op == ReduceOp::min ? MPI_MIN : MPI_MAX, comm_),
             "MPI_Allreduce");
 }
 
@@ -113,7 +113,7 @@ Communicator MpiRanks::split_by_node() const {
 
 bool MpiRanks::allows_threads() const {
   const bool mine = boost::mpi::environment::thread_level() == boost::mpi::threading::multiple;
-  return Communicator(comm_).all_reduce(mine ? 1 : 0, Extreme::least) != 0;
+  return Communicator(comm_).all_reduce(mine ? 1 : 0, ReduceOp::min) != 0;
 }
 
 }  // namespace evenkeel

@@ -6,8 +6,8 @@
 
 namespace evenkeel {
 
-/// Returns the node of each rank of `comm`. A node is identified by the lowest of its ranks, which share
-/// memory. Collective; equal on every rank.
+/// Returns the node of each rank of `comm`. A node consists of ranks that share memory, and is identified by
+/// the lowest of them. Collective; equal on every rank.
 [[nodiscard]] std::vector<int> nodes_of_ranks(const Communicator& comm);
 
 }  // namespace evenkeel

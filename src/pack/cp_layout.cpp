@@ -15,21 +15,20 @@ constexpr std::int64_t max_alignment = std::numeric_limits<std::int32_t>::max();
 
 void require_positive(std::int64_t value, const char* what) {
   if (value >= 1) return;
-  throw InputError(what, std::to_string(value) + " is below 1");
+  throw InputError(what, "is " + std::to_string(value) + "; it must be at least 1");
 }
 
 std::int64_t checked_alignment(std::int64_t alignment) {
   if (alignment <= max_alignment) return alignment;
-  throw LimitError("sequence alignment", std::to_string(alignment) + " is above the limit of " +
-                                             std::to_string(max_alignment) +
-                                             " that int32 cu_seqlens can hold");
+  throw LimitError("sequence alignment", "is " + std::to_string(alignment) + ", above the limit of " +
+                                             std::to_string(max_alignment) + " for int32 cu_seqlens");
 }
 
 void require_rank(CpGroup cp, CpRank rank) {
   require_positive(cp.size, "context-parallel size");
   if (rank.value() >= 0 && rank.value() < cp.size) return;
-  throw InputError("context-parallel rank",
-                   std::to_string(rank.value()) + " is outside 0.." + std::to_string(cp.size - 1));
+  throw InputError("context-parallel rank", "is " + std::to_string(rank.value()) + "; it must be from 0 to " +
+                                                std::to_string(cp.size - 1));
 }
 
 void require_chunks(std::int64_t aligned_length, std::int64_t chunks) {
@@ -105,8 +104,9 @@ CuSeqlensOnRank cu_seqlens_on_cp_rank(std::span<const std::int32_t> cu_seqlens,
     const std::int64_t aligned = std::int64_t{cu_seqlens_padded[i + 1]} - cu_seqlens_padded[i];
     require_chunks(aligned, chunks);
     if (length > aligned) {
-      throw InputError("sequence " + std::to_string(i), "has " + std::to_string(length) + " tokens in " +
-                                                            std::to_string(aligned) + " padded rows");
+      throw InputError(
+          "sequence " + std::to_string(i),
+          "has " + std::to_string(length) + " tokens, but only " + std::to_string(aligned) + " padded rows");
     }
     const std::int64_t chunk = aligned / chunks;
     const auto true_tokens = [&](std::int64_t chunk_number) {

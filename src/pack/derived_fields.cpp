@@ -128,8 +128,9 @@ void derive_loss_weights(const PackedLayout& layout, std::span<const double> tok
   require_entries(mask.size(), layout.local_rows(), "loss mask");
   require_entries(out.size(), layout.local_rows(), "loss weights");
   if (std::ssize(token_weights) > layout.size()) {
-    throw InputError("token weights", "there are " + std::to_string(token_weights.size()) + " for " +
-                                          std::to_string(layout.size()) + " sequences");
+    throw InputError("token weights", "there are " + std::to_string(token_weights.size()) +
+                                          " token weights for " + std::to_string(layout.size()) +
+                                          " sequences");
   }
   std::ranges::fill(out, 0.0F);
   for (std::int64_t i = 0; i < std::ssize(token_weights); ++i) {

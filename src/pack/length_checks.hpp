@@ -10,9 +10,9 @@ namespace evenkeel {
 /// Throws InputError if sequence `index` cannot have a prompt of this many tokens.
 inline void require_prompt(std::int64_t index, std::int64_t prompt, std::int64_t length) {
   if (prompt >= 0 && prompt <= length) return;
-  throw InputError(
-      "sequence " + std::to_string(index),
-      "has a prompt of " + std::to_string(prompt) + " tokens in a length of " + std::to_string(length));
+  throw InputError("sequence " + std::to_string(index),
+                   "has a prompt of " + std::to_string(prompt) +
+                       " tokens; it must have from 0 to the sequence's length, " + std::to_string(length));
 }
 
 }  // namespace evenkeel

@@ -22,8 +22,9 @@ std::vector<std::int64_t> ulysses_columns(const MindSpeedCp& cp, std::int64_t co
   const std::int64_t parts = run == 0 ? 0 : align_up(columns, run) / run;
   if (parts < cp.size) {
     throw InputError("context-parallel cut",
-                     std::to_string(columns) + " columns in runs of " + std::to_string(run) + " reach " +
-                         std::to_string(parts) + " of " + std::to_string(cp.size) + " ranks",
+                     std::to_string(columns) + " columns in runs of " + std::to_string(run) +
+                         " give columns to only " + std::to_string(parts) + " of " + std::to_string(cp.size) +
+                         " ranks",
                      "Pad the batch to a multiple of the context-parallel size");
   }
   return rows_of(CpRuns({rank.value() * run, std::min(columns, (rank.value() + 1) * run)}));
@@ -60,13 +61,13 @@ std::vector<std::int64_t> columns_of_each_sequence(const MindSpeedCp& cp, std::i
 
 int ring_degree(const MindSpeedCp& cp) {
   if (cp.size < 1) {
-    throw InputError("context-parallel size", std::to_string(cp.size) + " is below 1");
+    throw InputError("context-parallel size", "is " + std::to_string(cp.size) + "; it must be at least 1");
   }
   if (cp.algorithm == MindSpeedCpAlgorithm::ring) return cp.size;
   if (cp.algorithm == MindSpeedCpAlgorithm::ulysses) return 1;
   if (cp.ulysses_degree < 1 || cp.size % cp.ulysses_degree != 0) {
-    throw InputError("ulysses_degree_in_cp", std::to_string(cp.ulysses_degree) +
-                                                 " does not divide the context-parallel size " +
+    throw InputError("ulysses_degree_in_cp", "is " + std::to_string(cp.ulysses_degree) +
+                                                 ", which does not divide the context-parallel size " +
                                                  std::to_string(cp.size));
   }
   return cp.size / cp.ulysses_degree;
@@ -76,8 +77,8 @@ std::vector<std::int64_t> mindspeed_columns(const MindSpeedCp& cp, std::int64_t 
                                             std::span<const std::int64_t> sequence_ends, CpRank rank) {
   static_cast<void>(ring_degree(cp));
   if (rank.value() < 0 || rank.value() >= cp.size) {
-    throw InputError("context-parallel rank",
-                     std::to_string(rank.value()) + " is outside 0.." + std::to_string(cp.size - 1));
+    throw InputError("context-parallel rank", "is " + std::to_string(rank.value()) +
+                                                  "; it must be from 0 to " + std::to_string(cp.size - 1));
   }
   if (cp.algorithm == MindSpeedCpAlgorithm::ulysses) return ulysses_columns(cp, columns, rank);
   if (cp.algorithm == MindSpeedCpAlgorithm::hybrid) return hybrid_columns(cp, columns, rank);
@@ -85,16 +86,6 @@ std::vector<std::int64_t> mindspeed_columns(const MindSpeedCp& cp, std::int64_t 
     return columns_of_each_sequence(cp, columns, sequence_ends, rank);
   }
   return rows_of(cp_runs(columns, {cp.size, CpLayout::zigzag}, rank));
-}
-
-std::vector<std::int64_t> mindspeed_gathered_columns(const MindSpeedCp& cp, std::int64_t columns,
-                                                     std::span<const std::int64_t> sequence_ends) {
-  std::vector<std::int64_t> gathered;
-  for (int rank = 0; rank < std::max(cp.size, 1); ++rank) {
-    const std::vector<std::int64_t> held = mindspeed_columns(cp, columns, sequence_ends, CpRank{rank});
-    gathered.insert(gathered.end(), held.begin(), held.end());
-  }
-  return gathered;
 }
 
 }  // namespace evenkeel

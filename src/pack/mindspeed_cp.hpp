@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -48,16 +47,5 @@ struct MindSpeedCp {
 [[nodiscard]] std::vector<std::int64_t> mindspeed_columns(const MindSpeedCp& cp, std::int64_t columns,
                                                           std::span<const std::int64_t> sequence_ends,
                                                           CpRank rank);
-
-/// Returns the batch columns of the outputs of all ranks, concatenated in rank order: moving gathered column
-/// i to column [i] of the result undoes the cut. Throws the errors of mindspeed_columns().
-[[nodiscard]] std::vector<std::int64_t> mindspeed_gathered_columns(
-    const MindSpeedCp& cp, std::int64_t columns, std::span<const std::int64_t> sequence_ends);
-
-/// Returns the chunk numbers of a ring rank, out of 2*size. The reference returns them as a rank's index if
-/// sequences are not cut individually.
-[[nodiscard]] constexpr std::array<std::int64_t, 2> ring_chunks(int size, CpRank rank) noexcept {
-  return {rank.value(), 2 * std::int64_t{size} - 1 - rank.value()};
-}
 
 }  // namespace evenkeel

@@ -28,14 +28,14 @@ std::size_t checked_row_bytes(const PackedLayout& layout, std::size_t ragged_byt
   return row_bytes;
 }
 
-/// Does the same for the buffers of all CP ranks.
+/// Same as checked_row_bytes(), for the buffers of all CP ranks.
 template <typename Byte>
 std::size_t checked_row_bytes_of_all(const PackedLayout& layout, std::size_t ragged_bytes,
                                      std::span<const std::span<Byte>> locals) {
   const auto ranks = static_cast<std::size_t>(layout.cp().size);
   if (locals.size() != ranks) {
-    throw InputError("packed rows", "buffers of " + std::to_string(locals.size()) +
-                                        " context-parallel ranks are given; there are " +
+    throw InputError("packed rows", "there are buffers for " + std::to_string(locals.size()) +
+                                        " context-parallel ranks, but the number of ranks is " +
                                         std::to_string(ranks));
   }
   for (const std::span<Byte> local : locals) {
@@ -60,15 +60,16 @@ void require_matching_sequences(const PackedLayout& layout,
                                 std::span<const std::span<const std::byte>> sequences,
                                 std::size_t row_bytes) {
   if (std::ssize(sequences) != layout.size()) {
-    throw InputError("sequences", "there are " + std::to_string(sequences.size()) + "; the layout has " +
-                                      std::to_string(layout.size()));
+    throw InputError("sequences", "there are " + std::to_string(sequences.size()) +
+                                      " sequences, but the layout has " + std::to_string(layout.size()));
   }
   for (std::int64_t i = 0; i < layout.size(); ++i) {
     const std::size_t bytes = sequences[static_cast<std::size_t>(i)].size();
     if (bytes == bytes_of(layout.length(i), row_bytes)) continue;
-    throw InputError("sequence " + std::to_string(i), "has " + std::to_string(bytes) + " bytes; " +
+    throw InputError("sequence " + std::to_string(i), "has " + std::to_string(bytes) +
+                                                          " bytes; it must have " +
                                                           std::to_string(layout.length(i)) + " rows of " +
-                                                          std::to_string(row_bytes) + " are needed");
+                                                          std::to_string(row_bytes) + " bytes");
   }
 }
 
@@ -89,13 +90,13 @@ void pack_from(const PackedLayout& layout, CpRank rank, std::size_t row_bytes, S
 }
 
 std::int64_t useful_threads(std::int64_t threads, std::size_t bytes) {
-  if (threads < 1) throw InputError("threads", std::to_string(threads) + " is given; at least 1 is needed");
+  if (threads < 1) throw InputError("threads", "is " + std::to_string(threads) + "; it must be at least 1");
   constexpr std::size_t least_bytes = std::size_t{1} << 20;
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(bytes / least_bytes), 1, threads);
 }
 
-/// Returns the first sequence that begins at or after row `part` / `parts` of all rows; for the end of the
-/// last part, the number of sequences.
+/// Returns the first sequence that begins at or after row (`part` / `parts` * number of rows). For the end of
+/// the last part, returns the number of sequences.
 std::int64_t first_of_part(const PackedLayout& layout, std::int64_t part, std::int64_t parts) {
   if (part == parts) return layout.size();
   const std::int64_t row = layout.cu_seqlens_padded().back() / parts * part;

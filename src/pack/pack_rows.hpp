@@ -16,39 +16,39 @@ namespace evenkeel {
 /// local and deterministic; work is proportional to the bytes written; ranges must not overlap. Calls that
 /// write several megabytes bypass the caches.
 ///
-/// `ragged` has the sequences' true rows back to back (num_tokens * row_bytes bytes); `local` has one CP
-/// rank's rows (local_rows * row_bytes bytes). Wrong sizes throw InputError.
+/// `ragged` has the true rows of all sequences, concatenated (num_tokens * row_bytes bytes); `local` has one
+/// CP rank's rows (local_rows * row_bytes bytes). Wrong sizes throw InputError.
 ///
-/// `threads` is the maximum number of threads, including the caller, that share a call's sequences, for ranks
-/// with spare cores. A call uses at most one thread per MiB. Threads start and end with the call, and the
-/// resulting bytes do not depend on them.
+/// `threads` is the maximum number of threads, including the calling one, that share the sequences of a call.
+/// Values above 1 are for ranks that have spare cores. A call uses at most one thread per MiB. Threads start
+/// and end with the call, and the resulting bytes do not depend on them.
 
 /// Copies ragged rows to the packed, cut rows of CP rank `rank`. Fills pad rows with `pad_row` (row_bytes
 /// bytes; empty means zeros).
 void pack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> ragged,
                std::span<const std::byte> pad_row, std::span<std::byte> local, std::int64_t threads = 1);
 
-/// Does the same for separate sequences: `sequences` contains the rows of each sequence of the layout. Throws
-/// InputError if the number of sequences differs from the layout's, or if one does not have its length *
-/// row_bytes bytes.
+/// Same as pack_rows(), for separate sequences: `sequences` contains the rows of each sequence of the layout.
+/// Throws InputError if the number of sequences differs from the layout's, or if a sequence does not have
+/// (its length * row_bytes) bytes.
 void pack_sequences(const PackedLayout& layout, CpRank rank,
                     std::span<const std::span<const std::byte>> sequences, std::span<const std::byte> pad_row,
                     std::span<std::byte> local, std::int64_t threads = 1);
 
-/// Does the same as pack_rows for all CP ranks at once, with one buffer per rank. Reads the ragged rows once,
+/// Same as pack_rows(), for all CP ranks at once, with one buffer per rank. Reads the ragged rows once, from
 /// front to back, which is faster than reading each rank's chunks in turn. Throws InputError unless there are
-/// cp.size buffers of local_rows * row_bytes bytes each.
+/// cp.size buffers of (local_rows * row_bytes) bytes each.
 void pack_all_ranks(const PackedLayout& layout, std::span<const std::byte> ragged,
                     std::span<const std::byte> pad_row, std::span<const std::span<std::byte>> locals,
                     std::int64_t threads = 1);
 
 /// Copies a rank's packed rows to its share of the ragged rows, the inverse of pack_rows. Rows of other CP
-/// ranks do not change, so calling it for every rank merges and unpacks.
+/// ranks do not change, so calling this for every rank merges and unpacks the rows of all ranks.
 void unpack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> local,
                  std::span<std::byte> ragged, std::int64_t threads = 1);
 
 /// Merges and unpacks the rows of all CP ranks at once, the inverse of pack_all_ranks. Writes the ragged rows
-/// once, front to back. Throws the errors of pack_all_ranks().
+/// once, from front to back. Throws the errors of pack_all_ranks().
 void unpack_all_ranks(const PackedLayout& layout, std::span<const std::span<const std::byte>> locals,
                       std::span<std::byte> ragged, std::int64_t threads = 1);
 
@@ -57,11 +57,11 @@ void unpack_all_ranks(const PackedLayout& layout, std::span<const std::span<cons
 void fill_pad_rows(const PackedLayout& layout, CpRank rank, std::span<const std::byte> pad_row,
                    std::span<std::byte> local);
 
-/// Calls work(sequences) for consecutive parts of a layout's sequences with about equal rows, on at most
-/// `threads` threads, including this one. Together, the parts contain all sequences. `bytes` is the total
-/// that all parts copy; each thread gets at least one MiB of it, so that it is worth starting. Returns when
-/// all are done. Rethrows an exception of any of them; throws InputError if `threads` is below 1, and
-/// std::system_error if a thread cannot be started.
+/// Calls work(sequences) for consecutive parts of a layout's sequences, on at most `threads` threads,
+/// including this one. The parts have about the same number of rows. Together, the parts contain all
+/// sequences. `bytes` is the total that all parts copy; each thread gets at least one MiB of this, so that
+/// starting it is worthwhile. Returns when all threads are done. Rethrows an exception of any thread; throws
+/// InputError if `threads` is below 1, and std::system_error if a thread cannot be started.
 void share_sequences(const PackedLayout& layout, std::int64_t threads, std::size_t bytes,
                      const std::function<void(SequenceRange)>& work);
 

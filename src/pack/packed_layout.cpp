@@ -16,8 +16,10 @@ constexpr std::int64_t max_layout_rows = std::numeric_limits<std::int32_t>::max(
 void require_alignment(std::int64_t alignment, CpGroup cp) {
   const std::int64_t chunks = sequence_alignment(1, cp);
   if (alignment < 1 || alignment % chunks != 0) {
-    throw InputError("sequence alignment", std::to_string(alignment) + " is not a positive multiple of the " +
-                                               std::to_string(chunks) + " chunks of context parallelism");
+    throw InputError("sequence alignment",
+                     "is " + std::to_string(alignment) +
+                         "; it must be a positive multiple of the number of context-parallel chunks, " +
+                         std::to_string(chunks));
   }
   (void)narrow<std::int32_t>(alignment, "sequence alignment");
 }
@@ -31,13 +33,13 @@ void require_length(std::int64_t index, std::int64_t length) {
 std::int32_t checked_rows(std::int64_t rows) {
   if (rows <= max_layout_rows) return static_cast<std::int32_t>(rows);
   throw LimitError("packed micro-batch",
-                   std::to_string(rows) + " rows are above the limit of " + std::to_string(max_layout_rows) +
-                       " that int32 cu_seqlens can hold",
+                   "has " + std::to_string(rows) + " rows, above the limit of " +
+                       std::to_string(max_layout_rows) + " for int32 cu_seqlens",
                    "Pack fewer sequences together");
 }
 
 std::string text_of(const PackedShape& shape) {
-  return std::to_string(shape.rows) + " rows on a rank in " + std::to_string(shape.sequences) +
+  return std::to_string(shape.rows) + " rows per rank in " + std::to_string(shape.sequences) +
          " sequences of at most " + std::to_string(shape.max_seqlen) + " over " + std::to_string(shape.cp) +
          " context-parallel ranks";
 }
@@ -66,8 +68,8 @@ PackedLayout::PackedLayout(std::span<const std::int64_t> lengths,
     require_length(size(), lengths[i]);
     if (aligned_lengths[i] < lengths[i] || aligned_lengths[i] % alignment != 0) {
       throw InputError("sequence " + std::to_string(i),
-                       "of length " + std::to_string(lengths[i]) + " cannot have the aligned length " +
-                           std::to_string(aligned_lengths[i]),
+                       "has the length " + std::to_string(lengths[i]) +
+                           ", which cannot have the aligned length " + std::to_string(aligned_lengths[i]),
                        "Use a multiple of " + std::to_string(alignment) + " that is at least the length");
     }
     append(lengths[i], checked_rows(aligned_lengths[i]));
@@ -84,10 +86,10 @@ PackedLayout PackedLayout::padded_to(std::int64_t rows) const {
   const std::int64_t added = rows - num_rows();
   if (added < 0 || added % alignment_ != 0 || (added > 0 && size() == 0)) {
     throw InputError("packed micro-batch",
-                     std::to_string(num_rows()) + " rows in " + std::to_string(size()) +
-                         " sequences cannot be padded to " + std::to_string(rows),
-                     "At least one sequence is needed, and a multiple of the alignment of " +
-                         std::to_string(alignment_) + " can be added");
+                     "has " + std::to_string(num_rows()) + " rows in " + std::to_string(size()) +
+                         " sequences, which cannot be padded to " + std::to_string(rows) + " rows",
+                     "Padding requires at least one sequence, and adds a multiple of the alignment, " +
+                         std::to_string(alignment_));
   }
   PackedLayout padded = *this;
   if (added == 0) return padded;
@@ -101,7 +103,7 @@ PackedLayout PackedLayout::with_shape(const PackedShape& shape) const {
   const PackedShape needed{local_rows(), size(), max_seqlen_, cp_.size};
   if (!shape.holds(needed, alignment_)) {
     throw InputError("packed micro-batch",
-                     "of " + text_of(needed) + " cannot be padded to " + text_of(shape) +
+                     "has " + text_of(needed) + ", which cannot be padded to " + text_of(shape) +
                          " with an alignment of " + std::to_string(alignment_),
                      "Choose a shape that is at least as large, with a sequence for the added rows");
   }

@@ -18,8 +18,8 @@ struct SequenceRange {
 }
 
 /// Visits a CP rank's local rows of some sequences in order. Calls run(PackedRun) for true tokens, as
-/// packed_runs lists them, and pad(RowRange) for the stretches of local rows between, before and after them.
-/// Neither argument is ever empty. Every function of this module that reads or writes packed rows uses this
+/// packed_runs lists them, and pad(RowRange) for the stretches of local rows before, between and after them.
+/// The arguments are never empty. Every function of this module that reads or writes packed rows uses this
 /// walk, so all of them agree and none allocates a list of runs.
 template <typename Run, typename Pad>
 void walk_packed_rows(const PackedLayout& layout, CpRank rank, SequenceRange sequences, Run run, Pad pad) {
@@ -41,15 +41,16 @@ void walk_packed_rows(const PackedLayout& layout, CpRank rank, SequenceRange seq
   if (covered < local) pad(RowRange{covered, local});
 }
 
-/// Does the same for all sequences.
+/// Same as above, for all sequences.
 template <typename Run, typename Pad>
 void walk_packed_rows(const PackedLayout& layout, CpRank rank, Run run, Pad pad) {
   walk_packed_rows(layout, rank, all_sequences(layout), run, pad);
 }
 
-/// Visits the rows of all CP ranks in the order of these sequences' rows, so that ragged rows are read once,
-/// front to back. Calls run(CpRank, PackedRun) for true tokens and pad(CpRank, RowRange) for the rank's local
-/// rows without tokens. Each run is one chunk: two chunks that are adjacent on a rank are visited separately.
+/// Visits the rows of all CP ranks in the order in which they occur in the sequences, so that ragged rows are
+/// read once, from front to back. Calls run(CpRank, PackedRun) for true tokens and pad(CpRank, RowRange) for
+/// the rank's local rows without tokens. Each run is one chunk: two chunks that are adjacent on a rank are
+/// visited separately.
 template <typename Run, typename Pad>
 void walk_all_ranks(const PackedLayout& layout, SequenceRange sequences, Run run, Pad pad) {
   const CpGroup cp = layout.cp();
@@ -69,7 +70,7 @@ void walk_all_ranks(const PackedLayout& layout, SequenceRange sequences, Run run
   }
 }
 
-/// Callback for walks that does nothing.
+/// Callback that does nothing, for walks.
 inline constexpr auto pass_by = [](const auto&...) {};
 
 }  // namespace evenkeel

@@ -29,7 +29,7 @@ void require_mask_shape(const PaddedMask& mask) {
 [[noreturn]] void reject_entry(std::span<const std::uint8_t> mask) {
   const auto wrong = std::ranges::find_if(mask, [](std::uint8_t entry) { return entry > 1; });
   throw InputError("padding mask", "entry " + std::to_string(wrong - mask.begin()) + " is " +
-                                       std::to_string(*wrong) + "; a mask has only 0 and 1");
+                                       std::to_string(*wrong) + "; a mask can have only 0 and 1");
 }
 
 /// Calls visit(row, entries) for each row of the mask after checking that the row contains only 0 and 1.
@@ -47,7 +47,7 @@ void for_each_checked_row(const PaddedMask& mask, Visit visit) {
   }
 }
 
-/// Runs of ones of a whole mask, as ranges of its entries.
+/// Runs of ones in a mask, as ranges of the mask's entries.
 struct MaskRuns {
   std::vector<RowRange> runs;
   std::int64_t tokens = 0;
@@ -71,7 +71,7 @@ void require_kept(std::int64_t index, RowRange kept, std::int64_t length, std::i
     throw InputError(where, "rows [" + std::to_string(kept.begin) + ", " + std::to_string(kept.end) +
                                 ") are not within its length of " + std::to_string(length));
   }
-  // If kept.begin is negative, avoids computing the difference of the ends, which could overflow.
+  // If kept.begin is negative, do not compute the difference of the ends, which could overflow.
   if (kept.begin < 0 ? kept.end >= seq && kept.end >= 0 : kept.size() > seq) {
     throw InputError(where, "rows [" + std::to_string(kept.begin) + ", " + std::to_string(kept.end) +
                                 ") do not fit into the padded length of " + std::to_string(seq));
@@ -92,9 +92,9 @@ std::int64_t sum_of(std::span<const std::int64_t> lengths) {
 
 void require_all_kept(std::span<const std::int64_t> lengths, std::span<const RowRange> kept,
                       std::int64_t seq) {
-  if (seq < 0) throw InputError("padded length", std::to_string(seq) + " is negative");
+  if (seq < 0) throw InputError("padded length", "is " + std::to_string(seq) + "; it must be at least 0");
   if (!kept.empty() && kept.size() != lengths.size()) {
-    throw InputError("kept rows", "has " + std::to_string(kept.size()) + " ranges for " +
+    throw InputError("kept rows", "there are " + std::to_string(kept.size()) + " ranges for " +
                                       std::to_string(lengths.size()) + " sequences");
   }
   for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -169,7 +169,7 @@ void pad_right(std::span<const std::int64_t> lengths, std::span<const RowRange> 
 std::vector<RowRange> response_prediction_rows(std::span<const std::int64_t> lengths,
                                                std::span<const std::int64_t> prompt_lengths) {
   if (lengths.size() != prompt_lengths.size()) {
-    throw InputError("prompt lengths", "has " + std::to_string(prompt_lengths.size()) + " entries for " +
+    throw InputError("prompt lengths", "there are " + std::to_string(prompt_lengths.size()) + " for " +
                                            std::to_string(lengths.size()) + " sequences");
   }
   std::vector<RowRange> rows;

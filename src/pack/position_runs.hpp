@@ -15,8 +15,8 @@ namespace evenkeel {
 /// Throws InputError naming `what` unless a list has the needed number of entries.
 inline void require_entries(std::size_t actual, std::int64_t needed, const char* what) {
   if (actual == static_cast<std::size_t>(needed)) return;
-  throw InputError(what,
-                   "has " + std::to_string(actual) + " entries; " + std::to_string(needed) + " are needed");
+  throw InputError(
+      what, "the number of entries is " + std::to_string(actual) + "; it must be " + std::to_string(needed));
 }
 
 /// Fills in the position ids of all local rows. The ids of sequence i count up from first(i), including pad
@@ -43,8 +43,8 @@ inline std::int64_t find_in_mask(std::span<const std::uint8_t> mask, std::int64_
   return static_cast<const std::uint8_t*>(found) - mask.data();
 }
 
-/// Calls visit(gap, run) for every maximal run of ones, with the gap of zeros before it; the last run may be
-/// empty. Treats a [batch, seq] mask as one row.
+/// Calls visit(gap, run) for every maximal run of ones, where `gap` is the run of zeros before it. The last
+/// run may be empty. Treats a [batch, seq] mask as one row.
 template <typename Visit>
 void for_each_mask_run(std::span<const std::uint8_t> mask, Visit visit) {
   const auto size = static_cast<std::int64_t>(mask.size());

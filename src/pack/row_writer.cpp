@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <string>
 
@@ -11,7 +10,7 @@
 namespace evenkeel {
 namespace {
 
-// Small enough for the L1 cache, large enough to stream at full speed.
+// Small enough for the L1 cache, but large enough to be written at full speed.
 constexpr std::size_t pad_block_bytes = 4096;
 
 }  // namespace
@@ -19,14 +18,14 @@ constexpr std::size_t pad_block_bytes = 4096;
 void require_bytes(std::size_t actual, std::size_t needed, const char* what) {
   if (actual == needed) return;
   throw InputError(what,
-                   "has " + std::to_string(actual) + " bytes; " + std::to_string(needed) + " are needed");
+                   "the size is " + std::to_string(actual) + " bytes; it must be " + std::to_string(needed));
 }
 
 void require_bytes(std::size_t actual, std::initializer_list<std::size_t> factors, const char* what) {
   std::size_t needed = std::ranges::find(factors, std::size_t{0}) == factors.end() ? 1 : 0;
   for (const std::size_t factor : factors) {
     if (needed > 0 && factor > std::numeric_limits<std::size_t>::max() / needed) {
-      throw InputError(what, "has " + std::to_string(actual) + " bytes; 2^64 or more are needed");
+      throw InputError(what, "the size is " + std::to_string(actual) + " bytes; it must be 2^64 or more");
     }
     needed *= factor;
   }
@@ -55,8 +54,8 @@ void RowFill::operator()(std::byte* rows, std::int64_t count) const noexcept {
     std::memset(rows, pad_row_.empty() ? 0 : std::to_integer<int>(pad_row_.front()), bytes);
     return;
   }
-  // Doubles the filled part until the block is large enough to copy at full speed but still fits in the L1
-  // cache.
+  // Double the filled part until the block is large enough to be copied at full speed, but still fits in the
+  // L1 cache.
   constexpr std::size_t large_enough = 4096;
   std::memcpy(rows, pad_row_.data(), row_bytes_);
   std::size_t block = row_bytes_;

@@ -21,7 +21,7 @@ namespace evenkeel {
 
 /// Throws InputError naming `what` unless a buffer has the needed number of bytes.
 void require_bytes(std::size_t actual, std::size_t needed, const char* what);
-/// Does the same if the needed number of bytes is the product of `factors`, which may exceed 64 bits.
+/// Same as above, if the needed number of bytes is the product of `factors`, which may exceed 64 bits.
 void require_bytes(std::size_t actual, std::initializer_list<std::size_t> factors, const char* what);
 
 /// Writes copies of one pad row. Does not own the row, which must outlive this object.
@@ -41,18 +41,19 @@ class RowFill {
  private:
   std::span<const std::byte> pad_row_;
   std::size_t row_bytes_;
-  bool uniform_;  // whether all bytes of the row are equal, so that one memset suffices
+  bool uniform_;  // whether all bytes of the row are equal, so that a single memset is enough
 };
 
-/// Where the sources of a call's runs are in memory.
+/// Locations of the sources of a call's runs in memory.
 enum class Sources : std::uint8_t {
-  consecutive,  ///< each begins about where an earlier one ended, which another writer may have copied
-                ///< one
-  scattered,    ///< anywhere: while one run is copied, the next runs are prefetched
+  /// Each begins approximately where an earlier one ended (which another writer may have copied).
+  consecutive,
+  scattered,  ///< anywhere in memory, so the next runs are prefetched while one run is copied
 };
 
-/// Writes a buffer from front to back, in runs of rows and stretches of padding. If it streams, pieces of any
-/// size and alignment are stored as whole cache lines. The buffer is complete only after the destructor.
+/// Writes a buffer from front to back, in runs of rows and stretches of padding. With streaming stores,
+/// pieces of any size and alignment are combined into whole cache lines. The buffer is complete only after
+/// the destructor.
 class RowWriter {
  public:
   /// `total_bytes` is the number of bytes that one pack operation writes through all of its writers. It
@@ -97,13 +98,13 @@ class RowWriter {
   void put(const std::byte* from, std::size_t bytes) noexcept;
 
   const RowFill& fill_;
-  std::byte* to_;  // next byte to write; not used if it streams
+  std::byte* to_;  // next byte to write; not used with streaming stores
   bool streams_;
   Sources sources_;
   RunQueue queue_;  // used only for scattered sources
 
   std::vector<std::byte> pad_block_;  // several pad rows
-  LineWriter lines_;                  // used only if it streams
+  LineWriter lines_;                  // used only with streaming stores
 };
 
 }  // namespace evenkeel

@@ -16,9 +16,9 @@ struct SourceRun {
 };
 
 /// Queue of runs whose scattered sources are prefetched before they are copied. Runs of rows are a few
-/// kilobytes long, and the hardware prefetcher starts over in each, so every run would begin with a stall.
-/// Prefetching stays a fixed distance ahead of copying, across as many runs as needed, and advances line by
-/// line, since a burst would only wait for its own first lines.
+/// kilobytes long, and the hardware prefetcher starts over in each run, so every run would begin with a
+/// stall. Prefetching stays a fixed distance ahead of copying, across as many runs as needed. It advances
+/// line by line, since the lines of a burst would have to wait for each other.
 class RunQueue {
  public:
   [[nodiscard]] bool empty() const noexcept { return begin_ == end_; }
@@ -59,14 +59,14 @@ class RunQueue {
   }
 
  private:
-  /// Prefetch distance in bytes. It covers the memory latency many times over, since page addresses must also
-  /// be translated, and still fits in a cache of 256 KiB.
+  /// Prefetch distance in bytes. It covers many times the memory latency, since page addresses must also be
+  /// translated, but it still fits in a cache of 256 KiB.
   static constexpr std::size_t distance = std::size_t{64} << 10;
   static constexpr std::size_t capacity = 64;
 
   struct Waiting {
     SourceRun run;
-    std::size_t position = 0;  // source bytes of all runs before it
+    std::size_t position = 0;  // total source bytes of all runs before this one
   };
   struct Lines {
     const std::byte* first = nullptr;
@@ -79,7 +79,7 @@ class RunQueue {
   [[nodiscard]] Waiting& at(std::size_t number) noexcept { return waiting_[number % capacity]; }
   [[nodiscard]] const Waiting& at(std::size_t number) const noexcept { return waiting_[number % capacity]; }
 
-  /// Returns at most `count` lines of one run that have not been prefetched; empty if all have been.
+  /// Returns at most `count` lines of one run that have not been prefetched yet; empty if all have been.
   [[nodiscard]] Lines next_lines(std::size_t count) noexcept {
     while (fetching_ != end_) {
       const SourceRun& run = at(fetching_).run;
@@ -107,12 +107,12 @@ class RunQueue {
   }
 
   std::array<Waiting, capacity> waiting_;
-  // Numbers of runs, counted from the first one pushed.
+  // Numbers of runs, counted from the first one that was pushed.
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::size_t fetching_ = 0;
-  std::size_t fetched_ = 0;  // bytes of run fetching_, in whole lines
-  std::size_t pushed_ = 0;   // source bytes of all runs
+  std::size_t fetched_ = 0;  // number of bytes of run fetching_ that were prefetched, in whole lines
+  std::size_t pushed_ = 0;   // total source bytes of all runs
 };
 
 }  // namespace evenkeel

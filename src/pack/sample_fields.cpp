@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/text_layout.hpp"
 #include "batch/mask.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
@@ -16,18 +17,13 @@ std::string quoted_name(const FieldSpec& spec) {
   return "field '" + spec.name + "'";
 }
 
-std::string join_names(std::span<const std::string_view> names) {
-  std::string text;
-  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
-}
-
 /// Returns whether the field has one value per token or per response token.
 bool has_one_value_per_token(const FieldSpec& spec) {
   return spec.rule().is_cut() && spec.trailing.empty();
 }
 
-/// Returns the form that the field needs but does not have, or nullopt.
+/// Returns a description of the form that the field should have, if it does not have this form; otherwise
+/// nullopt.
 std::optional<std::string_view> missing_form(const FieldSpec& spec) {
   const auto unless = [](bool fits, std::string_view form) {
     return fits ? std::nullopt : std::optional(form);
@@ -63,7 +59,7 @@ std::string description_of(const FieldSpec& spec) {
 void require_usable_name(const FieldSpec& spec) {
   if (std::ranges::find(derived_names, spec.name) == derived_names.end()) return;
   throw InputError(quoted_name(spec), "has a name that is reserved for Evenkeel's own tensors",
-                   "Choose a name other than " + join_names(derived_names));
+                   "Choose a name other than " + join(derived_names));
 }
 
 void require_usable_form(const FieldSpec& spec) {
@@ -100,9 +96,8 @@ void require_loss_of_responses(const RaggedBatch& batch, const Column& mask) {
     while (count_set(mask, {row, row + 1}) == 0) ++row;
     throw InputError(sample.id,
                      "its loss_mask is set at row " + std::to_string(row - first) +
-                         ", whose label is a token of its prompt, which has " +
-                         std::to_string(sample.prompt) +
-                         "; with shared prefixes only response tokens have loss",
+                         ", whose label is one of its " + std::to_string(sample.prompt) +
+                         " prompt tokens; with shared prefixes, only response tokens can carry loss",
                      "Clear the mask there, or set prefix.share: false");
   }
 }

@@ -27,10 +27,10 @@ void require_usable_form(const FieldSpec& spec);
 void require_different_names(std::span<const FieldSpec> fields);
 
 /// Throws InputError at the first sample whose loss mask, with one value per token, is set at a row whose
-/// label is a prompt token: with shared prefixes, only response tokens have loss.
+/// label is a prompt token. With shared prefixes, only response tokens carry loss.
 void require_loss_of_responses(const RaggedBatch& batch, const Column& mask);
 
-/// Names, in a dump, of the tensors of a micro-batch that are not fields.
+/// Names, in a dump, of those tensors of a micro-batch that are not fields.
 inline constexpr std::string_view cu_seqlens_name = "cu_seqlens";
 inline constexpr std::string_view cu_seqlens_padded_name = "cu_seqlens_padded";
 inline constexpr std::string_view sample_index_name = "sample_index";

@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/text_layout.hpp"
 
 namespace evenkeel {
 namespace {
 
-// Thresholds of advice. Below them, planning cannot do better, or the measured times of a short run are
-// inconclusive.
+// Thresholds for advice. Below them, other settings would gain little, or the measured times of a short run
+// are inconclusive.
 constexpr double least_share = 0.02;
 constexpr double least_padding = 0.05;
 constexpr double least_wait = 0.1;
@@ -25,7 +24,7 @@ double share_of(double part, double whole) noexcept {
   return whole > 0 ? part / whole : 0;
 }
 
-/// Formats "In 3 of 8 steps the costliest sample", or "The costliest sample" for a run of one step.
+/// Formats "In 3 of 8 steps the costliest sample", or "The costliest sample" if the run has only one step.
 std::string costliest_sample_text(std::int64_t some, std::size_t all) {
   if (all == 1) return "The costliest sample";
   return "In " + format_grouped(some) + " of " + format_grouped(static_cast<std::int64_t>(all)) +
@@ -43,31 +42,31 @@ void explain_uneven_ranks(const RunPicture& run, const PassFigures& sums, Advice
       sums.samples / std::max<std::int64_t>(1, std::ssize(run.dp_ranks()) * std::ssize(run.points()));
   if (planning.in_source_order) {
     advice.why = "balance.algorithm: none gives DP ranks equal runs of samples in the order of the source.";
-    advice.then = "Try balance.algorithm: auto.";
+    advice.action = "Try balance.algorithm: auto.";
   } else if (run.num_giant_steps() > 0) {
     advice.why = costliest_sample_text(run.num_giant_steps(), run.points().size()) +
                  " alone is more than a DP rank's mean work: no assignment of whole samples makes that even.";
-    advice.then =
+    advice.action =
         "A larger batch.global_batch gives the other ranks more to do; a larger mesh.cp with fewer DP ranks "
         "splits the sample; batch.delay_outliers puts such samples into one step.";
   } else if (!planning.preset.empty()) {
     advice.why = "balance.preset: " + planning.preset + " reproduces how that system assigns samples.";
-    advice.then = "evenkeel plan --compare shows Evenkeel's own planning of the same lengths.";
+    advice.action = "evenkeel plan --compare shows Evenkeel's own planning of the same lengths.";
   } else if (planning.pads_micro_batches) {
     advice.why =
         "micro_batch.mode: padded assigns samples by length, so that those that are padded together are "
         "similar.";
-    advice.then = "Try micro_batch.mode: packed, which balances work.";
+    advice.action = "Try micro_batch.mode: packed, which balances work.";
   } else if (planning.equal_count) {
     advice.why = "balance.equal_count requires the same number of samples on every DP rank.";
-    advice.then = "Without it, work can be more even.";
+    advice.action = "Without it, work can be more even.";
   } else if (a_rank < 8) {
     advice.why = "A DP rank has " + format_count(a_rank, "sample") + " per step, too few to balance well.";
-    advice.then = "Try a larger batch.global_batch, or fewer DP ranks.";
+    advice.action = "Try a larger batch.global_batch, or fewer DP ranks.";
   } else {
     advice.why = planning.shares_prefixes ? "Samples that share prefixes go to one DP rank together."
                                           : "Samples do not divide more evenly under these settings.";
-    advice.then = "Try a larger batch.global_batch.";
+    advice.action = "Try a larger batch.global_batch.";
   }
 }
 
@@ -101,18 +100,18 @@ void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
       percent(at_each), percent(at_end));
   if (planning.has_fixed_micro_batches) {
     advice.why = "micro_batch.mode: fixed cuts micro-batches by the number of samples.";
-    advice.then = "Try micro_batch.mode: packed, which balances them.";
+    advice.action = "Try micro_batch.mode: packed, which balances them.";
   } else if (run.num_large_sample_steps() > 0) {
     advice.why = costliest_sample_text(run.num_large_sample_steps(), run.points().size()) +
                  " alone is more than a mean micro-batch.";
-    advice.then =
+    advice.action =
         "If memory allows, try a larger micro_batch.max_tokens: fewer micro-batches, each with more work.";
   } else if (!planning.preset.empty()) {
     advice.why = "balance.preset: " + planning.preset + " reproduces how that system packs micro-batches.";
-    advice.then = "evenkeel plan --compare shows Evenkeel's own planning of the same lengths.";
+    advice.action = "evenkeel plan --compare shows Evenkeel's own planning of the same lengths.";
   } else {
     advice.why = "The first, second, third ... micro-batches of DP ranks differ in work.";
-    advice.then =
+    advice.action =
         planning.may_be_a_grid
             ? "Try balance.strategy: grid, which packs the micro-batches of all DP ranks at once; auto uses "
               "it if a step then ends earlier and you set balance.meet: micro-batch."

@@ -20,8 +20,9 @@ struct ArrivalFigure {
   bool grows;
   const char* report;  ///< key in `arrivals` of report.json, metrics.jsonl and report.html
   const char* metric;  ///< Prometheus name without the prefix
-  const char* label;   ///< Prometheus label of each number if the figure has several; otherwise null
-  const char* help;    ///< Prometheus help text
+  /// Prometheus label that distinguishes the numbers of the figure; null if the figure has only one number.
+  const char* label;
+  const char* help;  ///< Prometheus help text
 };
 
 inline constexpr std::tuple figures_of_arrivals{
@@ -43,7 +44,7 @@ inline constexpr std::tuple figures_of_arrivals{
                   nullptr, "Response tokens of samples that are trained."},
     ArrivalFigure{&ArrivalFigures::staleness, true, "staleness", "samples_behind_policy_total", "versions",
                   "Samples of this run's steps, by the versions that they were behind."},
-    ArrivalFigure{&ArrivalFigures::waited, true, "waited", "waited_seconds_total", nullptr,
+    ArrivalFigure{&ArrivalFigures::waited_seconds, true, "waited_seconds", "waited_seconds_total", nullptr,
                   "Seconds that this run's steps waited for samples."}};
 
 /// Calls `visit` with each figure of the list.
@@ -52,7 +53,8 @@ constexpr void for_each_arrival_figure(Visit&& visit) {
   std::apply([&](const auto&... figure) { (visit(figure), ...); }, figures_of_arrivals);
 }
 
-/// Calls `visit` with each number of a figure and the value of its label, which is empty for a single number.
+/// Calls `visit` with each number of a figure and the value of its label. The label is empty if the figure is
+/// a single number.
 template <typename Value, typename Visit>
 void for_each_number_of(const Value& value, Visit&& visit) {
   if constexpr (std::is_arithmetic_v<Value>) {
@@ -68,7 +70,7 @@ void for_each_number_of(const Value& value, Visit&& visit) {
   }
 }
 
-/// Formats the number of samples by versions behind, such as "96 by 0, 32 by 2 versions".
+/// Formats how many samples were how many versions behind, such as "96 by 0, 32 by 2 versions".
 [[nodiscard]] std::string staleness_text(const std::map<std::int64_t, std::int64_t>& staleness);
 
 /// Converts all figures to JSON, by name; figures with several numbers become objects. Returns null if

@@ -52,7 +52,7 @@ using nlohmann::json;
 // Maximum number of data points in a chart, about one per pixel.
 constexpr std::size_t max_places = 1024;
 
-std::size_t neighbors_of(std::size_t number) {
+std::size_t group_size_for(std::size_t number) {
   return std::max<std::size_t>(1, (number + max_places - 1) / max_places);
 }
 
@@ -62,7 +62,7 @@ enum class Merge : std::uint8_t { mean, most, first };
 /// represents a group of adjacent elements.
 template <typename Thing, typename Figure>
 json group_series(const std::vector<Thing>& things, Merge merge, const Figure& figure) {
-  const std::size_t group = neighbors_of(things.size());
+  const std::size_t group = group_size_for(things.size());
   json numbers = json::array();
   for (std::size_t begin = 0; begin < things.size(); begin += group) {
     const std::size_t end = std::min(things.size(), begin + group);
@@ -94,7 +94,7 @@ json phases_of(const std::vector<Thing>& things, Seconds seconds) {
 json dp_json(const std::vector<DpRankTotals>& ranks) {
   const auto of = [&](auto member) { return group_series(ranks, Merge::mean, member); };
   return {{"number", ranks.size()},
-          {"group", neighbors_of(ranks.size())},
+          {"group", group_size_for(ranks.size())},
           {"samples", of(&DpRankTotals::samples)},
           {"tokens", of(&DpRankTotals::tokens)},
           {"rows", of(&DpRankTotals::rows)},
@@ -110,7 +110,7 @@ json points_json(const std::vector<StepPoint>& points) {
   const auto mean = [&](auto member) { return group_series(points, Merge::mean, member); };
   const auto maximum = [&](auto member) { return group_series(points, Merge::most, member); };
   return {{"number", points.size()},
-          {"group", neighbors_of(points.size())},
+          {"group", group_size_for(points.size())},
           {"step", group_series(points, Merge::first, &StepPoint::step)},
           {"samples", mean(&StepPoint::samples)},
           {"tokens", mean(&StepPoint::tokens)},
@@ -147,7 +147,7 @@ json kept_json(const KeptStep& step) {
 
 json ranks_json(const std::vector<RankPicture>& ranks) {
   return {{"number", ranks.size()},
-          {"group", neighbors_of(ranks.size())},
+          {"group", group_size_for(ranks.size())},
           {"seconds", phases_of(ranks, &RankPicture::seconds)},
           {"waited", group_series(ranks, Merge::mean, &RankPicture::waited)},
           {"peak_bytes", group_series(ranks, Merge::most, &RankPicture::peak_bytes)},
@@ -188,7 +188,7 @@ json planning_json(const PlanningPicture& planning) {
 json profile_json(const RunPicture& run, const RunCircumstances& circumstances) {
   json advice = json::array();
   for (const Advice& a : advice_on(run, circumstances))
-    advice.push_back({{"share", a.share}, {"what", a.what}, {"why", a.why}, {"then", a.then}});
+    advice.push_back({{"share", a.share}, {"what", a.what}, {"why", a.why}, {"action", a.action}});
   json kept = json::array();
   for (const KeptStep& step : run.kept_steps()) kept.push_back(kept_json(step));
   json links;
@@ -239,7 +239,7 @@ std::string html_page(const PageSubject& subject, std::span<const RunPicture> pr
       {"text", escape_html(subject.text)}};
   std::string page;
   std::string_view left = page_html;
-  // Fills placeholders in one pass, so that inserted text is not scanned for placeholders.
+  // Fill all placeholders in one pass, so that inserted text is not searched for placeholders.
   for (std::size_t begin = left.find("{{"); begin != std::string_view::npos; begin = left.find("{{")) {
     const std::size_t end = left.find("}}", begin);
     page += left.substr(0, begin);

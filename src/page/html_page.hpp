@@ -17,7 +17,8 @@ struct PageSubject {
   enum class Kind : std::uint8_t {
     run,
     plan,
-    comparison,  ///< comparison of strategies; each strategy in `ways` with a picture is a profile
+    /// Comparison of strategies; each strategy in `ways` that has a picture is shown as a profile.
+    comparison,
   };
 
   Kind kind = Kind::run;
@@ -31,17 +32,18 @@ struct PageSubject {
   /// Strategies of a comparison, as written by `evenkeel plan --compare --json`, and its conclusion.
   nlohmann::json ways{};
   std::string conclusion{};
-  std::optional<ArrivalFigures> arrivals{};  ///< set if samples arrive during training
+  std::optional<ArrivalFigures> arrivals{};  ///< present if samples arrive during training
 };
 
 /// Returns the page's subject in one line.
 [[nodiscard]] std::string title_of(const PageSubject& subject);
 
-/// Returns the data for the page's script, per profile. The size of charts is bounded, even for long runs.
+/// Returns the data for the page's script, with one entry per profile. The size of charts is limited, even
+/// for long runs.
 [[nodiscard]] nlohmann::json page_json(const PageSubject& subject, std::span<const RunPicture> profiles);
 
-/// Returns a self-contained HTML file, which needs neither other files nor a network. Names and paths are
-/// escaped, so they cannot add code.
+/// Returns a self-contained HTML file, which does not need other files or a network. Names and paths are
+/// escaped, so that they cannot add code.
 [[nodiscard]] std::string html_page(const PageSubject& subject, std::span<const RunPicture> profiles);
 
 }  // namespace evenkeel

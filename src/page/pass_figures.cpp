@@ -19,7 +19,7 @@ constexpr std::size_t bytes_of_listed_figures() {
 }
 static_assert(bytes_of_listed_figures() == sizeof(PassFigures), "a figure of a pass is not in the list");
 
-/// Calls `combine` with each pair of numbers of two figures.
+/// Calls `combine` with each pair of corresponding numbers of two figures.
 template <typename Value, typename Combine>
 void for_each_number(Value& into, const Value& from, const Combine& combine) {
   if constexpr (std::is_arithmetic_v<Value>) {
@@ -61,7 +61,7 @@ nlohmann::json sharing_json(const SharingSavings& savings, const RepeatedTokens&
           {"score_entries", savings.score_entries},
           {"score_entries_without", savings.repeated_score_entries},
           {"tokens_repeated", sum_of(repeated)},
-          {"repeated_to_keep", repeated_json(repeated)}};
+          {"repeated_by_reason", repeated_json(repeated)}};
 }
 
 void PassTotals::add(const PassFigures& pass) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -33,47 +32,47 @@ struct PassFigures {
   std::int64_t loss_tokens = 0;   ///< tokens that carry loss
   std::int64_t without_loss = 0;  ///< samples without tokens that carry loss
   std::int64_t left_out = 0;  ///< number of samples dropped by batch.without_loss; not included in `samples`
-  std::int64_t filled = 0;    ///< rows that hold a token; shared ones count once
-  std::int64_t rows = 0;      ///< rows of all micro-batches, without filler
-  std::int64_t padded_rows = 0;    ///< rows of one padded batch: samples x the longest aligned length
-  std::int64_t unshared_rows = 0;  ///< with shared prefixes: `rows` without sharing
-  RepeatedTokens repeated{};       ///< shared tokens that groups above a limit repeat, by limit
+  std::int64_t filled = 0;    ///< number of rows that hold a token; shared rows count once
+  std::int64_t rows = 0;      ///< number of rows of all micro-batches, without filler
+  std::int64_t padded_rows = 0;  ///< number of rows of one padded batch: samples x the longest aligned length
+  std::int64_t unshared_rows = 0;  ///< with shared prefixes, the value of `rows` without sharing
+  RepeatedTokens repeated{};  ///< shared tokens that are repeated because a group exceeds a limit, by limit
 
-  std::int64_t micro_batches = 0;  ///< number per DP rank (K)
+  std::int64_t micro_batches = 0;  ///< number on each DP rank (K)
   std::int64_t lower_bound = 0;    ///< lower bound on `micro_batches`: maximum over DP ranks
-  std::int64_t empty = 0;          ///< empty micro-batches over all DP ranks
-  std::int64_t above_cap = 0;      ///< number of micro-batches above the cap, over all DP ranks; 0 unless a
-                                   ///< preset requires such a plan
-  std::int64_t widest = 0;         ///< aligned tokens of the largest micro-batch, over its CP group
+  std::int64_t empty = 0;          ///< number of empty micro-batches over all DP ranks
+  /// Number of micro-batches above the cap, over all DP ranks; 0 unless a preset makes such micro-batches.
+  std::int64_t above_cap = 0;
+  std::int64_t widest = 0;  ///< number of aligned tokens of the largest micro-batch, over its CP group
 
-  double max_over_mean_before = 1;  ///< ratio for work, if samples were assigned in source order
-  StepBalance balance;              ///< balance of work, as planned; of time if DP ranks have speeds
-  double encoder_before = 1;        ///< max_over_mean_before of the encoder's work, if that is balanced, too
-  double encoder = 1;               ///< the same ratio as planned
+  double max_over_mean_before = 1;  ///< max/mean ratio of work if samples were assigned in source order
+  StepBalance balance;        ///< balance of the planned work, or of the planned time if DP ranks have speeds
+  double encoder_before = 1;  ///< max_over_mean_before of the encoder's work, if this work is also balanced
+  double encoder = 1;         ///< the max/mean ratio of the encoder's work as planned
 
-  // The figures below are zero in a plan. Means over ranks can be added over phases and steps, and the sum
+  // The figures below are zero in a plan. Means over ranks may be summed over phases and steps; the sum
   // remains below the wall-clock time.
   PhaseTimes seconds{};       ///< mean over ranks
-  PhaseTimes slowest{};       ///< per phase, time of the slowest rank
+  PhaseTimes slowest{};       ///< time of the slowest rank in each phase
   double waited = 0;          ///< part of `seconds` during which the trainer waited; mean over ranks
   double longest_waited = 0;  ///< `waited` of the rank that waited longest
   std::int64_t sent_bytes = 0, node_bytes = 0, kept_bytes = 0, copied_bytes = 0;  ///< see ExchangeVolume
-  std::int64_t passed_on_bytes = 0, node_messages = 0;
-  std::int64_t peak_bytes = 0;  ///< maximum size of columns at any time so far, on the rank with the most
+  std::int64_t forwarded_bytes = 0, node_messages = 0;
+  std::int64_t peak_bytes = 0;  ///< maximum size of columns so far, on the rank with the largest columns
 };
 
 /// Counts the tokens with loss and the samples without loss of a step.
 void count_loss(const LengthTable& table, PassFigures& figures);
 
-/// Rule for combining the figures of a run's passes.
+/// Rule for combining the figures of several passes of a run.
 enum class Adds : std::uint8_t {
-  as_sum,   ///< counts, bytes and seconds
-  as_most,  ///< maximum of all passes
-  as_mean,  ///< ratios
+  as_sum,   ///< sum over all passes, for counts, bytes and seconds
+  as_most,  ///< maximum over all passes
+  as_mean,  ///< mean over all passes, for ratios
 };
 
-/// A figure of a pass: its accessor, its rule, and its names. A name is null if the figure does not appear
-/// there separately.
+/// A figure of a pass: its accessor, its rule, and its names. A name is null if the figure does not have its
+/// own entry there.
 template <typename Of>
 struct Figure {
   Of of;
@@ -119,7 +118,7 @@ inline constexpr std::tuple figures_of_a_pass{
     Figure{&PassFigures::node_bytes, Adds::as_sum, "/bytes/between_nodes", "node_bytes"},
     Figure{&PassFigures::kept_bytes, Adds::as_sum, "/bytes/kept", "kept_bytes"},
     Figure{&PassFigures::copied_bytes, Adds::as_sum, "/bytes/copied", "copied_bytes"},
-    Figure{&PassFigures::passed_on_bytes, Adds::as_sum, "/bytes/passed_on", nullptr},
+    Figure{&PassFigures::forwarded_bytes, Adds::as_sum, "/bytes/forwarded", nullptr},
     Figure{&PassFigures::node_messages, Adds::as_sum, "/messages_between_nodes", nullptr},
     Figure{&PassFigures::peak_bytes, Adds::as_most, "/column_bytes", "peak_bytes"}};
 
@@ -141,13 +140,13 @@ constexpr void for_each_figure(Visit&& visit) {
 /// Converts tokens and attention scores, with and without sharing, and repeated tokens to JSON.
 [[nodiscard]] nlohmann::json sharing_json(const SharingSavings& savings, const RepeatedTokens& repeated);
 
-/// Totals of the passes of a run.
+/// Totals over the passes of a run.
 class PassTotals {
  public:
   void add(const PassFigures& pass);
 
   [[nodiscard]] std::int64_t passes() const noexcept { return passes_; }
-  /// Returns the combined figures, each combined by its rule.
+  /// Returns the figures of all passes, each combined by its rule.
   [[nodiscard]] PassFigures total() const;
   /// Returns the maximum of each figure over all passes.
   [[nodiscard]] const PassFigures& maximum() const noexcept { return most_; }

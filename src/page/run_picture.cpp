@@ -11,7 +11,8 @@
 namespace evenkeel {
 namespace {
 
-/// Returns, for each micro-batch index, the maximum time over the DP ranks, after which they meet.
+/// Returns, for each micro-batch index, the maximum time over the DP ranks, which meet after this
+/// micro-batch.
 std::vector<double> meeting_times(const StepPicture& step) {
   std::vector<double> longest(static_cast<std::size_t>(step.micro_batches));
   for (const DpRankPicture& rank : step.dp_ranks) {
@@ -25,7 +26,7 @@ double time_of(const DpRankPicture& rank) {
   return rank.time_of(rank.sum(&MicroBatchPicture::cost));
 }
 
-/// Returns the DP ranks of a step, in order. Only the `maximum` / 2 slowest and the `maximum` / 2 fastest
+/// Returns the DP ranks of a step, in order. Only the `most` / 2 slowest and the `most` / 2 fastest ranks
 /// keep their micro-batches.
 std::vector<DpRankPicture> keep_fastest_and_slowest(const StepPicture& step, std::size_t most) {
   std::vector<std::size_t> order(step.dp_ranks.size());

@@ -12,22 +12,23 @@
 
 namespace evenkeel {
 
-/// The process grid, as shown in reports.
+/// The process grid, in the form that reports show.
 struct MeshPicture {
   GridPoint sizes{};
-  bool flexible_cp = false;  ///< groups have different sizes, so the grid does not have cp
+  /// Whether groups have different sizes, so that the grid does not have an axis cp.
+  bool flexible_cp = false;
 
   friend bool operator==(const MeshPicture&, const MeshPicture&) = default;
 };
 
 /// Formats the mesh, such as "tp 1 x cp flexible x dp 8 x pp 1".
 [[nodiscard]] std::string to_text(const MeshPicture& mesh);
-/// Converts the mesh to JSON: for each axis its size, or "flexible" for cp.
+/// Converts the mesh to JSON: the size of each axis, or "flexible" for cp.
 [[nodiscard]] nlohmann::json to_json(const MeshPicture& mesh);
 
-/// Histogram of sample lengths in bounded memory. All bins have the same width: the smallest power of two
-/// with which `most_bins` bins cover the longest length. Counts are exact, because widening merges pairs of
-/// bins.
+/// Histogram of sample lengths in bounded memory. All bins have the same width, which is the smallest power
+/// of two with which `most_bins` bins cover the longest length. Counts remain exact when the width grows,
+/// because pairs of bins are merged.
 class LengthHistogram {
  public:
   static constexpr std::int64_t most_bins = 64;
@@ -36,7 +37,8 @@ class LengthHistogram {
   void add(std::int64_t length);
 
   [[nodiscard]] std::int64_t width() const noexcept { return width_; }
-  /// Number of samples with lengths in [i * width, (i + 1) * width), up to the longest.
+  /// Returns, for each i up to the longest length, the number of samples whose length is in [i * width, (i +
+  /// 1) * width).
   [[nodiscard]] const std::vector<std::int64_t>& samples() const noexcept { return samples_; }
   [[nodiscard]] const std::vector<std::int64_t>& tokens() const noexcept { return tokens_; }
   [[nodiscard]] std::int64_t shortest() const noexcept { return shortest_; }
@@ -52,35 +54,36 @@ class LengthHistogram {
   std::int64_t longest_ = 0;
 };
 
-/// Totals of a DP rank over all steps. Times are planned, not measured: work divided by rank speed.
+/// Totals of a DP rank over all steps. Times are planned, not measured: they are the work divided by the
+/// rank's speed.
 struct DpRankTotals {
   std::int64_t samples = 0, tokens = 0, rows = 0, cost = 0;
   std::int64_t cost_before = 0, tokens_before = 0;
   double time = 0;
-  double waits_at_end = 0;   ///< time spent waiting if DP ranks meet only at the end of each step
-  double waits_at_each = 0;  ///< time spent waiting if they meet after every micro-batch
+  double waits_at_end = 0;   ///< waiting time if DP ranks meet only at the end of each step
+  double waits_at_each = 0;  ///< waiting time if DP ranks meet after every micro-batch
 };
 
-/// A step's point in charts over all steps.
+/// One step in charts that show all steps.
 struct StepPoint : PassFigures {
   std::int64_t step = 0;
 
   [[nodiscard]] bool has_no_loss() const noexcept { return loss_tokens == 0 && samples + left_out > 0; }
 };
 
-/// A step whose micro-batches are kept, to be shown individually.
+/// A step whose micro-batches are kept, so that the step can be shown in detail.
 struct KeptStep {
   std::int64_t step = 0;
-  /// Share of the step during which an average DP rank waits if ranks meet at each micro-batch.
+  /// Share of the step for which an average DP rank waits if ranks meet at each micro-batch.
   double waiting = 0;
   std::vector<DpRankPicture> dp_ranks;
 };
 
-/// All passes of a run under one profile. Memory grows by one StepPoint per step.
+/// All passes of a run under one profile. Memory grows only by one StepPoint per step.
 class RunPicture {
  public:
-  /// Maximum number of steps whose micro-batches are kept: the first, the latest, and the ones with the
-  /// longest waits.
+  /// Maximum number of steps whose micro-batches are kept: the first and the latest step, and the steps with
+  /// the longest waits.
   static constexpr std::size_t max_kept_steps = 8;
   /// Maximum number of micro-batches of one kept step. If a step has more, only its slowest and fastest DP
   /// ranks keep their micro-batches.
@@ -99,14 +102,14 @@ class RunPicture {
   /// Returns the kept steps in ascending order of step number.
   [[nodiscard]] std::vector<KeptStep> kept_steps() const;
 
-  /// Sums over steps. For each step, longest_time() adds the time of the slowest DP rank; meeting_time()
-  /// adds, for each m, the maximum time of the m-th micro-batch over DP ranks; mean_time() adds the mean time
-  /// of DP ranks.
+  /// Sums over all steps. For each step, longest_time() adds the time of the slowest DP rank; meeting_time()
+  /// adds, for each m, the maximum time of the m-th micro-batch over all DP ranks; mean_time() adds the mean
+  /// time of the DP ranks.
   [[nodiscard]] double longest_time() const noexcept { return longest_time_; }
   [[nodiscard]] double meeting_time() const noexcept { return meeting_time_; }
   [[nodiscard]] double mean_time() const noexcept;
-  /// Numbers of steps in which a single sample takes longer than a DP rank's mean work (giant), or longer
-  /// than a mean micro-batch by more than 2 % (large).
+  /// Return the number of steps in which a single sample takes longer than a DP rank's mean work (giant), or
+  /// takes longer than an average micro-batch by more than 2 % (large).
   [[nodiscard]] std::int64_t num_giant_steps() const noexcept { return giants_; }
   [[nodiscard]] std::int64_t num_large_sample_steps() const noexcept { return large_; }
 

@@ -115,7 +115,7 @@ void add_to_figures(PassFigures& figures, const std::vector<MicroBatchPicture>& 
   }
 }
 
-void describe(StepPicture& picture, const LengthTable& table, const PlanSettings& settings) {
+void add_common_figures(StepPicture& picture, const LengthTable& table, const PlanSettings& settings) {
   EVENKEEL_PRECONDITION(cheap, std::ssize(picture.dp_ranks) == settings.dp, picture.dp_ranks.size(),
                         settings.dp);
   picture.planning = picture_of(settings);
@@ -145,7 +145,7 @@ StepPicture picture_of(const StepProblem& problem, const StepPlan& plan, const R
     for (const LengthEntry& entry : table.entries())
       picture.unshared_rows += align_up(entry.shape.length(), settings.alignment());
   }
-  describe(picture, table, settings);
+  add_common_figures(picture, table, settings);
   picture.max_over_mean_before = max_over_mean(unbalanced_dp_costs(table, settings), settings.balance.speeds);
   picture.balance = step_balance(plan, settings.speeds_of_costs());
   return picture;

@@ -12,19 +12,19 @@
 
 namespace evenkeel {
 
-/// Returns the number of a sample's loss tokens if it has no mask: its response tokens, except for a token
-/// that starts the sequence, which is not predicted.
+/// Returns the number of loss tokens of a sample without a mask: its response tokens. A response token at the
+/// start of the sequence does not count, since no row predicts it.
 [[nodiscard]] constexpr std::int64_t response_loss_tokens(const SampleShape& sample) noexcept {
   return sample.length() - std::max<std::int64_t>(sample.prompt, sample.length() > 0 ? 1 : 0);
 }
-/// Returns T_s, the number of a sample's loss tokens in a step: counted by its owner in the sample's mask, or
-/// response_loss_tokens() without a mask.
+/// Returns T_s, the number of a sample's loss tokens in a step: the owner's count of the set values of the
+/// sample's mask, or response_loss_tokens() without a mask.
 [[nodiscard]] constexpr std::int64_t loss_tokens_of(const LengthEntry& entry) noexcept {
   return entry.loss_tokens < 0 ? response_loss_tokens(entry.shape) : entry.loss_tokens;
 }
 
-/// Returns the number of a sample's loss tokens in the loss of the tokens `ahead` positions after the labels,
-/// whose mask is derived from the loss mask.
+/// Returns the number of a sample's loss tokens for the separate loss of the tokens `ahead` positions after
+/// the labels. The mask of that loss is derived from the loss mask.
 [[nodiscard]] constexpr std::int64_t loss_tokens_ahead(const LengthEntry& entry,
                                                        std::int64_t ahead) noexcept {
   if (ahead == 0) return loss_tokens_of(entry);

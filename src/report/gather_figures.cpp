@@ -6,7 +6,6 @@
 #include <array>
 #include <boost/mpi/datatype.hpp>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -30,7 +29,7 @@
 namespace evenkeel {
 namespace {
 
-// Reduces numbers of all ranks to rank 0.
+// Combines the numbers of all ranks on rank 0.
 template <typename Number, std::size_t Size>
 std::array<Number, Size> combine(const boost::mpi::communicator& world, const std::array<Number, Size>& mine,
                                  MPI_Op operation) {
@@ -42,19 +41,19 @@ std::array<Number, Size> combine(const boost::mpi::communicator& world, const st
   return combined;
 }
 
-// Adds sums over all ranks, on rank 0.
+// Sums figures over all ranks and adds the sums on rank 0.
 void add_sums(const boost::mpi::communicator& world, const Step& step, PassFigures& figures) {
   const ExchangeVolume& mine = step.volume;
   const std::array<std::int64_t, 7> sums =
       combine(world,
               std::array<std::int64_t, 7>{mine.sent, mine.between_nodes, mine.kept, mine.copied,
-                                          mine.passed_on, mine.messages, step.record->samples->left_out},
+                                          mine.forwarded, mine.messages, step.record->samples->left_out},
               MPI_SUM);
   figures.sent_bytes = sums[0];
   figures.node_bytes = sums[1];
   figures.kept_bytes = sums[2];
   figures.copied_bytes = sums[3];
-  figures.passed_on_bytes = sums[4];
+  figures.forwarded_bytes = sums[4];
   figures.node_messages = sums[5];
   figures.left_out = sums[6];
 }
@@ -92,7 +91,7 @@ void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFi
   constexpr std::size_t phases = phase_names.size();
   std::array<double, phases + 1> values{};
   std::ranges::copy(times_of(mine.seconds), values.begin());
-  values.back() = mine.waited;
+  values.back() = mine.waited_seconds;
   std::array<std::pair<double, int>, values.size()> ranked;
   std::ranges::transform(values, ranked.begin(),
                          [&](double value) { return std::pair(value, world.rank()); });
@@ -106,8 +105,8 @@ void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFi
   figures.longest_waited = slowest.back().first;
 }
 
-// Returns the figures of a DP rank's plan as numbers. Only one rank per DP rank (with tp, cp and pp 0)
-// returns them; all others return an empty list.
+// Returns the figures of a DP rank's plan as a list of numbers. Only one rank of each DP rank (with tp, cp
+// and pp 0) returns them; all others return an empty list.
 std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step, const PlanSettings& settings) {
   const DpRankPlan& plan = step.record->plan;
   const GridPoint& here = mesh.here();
@@ -126,7 +125,7 @@ std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step, const
 struct PlannedDpRank {
   std::int64_t lower_bound = 0;
   std::vector<MicroBatchPicture> micro_batches;
-  std::vector<PackedShape> shapes;  // per micro-batch; without rows unless shapes are limited
+  std::vector<PackedShape> shapes;  // per micro-batch; has no rows unless the number of shapes is limited
 };
 
 std::vector<PlannedDpRank> plans_of(const Grid& grid, const GatheredLists<std::int64_t>& gathered) {
@@ -155,7 +154,7 @@ void add_lengths(const Step& step, const PlanSettings& settings, StepFigures& fi
   const std::vector<std::int64_t> lengths = step.record->table().sample_lengths();
   const std::int64_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
   figures.metrics = dynamic_batching_metrics(lengths, figures.rows, width);
-  // Balance figures require that DP ranks run whole samples.
+  // Balance figures are only meaningful if DP ranks run whole samples.
   if (!strategy_of(settings).has_own_groups()) {
     std::ranges::move(seqlen_balance_metrics(lengths, step.record->assignment.shares.items()),
                       std::back_inserter(figures.metrics));
@@ -205,13 +204,13 @@ void add_shapes(const Step& step, const std::vector<PlannedDpRank>& plans, const
   shapes.chosen = std::ssize(*step.record->shapes);
   for (const PlannedDpRank& plan : plans) {
     for (std::size_t m = 0; m < plan.shapes.size(); ++m) {
-      shapes.handed_out.insert(plan.shapes[m]);
+      shapes.used.insert(plan.shapes[m]);
       shapes.padding += plan.shapes[m].rows * settings.cp.size - plan.micro_batches[m].rows;
     }
   }
 }
 
-// Uses the cost that the plan balanced, since the service may have fitted new costs in the meantime.
+// Use the cost with which the plan was balanced, since the service may have fitted new costs in the meantime.
 double max_over_mean_before(const Step& step, PlanSettings settings) {
   settings.balance.cost = step.record->cost.model;
   return max_over_mean(unbalanced_dp_costs(step.record->table(), settings), settings.balance.speeds);
@@ -234,7 +233,7 @@ StepPicture picture_of(const Step& step, PlanSettings settings, const StepFigure
   settings.balance.cost = step.record->cost.model;
   for (PlannedDpRank& plan : plans)
     picture.dp_ranks.push_back({.micro_batches = std::move(plan.micro_batches)});
-  describe(picture, step.record->table(), settings);
+  add_common_figures(picture, step.record->table(), settings);
   picture.ranks = std::move(ranks.ranks);
   picture.links = std::move(ranks.links);
   return picture;
@@ -242,12 +241,12 @@ StepPicture picture_of(const Step& step, PlanSettings settings, const StepFigure
 
 constexpr std::size_t num_seconds = phase_names.size() + 1;
 constexpr std::size_t num_counts =
-    3 + std::size_t{LinkPicture::max_lines};  // the bytes sent to each line come last
+    3 + std::size_t{LinkPicture::max_lines};  // followed by the bytes sent to each line
 
 std::array<double, num_seconds> seconds_of(const Step& step) {
   std::array<double, num_seconds> values{};
   std::ranges::copy(times_of(step.seconds), values.begin());
-  values.back() = step.waited;
+  values.back() = step.waited_seconds;
   return values;
 }
 
@@ -265,7 +264,7 @@ std::array<std::int64_t, num_counts> counts_of(const Step& step, const LinkPictu
 ShapeFigures& ShapeFigures::operator+=(const ShapeFigures& other) {
   most = std::max(most, other.most);
   chosen = std::max(chosen, other.chosen);
-  handed_out.insert(other.handed_out.begin(), other.handed_out.end());
+  used.insert(other.used.begin(), other.used.end());
   padding += other.padding;
   return *this;
 }

@@ -20,7 +20,8 @@ struct GatheredRanks {
   return {s.read, s.gather, s.plan, s.agree, s.exchange, s.pack};
 }
 
-/// Collective over mesh.world(): gathers a few numbers per rank, plus one for each line of a LinkPicture.
+/// Collective over mesh.world(): gathers a few numbers per rank, plus one number for each line of a
+/// LinkPicture.
 [[nodiscard]] GatheredRanks gather_ranks(const Mesh& mesh, const Step& step);
 
 }  // namespace evenkeel

@@ -26,7 +26,7 @@ std::int64_t bytes_before(const std::filesystem::path& path, std::int64_t first_
   std::ifstream file(path, std::ios::binary);
   std::int64_t bytes = 0;
   std::int64_t number = 1;
-  // An incomplete last line reaches the end of the file without a line break.
+  // Stop at an incomplete last line, which ends at the end of the file without a line break.
   for (std::string line; std::getline(file, line) && !file.eof(); ++number) {
     if (step_in(line, path, number) >= first_step) break;
     bytes += static_cast<std::int64_t>(line.size()) + 1;

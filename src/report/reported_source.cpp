@@ -71,7 +71,7 @@ std::vector<std::pair<std::string, std::string>> arrival_rows(const ArrivalFigur
                        mean(arrivals.received_tokens, arrivals.received),
                        mean(arrivals.trained_tokens, arrivals.trained))},
           {"samples behind the policy", staleness_text(arrivals.staleness)},
-          {"seconds steps waited for samples", fmt::format("{:.3f}", arrivals.waited)}};
+          {"seconds steps waited for samples", fmt::format("{:.3f}", arrivals.waited_seconds)}};
 }
 
 }  // namespace evenkeel

@@ -9,7 +9,7 @@
 
 namespace evenkeel {
 
-/// A source of a run, with the counts of its filter.
+/// A source of a run, and the counts of its filter.
 struct ReportedSource {
   std::string name;  ///< name in the configuration; if it has none, its path or "synthetic"
   std::string path;  ///< empty if the source has no path
@@ -22,7 +22,7 @@ struct ReportedSource {
 
 [[nodiscard]] nlohmann::json to_json(const ReportedSource& source);
 
-/// Returns what became of samples that arrived, as names and values of report rows.
+/// Returns the outcomes of the samples that arrived, as names and values of report rows.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> arrival_rows(const ArrivalFigures& arrivals);
 
 }  // namespace evenkeel

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -88,7 +87,8 @@ nlohmann::json delay_json(const std::optional<DelayFigures>& delay) {
             {"once", relative_time(delay->planned.once, delay->in_order.once)}}}};
 }
 
-/// Formats "; 3 samples have none; 2 samples without were dropped"; empty if there are none.
+/// Formats a text such as "; 3 samples have none; 2 samples without were dropped"; empty if all samples have
+/// tokens with loss.
 std::string samples_without_loss(const PassFigures& total) {
   std::string text;
   if (total.without_loss > 0)
@@ -99,7 +99,7 @@ std::string samples_without_loss(const PassFigures& total) {
 
 void add_token_rows(const RunTotals& t, Table& table) {
   const PassFigures total = t.passes.total();
-  // With shared prefixes, compares with the rows before sharing, since sharing removes rows that are not
+  // With shared prefixes, compare with the rows before sharing, since sharing removes rows that are not
   // padding.
   const std::int64_t removed = total.padded_rows - (t.sharing ? total.unshared_rows : total.rows);
   table.row("samples", format_grouped(total.samples) + " in " + format_count(t.passes.passes(), "step"));
@@ -169,8 +169,8 @@ void add_shape_rows(const RunTotals& t, Table& table) {
   table.row("padding to few shapes",
             fmt::format("{}, {:.1f} % of the rows delivered", format_count(t.shapes->padding, "row"),
                         percent_of(t.shapes->padding, t.passes.total().rows)));
-  table.row("shapes", fmt::format("{} of {} used, {} chosen", std::ssize(t.shapes->handed_out),
-                                  t.shapes->most, t.shapes->chosen));
+  table.row("shapes", fmt::format("{} of {} used, {} chosen", std::ssize(t.shapes->used), t.shapes->most,
+                                  t.shapes->chosen));
 }
 
 /// Formats how much later `end` is than the end of the chosen plan.
@@ -181,7 +181,7 @@ std::string format_delay(double end, double chosen) {
 void add_strategy_rows(const RunTotals& t, Table& table) {
   if (!t.strategy) return;
   const StrategyFigures& f = *t.strategy;
-  const std::string_view meet = f.meet == Meeting::once_a_step ? "once a step" : "at every micro-batch";
+  const std::string_view meet = f.meet == SyncPoint::step ? "once a step" : "at every micro-batch";
   table.row(
       "strategy",
       fmt::format("grid in {} of {}: ranks meet {}; hierarchical alone would end {}, grid alone {}",
@@ -191,7 +191,7 @@ void add_strategy_rows(const RunTotals& t, Table& table) {
 
 nlohmann::json strategy_json(const std::optional<StrategyFigures>& f) {
   if (!f) return nullptr;
-  return {{"meet", f->meet == Meeting::once_a_step ? "step" : "micro-batch"},
+  return {{"meet", f->meet == SyncPoint::step ? "step" : "micro-batch"},
           {"chosen", f->grids == 0 ? "hierarchical" : "grid"},
           {"hierarchical_end", f->hierarchical_end},
           {"grid_end", f->grid_end}};
@@ -199,17 +199,17 @@ nlohmann::json strategy_json(const std::optional<StrategyFigures>& f) {
 
 nlohmann::json shapes_json(const std::optional<ShapeFigures>& shapes) {
   if (!shapes) return nullptr;
-  nlohmann::json handed_out = nlohmann::json::array();
-  for (const PackedShape& shape : shapes->handed_out) {
-    handed_out.push_back({{"rows", shape.rows},
-                          {"sequences", shape.sequences},
-                          {"max_seqlen", shape.max_seqlen},
-                          {"cp", shape.cp}});
+  nlohmann::json used = nlohmann::json::array();
+  for (const PackedShape& shape : shapes->used) {
+    used.push_back({{"rows", shape.rows},
+                    {"sequences", shape.sequences},
+                    {"max_seqlen", shape.max_seqlen},
+                    {"cp", shape.cp}});
   }
-  return {{"most", shapes->most},
+  return {{"max", shapes->most},
           {"chosen", shapes->chosen},
           {"padding", shapes->padding},
-          {"handed_out", std::move(handed_out)}};
+          {"used", std::move(used)}};
 }
 
 void add_sharing_rows(const RunTotals& t, Table& table) {
@@ -234,11 +234,11 @@ void add_sharing_rows(const RunTotals& t, Table& table) {
 void add_traffic_rows(const RunTotals& t, Table& table) {
   const PassFigures total = t.passes.total();
   table.row("bytes between ranks", bytes_text(total.sent_bytes));
-  // On a single node, both figures would be zero.
+  // Skip these figures on a single node, where both are zero.
   if (total.node_messages > 0) {
     table.row("bytes between nodes", fmt::format("{} in {}", bytes_text(total.node_bytes),
                                                  format_count(total.node_messages, "message")));
-    table.row("bytes passed on by leaders", bytes_text(total.passed_on_bytes));
+    table.row("bytes forwarded by leaders", bytes_text(total.forwarded_bytes));
   }
   table.row("bytes a rank kept", bytes_text(total.kept_bytes));
   table.row("bytes of model-parallel copies", bytes_text(total.copied_bytes));
@@ -247,7 +247,7 @@ void add_traffic_rows(const RunTotals& t, Table& table) {
     table.row(
         "bytes of " + printable(field.name),
         fmt::format("{} received, {} copied; at most {} by a rank in a step", bytes_text(field.received),
-                    bytes_text(field.copied), bytes_text(field.most_received)));
+                    bytes_text(field.copied), bytes_text(field.max_received)));
   }
   table.row("most memory of tensors on a rank", bytes_text(total.peak_bytes));
 }
@@ -267,7 +267,7 @@ void add_advice(const RunReport& report, const std::string& profile, Table& tabl
     const std::vector<Advice> all = advice_on(run, report.circumstances());
     if (all.empty()) return table.row("what to change", "nothing, by these figures");
     table.line("  what to change");
-    for (const Advice& advice : all) table.item(advice.what + " " + advice.why + " " + advice.then);
+    for (const Advice& advice : all) table.item(advice.what + " " + advice.why + " " + advice.action);
   }
 }
 
@@ -279,7 +279,7 @@ nlohmann::json advice_json(const RunReport& report) {
                      {"share", a.share},
                      {"what", a.what},
                      {"why", a.why},
-                     {"then", a.then}});
+                     {"action", a.action}});
   }
   return all;
 }
@@ -295,17 +295,18 @@ nlohmann::json json_of(const CostInUse& cost, bool is_measured) {
                          {"measured", nullptr}};
   if (!is_measured) return json;
   json["measured"] = {{"observations", cost.observations},
-                      {"kept_the_model_before", cost.kept},
+                      {"kept_previous_model", cost.kept},
                       {"seconds", nullptr},
-                      {"a_token_and_hop", nullptr}};
+                      {"seconds_per_token_and_hop", nullptr}};
   if (cost.times) {
-    json["measured"]["seconds"] = {{"a_micro_batch", cost.times->overhead},
-                                   {"a_token", cost.times->linear},
-                                   {"a_squared_length", cost.times->quadratic}};
+    json["measured"]["seconds"] = {{"per_micro_batch", cost.times->overhead},
+                                   {"per_token", cost.times->linear},
+                                   {"per_squared_length", cost.times->quadratic}};
   }
   if (cost.communication) {
-    json["measured"]["a_token_and_hop"] = {{"inside_node", json_of(cost.communication->inside_node)},
-                                           {"between_nodes", json_of(cost.communication->between_nodes)}};
+    json["measured"]["seconds_per_token_and_hop"] = {
+        {"inside_node", json_of(cost.communication->inside_node)},
+        {"between_nodes", json_of(cost.communication->between_nodes)}};
   }
   return json;
 }
@@ -336,7 +337,7 @@ nlohmann::json sharing_json(const StepFigures& f) {
 }  // namespace
 
 void RunReport::add(StepFigures figures) {
-  // Moves the picture out, so that the steps that are kept do not contain their pictures.
+  // Move the picture out, so that the steps that are kept do not contain pictures.
   if (const auto picture = std::exchange(figures.picture, nullptr)) {
     const auto of_profile = [&](const RunPicture& run) { return run.profile() == picture->profile; };
     auto run = std::ranges::find_if(pictures, of_profile);
@@ -396,7 +397,7 @@ nlohmann::json to_json(const StepFigures& f) {
     fields.push_back({{"name", field.name},
                       {"received", field.received},
                       {"copied", field.copied},
-                      {"most_received", field.most_received}});
+                      {"max_received", field.max_received}});
   }
   nlohmann::json metrics = nlohmann::json::object();
   for (const auto& [name, value] : f.metrics) metrics[name] = value;
@@ -448,7 +449,7 @@ void RunTotals::add(const StepFigures& f) {
     field.changed = field.changed || more.changed;
     field.received += more.received;
     field.copied += more.copied;
-    field.most_received = std::max(field.most_received, more.most_received);
+    field.max_received = std::max(field.max_received, more.max_received);
   }
   if (f.sharing) sharing = sharing.value_or(SharingSavings{}) += *f.sharing;
   if (f.shapes) shapes = shapes.value_or(ShapeFigures{}) += *f.shapes;

@@ -21,8 +21,8 @@ struct RunTotals {
 
   StepFigures latest;  ///< the last pass that was added
   PassTotals passes;
-  std::vector<FieldFigures> fields;  ///< by name, over the passes that transferred the field; `most_received`
-                                     ///< is the maximum over these passes
+  /// By name, for the passes that transferred the field; `max_received` is the maximum over these passes.
+  std::vector<FieldFigures> fields;
   std::optional<SharingSavings> sharing;
   std::optional<ShapeFigures> shapes;
   std::optional<StrategyFigures> strategy;
@@ -30,8 +30,8 @@ struct RunTotals {
 
 /// Report of a whole run: its origin and its steps.
 struct RunReport {
-  /// Steps to keep for to_json(). With `each`, a few KiB per step; with `totals`, memory does not depend on
-  /// the number of steps.
+  /// Determines which steps are kept for to_json(). `each` keeps a few KiB per step; with `totals`, memory
+  /// does not depend on the number of steps.
   enum class Steps : std::uint8_t { totals, each };
 
   MeshPicture mesh{};
@@ -44,11 +44,11 @@ struct RunReport {
 
   std::int64_t first_step = 0;  ///< first step of this run; earlier runs of the job made the previous steps
   std::vector<ReportedSource> sources{};
-  std::optional<DelayFigures> delay{};       ///< set if outliers are delayed
-  std::optional<ArrivalFigures> arrivals{};  ///< set if samples arrive during training
+  std::optional<DelayFigures> delay{};       ///< present if outliers are delayed
+  std::optional<ArrivalFigures> arrivals{};  ///< present if samples arrive during training
 
-  /// Pictures of the profiles for which they were gathered. The page draws them, and advice is derived from
-  /// them.
+  /// Pictures of those profiles for which pictures were gathered. The page draws them, and advice is derived
+  /// from them.
   std::vector<RunPicture> pictures{};
   std::optional<std::int64_t> prefetch{};  ///< exchange.prefetch
   std::string version{};                   ///< version of the program
@@ -59,7 +59,7 @@ struct RunReport {
 
 /// Formats the report as text, with one table per profile. docs/report.md explains every line.
 [[nodiscard]] std::string to_text(const RunReport& report, bool is_colored = false);
-/// Formats the report as one HTML page, with charts of the pictures. docs/report.md explains them.
+/// Formats the report as one HTML page with charts. docs/report.md explains them.
 [[nodiscard]] std::string to_html(const RunReport& report);
 /// Formats the report as JSON: figures of the run, and one object per kept step. docs/report.md explains
 /// every key.

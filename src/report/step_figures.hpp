@@ -21,32 +21,34 @@ namespace evenkeel {
 /// Bytes of one field, summed over all ranks.
 struct FieldFigures {
   std::string name;
-  bool changed = false;            ///< whether its transfer format differs from the samples' columns
-  std::int64_t received = 0;       ///< bytes that owners sent or kept
-  std::int64_t copied = 0;         ///< bytes of model-parallel copies
-  std::int64_t most_received = 0;  ///< maximum number of bytes that one rank received
+  bool changed = false;           ///< whether its transfer format differs from the samples' columns
+  std::int64_t received = 0;      ///< bytes that owners sent or kept
+  std::int64_t copied = 0;        ///< bytes of model-parallel copies
+  std::int64_t max_received = 0;  ///< maximum number of bytes that one rank received
 
   friend bool operator==(const FieldFigures&, const FieldFigures&) = default;
 };
 
-/// Shapes to which micro-batches were padded, with micro_batch.shapes.
+/// Shapes to which micro-batches were padded. Used with micro_batch.shapes.
 struct ShapeFigures {
-  std::int64_t most = 0;             ///< maximum number of shapes
-  std::int64_t chosen = 0;           ///< shapes chosen so far, for all passes
-  std::set<PackedShape> handed_out;  ///< shapes used by at least one micro-batch
-  /// Rows added to reach the shapes, over all CP groups. All rows of empty micro-batches count as added.
+  std::int64_t most = 0;       ///< maximum number of shapes
+  std::int64_t chosen = 0;     ///< shapes chosen so far, for all passes
+  std::set<PackedShape> used;  ///< shapes that at least one micro-batch used
+  /// Number of rows added to reach the shapes, over all CP groups. All rows of empty micro-batches count as
+  /// added.
   std::int64_t padding = 0;
 
   /// Adds the figures of another pass.
   ShapeFigures& operator+=(const ShapeFigures& other);
 };
 
-/// Decision of balance.strategy: auto, with its reason.
+/// Decision made by balance.strategy: auto, with its reason.
 struct StrategyFigures {
-  Meeting meet = Meeting::once_a_step;  ///< how often the trainer's ranks meet
+  SyncPoint meet = SyncPoint::step;  ///< how often the trainer's ranks meet
   std::int64_t steps = 0;
-  std::int64_t grids = 0;  ///< steps for which grid was chosen
-  /// Planned ends of the steps, in units of their cost: if all steps used the same strategy, and as planned.
+  std::int64_t grids = 0;  ///< number of steps for which grid was chosen
+  /// Planned end times of all steps, in units of their cost: if all steps used the same strategy, and for the
+  /// chosen strategies.
   double hierarchical_end = 0;
   double grid_end = 0;
   double chosen_end = 0;
@@ -58,10 +60,11 @@ struct StrategyFigures {
 /// Figures of one pass over a step's samples, over all ranks.
 struct StepFigures : PassFigures {
   std::int64_t step = 0;
-  std::string profile;              ///< profile of the pass; empty for the job's own settings
-  std::int64_t cap = 0;             ///< maximum tokens per micro-batch, after alignment
-  std::int64_t alignment = 1;       ///< number of tokens
-  bool pads_micro_batches = false;  ///< whether `rows` count samples padded to their micro-batch's width
+  std::string profile;         ///< profile of the pass; empty for the job's own settings
+  std::int64_t cap = 0;        ///< maximum tokens per micro-batch, after alignment
+  std::int64_t alignment = 1;  ///< alignment of sequences, in tokens
+  /// Whether `rows` counts samples as padded to the width of their micro-batch.
+  bool pads_micro_batches = false;
 
   bool shares_encoder = false;    ///< whether an encoder's work is also balanced
   CostInUse cost;                 ///< cost model of the plan
@@ -70,12 +73,12 @@ struct StepFigures : PassFigures {
   std::array<int, phase_names.size()> slowest_ranks{};  ///< for each phase, the rank that took longest
 
   std::vector<FieldFigures> fields;         ///< transferred fields, in transfer order
-  std::optional<SharingSavings> sharing;    ///< set with shared prefixes
-  std::optional<ShapeFigures> shapes;       ///< set with micro_batch.shapes
-  std::optional<StrategyFigures> strategy;  ///< set with balance.strategy: auto
+  std::optional<SharingSavings> sharing;    ///< present with shared prefixes
+  std::optional<ShapeFigures> shapes;       ///< present with micro_batch.shapes
+  std::optional<StrategyFigures> strategy;  ///< present with balance.strategy: auto
   NamedMetrics metrics;                     ///< these figures under the names that ROLL and verl use
   std::optional<ArrivalFigures>
-      arrivals;  ///< as of when the trainer got the step; set if samples arrive during training
+      arrivals;  ///< state when the trainer got the step; present if samples arrive during training
 
   std::shared_ptr<const StepPicture> picture;  ///< figures by rank; null unless requested
 };

@@ -155,8 +155,8 @@ void TraceFile::add(std::int64_t step, const std::string& profile, std::span<con
 }
 
 void TraceFile::close() {
-  // Writes a final event without a trailing comma, since JSON does not allow the comma after the previous
-  // event otherwise.
+  // Ends with an event that is not followed by a comma. Each previous event is, and JSON does not allow a
+  // comma at the end.
   file_.append(
       json{{"ph", "M"}, {"name", "trace_is_complete"}, {"pid", 0}, {"tid", 0}, {"args", json::object()}}
           .dump() +
@@ -194,7 +194,7 @@ double local_time() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void answer_clock_request(const boost::mpi::communicator& world, int rank) {
+void answer_clock_requests(const boost::mpi::communicator& world, int rank) {
   const Waiting waiting("MPI_Recv");
   for (int round = 0; round < rounds; ++round) {
     double asked = 0;
@@ -229,7 +229,7 @@ CommonClock::CommonClock(const boost::mpi::communicator& world) {
   const Phase phase("compare clocks");
   double ahead = 0;
   if (world.rank() == 0) {
-    for (int rank = 1; rank < world.size(); ++rank) answer_clock_request(world, rank);
+    for (int rank = 1; rank < world.size(); ++rank) answer_clock_requests(world, rank);
   } else {
     ahead = measure_clock_offset(world);
   }

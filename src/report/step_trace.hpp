@@ -26,15 +26,15 @@ struct RankTrace {
   };
   static constexpr std::size_t max_sent = 16;
 
-  double made_at = 0;           ///< when the step was ready
-  PhaseTimes phases{};          ///< durations, in sequence
+  double made_at = 0;           ///< time at which the step was ready
+  PhaseTimes phases{};          ///< durations of the phases, which follow each other
   std::int64_t made_ahead = 0;  ///< 1 if a separate thread made the step ahead of the trainer, otherwise 0
-  double asked_at = 0;          ///< when the trainer asked for the step
-  double handed_at = 0;         ///< when the trainer got it
-  double used_at = 0;           ///< when the trainer was done with it
-  std::array<Sent, max_sent> sent{};  ///< the receivers of the most bytes, in descending order
-  std::int64_t sent_to = 0;           ///< number of receivers, except this rank
-  std::int64_t sent_bytes = 0;        ///< bytes sent to all ranks except this one
+  double asked_at = 0;          ///< time at which the trainer requested the step
+  double handed_at = 0;         ///< time at which the trainer got the step
+  double used_at = 0;           ///< time at which the trainer finished using the step
+  std::array<Sent, max_sent> sent{};  ///< the receivers of the most bytes, in descending order of bytes
+  std::int64_t sent_to = 0;           ///< number of receivers, not counting this rank
+  std::int64_t sent_bytes = 0;        ///< total number of bytes sent to other ranks
 };
 
 /// A trace in Chrome's event format, which Perfetto opens: one process per rank, with a track for making
@@ -46,7 +46,7 @@ class TraceFile {
 
   /// Appends a step. `ranks` has one element per rank.
   void add(std::int64_t step, const std::string& profile, std::span<const RankTrace> ranks);
-  /// Call this once, last.
+  /// Closes the file. Call this only once, at the end.
   void close();
 
  private:
@@ -54,8 +54,9 @@ class TraceFile {
   std::int64_t flows_ = 0;
 };
 
-/// A clock common to all ranks: seconds of rank 0's clock since construction. Each rank measures the offset
-/// of its own clock, accurate to the round-trip time of a message. Later clock drift is not corrected.
+/// A clock that all ranks have in common: seconds of rank 0's clock since construction. Each rank measures
+/// the offset of its own clock, with the accuracy of a message's round-trip time. Later clock drift is not
+/// corrected.
 class CommonClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -72,15 +73,15 @@ class CommonClock {
   double start_ = 0;  // start of the common clock, on this rank's clock
 };
 
-/// Times at which this rank's trainer asked for a pass and got it.
+/// Times at which this rank's trainer requested a pass and got it.
 struct TrainerTimes {
   CommonClock::Time asked, handed;
   bool made_ahead = false;  ///< whether a separate thread made the step
 };
 
-/// Collective over `world`: returns, on rank 0, each rank's trace of a pass that the trainer is done with; an
-/// empty list on other ranks. Throws LimitError on every rank if rank 0 lacks the memory for it, a few
-/// hundred bytes per rank.
+/// Collective over `world`: returns, on rank 0, each rank's trace of a pass that the trainer has finished
+/// using; an empty list on other ranks. Throws LimitError on every rank if rank 0 does not have enough
+/// memory, which is a few hundred bytes per rank.
 [[nodiscard]] std::vector<RankTrace> gather_trace(const boost::mpi::communicator& world,
                                                   const CommonClock& clock, const TrainerTimes& trainer,
                                                   const Step& step);

@@ -41,14 +41,12 @@ StepMaker& checked_maker(ServiceParts& parts) {
 void require_free_for_steps(const ServiceParts& parts) {
   if (parts.unchecked) throw_unchecked_sources(*parts.unchecked);
   if (parts.makes_ahead)
-    throw InputError("service",
-                     "already makes steps ahead, and has only one position in the sequence of steps",
+    throw InputError("service", "already makes steps ahead, and can follow only one sequence of steps",
                      "Destroy these Steps first");
   if (parts.has_made_steps)
-    throw InputError(
-        "service",
-        "has made steps from the trainer's samples, and has only one position in the sequence of steps",
-        "Use another service for steps made ahead");
+    throw InputError("service",
+                     "has made steps from the trainer's samples, and can follow only one sequence of steps",
+                     "Use another service for steps made ahead");
 }
 
 /// Throws ConfigError if sources were not compared, and InputError if this service makes steps ahead. `parts`
@@ -56,7 +54,7 @@ void require_free_for_steps(const ServiceParts& parts) {
 void require_free_for_samples(const ServiceParts& parts) {
   if (parts.unchecked) throw_unchecked_sources(*parts.unchecked);
   if (parts.ahead || parts.position)
-    throw InputError("service", "makes steps ahead, and has only one position in the sequence of steps",
+    throw InputError("service", "makes steps ahead, and can follow only one sequence of steps",
                      "Use another service for samples that the trainer brings");
 }
 

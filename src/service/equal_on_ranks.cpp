@@ -50,11 +50,11 @@ bool all_equal(const Communicator& comm, std::uint64_t mine) {
   // The minimum of the complements is the complement of the maximum.
   const auto word = static_cast<std::int64_t>(mine);
   std::array<std::int64_t, 2> least{word, ~word};
-  comm.all_reduce(least, Extreme::least);
+  comm.all_reduce(least, ReduceOp::min);
   return least[0] == ~least[1];
 }
 
-// Returns the differing settings: first those of `first`, in its order, then those that only `other` has.
+// Returns the settings that differ: first those of `first`, in their order, then those that only `other` has.
 std::vector<Difference> differences(const std::vector<ConfigSetting>& first,
                                     const std::vector<ConfigSetting>& other) {
   std::map<std::string, std::string> left;

@@ -19,14 +19,15 @@
 
 namespace evenkeel {
 
-/// Samples of a step, equal in every pass over them, with the fields added so far. Replicated, except for
-/// `left_out`.
+/// Samples of a step, with the fields added so far. They are the same in every pass over the step.
+/// Replicated, except for `left_out`.
 struct StepSamples {
   LengthTable table;
-  std::vector<CarriedField> fields;  ///< fields of samples, as they are transferred; added fields are last
-  std::vector<SharedGroup> trees;    ///< with prefix trees: the prefixes that samples share
-  std::int64_t left_out = 0;         ///< number of this rank's samples dropped by batch.without_loss
-  NamesInErrors names_in_errors;     ///< provided by the samples' source
+  /// Fields of samples, in the form in which they are transferred; added fields are last.
+  std::vector<CarriedField> fields;
+  std::vector<SharedGroup> trees;  ///< if trees are used, the prefixes that samples share
+  std::int64_t left_out = 0;       ///< number of this rank's samples dropped by batch.without_loss
+  NamesInErrors names_in_errors;   ///< provided by the samples' source
 };
 
 /// Origin of a step, which distinguishes it from other steps. Equal on all ranks, and on copies of the step.
@@ -39,20 +40,20 @@ struct StepOrigin {
 /// Data that a Step keeps for reports, for returning its results, and for later passes.
 struct StepRecord {
   std::shared_ptr<const StepSamples> samples;
-  /// With profiles: this rank's samples and added fields, to be assigned again; their columns are borrowed.
-  /// Without profiles: null.
+  /// With profiles, this rank's samples and added fields, which later passes may assign again; the columns
+  /// are borrowed. Null without profiles.
   std::shared_ptr<const RaggedBatch> mine;
   StepAssignment assignment;  ///< assignment of samples to ranks, and shared segments; replicated
   DpRankPlan plan;            ///< plan of this rank's DP rank
-  /// With micro_batch.shapes: shapes of this step, for all passes over it; each micro-batch of the plan has
-  /// one. Replicated.
+  /// With micro_batch.shapes, the shapes of this step, for all passes over it. Each micro-batch of the plan
+  /// has one of them. Replicated.
   std::shared_ptr<const std::vector<PackedShape>> shapes;
   std::optional<StrategyChoice> strategy;  ///< set if the strategy was decided by the step's samples
   CostInUse cost;  ///< cost balanced by the plan: configured, or measured on all ranks together
   StepOrigin origin;
-  std::chrono::steady_clock::time_point made_at;  ///< end of all phases
+  std::chrono::steady_clock::time_point made_at;  ///< time at which all phases had ended
   std::vector<std::int64_t> bytes_to;  ///< bytes sent to each rank; empty if samples were not moved
-  /// Bytes of each field that this rank got; empty if samples were not moved.
+  /// Number of bytes of each field that this rank got; empty if samples were not moved.
   std::vector<FieldVolume> volumes;
 
   [[nodiscard]] const LengthTable& table() const noexcept { return samples->table; }

@@ -36,7 +36,7 @@ void StepResults::put(std::size_t m, FieldSpec spec, std::span<const std::byte> 
       throw InputError(where,
                        "is of kind " + std::string(name_of(spec.kind)) +
                            ", for which each sample has its own number of rows",
-                       "Put it with the number of rows of every sample");
+                       "Pass the number of rows of every sample, too");
     }
     const std::int64_t rows = rows_in(values, spec.row_bytes(), where);
     fields.push_back(fill_column(Column::uninitialized(std::move(spec), rows), values));
@@ -53,7 +53,7 @@ void StepResults::put(std::size_t m, FieldSpec spec, std::span<const std::int64_
       throw InputError(where,
                        "is of kind " + std::string(name_of(spec.kind)) +
                            ", for which samples do not have their own numbers of rows",
-                       "Put it without numbers of rows");
+                       "Pass it without numbers of rows");
     }
     SampleRows samples = SampleRows::from_counts(counts);
     const std::int64_t rows = rows_in(values, spec.row_bytes(), where);
@@ -79,7 +79,7 @@ std::vector<Column>& StepResults::fields_for(std::size_t m, const FieldSpec& spe
   }
   std::vector<Column>& fields = micro_batches_[m].fields;
   if (std::ranges::any_of(fields, [&](const Column& c) { return c.spec().name == spec.name; }))
-    throw InputError(name_of_result(m, spec), "was put twice", "Put each result once for each micro-batch");
+    throw InputError(name_of_result(m, spec), "was added twice", "Add each result only once per micro-batch");
   return fields;
 }
 

@@ -11,7 +11,7 @@
 namespace evenkeel {
 namespace {
 
-/// A field as decided so far, and the parts that decided it.
+/// The properties of a field that have been decided so far, and the parts that decided them.
 struct Decided {
   SourceField field;
   const std::string* by_kind = nullptr;
@@ -77,7 +77,7 @@ void require_field(const FieldsOfPart& part, const std::string& field, const std
   throw InputError(part.name, "lacks the field '" + field + "' of " + other, hint_for(part_kind));
 }
 
-/// Returns the column's bytes as rows of another field of the same size.
+/// Returns the bytes of the column as a column with `spec`, whose rows have the same size.
 Column reinterpret_rows(const Column& column, const FieldSpec& spec, const RaggedBatch& samples) {
   Column made = is_counted(spec.kind) ? Column::uninitialized(spec, column.samples())
                                       : Column::uninitialized(spec, samples.rows_of(spec.kind));

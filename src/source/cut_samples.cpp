@@ -30,15 +30,15 @@ bool is_whole(const RaggedBatch& from, const Cut& cut) {
   return cut.tokens == RowRange{0, sample_of(from, cut).length()};
 }
 
-/// Returns the name of the field with the token ranges of this field's rows; empty if there is none. A field
-/// of token ranges is cut by itself.
+/// Returns the name of the field whose token ranges cut this field's rows; empty if there is none. A field of
+/// token ranges is cut by itself.
 std::string_view cutting_field(const NamedFields& settings, std::string_view field) {
   const auto found = settings.find(field);
   if (found != settings.end() && !found->second.cut_by.empty()) return found->second.cut_by;
   return cuts_rows(settings, field) ? field : std::string_view();
 }
 
-/// Returns the rows of a column with token ranges that have at least one token in the cut.
+/// Returns the rows of a column that have at least one token in the cut, according to their token ranges.
 RowRange rows_of_tokens(const RaggedBatch& from, const Column& column, const Cut& cut, std::string_view by) {
   const RowRange all = from.rows_of(column, cut.index);
   if (is_whole(from, cut)) return all;
@@ -50,7 +50,7 @@ RowRange rows_of_tokens(const RaggedBatch& from, const Column& column, const Cut
   return {all.begin + rows.front().begin, all.begin + rows.front().end};
 }
 
-/// Returns the rows of a cut in a column of the batch that it is cut from.
+/// Returns the rows of a cut, as positions in a column of the batch from which it is cut.
 RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut, std::string_view by) {
   const RowRange all = from.rows_of(column, cut.index);
   const auto from_begin = [&](std::int64_t begin, std::int64_t end) {
@@ -92,8 +92,8 @@ std::uint64_t hash_of_rows(const RaggedBatch& from, const Column& column, const 
   return hash_of_bytes({column.row(rows.begin), column.row(rows.end)});
 }
 
-/// Returns a hash of the part of the sample before the cut if the sample declares its tree, otherwise 0; see
-/// RaggedBatch::contexts.
+/// Returns a hash of the part of the sample before the cut if the sample declares its tree, otherwise 0 (see
+/// RaggedBatch::contexts).
 std::uint64_t context_of(const RaggedBatch& from, const Cut& cut) {
   const Column* const segments = from.find(segment_ids_field);
   if (segments == nullptr || cut.tokens.begin == 0) return 0;
@@ -101,7 +101,7 @@ std::uint64_t context_of(const RaggedBatch& from, const Cut& cut) {
   Cut before = cut;
   before.tokens = {0, cut.tokens.begin};
   if (rule_of(kind).is_per_token()) return hash_of_rows(from, *segments, before);
-  if (!rule_of(kind).is_per_response_token()) return 0;  // planning rejects this kind
+  if (!rule_of(kind).is_per_response_token()) return 0;  // planning rejects this kind later
   const std::uint64_t responses = hash_of_rows(from, *segments, before);
   before.tokens.end = std::min(before.tokens.end, sample_of(from, cut).prompt);
   return mix_64(responses) ^ hash_of_rows(from, from.at(input_ids_field), before);
@@ -113,9 +113,9 @@ bool has_labels_of_tokens(const RaggedBatch& from) {
   return labels != nullptr && labels->spec().rule().is_per_token();
 }
 
-/// If a piece ends before its sample, clears the last value of a loss mask with one value per token, since
-/// the label of that row, the next token, is not in the piece. Does nothing for other fields, or if there is
-/// one label per token.
+/// If a piece ends before the end of its sample, clears the last value of a loss mask with one value per
+/// token: the label of that row is the next token, which is not in the piece. Does nothing for other fields,
+/// or if there is one label per token.
 void clear_last_mask_value(const RaggedBatch& from, const Cut& cut, const FieldSpec& spec,
                            std::span<std::byte> rows) {
   const bool ends_early = cut.tokens.end < sample_of(from, cut).length();
@@ -125,7 +125,7 @@ void clear_last_mask_value(const RaggedBatch& from, const Cut& cut, const FieldS
 }
 
 /// Rebases token ranges to the first token of the cut, and clips them to the cut.
-void count_from(RowRange tokens, std::span<std::int64_t> ranges) {
+void rebase_ranges(RowRange tokens, std::span<std::int64_t> ranges) {
   for (std::int64_t& bound : ranges) bound = std::clamp(bound, tokens.begin, tokens.end) - tokens.begin;
 }
 
@@ -138,20 +138,20 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
   for (const SourceField& brought : fields) {
     const FieldSpec& field = brought.spec;
     if (!field.rule().is_cut_by_ranges) continue;
-    const std::string is_cut = "has a field '" + field.name + "' of rows, and batch.too_long cuts " +
-                               format_plain_count(cut, "sample") + " of it: ";
+    const std::string is_cut = "has a field '" + field.name + "' of kind rows, and batch.too_long cuts " +
+                               format_plain_count(cut, "sample") + ", but ";
     const std::string keep = ", keep samples whole (batch.too_long: drop), or leave the field out";
     const std::string by(cutting_field(settings, field.name));
     if (by.empty()) {
-      throw InputError(name, is_cut + "it is not configured which rows go with which of a sample's tokens",
+      throw InputError(name, is_cut + "the configuration does not say which rows belong to which tokens",
                        "Set fields." + field.name + ".cut_by" + keep);
     }
     const auto ranges =
         std::ranges::find(fields, by, [](const SourceField& other) { return other.spec.name; });
     if (ranges != fields.end() && has_form_of_ranges(ranges->spec)) continue;
     throw InputError(name,
-                     is_cut + "'" + by + "', which should say which rows go with which tokens, is " +
-                         (ranges == fields.end() ? "not there" : "not rows [2] of int64"),
+                     is_cut + "'" + by + "', which must say which rows belong to which tokens, " +
+                         (ranges == fields.end() ? "is missing" : "does not have rows [2] of int64"),
                      "Provide [first token, after the last] of each row as a field with that name" + keep);
   }
 }
@@ -186,8 +186,9 @@ RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cu
       if (!is_moved) clear_last_mask_value(batches[cut.batch], cut, spec, {next, bytes});
       next += bytes;
       if (by == spec.name && !is_whole(batches[cut.batch], cut)) {
-        count_from(cut.tokens, to.values<std::int64_t>().subspan(static_cast<std::size_t>(2 * row),
-                                                                 static_cast<std::size_t>(2 * rows.size())));
+        rebase_ranges(cut.tokens,
+                      to.values<std::int64_t>().subspan(static_cast<std::size_t>(2 * row),
+                                                        static_cast<std::size_t>(2 * rows.size())));
       }
       row += rows.size();
     }

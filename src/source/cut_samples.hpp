@@ -12,7 +12,7 @@
 
 namespace evenkeel {
 
-/// A sample of one of several batches, or a piece of it.
+/// A sample of one of several batches, or a piece of such a sample.
 struct Cut {
   std::size_t batch = 0;    ///< number of the batch
   std::int64_t index = 0;   ///< index of the sample in its batch
@@ -24,20 +24,21 @@ struct Cut {
 /// Checks that samples with these fields can be cut. Does nothing if the filter's statistics, `counts`, show
 /// that no sample is cut. Throws InputError about the source `name` if a field has its own number of rows,
 /// but `settings` does not name a field with their token ranges (FieldSettings::cut_by), or that field is
-/// missing or has another form.
+/// missing or does not have the form of token ranges.
 void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFields& settings,
                              const std::string& name, const FilterCounts& counts);
 
 /// Returns the cuts, in their order, as one batch. A piece has
-/// - the rows of its tokens in fields per token, and of its response tokens in fields per response token;
+/// - in fields per token, the rows of its tokens; in fields per response token, the rows of its response
+///   tokens;
 /// - in fields with their own rows that are cut by another field (FieldSettings::cut_by in `settings`), the
-/// rows
-///   with at least one token in the piece;
-/// - all rows of the sample in fields per sample, text and bytes.
-/// Its prompt is the part of the sample's prompt in the piece. Token ranges are rebased to the piece's first
-/// token and clipped to the piece. If samples declare trees, the result has a context (RaggedBatch::contexts)
-/// for each piece that does not begin its sample, so that pieces share tokens only if the parts of their
-/// samples before them are equal. Fields are in the order of the batch of the first cut. O(bytes).
+///   rows with at least one token in the piece;
+/// - in fields per sample, text and bytes, all rows of the sample.
+/// Its prompt is the part of the sample's prompt that is in the piece. Token ranges are rebased to the
+/// piece's first token and clipped to the piece. If samples declare trees, the result has a context
+/// (RaggedBatch::contexts) for each piece that does not begin its sample. Two pieces therefore share tokens
+/// only if the parts of their samples before them are equal. Fields are in the order of the batch of the
+/// first cut. O(bytes).
 ///
 /// A loss mask with one value per token belongs to the rows that predict tokens (unless FieldSettings::at is
 /// token). If a piece ends before its sample, the last of these values becomes 0, because the predicted token
@@ -47,8 +48,8 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
 /// have the same fields, and require_rows_can_be_cut() accepts them.
 ///
 /// Example: tokens [2, 5) of a sample with prompt 3 and response 4 have a prompt of 1 and a response of 2,
-/// whose rows are rows 0 and 1 of the response. Of rows with the token ranges [0, 3) and [3, 7), the piece
-/// has both, with the ranges [0, 1) and [1, 3).
+/// whose rows are rows 0 and 1 of the sample's response. If the sample has rows with the token ranges [0, 3)
+/// and [3, 7), the piece has both, with the ranges [0, 1) and [1, 3).
 [[nodiscard]] RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cut> cuts,
                                       const NamedFields& settings = {});
 

@@ -28,8 +28,8 @@ std::int64_t longest_for_filter(const Config& config, std::span<const PlanSettin
   return cap(std::ranges::min(passes, {}, cap));
 }
 
-// The limit must not depend on the mesh, but a sample that passes the filter must fit even with the mesh's
-// alignment.
+// The limit must not depend on the mesh. Nevertheless, a sample that passes the filter must fit with the
+// mesh's alignment.
 void require_fit(const Config& config, std::span<const PlanSettings> passes,
                  std::span<const std::string> profiles) {
   if (config.filter.too_long == TooLong::error) return;
@@ -62,7 +62,7 @@ void require_fit(const Config& config, std::span<const PlanSettings> passes,
     throw ConfigError("batch.max_length",
                       "lets samples of " + format_plain_count(length, "token") +
                           " through, which are aligned to multiples of " + std::to_string(alignment) +
-                          " and then break the cap of " + format_plain_count(cap, "token"),
+                          " and then exceed the cap of " + format_plain_count(cap, "token"),
                       "Set it to " + std::to_string(fitting) +
                           " or less; it is not derived from the mesh, since which samples a job reads must "
                           "not depend on it");

@@ -21,14 +21,14 @@
 namespace evenkeel {
 namespace {
 
-// Samples that are further apart in a file than this, in bytes, are rarely read by one request.
+// If samples are farther apart in a file than this number of bytes, one request rarely reads several of them.
 constexpr double farthest_apart = 64 << 10;
 
 std::string name_in_errors(const StreamSource& source) {
   return source.name.empty() ? "source " + source.path : "source '" + source.name + "'";
 }
 
-/// Returns the names of the source's fields whose kind no source determines.
+/// Returns the names of the source's fields whose kind cannot be determined from any source.
 std::string undecided_in(const FieldsOfPart& part, std::span<const SourceField> agreed) {
   std::string text;
   for (const SourceField& field : part.fields) {
@@ -61,7 +61,8 @@ Selection select_samples(const SampleSource& source, const Config& config, std::
   return selection;
 }
 
-/// Returns the group of a uid in one of several sources. Groups of different sources coincide only by chance.
+/// Returns the number of a uid's group in one of several sources. Groups of different sources get the same
+/// number only by chance.
 std::uint64_t group_in_source(std::uint64_t group, std::size_t source) {
   return mix_64(group ^ mix_64(source + 1)) & (first_own_group - 1);
 }
@@ -69,7 +70,7 @@ std::uint64_t group_in_source(std::uint64_t group, std::size_t source) {
 }  // namespace
 
 struct PlainStream::Parts {
-  /// A source, with the offsets of its entries and samples in the lists of all sources.
+  /// A source, and the offsets of its entries and samples in the joint lists of all sources.
   struct OpenSource {
     std::unique_ptr<SampleSource> samples;
     Selection selection{0};
@@ -117,7 +118,8 @@ struct PlainStream::Parts {
 };
 
 void PlainStream::Parts::open(const Config& config, const std::string& name, const SourceSettings& settings) {
-  // A table of lengths does not make tokens for samples above all caps, unless samples are cut into pieces.
+  // A table of lengths does not make tokens for samples that exceed all caps, unless samples are cut into
+  // pieces.
   auto source = open_source(readers, settings, cuts_samples(config) ? any_length : longest_sample(config),
                             config.fields);
   fail_together(
@@ -141,7 +143,7 @@ void PlainStream::Parts::agree_on_fields() {
   fail_together(readers, try_on_replicated_data([&] {
                   fields = agreed_fields(declared_fields, "sources");
                   for (std::size_t i = 0; i < told.size(); ++i)
-                    told[i].undecided = undecided_in(declared_fields[i], fields);
+                    told[i].undecided_fields = undecided_in(declared_fields[i], fields);
                 }));
 }
 
@@ -218,9 +220,9 @@ void PlainStream::Parts::prefetch(std::span<const std::int64_t> entries) const {
   }
 }
 
-/// Returns the number of steps whose samples are prefetched together. Returns 1 if there are no files, if
-/// they do not fit in the cache, if samples are not shuffled, or if the samples of a window would be too far
-/// apart.
+/// Returns the number of steps whose samples are prefetched together. Returns 1 if prefetching several steps
+/// together would not help: if there are no files, they do not fit in the cache, samples are not shuffled, or
+/// the samples of a window would be too far apart.
 std::int64_t PlainStream::Parts::window_steps(const ScheduleSettings& batch,
                                               std::int64_t ranks_of_node) const {
   std::int64_t bytes = 0;
@@ -342,7 +344,8 @@ void PlainStream::Parts::record_fingerprints() {
   }
   order = 0;
   for (const OpenSource& source : open_sources) order = mix_64(order ^ source.selection.digest()) + 1;
-  // How outliers are delayed depends on how steps are planned, which may differ between versions.
+  // How outliers are delayed depends on how steps are planned, which may differ between versions of the
+  // program.
   if (is_delayed) order = mix_64(order ^ fnv1a_64(EVENKEEL_VERSION)) + 1;
 }
 

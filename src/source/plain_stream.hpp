@@ -12,7 +12,7 @@
 
 namespace evenkeel {
 
-/// A stream of files or synthetic samples, all known before the first step.
+/// A stream of samples that are known before the first step: from files, or synthetic ones.
 class PlainStream final : public ReadingStream {
  public:
   PlainStream(const Communicator& readers, const Config& config);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <utility>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
@@ -30,14 +29,14 @@ SourceKind required_kind(const SourceSettings& config) {
       "(generated samples)");
 }
 
-// Each kind of reader communicates differently, so different sources could deadlock.
+// Different kinds of sources communicate differently, so ranks that open different sources could deadlock.
 void require_equal_sources(const Communicator& comm, const SourceSettings& source,
                            const NamedFields& fields) {
   const auto settings = [&] {
     Config config;
     config.source = source;
     config.fields = fields;
-    // Copies of a file may have different names; their contents are compared when they are opened.
+    // Copies of a file may have different names. Their contents are compared when they are opened.
     if (source.kind != SourceKind::lengths && !source.path.empty()) {
       config.source.path = "a file of its own";
       for (std::size_t i = 0; i < config.source.more_paths.size(); ++i)
@@ -57,8 +56,8 @@ void require_path(const SourceSettings& config) {
 }
 
 /// Throws InputError, on all ranks, if the source does not have any samples.
-std::unique_ptr<SampleSource> with_samples(const SourceSettings& config,
-                                           std::unique_ptr<SampleSource> source) {
+std::unique_ptr<SampleSource> require_samples(const SourceSettings& config,
+                                              std::unique_ptr<SampleSource> source) {
   if (source->num_samples() > 0) return source;
   throw InputError(config.path_text(), "has no samples", "Give a source with at least one sample");
 }
@@ -83,7 +82,8 @@ std::vector<SourceField> SampleSource::fields() const {
 }
 
 std::int64_t longest_sample(const Config& config) {
-  // Without the mesh, the caps of flexible groups are unknown. Planning rejects samples that are too long.
+  // If groups are flexible, their caps are unknown without the mesh. Planning rejects samples that are too
+  // long.
   if (config.mesh.flexible_cp) return std::numeric_limits<std::int32_t>::max();
   const auto cap = [&](const MicroBatchKeys& m) {
     return m.max_tokens_per_rank ? *m.max_tokens_per_rank * config.mesh.cp : m.max_tokens;
@@ -99,21 +99,21 @@ std::unique_ptr<SampleSource> open_source(const Communicator& comm, const Source
   switch (required_kind(config)) {
     case SourceKind::jsonl:
       require_path(config);
-      return with_samples(config, JsonlSource::open(comm, config, fields));
+      return require_samples(config, JsonlSource::open(comm, config, fields));
     case SourceKind::lengths:
       require_path(config);
-      return with_samples(config, LengthTableSource::open(comm, config.path, config.seed, max_tokens));
+      return require_samples(config, LengthTableSource::open(comm, config.path, config.seed, max_tokens));
     case SourceKind::megatron:
       require_path(config);
       if (const auto prefix = SftSource::prefix_of(comm, config.path))
-        return with_samples(config, SftSource::open(comm, *prefix));
-      return with_samples(config, IndexedSource::open(comm, config.path));
+        return require_samples(config, SftSource::open(comm, *prefix));
+      return require_samples(config, IndexedSource::open(comm, config.path));
     case SourceKind::safetensors:
       require_path(config);
-      return with_samples(config, TensorSource::open(comm, config));
+      return require_samples(config, TensorSource::open(comm, config));
     case SourceKind::dump:
       require_path(config);
-      return with_samples(config, DumpSource::open(comm, config.path));
+      return require_samples(config, DumpSource::open(comm, config.path));
     case SourceKind::synthetic:
       return make_synthetic_source(comm, config);
     case SourceKind::stream:

@@ -15,10 +15,10 @@ namespace evenkeel {
 ///
 /// When a step is taken, the share of the next step is always prefetched. If `window` is above 1, samples of
 /// many later steps are also prefetched, in the order of the files, so that samples close to each other
-/// become one request to the disk. While the steps of one window are read, the next window is prefetched, an
-/// equal part with each step. Windows start small and double up to `window` steps. The ranks of a node share
-/// a cache of files, so a window contains the samples of all of them, and each rank prefetches those in its
-/// own part of the files.
+/// become one request to the disk. While the steps of one window are read, the next window is prefetched in
+/// equal parts, one with each step. Windows start small and double up to `window` steps. The ranks of a node
+/// share a cache of files, so a window contains the samples of all of them, and each rank prefetches those in
+/// its own part of the files.
 class SharesAhead {
  public:
   struct Reader {

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, num_drop_reasons> reason_names{"stale", "
                                                                       "filtered"};
 
 [[noreturn]] void reject(const std::string& what) {
-  throw InputError("event of a stream", what);
+  throw InputError("stream event", what);
 }
 
 json json_of(const Uid& uid) {

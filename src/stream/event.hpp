@@ -18,7 +18,7 @@
 namespace evenkeel::stream {
 
 /// Returns the value if it is a signed 64-bit integer, otherwise nullopt. Stricter than nlohmann::json, which
-/// converts `2.5` and `true` to integers, and `1e67` to an arbitrary one.
+/// converts `2.5` and `true` to integers, and `1e67` to an arbitrary integer.
 [[nodiscard]] inline std::optional<std::int64_t> parse_integer(const nlohmann::json& value) {
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > most;
@@ -52,13 +52,14 @@ struct SampleAccepted {
   std::int64_t version = 0;   ///< version of its oldest token
   std::int64_t bytes = 0;     ///< size in the store, which counts toward the capacity
   std::uint32_t content = 0;  ///< hash of the content without versions; equal if a sample is repeated
-  std::string holder = {};  ///< producer whose ticket a new group uses; empty if the sender named no producer
+  /// Producer whose ticket a new group uses; empty if the sender did not name a producer.
+  std::string holder = {};
 
   friend bool operator==(const SampleAccepted&, const SampleAccepted&) = default;
 };
 
-/// Fields were added to a sample that waits (StreamSettings::late_fields). The number of this event is also
-/// that of the body with their values.
+/// Fields were added to a sample that waits (StreamSettings::late_fields). The body with the fields' values
+/// has the same number as this event.
 struct FieldsAdded {
   SampleKey key;
   std::int64_t bytes = 0;                          ///< size in the store, which counts toward the capacity
@@ -82,8 +83,9 @@ struct GroupClosed {
   friend bool operator==(const GroupClosed&, const GroupClosed&) = default;
 };
 
-/// A producer aborted one sample or, without an index, the whole group, possibly before it arrived. A group
-/// that is already in a step remains there, unless `in_step` is set: then the whole group leaves its step.
+/// A producer aborted one sample or, if there is no index, the whole group, possibly before it arrived. A
+/// group that is already in a step remains there, unless `in_step` is set; in that case, the whole group
+/// leaves its step.
 struct GroupAborted {
   Uid uid;
   std::optional<std::int64_t> index = std::nullopt;
@@ -93,8 +95,9 @@ struct GroupAborted {
   friend bool operator==(const GroupAborted&, const GroupAborted&) = default;
 };
 
-/// The policy now has this version. If it is below the current one, for example after a job was resumed, the
-/// current version remains, and only the fact that a version was published is recorded (Totals::has_version).
+/// The policy now has this version. If it is lower than the current one, for example after a job was resumed,
+/// the current version does not change, and only the fact that a version was published is recorded
+/// (Totals::has_version).
 struct VersionPublished {
   std::int64_t version = 0;
 
@@ -103,21 +106,22 @@ struct VersionPublished {
 
 /// Samples were dropped without being trained, all for the same reason.
 struct SamplesDropped {
-  std::vector<std::int64_t> arrivals;  ///< arrival number of each of them
+  std::vector<std::int64_t> arrivals;  ///< arrival number of each dropped sample
   DropReason reason = DropReason::stale;
 
   friend bool operator==(const SamplesDropped&, const SamplesDropped&) = default;
 };
 
 /// A producer was granted tickets, each of which permits it to start one group. The first sample of a new
-/// group uses one ticket: the oldest one of the sample's holder or, if the holder has none, the oldest one of
-/// all.
+/// group uses one ticket: the oldest ticket of the sample's holder or, if this holder has none, the oldest
+/// ticket of any holder.
 struct TicketsGranted {
   std::int64_t groups = 0;    ///< number of tickets
   std::int64_t granted = 0;   ///< time of the grant, in milliseconds since 1970
   std::int64_t deadline = 0;  ///< time at which unused tickets expire, in milliseconds since 1970
   std::string holder = {};    ///< owner of the tickets; empty if the request did not name one
-  std::string request = {};  ///< identity of the request, which is the same for a retry; empty if it has none
+  /// Identity of the request, which a retry repeats; empty if the request has none.
+  std::string request = {};
 
   friend bool operator==(const TicketsGranted&, const TicketsGranted&) = default;
 };
@@ -134,7 +138,7 @@ struct TicketsExpired {
 /// A ready group that was not put into a step although later groups were.
 struct PassedOver {
   Uid uid;
-  std::int64_t count = 0;  ///< number of groups so far that became ready later but are already in a step
+  std::int64_t count = 0;  ///< number of groups that became ready later but are already in a step
 
   friend bool operator==(const PassedOver&, const PassedOver&) = default;
 };
@@ -142,19 +146,21 @@ struct PassedOver {
 /// A group in a step.
 struct FormedGroup {
   Uid uid;
-  /// Number of samples; differs from the ledger's if the group changed after it was chosen.
+  /// Number of samples in the step. It differs from the ledger's if the group changed after it was chosen.
   std::int64_t samples = 0;
 
   friend bool operator==(const FormedGroup&, const FormedGroup&) = default;
 };
 
-/// A step was formed. The buffer stores this event before it hands out the step, so that it can do so again.
+/// A step was formed. The buffer stores this event before it hands out the step, so that it can hand out the
+/// same step again.
 struct StepFormed {
   std::int64_t step = 0;
   std::int64_t version = 0;          ///< policy version when the step was formed
   std::vector<FormedGroup> groups;   ///< in the order of the step
   std::vector<std::int64_t> masked;  ///< arrivals of the step's stale samples (OnStale::mask)
-  std::vector<PassedOver> passed;  ///< ready groups that still wait, with their new counts; omits counts of 0
+  /// Ready groups that still wait, with their new counts; omits groups with a count of 0.
+  std::vector<PassedOver> passed;
 
   friend bool operator==(const StepFormed&, const StepFormed&) = default;
 };
@@ -162,7 +168,8 @@ struct StepFormed {
 /// The job's state after this step is saved, so this step and earlier ones are not requested again.
 struct StepTrained {
   std::int64_t step = 0;
-  bool skips = false;  ///< whether the step may be later than any formed one; steps never formed are skipped
+  /// Whether the step may be later than any formed one, so that steps that were never formed are skipped.
+  bool skips = false;
 
   friend bool operator==(const StepTrained&, const StepTrained&) = default;
 };
@@ -185,7 +192,7 @@ struct Event {
 
 /// Returns {"number": 12, "event": "closed", "uid": "q1", ...}. Stores keep it as CBOR.
 [[nodiscard]] nlohmann::json to_json(const Event& event);
-/// Inverse of to_json(). Throws InputError that describes what is invalid.
+/// Inverse of to_json(). Throws an InputError that describes what is invalid.
 [[nodiscard]] Event parse_event(const nlohmann::json& json);
 
 }  // namespace evenkeel::stream

@@ -15,11 +15,11 @@ namespace {
 /// Positions in the list of waiting groups or in the window.
 using Groups = std::vector<std::size_t>;
 
-/// Work limit of a search, in pairs of groups that it visits; takes a few milliseconds.
+/// Work limit of a search, as a number of pairs of groups that it visits. This takes a few milliseconds.
 constexpr std::int64_t max_work = 100'000;
 
-/// Returns the group's oldest version that is not stale yet, or nullopt if all of its samples are stale,
-/// which OnStale::mask allows. Stale samples cannot become worse by waiting.
+/// Returns the version of the group's oldest sample that is not stale yet. Returns nullopt if all of its
+/// samples are stale, which OnStale::mask allows. Waiting does not make stale samples any worse.
 std::optional<std::int64_t> oldest_fresh_version(const WaitingGroup& group, const FormerProblem& problem) {
   std::optional<std::int64_t> oldest;
   for (const WaitingSample& sample : group.samples) {
@@ -29,7 +29,7 @@ std::optional<std::int64_t> oldest_fresh_version(const WaitingGroup& group, cons
   return oldest;
 }
 
-/// A waiting group that will go stale.
+/// A waiting group that will become stale.
 struct AgingGroup {
   std::int64_t version = 0;
   std::size_t position = 0;  // index in the list of waiting groups
@@ -51,7 +51,7 @@ std::int64_t count_urgent(std::span<const AgingGroup> waiting, const FormerProbl
   return std::min({most, problem.groups, std::ssize(waiting)});
 }
 
-/// Returns the groups that would become stale if they waited, in queue order.
+/// Returns the groups that would become stale if they were not in this step, in queue order.
 Groups urgent_groups(const FormerProblem& problem) {
   if (!problem.stream.max_staleness) return {};
   std::vector<AgingGroup> aging;
@@ -67,14 +67,14 @@ Groups urgent_groups(const FormerProblem& problem) {
   return groups;
 }
 
-/// Division of a window's groups into steps. One of the steps is the next one.
+/// Division of a window's groups into steps. One of these steps becomes the next step.
 struct Cut {
   std::vector<Groups> steps;
   std::vector<StepCostEstimate::Sums> sums;
   std::vector<StepCostEstimate::Time> times;
   std::size_t next = 0;
 
-  [[nodiscard]] double all() const {
+  [[nodiscard]] double total_time() const {
     return std::accumulate(times.begin(), times.end(), 0.0,
                            [](double sum, const StepCostEstimate::Time& time) { return sum + time.all; });
   }
@@ -88,8 +88,8 @@ bool is_less(double a, double b) {
 /// Divides a window into the best steps that the search finds, with the pinned groups in the next step.
 class Window {
  public:
-  /// `pinned` are the positions of the groups that must be in the next step, in ascending order; at most as
-  /// many as a step has.
+  /// `pinned` are the positions of the groups that must be in the next step, in ascending order. There are at
+  /// most as many as a step has groups.
   Window(std::span<const WaitingGroup> groups, const Groups& pinned, const FormerProblem& problem)
       : price_(groups, problem.groups, problem.plan),
         pinned_(pinned),
@@ -106,7 +106,7 @@ class Window {
     const auto consider = [&](const Groups& order) {
       for (const std::size_t at : places_of_next()) {
         Cut other = cut(order, at);
-        if (is_less(other.all(), best.all())) best = std::move(other);
+        if (is_less(other.total_time(), best.total_time())) best = std::move(other);
       }
     };
     consider(free_);
@@ -125,8 +125,8 @@ class Window {
   }
 
  private:
-  /// Returns the positions in the sequence of steps at which to try the next step, which contains the pinned
-  /// groups. A few are enough.
+  /// Returns the positions, in the sequence of steps, that are tried for the next step, which contains the
+  /// pinned groups. A few positions are enough.
   [[nodiscard]] std::vector<std::size_t> places_of_next() const {
     const std::size_t full = price_.size() / of_step_;
     if (pinned_.empty() || full <= 1) return {0};
@@ -135,8 +135,8 @@ class Window {
     return places;
   }
 
-  /// Fills steps with the groups in this order. Step `at` (0-based) is the next one, and begins with the
-  /// pinned groups.
+  /// Fills steps with the groups in this order. Step `at` (0-based) becomes the next step, and begins with
+  /// the pinned groups.
   [[nodiscard]] Cut cut(const Groups& order, std::size_t at) {
     Cut cut;
     cut.next = at;
@@ -149,7 +149,7 @@ class Window {
       from = to;
     }
     for (const Groups& step : cut.steps) {
-      // Groups that have not arrived yet will complete the step.
+      // The step will be completed by groups that have not arrived yet.
       const std::size_t missing = is_last_known_ ? 0 : of_step_ - step.size();
       cut.sums.push_back(price_.sums_of(step, static_cast<std::int64_t>(missing)));
       cut.times.push_back(price_.time_of(cut.sums.back()));
@@ -157,8 +157,8 @@ class Window {
     return cut;
   }
 
-  /// Exchanges pairs of groups between steps as long as the total time decreases. Groups with the longest
-  /// units are tried first.
+  /// Exchanges pairs of groups between steps as long as the total time decreases. Tries groups with the
+  /// longest units first.
   void swap_groups(Cut& cut) {
     std::vector<std::pair<std::size_t, std::size_t>> places;  // step, and position in it
     for (std::size_t s = 0; s < cut.steps.size(); ++s)
@@ -181,7 +181,7 @@ class Window {
     }
   }
 
-  /// Returns whether an exchange could help: two steps without idle time cannot become faster together.
+  /// Returns whether an exchange could help. Two steps without idle time cannot become faster together.
   [[nodiscard]] static bool has_idle_time(const Cut& cut, std::size_t a, std::size_t b) {
     return cut.times[a].idle > 0 || cut.times[b].idle > 0;
   }
@@ -207,7 +207,7 @@ class Window {
     cut.times[step] = time;
   }
 
-  /// Chooses the full step with the least idle time as the next one; on a tie, the one whose groups came
+  /// Chooses the full step with the least idle time as the next step; on a tie, the step whose groups came
   /// first.
   void choose_next(Cut& cut) const {
     std::optional<std::pair<double, std::size_t>> best;
@@ -221,7 +221,7 @@ class Window {
     }
   }
 
-  /// Replaces each group by the earliest one of equal cost. Returns the step in ascending order.
+  /// Replaces each group with the earliest group of equal cost. Returns the step in ascending order.
   [[nodiscard]] Groups with_earliest_groups(const Groups& step) const {
     std::vector<bool> is_in(price_.size());
     for (const std::size_t group : step) is_in[group] = true;
@@ -294,8 +294,8 @@ Groups choose(const FormerProblem& problem) {
   return next;
 }
 
-/// Returns the groups that still wait, each with the total number of later groups that were put into steps
-/// before it.
+/// Returns the groups that still wait, each with the total number of later groups that have been put into
+/// steps before it.
 std::vector<PassedOver> passed_over(const FormerProblem& problem, const Groups& next) {
   std::vector<PassedOver> passed;
   auto later = std::ssize(next);

@@ -9,36 +9,37 @@
 
 namespace evenkeel::stream {
 
-/// Input of form_step(). It refers to its parts, which must outlive it.
+/// Input of form_step(). Refers to its parts, which must outlive it.
 struct FormerProblem {
   std::span<const WaitingGroup> waiting;  ///< in queue order, as Ledger::ready() returns them
   /// Version of each expected group (Ledger::versions_of_expected_groups()). Waiting groups may become urgent
-  /// because these groups will need places in the next steps.
+  /// because the expected groups will need places in the next steps.
   std::span<const std::int64_t> coming = {};
   std::int64_t step = 0;     ///< number of the step to form
   std::int64_t version = 0;  ///< policy version
   std::int64_t groups = 1;   ///< number of groups per step
-  bool ended = false;        ///< no more samples will arrive, so the last step may be smaller
+  bool ended = false;        ///< whether no more samples will arrive, so the last step may be smaller
   const StreamSettings& stream;
   const PlanSettings& plan;  ///< settings of the job's costliest pass, from which step costs are estimated
 };
 
-/// Chooses the groups of the next step among the waiting ones. Returns nullopt if there are fewer than a step
-/// needs or, after the end of the stream, if there are none.
+/// Chooses the groups of the next step among the waiting ones. Returns nullopt if there are fewer groups than
+/// a step needs or, after the end of the stream, if there are no groups.
 ///
 /// The step takes, in this order, until it is full:
-/// 1. Urgent groups, which would become stale if they waited: as many of the oldest versions as must be
-///    trained now if every step advances the version by one. Samples that are already stale (OnStale::mask)
-///    do not make a group urgent.
+/// 1. Urgent groups, which would become stale if they were not in this step: the groups with the oldest
+///    versions, as many as must be trained now if every step advances the version by one. Samples that are
+///    already stale (OnStale::mask) do not make a group urgent.
 /// 2. Groups that were passed over by more than (look_ahead - 1) * groups others (WaitingGroup::passed), in
 ///    queue order.
 /// 3. Groups from a window: the first (1 + look_ahead) * groups of the queue. The window is divided into
-///    steps so that their total time, as estimated by StepCostEstimate, is small. If there are groups of 1 or
-///    2, the next step is the one that contains them. Otherwise, it is the full step with the least idle
-///    time; on a tie, the one whose groups came first.
+///    steps so that their total time, as estimated by StepCostEstimate, is small. If there are groups from
+///    rules 1 or 2, the next step is the one that contains them. Otherwise, it is the full step with the
+///    least idle time; on a tie, the step whose groups came first.
 ///
-/// Groups are listed in queue order. A group is therefore at most look_ahead steps later than with first
-/// come, first served, unless it yielded to older versions. look_ahead 0 is first come, first served.
+/// The result lists groups in queue order. Compared with first come, first served, a group is therefore
+/// delayed by at most look_ahead steps, unless it had to wait for groups with older versions. With look_ahead
+/// 0, this is first come, first served.
 ///
 /// A pure function, without clocks, threads or random numbers. It tries at most a few thousand swaps, so the
 /// steps are optimal only for small windows. 8192 waiting samples with look_ahead 2 take at most three

@@ -11,7 +11,7 @@
 
 namespace evenkeel::stream {
 
-/// A sample in a group that waits or is in a step, with all data needed by form_step(); see SampleAccepted.
+/// A sample in a group that waits or is in a step, with all data that form_step() needs (see SampleAccepted).
 struct WaitingSample {
   std::int64_t arrival = 0;  ///< number of its SampleAccepted event
   std::int64_t index = 0;
@@ -19,48 +19,52 @@ struct WaitingSample {
   std::int64_t response = 0;  ///< number of tokens
   std::int64_t version = 0;
   std::int64_t bytes = 0;
-  std::uint32_t content = 0;  ///< content hash, which is not sent to jobs
-  std::int64_t missing = 0;   ///< number of late fields that were not added yet, which is not sent to jobs
+  std::uint32_t content = 0;  ///< hash of the content; not sent to jobs
+  std::int64_t missing = 0;   ///< number of late fields that have not been added yet; not sent to jobs
 
   friend bool operator==(const WaitingSample&, const WaitingSample&) = default;
 };
 
-/// The ledger's state of a group that has not ended: it has samples that wait or are in a step, or a closing
-/// or abort event on which later samples depend.
+/// The ledger's state of a group that has not ended: the group has samples that wait or are in a step, or
+/// there is a closing or abort event that affects later samples.
 struct GroupState {
   Uid uid;
   std::vector<WaitingSample> samples;  ///< ascending by index
-  std::set<std::int64_t> gone;         ///< indexes that were dropped or aborted (may still be in `samples`)
-  std::vector<std::int64_t> events;    ///< numbers of its closing, abort and field events, ascending
+  /// Indexes that were dropped or aborted; these samples may still be in `samples`.
+  std::set<std::int64_t> gone;
+  std::vector<std::int64_t> events;  ///< numbers of its closing, abort and field events, ascending
   bool closed = false;
-  bool expired = false;               ///< closed by its deadline, so samples without all fields are dropped
+  /// Whether the deadline has closed the group, so samples that lack fields are dropped.
+  bool expired = false;
   bool aborted = false;               ///< whether the whole group was aborted
   std::int64_t passed = 0;            ///< see WaitingGroup
-  std::optional<std::int64_t> place;  ///< key in Ledger::ready_ (last_event()), while the group is ready
-  std::optional<std::int64_t> first;  ///< key in Ledger::open_ (first_event()), while the group is open
+  std::optional<std::int64_t> place;  ///< key in Ledger::ready_ (last_event()) while the group is ready
+  std::optional<std::int64_t> first;  ///< key in Ledger::open_ (first_event()) while the group is open
   std::optional<std::int64_t> step;   ///< step that contains the group
-  std::vector<WaitingSample> withdrawn;  ///< samples withdrawn from that step, kept until it is trained
+  /// Samples that were withdrawn from this step, kept until the step is trained.
+  std::vector<WaitingSample> withdrawn;
 
-  /// Return the number of the first or last event among the group's arrivals, fields, closing and
-  /// aborts.
+  /// Return the number of the first or last event among the group's arrivals, fields, closing and aborts.
   /// Precondition: the group has such an event.
   [[nodiscard]] std::int64_t first_event() const;
   [[nodiscard]] std::int64_t last_event() const;
-  /// Returns whether a sample of the group that arrives now would be dropped as late.
-  [[nodiscard]] bool is_full_or_closed() const noexcept { return closed || aborted || step.has_value(); }
+  /// Returns whether a sample of the group would be dropped as late if it arrived now.
+  [[nodiscard]] bool drops_new_samples() const noexcept { return closed || aborted || step.has_value(); }
 };
 
 /// Result of judge().
 struct GroupVerdict {
-  std::vector<std::pair<std::int64_t, DropReason>> due;  ///< arrivals to drop, and why
-  bool is_ready = false;  ///< whether a step may take the group, after the drops in `due_drops` are applied
-  bool is_over = false;   ///< whether the group has no samples and accepts no more
+  /// Arrival numbers of samples to drop, with the reasons.
+  std::vector<std::pair<std::int64_t, DropReason>> due;
+  bool is_ready = false;  ///< whether a step may take the group, after the drops in `due` are applied
+  bool is_over = false;   ///< whether the group has no samples and does not accept any more
 };
 
 /// Applies the settings to a group that is not in a step. A pure function.
 /// 1. Aborted samples are due to be dropped. So are stale samples, unless on_stale is OnStale::mask, and, in
 ///    an expired group, samples that lack late fields.
-/// 2. If the others, including samples that may still arrive, are fewer than min_group, all of them are due.
+/// 2. If the number of other samples, including those that may still arrive, is below min_group, all of them
+///    are due to be dropped.
 /// 3. The group is complete if it is closed, aborted or `ended`, or if every index has arrived or was
 ///    dropped. It is ready if, in addition, all samples have all late fields.
 [[nodiscard]] GroupVerdict judge(const GroupState& group, const StreamSettings& settings,

@@ -32,22 +32,22 @@ class Fnv128 {
   Bits128 hash_ = (Bits128{0x6c62272e07bb0142} << 64) + 0x62b821756295c58d;
 };
 
-/// Kind of a uid, hashed first so that equal bytes of different kinds have different keys.
+/// Kind of a uid. It is hashed first, so that equal bytes of different kinds have different keys.
 enum class UidKind : unsigned char { none, number, negative, text };
 
 constexpr std::int64_t indexes_of_slot = 63;
 constexpr std::uint64_t over_bit = std::uint64_t{1} << indexes_of_slot;
 constexpr std::size_t most_recent = 4096;
 
-/// Returns the slot of the group's indexes that start at page * 63. Page 0 is the group's own key.
+/// Returns the slot for the group's indexes from page * 63 on. The slot of page 0 is the group's own key.
 GroupKey slot_of(const GroupKey& group, std::int64_t page) noexcept {
   if (page == 0) return group;
   const auto number = static_cast<std::uint64_t>(page);
   return {mix_64(group.high + number), mix_64(group.low ^ number)};
 }
 
-/// Returns the slot that contains the sample's content hash, which two samples share. Its page number is
-/// higher than those of all indexes.
+/// Returns the slot that contains the sample's content hash. Two samples share a slot. Its page number is
+/// higher than those of all slots for indexes.
 GroupKey content_slot_of(const GroupKey& group, std::int64_t index) noexcept {
   return slot_of(group, (std::int64_t{1} << 32) + index / 2);
 }
@@ -99,7 +99,7 @@ std::uint64_t SeenKeys::bits_of(const GroupKey& slot) const noexcept {
   return recent == recent_.end() ? 0 : recent->second;
 }
 
-/// Returns the slot's bits; adds the slot with value 0 if it is new.
+/// Returns the slot's bits. If the slot is new, adds it with the value 0.
 std::uint64_t& SeenKeys::bits_at(const GroupKey& slot) {
   const auto found = std::ranges::lower_bound(sorted_, slot, {}, &SeenSlot::slot);
   return found != sorted_.end() && found->slot == slot ? found->bits : recent_[slot];

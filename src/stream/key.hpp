@@ -14,7 +14,7 @@
 
 namespace evenkeel::stream {
 
-/// Identity of a sample, independent of its content: its group, and its number in the group.
+/// Identity of a sample, independent of its content: its group, and its index in the group.
 struct SampleKey {
   Uid uid;  ///< never monostate, since samples without a uid could not be distinguished
   std::int64_t index = 0;
@@ -42,8 +42,8 @@ struct GroupKeyHash {
 [[nodiscard]] std::string to_text(const Uid& uid);
 
 /// Entry of SeenKeys: key and value. A later value of the same slot replaces an earlier one. `bits` contains
-/// either one bit per index for 63 indexes of a group, plus a bit that is set if the group has ended, or the
-/// content hashes of two samples.
+/// the content hashes of two samples, or one bit for each of 63 indexes of a group and one bit that is set if
+/// the group has ended.
 struct SeenSlot {
   GroupKey slot;
   std::uint64_t bits = 0;
@@ -53,7 +53,7 @@ struct SeenSlot {
 
 /// Compact set of the keys of finished samples (trained or dropped), each with a hash of its content. It
 /// consists of a sorted array of 24-byte slots and a small map of new slots. A group takes 24 bytes per 63
-/// indexes, and 24 bytes per two samples.
+/// indexes, plus 24 bytes per two samples.
 class SeenKeys {
  public:
   SeenKeys() = default;
@@ -68,7 +68,7 @@ class SeenKeys {
                                                      std::int64_t index) const noexcept;
   /// Returns whether any sample of the group, or its end, was recorded.
   [[nodiscard]] bool has(const GroupKey& group) const noexcept;
-  /// Returns whether end() was called for the group, so that it accepts no more samples.
+  /// Returns whether end() was called for the group. Such a group does not accept more samples.
   [[nodiscard]] bool has_ended(const GroupKey& group) const noexcept;
   /// Returns the recorded indexes below `group_size`, ascending.
   [[nodiscard]] std::vector<std::int64_t> indexes(const GroupKey& group, std::int64_t group_size) const;

@@ -44,7 +44,7 @@ std::int64_t WaitingGroup::version() const noexcept {
 std::string uid_rejection_reason(const Uid& uid) {
   const auto* const text = std::get_if<std::string>(&uid);
   if (text == nullptr) return "";
-  if (text->empty()) return "has an empty uid. Name its group";
+  if (text->empty()) return "has an empty uid. Send the uid of its group";
   if (std::ssize(*text) <= max_uid_bytes) return "";
   return "has a uid of " + std::to_string(text->size()) + " bytes, but at most " +
          std::to_string(max_uid_bytes) + " are allowed. Give its group a shorter name";
@@ -74,7 +74,7 @@ Ledger::Ledger(StreamSettings settings, const Totals& totals, std::span<const Se
       received_(totals.trained) {
   settings_.validate();
   for (const Amount& dropped : totals_.dropped) received_ += dropped;
-  for (const std::string& field : settings_.late_fields) lacking_[field] = 0;
+  for (const std::string& field : settings_.late_fields) missing_fields_[field] = 0;
 }
 
 std::optional<std::uint32_t> Ledger::content_hash_of(const SampleKey& key) const {
@@ -117,7 +117,7 @@ bool Ledger::knows_group(const Uid& uid) const {
 
 std::string Ledger::rejection_reason(const SampleAccepted& sample) const {
   const std::int64_t index = sample.key.index;
-  if (std::holds_alternative<std::monostate>(sample.key.uid)) return "has no uid. Name its group";
+  if (std::holds_alternative<std::monostate>(sample.key.uid)) return "has no uid. Send the uid of its group";
   if (const std::string why = uid_rejection_reason(sample.key.uid); !why.empty()) return why;
   if (index < 0 || index >= settings_.group_size) {
     return "has index " + std::to_string(index) + ", but the group size allows 0 to " +
@@ -125,7 +125,7 @@ std::string Ledger::rejection_reason(const SampleAccepted& sample) const {
            ". Set it (--group-size, or stream.group_size) to the number of responses to a prompt";
   }
   if (sample.version < 0) return "has version " + std::to_string(sample.version) + ". Versions begin at 0";
-  if (sample.prompt < 0 || sample.response < 0 || sample.bytes < 0) return "has a negative size";
+  if (sample.prompt < 0 || sample.response < 0 || sample.bytes < 0) return "has a negative length or size";
   if (totals_.ended) return "comes after the end of the stream. Start a new buffer for another stream";
   return "";
 }
@@ -133,8 +133,8 @@ std::string Ledger::rejection_reason(const SampleAccepted& sample) const {
 std::string Ledger::version_rejection_reason(std::int64_t version) const {
   if (!totals_.has_version || version <= totals_.version) return "";
   return "has version " + std::to_string(version) + ", but version " + std::to_string(totals_.version) +
-         " of the policy is the latest that was published. Send the version that wrote the sample, and "
-         "let the trainer publish a version before it gives the weights to producers";
+         " of the policy is the latest that was published. Send the version of the policy that generated the "
+         "sample, and let the trainer publish each version before producers get its weights";
 }
 
 Changes Ledger::apply(const Event& event) {
@@ -176,7 +176,7 @@ void Ledger::require(std::int64_t number, const FieldsAdded& fields) const {
   if (sample == nullptr || step_of(fields.key.uid))
     reject(number, name + " is not waiting, so no field can be added to it");
   for (const auto& [field, content] : fields.content) {
-    if (!is_replay(number) && !lacking_.contains(field))
+    if (!is_replay(number) && !missing_fields_.contains(field))
       reject(number, "field '" + field + "' of " + name + " is not a late field");
     if (added_content(sample->arrival, field))
       reject(number, "field '" + field + "' of " + name + " was already added");
@@ -258,15 +258,15 @@ void Ledger::apply_event(std::int64_t number, const SampleAccepted& sample, Chan
   waiting_ += amount_of(sample);
   bytes_ += sample.bytes;
   const GroupState* known = find(key);
-  if (seen_.has_ended(key) || (known != nullptr && known->is_full_or_closed())) {
+  if (seen_.has_ended(key) || (known != nullptr && known->drops_new_samples())) {
     strays_.emplace(number, sample);
     due_.emplace(number, DropReason::late);
     return;
   }
   std::vector<WaitingSample>& samples = begin_group(sample.key.uid, key, number, sample.holder).samples;
   const WaitingSample waiting{number,         sample.key.index, sample.prompt,  sample.response,
-                              sample.version, sample.bytes,     sample.content, std::ssize(lacking_)};
-  for (auto& [field, number_lacking] : lacking_) ++number_lacking;
+                              sample.version, sample.bytes,     sample.content, std::ssize(missing_fields_)};
+  for (auto& [field, number_missing] : missing_fields_) ++number_missing;
   samples.insert(std::ranges::upper_bound(samples, waiting.index, {}, &WaitingSample::index), waiting);
   group_of_.emplace(number, key);
   settle(key, changes);
@@ -277,9 +277,10 @@ void Ledger::apply_event(std::int64_t number, const FieldsAdded& fields, Changes
   GroupState& group = groups_.at(key);
   WaitingSample& sample = *std::ranges::find(group.samples, fields.key.index, &WaitingSample::index);
   for (const auto& [field, content] : fields.content) {
-    const auto lacking = lacking_.find(field);
-    if (lacking == lacking_.end()) continue;  // a replay with other settings, which the buffer then refuses
-    --lacking->second;
+    const auto missing = missing_fields_.find(field);
+    if (missing == missing_fields_.end())
+      continue;  // a replay with other settings, which the buffer refuses later
+    --missing->second;
     --sample.missing;
   }
   bytes_ += fields.bytes;
@@ -298,7 +299,7 @@ void Ledger::apply_event(std::int64_t number, const GroupClosed& closed, Changes
   const auto found = groups_.find(key);
   const bool lacks_fields = found != groups_.end() && found->second.closed && found->second.first;
   const bool is_late = closed.by_deadline && lacks_fields;
-  if (found == groups_.end() || (found->second.is_full_or_closed() && !is_late)) {
+  if (found == groups_.end() || (found->second.drops_new_samples() && !is_late)) {
     changes.superseded.push_back(number);
     return;
   }
@@ -366,9 +367,9 @@ void Ledger::apply_event(std::int64_t number, const SamplesDropped& dropped, Cha
     GroupState& group = groups_.at(key);
     const auto sample = std::ranges::find(group.samples, arrival, &WaitingSample::arrival);
     leave(key, sample->index, *sample);
-    for (auto& [field, number_lacking] : lacking_)
-      if (!added_content(arrival, field)) --number_lacking;
-    forget_place(group);  // before the events that determine the place change
+    for (auto& [field, number_missing] : missing_fields_)
+      if (!added_content(arrival, field)) --number_missing;
+    forget_place(group);  // do this before the events that determine the place change
     forget_added_fields(arrival, group, changes);
     group.gone.insert(sample->index);
     group.samples.erase(sample);
@@ -433,7 +434,7 @@ void Ledger::apply_event(std::int64_t number, const StepTrained& trained, Change
     Step& step = steps_.begin()->second;
     for (const GroupKey& key : step.groups) train(key, changes);
     step.groups.clear();
-    // The latest step is kept, unless later ones were skipped, since its event has the counts of passed-over
+    // Keep the latest step, unless later steps were skipped, since its event has the counts of passed-over
     // groups.
     if (steps_.size() == 1 && steps_.begin()->first == trained.step) break;
     changes.superseded.push_back(step.event);
@@ -483,7 +484,7 @@ void Ledger::remove_group(std::int64_t number, const GroupKey& key, Changes& cha
   for (const WaitingSample& sample : group.samples) {
     formed_ -= amount_of(sample);
     if (is_replay(number))
-      received_ -= amount_of(sample);  // the restored totals already count the sample as dropped
+      received_ -= amount_of(sample);  // the restored totals already count this sample as dropped
     else
       totals_.dropped[static_cast<std::size_t>(DropReason::aborted)] += amount_of(sample);
   }
@@ -645,7 +646,7 @@ Status Ledger::status() const {
   status.staleness = totals_.staleness;
   for (const OpenTickets& open : totals_.tickets) status.tickets += open.groups;
   status.expired_tickets = totals_.expired_tickets;
-  status.lacking = lacking_;
+  status.missing_fields = missing_fields_;
   if (!totals_.tickets.empty()) status.oldest_tickets = totals_.tickets.front();
   status.seen_bytes = seen_.bytes();
   status.bytes = bytes_ + status.seen_bytes;

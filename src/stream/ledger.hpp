@@ -59,8 +59,8 @@ struct Amount {
 struct OpenTickets {
   std::int64_t version = 0;  ///< policy version at the time of the grant
   std::int64_t groups = 0;   ///< unused tickets, at least one
-  std::int64_t of = 0;       ///< number of tickets granted
-  std::int64_t granted = 0;  ///< this and the members below are those of TicketsGranted
+  std::int64_t of = 0;       ///< number of tickets in the grant
+  std::int64_t granted = 0;  ///< this member and those below are copied from TicketsGranted
   std::int64_t deadline = 0;
   std::string holder = {};
   std::string request = {};
@@ -69,7 +69,7 @@ struct OpenTickets {
 };
 
 /// Summary of all superseded events (Changes). The complete state of a ledger is its Totals, its SeenSlots
-/// and the events that are not superseded. Takes a few hundred bytes without tickets.
+/// and the events that are not superseded. Without tickets, it takes a few hundred bytes.
 struct Totals {
   std::int64_t last_event = 0;  ///< number of the latest event, superseded or not
   std::int64_t version = 0;
@@ -94,8 +94,8 @@ struct Changes {
   std::vector<SeenSlot> seen;  ///< slots to be stored, without duplicates
 };
 
-/// Maximum number of open tickets, and of grants with open tickets: jobs receive a version per ticket, and
-/// stores keep each grant.
+/// Maximum numbers of open tickets and of grants that have open tickets. They limit how many versions jobs
+/// receive, which is one per ticket, and how many grants stores keep.
 inline constexpr std::int64_t max_tickets = std::int64_t{1} << 20;
 inline constexpr std::int64_t max_grants = 4096;
 
@@ -104,10 +104,10 @@ inline constexpr std::int64_t max_uid_bytes = 1024;
 inline constexpr std::int64_t max_name_bytes = 256;
 inline constexpr std::int64_t max_reason_bytes = 1024;
 
-/// Returns why groups may not have this uid, and a remedy; empty if they may.
+/// Returns why groups must not have this uid, with a remedy; empty if the uid is valid.
 [[nodiscard]] std::string uid_rejection_reason(const Uid& uid);
 
-/// Numbers of samples and groups by state. At any time, received = trained + formed + waiting + dropped, for
+/// Number of samples and groups by state. At any time, received = trained + formed + waiting + dropped, for
 /// samples and for tokens.
 struct Status {
   std::int64_t version = 0;
@@ -116,8 +116,8 @@ struct Status {
   std::int64_t ready_groups = 0;   ///< groups that wait for a step
   std::int64_t formed_groups = 0;  ///< groups in steps that are not trained
   Amount received;                 ///< all samples except duplicates
-  Amount waiting;                  ///< samples in open and ready groups, or late but not dropped yet
-  Amount formed;                   ///< samples in steps that are not trained
+  Amount waiting;  ///< samples in open and ready groups, and late samples that have not been dropped yet
+  Amount formed;   ///< samples in steps that are not trained
   Amount trained;
   std::array<Amount, num_drop_reasons> dropped;
   std::int64_t duplicates = 0;
@@ -125,7 +125,8 @@ struct Status {
   std::int64_t tickets = 0;  ///< number of granted tickets that are neither used nor expired
   std::int64_t expired_tickets = 0;
   std::optional<OpenTickets> oldest_tickets;
-  std::map<std::string, std::int64_t> lacking;  ///< for each late field: number of samples that wait for it
+  std::map<std::string, std::int64_t>
+      missing_fields;                        ///< for each late field: number of samples that wait for it
   std::int64_t bytes = 0;                    ///< size of waiting and formed samples, and of remembered keys
   std::int64_t seen_bytes = 0;               ///< part of `bytes` for remembered keys
   std::optional<std::int64_t> formed_step;   ///< latest formed step
@@ -137,8 +138,8 @@ struct Status {
   friend bool operator==(const Status&, const Status&) = default;
 };
 
-/// State machine that tracks what a buffer has received and what became of it. Pure: it does not use a clock
-/// or I/O, only apply() changes it, and equal events produce equal ledgers. Not thread-safe.
+/// State machine that tracks what a buffer has received and what has happened to it. Deterministic: it uses
+/// neither a clock nor I/O, only apply() changes it, and equal events produce equal ledgers. Not thread-safe.
 ///
 /// A buffer serves a request in this order:
 /// 1. It consults the ledger: content_hash_of(), rejection_reason(), due_drops().
@@ -147,10 +148,10 @@ struct Status {
 /// 4. It answers.
 /// If the transaction fails, the ledger is ahead of the store and must be constructed again from the store.
 ///
-/// apply() drops nothing by itself. Samples that the settings require to be dropped (stale, or in groups that
-/// are too small) are listed by due_drops(); the caller writes these drops and applies them at once like any
-/// other event. A buffer may therefore be restarted with other settings, except for group_size while groups
-/// wait or are formed.
+/// apply() does not drop anything on its own. due_drops() lists the samples that must be dropped under the
+/// settings (because they are stale, or in groups that are too small); the caller writes these drops and
+/// applies them immediately, like any other event. A buffer may therefore be restarted with other settings,
+/// except that group_size must not change while groups wait or are formed.
 ///
 /// Keys are remembered as long as the store exists, since a producer may repeat a sample at any time. A
 /// 32-bit hash of each sample's content is kept to detect a repeated key with different content. A group
@@ -164,27 +165,28 @@ class Ledger {
   /// Restores a ledger from a store. The caller then applies the store's remaining events in order.
   Ledger(StreamSettings settings, const Totals& totals, std::span<const SeenSlot> seen);
 
-  /// Returns the content hash of the sample with this key, whether it waits, is in a step, was trained or was
-  /// dropped; nullopt if there was no such sample.
+  /// Returns the content hash of the sample with this key, which may wait, be in a step, or have been trained
+  /// or dropped. Returns nullopt if there was no such sample.
   [[nodiscard]] std::optional<std::uint32_t> content_hash_of(const SampleKey& key) const;
   [[nodiscard]] bool is_known(const SampleKey& key) const { return content_hash_of(key).has_value(); }
   /// Returns the sample with this key while it waits or is in a step, otherwise null. Valid until apply().
   [[nodiscard]] const WaitingSample* find_sample(const SampleKey& key) const;
   /// Returns the fields that were added to a sample that waits or is in a step, in the order of their events.
   [[nodiscard]] std::span<const AddedFields> fields_added_to(std::int64_t arrival) const;
-  /// Returns the hash of the value of a field that was added to the sample, or nullopt.
+  /// Returns the hash of the value of a field that was added to the sample; nullopt if the field was not
+  /// added.
   [[nodiscard]] std::optional<std::uint32_t> added_content(std::int64_t arrival,
                                                            const std::string& field) const;
   /// Returns whether a sample or an abort of the group was received before, even if it has been trained or
   /// dropped.
   [[nodiscard]] bool knows_group(const Uid& uid) const;
-  /// Returns why the sample cannot be accepted at all (status 422), and a remedy: its uid is missing, empty
+  /// Returns why the sample cannot be accepted at all (status 422), with a remedy: its uid is missing, empty
   /// or too long, its index is outside the group, a number is negative, or the stream has ended. Empty if it
   /// can be accepted. Does not check the version (see version_rejection_reason()) or whether the sample is
   /// known.
   [[nodiscard]] std::string rejection_reason(const SampleAccepted& sample) const;
-  /// Returns why a version is refused: it is above the published one. Empty if it is accepted; until a job
-  /// has published a version, all versions are.
+  /// Returns why a version is refused: it is above the published one. Empty if the version is accepted.
+  /// Before a job has published a version, all versions are accepted.
   [[nodiscard]] std::string version_rejection_reason(std::int64_t version) const;
 
   /// Applies one event. Throws InputError, without changing anything, unless
@@ -200,17 +202,17 @@ class Ledger {
   ///
   /// The following events are valid but change nothing: closing a group that is unknown, ended, closed
   /// (unless its deadline has passed and it waits for fields), aborted or in a step; aborting a group or
-  /// sample that is aborted, ended or in a step (unless in_step is set); in_step for a group that is not in a
-  /// step; training a step again. A version below the current one only sets Totals::has_version. A sample of
-  /// a group that is closed, aborted as a whole, ended or in a step is accepted, but late.
+  /// sample that is aborted, ended or in a step (unless in_step is set); aborting a group with in_step if it
+  /// is not in a step; training a step again. A version below the current one only sets Totals::has_version.
+  /// A sample of a group that is closed, aborted as a whole, ended or in a step is accepted, but late.
   ///
-  /// Events with numbers up to Totals::last_event are replayed: they restore groups and steps, but neither
-  /// count in the totals again nor are checked completely.
+  /// Events with numbers up to Totals::last_event are replayed: they restore groups and steps, but they are
+  /// not counted in the totals again and are not checked completely.
   Changes apply(const Event& event);
 
-  /// Returns the drops that the settings require now: samples that are stale, late, aborted, or in groups
-  /// that can no longer reach min_group. Each reason occurs at most once. Once the drops are applied, they
-  /// are no longer returned.
+  /// Returns the drops that are now due under the settings: samples that are stale, late, aborted, or in
+  /// groups that can no longer reach min_group. Each reason occurs at most once. After the drops have been
+  /// applied, they are no longer returned.
   [[nodiscard]] std::vector<SamplesDropped> due_drops() const;
 
   /// Returns the groups that a step may take, in the order in which they became ready. O(samples in them).
@@ -230,9 +232,9 @@ class Ledger {
   [[nodiscard]] std::vector<std::int64_t> versions_of_expected_groups() const;
 
   /// Returns how many new groups may be started so that all can be trained before they become stale, if every
-  /// step takes `groups_per_step` and advances the version by one. This is the number of groups of
-  /// (max_staleness + 1) steps, minus those that are open or ready, were formed at this version, or have
-  /// tickets. The result also respects max_tickets and max_grants. Returns the largest integer unless
+  /// step takes `groups_per_step` and advances the version by one. This is the number of groups in
+  /// (max_staleness + 1) steps, minus the groups that are open or ready, were formed at this version, or have
+  /// tickets. The result is also limited by max_tickets and max_grants. Returns the largest integer unless
   /// StreamSettings::limits_tickets().
   [[nodiscard]] std::int64_t count_grantable_groups(std::int64_t groups_per_step) const;
   /// Returns the earlier grant for this request if some of its tickets are open, otherwise null. Always null
@@ -257,7 +259,7 @@ class Ledger {
     std::int64_t version = 0;
     std::vector<GroupKey> groups;
     std::vector<std::int64_t> masked;
-    std::int64_t num_groups = 0;  ///< still valid after the step is trained, when `groups` is empty
+    std::int64_t num_groups = 0;  ///< remains valid after the step is trained, when `groups` is empty
   };
 
   /// Returns whether the event is being replayed, that is, whether the totals at construction already include
@@ -299,18 +301,19 @@ class Ledger {
 
   StreamSettings settings_;
   Totals totals_;
-  std::int64_t restored_ = 0;  ///< number of the last event in the totals at construction
+  std::int64_t restored_ = 0;  ///< number of the last event included in the totals at construction
   std::int64_t latest_ = 0;    ///< number of the last event applied
   SeenKeys seen_;
   std::unordered_map<GroupKey, GroupState, GroupKeyHash> groups_;
-  std::map<std::int64_t, GroupKey> ready_;                            ///< ordered by position in the queue
-  std::map<std::int64_t, GroupKey> open_;                             ///< ordered by first event
-  std::unordered_map<std::int64_t, GroupKey> group_of_;               ///< group of each waiting arrival
-  std::unordered_map<std::int64_t, std::vector<AddedFields>> added_;  ///< fields of samples, by arrival
-  std::map<std::string, std::int64_t> lacking_;                       ///< see Status
-  std::map<std::int64_t, SampleAccepted> strays_;                     ///< late samples, by arrival
-  std::map<std::int64_t, DropReason> due_;  ///< drops that due_drops() returns, by arrival
-  std::map<std::int64_t, Step> steps_;      ///< untrained steps and the latest step
+  std::map<std::int64_t, GroupKey> ready_;               ///< ordered by position in the queue
+  std::map<std::int64_t, GroupKey> open_;                ///< ordered by first event
+  std::unordered_map<std::int64_t, GroupKey> group_of_;  ///< group of each waiting arrival
+  /// Fields that were added to samples, by arrival.
+  std::unordered_map<std::int64_t, std::vector<AddedFields>> added_;
+  std::map<std::string, std::int64_t> missing_fields_;  ///< see Status
+  std::map<std::int64_t, SampleAccepted> strays_;       ///< late samples, by arrival
+  std::map<std::int64_t, DropReason> due_;              ///< drops that due_drops() returns, by arrival
+  std::map<std::int64_t, Step> steps_;                  ///< untrained steps and the latest step
   Amount received_;
   Amount waiting_;
   Amount formed_;

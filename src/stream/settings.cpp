@@ -25,7 +25,7 @@ void require_range(const char* key, Number value, Number least, Number most) {
                                                       short_text(least) + " to " + short_text(most));
 }
 
-/// Throws ConfigError for a name that cannot be that of a field which is added to a stored sample.
+/// Throws ConfigError if a field that is added to a stored sample cannot have this name.
 void require_late_field(const std::string& name) {
   constexpr std::array<std::string_view, 7> keys{"uid",        "index",        "version",  "versions",
                                                  "prompt_ids", "response_ids", "input_ids"};
@@ -64,7 +64,7 @@ void StreamSettings::validate() const {
     require_late_field(late_fields[i]);
     if (std::find(late_fields.begin(), late_fields.begin() + static_cast<std::ptrdiff_t>(i),
                   late_fields[i]) != late_fields.begin() + static_cast<std::ptrdiff_t>(i))
-      throw ConfigError("stream.late_fields", "has '" + late_fields[i] + "' twice");
+      throw ConfigError("stream.late_fields", "lists '" + late_fields[i] + "' twice");
   }
 }
 

@@ -15,9 +15,9 @@ using evenkeel::max_ahead;
 using evenkeel::max_in_group;
 using evenkeel::OnStale;
 
-/// Maximum result of versions_behind(), so that unusual versions do not make lists of counts long.
+/// Maximum result of versions_behind(). It limits the length of lists of counts, even for unusual versions.
 inline constexpr std::int64_t max_behind = 64;
-/// Returns how many versions a sample is behind the current version `now`, limited to 0 .. max_behind, for
+/// Returns how many versions a sample is behind the current version `now`, clamped to [0, max_behind], for
 /// the counts in status, reports and metrics.
 [[nodiscard]] constexpr std::int64_t versions_behind(std::int64_t now, std::int64_t version) noexcept {
   if (version >= now) return 0;
@@ -26,22 +26,23 @@ inline constexpr std::int64_t max_behind = 64;
 
 /// Returns "wait", "drop" or "mask".
 [[nodiscard]] std::string_view name_of(OnStale on_stale) noexcept;
-/// Returns nullopt for any other word.
+/// Returns the value with this name, or nullopt for any other word.
 [[nodiscard]] std::optional<OnStale> parse_on_stale(std::string_view word) noexcept;
 
 /// Keys of the configuration's section `stream` that determine the content of steps. Replicated.
 struct StreamSettings {
-  std::int64_t group_size = 1;            ///< samples per group; indexes are 0 to group_size - 1
+  std::int64_t group_size = 1;            ///< number of samples per group; indexes are 0 to group_size - 1
   std::optional<std::int64_t> min_group;  ///< minimum size of an incomplete group; if unset, group_size
-  std::optional<double> deadline;         ///< seconds from a group's first sample until the group is closed
-  double ticket_deadline = 600;           ///< seconds from the grant until an unused ticket expires
-  std::optional<double> patience;         ///< seconds without any sample until the job ends with an error
+  std::optional<double> deadline;  ///< time from a group's first sample until the group is closed, in seconds
+  double ticket_deadline = 600;    ///< time from the grant until an unused ticket expires, in seconds
+  /// Time without any new sample until the job ends with an error, in seconds.
+  std::optional<double> patience;
   /// Maximum number of versions that a sample may be behind when its step is formed; unlimited if unset.
   std::optional<std::int64_t> max_staleness;
   OnStale on_stale = OnStale::wait;
-  std::int64_t look_ahead = 0;  ///< number of steps; 0 is first come, first served
-  /// Names of fields that producers add after the sample was stored. A group is ready when its samples have
-  /// all of them.
+  std::int64_t look_ahead = 0;  ///< number of steps to look ahead; 0 means first come, first served
+  /// Names of the fields that producers add after a sample was stored. A group is ready when all of its
+  /// samples have all of these fields.
   std::vector<std::string> late_fields = {};
 
   /// Returns the minimum number of samples with which a closed group is trained.

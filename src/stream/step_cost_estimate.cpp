@@ -27,7 +27,7 @@ double time_of_unit(double work, double tokens, const PlanSettings& settings) {
   return static_cast<double>(time_on(whole, settings.largest_group() / settings.cp.size, communication));
 }
 
-/// Samples that share a prompt run as one unit, which is split only if it exceeds the cap.
+/// Samples that share a prompt run as one unit. It is split only if it exceeds the cap.
 GroupWork work_of_shared(const WaitingGroup& group, const PlanSettings& settings) {
   std::int64_t prompt = 0;
   std::vector<std::int64_t> suffixes;
@@ -60,9 +60,9 @@ GroupWork work_of(const WaitingGroup& group, const PlanSettings& settings) {
 }
 
 /// Returns a lower bound on the time of the busiest place under any assignment. By the pigeonhole principle,
-/// some place gets at least j of the (j - 1) * places + 1 longest units, which takes at least as long as the
-/// j shortest of these.
-double time_of_stacked(std::span<const double> units, std::size_t places) {
+/// some place gets at least j of the (j - 1) * places + 1 longest units. Its time is therefore at least that
+/// of the j shortest of these units.
+double busiest_time_bound(std::span<const double> units, std::size_t places) {
   double most = 0;
   for (std::size_t last = 0, j = 1; last < units.size(); last += places, ++j) {
     if (last + 1 < j) break;
@@ -113,7 +113,7 @@ StepCostEstimate::Sums StepCostEstimate::sums_of(std::span<const std::size_t> gr
     sums.units.insert(sums.units.end(), work.units.begin(), work.units.end());
   }
   std::ranges::sort(sums.units, std::greater{});
-  sums.stacked = time_of_stacked(sums.units, places_);
+  sums.stacked = busiest_time_bound(sums.units, places_);
   return sums;
 }
 
@@ -130,7 +130,7 @@ StepCostEstimate::Sums StepCostEstimate::sums_after_swap(const Sums& sums, std::
   std::vector<double> left;
   std::ranges::set_difference(sums.units, leaves.units, std::back_inserter(left), std::greater{});
   std::ranges::merge(left, comes.units, std::back_inserter(other.units), std::greater{});
-  other.stacked = time_of_stacked(other.units, places_);
+  other.stacked = busiest_time_bound(other.units, places_);
   return other;
 }
 

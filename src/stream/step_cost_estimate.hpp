@@ -15,17 +15,17 @@ struct GroupWork {
   double load = 0;     ///< cost of all its units
   double tokens = 0;   ///< number of tokens; shared tokens count once
   double longest = 0;  ///< time of the longest unit
-  /// Times of the large units (pieces that run as a whole), each on as many ranks as it may use, in
-  /// descending order. Small units are omitted, since they fill gaps.
+  /// Times of the large units, in descending order. A unit is a piece of work that runs as a whole; each one
+  /// uses as many ranks as it may. Small units are omitted, since they fill gaps.
   std::vector<double> units{};
 };
 
 /// Estimates the time of a step without planning it: the time of an even plan, or more if a few long samples
-/// prevent an even plan, plus the overhead of the micro-batches. Approximately a lower bound on
-/// planned_time(), in the same unit.
+/// make an even plan impossible, plus the overhead of the micro-batches. The estimate is approximately a
+/// lower bound on planned_time(), in the same unit.
 class StepCostEstimate {
  public:
-  /// Prepares estimates for steps that have `groups_of_step` of these groups, which are numbered in order.
+  /// Prepares estimates for steps with `groups_of_step` of these groups, which are numbered in their order.
   /// Throws the errors of CostModel.
   StepCostEstimate(std::span<const WaitingGroup> groups, std::int64_t groups_of_step,
                    const PlanSettings& settings);
@@ -34,15 +34,15 @@ class StepCostEstimate {
   [[nodiscard]] std::size_t size() const noexcept { return works_.size(); }
 
   struct Time {
-    double all = 0;   ///< time of the step, with the overhead of its micro-batches
-    double idle = 0;  ///< difference to an even plan, caused by long samples
+    double all = 0;   ///< time of the step, including the overhead of its micro-batches
+    double idle = 0;  ///< additional time compared with an even plan, caused by long samples
   };
   /// Sums over a step's groups that determine its time.
   struct Sums {
     double load = 0;
     double tokens = 0;
     std::vector<double> units{};  ///< times of large units, descending
-    double stacked = 0;           ///< lower bound on the time that the large units alone take
+    double stacked = 0;           ///< lower bound on the time for the large units alone
   };
   /// Returns the sums of a step with these groups and `unknown` more groups, which have average load and
   /// tokens and do not have large units.
@@ -56,19 +56,21 @@ class StepCostEstimate {
 
  private:
   std::vector<GroupWork> works_;
-  double ranks_ = 1;           ///< number of ranks that share the work, in units of the slowest rank
-  std::size_t places_ = 1;     ///< number of places that run units side by side
-  double tokens_a_round_ = 1;  ///< capacity of one micro-batch on each DP rank, in tokens
-  double overhead_ = 0;        ///< time per round, in which each DP rank runs one micro-batch
+  /// Number of ranks that share the work; with speeds, the number of ranks as slow as the slowest one that
+  /// would do the same work.
+  double ranks_ = 1;
+  std::size_t places_ = 1;     ///< number of places that run units in parallel
+  double tokens_a_round_ = 1;  ///< total capacity of one round, in tokens: one micro-batch on each DP rank
+  double overhead_ = 0;        ///< overhead per round
   double mean_load_ = 0;
   double mean_tokens_ = 0;
 };
 
-/// Returns a table of the samples of these groups, numbered in order, that can be planned.
+/// Returns a table of the samples of these groups, numbered in their order, that can be used for planning.
 [[nodiscard]] LengthTable table_of(std::span<const WaitingGroup> groups);
 
-/// Plans a step with these groups (plan_step()), and returns its time in units of the cost: the time of the
-/// slowest DP rank, as if ranks waited for each other only at the end of the step, plus the overhead of the
+/// Plans a step with these groups (plan_step()), and returns its time in units of the cost. This is the time
+/// of the slowest DP rank, if ranks wait for each other only at the end of the step, plus the overhead of the
 /// micro-batches. Throws the errors of plan_step().
 [[nodiscard]] double planned_time(std::span<const WaitingGroup> groups, const PlanSettings& settings);
 

@@ -14,7 +14,7 @@ std::vector<std::int64_t> with_rows(const at::Tensor& x, std::int64_t rows) {
   return shape;
 }
 
-/// The only autograd function of this module; everything that moves tokens uses it.
+/// The only autograd function of this module. All code that moves tokens uses it.
 struct MoveRows : torch::autograd::Function<MoveRows> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& source, const at::Tensor& target, std::int64_t target_rows,

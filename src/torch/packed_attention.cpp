@@ -32,7 +32,7 @@ at::Tensor to_tensor(std::span<const std::int64_t> numbers) {
 at::Tensor merge_cp_rows(const PackedLayout& layout, const at::Tensor& gathered) {
   if (gathered.dim() < 1 || gathered.size(0) != layout.num_rows()) {
     throw InputError("gathered rows", std::to_string(gathered.dim() < 1 ? 0 : gathered.size(0)) +
-                                          " are given; the micro-batch has " +
+                                          " rows were passed, but the micro-batch has " +
                                           std::to_string(layout.num_rows()));
   }
   std::vector<std::int64_t> target;

@@ -28,7 +28,7 @@ void require_shape(const at::Tensor& x, std::int64_t dimensions, PaddedShape exp
                              "] and have at least " + std::to_string(dimensions) + " dimensions");
 }
 
-/// A padding mask as bytes on the CPU, as needed by PaddedMask. Owns the memory.
+/// A padding mask as bytes on the CPU, which PaddedMask requires. Owns the memory.
 class MaskEntries {
  public:
   MaskEntries(const at::Tensor& mask, const char* what) {
@@ -53,7 +53,7 @@ at::Tensor bool_mask(const TokenPlaces& places) {
       .view({places.shape().batch, places.shape().width});
 }
 
-/// Returns the rows of the places in a tensor whose first two dimensions are flattened into one.
+/// Returns the places as row indices of a tensor whose first two dimensions are flattened into one.
 at::Tensor flat_indices(const TokenPlaces& places) {
   std::vector<std::int64_t> indices;
   indices.reserve(static_cast<std::size_t>(places.size()));
@@ -128,8 +128,7 @@ at::Tensor PrefixGrouper::concat_input(const at::Tensor& prefix, const at::Tenso
   const PrefixGroups& groups = layout_.groups();
   require_shape(prefix, 2, {groups.size(), prefix_mask.size(1)}, "prefix");
   require_shape(suffix, 2, {groups.num_suffixes(), suffix_mask.size(1)}, "suffix");
-  // Converts to the layout's own prefix and suffix tensors first, which checks every length against its
-  // group.
+  // First convert to the layout's own prefix and suffix tensors, which checks every length against its group.
   const at::Tensor own_prefix =
       convert_places(prefix, TokenPlaces(prefix_entries.view()), layout_.prefix().target);
   const at::Tensor own_suffix =
@@ -150,7 +149,7 @@ at::Tensor PrefixGrouper::apply_indices(const Indices& indices, const at::Tensor
 
 at::Tensor PrefixGrouper::apply_indices_to_heads(const Indices& indices, const at::Tensor& x) {
   if (x.dim() != 4) {
-    throw InputError("grouped tensor", "has shape " + text_of(x.sizes()) + "; [b, h, s, d] is needed");
+    throw InputError("grouped tensor", "has shape " + text_of(x.sizes()) + "; it must be [b, h, s, d]");
   }
   return apply_indices(indices, x.transpose(1, 2)).transpose(1, 2);
 }
@@ -208,7 +207,7 @@ at::Tensor convert_padding(const at::Tensor& x, const at::Tensor& mask, const at
 
 at::Tensor causal_attention_mask(const at::Tensor& key_mask, std::int64_t queries) {
   if (key_mask.dim() != 2) {
-    throw InputError("key mask", "has shape " + text_of(key_mask.sizes()) + "; [x, keys] is needed");
+    throw InputError("key mask", "has shape " + text_of(key_mask.sizes()) + "; it must be [x, keys]");
   }
   const std::int64_t keys = key_mask.size(1);
   const at::Tensor all = at::ones({queries, keys}, key_mask.options().dtype(at::kBool));

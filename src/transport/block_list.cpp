@@ -62,7 +62,8 @@ void BlockList::add(const std::byte* first_row, std::int64_t rows, std::size_t r
   EVENKEEL_PRECONDITION(cheap, view.row_bytes == row_bytes, view.row_bytes, row_bytes);
   const std::size_t traveling = view.wire_bytes();
   if (rows == 0 || traveling == 0) return;
-  append({first_row, static_cast<std::size_t>(rows) * traveling, number_of_view(view)}, row_bytes, traveling);
+  append({first_row, static_cast<std::size_t>(rows) * traveling, find_or_add_view(view)}, row_bytes,
+         traveling);
 }
 
 void BlockList::add(const Block& block, std::span<const RowView> views) {
@@ -71,7 +72,7 @@ void BlockList::add(const Block& block, std::span<const RowView> views) {
   add(block.address, static_cast<std::int64_t>(block.bytes / view.wire_bytes()), view.row_bytes, view);
 }
 
-// A block has `row_bytes` bytes in memory per `traveling` transferred bytes.
+// A block has `row_bytes` bytes in memory for every `traveling` transferred bytes.
 void BlockList::append(const Block& block, std::size_t row_bytes, std::size_t traveling) {
   if (block.bytes == 0) return;
   bytes_ += static_cast<std::int64_t>(block.bytes);
@@ -83,7 +84,7 @@ void BlockList::append(const Block& block, std::size_t row_bytes, std::size_t tr
   }
 }
 
-std::size_t BlockList::number_of_view(const RowView& view) {
+std::size_t BlockList::find_or_add_view(const RowView& view) {
   const auto number = static_cast<std::size_t>(std::ranges::find(views_, view) - views_.begin());
   if (number == views_.size()) views_.push_back(view);
   return number;

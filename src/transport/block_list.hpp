@@ -11,8 +11,8 @@
 
 namespace evenkeel {
 
-/// A committed MPI datatype of absolute addresses, used as (MPI_BOTTOM, 1, type). Move-only. It is freed with
-/// its owner, which must be destroyed before MPI_Finalize.
+/// A committed MPI datatype of absolute addresses, to be used as (MPI_BOTTOM, 1, type). Move-only. It is
+/// freed when its owner is destroyed, which must happen before MPI_Finalize.
 class MpiDatatype {
  public:
   MpiDatatype() = default;
@@ -29,10 +29,10 @@ class MpiDatatype {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-/// The bytes of one message, in order, as blocks anywhere in memory. Columns are sent from, and packed
-/// buffers received into, their own memory without a staging copy. Blocks may be rows that are read or
-/// written through a view: pieces of rows, or integers of another type in the transfer. Does not own the
-/// memory, which must outlive the list's datatypes.
+/// The bytes of one message, in order, as blocks anywhere in memory. Columns are sent directly from their
+/// memory, and packed buffers are received directly, without a staging copy. Blocks may be rows that are read
+/// or written through a view: only pieces of the rows, or integers that have a different type in the
+/// transfer. Does not own the memory, which must outlive the list's datatypes.
 class BlockList {
  public:
   static constexpr std::size_t plain = ~std::size_t{0};
@@ -46,11 +46,11 @@ class BlockList {
   /// Appends `bytes` bytes at `address`. Extends the last block if they are adjacent to it. Does nothing for
   /// 0 bytes. The memory must be writable if data is received into the list.
   void add(const std::byte* address, std::size_t bytes);
-  /// Appends the parts of `rows` rows of `row_bytes` bytes that `view` covers, and extends the last block as
-  /// above. If data is received into the list, the view must cover whole rows.
+  /// Appends those parts of `rows` rows of `row_bytes` bytes that `view` covers, and extends the last block
+  /// if possible. If data is received into the list, the view must cover whole rows.
   void add(const std::byte* first_row, std::int64_t rows, std::size_t row_bytes, const RowView& view);
 
-  /// Appends a block of another list, whose views are `views`.
+  /// Appends a block of another list. `views` are the views of that list.
   void add(const Block& block, std::span<const RowView> views);
 
   /// Returns the number of transferred bytes.
@@ -59,7 +59,7 @@ class BlockList {
   [[nodiscard]] std::size_t num_blocks() const noexcept { return blocks_.size(); }
   [[nodiscard]] std::span<const Block> blocks() const noexcept { return blocks_; }
   [[nodiscard]] std::span<const RowView> views() const noexcept { return views_; }
-  /// Returns whether the bytes are transferred as they are in memory.
+  /// Returns whether the bytes are transferred in the form that they have in memory.
   [[nodiscard]] bool is_plain() const noexcept { return views_.empty(); }
 
   /// Splits the list into datatypes of exactly `max_bytes` bytes each, except for a shorter last one. Lists
@@ -69,13 +69,13 @@ class BlockList {
 
   /// Copies this list's bytes to the blocks of `to`, in one pass, regardless of the views of both.
   /// `total_bytes` is the number of bytes that the whole exchange writes on this rank; if it is several
-  /// megabytes or more, stores bypass the caches. Preconditions: both lists have the same size; if both sides
-  /// have views, corresponding rows belong to one field.
+  /// megabytes or more, stores bypass the caches. Preconditions: both lists have the same size; if both have
+  /// views, corresponding rows belong to the same field.
   void copy_to(const BlockList& to, std::int64_t total_bytes) const noexcept;
 
  private:
   void append(const Block& block, std::size_t row_bytes, std::size_t traveling);
-  std::size_t number_of_view(const RowView& view);
+  std::size_t find_or_add_view(const RowView& view);
   [[nodiscard]] ViewedRows rows_of(const Block& block, std::size_t at) const noexcept {
     return {block.address, block.view == plain ? nullptr : &views_[block.view], at};
   }

@@ -21,7 +21,7 @@ namespace evenkeel {
 
 /// Number of values of each rank, and the offset of its first value among the values of all ranks.
 struct RankLists {
-  /// Throws LimitError, in which `what` names the values, if MPI cannot count them.
+  /// Throws LimitError if MPI cannot count the values; `what` names them in the error.
   RankLists(std::span<const std::int64_t> counts, std::string_view what);
 
   std::vector<int> sizes;
@@ -57,7 +57,7 @@ void gather_values(const Communicator& comm, const RankLists& lists, std::span<c
 
 /// Collective over `comm`: gathers the lists of all ranks on every rank, as raw bytes. If a rank passes an
 /// error or runs out of memory for the lists, all ranks throw its error. `what` names the values in a
-/// LimitError. Three collective calls.
+/// LimitError. Makes three collective calls.
 template <typename T>
 [[nodiscard]] GatheredLists<T> all_gather_lists(const Communicator& comm, std::span<const T> mine,
                                                 const std::optional<ErrorReport>& error,
@@ -72,7 +72,7 @@ template <typename T>
   return gathered;
 }
 
-/// Serializes a value. Only ranks of the same job can read the bytes, since they run the same program.
+/// Serializes a value. The bytes can only be read by ranks of the same job, which run the same program.
 template <typename T>
 [[nodiscard]] std::string to_archive(const T& value) {
   std::ostringstream stream;
@@ -87,16 +87,17 @@ void from_archive(std::string bytes, T& value) {
   boost::archive::binary_iarchive(stream, boost::archive::no_header) >> value;
 }
 
-// The functions below allocate in a rank's `work`, so that a rank that runs out of memory keeps taking part.
+// The functions below allocate memory in a rank's `work`, so that a rank that runs out of memory still takes
+// part in the communication.
 
 /// Collective over `comm`: broadcasts the bytes of rank `root` in pieces of fixed size. A rank that cannot
 /// store them still receives all pieces, and its error goes to `work`, on which the ranks must agree
-/// afterwards. If the root's work has failed, it sends an empty text. One MPI_Bcast per 4 KiB.
+/// afterwards. If the root's work has failed, it sends an empty text. Makes one MPI_Bcast per 4 KiB.
 void broadcast_bytes(const Communicator& comm, std::string& bytes, int root, GuardedWork& work);
 
 /// Collective over `comm`: returns the values of all ranks, on every rank. If a rank's work has failed, all
 /// ranks throw its error. Later errors of a rank go to its `work`, on which the ranks must agree afterwards.
-/// `what` names the bytes in a LimitError. Three collective calls.
+/// `what` names the bytes in a LimitError. Makes three collective calls.
 template <typename T>
 [[nodiscard]] std::vector<T> all_gather_values(const Communicator& comm, const T& mine, GuardedWork& work,
                                                std::string_view what) {

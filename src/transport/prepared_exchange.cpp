@@ -18,9 +18,9 @@ void copy_own_part(int rank, const std::vector<BlockList>& sends, const std::vec
   sends[self].copy_to(receives[self], total_bytes(receives));
 }
 
-// Returns the memory shared by the ranks of each node if exchanges over `path` use it, otherwise null. If
-// `path` requires shared memory but it is unavailable, throws the error that says why. The outcome is the
-// same on every rank.
+// Returns the memory that the ranks of each node share if exchanges over `path` use it, otherwise null.
+// Throws if `path` requires shared memory but it is unavailable; the error states the reason. The outcome is
+// the same on every rank.
 NodeMemory* shared_memory(const Communicator& comm, ExchangePath path) {
   if (path != ExchangePath::shared_memory && path != ExchangePath::automatic) return nullptr;
   if (comm.size() == 1) return nullptr;
@@ -36,7 +36,7 @@ bool may_use_leaders(const Communicator& comm, const TransportSettings& options)
          comm.non_mpi_ranks() == nullptr;
 }
 
-// Returns the nodes of `comm`, with the leaders' memory reserved if messages may go through leaders.
+// Returns the nodes of `comm`. If messages may go through leaders, also reserves the leaders' memory.
 NodeGroup& group_for(const Communicator& comm, const TransportSettings& options) {
   NodeGroup& group = NodeGroup::get(comm);
   if (may_use_leaders(comm, options)) group.reserve(comm);
@@ -119,7 +119,7 @@ NodesExchange::NodesExchange(const NodeGroup& group, const LeaderPlan& plan, int
   if (plan.any()) led_.emplace(group, plan, rank, memory, sends, receives, max_bytes);
 }
 
-// Overlaps the rounds inside the node with the messages between nodes.
+// The rounds inside the node overlap with the messages between nodes.
 MessageTraffic NodesExchange::run(const Communicator& comm) {
   direct_.begin(comm);
   MessageTraffic traffic{direct_.num_sent(), 0};
@@ -132,7 +132,7 @@ MessageTraffic NodesExchange::run(const Communicator& comm) {
     led_->between.wait();
     led_->hand_on.run(comm);
     traffic.between_nodes += led_->between.num_sent();
-    traffic.passed_on = bytes_from_others(led_->rounds.collect, comm.rank()) +
+    traffic.forwarded = bytes_from_others(led_->rounds.collect, comm.rank()) +
                         bytes_from_others(led_->rounds.hand_on, comm.rank());
   }
   direct_.wait();
@@ -190,7 +190,7 @@ PreparedExchange::PreparedExchange(const Communicator& comm, const std::vector<B
   if (comm.size() == 1) return;
   memory_ = shared_memory(comm, options.path);
   NodeGroup& group = group_for(comm, options);
-  if (may_use_leaders(comm, options)) group.compare_sizes(sends, receives, options.aggregate);
+  if (may_use_leaders(comm, options)) group.gather_sizes(sends, receives, options.aggregate);
   if (failed) return;
   work_([&] {
     if (comm.non_mpi_ranks() != nullptr) {
@@ -218,7 +218,7 @@ void PreparedExchange::agree(const std::optional<ErrorReport>& mine) {
   // One all-reduce finds the maximum number of calls and the lowest failed rank.
   std::array<std::int64_t, 2> most{alltoallw_ ? alltoallw_->rounds() : 0,
                                    error ? -comm_.rank() : -comm_.size()};
-  comm_.all_reduce(most, Extreme::largest);
+  comm_.all_reduce(most, ReduceOp::max);
   if (most[1] != -comm_.size()) fail_with_report_of(comm_, static_cast<int>(-most[1]), error);
   rounds_ = most[0];
 }

@@ -32,8 +32,8 @@ class NodeRound {
   std::optional<Messages> messages_;
 };
 
-/// An exchange in point-to-point messages between nodes, some of them through leaders, and in a round inside
-/// each node.
+/// An exchange that uses point-to-point messages between nodes, some of them through leaders, and a round
+/// inside each node.
 class NodesExchange {
  public:
   NodesExchange(const NodeGroup& group, const LeaderPlan& plan, int rank, NodeMemory* memory,
@@ -59,7 +59,7 @@ class NodesExchange {
   std::optional<Led> led_;
 };
 
-/// An exchange in calls of MPI_Alltoallw.
+/// An exchange that uses calls of MPI_Alltoallw.
 class AlltoallwExchange {
  public:
   AlltoallwExchange(const NodeGroup& group, int rank, const std::vector<BlockList>& sends,
@@ -72,7 +72,7 @@ class AlltoallwExchange {
   MessageTraffic run(const Communicator& comm, std::int64_t rounds);
 
  private:
-  /// Arguments of one call: for each rank, one whole chunk or zero bytes.
+  /// Arguments of one call: for each rank, one whole chunk, or zero bytes.
   struct Arguments {
     explicit Arguments(std::size_t ranks) : counts(ranks), displacements(ranks, 0), types(ranks) {}
     void set(const std::vector<Chunks>& sides, std::int64_t round);
@@ -91,18 +91,17 @@ class AlltoallwExchange {
   MessageTraffic traffic_;
 };
 
-/// exchange_messages() in three parts, so that only communication can fail once bytes are transferred:
-/// construct, agree(), run(). The lists must remain valid until all ranks have compared their errors after
-/// run().
+/// exchange_messages() in three parts: constructor, agree(), run(). After agree(), only communication can
+/// fail. The lists must remain valid until all ranks have compared their errors after run().
 class PreparedExchange {
  public:
   /// Collective over `comm`. Throws only errors that all its ranks throw; this rank's own error is kept for
-  /// agree(). `failed` means that this rank's lists may be incomplete, in which case they are not prepared.
+  /// agree(). `failed` means that this rank's lists may be incomplete, so they are not prepared.
   PreparedExchange(const Communicator& comm, const std::vector<BlockList>& sends,
                    const std::vector<BlockList>& receives, const TransportSettings& options, bool failed);
 
   /// Collective over `comm`: throws, on every rank, the error of the lowest rank that has one. A rank's error
-  /// is `mine` or, if that is nullopt, the error of its constructor. One all-reduce.
+  /// is `mine` or, if that is nullopt, the error of its constructor. Makes one all-reduce.
   void agree(const std::optional<ErrorReport>& mine);
   /// Collective over `comm`, after agree(). Throws only if communication fails.
   MessageTraffic run();

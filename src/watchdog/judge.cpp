@@ -42,7 +42,7 @@ std::string format_numbers(std::span<const int> ranks) {
   return text;
 }
 
-// Formats the known hosts, such as " (host a)" or " (hosts a, b)".
+// Formats the hosts that are known, such as " (host a)" or " (hosts a, b)".
 std::string hosts_of(std::span<const int> blamed, std::span<const RankState> ranks) {
   std::vector<std::string> hosts;
   for (const int rank : blamed) {
@@ -59,7 +59,7 @@ std::string describe_activity(const WatchedRank& rank) {
   for (const WatchedThread& thread : rank.threads) {
     text += (text.empty() ? "" : "; ") + thread.phase;
     if (thread.step >= 0) text += " of step " + std::to_string(thread.step);
-    if (!thread.waits.empty()) text += ", waiting for " + thread.waits;
+    if (!thread.waiting_for.empty()) text += ", waiting for " + thread.waiting_for;
   }
   return text;
 }
@@ -80,23 +80,24 @@ std::string end_text(double seconds) {
   return fmt::format(". The job ends (watchdog.seconds: {:g})", seconds);
 }
 
-/// Returns the verdict if no rank makes progress. If all waiting ranks are waiting for others to end, a rank
-/// that has left the watchdog may still be working, so it is not blamed.
+/// Returns the verdict for the case that no rank makes progress. If all waiting ranks are waiting for others
+/// to end, a rank that has left the watchdog may still be working, so it is not blamed.
 Verdict find_stalled_ranks(std::span<const RankState> ranks, bool all_end) {
   std::vector<int> away =
       filter_ranks(ranks, [&](const RankState& rank) { return rank.has_ended ? !all_end : rank.stays_away; });
   if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
-  // Ranks that are ending will never make the calls for which the others wait.
+  // Ranks that are ending will never make the calls that the others are waiting for.
   if (!all_end) away = filter_ranks(ranks, [](const RankState& rank) { return rank.is_ending; });
   if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
   const bool all_watched = std::ranges::none_of(ranks, &RankState::has_ended);
   return {all_watched ? Verdict::Kind::crossed : Verdict::Kind::healthy, {}};
 }
 
-// Returns whether two ranks share a line of the report.
+// Returns whether two ranks can have the same line in the report.
 bool have_equal_state(const WatchedRank& a, const WatchedRank& b) {
-  return a.host == b.host && a.threads == b.threads && a.is_heard == b.is_heard &&
-         a.has_ended == b.has_ended && std::abs(a.silent - b.silent) < 1 && std::abs(a.still - b.still) < 1;
+  return a.host == b.host && a.threads == b.threads && a.was_heard == b.was_heard &&
+         a.has_ended == b.has_ended && std::abs(a.silent_seconds - b.silent_seconds) < 1 &&
+         std::abs(a.stalled_seconds - b.stalled_seconds) < 1;
 }
 
 }  // namespace
@@ -116,10 +117,10 @@ void RankState::record_sign(const std::string& sign, double now) {
   std::istringstream in(sign);
   std::uint64_t count = 0;
   std::getline((in >> count).ignore(), host);
-  if (!is_heard || count != progress) moved_at = now;
+  if (!was_heard || count != progress) moved_at = now;
   progress = count;
   heard_at = now;
-  is_heard = true;
+  was_heard = true;
   waits = stays_away = is_ending = awaits_producers = false;
   threads.clear();
   int code = 0;
@@ -130,30 +131,31 @@ void RankState::record_sign(const std::string& sign, double now) {
     is_ending |= whom == WaitFor::end;
     awaits_producers |= whom == WaitFor::producers;
     std::getline(in.ignore(), thread.phase);
-    std::getline(in, thread.waits);
-    thread.waits = describe_wait(whom, thread.waits);
+    std::getline(in, thread.waiting_for);
+    thread.waiting_for = describe_wait(whom, thread.waiting_for);
   }
 }
 
-void RankState::age(double now) noexcept {
-  silent = now - heard_at;
-  still = now - moved_at;
+void RankState::update_times(double now) noexcept {
+  silent_seconds = now - heard_at;
+  stalled_seconds = now - moved_at;
 }
 
 Verdict judge(std::span<const RankState> ranks, double patience, Unheard unheard_ones) {
   const auto silent_for = [&](double seconds) {
     return filter_ranks(ranks, [&](const RankState& rank) {
-      return rank.is_heard && !rank.has_ended && rank.silent > seconds;
+      return rank.was_heard && !rank.has_ended && rank.silent_seconds > seconds;
     });
   };
-  // Also blames ranks with a slightly later last heartbeat, since they may be affected by the same fault.
+  // Also blame ranks whose last heartbeat is slightly more recent, since the same fault may have affected
+  // them.
   if (!silent_for(patience).empty()) return {Verdict::Kind::silent, silent_for(patience / 2)};
   bool any_waits = false;
-  bool all_end = true;  // whether all waiting ranks wait for others to end
+  bool all_end = true;  // whether all waiting ranks are waiting for others to end
   for (const RankState& rank : ranks) {
     if (rank.has_ended) continue;
-    if (!rank.is_heard && unheard_ones == Unheard::has_not_come) continue;
-    if (!rank.is_heard || rank.still <= patience || rank.awaits_producers) return {};
+    if (!rank.was_heard && unheard_ones == Unheard::has_not_come) continue;
+    if (!rank.was_heard || rank.stalled_seconds <= patience || rank.awaits_producers) return {};
     any_waits = any_waits || rank.waits;
     all_end = all_end && (!rank.waits || rank.is_ending);
   }
@@ -164,7 +166,7 @@ Verdict judge(std::span<const RankState> ranks, double patience, Unheard unheard
 }
 
 std::vector<int> unheard_ranks(std::span<const RankState> ranks) {
-  return filter_ranks(ranks, [](const RankState& rank) { return !rank.is_heard && !rank.has_ended; });
+  return filter_ranks(ranks, [](const RankState& rank) { return !rank.was_heard && !rank.has_ended; });
 }
 
 std::string format_ranks(std::span<const int> ranks) {
@@ -175,7 +177,7 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
   EVENKEEL_PRECONDITION(cheap, verdict.kind != Verdict::Kind::healthy);
   double still = INFINITY;
   for (const RankState& rank : ranks) {
-    if (rank.is_heard && !rank.has_ended) still = std::min(still, rank.still);
+    if (rank.was_heard && !rank.has_ended) still = std::min(still, rank.stalled_seconds);
   }
   const std::string end = end_text(seconds);
   if (verdict.kind == Verdict::Kind::crossed)
@@ -195,7 +197,7 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
     return no_progress_text(still) + " while others wait for " + who + ", " + seen + end;
   double silent = INFINITY;
   for (const int rank : verdict.blamed)
-    silent = std::min(silent, ranks[static_cast<std::size_t>(rank)].silent);
+    silent = std::min(silent, ranks[static_cast<std::size_t>(rank)].silent_seconds);
   return fmt::format(
       "{} {} sent no heartbeat for {:.1f} seconds, {}: {} stopped, or the machine or its link is down{}", who,
       have, silent, seen, one ? "it is" : "at least one of them is", end);
@@ -206,7 +208,7 @@ std::string message_of_waiting(const WatchedRank& rank, double seconds) {
       "{} on rank {} (host {}), last activity: {}: a rank that it waits for does not respond; which one is "
       "unknown until the watchdogs "
       "are connected{}",
-      no_progress_text(rank.still), rank.rank, printable(rank.host), describe_activity(rank),
+      no_progress_text(rank.stalled_seconds), rank.rank, printable(rank.host), describe_activity(rank),
       end_text(seconds));
 }
 
@@ -233,18 +235,18 @@ std::string WatchdogReport::text() const {
   for (std::vector<int>& line : lines) {
     const WatchedRank& like = ranks[static_cast<std::size_t>(line.front())];
     for (int& rank : line) rank = ranks[static_cast<std::size_t>(rank)].rank;
-    const std::string heard = !like.is_heard ? "never" : fmt::format("{:.1f}", like.silent);
+    const std::string heard = !like.was_heard ? "never" : fmt::format("{:.1f}", like.silent_seconds);
     std::vector<std::string> cells{format_numbers(line),
                                    printable(like.host),
                                    "",
                                    "",
                                    "",
                                    like.has_ended ? "ended" : heard,
-                                   like.is_heard ? fmt::format("{:.1f}", like.still) : ""};
+                                   like.was_heard ? fmt::format("{:.1f}", like.stalled_seconds) : ""};
     for (const WatchedThread& thread : like.threads) {
       cells[2] = thread.step < 0 ? "" : std::to_string(thread.step);
       cells[3] = thread.phase;
-      cells[4] = thread.waits;
+      cells[4] = thread.waiting_for;
       table.add(std::exchange(cells, std::vector<std::string>(cells.size())));
     }
     if (like.threads.empty()) table.add(std::move(cells));

@@ -18,29 +18,30 @@ namespace evenkeel {
 /// Last known state of a rank. Times are in seconds of the caller's clock.
 struct RankState : WatchedRank {
   bool waits = false;       ///< whether a thread waits for other ranks
-  bool stays_away = false;  ///< whether a thread does not wait, so other ranks may be waiting for it
-  /// Whether it is shutting down and waiting for the other ranks to do the same. A rank that waits for it in
+  bool stays_away = false;  ///< whether a thread is not waiting, so that other ranks may be waiting for it
+  /// Whether it is shutting down, and waits for the other ranks to do the same. A rank that waits for it in
   /// any other collective call will wait forever.
   bool is_ending = false;
-  bool awaits_producers = false;  ///< whether a thread waits for samples, which may take any time
+  bool awaits_producers = false;  ///< whether a thread waits for samples, which may take any amount of time
   std::uint64_t progress = 0;     ///< progress reported in the last heartbeat
   double heard_at = 0;
   double moved_at = 0;
 
   void record_sign(const std::string& sign, double now);
-  /// Sets `silent` and `still`.
-  void age(double now) noexcept;
+  /// Sets `silent_seconds` and `stalled_seconds`.
+  void update_times(double now) noexcept;
 };
 
 /// Decision on whether a job can continue.
 struct Verdict {
   enum class Kind : std::uint8_t {
     healthy,
-    silent,   ///< heartbeats of the blamed ranks have stopped
-    missing,  ///< no progress, and the blamed ranks have never sent a heartbeat, which all ranks do when they
-              ///< meet
-    absent,   ///< no progress, and others wait for the blamed ranks
-    crossed   ///< no progress, and all ranks wait for each other
+    silent,  ///< heartbeats of the blamed ranks have stopped
+    /// No progress, and the blamed ranks have never sent a heartbeat, although all ranks do so when they
+    /// meet.
+    missing,
+    absent,  ///< no progress, and other ranks wait for the blamed ranks
+    crossed  ///< no progress, and all ranks wait for each other
   };
   Kind kind = Kind::healthy;
   std::vector<int> blamed;
@@ -48,28 +49,28 @@ struct Verdict {
   friend bool operator==(const Verdict&, const Verdict&) = default;
 };
 
-/// How to interpret a rank that has never been heard.
+/// How to interpret a rank from which no heartbeat has been received.
 enum class Unheard : std::uint8_t {
-  may_be_well,   ///< UDP may be blocked, or the unheard rank sends its heartbeats to another judge
-  has_not_come,  ///< it has not reached the meeting of the watchdogs, where all ranks send heartbeats
+  may_be_well,   ///< UDP may be blocked, or the rank may send its heartbeats to a different judge
+  has_not_come,  ///< the rank has not reached the meeting of the watchdogs, where all ranks send heartbeats
 };
 
 /// Returns a verdict other than healthy after `patience` seconds without heartbeats or without progress. If
 /// any rank is silent for `patience` seconds, blames all ranks that have been silent for at least half of
-/// that time. Lack of progress is inconclusive while any rank waits for producers or, if unheard ranks may be
-/// well, while any rank is unheard. O(ranks).
+/// that time. A lack of progress is inconclusive while any rank waits for producers. It is also inconclusive
+/// while there is an unheard rank, if unheard ranks may be well. O(ranks).
 [[nodiscard]] Verdict judge(std::span<const RankState> ranks, double patience,
                             Unheard unheard = Unheard::may_be_well);
 
-/// Returns the ranks that have never been heard and have not ended.
+/// Returns the ranks from which no heartbeat has ever been received and that have not ended.
 [[nodiscard]] std::vector<int> unheard_ranks(std::span<const RankState> ranks);
 
-/// Formats the verdict in one line, with rank, host, phase and cause. Precondition: the verdict is not
+/// Formats the verdict in one line, with the rank, host, phase and cause. Precondition: the verdict is not
 /// healthy.
 [[nodiscard]] std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
                                      double seconds);
 
-/// Formats the report of a rank that waits and does not know anything about other ranks.
+/// Formats the report of a rank that waits but has no information about other ranks.
 [[nodiscard]] std::string message_of_waiting(const WatchedRank& rank, double seconds);
 
 /// Formats "rank 3" or "ranks 0-2, 5". Precondition: `ranks` are in ascending order.

@@ -14,8 +14,8 @@
 namespace evenkeel {
 namespace {
 
-// Minimum share of a processor that counts as work of one thread. Threads of MPI or torch that wake up
-// periodically use less, but all of them together may use more.
+// Minimum share of a processor for which a thread counts as working. Threads of MPI or torch that wake up
+// periodically use less, although all of them together may use more.
 constexpr double least_share = 0.01;
 constexpr double least_processor_seconds = 0.01;
 constexpr std::int64_t least_bytes = 4096;
@@ -26,8 +26,8 @@ double seconds_of(clockid_t clock) noexcept {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// Returns the processor-time clock of a thread, as pthread_getcpuclockid() does, but given a thread id. The
-// low bits select the processor time of a thread.
+// Returns the processor-time clock of the thread with this id, like pthread_getcpuclockid(). The low bits
+// select the processor time of a thread.
 clockid_t cpu_clock_of(std::int32_t thread) noexcept {
   return static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3U | 6U);
 }
@@ -52,7 +52,7 @@ void OwnProgress::sample(double seconds) {
   passed_ = 0;
 }
 
-// Ignores the time of waiting threads, since they poll.
+// Ignores the processor time of waiting threads, since they poll.
 void OwnProgress::update_cpu_time() {
   const std::map<std::int32_t, Used> before = std::exchange(used_, {});
   const auto take = [&](std::int32_t thread, double total) {
@@ -65,7 +65,7 @@ void OwnProgress::update_cpu_time() {
     used.total = total;
   };
   double of_ended = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID);
-  std::error_code error;  // only Linux lists threads
+  std::error_code error;  // ignored: only Linux lists threads
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
     const auto thread = static_cast<std::int32_t>(std::stoi(entry.path().filename()));
     if (thread == ::gettid()) continue;
@@ -101,7 +101,8 @@ bool OwnProgress::waits_for_disk() {
   return std::ranges::any_of(threads_, [this](const ThreadActivity& thread) {
     if (!is_computing(thread)) return false;
     const std::string text = contents("/proc/self/task/" + std::to_string(thread.thread) + "/stat");
-    const std::size_t name_ends = text.rfind(')');  // the name may contain any character
+    // The name may contain any characters, including parentheses.
+    const std::size_t name_ends = text.rfind(')');
     return name_ends != std::string::npos && text.compare(name_ends, 3, ") D") == 0;
   });
 }

@@ -9,20 +9,20 @@
 
 namespace evenkeel {
 
-/// Detects whether this process makes progress. A single thread takes the samples; its own processor time
-/// does not count.
+/// Detects whether this process makes progress. Only one thread may take the samples. The processor time of
+/// this thread does not count.
 class OwnProgress {
  public:
-  /// Samples the process, `seconds` after the previous sample.
+  /// Takes a sample of the process, `seconds` after the previous one.
   void sample(double seconds);
-  /// Returns a counter that changes between two samples if the process has made progress in between.
+  /// Returns a counter. Its value changes between two samples if the process has made progress in between.
   [[nodiscard]] std::uint64_t count() const noexcept { return efforts_; }
 
  private:
   /// Processor time of a thread, in seconds.
   struct Used {
     double total = 0;
-    double at_work = 0;  ///< time not spent waiting, since the last progress
+    double at_work = 0;  ///< time not spent waiting, since progress was last detected
   };
 
   void update_cpu_time();
@@ -33,11 +33,11 @@ class OwnProgress {
 
   std::array<ThreadActivity, max_reported_threads> threads_{};
   std::map<std::int32_t, Used> used_;  // by system thread id; 0 stands for all ended threads
-  double passed_ = 0;                  // seconds since the last progress
+  double passed_ = 0;                  // seconds since progress was last detected
   std::uint64_t moves_ = 0;
   std::uint64_t efforts_ = 0;
   std::int64_t bytes_ = 0;
-  std::int64_t read_here_ = 0;  // bytes read by contents()
+  std::int64_t read_here_ = 0;  // number of bytes read by contents()
 };
 
 }  // namespace evenkeel

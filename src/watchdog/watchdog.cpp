@@ -31,9 +31,9 @@ namespace {
 
 constexpr double heartbeats_per_second = 2000;  // rate that rank 0 can always handle
 
-// When MPI_Finalize begins, marks the rank as ending, since a rank only polls there, which must not look like
-// work.
-void notice_finalize() {
+// Marks the rank as ending when MPI_Finalize begins. In MPI_Finalize, a rank only polls, which must not be
+// mistaken for work.
+void register_finalize_hook() {
   static bool is_noticed = false;
   if (std::exchange(is_noticed, true)) return;
   constexpr auto leave = [](MPI_Comm, int, void*, void*) {
@@ -45,10 +45,10 @@ void notice_finalize() {
   check_mpi(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
 }
 
-// Returns whether this process is the first to call the function among the processes that a launcher has
-// started on this machine. The first one binds an abstract address, which is not a file, until `socket` is
-// closed.
-bool is_first_on_machine([[maybe_unused]] int& socket) {
+// Returns whether this process is the first to call the function, among the processes that a launcher has
+// started on this machine. The first process binds an abstract address (which is not a file) until `socket`
+// is closed.
+bool claim_first_on_machine([[maybe_unused]] int& socket) {
 #ifdef __linux__
   if (::getppid() == 1) return true;  // the launcher has ended
   sockaddr_un address{};
@@ -72,11 +72,11 @@ void print_line(const std::string& text) {
 }  // namespace
 
 /// Thread and state of a watchdog. The judge is rank 0, or the lowest rank whose watchdog still runs. All
-/// other ranks send it heartbeats, and it answers with its own. They only check whether the judge is silent.
-/// Until its first answer, each rank evaluates its own state.
+/// other ranks send heartbeats to the judge, which answers with its own. They only check whether the judge is
+/// silent. Until it gets the first answer, each rank evaluates only its own state.
 class Watchdog::Runner {
  public:
-  /// Starts to watch this process. Errors are kept and thrown by start_watching(). `ranks` is the number of
+  /// Starts to watch this process. start_watching() throws errors that occur here. `ranks` is the number of
   /// ranks known so far, including this one.
   Runner(int rank, int ranks, Unheard before_met, WatchdogSettings settings)
       : settings_(std::move(settings)), rank_(rank), before_met_(before_met) {
@@ -98,7 +98,7 @@ class Watchdog::Runner {
 
   // Exchanges addresses. Rank 0 introduces itself first, so it knows which ranks have arrived while it waits
   // for the others. When start_watching() returns, all ranks have sent a heartbeat to rank 0, and rank 0 has
-  // sent one to all, so a rank that stops after that is noticed.
+  // sent one to all, so that a rank that stops later is noticed.
   void start_watching(const Communicator& comm) {
     const Phase phase("watchdogs meet");
     GuardedWork work(begun_);
@@ -120,7 +120,7 @@ class Watchdog::Runner {
     });
     work.agree(comm);
     comm.all_gather<Introduction>(mine, all);
-    if (comm.non_mpi_ranks() == nullptr) notice_finalize();
+    if (comm.non_mpi_ranks() == nullptr) register_finalize_hook();
     run_together(comm, [&] { introduce(all); });
     const std::lock_guard lock(mutex_);
     has_met_ = true;
@@ -144,21 +144,20 @@ class Watchdog::Runner {
     const std::lock_guard lock(mutex_);
     secret_ = ranks.front().secret;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-      if (ranks_[rank].is_heard) continue;
+      if (ranks_[rank].was_heard) continue;
       places_[rank] = ranks[rank].endpoints();
       ranks_[rank].host = ranks[rank].host.data();
     }
     send_to_partners(Kind::sign, own_sign());
   }
 
-  // The functions below require that the lock is held.
-
   void watch(const std::stop_token& stop) {
-    sigset_t signals;  // leaves signals to the program's own threads
+    sigset_t signals;  // block all signals, so that the program's own threads get them
     sigfillset(&signals);
     pthread_sigmask(SIG_SETMASK, &signals, nullptr);
     std::unique_lock lock(mutex_);
-    next_sign_ = interval() * std::fmod(rank_ * 0.618, 1);  // staggers the heartbeats of the ranks
+    // Distributes the heartbeats of the ranks over time.
+    next_sign_ = interval() * std::fmod(rank_ * 0.618, 1);
     while (!stop.stop_requested() && !is_over_) {
       try {  // if memory runs out, the program has other errors to report
         pass_time();
@@ -179,8 +178,10 @@ class Watchdog::Runner {
     is_over_ = true;
   }
 
-  // Limits the time that counts, since a much longer time was spent in a debugger or while the whole job was
-  // suspended.
+  // Precondition of the functions below: the lock is held.
+
+  // Limits the time that counts: if much more time has passed, the process was in a debugger, or the whole
+  // job was suspended.
   void pass_time() {
     const Clock::time_point now = Clock::now();
     const double passed = std::chrono::duration<double>(now - std::exchange(last_, now)).count();
@@ -203,13 +204,13 @@ class Watchdog::Runner {
     std::uint64_t secret = 0;
     char kind = 0;
     std::size_t rank = 0;
-    int to = 0;  // intended receiver; checked, since other nodes use the same loopback address
+    int to = 0;  // intended receiver; must be checked, since other nodes use the same loopback address
     if (!(in >> secret) || secret_ == 0 || secret != secret_) return;
     if (!(in >> kind >> rank >> to) || to != rank_ || rank >= ranks_.size()) return;
     const std::string text{std::istreambuf_iterator<char>(in.ignore()), {}};
     if (kind == static_cast<char>(Kind::verdict)) {
       is_over_ = true;
-      if (settings_.ends) settings_.ends({text, {}});
+      if (settings_.terminate) settings_.terminate({text, {}});
     } else if (kind == static_cast<char>(Kind::goodbye)) {
       ranks_[rank].has_ended = true;
     } else {
@@ -222,22 +223,22 @@ class Watchdog::Runner {
   }
 
   void decide() {
-    for (RankState& rank : ranks_) rank.age(now_);
+    for (RankState& rank : ranks_) rank.update_times(now_);
     if (rank_ == 0 && has_met_ && now_ > patience() && !std::exchange(has_warned_, true))
       warn_about_unheard_ranks();
-    const bool hears_judge = !is_judge() && ranks_[judge_index()].is_heard;
-    if (hears_judge && ranks_[judge_index()].silent <= patience()) forget_answers();
+    const bool hears_judge = !is_judge() && ranks_[judge_index()].was_heard;
+    if (hears_judge && ranks_[judge_index()].silent_seconds <= patience()) forget_answers();
     const Verdict verdict =
         judge(ranks_, patience(), has_met_ || hears_judge ? Unheard::may_be_well : before_met_);
-    if (verdict.kind == Verdict::Kind::healthy || !may_report()) return;
+    if (verdict.kind == Verdict::Kind::healthy || !prepare_report()) return;
     const bool is_alone = !has_met_ && !hears_judge && (rank_ != 0 || ranks_.size() == 1);
     if (is_alone) return end_job({message_of_waiting(own(), settings_.seconds), {}});
     end_job({message_of(verdict, ranks_, settings_.seconds), {ranks_.begin(), ranks_.end()}});
   }
 
-  // Returns whether this rank may report now. A rank that no longer hears the judge first asks all others for
-  // their activities, for the report. If several ranks ask, the lowest one reports.
-  bool may_report() {
+  // Returns whether this rank may report now. If a rank no longer hears the judge, it first asks all other
+  // ranks for their activities, to include them in the report. If several ranks ask, the lowest one reports.
+  bool prepare_report() {
     if (is_judge() || !has_met_) return true;
     if (std::exchange(has_asked_, true)) return now_ >= reports_at_;
     reports_at_ = std::max(reports_at_, next_tick_);
@@ -245,33 +246,34 @@ class Watchdog::Runner {
     return false;
   }
 
-  // Discards the answers of other ranks, which are outdated once the judge is heard again.
+  // Discards the answers of other ranks, which are outdated after the judge is heard again.
   void forget_answers() {
     has_asked_ = false;
-    for (RankState& rank : ranks_) rank.is_heard = rank.rank == rank_ || &rank == &ranks_[judge_index()];
+    for (RankState& rank : ranks_) rank.was_heard = rank.rank == rank_ || &rank == &ranks_[judge_index()];
   }
 
   void warn_about_unheard_ranks() {
     const std::vector<int> ranks = unheard_ranks(ranks_);
-    if (ranks.empty() || !settings_.warns) return;
-    settings_.warns("the watchdog receives nothing from " + format_ranks(ranks) +
-                    ": datagrams (UDP, IPv4) are blocked. It can detect only failures of the other ranks");
+    if (ranks.empty() || !settings_.warn) return;
+    settings_.warn("the watchdog receives nothing from " + format_ranks(ranks) +
+                   ": datagrams (UDP, IPv4) are blocked. It can detect only failures of the other ranks");
   }
 
   void end_job(const WatchdogReport& report) {
     is_over_ = true;
-    const bool is_first = has_met_ || is_first_on_machine(first_on_machine_);
+    const bool is_first = has_met_ || claim_first_on_machine(first_on_machine_);
     static_cast<void>(try_locally([&] {
-      if (is_first && settings_.tells) settings_.tells(report);
+      if (is_first && settings_.report) settings_.report(report);
       for (int i = 0; i < 3; ++i) {  // sent several times, since a datagram may be lost
         send_to_all(Kind::verdict, report.message);
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
     }));
-    // Gives unreachable ranks time to find out by themselves, and to see that this rank has already reported.
+    // Give unreachable ranks time to notice the problem on their own, and to see that this rank has already
+    // reported it.
     if (!has_met_ && is_first)
       std::this_thread::sleep_for(std::chrono::duration<double>(settings_.seconds * 0.9375 - patience()));
-    if (settings_.ends) settings_.ends(report);
+    if (settings_.terminate) settings_.terminate(report);
   }
 
   void send(std::size_t rank, Kind kind, const std::string& text) const {
@@ -284,7 +286,7 @@ class Watchdog::Runner {
       if (rank.rank != rank_) send(static_cast<std::size_t>(rank.rank), kind, text);
     }
   }
-  /// Sends to the ranks that judge this one: to the judge or, if this rank is the judge, to all others.
+  /// Sends to the ranks that judge this one: to the judge or, if this rank is the judge, to all other ranks.
   void send_to_partners(Kind kind, const std::string& text) const {
     is_judge() ? send_to_all(kind, text) : send(judge_index(), kind, text);
   }
@@ -322,16 +324,16 @@ class Watchdog::Runner {
   std::uint64_t secret_ = 0;
   std::optional<Socket> socket_;
   std::vector<RankState> ranks_;
-  // By rank: candidate addresses; a single one once the rank was heard.
+  // By rank: possible addresses; only one after the rank has been heard.
   std::vector<std::vector<sockaddr_in>> places_;
   OwnProgress progress_;
   Clock::time_point last_ = Clock::now();
-  double now_ = 0;  // seconds during which this rank was not suspended
+  double now_ = 0;  // seconds for which this rank was not suspended
   double sampled_at_ = 0;
   double next_tick_ = 0;
   double next_sign_ = 0;
   double reports_at_ = 0;      // earliest time to report that the judge is silent
-  int first_on_machine_ = -1;  // socket of is_first_on_machine()
+  int first_on_machine_ = -1;  // socket of claim_first_on_machine()
   bool has_asked_ = false;
   bool has_met_ = false;
   bool has_warned_ = false;
@@ -343,7 +345,8 @@ Watchdog::Watchdog(const Communicator& comm, WatchdogSettings settings) {
   require_ranks_of_one_group(comm);
   fail_together(comm, try_locally([&] {
                   if (settings.seconds >= 0) return;
-                  throw InputError("seconds of a Watchdog", std::to_string(settings.seconds) + " are below 0",
+                  throw InputError("watchdog seconds",
+                                   "is " + std::to_string(settings.seconds) + "; it must be at least 0",
                                    "Use 0 to disable the watchdog");
                 }));
   if (comm.size() == 1 || settings.seconds == 0) return;
@@ -374,12 +377,12 @@ void Watchdog::record_progress() noexcept {
   evenkeel::record_progress();
 }
 
-WatchdogSettings process_ending_settings(double seconds) {
+WatchdogSettings default_watchdog_settings(double seconds) {
   WatchdogSettings settings;
   settings.seconds = seconds;
-  settings.tells = [](const WatchdogReport& report) { print_line("evenkeel: error: " + report.text()); };
-  settings.ends = [](const WatchdogReport&) { std::_Exit(EXIT_FAILURE); };
-  settings.warns = [](const std::string& text) { print_line("evenkeel: warning: " + text); };
+  settings.report = [](const WatchdogReport& report) { print_line("evenkeel: error: " + report.text()); };
+  settings.terminate = [](const WatchdogReport&) { std::_Exit(EXIT_FAILURE); };
+  settings.warn = [](const std::string& text) { print_line("evenkeel: warning: " + text); };
   return settings;
 }
 

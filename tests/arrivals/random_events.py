@@ -25,8 +25,8 @@ import urllib.error
 import urllib.parse
 
 from accounts import Accountant, Rules, Run
-from servers import NoAnswer, call, free_ports
 from drawn_events import MOST_TOKENS, Draws
+from servers import NoAnswer, call, free_ports
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'faults'))
 from jobs import TAG, Processes, send  # noqa: E402
@@ -137,7 +137,7 @@ class Play:
     def _has_begun(self):
         """Returns whether the job has begun and published its first version: it then waits for samples or has formed a step."""
         status = self._status()
-        has_published = 'formed_step' in status and status['formed_step'] is not None or status['seconds_waited'] > 0
+        has_published = 'formed_step' in status and status['formed_step'] is not None or status['waited_seconds'] > 0
         return status['job']['number'] == self._jobs and has_published
 
     def _require_end(self, status, *words):
@@ -336,7 +336,7 @@ class Play:
         self._require_end(1, f'job {self._jobs - 1}: is fenced: job {self._jobs} now trains')
         self.start_job(ranks)
         step = {'step': 0, 'version': 0, 'groups': [], 'masked': [], 'passed': []}
-        posts = {'alive': {}, 'leave': {}, 'steps': step, 'gives_up': {'step': 0}, 'filtered': {'arrivals': [1]},
+        posts = {'alive': {}, 'leave': {}, 'steps': step, 'abandon': {'step': 0}, 'filtered': {'arrivals': [1]},
                  'samples': {'arrivals': []}, 'version': {'version': 1 << 20}, 'trained': {'step': 1 << 20}}
         for name, content in posts.items():
             code, answer = self._post(f'job/{name}?job={zombie}', content)

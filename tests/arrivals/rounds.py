@@ -23,8 +23,8 @@ import time
 import urllib.error
 
 from accounts import Accountant, Rules, Run
-from servers import NoAnswer, call, free_ports
 from redis_server import RedisServer
+from servers import NoAnswer, call, free_ports
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'faults'))
 from jobs import TAG, Processes, send  # noqa: E402

@@ -15,12 +15,12 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 template <typename From, typename To>
-constexpr bool switch_to = std::is_constructible_v<To, From> || std::is_convertible_v<From, To> ||
-                           std::is_assignable_v<To&, From> || std::equality_comparable_with<From, To>;
+constexpr bool can_become = std::is_constructible_v<To, From> || std::is_convertible_v<From, To> ||
+                            std::is_assignable_v<To&, From> || std::equality_comparable_with<From, To>;
 
 /// Whether none of the listed types converts to the first one or vice versa.
 template <typename One, typename... Others>
-constexpr bool stands_apart = (... && (!switch_to<One, Others> && !switch_to<Others, One>));
+constexpr bool stands_apart = (... && (!can_become<One, Others> && !can_become<Others, One>));
 
 static_assert(stands_apart<EntryId, UnitId, SegmentId, MiniBatchId, SampleId, WorldRank, DpRank, CpRank>);
 static_assert(stands_apart<UnitId, SegmentId, MiniBatchId, SampleId, WorldRank, DpRank, CpRank>);

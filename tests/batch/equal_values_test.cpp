@@ -63,7 +63,7 @@ TEST(RowsInCommon, ranges_outside_of_the_rows_are_refused) {
 
 TEST(RowsInCommon, can_be_copied_so_that_each_sample_has_its_own) {
   Column pool = texts({"dog", "bird", "cat"});
-  const Column column = pool.lend_to(SampleRows::shared({{7, 10}, {0, 3}, {7, 10}, {0, 0}}, 10));
+  const Column column = pool.make_borrowing_copy(SampleRows::shared({{7, 10}, {0, 3}, {7, 10}, {0, 0}}, 10));
   EXPECT_EQ(column.bytes().data(), std::as_const(pool).bytes().data()) << "lies where it lay";
   EXPECT_EQ(with_separate_rows(column), texts({"cat", "dog", "cat", ""}));
 }
@@ -71,7 +71,7 @@ TEST(RowsInCommon, can_be_copied_so_that_each_sample_has_its_own) {
 TEST(RowsInCommon, are_rejected_in_input_batches) {
   RaggedBatch batch({{SampleId{0}, 0, 1, 1}});
   Column pool = texts({"dog"});
-  EXPECT_THROW(batch.add_field(pool.lend_to(SampleRows::shared({{0, 3}}, 3))), InputError);
+  EXPECT_THROW(batch.add_field(pool.make_borrowing_copy(SampleRows::shared({{0, 3}}, 3))), InputError);
 }
 
 }  // namespace

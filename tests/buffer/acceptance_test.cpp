@@ -136,7 +136,7 @@ TEST(Acceptance, values_of_tokens_follow_the_conventions_that_the_job_declares) 
               HasSubstr("sample 0 of group 'before' is invalid: field 'loss_mask' has one value per token"));
   static_cast<void>(
       buffer.begin_job(1, {.takes_over = true, .acceptance = {.at = {{"loss_mask", RowConvention::next}}}}));
-  EXPECT_THAT(refusal("b"), HasSubstr("is set at row 4, the last, which predicts nothing"));
+  EXPECT_THAT(refusal("b"), HasSubstr("is set at the last row, 4, which does not predict a token"));
   static_cast<void>(buffer.begin_job(
       1, {.takes_over = true,
           .acceptance = {.shares_prompts = true, .at = {{"loss_mask", RowConvention::token}}}}));

@@ -78,7 +78,7 @@ class BufferProducer(Client):
             batch = [self.next + i * PRODUCERS for i in range(random.randrange(1, 4))]
             self.next, self.unsure = batch[-1] + PRODUCERS, batch
         requests = [('/v1/samples', ('accepted', 'duplicates'), lambda key: kill_rounds.line_of(key, 0))]
-        requests += [('/v1/fields', ('added', 'repeated'), lambda key, field=field: kill_rounds.fields_line(key, field))
+        requests += [('/v1/fields', ('added', 'duplicates'), lambda key, field=field: kill_rounds.fields_line(key, field))
                      for field in LATE_FIELDS]
         for path, counts, line in requests:
             self.write('sent', batch)
@@ -94,7 +94,7 @@ class BufferReader(Client):
     """Fetches the samples that wait. All of them must belong to complete groups and have all late fields."""
 
     def work(self):
-        waiting = json.loads(call(self.url + '/v1/job/waiting?groups=0&most=1000000'))
+        waiting = json.loads(call(self.url + '/v1/job/waiting?groups=0&limit=1000000'))
         arrivals = [sample[0] for group in waiting['groups'] for sample in group['samples']]
         chosen = random.sample(arrivals, min(64, len(arrivals)))
         lines = call(self.url + '/v1/job/samples', json.dumps({'arrivals': chosen}).encode()).decode().splitlines()
@@ -202,7 +202,7 @@ def play_round(there, number, kinds, folder):
 def resend(url, acknowledged):
     """Sends every acknowledged sample and field again, and requires that the buffer already has all of them."""
     requests = [('/v1/samples', 'duplicates', lambda key: kill_rounds.line_of(key, 0))]
-    requests += [('/v1/fields', 'repeated', lambda key, field=field: kill_rounds.fields_line(key, field)) for field in LATE_FIELDS]
+    requests += [('/v1/fields', 'duplicates', lambda key, field=field: kill_rounds.fields_line(key, field)) for field in LATE_FIELDS]
     keys = sorted(acknowledged)
     for begin in range(0, len(keys), 64):
         batch = keys[begin:begin + 64]

@@ -71,7 +71,7 @@ class RestartedBuffer {
 std::vector<std::function<void()>> calls_of(JobClient& job) {
   return {[&] { job.wait_for(1, 1, 0ms); },
           [&] { job.wait_for_step(0, 0s); },
-          [&] { job.lines(std::vector<std::int64_t>{1}); },
+          [&] { job.fetch_samples(std::vector<std::int64_t>{1}); },
           [&] { job.schema(); },
           [&] { job.untrained_steps(0); },
           [&] {

@@ -176,7 +176,7 @@ class Producer(threading.Thread):
     def __init__(self, url, keys, acknowledged, unsure, ending, late_fields):
         super().__init__()
         self.requests = [('/v1/samples', ('accepted', 'duplicates'), lambda key: line_of(key, 0))]
-        self.requests += [('/v1/fields', ('added', 'repeated'), functools.partial(fields_line, field=field)) for field in late_fields]
+        self.requests += [('/v1/fields', ('added', 'duplicates'), functools.partial(fields_line, field=field)) for field in late_fields]
         self.url, self.keys, self.acknowledged, self.unsure, self.error = url, keys, acknowledged, unsure, None
         self.ending = ending
 
@@ -204,7 +204,7 @@ class Producer(threading.Thread):
 
 def check(url, acknowledged, sent, late_fields):
     """Returns an error unless every acknowledged sample exists exactly once, as it was sent, and no other sample exists."""
-    waiting = json.loads(patient_call(url + '/v1/job/waiting?groups=0&most=1000000'))
+    waiting = json.loads(patient_call(url + '/v1/job/waiting?groups=0&limit=1000000'))
     status = json.loads(patient_call(url + '/v1/status'))
     samples = status['samples']
     if samples['received'] != samples['trained'] + samples['formed'] + samples['waiting'] + sum(samples['dropped'].values()):

@@ -73,7 +73,7 @@ TEST(LateFieldsOfBuffer, a_job_gets_a_sample_once_all_its_fields_were_received) 
   buffer.accept_samples(received(rollout_line("a", 0)));
   EXPECT_EQ(add_lines(buffer, values_line("a")).added, 1);
   EXPECT_TRUE(ready_groups(buffer).empty());
-  EXPECT_EQ(buffer.status().stream.lacking.at("old_log_probs"), 1);
+  EXPECT_EQ(buffer.status().stream.missing_fields.at("old_log_probs"), 1);
   EXPECT_EQ(add_lines(buffer, log_probs_line("a")).added, 1);
   ASSERT_EQ(ready_groups(buffer).size(), 1U);
   form_first(buffer, 0);
@@ -94,7 +94,7 @@ TEST(LateFieldsOfBuffer, a_repeated_value_is_accepted_and_a_different_value_is_r
     buffer = open_in(folder);
   };
   const auto expect_known = [&](const std::string& when) {
-    EXPECT_EQ(add_lines(*buffer, values_line("a", "[1.5,2,3 ]")).repeated, 1) << when;
+    EXPECT_EQ(add_lines(*buffer, values_line("a", "[1.5,2,3 ]")).duplicates, 1) << when;
     const ErrorReport report = report_of<FieldsError>(
         [&] { add_lines(*buffer, values_line("b") + values_line("a", "[1.5, 2, 4]")); });
     EXPECT_EQ(report.where, "body:2") << when;
@@ -106,7 +106,8 @@ TEST(LateFieldsOfBuffer, a_repeated_value_is_accepted_and_a_different_value_is_r
                 add_lines(*buffer, values_line("a") + values_line("a", "[1, 1, 1]"));
               }).where,
               "body:2");
-  EXPECT_EQ(buffer->status().stream.lacking.at("values"), 2) << "nothing of a refused request is taken";
+  EXPECT_EQ(buffer->status().stream.missing_fields.at("values"), 2)
+      << "nothing of a refused request is taken";
   add_lines(*buffer, values_line("a"));
   expect_known("it waits for another field");
   restart();
@@ -123,7 +124,7 @@ TEST(LateFieldsOfBuffer, a_repeated_value_is_accepted_and_a_different_value_is_r
               HasSubstr("the sample is in step 0"));
   buffer->mark_trained(0);
   EXPECT_EQ(add_lines(*buffer, values_line("a", "[0, 0, 0]") + values_line("b")).gone, 1) << "trained";
-  EXPECT_EQ(buffer->status().stream.lacking.at("values"), 0) << "of the other sample";
+  EXPECT_EQ(buffer->status().stream.missing_fields.at("values"), 0) << "of the other sample";
 }
 
 TEST(LateFieldsOfBuffer, survive_a_restart_and_are_removed_with_their_sample) {
@@ -162,7 +163,7 @@ TEST(LateFieldsOfBuffer, are_refused_if_no_sample_could_have_them) {
   EXPECT_THAT(why(R"({"uid": "a", "index": 0, "values": 1, "values": 1})"), HasSubstr("'values' twice"));
   add_lines(buffer, values_line("a"));
   EXPECT_THAT(why(values_line("b", "1.5")), HasSubstr("'values'")) << "one number per sample, not per token";
-  EXPECT_EQ(buffer.status().stream.lacking.at("values"), 1);
+  EXPECT_EQ(buffer.status().stream.missing_fields.at("values"), 1);
 }
 
 TEST(LateFieldsOfBuffer, are_refused_if_the_job_does_not_accept_their_values) {
@@ -193,7 +194,7 @@ TEST(LateFieldsOfBuffer, cannot_be_changed_while_groups_are_untrained) {
   const ScratchFolder folder;
   open_in(folder)->accept_samples(received(rollout_line("a", 0)));
   EXPECT_THAT(report_of<InputError>([&] { open_in(folder, testing_support::groups_of(1)); }).message,
-              HasSubstr("with the late fields old_log_probs, values, but was started with none"));
+              HasSubstr("with the late fields old_log_probs, values, but the buffer was started with none"));
   EXPECT_EQ(open_in(folder)->status().stream.waiting.samples, 1);
 }
 
@@ -203,7 +204,7 @@ TEST(LateFieldsOfBuffer, count_toward_the_capacity) {
   std::string values = "[0";
   for (int i = 1; i < 300; ++i) values += ", " + std::to_string(i) + ".125";
   EXPECT_THROW(add_lines(buffer, values_line("a", values + "]")), FullError);
-  EXPECT_EQ(buffer.status().stream.lacking.at("values"), 1);
+  EXPECT_EQ(buffer.status().stream.missing_fields.at("values"), 1);
 }
 
 TEST(LateFieldsOfBuffer, keep_an_ended_stream_open_until_they_are_received) {

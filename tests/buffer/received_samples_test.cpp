@@ -100,9 +100,10 @@ TEST(ReceivedSamples, rejects_text_as_index_or_version) {
   };
   const ErrorReport index = refused(with(R"("0")", "0"));
   EXPECT_EQ(index.where, "body:2");
-  EXPECT_EQ(index.message, R"(field 'index' is the text "0"; an integer is needed)");
-  EXPECT_EQ(refused(with("0", R"("3")")).message, R"(field 'version' is the text "3"; an integer is needed)");
-  EXPECT_EQ(refused(with("null", "0")).message, "field 'index' is null; an integer is needed");
+  EXPECT_EQ(index.message, R"(field 'index' is the string "0"; it must be an integer)");
+  EXPECT_EQ(refused(with("0", R"("3")")).message,
+            R"(field 'version' is the string "3"; it must be an integer)");
+  EXPECT_EQ(refused(with("null", "0")).message, "field 'index' is null; it must be an integer");
 }
 
 TEST(ReceivedSamples, have_a_hash_that_depends_only_on_their_own_content) {
@@ -187,7 +188,7 @@ TEST_F(JoinedSchema, may_become_more_general_until_a_step_uses_it) {
 }
 
 TEST_F(JoinedSchema, refuses_integers_that_float32_would_round) {
-  const JsonlSchema wide = schema_of(serialize_schema(schema(R"(, "ts": 1763800000123)")));
+  const JsonlSchema wide = parse_schema(serialize_schema(schema(R"(, "ts": 1763800000123)")));
   const ErrorReport report =
       report_of<InputError>([&] { return join_schemas(wide, schema(R"(, "ts": 0.5)"), true); });
   EXPECT_EQ(report.where, "body:1");
@@ -197,22 +198,22 @@ TEST_F(JoinedSchema, refuses_integers_that_float32_would_round) {
 TEST_F(JoinedSchema, is_unchanged_after_being_stored) {
   for (const JsonlSchema& before :
        {JsonlSchema{}, schema(""), schema(R"(, "pairs": [[1, 2], [3, 4]], "done": true)")}) {
-    const JsonlSchema after = schema_of(serialize_schema(before));
+    const JsonlSchema after = parse_schema(serialize_schema(before));
     EXPECT_EQ(after.fields, before.fields);
     EXPECT_EQ(after.kind_open, before.kind_open);
     EXPECT_EQ(after.element_open, before.element_open);
     EXPECT_EQ(after.empty, before.empty);
   }
-  EXPECT_THROW(static_cast<void>(schema_of("{}")), InputError);
-  EXPECT_THROW(static_cast<void>(schema_of("nonsense")), InputError);
+  EXPECT_THROW(static_cast<void>(parse_schema("{}")), InputError);
+  EXPECT_THROW(static_cast<void>(parse_schema("nonsense")), InputError);
   const auto with_extent = [](const std::string& extent) {
     return R"({"empty": false, "fields": [{"name": "x", "dtype": "float32", "kind": "sample", "kind_open": false,
                "element_open": false, "trailing": [)" +
            extent + "]}]}";
   };
-  EXPECT_EQ(schema_of(with_extent("3")).fields.front().trailing, std::vector<std::int64_t>{3});
+  EXPECT_EQ(parse_schema(with_extent("3")).fields.front().trailing, std::vector<std::int64_t>{3});
   for (const char* const extent : {"1e67", "2.5", "9223372036854775808", "true"})
-    EXPECT_THROW(static_cast<void>(schema_of(with_extent(extent))), InputError) << extent;
+    EXPECT_THROW(static_cast<void>(parse_schema(with_extent(extent))), InputError) << extent;
 }
 
 }  // namespace

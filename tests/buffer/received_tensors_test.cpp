@@ -89,7 +89,7 @@ RaggedBatch delivered_samples(const ReceivedSamples& received, const std::vector
   std::string answer;
   for (const std::int64_t sample : order) {
     const std::string_view body = received.samples()[static_cast<std::size_t>(sample)].body;
-    const BodyFrame frame = parse_frame(body);
+    const BodyFrame frame = make_body_frame(body);
     answer.append(frame.before).append(body).append(frame.after);
   }
   return parse_samples(answer, order, received.schema(), stream_formats());
@@ -241,7 +241,7 @@ TEST(ReceivedTensors, determine_undecided_properties_of_fields) {
   std::string answer;
   for (const ReceivedSamples* const sent : {&open, &decided}) {
     const std::string_view body = sent->samples()[0].body;
-    answer.append(parse_frame(body).before).append(body);
+    answer.append(make_body_frame(body).before).append(body);
   }
   const RaggedBatch batch = parse_samples(answer, std::vector<std::int64_t>{1, 2}, joined, {});
   EXPECT_EQ(batch.at("score").spec().kind, FieldKind::response_token);
@@ -262,10 +262,10 @@ TEST(SentSamples, are_refused_if_they_are_not_the_requested_ones) {
   const std::string answer = std::string(lines.samples()[0].body) + "\n";
   const std::vector<std::int64_t> two{1, 2};
   EXPECT_EQ(report_of<InputError>([&] { return parse_samples(answer, two, lines.schema(), {}); }).message,
-            "there are 1; 2 were requested");
+            "do not match the request: 1 were received, but 2 were requested");
   const ReceivedSamples tensors = three().sent();
   const std::string_view body = tensors.samples()[0].body;
-  const std::string cut = parse_frame(body).before + std::string(body.substr(0, body.size() - 1));
+  const std::string cut = make_body_frame(body).before + std::string(body.substr(0, body.size() - 1));
   EXPECT_THROW(static_cast<void>(parse_samples(cut, std::vector<std::int64_t>{1}, tensors.schema(), {})),
                InputError);
 }

@@ -114,9 +114,9 @@ TEST(BufferServer, adds_fields_to_samples_and_reports_missing_ones) {
   const auto answer = server.post("/v1/fields", line);
   ASSERT_EQ(answer->status, 200) << answer->body;
   EXPECT_EQ(json::parse(answer->body),
-            json::parse(R"({"added": 1, "repeated": 0, "gone": 0, "version": 0})"));
-  EXPECT_EQ(json::parse(server.get("/v1/status")->body)["lacking"], json::parse(R"({"values": 1})"));
-  EXPECT_THAT(server.get("/metrics")->body, HasSubstr(R"(samples_lacking_field{field="values"} 1)"));
+            json::parse(R"({"added": 1, "duplicates": 0, "gone": 0, "version": 0})"));
+  EXPECT_EQ(json::parse(server.get("/v1/status")->body)["missing_fields"], json::parse(R"({"values": 1})"));
+  EXPECT_THAT(server.get("/metrics")->body, HasSubstr(R"(samples_missing_field{field="values"} 1)"));
   EXPECT_EQ(json::parse(server.get("/v1/job/rules")->body)["settings"]["late_fields"][0], "values");
   EXPECT_EQ(server.post("/v1/fields", R"({"uid": "c", "index": 0, "values": [1, 2, 3]})")->status, 404);
   EXPECT_EQ(server.post("/v1/fields", R"({"uid": "a", "index": 0, "values": [1, 2, 4]})")->status, 409);
@@ -126,7 +126,7 @@ TEST(BufferServer, adds_fields_to_samples_and_reports_missing_ones) {
 
 TEST(BufferServer, does_not_mention_late_fields_if_there_are_none) {
   OpenServer server;
-  EXPECT_FALSE(json::parse(server.get("/v1/status")->body).contains("lacking"));
+  EXPECT_FALSE(json::parse(server.get("/v1/status")->body).contains("missing_fields"));
   EXPECT_FALSE(json::parse(server.get("/v1/job/rules")->body)["settings"].contains("late_fields"));
   EXPECT_THAT(server.post("/v1/fields", R"({"uid": "a", "index": 0, "values": 1})")->body,
               HasSubstr("Start the buffer with --late-fields"));
@@ -156,6 +156,10 @@ TEST(BufferServer, answers_each_refusal_with_its_status) {
   EXPECT_EQ(server.post("/v1/samples", "xyz", {{"Content-Encoding", "gzip"}})->status, 422);
   EXPECT_THAT(server.post("/v1/samples", "xyz", {{"Content-Encoding", "GZIP"}})->body,
               testing::Not(HasSubstr("Content-Encoding")));
+  EXPECT_THAT(
+      server.post("/v1/samples", "\x1f\x8b\x08 a gzip body")->body,
+      HasSubstr("body: looks gzip-compressed, but the request has no Content-Encoding header. Add the "
+                "header Content-Encoding: gzip"));
   EXPECT_THAT(server.post("/v1/samples", "x", {}, "application/vnd.safetensors")->body,
               HasSubstr("body: has 1 bytes; the header's length alone takes 8"));
   EXPECT_EQ(server.post("/v1/tickets", "{}")->status, 422);
@@ -172,7 +176,7 @@ TEST(BufferServer, accepts_tensors_and_returns_them_to_the_job) {
   EXPECT_EQ(server.post("/v1/samples", rollout_line("a", 0))->status, 409);
   JobClient job(server.url());
   const std::vector<std::int64_t> arrivals{1};
-  const RaggedBatch batch = parse_samples(job.lines(arrivals), arrivals, job.schema(), {});
+  const RaggedBatch batch = parse_samples(job.fetch_samples(arrivals), arrivals, job.schema(), {});
   EXPECT_EQ(batch.samples()[0], (SampleShape{SampleId{1}, 1, 1, 2}));
   EXPECT_THAT(batch.at("input_ids").values<std::int64_t>(), testing::ElementsAre(5, 6, 7));
 }
@@ -191,7 +195,7 @@ TEST(BufferServer, reads_lines_in_declared_formats_and_then_refuses_tensors) {
   const DeclaredFormats formats = job.begin(2).formats;
   EXPECT_EQ(formats.at("note"), LineFormat::text);
   const std::vector<std::int64_t> arrivals{1};
-  const RaggedBatch batch = parse_samples(job.lines(arrivals), arrivals, job.schema(), formats);
+  const RaggedBatch batch = parse_samples(job.fetch_samples(arrivals), arrivals, job.schema(), formats);
   EXPECT_EQ(batch.at("note").spec().kind, FieldKind::text);
 }
 
@@ -478,12 +482,12 @@ TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {
   ASSERT_EQ(formed.size(), 1);
   std::vector<std::int64_t> arrivals;
   for (const stream::WaitingSample& sample : formed[0].groups[0].samples) arrivals.push_back(sample.arrival);
-  EXPECT_EQ(job.lines(arrivals), rollout_line("a", 0) + rollout_line("a", 1));
-  EXPECT_EQ(job.lines({}), "");
+  EXPECT_EQ(job.fetch_samples(arrivals), rollout_line("a", 0) + rollout_line("a", 1));
+  EXPECT_EQ(job.fetch_samples({}), "");
   EXPECT_EQ(job.schema().fields.size(), 2) << "index and version";
   job.report_trained(3);
   EXPECT_TRUE(job.untrained_steps(0).empty());
-  EXPECT_THROW(job.lines(arrivals), InputError);
+  EXPECT_THROW(job.fetch_samples(arrivals), InputError);
   EXPECT_EQ(job.wait_for_step(4, 0s).trained_step, 3);
   server.buffer().end();
   EXPECT_TRUE(job.wait_for_step(4, 30s).is_over);
@@ -495,12 +499,12 @@ TEST(BufferServer, refuses_a_job_with_another_version_of_calls) {
   const auto begin = [&](const std::string& more) {
     return server.post("/v1/job/begin", R"({"samples_per_step": 2)" + more + "}");
   };
-  const auto refused = begin(R"(, "calls": 2)");
+  const auto refused = begin(R"(, "protocol": 2)");
   EXPECT_EQ(refused->status, 422);
   EXPECT_THAT(refused->body,
               AllOf(HasSubstr("job uses version 2 of the protocol"), HasSubstr("supports version 1")));
-  EXPECT_EQ(begin(R"(, "calls": "1")")->status, 422);
-  EXPECT_EQ(begin(R"(, "calls": 1)")->status, 200);
+  EXPECT_EQ(begin(R"(, "protocol": "1")")->status, 422);
+  EXPECT_EQ(begin(R"(, "protocol": 1)")->status, 200);
 }
 
 TEST(JobClient, reports_an_unreachable_buffer) {

@@ -87,7 +87,7 @@ TEST_F(SharedServers, all_give_the_same_answers) {
   EXPECT_EQ(json::parse(active->post("/v1/samples", rollout_line("a/b", 0))->body)["duplicates"], 1);
   EXPECT_EQ(standby->post("/v1/samples", "{")->status, 422);
   EXPECT_EQ(standby->post("/v1/nonsense", "x")->status, 404);
-  EXPECT_EQ(standby->client().Get("/v1/job/waiting?groups=1&most=5&wait=0")->status, 200);
+  EXPECT_EQ(standby->client().Get("/v1/job/waiting?groups=1&limit=5&wait=0")->status, 200);
   EXPECT_EQ(standby->post("/v1/groups/a%2Fb/abort", "{}")->status, 200);
   const json status = standby->status();
   EXPECT_EQ(status["role"], "standby");

@@ -98,7 +98,8 @@ TEST(ReceivedValues, are_refused_unless_the_frame_is_as_it_says) {
       message(R"({"indexes":[],"fields":{")" + std::string(257, 'a') + R"(":{"dtype":"U8","shape":[]}}})"),
       HasSubstr("from 1 to 256"));
   EXPECT_THAT(message(field(R"({"dtype":"U7","shape":[1]})")), HasSubstr(R"("U7" in field 'a')"));
-  EXPECT_THAT(message(field(R"({"dtype":"BYTES","shape":[]})")), HasSubstr("BYTES of 0 axes"));
+  EXPECT_THAT(message(field(R"({"dtype":"BYTES","shape":[]})")),
+              HasSubstr("a shape with 0 axes for the dtype BYTES"));
   EXPECT_THAT(message(field(R"({"dtype":"U8","shapes":[[1]]})")), HasSubstr("a list of 2, one per index"));
   EXPECT_THAT(message(field(R"({"dtype":"U8","shape":[1],"shapes":[[1],[1]]})")), HasSubstr("but not both"));
   EXPECT_THAT(message(field(R"({"dtype":"U8","shape":[1],"color":1})")), HasSubstr("'color'"));
@@ -226,7 +227,7 @@ TEST(ValueStore, takes_ranges_per_index) {
   put_texts(store, {1, 2}, "a", {"abcdef", "uvwxyz"});
   EXPECT_EQ(
       get(store,
-          R"({"indexes":[2,1],"fields":["a"],"slices":{"a":{"axis":0,"ranges_of":[[[0,2]],[[1,2],[4,6]]]}}})"),
+          R"({"indexes":[2,1],"fields":["a"],"slices":{"a":{"axis":0,"ranges_per_index":[[[0,2]],[[1,2],[4,6]]]}}})"),
       "uvbef");
 }
 
@@ -238,9 +239,10 @@ TEST(ValueStore, refuses_slices_outside_of_a_value) {
   EXPECT_EQ(refusal(R"({"axis":0,"ranges":[[0,4]]})").where, "index 0, field 'a'");
   EXPECT_THAT(refusal(R"({"axis":0,"ranges":[[0,4]]})").message, HasSubstr("3 positions along axis 0"));
   EXPECT_THAT(refusal(R"({"axis":2,"ranges":[[0,1]]})").message, HasSubstr("has 2 axes"));
-  EXPECT_THAT(refusal(R"({"axis":0,"ranges":[[1,2],[0,1]]})").message, HasSubstr("does not ascend"));
+  EXPECT_THAT(refusal(R"({"axis":0,"ranges":[[1,2],[0,1]]})").message,
+              HasSubstr("overlaps the previous range"));
   EXPECT_THAT(refusal(R"({"axis":0,"ranges":[[0,2],[1,3]]})").message, HasSubstr("overlaps"));
-  EXPECT_THAT(refusal(R"({"axis":0,"ranges_of":[]})").message, HasSubstr("one per index"));
+  EXPECT_THAT(refusal(R"({"axis":0,"ranges_per_index":[]})").message, HasSubstr("one per index"));
   EXPECT_THAT(refusal(R"([{"axis":0,"ranges":[]},{"axis":0,"ranges":[]}])").message,
               HasSubstr("along the same axis"));
 }

@@ -104,7 +104,7 @@ TEST(CBalance, bins_keep_their_limits) {
             EVENKEEL_ERROR_LIMIT);
   EXPECT_EQ(evenkeel_min_bins_lower_bound(sizes.data(), nullptr, 4, 0, unlimited, &bound),
             EVENKEEL_ERROR_INPUT);
-  EXPECT_STREQ(evenkeel_last_error_message(), "max_size: 0 is below 1");
+  EXPECT_STREQ(evenkeel_last_error_message(), "max_size: is 0; it must be at least 1");
 }
 
 TEST(CBalance, costs_follow_their_model) {
@@ -121,7 +121,7 @@ TEST(CBalance, costs_follow_their_model) {
   EXPECT_EQ(cost, 32);
   const std::int64_t below = -1;
   EXPECT_EQ(evenkeel_costs(&model, &below, 1, &cost), EVENKEEL_ERROR_INPUT);
-  EXPECT_STREQ(evenkeel_last_error_message(), "tokens[0]: -1 is below 0");
+  EXPECT_STREQ(evenkeel_last_error_message(), "tokens[0]: is -1; it must be at least 0");
   evenkeel_model_shape shape{};
   shape.hidden_size = 64;
   shape.layers = 2;
@@ -181,8 +181,8 @@ TEST(CDropIn, micro_batches_keep_the_cap_of_every_system) {
     const evenkeel_batching batching{system, 1, 8, unlimited, 1, 1, 1};
     std::int64_t count = 0;
     ASSERT_EQ(evenkeel_batching_count(&batching, lengths.data(), 6, &count), EVENKEEL_OK);
-    ASSERT_EQ(evenkeel_batching_kept_count(&batching, lengths.data(), 6, count, &count), EVENKEEL_OK);
-    ASSERT_EQ(evenkeel_batching_agreed(&batching, count, &count), EVENKEEL_OK);
+    ASSERT_EQ(evenkeel_batching_count_under_cap(&batching, lengths.data(), 6, count, &count), EVENKEEL_OK);
+    ASSERT_EQ(evenkeel_batching_agreed_count(&batching, count, &count), EVENKEEL_OK);
     for (const Numbers& samples : filled(6, count, [&](auto*items, auto*offsets, auto*) {
            return evenkeel_batching_micro_batches(&batching, lengths.data(), 6, count, items, offsets);
          })) {
@@ -192,11 +192,11 @@ TEST(CDropIn, micro_batches_keep_the_cap_of_every_system) {
     }
     std::int64_t kept = 0;
     const std::int64_t above = 9;
-    EXPECT_EQ(evenkeel_batching_kept_count(&batching, &above, 1, 1, &kept), EVENKEEL_ERROR_LIMIT);
+    EXPECT_EQ(evenkeel_batching_count_under_cap(&batching, &above, 1, 1, &kept), EVENKEEL_ERROR_LIMIT);
   }
   std::int64_t count = 0;
   const evenkeel_batching unknown{7, 0, 8, unlimited, 1, 1, 1};
-  EXPECT_EQ(evenkeel_batching_agreed(&unknown, 1, &count), EVENKEEL_ERROR_ARGUMENT);
+  EXPECT_EQ(evenkeel_batching_agreed_count(&unknown, 1, &count), EVENKEEL_ERROR_ARGUMENT);
 }
 
 TEST(CDropIn, padded_batches_match_the_example_in_the_header) {

@@ -152,8 +152,8 @@ TEST(CLocal, fields_are_in_memory_that_the_caller_supplies) {
     --static_cast<CountedMemory*>(context)->blocks;
     ::operator delete(block, static_cast<std::align_val_t>(alignof(std::max_align_t)));
   };
-  EXPECT_EQ(evenkeel_set_memory(allocate, nullptr, &memory), EVENKEEL_ERROR_ARGUMENT);
-  ASSERT_EQ(evenkeel_set_memory(allocate, deallocate, &memory), EVENKEEL_OK);
+  EXPECT_EQ(evenkeel_set_allocator(allocate, nullptr, &memory), EVENKEEL_ERROR_ARGUMENT);
+  ASSERT_EQ(evenkeel_set_allocator(allocate, deallocate, &memory), EVENKEEL_OK);
   const std::int64_t id = 0;
   const std::int64_t length = 200;
   const std::vector<std::int64_t> tokens(200);
@@ -175,9 +175,9 @@ TEST(CLocal, fields_are_in_memory_that_the_caller_supplies) {
   const evenkeel_allocate without_block = [](std::int64_t, std::int64_t, void*, void**) -> evenkeel_status {
     return EVENKEEL_OK;
   };
-  ASSERT_EQ(evenkeel_set_memory(without_block, deallocate, &memory), EVENKEEL_OK);
+  ASSERT_EQ(evenkeel_set_allocator(without_block, deallocate, &memory), EVENKEEL_OK);
   EXPECT_EQ(evenkeel_samples_add(samples.get(), &field), EVENKEEL_ERROR_OUT_OF_MEMORY);
-  ASSERT_EQ(evenkeel_set_memory(nullptr, nullptr, nullptr), EVENKEEL_OK);
+  ASSERT_EQ(evenkeel_set_allocator(nullptr, nullptr, nullptr), EVENKEEL_OK);
   samples.reset();
   EXPECT_EQ(memory.blocks, 0) << "blocks go back to the function that belongs to theirs";
 }
@@ -328,7 +328,7 @@ TEST(CLocal, null_is_an_error_everywhere_and_may_be_destroyed) {
                                        evenkeel_stream_next(nullptr, &step),
                                        evenkeel_stream_state(nullptr, &text, nullptr),
                                        evenkeel_stream_publish(nullptr, 1),
-                                       evenkeel_stream_trained(nullptr, 1)})
+                                       evenkeel_stream_report_saved_before(nullptr, 1)})
     EXPECT_EQ(status, EVENKEEL_ERROR_ARGUMENT);
   EXPECT_EQ(evenkeel_samples_count(nullptr), 0);
   EXPECT_EQ(evenkeel_samples_num_fields(nullptr), 0);

@@ -322,7 +322,7 @@ TEST(CTree, segments_rows_and_samples_describe_it) {
   EXPECT_EQ(sample.values("rows"), (Numbers{0, 1, 6}));
   EXPECT_EQ(sample.values("prediction_rows"), (Numbers{-1, 0, 1}));
   const Arrays states([&](auto** a) { return evenkeel_tree_branch_states(&tree.value, a); });
-  EXPECT_EQ(states.values("most_kept"), Numbers{2});
+  EXPECT_EQ(states.values("peak_kept"), Numbers{2});
   const Arrays savings([&](auto** a) { return evenkeel_tree_savings(&tree.value, a); });
   EXPECT_EQ(savings.values("repeated_tokens"), Numbers{12});
   const Numbers chosen{0, 2};

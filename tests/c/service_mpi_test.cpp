@@ -319,8 +319,8 @@ TEST(CService, reports_the_ranks_coordinates_and_the_duration_of_phases) {
   evenkeel_step_info info{};
   ASSERT_EQ(evenkeel_step_get_seconds(step.get(), &seconds), EVENKEEL_OK);
   ASSERT_EQ(evenkeel_step_get_info(step.get(), &info), EVENKEEL_OK);
-  EXPECT_DOUBLE_EQ(info.waited, seconds.read + seconds.gather + seconds.plan + seconds.agree +
-                                    seconds.exchange + seconds.pack);
+  EXPECT_DOUBLE_EQ(info.waited_seconds, seconds.read + seconds.gather + seconds.plan + seconds.agree +
+                                            seconds.exchange + seconds.pack);
 }
 
 TEST(CService, reports_which_ranks_run_a_micro_batch_together) {

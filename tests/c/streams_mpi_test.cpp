@@ -69,7 +69,7 @@ TEST(CStream, ends_with_its_trainer_while_waiting_for_samples) {
       "exchange: {prefetch: 2}\n");
   const Held<evenkeel_stream> stream = stream_of(service);
   EXPECT_EQ(evenkeel_stream_num_steps(stream.get()), INT64_MAX);
-  EXPECT_EQ(evenkeel_stream_trained(stream.get(), 0), EVENKEEL_OK);
+  EXPECT_EQ(evenkeel_stream_report_saved_before(stream.get(), 0), EVENKEEL_OK);
   EXPECT_EQ(evenkeel_stream_publish(stream.get(), 1), EVENKEEL_ERROR_CONFIG);
   EXPECT_THAT(evenkeel_last_error_message(), testing::HasSubstr("stream.version: is step"));
 }

@@ -141,7 +141,7 @@ TEST_F(JobWithABuffer, is_refused_if_impossible) {
               HasSubstr("none: cannot be opened"));
   EXPECT_THAT(run_evenkeel("inspect http://127.0.0.1:1").err, HasSubstr("cannot be reached"));
   EXPECT_THAT(run_evenkeel("inspect " + (scratch_ / "job.yaml").string() + " --token-file x").err,
-              HasSubstr("--token-file: is for the address of a buffer"));
+              HasSubstr("--token-file: can only be used with the address of a buffer"));
 }
 
 }  // namespace

@@ -83,16 +83,17 @@ INSTANTIATE_TEST_SUITE_P(
         WrongWords{"synth --out x --prompt-median 0",
                    "--prompt-median: '0' is out of range; allowed: above 0"},
         WrongWords{"plan --lengths x.csv --json a --html ./a",
-                   "--html: names the file of --json. Give each option its own file"},
+                   "--html: names the same file as --json. Give each option its own file"},
         WrongWords{"plan --lengths x.csv --json x.csv",
-                   "--json: names the file of --lengths. Give each option its own file"},
+                   "--json: names the same file as --lengths. Give each option its own file"},
         WrongWords{"synth --out x --prompt-max 8",
                    "--prompt-max: '8' is out of range; allowed: 16 to 1099511627776"},
         WrongWords{"config import x.yaml --from verl --override a.b=1 ~c",
                    "config import: is part of the Python package: run python3 -m evenkeel.config_import, or "
                    "evenkeel-import if pip installed it"},
-        WrongWords{"config schema mesh --markdown",
-                   "--markdown: writes all keys. Leave out mesh, or --markdown"},
+        WrongWords{
+            "config schema mesh --markdown",
+            "--markdown: writes all keys, so it cannot be combined with the key mesh. Leave out one of them"},
         WrongWords{"run job.yaml \"$(printf '\\033[31mx')\"",
                    "unexpected argument '\\x1b[31mx'. See: evenkeel run --help"}));
 
@@ -133,8 +134,8 @@ TEST(CommandLineWithoutAValue, is_refused_by_the_option_s_name_in_every_command)
            {"plan --lengths x --html ''", "--html"},
            {"synth --out ''", "--out"},
            {"inspect ''", "FILE"},
-           {"convert '' b.jsonl", "A"},
-           {"convert a.jsonl ''", "B"},
+           {"convert '' b.jsonl", "INPUT"},
+           {"convert a.jsonl ''", "OUTPUT"},
            {"config show ''", "CONFIG"},
            {"config schema ''", "KEY"},
            {"plan --lengths x.csv --json ''", "--json"}}) {

@@ -176,7 +176,7 @@ TEST_F(ConvertCommand, has_options_for_formats_that_names_do_not_imply) {
   EXPECT_EQ(convert("a.jsonl", "tokens", "--to megatron --drop all").status, 0);
   EXPECT_TRUE(std::filesystem::exists(in("tokens.bin")));
   EXPECT_THAT(mpirun_evenkeel(2, "convert " + in("a.jsonl") + " " + in("x.safetensors")).err,
-              HasSubstr("runs on one process"));
+              HasSubstr("runs in one process"));
 }
 
 TEST_F(ConvertCommand, accepts_formats_of_fields_in_lines_and_refuses_unknown_fields) {
@@ -184,7 +184,7 @@ TEST_F(ConvertCommand, accepts_formats_of_fields_in_lines_and_refuses_unknown_fi
       in("told.jsonl"),
       R"({"prompt_ids": [1], "response_ids": [2, 3], "position_ids": [[0, 1, 2], [0, 0, 1]], "v": [[4, 2]]})"
       "\n");
-  EXPECT_THAT(convert("told.jsonl", "none.safetensors").err, HasSubstr("read_as rows, axes or runs"));
+  EXPECT_THAT(convert("told.jsonl", "none.safetensors").err, HasSubstr("read_as: rows, axes or runs"));
   made("convert " + in("told.jsonl") + " " + in("told.safetensors") +
        " --read-as position_ids=axes,v=runs --progress off");
   made("convert " + in("told.safetensors") + " " + in("plain.jsonl") + " --progress off");

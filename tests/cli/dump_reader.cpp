@@ -7,8 +7,8 @@
 #include <map>
 
 #include "io/jsonl/jsonl.hpp"
-#include "io/safetensors/safetensors.hpp"
 #include "job/output/dump.hpp"
+#include "support/safetensors_file.hpp"
 
 namespace evenkeel::testing_support {
 namespace {

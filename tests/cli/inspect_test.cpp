@@ -66,7 +66,7 @@ TEST(InspectCommand, accepts_formats_of_fields_in_lines) {
   const ProgramResult told = run_evenkeel("inspect " + file + " --read-as axes=axes,from=text");
   EXPECT_EQ(told.status, 0) << told.err;
   EXPECT_THAT(told.out, AllOf(HasSubstr("axes   int64  token        [2]"), HasSubstr("from   uint8  text")));
-  EXPECT_THAT(run_evenkeel("inspect " + file).err, HasSubstr("read_as rows, axes or runs"));
+  EXPECT_THAT(run_evenkeel("inspect " + file).err, HasSubstr("read_as: rows, axes or runs"));
   EXPECT_THAT(run_evenkeel("inspect " + file + " --read-as axes=axes,x=rows").err,
               HasSubstr("no line has a field 'x'"));
   write_text(scratch / "lengths.jsonl", "{\"length\": 3}\n");

@@ -35,7 +35,8 @@ TEST(PlanOfARun, counts_the_work_of_an_encoder_by_a_column_of_its_field) {
   const nlohmann::json told = nlohmann::json::parse(read_text(scratch / "plan.json"));
   EXPECT_EQ(told.at("encoder").at("dp_max_over_mean_before"), 1.8);
   EXPECT_EQ(told.at("encoder").at("dp_max_over_mean"), 1);
-  EXPECT_THAT(plan("frames", "").err, HasSubstr("has no numbers of 'frames', which balance.cost names"));
+  EXPECT_THAT(plan("frames", "").err,
+              HasSubstr("has no column or key 'frames' with numbers, which balance.cost requires"));
   const ProgramResult compared = plan("patches", " --compare");
   EXPECT_EQ(compared.status, 2);
   EXPECT_THAT(compared.err,

@@ -69,7 +69,7 @@ TEST(Prometheus, is_available_during_the_run) {
   StepFigures figures;
   figures.tokens = 100;
   figures.profile = "odd \"name\"\\";
-  metrics.start(2);
+  metrics.set_planned_steps(2);
   metrics.count_pass(figures);
   metrics.count_pass(figures);
   const std::string answer = Socket(metrics.port()).get("/metrics");
@@ -120,7 +120,7 @@ TEST_F(PrometheusOfARun, has_the_sums_of_the_report_in_a_file) {
   }
   EXPECT_EQ(values.at("evenkeel_passes_total{profile=\"\"}"), 4);
   EXPECT_EQ(values.at("evenkeel_tokens_total{profile=\"\"}"), tokens);
-  EXPECT_EQ(values.at("evenkeel_moved_bytes_total{profile=\"\",way=\"between_ranks\"}"), sent);
+  EXPECT_EQ(values.at("evenkeel_moved_bytes_total{kind=\"between_ranks\",profile=\"\"}"), sent);
   // The times of the slowest ranks, in addition to the means.
   const nlohmann::json& latest = report.at("steps").back();
   double waited = 0;

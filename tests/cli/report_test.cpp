@@ -54,7 +54,7 @@ const std::vector<std::string> kinds{"",
                                      "--set balance.preset=verl",
                                      "--set exchange.prefetch=0 --set balance.meet=micro-batch",
                                      "--set batch.delay_outliers=2 --set batch.outlier_length=600 "
-                                     "--set batch.outlier_companions=2"};
+                                     "--set batch.outliers_per_step=2"};
 
 double sum_of(const nlohmann::json& phases) {
   double sum = 0;

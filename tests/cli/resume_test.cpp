@@ -73,7 +73,7 @@ TEST_F(Resume, run_after_run_writes_what_one_run_would_have) {
 
 TEST_F(Resume, in_a_window_of_delayed_outliers_continues_with_the_remaining_steps) {
   const std::string delay =
-      " --set batch.delay_outliers=3 --set batch.outlier_length=2000 --set batch.outlier_companions=2"
+      " --set batch.delay_outliers=3 --set batch.outlier_length=2000 --set batch.outliers_per_step=2"
       " --set balance.cost=flops-7b";
   expect_success("$run --dump in-order --set balance.cost=flops-7b");
   expect_success("$run --dump whole --report report" + delay);
@@ -192,7 +192,7 @@ TEST_F(Resume, of_a_changed_job_is_refused_with_the_changes_unless_allowed) {
   expect_refusal(run + "--resume --set batch.seed=4",
                  {"batch.seed was 1 and is now 4", "a.jsonl has different content"});
   EXPECT_EQ(marker_of("dump")["state"], "complete");  // nothing was touched
-  const ProgramResult accepted = expect_success(run + "--resume --allow-changed");
+  const ProgramResult accepted = expect_success(run + "--resume --accept-changes");
   EXPECT_THAT(accepted.err, HasSubstr("accepted: a.jsonl has different content"));
 }
 
@@ -235,7 +235,7 @@ TEST_F(Resume, two_runs_do_not_share_a_state) {
       " run job.yaml --state state'],\n"
       "                        capture_output=True, text=True)\n"
       "assert result.returncode == 1, result\n"
-      "assert 'another run keeps its state there' in result.stderr, result.stderr\n"
+      "assert 'is in use: another run keeps its state there' in result.stderr, result.stderr\n"
       "END");
 }
 
@@ -301,7 +301,7 @@ TEST_F(Resume, fields_of_every_kind_equal_those_of_one_run_and_of_its_dump) {
              "mesh: {cp: 2}\n"
              "fields: {patches: {read_as: rows}, data_source: {read_as: text},\n"
              "         positions: {read_as: axes}, versions: {read_as: runs},\n"
-             "         experts: {layers: stage, wire: narrow}}\n");
+             "         experts: {layers: stage, wire_dtype: narrow}}\n");
   expect_success("$run2 --dump whole");
   for (const int upto : {2, 6})
     expect_success("$run2 --dump dump --state state --resume --steps " + std::to_string(upto));
@@ -345,7 +345,7 @@ TEST_F(Resume, dumps_of_passes_with_different_fields_can_be_read) {
 
 TEST_F(Resume, options_that_need_others_say_so) {
   expect_refusal("$run --resume", {"--resume", "--state"});
-  expect_refusal("$run --state state --allow-changed", {"--allow-changed", "--resume"});
+  expect_refusal("$run --state state --accept-changes", {"--accept-changes", "--resume"});
   expect_refusal("$run --state state --state-every 0", {"--state-every"});
   expect_refusal("$run --state out --dump ./out/", {"--state: names the same folder as --dump"});
   expect_success("$run --state out/state --dump out");

@@ -127,7 +127,7 @@ TEST(PlanConfiguration, suggests_a_cap_that_can_be_set) {
   const ProgramResult beyond = run_evenkeel(plan + "--set mesh.tp=2");
   EXPECT_EQ(beyond.status, 1);
   EXPECT_THAT(beyond.err,
-              HasSubstr("Shorten or drop the sample: micro_batch.max_tokens can be 2147483647 at most"));
+              HasSubstr("Shorten or drop the sample: micro_batch.max_tokens cannot be more than 2147483647"));
   const ProgramResult within = run_evenkeel(plan);
   EXPECT_THAT(within.err, HasSubstr("Raise micro_batch.max_tokens to at least 2147483647"));
   EXPECT_EQ(run_evenkeel(plan + "--set micro_batch.max_tokens=2147483647").status, 0);

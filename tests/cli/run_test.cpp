@@ -7,9 +7,9 @@
 #include "cli/dump_reader.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/jsonl.hpp"
-#include "io/safetensors/safetensors.hpp"
 #include "job/hash_consumer.hpp"
 #include "support/run_program.hpp"
+#include "support/safetensors_file.hpp"
 
 namespace evenkeel {
 namespace {
@@ -21,6 +21,7 @@ using testing_support::ProgramResult;
 using testing_support::read_text;
 using testing_support::run_command;
 using testing_support::run_evenkeel;
+using testing_support::SafetensorsFile;
 using testing_support::ScratchFolder;
 using testing_support::write_text;
 
@@ -220,7 +221,7 @@ TEST_F(Run, an_unknown_profile_is_an_error_that_lists_the_names) {
   const ProgramResult result =
       mpirun_evenkeel(2, job() + "--profiles updat --set profiles.update.micro_batch.max_tokens=1024");
   EXPECT_EQ(result.status, 2);
-  EXPECT_THAT(result.err, HasSubstr("there is no profile 'updat'. Profiles: update"));
+  EXPECT_THAT(result.err, HasSubstr("there is no profile 'updat'. The profiles are: update"));
 }
 
 TEST_F(Run, presets_deliver_every_rollout_and_the_report_shows_broken_caps) {

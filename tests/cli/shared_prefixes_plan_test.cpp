@@ -106,7 +106,7 @@ TEST_F(PlanWithSharedPrefixes, shows_tokens_repeated_by_splits_and_refuses_longe
   const nlohmann::json sharing = written().at("sharing");
   EXPECT_EQ(sharing.at("tokens"), 11 + 5);
   EXPECT_EQ(sharing.at("tokens_without"), 20);
-  EXPECT_EQ(sharing.at("repeated_to_keep").at("max_tokens"), 5);
+  EXPECT_EQ(sharing.at("repeated_by_reason").at("max_tokens"), 5);
   const ProgramResult refused = plan(lengths, caps + "--set prefix.max_path_tokens=6");
   EXPECT_EQ(refused.status, 1);
   EXPECT_THAT(refused.err, HasSubstr("sample 1: has 7 tokens"));
@@ -116,7 +116,7 @@ TEST_F(PlanWithSharedPrefixes, shows_tokens_repeated_by_predicting_ahead) {
   const ProgramResult result =
       plan(file("rollouts.jsonl", rollout_lines), "--set prefix.share=tree --set pack.predict_ahead=1");
   EXPECT_THAT(result.out, HasSubstr("to keep pack.predict_ahead"));
-  EXPECT_EQ(written().at("sharing").at("repeated_to_keep").at("predict_ahead"), 2);
+  EXPECT_EQ(written().at("sharing").at("repeated_by_reason").at("predict_ahead"), 2);
 }
 
 TEST_F(PlanWithSharedPrefixes, counts_micro_batches_as_a_run_does) {
@@ -214,11 +214,12 @@ TEST_F(PlanWithSharedPrefixes, are_compared_path_by_path_with_prompts_and_with_t
   EXPECT_EQ(paths.at("tokens"), 6 + 7 + 3 + 4);
   EXPECT_EQ(paths.at("score_entries"), 21 + 28 + 6 + 10);
   EXPECT_DOUBLE_EQ(paths.at("work_over_bound"), 20.0 / 11);
-  EXPECT_EQ(ways_to_share().at(1).at("repeated_to_keep").at("max_tokens"), 3) << "of responses of 3, 4 and 1";
+  EXPECT_EQ(ways_to_share().at(1).at("repeated_by_reason").at("max_tokens"), 3)
+      << "of responses of 3, 4 and 1";
   const auto trees = ways_to_share().at(2);
   EXPECT_EQ(trees.at("tokens"), 6 + 7 + 3);
   EXPECT_EQ(trees.at("score_entries"), 21 + 28 + 6);
-  EXPECT_EQ(trees.at("repeated_to_keep").at("max_tokens"), 5);
+  EXPECT_EQ(trees.at("repeated_by_reason").at("max_tokens"), 5);
   EXPECT_EQ(trees.at("held_at_once"), 7);
   EXPECT_EQ(trees.at("num_micro_batches"), 2);
   EXPECT_DOUBLE_EQ(trees.at("work_over_bound"), 16.0 / 11);
@@ -255,7 +256,7 @@ TEST_F(PlanWithSharedPrefixes, are_compared_depth_first_by_kept_and_recomputed_r
   EXPECT_EQ(ways_to_share().at(2).at("held_at_once"), 8) << "without a schedule there is no such cap";
   const auto depth_first = ways_to_share().at(3);
   EXPECT_EQ(depth_first.at("held_at_once"), 2);
-  EXPECT_EQ(depth_first.at("computed_again"), 5 + 1) << "what has more than two rows from it to a leaf";
+  EXPECT_EQ(depth_first.at("recomputed"), 5 + 1) << "what has more than two rows from it to a leaf";
   EXPECT_EQ(depth_first.at("tokens"), 11 + 6);
   EXPECT_DOUBLE_EQ(depth_first.at("work_over_bound"), (11 + 6 / 3.0) / 11);
   EXPECT_DOUBLE_EQ(depth_first.at("end_over_bound_once"), (8 + 5 / 3.0) / 5.5);

@@ -31,7 +31,7 @@ PlanSettings sharing_settings(int dp, std::int64_t cap) {
   settings.dp = dp;
   settings.sharing = PrefixSharing::trees;
   settings.micro_batch.max_tokens = cap;
-  settings.balance.meet = Meeting::once_a_step;
+  settings.balance.meet = SyncPoint::step;
   settings.balance.cost = CostModel{2, 0};  // the work according to a model would replace a cost per token
   return settings;
 }
@@ -90,7 +90,7 @@ RC_GTEST_PROP(CompareSharing, has_figures_that_agree_with_each_other, ()) {
       for (const SharedGroup& group : prompt_groups(input.table)) once += group.tree.num_rows();
     if (way.sharing == PrefixSharing::trees)
       for (const SharedGroup& group : input.trees) once += group.tree.num_rows();
-    RC_ASSERT(way.tokens == once + sum_of(way.repeated) + way.computed_again);
+    RC_ASSERT(way.tokens == once + sum_of(way.repeated) + way.recomputed);
     RC_ASSERT(way.held <= settings.micro_batch.max_tokens);
     RC_ASSERT(way.end_once || way.end_meeting);
     for (const std::optional<double>& end : {way.end_once, way.end_meeting})

@@ -43,15 +43,15 @@ TEST(ConfigDelay, requires_every_setting_that_determines_the_samples_of_a_step) 
       "job.yaml: batch.outlier_length: is not set, but batch.delay_outliers needs it, since no other key "
       "defines which samples are outliers. Set it to the length above which a sample is an outlier");
   EXPECT_EQ(refusal(source + ", outlier_length: 512}"),
-            "job.yaml: batch.outlier_companions: is not set, but batch.delay_outliers needs it, since no "
+            "job.yaml: batch.outliers_per_step: is not set, but batch.delay_outliers needs it, since no "
             "other key defines how many outliers share a step. Set it to the number of DP ranks");
-  EXPECT_EQ(refusal(source + ", outlier_length: 512, outlier_companions: 8}"), "accepted");
+  EXPECT_EQ(refusal(source + ", outlier_length: 512, outliers_per_step: 8}"), "accepted");
 }
 
 TEST(ConfigDelay, is_refused_with_incompatible_settings_and_the_reason) {
   const auto with = [](const std::string& others) {
     return refusal(
-        "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}\n"
+        "batch: {delay_outliers: 4, outlier_length: 512, outliers_per_step: 2}\n"
         "source: {kind: synthetic}\n" +
         others);
   };
@@ -68,7 +68,7 @@ TEST(ConfigDelay, is_refused_with_incompatible_settings_and_the_reason) {
 }
 
 TEST(ConfigDelay, requires_samples_that_evenkeel_reads) {
-  const std::string batch = "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}";
+  const std::string batch = "batch: {delay_outliers: 4, outlier_length: 512, outliers_per_step: 2}";
   const std::string why = "job.yaml: batch.delay_outliers: needs samples that Evenkeel reads";
   EXPECT_THAT(refusal(batch), testing::StartsWith(why));
   EXPECT_THAT(refusal(batch + "\nsource: {kind: embedded}"), testing::StartsWith(why));
@@ -79,7 +79,7 @@ TEST(ConfigShapes, are_refused_if_invalid_or_incompatible_with_the_reason) {
   EXPECT_THAT(refusal("micro_batch: {shapes: 2}\nprofiles: {update: {micro_batch: {shapes: 3}}}"),
               testing::HasSubstr("micro_batch.shapes: differs between profiles"));
   EXPECT_THAT(refusal("micro_batch: {shapes: 1}\nprofiles: {update: {micro_batch: {max_tokens: 512}}}"),
-              testing::HasSubstr("micro_batch.shapes: 1 are fewer than the 2 shapes"));
+              testing::HasSubstr("micro_batch.shapes: is 1, but 2 shapes are required"));
   EXPECT_THAT(refusal("micro_batch: {shapes: 8}\nprefix: {share: true}"),
               testing::HasSubstr("prefix.share: true or tree cannot be combined with micro_batch.shapes"));
   EXPECT_EQ(refusal("micro_batch: {shapes: 2}\nprofiles: {update: {micro_batch: {max_tokens: 512}}}"),
@@ -96,7 +96,7 @@ TEST(ConfigSources, that_cannot_be_mixed_are_refused_with_the_place) {
               testing::HasSubstr("sources.a.weight"));
   EXPECT_THAT(refusal("sources: {a: {cost: 2}}\n"), testing::HasSubstr("is not a key of a source"));
   EXPECT_THAT(refusal("sources: {'a b': {kind: synthetic}}\n"),
-              testing::HasSubstr("is not a name for a source"));
+              testing::HasSubstr("is not a valid name for a source"));
 }
 
 TEST(ConfigWrongType, says_what_was_expected_and_found) {
@@ -189,24 +189,26 @@ TEST(ConfigFieldErrors, reject_profiles_that_are_not_a_list_or_unknown) {
                 testing::HasSubstr("a list of names of profiles, or all"));
   }
   EXPECT_EQ(refused("x: {profiles: [encoder, model]}"),
-            "job.yaml: fields.x.profiles: there is no profile 'model'. Profiles: encoder");
+            "job.yaml: fields.x.profiles: there is no profile 'model'. The profiles are: encoder");
   EXPECT_THAT(refused("x: {profiles: [encoder, encoder]}"), testing::HasSubstr("names 'encoder' twice"));
   EXPECT_THAT(refused("input_ids: {profiles: [encoder]}"), testing::HasSubstr("is a built-in field"));
 }
 
 TEST(ConfigFieldErrors, name_the_field_and_the_key) {
-  EXPECT_THAT(refusal("fields: {x: {wire: short}}\n"), testing::HasSubstr("fields.x.wire"));
+  EXPECT_THAT(refusal("fields: {x: {wire_dtype: short}}\n"), testing::HasSubstr("fields.x.wire_dtype"));
   EXPECT_THAT(refusal("fields: {x: {kind: token}}\n"), testing::HasSubstr("A field has the keys of field"));
   EXPECT_THAT(refusal("fields: [x]\n"), testing::HasSubstr("a map"));
   EXPECT_THAT(refusal("fields: {x: {layers: [0, 1]}}\n"),
               testing::HasSubstr("a list of layers for each stage"));
   EXPECT_THAT(refusal("fields: {x: {layers: [[-1]]}}\n"), testing::HasSubstr("fields.x.layers"));
-  EXPECT_EQ(refusal("mesh: {pp: 2}\nfields: {x: {layers: [[0]]}}\n"),
-            "job.yaml: fields.x.layers: lists layers for 1 stages, but mesh has pp 2 x vpp 1. Give one list "
-            "for each virtual stage");
-  EXPECT_EQ(refusal("fields: {x: {hand_out: narrow}}\n"),
-            "job.yaml: fields.x.hand_out: narrow needs integers that are sent narrow, since the narrow type "
-            "is chosen when integers are sent. Set fields.x.wire: narrow, or fields.x.hand_out: as-brought");
+  EXPECT_EQ(
+      refusal("mesh: {pp: 2}\nfields: {x: {layers: [[0]]}}\n"),
+      "job.yaml: fields.x.layers: lists layers for 1 stages, but the mesh has pp 2 x vpp 1. Give one list "
+      "for each virtual stage");
+  EXPECT_EQ(
+      refusal("fields: {x: {dtype: narrow}}\n"),
+      "job.yaml: fields.x.dtype: narrow needs integers to be sent in a narrow type, since the narrow type "
+      "is chosen when integers are sent. Set fields.x.wire_dtype: narrow, or fields.x.dtype: original");
   EXPECT_EQ(refusal("fields: {x: {layers: stage, stage: all}}\n"),
             "job.yaml: fields.x.stage: first or all needs rows that are not split by layers, since layers "
             "determine which stage gets which rows. Set fields.x.layers: null, or fields.x.stage: last");
@@ -217,11 +219,12 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
             "job.yaml: fields.x.cut_by: needs values that samples do not share, since rows that are stored "
             "once for all ranks are not cut. Set fields.x.share: none, or fields.x.cut_by: null");
   EXPECT_THAT(refusal("fields: {x: {read_as: token}}\n"), testing::HasSubstr("fields.x.read_as"));
-  EXPECT_EQ(refusal("fields: {labels: {wire: narrow}}\n"),
+  EXPECT_EQ(refusal("fields: {labels: {wire_dtype: narrow}}\n"),
             "job.yaml: fields.labels: is a built-in field, which is delivered unchanged. "
             "Leave out all settings except read_as: axes or runs, and at for labels and loss_mask");
-  EXPECT_EQ(refusal("field: {wire: narrow}\n"),
-            "job.yaml: field: has settings for fields, but fields does not name any. Name them: fields: "
+  EXPECT_EQ(refusal("field: {wire_dtype: narrow}\n"),
+            "job.yaml: field: has settings for fields, but the section fields does not list any. Name them: "
+            "fields: "
             "{NAME: {}}");
 }
 
@@ -238,7 +241,7 @@ TEST(ConfigProfileErrors, name_the_profile_and_the_key) {
             "2147483647, or auto");
   EXPECT_EQ(refusal("profiles: {update: 3}"), "job.yaml:1: profiles.update: expected a map of keys, found 3");
   EXPECT_EQ(refusal("profiles: {a b: {}}"),
-            "job.yaml:1: profiles.a b: is not a name for a profile. Use letters, digits, _ and -");
+            "job.yaml:1: profiles.a b: is not a valid name for a profile. Use letters, digits, _ and -");
   EXPECT_EQ(refusal("mesh: {tp: 8}\nprofiles: {update: {micro_batch: {max_tokens: 4}}}").substr(0, 50),
             "job.yaml: profiles.update.micro_batch.max_tokens: ");
 }
@@ -253,16 +256,16 @@ TEST(ConfigCost, refuses_an_invalid_cost) {
   EXPECT_EQ(refusal("balance: {cost: {model: {heads: 4}}}").substr(0, 33),
             "job.yaml:1: balance.cost: model: ");
   EXPECT_EQ(refusal("balance: {cost: {linear: 0, quadratic: 0}}"),
-            "job.yaml:1: balance.cost: linear and quadratic are both 0");
+            "job.yaml:1: balance.cost: linear and quadratic are both 0. Set at least one of them above 0");
   EXPECT_EQ(refusal("balance: {cost: {linear: 1, model: {}}}"),
-            "job.yaml:1: balance.cost: model takes no other keys except encoder");
+            "job.yaml:1: balance.cost: model can be combined only with encoder");
   EXPECT_EQ(refusal("balance: {cost: [1]}"),
             "job.yaml:1: balance.cost: expected tokens, flops-7b or a map, found a list");
 }
 
 TEST(ConfigCost, a_cost_of_a_field_has_no_other_keys) {
   EXPECT_EQ(refusal("balance: {cost: {field: work, linear: 2}}"),
-            "job.yaml:1: balance.cost: field takes no other keys");
+            "job.yaml:1: balance.cost: field cannot be combined with other keys");
   EXPECT_THAT(refusal("balance: {cost: {field: [1]}}"),
               testing::StartsWith("job.yaml:1: balance.cost: field: "));
 }
@@ -282,11 +285,12 @@ TEST(ConfigCost, an_encoders_cost_needs_a_field_coefficients_and_a_model) {
             "job.yaml:1: balance.cost: encoder can only be combined with model. Write {model: ..., "
             "encoder: {field: NAME, linear: ...}}");
   EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {linear: 1}}}"),
-            "job.yaml:1: balance.cost: encoder: does not name a field whose rows are encoded. Set field to "
+            "job.yaml:1: balance.cost: encoder: does not say which field is encoded. Set field to "
             "the name of a "
             "field of kind rows");
-  EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {field: pixels}}}"),
-            "job.yaml:1: balance.cost: encoder: linear and quadratic are both 0");
+  EXPECT_EQ(
+      refusal("balance: {cost: {model: tokens, encoder: {field: pixels}}}"),
+      "job.yaml:1: balance.cost: encoder: linear and quadratic are both 0. Set at least one of them above 0");
   EXPECT_EQ(refusal("balance: {cost: {model: tokens, encoder: {field: pixels, window: 3}}}"),
             "job.yaml:1: balance.cost: encoder: window: unknown key. Valid keys: field, linear, quadratic");
   EXPECT_EQ(
@@ -323,7 +327,7 @@ TEST(ConfigCost, a_measured_cost_has_only_its_own_keys) {
   EXPECT_EQ(refusal("balance: {cost: {measured: {initial: measured}}}"),
             "job.yaml:1: balance.cost: measured: initial: measured is not one of: tokens, flops-7b");
   EXPECT_EQ(refusal("balance: {cost: {measured: {}, linear: 1}}"),
-            "job.yaml:1: balance.cost: measured takes no other keys");
+            "job.yaml:1: balance.cost: measured cannot be combined with other keys");
   EXPECT_THAT(
       refusal("balance: {cost: measured, preset: verl}"),
       testing::StartsWith("job.yaml: balance.cost: measured cannot be combined with balance.preset, since"));

@@ -12,16 +12,16 @@ using test::parse;
 TEST(ConfigFields, have_settings_by_name) {
   const Config config = parse(
       "mesh: {pp: 2}\n"
-      "field: {wire: narrow}\n"
+      "field: {wire_dtype: narrow}\n"
       "fields:\n"
-      "  routed_experts: {layers: stage, hand_out: narrow}\n"
-      "  logits: {layers: [[0, 2], [1]], wire: as-brought}\n"
+      "  routed_experts: {layers: stage, dtype: narrow}\n"
+      "  logits: {layers: [[0, 2], [1]], wire_dtype: original}\n"
       "  ids: {}\n");
   ASSERT_EQ(config.fields.size(), 3U);
   EXPECT_EQ(config.fields.at("routed_experts"),
             (FieldSettings{LayerMap{}, FieldWidth::narrow, FieldWidth::narrow}));
   EXPECT_EQ(config.fields.at("logits").layers, (LayerMap{{{0, 2}, {1}}}));
-  EXPECT_EQ(config.fields.at("logits").wire, FieldWidth::as_brought);
+  EXPECT_EQ(config.fields.at("logits").wire_dtype, FieldWidth::original);
   EXPECT_EQ(config.fields.at("ids"), config.field);
   EXPECT_EQ(parse(to_yaml(config)), config);
 }
@@ -63,7 +63,8 @@ TEST(ConfigFields, have_stages_formats_and_sharing) {
 }
 
 TEST(ConfigFields, may_be_made_and_changed_by_overrides) {
-  const std::vector<std::string> overrides{"fields.x.layers=stage", "fields.x.wire=narrow", "fields.y={}"};
+  const std::vector<std::string> overrides{"fields.x.layers=stage", "fields.x.wire_dtype=narrow",
+                                           "fields.y={}"};
   const Config config = parse_config("fields: {x: {layers: null}}\n", "job.yaml", overrides);
   EXPECT_EQ(config.fields.at("x"), (FieldSettings{LayerMap{}, FieldWidth::narrow}));
   EXPECT_EQ(config.fields.at("y"), FieldSettings{});

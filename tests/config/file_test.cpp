@@ -31,7 +31,7 @@ using test::parse;
 constexpr const char* all_defaults = R"(
 mesh:        {tp: 1, cp: 1, pp: 1, vpp: 1, dp: auto, order: tp-cp-dp-pp}      # dp: auto = what remains of the world
 source:      {kind: null, path: null, seed: 1}                                # jsonl | synthetic | lengths | embedded
-batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true, delay_outliers: 0, outlier_length: null, outlier_companions: null}
+batch:       {global_batch: 256, mini_batches: 1, epochs: 1, shuffle: false, seed: 1, drop_last: false, keep_mini_batch: true, delay_outliers: 0, outlier_length: null, outliers_per_step: null}
 balance:     {algorithm: auto, cost: tokens, speeds: equal, equal_count: false, refine: true, strategy: auto, meet: auto, placement: locality, preset: none}
              # algorithm: auto | karmarkar-karp | lpt | sorted-stride | none
 micro_batch: {mode: packed, max_tokens: 8192, max_samples: null, max_rows: null, min_count: 1, multiple_of: auto, size: 1, length_round: 64, order: pipeline, packing: auto, count: fewest, shapes: null, shuffle: false}
@@ -198,7 +198,7 @@ TEST(ConfigProfiles, unknown_profiles_are_refused_with_a_list_of_names) {
     (void)parse(two_profiles).profile("training");
     FAIL() << "a profile nobody has was found";
   } catch (const ConfigError& error) {
-    EXPECT_EQ(error.report().hint, "Profiles: log_prob, update");
+    EXPECT_EQ(error.report().hint, "The profiles are: log_prob, update");
   }
 }
 
@@ -228,8 +228,8 @@ TEST(ConfigSources, may_be_changed_and_made_by_overrides) {
 }
 
 TEST(ConfigOverrides, merge_maps_into_those_of_the_file) {
-  const Config config =
-      parse("mesh: {tp: 2}\nfields: {a: {wire: narrow}}", {"mesh={cp: 4}", "fields={b: {wire: narrow}}"});
+  const Config config = parse("mesh: {tp: 2}\nfields: {a: {wire_dtype: narrow}}",
+                              {"mesh={cp: 4}", "fields={b: {wire_dtype: narrow}}"});
   EXPECT_EQ(config.mesh.tp, 2);
   EXPECT_EQ(config.mesh.cp, 4);
   EXPECT_EQ(config.fields.size(), 2U);
@@ -237,13 +237,13 @@ TEST(ConfigOverrides, merge_maps_into_those_of_the_file) {
 
 TEST(ConfigOverrides, empty_maps_remove_entries) {
   const std::string yaml =
-      "fields: {a: {wire: narrow}}\n"
+      "fields: {a: {wire_dtype: narrow}}\n"
       "profiles: {update: {pack: {pad_token: 7}}, log_prob: {pack: {pad_token: 8}}}\n" +
       std::string(two_sources);
   EXPECT_EQ(parse(yaml, {"fields={}"}).fields.size(), 0U);
   EXPECT_EQ(parse(yaml, {"profiles={}"}).profiles.size(), 0U);
   EXPECT_EQ(parse(yaml, {"sources={}"}).sources.size(), 0U);
-  EXPECT_EQ(parse(yaml, {"fields={}", "fields.b.wire=narrow"}).fields.size(), 1U);
+  EXPECT_EQ(parse(yaml, {"fields={}", "fields.b.wire_dtype=narrow"}).fields.size(), 1U);
   const Config config = parse(yaml, {"profiles.update={}"});
   EXPECT_EQ(config.profile("update").pack.pad_token, 0);
   EXPECT_EQ(config.profile("log_prob").pack.pad_token, 8);
@@ -282,7 +282,7 @@ TEST(ConfigYaml, shared_prefixes_round_trip) {
   config.max_path_tokens = 4096;
   config.segment_schedule = SegmentSchedule::depth_first;
   config.max_kept_tokens = 1024;
-  config.balance.meet = Meeting::once_a_step;
+  config.balance.meet = SyncPoint::step;
   EXPECT_EQ(parse(to_yaml(config)), config);
   EXPECT_EQ(parse("prefix: {share: true}").prefix, PrefixSharing::prompts);
   EXPECT_EQ(parse("prefix: {share: tree}").prefix, PrefixSharing::trees);
@@ -560,7 +560,8 @@ TEST_F(ConfigFrom, an_unreadable_file_is_refused_with_the_reason) {
             "cannot open the configuration: No such file or directory");
   EXPECT_EQ(refusal("/dev/fd/987").report().hint.substr(0, 46),
             "A launcher such as mpirun does not pass the sh");
-  EXPECT_EQ(refusal("/dev/zero").report().message, "is larger than a configuration can be, 1048576 bytes");
+  EXPECT_EQ(refusal("/dev/zero").report().message,
+            "is larger than 1048576 bytes, the limit for a configuration");
 }
 
 }  // namespace

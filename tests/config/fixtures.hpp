@@ -33,7 +33,7 @@ inline Config changed_config() {
   config.field.profiles = {"log-prob"};
   config.fields = {{"routed_experts", config.field}, {"ids", {std::nullopt, FieldWidth::narrow}}};
   config.mini_batches = {4, false, false};
-  config.balance = {{CostModel{12345678901, 17, 4096}, Meeting::every_micro_batch, PlacementRule::none},
+  config.balance = {{CostModel{12345678901, 17, 4096}, SyncPoint::micro_batch, PlacementRule::none},
                     {BalanceAlgorithm::lpt, true, false},
                     Preset::verl,
                     Strategy::hierarchical};
@@ -75,8 +75,8 @@ inline Config measured_config() {
   config.balance.cost = CostModel{3000, 1};
   config.balance.measured = MeasuredCost{5, 300};
   config.balance.speeds = {1000, 500, 1250};
-  config.field = {std::nullopt,     FieldWidth::as_brought, FieldWidth::as_brought, FieldStages::first,
-                  LineFormat::text, RowConvention::next,    FieldSharing::equal};
+  config.field = {std::nullopt,     FieldWidth::original, FieldWidth::original, FieldStages::first,
+                  LineFormat::text, RowConvention::next,  FieldSharing::equal};
   config.field.spread_pads = 8;
   FieldSettings patches = config.field;
   patches.stage = FieldStages::all;
@@ -101,7 +101,7 @@ inline Config flexible_config() {
   config.mesh.dp = 8;
   config.mesh.flexible_cp = true;
   config.mesh.max_cp = 4;
-  config.balance.meet = Meeting::once_a_step;
+  config.balance.meet = SyncPoint::step;
   config.balance.cost = CostModel::flops_7b();
   config.balance.overhead = 1000;
   config.balance.communication = {333, 2500, 4, 500};

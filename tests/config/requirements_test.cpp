@@ -47,7 +47,7 @@ std::vector<std::string> broken_configurations() {
   add("prefix: {share: tree, max_kept_tokens: 8}", {""});
   add(dfs + ", max_kept_tokens: 8}", {"mesh: {cp: 2}"});
 
-  const std::string delays = "batch: {delay_outliers: 4, outlier_length: 512, outlier_companions: 2}";
+  const std::string delays = "batch: {delay_outliers: 4, outlier_length: 512, outliers_per_step: 2}";
   const std::string reads = "source: {kind: synthetic}";
   add(reads, {"batch: {delay_outliers: 4}", "batch: {delay_outliers: 4, outlier_length: 512}"});
   add(delays, {""});
@@ -57,9 +57,9 @@ std::vector<std::string> broken_configurations() {
        "batch: {empty: error}", "batch: {without_loss: error}"});
 
   add(fields + "{layers: stage, stage: all}}", {""});
-  add(fields + "{hand_out: narrow}}", {""});
+  add(fields + "{dtype: narrow}}", {""});
   add(fields + "{cut_by: y, share: equal}}", {""});
-  add(fields + "{spread_pads: 8, wire: narrow, hand_out: narrow}}", {""});
+  add(fields + "{spread_pads: 8, wire_dtype: narrow, dtype: narrow}}", {""});
   add(fields + "{read_as: text}}", {reads});
   return all;
 }
@@ -111,7 +111,7 @@ std::vector<std::string> overrides_for(const Feature& feature) {
       {"loss.aggregation mindspeed-rl", {"loss.aggregation=mindspeed-rl"}},
       {"batch.delay_outliers ",
        {"source.kind=synthetic", "batch.delay_outliers=4", "batch.outlier_length=512",
-        "batch.outlier_companions=2"}},
+        "batch.outliers_per_step=2"}},
   };
   return all.at(std::string(feature.key) + " " + std::string(feature.value));
 }

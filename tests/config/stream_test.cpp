@@ -95,7 +95,7 @@ TEST(ConfigStream, is_refused_without_arriving_samples) {
   EXPECT_THAT(refusal("source: {kind: synthetic}\nstream: {look_ahead: 1}"),
               AllOf(HasSubstr("stream: has settings"), HasSubstr("source.kind is not stream")));
   EXPECT_THAT(refusal("sources: {a: {kind: stream, path: 'http://127.0.0.1:1'}}"),
-              HasSubstr("does not name a kind of source that can be mixed"));
+              HasSubstr("is not set to a kind of source that can be mixed"));
 }
 
 TEST(ConfigStream, is_written_in_JSON_too) {

@@ -33,7 +33,7 @@ TEST(CostModel, a_cost_of_two_to_the_62_is_an_error_that_names_the_length_and_sa
     FAIL() << "2^62 must throw";
   } catch (const LimitError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("2147483648 tokens"));
-    EXPECT_THAT(error.report().hint, testing::HasSubstr("Divide the coefficients of balance.cost"));
+    EXPECT_THAT(error.report().hint, testing::HasSubstr("Divide both coefficients of balance.cost"));
   }
 }
 
@@ -182,7 +182,7 @@ TEST(CostModel, a_missing_or_negative_size_is_an_error_that_names_it) {
   EXPECT_THAT(error_of(model), testing::HasSubstr("kv_heads"));
   model = seven_billion();
   model.heads = 48;
-  EXPECT_THAT(error_of(model), testing::HasSubstr("48 heads do not divide hidden_size 4096"));
+  EXPECT_THAT(error_of(model), testing::HasSubstr("is 48, which does not divide hidden_size, 4096"));
 }
 
 TEST(CostModel, absurd_sizes_are_an_error_rather_than_an_overflow) {

@@ -239,12 +239,12 @@ TEST(SampleExchangeStep, one_message_goes_from_node_to_node_through_leaders) {
   const std::int64_t pairs = std::ssize(owning) * (std::ssize(nodes) - 1);
   const std::int64_t messages = sum(direct.volume.messages);
   EXPECT_GE(messages, pairs);
-  EXPECT_EQ(sum(direct.volume.passed_on), 0);
+  EXPECT_EQ(sum(direct.volume.forwarded), 0);
   for (const ExchangePath path : {ExchangePath::automatic, ExchangePath::point_to_point}) {
     const MadeUpStep led(grid, CpLayout::zigzag, {}, by_leaders(path));
     EXPECT_EQ(sum(led.volume.messages), pairs);
-    EXPECT_EQ(sum(led.volume.passed_on) > 0, messages > pairs);
-    EXPECT_LE(sum(led.volume.passed_on), 2 * sum(led.volume.between_nodes));
+    EXPECT_EQ(sum(led.volume.forwarded) > 0, messages > pairs);
+    EXPECT_LE(sum(led.volume.forwarded), 2 * sum(led.volume.between_nodes));
     EXPECT_EQ(sum(led.volume.between_nodes), sum(direct.volume.between_nodes));
   }
 }

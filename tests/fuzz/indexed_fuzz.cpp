@@ -17,8 +17,10 @@ void run(Bytes input) {
   for (std::int64_t s = 0; s < dataset.num_sequences(); ++s) {
     const RowRange sequence{s, s + 1};
     tokens += dataset.tokens_in(sequence);
-    require(dataset.document_of(s) < dataset.num_documents(), "a sequence is of a document");
     static_cast<void>(dataset.read_bytes(sequence));
+  }
+  for (std::int64_t d = 0; d < dataset.num_documents(); ++d) {
+    require(dataset.document(d).end <= dataset.num_sequences(), "a document has sequences of the dataset");
   }
   require(tokens == dataset.num_tokens(), "sequences are all there is");
 }

@@ -55,7 +55,7 @@ void require_readable(const ReceivedSamples& received) {
   std::string answer;
   std::vector<std::int64_t> arrivals;
   for (const ReceivedSample& sample : received.samples()) {
-    const BodyFrame frame = parse_frame(sample.body);
+    const BodyFrame frame = make_body_frame(sample.body);
     answer.append(frame.before).append(sample.body).append(frame.after);
     arrivals.push_back(sample.number);
   }

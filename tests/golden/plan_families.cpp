@@ -6,17 +6,19 @@
 #include <utility>
 #include <vector>
 
+#include "balance/partition/item_order.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/plan/plan_quality.hpp"
 #include "golden/families.hpp"
 #include "pack/mindspeed_cp.hpp"
 #include "plan/micro_batches/padded_batching.hpp"
 #include "plan/reference/micro_batches.hpp"
-#include "plan/transfer/restore_order.hpp"
+#include "support/reference_micro_batches.hpp"
 
 namespace evenkeel::golden {
 namespace {
 
+using testing_support::reference_micro_batches_of_ranks;
 using Integers = std::vector<std::int64_t>;
 
 std::optional<std::int64_t> optional_integer(const json& value) {
@@ -157,8 +159,11 @@ json roll_batch_balance_family(const json& input) {
 
 json roll_restore_results_order(const json& input) {
   const Partition partition(input.at("partition_indices_list").get<std::vector<std::vector<Item>>>());
-  const std::vector<json> results = input.at("results");
-  return {{"restored", restore_order<json>(partition, results)}};
+  json restored = json::array();
+  for (const std::int64_t at : inverse_order(partition.items())) {
+    restored.push_back(input.at("results").at(static_cast<std::size_t>(at)));
+  }
+  return {{"restored", std::move(restored)}};
 }
 
 MindSpeedCp mindspeed_cp_of(const json& config) {
@@ -189,7 +194,7 @@ json select_columns(const json& rows, const Integers& columns) {
 json reference_index(const MindSpeedCp& cp, const Integers& columns, CpRank rank) {
   if (cp.size == 1 || cp.algorithm != MindSpeedCpAlgorithm::ring) return nullptr;
   if (cp.cut_each_sequence) return columns;
-  return ring_chunks(cp.size, rank);
+  return Integers{rank.value(), 2 * std::int64_t{cp.size} - 1 - rank.value()};
 }
 
 /// Gathers every rank's slices, rank after rank, and restores their order.
@@ -214,14 +219,15 @@ json mindspeed_slices(const json& input, const MindSpeedCp& cp) {
   const auto columns = static_cast<std::int64_t>(tokens.at(0).size());
   const Integers ends = input.at("actual_seq_len");
   json result{{"returns_tuple", cp.size > 1}};
+  Integers gathered_columns;
   for (int r = 0; r < cp.size; ++r) {
     const Integers held = mindspeed_columns(cp, columns, ends, CpRank{r});
+    gathered_columns.insert(gathered_columns.end(), held.begin(), held.end());
     result["input_ids_per_cp_rank"].push_back(select_columns(tokens, held));
     result["position_ids_per_cp_rank"].push_back(select_columns(input.at("position_ids"), held));
     result["index_per_cp_rank"].push_back(reference_index(cp, held, CpRank{r}));
   }
-  result["restored_input_ids"] =
-      restore_columns(result["input_ids_per_cp_rank"], mindspeed_gathered_columns(cp, columns, ends));
+  result["restored_input_ids"] = restore_columns(result["input_ids_per_cp_rank"], gathered_columns);
   return result;
 }
 

@@ -96,7 +96,7 @@ TEST(IndexedDatasetWriter, partial_elements_and_float_tokens_are_refused) {
   const Files files;
   IndexedDatasetWriter writer(files.prefix(), IndexedDType::float32);
   EXPECT_EQ(report_of<InputError>([&] { writer.add_sequence(std::vector<std::int64_t>{1}); }).message,
-            "has elements of float32; tokens are integers");
+            "has elements of float32; tokens must be integers");
   const std::array<std::byte, 6> bytes{};
   EXPECT_EQ(report_of<InputError>([&] { writer.add_bytes(bytes); }).message,
             "sequence 0 has 6 bytes, which is not a multiple of the 4 of float32");
@@ -144,7 +144,6 @@ TEST(IndexedDatasetWriter, writes_more_than_its_buffers_hold) {
   EXPECT_EQ(dataset.num_sequences(), sequences + 1);
   EXPECT_EQ(dataset.num_documents(), sequences / 3 + 1);
   EXPECT_EQ(dataset.document(1000), (RowRange{3000, 3003}));
-  EXPECT_EQ(dataset.document_of(199'999), dataset.num_documents() - 1);
   EXPECT_EQ(tokens_of(dataset, {sequences, sequences + 1}), long_one);
   for (const std::int64_t i :
        {std::int64_t{63}, std::int64_t{64}, std::int64_t{131'071}, std::int64_t{131'072}, sequences - 1}) {
@@ -206,7 +205,7 @@ RC_GTEST_PROP(IndexedDataset, any_documents_of_any_dtype_come_back, ()) {
   for (std::int64_t document = 0; document < dataset.num_documents(); ++document) {
     const std::int64_t end = content.document_ends[static_cast<std::size_t>(document)];
     RC_ASSERT(dataset.document(document) == (RowRange{begin, end}));
-    for (; begin < end; ++begin) RC_ASSERT(dataset.document_of(begin) == document);
+    begin = end;
   }
   const auto first = *rc::gen::inRange<std::int64_t>(0, dataset.num_sequences() + 1);
   const auto last = *rc::gen::inRange<std::int64_t>(first, dataset.num_sequences() + 1);

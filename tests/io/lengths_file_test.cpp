@@ -51,8 +51,9 @@ TEST(LengthTable, one_number_per_line_is_a_length_and_needs_no_header) {
               ElementsAre(FileLengths{0, 12, own_group(0)}, FileLengths{0, 0, own_group(1)},
                           FileLengths{0, 7, own_group(2)}));
   EXPECT_EQ(lengths_error("12\nmany\n", ".csv", 2).message,
-            "length is 'many'; a length is an integer from 0 to 1099511627776");
-  EXPECT_EQ(lengths_error("12,5\n7,8\n", ".csv", 1).message, "has the columns '12, 5'");
+            "length is 'many'; a length must be an integer from 0 to 1099511627776");
+  EXPECT_EQ(lengths_error("12,5\n7,8\n", ".csv", 1).message,
+            "does not have the required columns; it has '12, 5'");
 }
 
 TEST(LengthTable, spreadsheets_csv_is_read) {
@@ -96,9 +97,9 @@ TEST(LengthTable, integers_of_a_further_column_are_in_every_row_or_in_none) {
   EXPECT_EQ(why("{\"length\":1,\"version\":1.5}\n", ".jsonl"),
             "version is 1.5; it must be an integer from 0 to 2^62");
   EXPECT_EQ(why("{\"length\":1,\"version\":7}\n{\"length\":1}\n", ".jsonl"),
-            "has no 'version', unlike the lines before");
+            "has no 'version', but earlier lines do");
   EXPECT_EQ(why("{\"length\":1}\n{\"length\":1,\"version\":7}\n", ".jsonl"),
-            "has 'version', unlike the lines before");
+            "has 'version', but earlier lines do not");
 }
 
 TEST(LengthTable, jsonl_may_hold_rollouts_or_lengths) {
@@ -116,7 +117,7 @@ TEST(LengthTable, a_header_alone_or_an_empty_jsonl_gives_no_rows) {
 
 TEST(LengthTable, a_csv_without_the_columns_is_an_error_that_lists_them) {
   const ErrorReport report = lengths_error("prompt_length,tokens\n1,2\n", ".csv", 1);
-  EXPECT_EQ(report.message, "has the columns 'prompt_length, tokens'");
+  EXPECT_EQ(report.message, "does not have the required columns; it has 'prompt_length, tokens'");
   EXPECT_THAT(report.hint, HasSubstr("prompt_length and response_length, or length"));
 }
 
@@ -159,9 +160,10 @@ TEST(LengthTable, a_length_must_be_the_sum_of_its_parts) {
   EXPECT_EQ(
       lengths_error("{\"length\": 5, \"prompt_length\": 2, \"response_length\": 4}", ".jsonl", 1).message,
       "length is 5, but prompt_length and response_length are 2 and 4");
-  EXPECT_THAT(lengths_error("prompt_length,length\n2,5\n", ".csv", 1).message, HasSubstr("has the columns"));
+  EXPECT_THAT(lengths_error("prompt_length,length\n2,5\n", ".csv", 1).message,
+              HasSubstr("does not have the required columns"));
   EXPECT_EQ(lengths_error("{\"length\": 5, \"response_length\": 4}", ".jsonl", 1).message,
-            "has one of prompt_length and response_length");
+            "has only one of prompt_length and response_length");
 }
 
 TEST(LengthTable, lengths_that_cannot_be_added_up_are_an_error) {
@@ -177,7 +179,7 @@ TEST(LengthTable, what_pandas_writes_is_read_or_refused_with_its_value) {
               ElementsAre(FileLengths{3, 4, own_group(1)}, FileLengths{5, 6, own_group(2)}))
       << "to_csv() with its index";
   EXPECT_EQ(lengths_error("length\n3.0\n\"\"\n", ".csv", 2).message,
-            "length is '3.0'; a length is an integer from 0 to 1099511627776")
+            "length is '3.0'; a length must be an integer from 0 to 1099511627776")
       << "a column with gaps";
   EXPECT_THAT(read("{\"prompt_length\":3,\"response_length\":4,\"uid\":null}\n", ".jsonl"),
               ElementsAre(FileLengths{3, 4, own_group(0)}))
@@ -200,19 +202,19 @@ TEST(LengthTable, an_invalid_length_is_an_error_with_its_value) {
   for (const std::string value :
        {"-1", "1.5", "", "x", "0x10", "1 2", "1099511627777", "99999999999999999999"}) {
     EXPECT_EQ(lengths_error("length\n5\n" + value + (value.empty() ? "\"\"\n" : "\n"), ".csv", 3).message,
-              "length is '" + value + "'; a length is an integer from 0 to 1099511627776");
+              "length is '" + value + "'; a length must be an integer from 0 to 1099511627776");
   }
   for (const std::string value : {"-1", "1.5", "null", "\"7\"", "1099511627777"}) {
     EXPECT_EQ(
         lengths_error("{\"prompt_length\": 1, \"response_length\": " + value + "}", ".jsonl", 1).message,
-        "response_length is " + value + "; a length is an integer from 0 to 1099511627776");
+        "response_length is " + value + "; a length must be an integer from 0 to 1099511627776");
   }
 }
 
 TEST(LengthTable, a_jsonl_line_without_lengths_is_an_error) {
   EXPECT_EQ(lengths_error("\n{\"tokens\": 3}\n", ".jsonl", 2).message, "has no length");
   EXPECT_EQ(lengths_error("\n{\"prompt_length\": 3}\n", ".jsonl", 2).message,
-            "has one of prompt_length and response_length");
+            "has only one of prompt_length and response_length");
   EXPECT_EQ(lengths_error("{\"prompt_ids\": [3]}\n", ".jsonl", 1).message, "has no response_ids");
   EXPECT_THAT(lengths_error("{\"length\": 1,}\n", ".jsonl", 1).message, HasSubstr("not valid JSON"));
 }

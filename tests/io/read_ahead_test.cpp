@@ -68,7 +68,7 @@ class UncachedFile {
 bool follows_hints() {
   const UncachedFile file(page);
   if (file.pages_cached({0, page}) != 0) return false;
-  file.input().fetch({0, page});
+  file.input().prefetch({0, page});
   return file.is_cached_in_the_end({0, page});
 }
 

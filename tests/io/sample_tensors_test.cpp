@@ -44,7 +44,7 @@ class Tensors {
 
   [[nodiscard]] SampleTensors open(const std::map<std::string, std::string>& metadata = {}) const {
     write_safetensors(file_->path(), views_, metadata);
-    return SampleTensors(open_safetensors(file_->path()));
+    return SampleTensors(std::make_unique<TensorFile>(file_->path()));
   }
   /// Returns the error from reading all samples.
   [[nodiscard]] std::string refusal(const std::map<std::string, std::string>& metadata = {}) const;
@@ -133,7 +133,7 @@ TEST(SampleTensors, a_row_count_that_matches_tokens_and_response_tokens_is_ambig
   EXPECT_EQ(tensors.open({{"evenkeel_fields", R"({"x":"response_token"})"}}).fields()[0].kind,
             FieldKind::response_token);
   EXPECT_THAT(tensors.refusal({{"evenkeel_fields", R"({"x":"sample"})"}}),
-              HasSubstr("does not have the shape of a sample field"));
+              HasSubstr("does not have the shape of a field of kind sample"));
 }
 
 TEST(SampleTensors, tensors_with_their_own_offsets_are_counted_rows) {
@@ -246,10 +246,10 @@ TEST(SampleTensors, errors_name_the_tensor_and_the_position) {
         [&](Tensors& t) { t.ids("tokens", {5}, five).ids("offsets", {std::ssize(offsets)}, offsets); });
   };
   EXPECT_THAT(from_offsets({1, 5}), HasSubstr("'offsets' [2] begins at 1"));
-  EXPECT_THAT(from_offsets({0, 4, 3, 5}), HasSubstr("falls from 4 to 3 at element 2"));
+  EXPECT_THAT(from_offsets({0, 4, 3, 5}), HasSubstr("decreases from 4 to 3 at element 2"));
   EXPECT_THAT(from_offsets({0, 4}), HasSubstr("ends at 4 in element 1; 'tokens' has 5 rows"));
   EXPECT_THAT(from_offsets({0, INT64_MAX}), HasSubstr("ends at 9223372036854775807"));
-  EXPECT_THAT(from_offsets({0, INT64_MIN, 5}), HasSubstr("falls from 0"));
+  EXPECT_THAT(from_offsets({0, INT64_MIN, 5}), HasSubstr("decreases from 0"));
   EXPECT_THAT(from_offsets({}), HasSubstr("is empty"));
   EXPECT_THAT(with([&](Tensors& t) { t.ids("tokens", {5}, five); }),
               HasSubstr("does not specify where samples begin"));
@@ -259,7 +259,7 @@ TEST(SampleTensors, errors_name_the_tensor_and_the_position) {
   EXPECT_THAT(with([&](Tensors& t) {
                 t.add<float>("tokens", {1}, {1}).ids("offsets", {2}, {0, 1});
               }),
-              HasSubstr("holds F32; tokens are integers"));
+              HasSubstr("holds F32; tokens must be integers"));
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {2}, {1, -2}).ids("offsets", {2}, {0, 2});
               }),
@@ -279,7 +279,7 @@ TEST(SampleTensors, errors_name_the_tensor_and_the_position) {
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {1, 5}, five).ids("attention_mask", {1, 5}, {1, 1, 2, 2, 0});
               }),
-              HasSubstr("has 2 in row 0; a mask has only 0 and 1"));
+              HasSubstr("has 2 in row 0; a mask can have only 0 and 1"));
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {1, 5}, five).add<float>("attention_mask", {1, 5}, {0, 0, 0, 0, -10000});
               }),
@@ -288,11 +288,11 @@ TEST(SampleTensors, errors_name_the_tensor_and_the_position) {
                 t.ids("tokens", {1, 5}, five).ids("attention_mask", {1, 5}, {1, 1, 1, 1, 1});
                 t.add<float>("scores", {1, 2}, {1, 2});
               }),
-              HasSubstr("'scores' [1, 2] fits neither the 5 columns of 'tokens', nor 4"));
+              HasSubstr("'scores' [1, 2] must have the 5 columns of 'tokens', 4 columns"));
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {5}, five).ids("offsets", {2}, {0, 5}).ids("prompt_lengths", {1}, {6});
               }),
-              HasSubstr("gives sample 0 of 5 tokens a prompt of 6"));
+              HasSubstr("says that the prompt of sample 0 has 6 tokens; it must have from 0 to 5"));
   EXPECT_THAT(with([&](Tensors& t) {
                 t.ids("tokens", {5}, five).ids("offsets", {2}, {0, 5}).ids("prompt_offsets", {2}, {3, 2});
               }),
@@ -325,7 +325,7 @@ std::string sound_bytes() {
 void expect_samples_or_refusal(const std::string& bytes) {
   const TemporaryFile file(bytes, ".safetensors");
   try {
-    EXPECT_LE(read_all(SampleTensors(open_safetensors(file.path()))).size(), 1000);
+    EXPECT_LE(read_all(SampleTensors(std::make_unique<TensorFile>(file.path()))).size(), 1000);
   } catch (const LimitError&) {
   } catch (const Error& error) {
     EXPECT_THAT(error.report().where, testing::StartsWith(file.path().string())) << error.what();
@@ -345,8 +345,8 @@ TEST(SampleTensors, a_truncated_file_is_refused_by_name) {
   const std::string sound = sound_bytes();
   for (std::size_t size = 0; size < sound.size(); ++size) {
     const TemporaryFile file(sound.substr(0, size), ".safetensors");
-    const ErrorReport report =
-        report_of<InputError>([&] { (void)read_all(SampleTensors(open_safetensors(file.path()))); });
+    const ErrorReport report = report_of<InputError>(
+        [&] { (void)read_all(SampleTensors(std::make_unique<TensorFile>(file.path()))); });
     EXPECT_THAT(report.where, testing::StartsWith(file.path().string()));
   }
 }
@@ -356,7 +356,7 @@ TEST(SampleTensors, false_sizes_in_a_header_are_refused_before_memory_is_allocat
     const std::uint64_t size = header.size();
     const TemporaryFile file(std::string(reinterpret_cast<const char*>(&size), sizeof size) + header,
                              ".safetensors");
-    return report_of<InputError>([&] { (void)open_safetensors(file.path()); }).message;
+    return report_of<InputError>([&] { TensorFile{file.path()}; }).message;
   };
   EXPECT_THAT(
       refusal(R"({"a":{"dtype":"I64","shape":[0,1099511627776,1099511627776],"data_offsets":[0,0]}})"),
@@ -377,7 +377,7 @@ TEST(SampleTensors, tensors_of_unsupported_dtypes_are_skipped_with_the_reason) {
   const TemporaryFile file(std::string(reinterpret_cast<const char*>(&size), sizeof size) + header +
                                std::string("\xff\xff\x01\x00\x00\x02xx", 8),
                            ".safetensors");
-  const SampleTensors samples(open_safetensors(file.path()));
+  const SampleTensors samples(std::make_unique<TensorFile>(file.path()));
   EXPECT_THAT(values_of<std::int64_t>(read_all(samples), "input_ids"), ElementsAre(65535, 1));
   ASSERT_EQ(samples.ignored_content().size(), 1);
   EXPECT_EQ(samples.ignored_content()[0].second, "its elements are F8_E4M3");
@@ -392,7 +392,7 @@ TEST(SampleTensors, unsigned_64_bit_integers_become_int64_if_they_fit) {
                                  std::string("\5\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff", 15) + last_byte +
                                  std::string("\0\0\2\0", 4),
                              ".safetensors");
-    return read_all(SampleTensors(open_safetensors(file.path())));
+    return read_all(SampleTensors(std::make_unique<TensorFile>(file.path())));
   };
   EXPECT_THAT(values_of<std::int64_t>(read("\x7f"), "input_ids"),
               ElementsAre(5, std::numeric_limits<std::int64_t>::max()));
@@ -428,7 +428,7 @@ RC_GTEST_PROP(SampleWriters, round_trip_ragged_samples, ()) {
   const auto writer = make_sample_writer(SampleFormat::safetensors, file.path(), {});
   writer->write(batch);
   writer->close();
-  const RaggedBatch read = read_all(SampleTensors(open_safetensors(file.path())));
+  const RaggedBatch read = read_all(SampleTensors(std::make_unique<TensorFile>(file.path())));
   RC_ASSERT(std::ranges::equal(read.samples(), batch.samples()));
   RC_ASSERT(std::ranges::equal(read.fields(), batch.fields()));
 }

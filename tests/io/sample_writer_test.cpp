@@ -38,7 +38,7 @@ std::vector<Uid> written_and_read(SampleFormat format, const char* ending, const
     return read_uids(lines, scan_lines(lines).lines);
   }
   if (format == SampleFormat::lengths) return read_uids_of_table(InputFile(file.path()));
-  const SampleTensors samples(open_safetensors(file.path()));
+  const SampleTensors samples(std::make_unique<TensorFile>(file.path()));
   std::vector<Uid> read;
   for (std::int64_t i = 0; i < samples.num_samples(); ++i) read.push_back(samples.uid_of(i));
   return read;

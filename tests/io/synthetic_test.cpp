@@ -166,7 +166,9 @@ TEST(Synthetic, survives_a_trip_through_jsonl) {
   SyntheticSpec spec = small_spec();
   const RaggedBatch batch = synthetic_samples(spec, all_ids(spec));
   const TemporaryFile file(".jsonl");
-  write_jsonl(file.path(), batch);
+  JsonlWriter writer(file.path());
+  writer.write(batch);
+  writer.close();
   const std::vector<LineRef> lines = scan_whole(file.path()).lines;
   const RaggedBatch read =
       read_samples(InputFile(file.path()), lines, infer_schema(InputFile(file.path()), lines));

@@ -10,16 +10,17 @@
 #include <vector>
 
 #include "evenkeel/service/data_service.hpp"
-#include "io/safetensors/safetensors.hpp"
 #include "job/job.hpp"
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
+#include "support/safetensors_file.hpp"
 #include "support/scratch_folder.hpp"
 
 namespace evenkeel::dump_test {
 namespace {
 
 using testing::HasSubstr;
+using testing_support::SafetensorsFile;
 
 /// Returns three samples for one prompt, of which 0 and 2 are equal, and one sample for another prompt, on
 /// rank 0.

@@ -5,7 +5,6 @@ import pathlib
 import re
 import sys
 
-
 MOST = 64  # before you add a header, check whether another one can be removed
 
 

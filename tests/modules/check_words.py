@@ -14,7 +14,7 @@ OPENERS = {
     r'That\b(?! is)': 'a noun', r'As (?!if|a |an |of |long|many|soon)\w+ \w+ed\b': 'a verb',
 }
 WORDS = {
-    r'told apart': 'distinguished', r'likewise': 'also', r'whoever': 'the client, the caller, ...', r'so many': 'this number of',
+    r'told apart': 'distinguished', r'likewise': 'also', r'whoever': 'the client, the caller, ...', r'so many(?! \w+ that|$)': 'this number of',
     r'tak(es?|en) up': 'use, resume, connect', r'nameless': 'unlinked, unnamed', r'for nothing': 'unnecessarily',
     r'in a hurry': 'soon', r'are called so': 'have this name', r'signs? of life': 'heartbeat',
 }

@@ -76,7 +76,7 @@ TEST(Advice, distinguishes_one_giant_sample_from_an_uneven_assignment) {
   EXPECT_THAT(advice_on_step(step)[0].why,
               testing::StartsWith("The costliest sample alone is more than a DP rank's mean work"));
   step.planning.in_source_order = true;
-  EXPECT_THAT(advice_on_step(step)[0].then, HasSubstr("balance.algorithm: auto"));
+  EXPECT_THAT(advice_on_step(step)[0].action, HasSubstr("balance.algorithm: auto"));
 }
 
 TEST(Advice, uses_time_if_dp_ranks_have_speeds) {
@@ -94,15 +94,15 @@ TEST(Advice, distinguishes_meeting_at_every_micro_batch_from_meeting_once) {
   ASSERT_THAT(advice, SizeIs(1));
   EXPECT_THAT(advice[0].what, HasSubstr("an average one waits 25.0 %"));
   EXPECT_THAT(advice[0].what, HasSubstr("0.0 % if they meet at the end"));
-  EXPECT_THAT(advice[0].then, HasSubstr("balance.strategy: grid"));
+  EXPECT_THAT(advice[0].action, HasSubstr("balance.strategy: grid"));
 }
 
 TEST(Advice, blames_the_cap_only_if_a_sample_exceeds_a_mean_micro_batch) {
   StepPicture step = step_of({{100, 50}, {50, 100}});
   step.costliest_sample = 70;
-  EXPECT_THAT(advice_on_step(step)[0].then, testing::Not(HasSubstr("max_tokens")));
+  EXPECT_THAT(advice_on_step(step)[0].action, testing::Not(HasSubstr("max_tokens")));
   step.costliest_sample = 100;
-  EXPECT_THAT(advice_on_step(step)[0].then, HasSubstr("micro_batch.max_tokens"));
+  EXPECT_THAT(advice_on_step(step)[0].action, HasSubstr("micro_batch.max_tokens"));
 }
 
 TEST(Advice, counts_micro_batches_above_the_bound_and_names_the_setting_that_requires_them) {
@@ -111,7 +111,7 @@ TEST(Advice, counts_micro_batches_above_the_bound_and_names_the_setting_that_req
   const std::vector<Advice> advice = advice_on_step(step);
   ASSERT_THAT(advice, SizeIs(1));
   EXPECT_THAT(advice[0].what, HasSubstr("has 2 micro-batches; by tokens and cap, 1 may be enough."));
-  EXPECT_THAT(advice[0].then, HasSubstr("micro_batch.max_tokens"));
+  EXPECT_THAT(advice[0].action, HasSubstr("micro_batch.max_tokens"));
   step.planning.asks_for_more = true;
   EXPECT_THAT(advice_on_step(step)[0].why, HasSubstr("min_count"));
 }

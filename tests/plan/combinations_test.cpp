@@ -150,12 +150,11 @@ void draw_numbers(std::mt19937_64& random, Keys& keys) {
   settings.seed = random();
   if (below(8) == 0) settings.max_path_tokens = 14;
   if (below(8) == 0) settings.schedule = SegmentSchedule::depth_first;
-  if (settings.schedule == SegmentSchedule::depth_first && below(4) != 0)
-    keys.balance.meet = Meeting::once_a_step;
+  if (settings.schedule == SegmentSchedule::depth_first && below(4) != 0) keys.balance.meet = SyncPoint::step;
   if (below(16) == 0) settings.max_kept_tokens = keys.settings().alignment() + below(30);
   if (below(4) == 0) {
     micro_batch.equal_counts = EqualCounts::automatic;
-    if (below(4) != 0) keys.balance.meet = Meeting::once_a_step;
+    if (below(4) != 0) keys.balance.meet = SyncPoint::step;
   }
 }
 
@@ -199,7 +198,7 @@ std::set<std::string> refusing_keys(const Keys& all) {
   reject(m.shapes && (is_reference || padded), "micro_batch.shapes");
   reject(shares && (is_reference || padded || m.shapes), "prefix.share");
   reject(settings.max_path_tokens && !shares, "prefix.max_path_tokens");
-  reject(is_depth_first && (!shares || b.meet != Meeting::once_a_step || settings.pp > 1), "prefix.schedule");
+  reject(is_depth_first && (!shares || b.meet != SyncPoint::step || settings.pp > 1), "prefix.schedule");
   reject(settings.max_kept_tokens && (!is_depth_first || settings.cp.size > 1 || all.flexible),
          "prefix.max_kept_tokens");
   return keys;
@@ -401,7 +400,7 @@ class PlannedStep {
 bool plan_or_refuse(const SmallStep& step, const Keys& all) {
   const std::set<std::string> keys = refusing_keys(all);
   try {
-    require_together(all.choices());
+    require_compatible(all.choices());
     const PlannedStep planned(step, all.settings());
     EXPECT_TRUE(keys.empty()) << "planned in spite of " << *keys.begin();
     planned.expect_all_promises();

@@ -13,7 +13,7 @@ def _is_whole(field: Field, job: Job) -> bool:
 def _can_be_read(job: Job, checks) -> bool:
     if job.key("prefix.share") or len(job.profiles) > 1:
         return False
-    if any(field.settings.get("hand_out") == "narrow" or not _is_whole(field, job) for field in checks.passing.fields.values()):
+    if any(field.settings.get("dtype") == "narrow" or not _is_whole(field, job) for field in checks.passing.fields.values()):
         return False
     # If two samples of a step have the same number, the test cannot tell which one a dumped sequence is.
     return all(len({e.number for m in step for e in m if e}) == sum(1 for m in step for e in m if e) for step in checks.entries)

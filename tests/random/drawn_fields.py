@@ -32,7 +32,7 @@ class FieldDrawing:
         real = "F32" if "jsonl" in self.kinds else self.draw.choice(["F32", "F64"])
         mask = self.draw.choice(["BOOL", "I64", "F32"])
         stage = {"stage": self.draw.choice(["last", "first", "all"])}
-        narrow = {"wire": "narrow", "hand_out": self.draw.choice(["as-brought", "narrow"])}
+        narrow = {"wire_dtype": "narrow", "dtype": self.draw.choice(["original", "narrow"])}
         pool = [
             Field("advantages", "response_token", real),
             Field("reward", "sample", real, settings=dict(stage)),
@@ -42,7 +42,7 @@ class FieldDrawing:
             Field("versions", "response_token", "I64", written="runs", settings=dict(narrow)),
             Field("axes", "token", "I64", (3,), written="axes"),
             Field("experts", "token", small, (4, 2), settings={"layers": self._layers(4), **self.draw.choice(
-                [narrow, {"wire": "narrow", "spread_pads": self.draw.choice([2, 3, 5])}])}),
+                [narrow, {"wire_dtype": "narrow", "spread_pads": self.draw.choice([2, 3, 5])}])}),
             Field("layered", "response_token", real, (4, 1), settings={"layers": self._layers(4)}),
             Field("patches", "rows", small, (2,), written="rows",
                   settings=dict(stage) | {"share": self.draw.choice(["none", "equal"])}),

@@ -254,7 +254,7 @@ class Drawing(FieldDrawing):
             lengths = sorted(len(sample.tokens) for source in self.sources for sample in source.samples)
             self.put("batch.delay_outliers", self.draw.choice([1, 2, 4]))
             self.put("batch.outlier_length", max(1, lengths[len(lengths) * 3 // 4]))
-            self.put("batch.outlier_companions", self.draw.choice([2, 3]))
+            self.put("batch.outliers_per_step", self.draw.choice([2, 3]))
 
     def _draw_pack_and_loss(self) -> None:
         self.put_one_of(0.4, "pack.cp_layout", "contiguous")

@@ -43,7 +43,7 @@ class FieldOfStage:
             self.is_sent = True
         else:
             self.is_sent = {"last": stage == last, "first": stage == 0, "all": True}[field.settings.get("stage", "last")]
-        self.may_be_narrow = field.settings.get("hand_out") == "narrow"
+        self.may_be_narrow = field.settings.get("dtype") == "narrow"
 
     @property
     def empty(self) -> list:

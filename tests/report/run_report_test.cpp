@@ -104,7 +104,7 @@ TEST(RunReport, shows_the_bytes_of_fields_sent_in_another_form) {
   EXPECT_EQ(fields.at(0).at("name"), "input_ids");
   EXPECT_EQ(fields.at(0).at("received"), 8192);
   EXPECT_EQ(fields.at(1).at("copied"), 1024);
-  EXPECT_EQ(fields.at(1).at("most_received"), 512);
+  EXPECT_EQ(fields.at(1).at("max_received"), 512);
 }
 
 TEST(RunReport, keeps_single_steps_only_on_request) {
@@ -150,11 +150,11 @@ TEST(RunReport, shows_repeated_tokens_and_the_limits_that_forced_splits) {
   EXPECT_THAT(text, Not(HasSubstr("micro_batch.max_samples")));
   const nlohmann::json sharing = to_json(report).at("steps").at(1).at("sharing");
   EXPECT_EQ(sharing.at("tokens_repeated"), 1520);
-  EXPECT_EQ(sharing.at("repeated_to_keep"), (nlohmann::json{{"max_tokens", 1500},
-                                                            {"max_samples", 0},
-                                                            {"max_rows", 20},
-                                                            {"predict_ahead", 0},
-                                                            {"equal_work", 0}}));
+  EXPECT_EQ(sharing.at("repeated_by_reason"), (nlohmann::json{{"max_tokens", 1500},
+                                                              {"max_samples", 0},
+                                                              {"max_rows", 20},
+                                                              {"predict_ahead", 0},
+                                                              {"equal_work", 0}}));
 }
 
 TEST(RunReport, distinguishes_padding_from_alignment) {
@@ -180,7 +180,7 @@ TEST(RunReport, shows_the_cost_and_number_of_shapes) {
   EXPECT_THAT(text, HasSubstr("shapes                              3 of 8 used, 3 chosen"));
   const nlohmann::json shapes = to_json(report).at("steps").at(1).at("shapes");
   EXPECT_EQ(shapes.at("padding"), 15);
-  EXPECT_EQ(shapes.at("handed_out").at(0).at("rows"), 80);
+  EXPECT_EQ(shapes.at("used").at(0).at("rows"), 80);
   EXPECT_TRUE(to_json(step_of(1)).at("shapes").is_null());
 }
 

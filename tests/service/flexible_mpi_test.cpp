@@ -227,7 +227,7 @@ Dual trained_loss(const DataService& service, const Step& step, const LossSettin
 Config flexible_config(int ranks) {
   Config config;
   config.mesh.flexible_cp = true;
-  config.balance.meet = Meeting::once_a_step;
+  config.balance.meet = SyncPoint::step;
   config.balance.cost = CostModel{100, 1};
   config.balance.overhead = 10;
   config.balance.communication = {300, 300, 8, 0};  // so expensive that groups are as small as possible

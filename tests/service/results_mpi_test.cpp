@@ -133,7 +133,7 @@ TEST(CollectResults, ranks_with_different_numbers_of_micro_batches_get_all_resul
   Config config;
   config.micro_batch.max_tokens = 64;
   config.micro_batch.equal_counts = EqualCounts::automatic;
-  config.balance.meet = Meeting::once_a_step;
+  config.balance.meet = SyncPoint::step;
   config.balance.cost = {1, 10};
   config.balance.overhead = 1000;
   DataService service(world, config);
@@ -244,7 +244,7 @@ TEST(CollectResults, an_invalid_result_on_one_rank_is_everybodys_error) {
     };
     EXPECT_THAT(putting(0, {"none", DType::float32, FieldKind::token, {0}}),
                 HasSubstr("not a multiple of the row size of 0"));
-    EXPECT_THAT(putting(0, {"log_probs", DType::float32, FieldKind::token, {}}), HasSubstr("put twice"));
+    EXPECT_THAT(putting(0, {"log_probs", DType::float32, FieldKind::token, {}}), HasSubstr("added twice"));
     EXPECT_THAT(putting(7777, {"late", DType::float32, FieldKind::token, {}}), HasSubstr("micro-batch 7777"));
     EXPECT_THAT(putting(0, {"wide", DType::float32, FieldKind::token, {std::int64_t{1} << 62}}),
                 HasSubstr("2^63 bytes"));

@@ -115,7 +115,7 @@ TEST(RowConventions, are_required_for_labels_and_masks_of_all_tokens) {
 
 TEST(RowConventions, reject_a_mask_that_is_set_at_the_last_row) {
   EXPECT_THAT(refusal("loss_mask", token, {0, 0, 1, 1, 1}, at("loss_mask", RowConvention::next)),
-              AllOf(HasSubstr("sample 7"), HasSubstr("row 4, the last"), HasSubstr("at: token")));
+              AllOf(HasSubstr("sample 7"), HasSubstr("the last row, 4"), HasSubstr("at: token")));
 }
 
 TEST(RowConventions, reject_rows_of_another_kind) {

@@ -150,7 +150,7 @@ TEST(ServiceState, refuses_hostile_text_with_the_place) {
   EXPECT_THAT(refused("\"linear\": 2e-09", "\"linear\": -2e-09"), HasSubstr("linear"));
   EXPECT_THAT(refused("\"linear\": 2e-09", "\"linear\": null"), HasSubstr("linear"));
   EXPECT_THAT(refused("\"evenkeel_state\": 1", "\"evenkeel_state\": 2"),
-              AllOf(HasSubstr("version 2"), HasSubstr("knows version 1")));
+              AllOf(HasSubstr("version 2"), HasSubstr("supports version 1")));
 }
 
 TEST(ServiceState, is_never_read_beyond_its_maximum_size) {
@@ -183,7 +183,7 @@ TEST(Differences, ignore_the_mesh_the_exchange_and_file_names) {
 TEST(Differences, ignore_the_delivery_which_does_not_affect_the_plan) {
   EXPECT_THAT(differences(made_up_state(), with_settings("pack: {deliver: samples}")), IsEmpty());
   const std::string delayed =
-      "{source: {kind: synthetic}, batch: {delay_outliers: 4, outlier_length: 2000, outlier_companions: 2}";
+      "{source: {kind: synthetic}, batch: {delay_outliers: 4, outlier_length: 2000, outliers_per_step: 2}";
   EXPECT_THAT(
       differences(with_settings(delayed + "}"), with_settings(delayed + ", pack: {deliver: samples}}")),
       IsEmpty());

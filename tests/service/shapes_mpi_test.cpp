@@ -339,7 +339,7 @@ TEST(FewShapes, that_profiles_do_not_agree_on_are_refused_on_all_ranks) {
               HasSubstr("micro_batch.shapes"));
   const Config one = with_shapes(with_profiles(test::configs_for(1).front()), 1);
   EXPECT_THAT(testing_support::message_of([&] { const DataService service(world, one); }),
-              HasSubstr("1 are fewer than the"));
+              HasSubstr("is 1, but"));
 }
 
 }  // namespace

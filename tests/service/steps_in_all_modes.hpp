@@ -58,7 +58,7 @@ inline std::vector<Config> configs_for(int places) {
     placed.fields["image_patches"].share = FieldSharing::equal;
     Config& shaped = configs.emplace_back(plain);
     shaped.micro_batch.shapes = 3;
-    shaped.balance.meet = Meeting::every_micro_batch;  // its plans determine the strategy
+    shaped.balance.meet = SyncPoint::micro_batch;  // its plans determine the strategy
     Config& shared = configs.emplace_back(plain);
     shared.prefix = PrefixSharing::prompts;
     shared.exchange.tp_copies = TensorParallelCopies::shared;

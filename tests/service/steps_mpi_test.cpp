@@ -83,7 +83,7 @@ TEST(StepsAhead, delivers_the_steps_of_a_service_at_every_depth) {
       const std::optional<Step> step = prefetcher.next();
       ASSERT_TRUE(step.has_value());
       EXPECT_EQ(step->index, t);
-      EXPECT_GE(step->waited, 0);
+      EXPECT_GE(step->waited_seconds, 0);
       expect_equal(*step, service.step(share_of(world, t)));
     }
     EXPECT_FALSE(prefetcher.next().has_value());

@@ -285,7 +285,7 @@ void expect_read_back(const RaggedBatch& batch, std::int64_t i, const SampleShap
                       const Carried& field) {
   const Column& column = batch.at(field.name());
   FieldSpec expected = field.spec;
-  expected.dtype = field.handed_out;
+  expected.dtype = field.delivered_dtype;
   EXPECT_EQ(column.spec(), expected);
   const RowRange rows = batch.rows_of(column, i);
   if (is_counted(field.spec.kind)) {

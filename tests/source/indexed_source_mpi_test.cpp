@@ -234,7 +234,8 @@ TEST(SftSource, refuses_documents_that_are_not_one_sample) {
       AllOf(HasSubstr("labels_document.bin"), HasSubstr("the label 6 beside the token 5 at token 0")));
   EXPECT_THAT(refusal({{1, 1, 1}}, {{-100, 6}}),
               HasSubstr("has 2 elements in document 0, which has 3 tokens"));
-  EXPECT_THAT(refusal({{1, 1, 1}}, {{-100, 6, 7}, {1}}), HasSubstr("has 2 documents; the tokens have 1"));
+  EXPECT_THAT(refusal({{1, 1, 1}}, {{-100, 6, 7}, {1}}),
+              HasSubstr("has 2 documents, but the token dataset has 1"));
 }
 
 TEST(IndexedSource, different_tokens_on_one_rank_are_everybodys_error) {

@@ -288,7 +288,7 @@ TEST_F(SampleStreams, an_undecided_field_of_one_source_is_decided_by_another) {
   write("math.jsonl", R"({"prompt_ids":[1],"response_ids":[2],"a":[3],"patches":[[1,2],[3,4]]})"
                       "\n");
   SampleStream stream = stream_of(std::string(one_after_the_other) + "fields: {patches: {read_as: rows}}\n");
-  for (const StreamSource& source : stream.sources()) EXPECT_EQ(source.undecided, "") << source.name;
+  for (const StreamSource& source : stream.sources()) EXPECT_EQ(source.undecided_fields, "") << source.name;
   for (std::int64_t step = 0; step < stream.num_steps(); ++step) {
     const RaggedBatch mine = stream.read(step);
     if (mine.size() == 0) continue;
@@ -361,7 +361,7 @@ constexpr const char* with_delay =
     "source: {kind: synthetic, samples: 400, seed: 3}\n"
     "micro_batch: {max_tokens: 8192}\n"
     "balance: {cost: flops-7b}\n"
-    "batch: {global_batch: 8, shuffle: true, delay_outliers: 3, outlier_length: 4000, outlier_companions: "
+    "batch: {global_batch: 8, shuffle: true, delay_outliers: 3, outlier_length: 4000, outliers_per_step: "
     "4}\n";
 
 TEST_F(SampleStreams, outliers_wait_for_others_alike_for_any_ranks_that_read) {

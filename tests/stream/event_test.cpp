@@ -39,25 +39,24 @@ TEST(StreamEvent, describes_invalid_json) {
   const auto why = [](const char* text) {
     return testing_support::message_of([&] { (void)parse_event(nlohmann::json::parse(text)); });
   };
-  EXPECT_EQ(why("[]"), "event of a stream: is not an object");
-  EXPECT_EQ(why(R"({"event": "ended"})"), "event of a stream: has no 'number'");
-  EXPECT_EQ(why(R"({"number": 1.5, "event": "ended"})"),
-            "event of a stream: 'number' is not a 64-bit integer");
+  EXPECT_EQ(why("[]"), "stream event: is not an object");
+  EXPECT_EQ(why(R"({"event": "ended"})"), "stream event: has no 'number'");
+  EXPECT_EQ(why(R"({"number": 1.5, "event": "ended"})"), "stream event: 'number' is not a 64-bit integer");
   EXPECT_EQ(why(R"({"number": 9223372036854775808, "event": "ended"})"),
-            "event of a stream: 'number' is not a 64-bit integer");
+            "stream event: 'number' is not a 64-bit integer");
   EXPECT_EQ(why(R"({"number": 1, "event": "granted", "groups": 9223372036854775807})"),
-            "event of a stream: 'groups' is 9223372036854775807, which is too large");
-  EXPECT_EQ(why(R"({"number": 1, "event": "begun"})"), "event of a stream: is of an unknown kind, 'begun'");
+            "stream event: 'groups' is 9223372036854775807, which is too large");
+  EXPECT_EQ(why(R"({"number": 1, "event": "begun"})"), "stream event: is of an unknown kind, 'begun'");
   EXPECT_EQ(why(R"({"number": 1, "event": "fields", "uid": 1, "index": 0, "bytes": 0, "content": 3})"),
-            "event of a stream: 'content' is not an object");
+            "stream event: 'content' is not an object");
   EXPECT_EQ(why(R"({"number": 1, "event": "closed", "uid": null, "by_deadline": 0})"),
-            "event of a stream: 'uid' is not a 64-bit integer");
+            "stream event: 'uid' is not a 64-bit integer");
   EXPECT_EQ(why(R"({"number": 1, "event": "closed", "uid": "q", "by_deadline": 0})"),
-            "event of a stream: 'by_deadline' is neither true nor false");
+            "stream event: 'by_deadline' is neither true nor false");
   EXPECT_EQ(why(R"({"number": 1, "event": "dropped", "arrivals": [1], "reason": "bored"})"),
-            "event of a stream: has an unknown reason 'bored'");
+            "stream event: has an unknown reason 'bored'");
   EXPECT_EQ(why(R"({"number": 1, "event": "dropped", "arrivals": 1, "reason": "late"})"),
-            "event of a stream: 'arrivals' is not a list");
+            "stream event: 'arrivals' is not a list");
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ TEST(LateFields, a_group_is_ready_when_the_last_field_of_its_last_sample_has_com
   keeper.tell(fields(uid_a, 0, {{"values", 1}, {"old_log_probs", 2}}));
   keeper.tell(fields(uid_a, 1, {{"values", 3}}));
   EXPECT_EQ(names(keeper.ledger.ready()), Names{});
-  EXPECT_EQ(keeper.ledger.status().lacking,
+  EXPECT_EQ(keeper.ledger.status().missing_fields,
             (std::map<std::string, std::int64_t>{{"old_log_probs", 3}, {"values", 2}}));
   keeper.tell(fields(uid_b, 0, {{"values", 1}, {"old_log_probs", 2}}));
   keeper.tell(fields(uid_b, 1, {{"values", 1}, {"old_log_probs", 2}}));
@@ -57,7 +57,7 @@ TEST(LateFields, are_freed_with_their_sample) {
   keeper.tell(fields(uid_b, 0, {{"values", 1}}));
   keeper.tell(GroupAborted{uid_b, 0, "timeout"});
   EXPECT_EQ(keeper.ledger.status().bytes, keeper.ledger.status().seen_bytes);
-  EXPECT_EQ(keeper.ledger.status().lacking.at("old_log_probs"), 0);
+  EXPECT_EQ(keeper.ledger.status().missing_fields.at("old_log_probs"), 0);
   EXPECT_EQ(std::ssize(keeper.events), 1) << "the step that was formed last";
 }
 

@@ -28,7 +28,7 @@ struct Carried {
   FieldSettings settings;
   std::int64_t least = 0;
   std::int64_t most = 0;
-  DType handed_out{};  ///< if many samples have it
+  DType delivered_dtype{};  ///< if many samples have it
 
   [[nodiscard]] const std::string& name() const { return spec.name; }
   [[nodiscard]] bool are_equal() const { return settings.share == FieldSharing::equal; }
@@ -40,11 +40,11 @@ inline std::vector<Carried> carried_fields_of_every_way() {
   FieldSettings layers;
   layers.layers = even;
   FieldSettings narrow_layers = layers;
-  narrow_layers.wire = FieldWidth::narrow;
+  narrow_layers.wire_dtype = FieldWidth::narrow;
   FieldSettings narrow;
-  narrow.wire = narrow.hand_out = FieldWidth::narrow;
+  narrow.wire_dtype = narrow.dtype = FieldWidth::narrow;
   FieldSettings narrow_to_the_end = narrow_layers;
-  narrow_to_the_end.hand_out = FieldWidth::narrow;
+  narrow_to_the_end.dtype = FieldWidth::narrow;
   const auto at = [](FieldStages stage, FieldSharing share) {
     FieldSettings settings;
     settings.stage = stage;
@@ -252,7 +252,7 @@ inline void expect_carried(const PackedMicroBatch& m, const std::vector<Carried>
     ASSERT_EQ(column != nullptr, here.is_sent(field)) << field.name();
     if (column == nullptr) continue;
     const std::vector<std::int64_t> elements = here.elements(field);
-    EXPECT_EQ(column->spec().dtype, field.handed_out) << field.name();
+    EXPECT_EQ(column->spec().dtype, field.delivered_dtype) << field.name();
     ASSERT_EQ(elements_of(column->spec()), std::ssize(elements)) << field.name();
     if (is_counted(field.spec.kind)) {
       ASSERT_EQ(column->samples().are_shared(), field.are_equal()) << field.name();

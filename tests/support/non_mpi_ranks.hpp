@@ -27,9 +27,7 @@ class RanksBehindMpi final : public NonMpiRanks {
   void all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const override {
     mpi_.all_gather_lists(mine, lists, all);
   }
-  void all_reduce(std::span<std::int64_t> values, Extreme which) const override {
-    mpi_.all_reduce(values, which);
-  }
+  void all_reduce(std::span<std::int64_t> values, ReduceOp op) const override { mpi_.all_reduce(values, op); }
   [[nodiscard]] Communicator duplicate() const override { return foreign(mpi_.duplicate()); }
   [[nodiscard]] Communicator split(int color, int key) const override {
     return foreign(mpi_.split(color, key));

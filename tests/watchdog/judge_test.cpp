@@ -22,9 +22,9 @@ constexpr double patience = 45;
 // Returns the state of a rank whose messages were received.
 RankState heard(double silent, double still) {
   RankState state;
-  state.is_heard = true;
-  state.silent = silent;
-  state.still = still;
+  state.was_heard = true;
+  state.silent_seconds = silent;
+  state.stalled_seconds = still;
   return state;
 }
 RankState waiting(double still) {
@@ -233,10 +233,10 @@ TEST(RankState, silence_counts_from_the_last_sign_and_stillness_from_the_last_pr
   state.record_sign(sign(7, "plan", nullptr, WaitFor::nobody), 1);
   state.record_sign(sign(8, "plan", nullptr, WaitFor::nobody), 2);
   state.record_sign(sign(8, "plan", nullptr, WaitFor::nobody), 5);
-  state.age(9);
-  EXPECT_TRUE(state.is_heard);
-  EXPECT_EQ(state.silent, 4);
-  EXPECT_EQ(state.still, 7);
+  state.update_times(9);
+  EXPECT_TRUE(state.was_heard);
+  EXPECT_EQ(state.silent_seconds, 4);
+  EXPECT_EQ(state.stalled_seconds, 7);
 }
 
 TEST(RankState, distinguishes_waiting_from_absent_ranks) {
@@ -265,11 +265,11 @@ TEST(RankState, has_the_host_and_the_threads_of_the_sign) {
 }
 
 TEST(EndingTheProcess, prints_to_standard_error_and_exits_with_1) {
-  const WatchdogSettings settings = process_ending_settings(7);
+  const WatchdogSettings settings = default_watchdog_settings(7);
   EXPECT_EQ(settings.seconds, 7);
   const auto end = [&] {
-    settings.tells({"rank 1 is gone", {}});
-    settings.ends({});
+    settings.report({"rank 1 is gone", {}});
+    settings.terminate({});
   };
   EXPECT_EXIT(end(), testing::ExitedWithCode(1), "evenkeel: error: rank 1 is gone\n");
 }

@@ -26,8 +26,8 @@ constexpr double limit = 2;
 std::unique_ptr<Watchdog> watch(const boost::mpi::communicator& world) {
   WatchdogSettings settings;
   settings.seconds = limit;
-  settings.tells = [](const WatchdogReport& report) { std::cerr << report.text() << std::endl; };
-  settings.ends = [](const WatchdogReport&) { std::_Exit(3); };
+  settings.report = [](const WatchdogReport& report) { std::cerr << report.text() << std::endl; };
+  settings.terminate = [](const WatchdogReport&) { std::_Exit(3); };
   return std::make_unique<Watchdog>(world, settings);
 }
 

@@ -39,7 +39,7 @@ class Heard {
               const std::lock_guard lock(mutex_);
               ++told_;
               lines_ = report.ranks.size();
-              never_heard_ = lines_ - std::ranges::count(report.ranks, true, &WatchedRank::is_heard);
+              never_heard_ = lines_ - std::ranges::count(report.ranks, true, &WatchedRank::was_heard);
             },
             [this](const WatchdogReport& report) {
               const std::lock_guard lock(mutex_);

@@ -361,7 +361,7 @@ class Column {
   [[nodiscard]] Column make_borrowing_copy();
   /// Does the same for a counted field, with the rows divided among other samples. Precondition:
   /// samples.rows() == rows().
-  [[nodiscard]] Column lend_to(SampleRows samples);
+  [[nodiscard]] Column make_borrowing_copy(SampleRows samples);
   [[nodiscard]] bool is_borrowed() const noexcept { return elsewhere_ && !is_placed_; }
 
   /// Returns whether both have equal fields and equal bytes of the same samples, regardless of who owns the

@@ -51,13 +51,13 @@ EVENKEEL_API evenkeel_status evenkeel_batching_count(const evenkeel_batching* ba
                                                      const int64_t* lengths, int64_t count,
                                                      int64_t* num_micro_batches);
 /* What ranks agree on, from the largest count among them. */
-EVENKEEL_API evenkeel_status evenkeel_batching_agreed(const evenkeel_batching* batching, int64_t largest,
-                                                      int64_t* num_micro_batches);
+EVENKEEL_API evenkeel_status evenkeel_batching_agreed_count(const evenkeel_batching* batching,
+                                                            int64_t largest, int64_t* num_micro_batches);
 /* The smallest agreed count from `at_least` on with which every micro-batch keeps its cap. LIMIT for a sample
  * above it. */
-EVENKEEL_API evenkeel_status evenkeel_batching_kept_count(const evenkeel_batching* batching,
-                                                          const int64_t* lengths, int64_t count,
-                                                          int64_t at_least, int64_t* num_micro_batches);
+EVENKEEL_API evenkeel_status evenkeel_batching_count_under_cap(const evenkeel_batching* batching,
+                                                               const int64_t* lengths, int64_t count,
+                                                               int64_t at_least, int64_t* num_micro_batches);
 /* The micro-batches, which are filled in like the groups of evenkeel_partition. */
 EVENKEEL_API evenkeel_status evenkeel_batching_micro_batches(const evenkeel_batching* batching,
                                                              const int64_t* lengths, int64_t count,

@@ -34,7 +34,7 @@ EVENKEEL_API evenkeel_status evenkeel_tree_rows(const evenkeel_tree* tree, evenk
 EVENKEEL_API evenkeel_status evenkeel_tree_sample(const evenkeel_tree* tree, int64_t sample,
                                                   evenkeel_arrays** arrays);
 /* For layers that carry a state from token to token: from, the segment whose last state each segment begins
- * with (-1: at zero); uses, how many begin with its own; last_use, the last of them; most_kept, how many are
+ * with (-1: at zero); uses, how many begin with its own; last_use, the last of them; peak_kept, how many are
  * kept at once. */
 EVENKEEL_API evenkeel_status evenkeel_tree_branch_states(const evenkeel_tree* tree, evenkeel_arrays** arrays);
 /* tokens and score_entries with sharing, repeated_tokens and repeated_score_entries without. */
@@ -57,7 +57,7 @@ EVENKEEL_API evenkeel_status evenkeel_tree_intervals(const evenkeel_layout* layo
 EVENKEEL_API evenkeel_status evenkeel_tree_attention(const evenkeel_layout* layout, int32_t cp_rank,
                                                      evenkeel_arrays** arrays);
 /* How a trainer runs it with one path in memory at a time: rows [pieces, 2], parents, keys_before, the kind
- * (0: push, 1: visit, 2: pop) and piece of each step, most_keys, most_kept, computed_again. At most
+ * (0: push, 1: visit, 2: pop) and piece of each step, peak_keys, peak_kept, recomputed. At most
  * `max_kept` rows are kept; INT64_MAX: all. */
 EVENKEEL_API evenkeel_status evenkeel_tree_depth_first(const evenkeel_layout* layout, int64_t max_kept,
                                                        evenkeel_arrays** arrays);
@@ -119,12 +119,13 @@ typedef struct evenkeel_prefix_groups {
 } evenkeel_prefix_groups;
 
 /* Where the tokens are in the grouped tensor, in prefixes (left-padded) and in suffixes (right-padded). The
- * last `joined` tokens of each prefix are in front of each of its suffixes instead; INPUT for a shorter
- * prefix, unless pad_short is not 0: then padding takes their place. Returns shapes [3, 2] of these tensors
- * and runs [n, 3] of places: grouped, prefix_source and suffix_source (in the grouped tensor), prefix and
- * suffix. */
-EVENKEEL_API evenkeel_status evenkeel_prefix_split(const evenkeel_prefix_groups* groups, int64_t joined,
-                                                   int32_t pad_short, evenkeel_arrays** arrays);
+ * last `include_prefix_last` tokens of each prefix are in front of each of its suffixes instead; INPUT for a
+ * shorter prefix, unless pad_short is not 0: then padding takes their place. Returns shapes [3, 2] of these
+ * tensors and runs [n, 3] of places: grouped, prefix_source and suffix_source (in the grouped tensor), prefix
+ * and suffix. */
+EVENKEEL_API evenkeel_status evenkeel_prefix_split(const evenkeel_prefix_groups* groups,
+                                                   int64_t include_prefix_last, int32_t pad_short,
+                                                   evenkeel_arrays** arrays);
 /* Position ids of the grouped tensor: each prefix counts from 0, each suffix from its prefix's length;
  * `padding` elsewhere. `ids` has room for all places. */
 EVENKEEL_API evenkeel_status evenkeel_prefix_position_ids(const evenkeel_prefix_groups* groups,

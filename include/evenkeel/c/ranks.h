@@ -28,15 +28,15 @@ typedef struct evenkeel_group_calls {
   /* Sends out_bytes[r] bytes to rank r, which sends in_bytes[r]; both back to back, 0 to itself. */
   evenkeel_status (*all_to_all)(void* group, const void* out, const int64_t* out_bytes, void* in,
                                 const int64_t* in_bytes);
-  /* Makes another group, whose calls do not interfere with those of this one. EVENKEEL_SPLIT_NOT: of the same
-   * ranks. EVENKEEL_SPLIT_BY_COLOR: of ranks with the same color, ordered by key and then by rank; NULL if
-   * the color is negative. EVENKEEL_SPLIT_BY_NODE: of the ranks on this rank's node. */
+  /* Makes another group, whose calls do not interfere with those of this one. EVENKEEL_SPLIT_DUPLICATE: of
+   * the same ranks. EVENKEEL_SPLIT_BY_COLOR: of ranks with the same color, ordered by key and then by rank;
+   * NULL if the color is negative. EVENKEEL_SPLIT_BY_NODE: of the ranks on this rank's node. */
   evenkeel_status (*split)(void* group, int32_t how, int32_t color, int32_t key, void** made, int32_t* rank,
                            int32_t* size);
   /* Called when no more calls of a group will follow. */
   void (*release)(void* group);
 } evenkeel_group_calls;
-enum { EVENKEEL_SPLIT_NOT = 0, EVENKEEL_SPLIT_BY_COLOR = 1, EVENKEEL_SPLIT_BY_NODE = 2 };
+enum { EVENKEEL_SPLIT_DUPLICATE = 0, EVENKEEL_SPLIT_BY_COLOR = 1, EVENKEEL_SPLIT_BY_NODE = 2 };
 
 /* The ranks of a caller's group, in which this process is number `rank` of `size`. `allows_threads`: 1 if
  * several threads may make calls at once, each with a group of its own; equal on all ranks. Plans and bytes

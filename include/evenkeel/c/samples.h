@@ -96,8 +96,8 @@ typedef void (*evenkeel_deallocate)(void* block, void* context);
 /* From now on, all fields, packed micro-batches and results of this process get their memory from
  * `allocate`, except those that ranks of a node share; NULL: from the library again. Blocks go back to the
  * function that belongs to theirs, maybe long after. Local. */
-EVENKEEL_API evenkeel_status evenkeel_set_memory(evenkeel_allocate allocate, evenkeel_deallocate deallocate,
-                                                 void* context);
+EVENKEEL_API evenkeel_status evenkeel_set_allocator(evenkeel_allocate allocate,
+                                                    evenkeel_deallocate deallocate, void* context);
 
 #ifdef __cplusplus
 }

@@ -22,7 +22,7 @@ typedef struct evenkeel_step_info {
   int64_t num_samples;       /* over all ranks */
   int64_t num_tokens;        /* over all ranks */
   int64_t num_loss_tokens;   /* tokens that carry loss, over all ranks; 0: the step trains nothing */
-  double waited;             /* seconds that the trainer waited for the step */
+  double waited_seconds;     /* seconds that the trainer waited for the step */
 } evenkeel_step_info;
 
 /* Seconds that this rank spent in each phase; phases follow each other and add up to the step. */

@@ -42,7 +42,7 @@ EVENKEEL_API evenkeel_status evenkeel_stream_publish(evenkeel_stream* stream, in
 /* Of samples that arrive: those of the steps before `next_step` can be freed, since the trainer's state there
  * is saved, or since it keeps none. A buffer that cannot be reached is told by a later call. Has no effect on
  * other sources. Collective. */
-EVENKEEL_API evenkeel_status evenkeel_stream_trained(evenkeel_stream* stream, int64_t next_step);
+EVENKEEL_API evenkeel_status evenkeel_stream_report_saved_before(evenkeel_stream* stream, int64_t next_step);
 /* Collective: after the same step on all ranks. Returned steps stay valid. Waits for no samples. */
 EVENKEEL_API void evenkeel_stream_destroy(evenkeel_stream* stream);
 

@@ -16,14 +16,14 @@ typedef struct evenkeel_watchdog evenkeel_watchdog;
 typedef void (*evenkeel_watchdog_function)(const char* text, void* context);
 
 /* Reports within `seconds`, and not before three quarters of that, that the job of these ranks cannot
- * continue; 0: never. It calls `tells` on the rank that finds out, with the cause and a line for each rank,
- * then `ends` on every rank that can still be reached, with the cause; if `ends` returns, nothing is watched
- * any more. NULL for `tells` prints to standard error, and NULL for `ends` ends the process at once with
- * status 1. Collective over the ranks. INPUT for negative seconds, IO if a rank cannot open a socket, LIMIT
- * if it cannot have a thread. */
+ * continue; 0: never. It calls `report` on the rank that finds out, with the cause and a line for each rank,
+ * then `terminate` on every rank that can still be reached, with the cause; if `terminate` returns, nothing
+ * is watched any more. NULL for `report` prints to standard error, and NULL for `terminate` ends the process
+ * at once with status 1. Collective over the ranks. INPUT for negative seconds, IO if a rank cannot open a
+ * socket, LIMIT if it cannot have a thread. */
 EVENKEEL_API evenkeel_status evenkeel_watchdog_create(const evenkeel_ranks* ranks, double seconds,
-                                                      evenkeel_watchdog_function tells,
-                                                      evenkeel_watchdog_function ends, void* context,
+                                                      evenkeel_watchdog_function report,
+                                                      evenkeel_watchdog_function terminate, void* context,
                                                       evenkeel_watchdog** watchdog);
 /* Reports that this process has made progress with its own work, which may not be visible otherwise, such as
  * waiting for a device. Local; any thread; costs nothing. */

@@ -96,9 +96,10 @@ struct ArrivalSettings {
   std::optional<std::int64_t> max_staleness;  ///< number of versions that a sample may be behind
   std::optional<OnStale> on_stale;
   // For the job:
-  bool take_over = false;          ///< whether to end a job that is alive at the buffer
-  std::optional<double> patience;  ///< seconds without any sample until the job ends
-  std::int64_t look_ahead = 0;     ///< number of steps; 0: first come, first served
+  bool take_over = false;  ///< whether to end a job that is alive at the buffer
+  /// Seconds without any sample, or without an answer of the buffer, until the job ends; null: never.
+  std::optional<double> patience;
+  std::int64_t look_ahead = 0;  ///< number of steps; 0: first come, first served
   /// Whether the trainer publishes versions; otherwise, a step's number is its version.
   bool versions_by_trainer = false;
 
@@ -191,10 +192,10 @@ struct Config {
   /// Returns the settings for planning a pass on a grid of these sizes. Throws the errors of profile().
   [[nodiscard]] PlanSettings plan_settings(const GridPoint& sizes, std::string_view profile = {}) const;
   /// Returns the settings of plans for delaying outliers (OutlierDelay::plan): a pass with the
-  /// configuration's own settings over `delay.companions` DP ranks, without tp and pp. If the cap is given
-  /// per rank, the smallest power of two of ranks whose cap holds a sample of `longest` tokens is used, as
-  /// for choosing a fixed cp. Throws ConfigError if the delay lacks a setting, or excludes one that is set.
-  /// Precondition: delay.is_on().
+  /// configuration's own settings over `delay.outliers_per_step` DP ranks, without tp and pp. If the cap is
+  /// given per rank, the smallest power of two of ranks whose cap holds a sample of `longest` tokens is used,
+  /// as for choosing a fixed cp. Throws ConfigError if the delay lacks a setting, or excludes one that is
+  /// set. Precondition: delay.is_on().
   [[nodiscard]] PlanSettings delay_settings(std::int64_t longest) const;
 
   friend bool operator==(const Config&, const Config&) = default;

@@ -15,7 +15,7 @@ struct ExchangeVolume {
   std::int64_t kept = 0;           ///< bytes from this rank to itself
   /// Bytes copied from the rank of this node that received them on this rank's behalf.
   std::int64_t copied = 0;
-  std::int64_t passed_on = 0;  ///< bytes to and from leaders inside this node, for transfers between nodes
+  std::int64_t forwarded = 0;  ///< bytes to and from leaders inside this node, for transfers between nodes
   std::int64_t messages = 0;   ///< number of messages (not bytes) that this rank sent to ranks of other nodes
 
   ExchangeVolume& operator+=(const ExchangeVolume& other) noexcept;

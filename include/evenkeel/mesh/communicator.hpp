@@ -15,7 +15,7 @@ namespace evenkeel {
 class Communicator;
 
 /// Which of all ranks' values to return.
-enum class Extreme : std::uint8_t { least, largest };
+enum class ReduceOp : std::uint8_t { min, max };
 
 /// The lists that ranks contribute to a gather call; the number of bytes of each value is also given.
 struct ListSizes {
@@ -44,7 +44,7 @@ class RankGroup {
   /// Gathers lists of any sizes; `lists` is equal on all ranks.
   virtual void all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const = 0;
   /// Replaces the values by the smallest or the largest over all ranks, element by element.
-  virtual void all_reduce(std::span<std::int64_t> values, Extreme which) const = 0;
+  virtual void all_reduce(std::span<std::int64_t> values, ReduceOp op) const = 0;
 
   /// Returns a group of the same ranks whose calls never interfere with those of this group.
   [[nodiscard]] virtual Communicator duplicate() const = 0;
@@ -97,7 +97,7 @@ class MpiRanks final : public RankGroup {
   void broadcast(std::span<std::byte> bytes, int root) const override;
   void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) const override;
   void all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const override;
-  void all_reduce(std::span<std::int64_t> values, Extreme which) const override;
+  void all_reduce(std::span<std::int64_t> values, ReduceOp op) const override;
   [[nodiscard]] Communicator duplicate() const override;
   [[nodiscard]] Communicator split(int color, int key) const override;
   [[nodiscard]] Communicator split_by_node() const override;
@@ -144,10 +144,10 @@ class Communicator {
   void all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const {
     group().all_gather_lists(mine, lists, all);
   }
-  void all_reduce(std::span<std::int64_t> values, Extreme which) const { group().all_reduce(values, which); }
+  void all_reduce(std::span<std::int64_t> values, ReduceOp op) const { group().all_reduce(values, op); }
   /// Does the same for one value.
-  [[nodiscard]] std::int64_t all_reduce(std::int64_t mine, Extreme which) const {
-    group().all_reduce(std::span(&mine, 1), which);
+  [[nodiscard]] std::int64_t all_reduce(std::int64_t mine, ReduceOp op) const {
+    group().all_reduce(std::span(&mine, 1), op);
     return mine;
   }
   [[nodiscard]] Communicator duplicate() const { return group().duplicate(); }
@@ -155,7 +155,7 @@ class Communicator {
   [[nodiscard]] Communicator split_by_node() const { return group().split_by_node(); }
   [[nodiscard]] bool allows_threads() const { return group().allows_threads(); }
   /// Waits until all ranks have called barrier().
-  void barrier() const { static_cast<void>(all_reduce(0, Extreme::least)); }
+  void barrier() const { static_cast<void>(all_reduce(0, ReduceOp::min)); }
 
   /// Returns the group of a connection other than MPI; nullptr for MPI.
   [[nodiscard]] const NonMpiRanks* non_mpi_ranks() const noexcept { return foreign_.get(); }

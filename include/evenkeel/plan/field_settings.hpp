@@ -23,8 +23,8 @@ struct LayerMap {
 
 /// The element type of a field's integers in transfer or in micro-batches.
 enum class FieldWidth : std::uint8_t {
-  as_brought,  ///< the type supplied by samples
-  narrow,      ///< the smallest type that holds every element of the step, over all ranks
+  original,  ///< the type supplied by samples
+  narrow,    ///< the smallest type that holds every element of the step, over all ranks
 };
 
 /// Which pipeline stages get a field that is not split by layers.
@@ -47,8 +47,8 @@ enum class RowConvention : std::uint8_t {
 struct FieldSettings {
   /// If set, the first dimension of a row is the layers, and each pipeline stage gets its own layers.
   std::optional<LayerMap> layers;
-  FieldWidth wire = FieldWidth::as_brought;      ///< in transfer from owners to trainers
-  FieldWidth hand_out = FieldWidth::as_brought;  ///< in micro-batches; may be narrow only if `wire` is
+  FieldWidth wire_dtype = FieldWidth::original;  ///< in transfer from owners to trainers
+  FieldWidth dtype = FieldWidth::original;       ///< in micro-batches; may be narrow only if `wire_dtype` is
   FieldStages stage = FieldStages::last;
   std::optional<LineFormat> read_as{};  ///< how JSON Lines represent it, if that cannot be inferred
   /// If set, the convention that the samples' rows follow. Required for labels and loss masks with one row

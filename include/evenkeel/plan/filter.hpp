@@ -52,7 +52,7 @@ struct ArrivalFigures {
   std::int64_t trained_tokens = 0;                ///< response tokens of `trained`
   // For the steps that this run has read:
   std::map<std::int64_t, std::int64_t> staleness{};  ///< number of samples by number of versions behind
-  double waited = 0;                                 ///< seconds until enough samples were available
+  double waited_seconds = 0;                         ///< seconds until enough samples were available
 
   friend bool operator==(const ArrivalFigures&, const ArrivalFigures&) = default;
 };

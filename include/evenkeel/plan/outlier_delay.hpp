@@ -14,14 +14,14 @@ struct DelaySettings {
   std::int64_t steps = 0;  ///< maximum number of steps that an outlier waits; 0 if none waits
   std::optional<std::int64_t> longer_than = {};  ///< in tokens; longer samples are outliers
   /// Number of outliers that share a step: the number of DP ranks.
-  std::optional<std::int64_t> companions = {};
+  std::optional<std::int64_t> outliers_per_step = {};
 
   [[nodiscard]] bool is_on() const noexcept { return steps > 0; }
   friend bool operator==(const DelaySettings&, const DelaySettings&) = default;
 };
 
-/// What happened to outliers in some steps, and the planned gain for DelaySettings::companions DP ranks, in
-/// the units of the cost model.
+/// What happened to outliers in some steps, and the planned gain for DelaySettings::outliers_per_step DP
+/// ranks, in the units of the cost model.
 struct DelayFigures {
   std::int64_t steps = 0;
   std::int64_t tokens = 0;        ///< number of tokens of all samples of these steps

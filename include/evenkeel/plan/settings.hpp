@@ -46,9 +46,9 @@ enum class Preset : std::uint8_t {
 };
 
 /// When the DP ranks of the trainer wait for each other.
-enum class Meeting : std::uint8_t {
-  once_a_step,        ///< at the end of each mini-batch, to reduce gradients: plain data parallelism
-  every_micro_batch,  ///< as with FSDP, which gathers parameters, or experts' all-to-all
+enum class SyncPoint : std::uint8_t {
+  step,         ///< at the end of each mini-batch, to reduce gradients: plain data parallelism
+  micro_batch,  ///< as with FSDP, which gathers parameters, or experts' all-to-all
 };
 
 /// Which comes first: assigning samples to DP ranks, or packing micro-batches. A word of the configuration.
@@ -117,7 +117,7 @@ struct BalanceSettings {
   CostModel cost = CostModel::tokens();
   /// Unset if the user has not specified it. In that case, an automatic strategy is hierarchical, and groups
   /// of different sizes are refused.
-  std::optional<Meeting> meet = std::nullopt;
+  std::optional<SyncPoint> meet = std::nullopt;
   PlacementRule placement = PlacementRule::locality;  ///< ignored if a reference is reproduced
   /// Speed of each DP rank, in thousandths of a common unit; empty if all are equal. A group is as fast as
   /// its slowest rank.
@@ -175,7 +175,7 @@ struct PackedSettings : AssignmentSettings {
   /// algorithm, which are not balanced.
   std::optional<BinPacking> packing = std::nullopt;
   CountRule count = CountRule::fewest;
-  bool or_grid = true;  ///< if BalanceSettings::meet is set: or as a grid, whichever ends a step first
+  bool allow_grid = true;  ///< with BalanceSettings::meet: use a grid if it ends the step first
   /// Whether each DP rank gets as many micro-batches as it needs, at least one. Requires ranks that meet once
   /// per step.
   bool free_counts = false;

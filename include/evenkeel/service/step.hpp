@@ -91,7 +91,8 @@ struct Step {
   std::int64_t num_loss_tokens = 0;
   ExchangeVolume volume;  ///< amounts moved by this rank
   PhaseSeconds seconds;
-  double waited = 0;  ///< seconds that the trainer waited for it: all phases, unless it was made ahead
+  double waited_seconds =
+      0;  ///< seconds that the trainer waited for it: all phases, unless it was made ahead
 
   /// How the step was planned; needed for later passes and for collecting results. Null in a step that was
   /// moved from.

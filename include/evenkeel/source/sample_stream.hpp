@@ -21,11 +21,11 @@ class ReadingStream;
 
 /// What a stream takes from one of its sources.
 struct StreamSource {
-  std::string name;      ///< name in the configuration; empty for a single source without a name
-  std::string path;      ///< as configured
-  FilterCounts counts;   ///< counts for one epoch of the source
-  std::string left_out;  ///< see SampleSource, here and below
-  std::string undecided;
+  std::string name;             ///< name in the configuration; empty for a single source without a name
+  std::string path;             ///< as configured
+  FilterCounts counts;          ///< counts for one epoch of the source
+  std::string ignored_content;  ///< see SampleSource, here and below
+  std::string undecided_fields;
 };
 
 /// A job's samples in the order in which its steps take them: the configured sources, filtered by length,
@@ -40,7 +40,7 @@ struct StreamSource {
 class SampleStream {
  public:
   /// The result of num_steps() for a stream that ends at an unknown time.
-  static constexpr std::int64_t all_steps = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::int64_t unknown_num_steps = std::numeric_limits<std::int64_t>::max();
 
   /// Collective over `comm`: opens the sources. `profiles` are the passes that will be made over each step,
   /// whose caps determine which samples are too long; if empty, there is one pass with the job's own
@@ -55,7 +55,7 @@ class SampleStream {
   [[nodiscard]] const std::vector<StreamSource>& sources() const noexcept;
   /// Returns the number of samples in one epoch of the job; 0 if samples arrive in a stream.
   [[nodiscard]] std::int64_t num_samples() const noexcept;
-  /// Returns all_steps if it is unknown when samples will cease to arrive.
+  /// Returns unknown_num_steps if it is unknown when samples will cease to arrive.
   [[nodiscard]] std::int64_t num_steps() const noexcept;
 
   /// Returns this rank's samples of a step: an equal, contiguous share. Local; called by one thread at a

@@ -12,9 +12,9 @@ namespace evenkeel {
 
 /// The last known activity of a rank's thread.
 struct WatchedThread {
-  std::string phase;       ///< "exchange", "its own code"
-  std::int64_t step = -1;  ///< -1 if there is none
-  std::string waits;       ///< "other ranks in MPI_Allreduce"; empty if it does not wait
+  std::string phase;        ///< "exchange", "its own code"
+  std::int64_t step = -1;   ///< -1 if there is none
+  std::string waiting_for;  ///< "other ranks in MPI_Allreduce"; empty if it does not wait
 
   friend bool operator==(const WatchedThread&, const WatchedThread&) = default;
 };
@@ -24,9 +24,9 @@ struct WatchedRank {
   int rank = 0;
   std::string host;
   std::vector<WatchedThread> threads;  ///< threads that have called Evenkeel
-  double silent = 0;                   ///< seconds since its last heartbeat
-  double still = 0;                    ///< seconds since it last made progress
-  bool is_heard = false;               ///< whether a heartbeat was ever received
+  double silent_seconds = 0;           ///< seconds since its last heartbeat
+  double stalled_seconds = 0;          ///< seconds since it last made progress
+  bool was_heard = false;              ///< whether a heartbeat was ever received
   bool has_ended = false;              ///< its watchdog has ended normally
 };
 
@@ -46,17 +46,17 @@ struct WatchdogSettings {
   double seconds = 60;
   /// Called once on the rank that detects the problem, before any other rank learns about it. For informing
   /// users.
-  std::function<void(const WatchdogReport&)> tells = {};
+  std::function<void(const WatchdogReport&)> report = {};
   /// Called next, on every rank that can still be reached. It should end the program, or make it end; if it
   /// returns, this watchdog stops.
-  std::function<void(const WatchdogReport&)> ends = {};
+  std::function<void(const WatchdogReport&)> terminate = {};
   /// Called if some ranks cannot be observed. The job continues.
-  std::function<void(const std::string&)> warns = {};
+  std::function<void(const std::string&)> warn = {};
 };
 
 /// Returns settings for programs without special needs: report and warn on standard error, and end the
 /// process at once with status 1.
-[[nodiscard]] WatchdogSettings process_ending_settings(double seconds);
+[[nodiscard]] WatchdogSettings default_watchdog_settings(double seconds);
 
 /// This process, identified by its number among the ranks that it will meet.
 struct OneRank {

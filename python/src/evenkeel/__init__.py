@@ -91,7 +91,23 @@ _missing = [what for what, is_there in (("the C library", (Path(__file__).parent
                                         ("NumPy", find_spec("numpy") is not None)) if not is_there]
 
 if not _missing:
-    from evenkeel import _c, balance, config, memory, packing, padding, planning, prefix, routes, runs, samples, service, steps, tensors, watchdog
+    from evenkeel import (
+        _c,
+        balance,
+        config,
+        memory,
+        packing,
+        padding,
+        planning,
+        prefix,
+        routes,
+        runs,
+        samples,
+        service,
+        steps,
+        tensors,
+        watchdog,
+    )
     from evenkeel.balance import CostModel, Partition, karmarkar_karp
     from evenkeel.config import Config
     from evenkeel.packing import CpGroup, PackedLayout, merge, pack, pack_all, sequence_alignment, unpack

@@ -61,11 +61,11 @@ def integers(values: Any, name: str) -> npt.NDArray[np.int64]:
         return _integers_of_sequence(values, name)
     found = as_numpy(values, name)
     if found.ndim != 1:
-        _c.raise_error("input", name, f"has {found.ndim} dimensions; a list of numbers has one")
+        _c.raise_error("input", name, f"has {found.ndim} dimensions; it must have one")
     if found.size == 0:
         return np.empty(0, np.int64)
     if found.dtype.kind not in "iu":
-        _c.raise_error("input", name, f"has the dtype {found.dtype.name!r}; whole numbers are needed",
+        _c.raise_error("input", name, f"has the dtype {found.dtype.name!r}; it must contain whole numbers",
                        f"Convert it if that is right: {name}.astype('int64')")
     copy = np.array(found, dtype=np.int64, order="C")
     if found.dtype.kind == "u" and found.dtype.itemsize == 8 and copy.min() < 0:
@@ -73,7 +73,7 @@ def integers(values: Any, name: str) -> npt.NDArray[np.int64]:
     return copy
 
 
-def joined(lists: Iterable[Any], name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def concatenate(lists: Iterable[Any], name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Concatenates lists of integers. Returns the integers, and the offsets of the lists: [lists + 1]."""
     parts = [part if type(part) is np.ndarray and part.dtype == np.int64 and part.ndim == 1 else integers(part, f"{name}[{i}]")
              for i, part in enumerate(lists)]
@@ -132,7 +132,7 @@ def checked_index(index: int, size: int, name: str) -> int:
     """Returns the index, counted from 0; negative indices count from the end. Raises IndexError if it is out of range."""
     at = operator.index(index)
     if not -size <= at < size:
-        raise IndexError(f"{name} {at} does not exist; there are {size}")
+        raise IndexError(f"{name} {at} does not exist; the number of entries is {size}")
     return at % size
 
 
@@ -143,7 +143,7 @@ def readable(array: npt.NDArray[Any], name: str) -> Any:
         _c.raise_error("input", name, f"has the dtype {array.dtype.name!r}: Python objects cannot be moved as bytes",
                        "Pass an array of numbers")
     if not array.flags.c_contiguous:
-        _c.raise_error("input", name, "is not contiguous, and nothing is copied silently",
+        _c.raise_error("input", name, "is not contiguous, and evenkeel does not copy silently",
                        "Pass numpy.ascontiguousarray(x), or x.contiguous() of a tensor")
     return c.evenkeel_rows(_c.address(array), array.nbytes)
 
@@ -152,7 +152,7 @@ def writable(array: npt.NDArray[Any], name: str) -> Any:
     """Like readable(), for memory that the library writes. Also raises InputError for a read-only array."""
     rows = readable(array, name)
     if not array.flags.writeable:
-        _c.raise_error("input", name, "is read-only", "Pass one that may be written, such as a copy")
+        _c.raise_error("input", name, "is read-only", "Pass a writable one, such as a copy")
     return rows
 
 
@@ -269,7 +269,7 @@ class Rows:
     def __init__(self, value: Any, name: str) -> None:
         self.array = as_numpy(value, name)
         if self.array.ndim == 0:
-            _c.raise_error("input", name, "is a single number; rows are needed")
+            _c.raise_error("input", name, "is a single number; it must have rows")
         self._tensor = value if is_tensor(value) else None
 
     def empty(self, *shape: int) -> Rows:
@@ -282,9 +282,9 @@ class Rows:
         """Returns the caller's memory for a result as Rows. Raises InputError unless it has this shape and the same dtype."""
         rows = Rows(value, name)
         if tuple(rows.array.shape) != shape:
-            _c.raise_error("input", name, f"has the shape {tuple(rows.array.shape)}; {shape} is needed")
+            _c.raise_error("input", name, f"has the shape {tuple(rows.array.shape)}; it must be {shape}")
         if rows.dtype != self.dtype:
-            _c.raise_error("input", name, f"has the dtype {rows.dtype}; {self.dtype} is needed")
+            _c.raise_error("input", name, f"has the dtype {rows.dtype}; it must be {self.dtype}")
         return rows
 
     @property
@@ -337,7 +337,7 @@ class Rows:
             return bits, is_float and bool((row - row == 0).all())  # rounded, but not to infinity
 
 
-def handed_out(array: npt.NDArray[Any], like: Any) -> Any:
+def convert_like(array: npt.NDArray[Any], like: Any) -> Any:
     """Returns an array as a tensor over the same memory if ``like`` is a tensor, otherwise unchanged."""
     return sys.modules["torch"].from_numpy(array) if is_tensor(like) else array
 
@@ -345,13 +345,13 @@ def handed_out(array: npt.NDArray[Any], like: Any) -> Any:
 def _bits_of_tensor(tensor: Any, name: str) -> npt.NDArray[Any]:
     torch = sys.modules["torch"]
     if tensor.device.type != "cpu":
-        _c.raise_error("input", name, f"is on the device {tensor.device}; memory of the CPU is needed", "Pass x.cpu()")
+        _c.raise_error("input", name, f"is on the device {tensor.device}; it must be in CPU memory", "Pass x.cpu()")
     if tensor.layout != torch.strided:
-        _c.raise_error("input", name, f"has the layout {tensor.layout}; a dense tensor is needed", "Pass x.to_dense()")
+        _c.raise_error("input", name, f"has the layout {tensor.layout}; it must be dense", "Pass x.to_dense()")
     if tensor.requires_grad:
         _c.raise_error("input", name, "requires a gradient, which would be lost", "Pass x.detach()")
     if tensor.is_conj() or tensor.is_neg():
-        _c.raise_error("input", name, "is a view with its sign flipped", "Pass x.resolve_conj().resolve_neg()")
+        _c.raise_error("input", name, "is a view that negates its values", "Pass x.resolve_conj().resolve_neg()")
     _require_memory(tensor, name)
     array: npt.NDArray[Any]
     try:
@@ -378,7 +378,7 @@ def _require_memory(tensor: Any, name: str) -> None:
 def _from_dlpack(value: Any, name: str) -> npt.NDArray[Any]:
     device = value.__dlpack_device__()[0]
     if device not in (CPU, PINNED):
-        _c.raise_error("input", name, f"is on a device of DLPack type {int(device)}; memory of the CPU is needed")
+        _c.raise_error("input", name, f"is on a device of DLPack type {int(device)}; it must be in CPU memory")
     try:
         return np.from_dlpack(value)
     except (BufferError, TypeError, RuntimeError) as error:
@@ -386,4 +386,4 @@ def _from_dlpack(value: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _wrong_type(value: Any, name: str) -> Exception:
-    return TypeError(f"{name} is a {type(value).__name__}; an array, a tensor or a list is needed")
+    return TypeError(f"{name} is a {type(value).__name__}; it must be an array, a tensor or a list")

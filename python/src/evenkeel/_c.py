@@ -131,7 +131,7 @@ def raise_error(kind: str, where: str, message: str, hint: str = "") -> NoReturn
     """Raises the error of a kind (config, input, limit, mesh, io, mpi or end). The library composes its text from these
     parts."""
     if kind not in _STATUSES:
-        raise ValueError(f"no kind of error is called {kind}")
+        raise ValueError(f"{kind} is not a kind of error")
     lib.evenkeel_set_last_error(_STATUSES[kind], encoded(where), encoded(message), encoded(hint), -1)
     raise AssertionError(f"{kind} is a status that is not an error")
 
@@ -169,7 +169,7 @@ def _of_bits(value: Any, bits: int) -> int:
 def value_of(words: dict[str, int], word: str, name: str) -> int:
     """Returns the constant for a word. Raises InputError, which lists the valid words, for any other word."""
     if not isinstance(word, str):
-        raise TypeError(f"{name} is a {type(word).__name__}; a str is needed")
+        raise TypeError(f"{name} must be a str, not a {type(word).__name__}")
     if word not in words:
         raise_error("input", name, f"is '{word}'; it can be {', '.join(words)}")
     return words[word]

@@ -40,13 +40,13 @@ def of_response(name: str, values: Sequence[Any], at: str, prompt: int, response
     lengths = {"token": (tokens,), "next": (tokens, tokens - 1), "response": (response,)}[at]
     if len(values) not in lengths:
         raise _refused(where, f"has {len(values)} values for {tokens} tokens, {response} of them in the response",
-                       f"With at: {at} a list has {' or '.join(map(str, lengths))}; pass at={{...}} if it follows another convention")
+                       f"With at: {at}, a list must have {' or '.join(map(str, lengths))}; pass at={{...}} if it uses another convention")
     if at == "response":
         return values
     no_loss = WITHOUT_LOSS.get(name)
     if at == "next":
         if name in WITHOUT_LOSS and len(values) == tokens > 0 and values[-1] != no_loss:
-            raise _refused(where, f"is set at row {tokens - 1}, the last, which predicts nothing",
+            raise _refused(where, f"is set at the last row, {tokens - 1}, which does not predict a token",
                            "If the value of each token is at the token itself, use at: token")
         values = [no_loss or 0, *values][:tokens]  # nothing predicts the first token
     trained = [t for t in range(1, prompt) if values[t] != no_loss] if name in WITHOUT_LOSS else []

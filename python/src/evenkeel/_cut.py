@@ -21,13 +21,13 @@ def cut(
     ranks. All ranks raise if a rank cannot cut its samples, or has fewer samples than other ranks need micro-batches; ``remedy`` is
     the hint in the latter case."""
 
-    def planned(**settings: Any) -> Any:
+    def make_plan(**settings: Any) -> Any:
         return plan(lengths, mesh={"dp": 1}, micro_batch={**micro_batch, **settings}, **sections)
 
     failure: Error | None = None
     count = _FAILED
     try:
-        count = planned().num_micro_batches
+        count = make_plan().num_micro_batches
     except Error as error:  # raised once the other ranks know about it
         failure = error
     count, least = largest([count, -len(lengths)])
@@ -37,7 +37,8 @@ def cut(
         refuse("dp_group", "another rank cannot cut its samples into micro-batches", "See the error of that rank")
     if count > -least:
         refuse(
-            "dp_group", f"a rank has {-least} samples, but ranks need {count} micro-batches of at most {micro_batch['max_tokens']} tokens",
+            "dp_group",
+            f"a rank has only {-least} samples, but each rank needs {count} micro-batches of at most {micro_batch['max_tokens']} tokens",
             remedy,
         )
-    return [[int(index) for index in part.samples] for part in planned(min_count=count).ranks[0].micro_batches]
+    return [[int(index) for index in part.samples] for part in make_plan(min_count=count).ranks[0].micro_batches]

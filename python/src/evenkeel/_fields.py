@@ -145,7 +145,7 @@ class WithFields:
     def __getitem__(self, name: str) -> Any:
         fields = self._by_name()
         if name not in fields:
-            where, message = f"field {name!r}", f"does not exist; there are {', '.join(fields) or 'none'}"
+            where, message = f"field {name!r}", f"does not exist; the fields are: {', '.join(fields) or 'none'}"
             raise MissingFieldError(f"{where}: {message}", where, message)
         return fields[name]
 
@@ -180,10 +180,10 @@ class WithFields:
     def _by_name(self) -> dict[str, Any]:
         """Returns the fields by name: the same objects on each call."""
         if self._views is None:
-            self._views = self._made(self._tensors)
+            self._views = self._make(self._tensors)
         return self._views
 
-    def _made(self, tensors: bool) -> dict[str, Any]:
+    def _make(self, tensors: bool) -> dict[str, Any]:
         return {name: value_of(rows, dtype, kind, places, tensors) for name, dtype, kind, places, rows in self._fields()}
 
     def _fields(self) -> list[tuple[Any, ...]]:
@@ -198,12 +198,12 @@ def value_of(rows: npt.NDArray[Any], dtype: str, kind: str, places: Any, tensors
     """Returns a field as users see it: rows; or, for fields counted per sample, rows and their positions; or one str or
     bytes per sample. Positions are offsets [samples + 1], or ranges [samples, 2] if equal values are stored once."""
     if places is None:
-        return handed_out(rows, dtype, tensors)
+        return to_array_or_tensor(rows, dtype, tensors)
     form = RULES[kind].form
     if form == "numbers":
         if tensors and places.ndim == 2:
             rows, places = _of_these_alone(rows, places)
-        return handed_out(rows, dtype, tensors), handed_out(places, "int64", tensors)
+        return to_array_or_tensor(rows, dtype, tensors), to_array_or_tensor(places, "int64", tensors)
     ranges = places if places.ndim == 2 else np.stack([places[:-1], places[1:]], 1)
     values = [rows[begin:end].tobytes() for begin, end in ranges.tolist()]
     return [value.decode() for value in values] if form == "text" else values
@@ -217,7 +217,7 @@ def _of_these_alone(rows: npt.NDArray[Any], ranges: npt.NDArray[np.int64]) -> tu
     return mine, np.stack([ends - (distinct[:, 1] - distinct[:, 0]), ends], 1)[which.reshape(-1)]
 
 
-def counted(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
+def count_rows(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
     """Converts user values to the concatenated rows of all samples and the number of rows of each: for ``rows`` one
     tensor per sample, or (rows, offsets); for ``text`` one str per sample; for ``bytes`` one bytes object per sample.
     """
@@ -228,7 +228,7 @@ def counted(kind: str, name: str, values: Any) -> tuple[Any, list[int]]:
     values = list(values)
     for value in values:
         if not isinstance(value, wanted):
-            _c.raise_error("input", f"field {name!r}", f"has a {type(value).__name__} where a {wanted.__name__} is needed")
+            _c.raise_error("input", f"field {name!r}", f"has a {type(value).__name__} where a {wanted.__name__} is expected")
     try:
         parts = [value.encode() if form == "text" else value for value in values]
     except UnicodeEncodeError as error:
@@ -241,15 +241,15 @@ def _counted_rows(name: str, values: Any) -> tuple[Any, list[int]]:
         rows, offsets = values
         offsets = _arrays.as_numpy(offsets, f"offsets of field {name!r}")
         if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) < 0).any():
-            _c.raise_error("input", f"field {name!r}", "has offsets that are not prefix sums: they start at 0 and never decrease")
+            _c.raise_error("input", f"field {name!r}", "has offsets that are not prefix sums: they must start at 0 and never decrease")
         return rows, np.diff(offsets).tolist()
     if isinstance(values, tuple) and len(values) == 2 and np.shape(values[1])[1:] == (2,) != np.shape(values[0])[1:]:
         _c.raise_error("input", f"field {name!r}", "has rows with ranges of samples", "Pass one tensor per sample")
     parts = list(values)
-    return joined(parts, name), [len(part) for part in parts]
+    return concatenate(parts, name), [len(part) for part in parts]
 
 
-def joined(rows: Sequence[Any], name: str) -> Any:
+def concatenate(rows: Sequence[Any], name: str) -> Any:
     """Concatenates the rows of all samples. Lists of numbers become arrays: int64 if all numbers are integers,
     otherwise float32, as for JSON lines."""
     if not rows:  # any dtype will do: a rank without samples gets that of the others
@@ -259,7 +259,7 @@ def joined(rows: Sequence[Any], name: str) -> Any:
     if all(isinstance(row, (list, tuple)) for row in rows):
         return _as_one_type([_numbers(row, name) for row in rows], name)
     if not (_arrays.is_tensor(rows[0]) or isinstance(rows[0], np.ndarray)):
-        _c.raise_error("input", f"field {name!r}", f"is a list of {type(rows[0]).__name__}",
+        _c.raise_error("input", f"field {name!r}", f"is a list of {type(rows[0]).__name__}, which is not supported",
                           "Pass one tensor of all rows, or one tensor or list of numbers per sample")
     if len({str(row.dtype) for row in rows}) > 1:
         _c.raise_error("input", f"field {name!r}", f"mixes the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}")
@@ -290,7 +290,7 @@ def _numbers(values: Sequence[Any], name: str) -> npt.NDArray[Any]:
     with np.errstate(over="ignore"):
         rounded: npt.NDArray[Any] = array.astype(np.float32)
     if (np.isinf(rounded) != np.isinf(array)).any():
-        _c.raise_error("input", f"field {name!r}", "has numbers beyond float32", "Pass a tensor of float64")
+        _c.raise_error("input", f"field {name!r}", "has numbers that do not fit into float32", "Pass a tensor of float64")
     return rounded
 
 
@@ -324,7 +324,7 @@ def _refuse_mixed(name: str) -> NoReturn:
     _c.raise_error("input", f"field {name!r}", "mixes booleans and numbers")
 
 
-def handed_out(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:
+def to_array_or_tensor(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:
     if not tensors:
         return _as_float32(rows) if dtype == "bfloat16" else rows
     import torch
@@ -373,9 +373,9 @@ def on_device(values: dict[str, Any], arena: npt.NDArray[np.uint8], device: Any,
         part = torch.from_numpy(arena)[begin : end + -end % _ALIGNMENT]
         copies[part.dtype] = part.to(device, non_blocking=non_blocking)
 
-    def moved(value: Any) -> Any:
+    def move(value: Any) -> Any:
         if isinstance(value, tuple):
-            return tuple(map(moved, value))
+            return tuple(map(move, value))
         if not isinstance(value, torch.Tensor):
             return value
         place = places.get(id(value))
@@ -388,7 +388,7 @@ def on_device(values: dict[str, Any], arena: npt.NDArray[np.uint8], device: Any,
         at = elements.storage_offset() + (place - begin) // value.element_size()
         return elements.as_strided(value.shape, value.stride(), at)
 
-    return {name: moved(value) for name, value in values.items()}
+    return {name: move(value) for name, value in values.items()}
 
 
 def _tensors_of(values: Iterable[Any], tensor: type) -> Iterator[Any]:

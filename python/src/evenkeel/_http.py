@@ -62,7 +62,7 @@ class Server:
         parts = urllib.parse.urlsplit(url)
         is_socket = parts.scheme == "unix" and parts.path
         if not is_socket and (parts.scheme not in ("http", "https") or not parts.hostname):
-            raise ConfigError(f"url: is {url!r}; an address such as http://127.0.0.1:8710 is needed")
+            raise ConfigError(f"url: is {url!r}; it must be an address such as http://127.0.0.1:8710")
         self._url = url.rstrip("/")
         self._socket = parts.path if is_socket else None
         self._host = parts.hostname or "localhost"

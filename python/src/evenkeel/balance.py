@@ -45,7 +45,7 @@ class Partition:
 
     def __init__(self, groups: Iterable[Any]) -> None:
         """Creates a partition from one list of items per group."""
-        self._items, self._offsets = _arrays.joined(groups, "groups")
+        self._items, self._offsets = _arrays.concatenate(groups, "groups")
 
     @classmethod
     def _of(cls, items: Int64s, offsets: Int64s) -> Partition:
@@ -59,7 +59,7 @@ class Partition:
     def __getitem__(self, group: int) -> Int64s:
         at = operator.index(group)
         if not -len(self) <= at < len(self):
-            raise IndexError(f"group {at} does not exist; there are {len(self)}")
+            raise IndexError(f"group {at} does not exist; there are {len(self)} groups")
         at %= len(self)
         return self._items[self._offsets[at] : self._offsets[at + 1]].copy()
 
@@ -92,7 +92,7 @@ class Partition:
         missing = (self._items < 0) | (self._items >= len(values))
         if missing.any():
             item = int(self._items[missing.argmax()])
-            _c.raise_error("input", "costs", f"there are {len(values)}, but item {item} was requested")
+            _c.raise_error("input", "costs", f"there are {len(values)} costs, but item {item} was requested")
         before = np.concatenate(([0], np.cumsum(values[self._items])))
         return before[self._offsets[1:]] - before[self._offsets[:-1]]
 
@@ -221,7 +221,7 @@ def _cost_model(linear: int, quadratic: int, window: int) -> CostModel:
 def _not_negative(value: int, name: str) -> int:
     number = _c.int64(value)
     if number < 0:
-        _c.raise_error("input", name, f"{number} is below 0")
+        _c.raise_error("input", name, f"is {number}; it must be at least 0")
     return number
 
 
@@ -236,10 +236,10 @@ def karmarkar_karp(costs: Any, k: int, *, equal_count: bool = False) -> Partitio
 
     O(n log n) for balanced inputs. Raises InputError when k < 1, a cost is negative or the costs sum to 2**62 or more.
     """
-    return Partition._of(*partitioned(c.EVENKEEL_KARMARKAR_KARP, _arrays.integers(costs, "costs"), k, equal_count))
+    return Partition._of(*compute_partition(c.EVENKEEL_KARMARKAR_KARP, _arrays.integers(costs, "costs"), k, equal_count))
 
 
-def partitioned(algorithm: int, costs: Int64s, k: int, equal_count: bool) -> tuple[Int64s, Int64s]:
+def compute_partition(algorithm: int, costs: Int64s, k: int, equal_count: bool) -> tuple[Int64s, Int64s]:
     """Returns the items and offsets of a partition."""
     groups = _c.int64(k)
     items, offsets = np.empty_like(costs), np.empty(max(groups, 0) + 1, np.int64)
@@ -284,10 +284,10 @@ def pack_bins(
     [[0, 3], [1, 2]]
     """
     values, of_items, *limits = _bins(sizes, max_size, max_items, counts)
-    return Partition._of(*packed_bins(_c.value_of(_ALGORITHMS, algorithm, "algorithm"), values, of_items, *limits))
+    return Partition._of(*compute_bins(_c.value_of(_ALGORITHMS, algorithm, "algorithm"), values, of_items, *limits))
 
 
-def packed_bins(algorithm: int, sizes: Int64s, counts: Int64s | None, max_size: int, max_items: int) -> tuple[Int64s, Int64s]:
+def compute_bins(algorithm: int, sizes: Int64s, counts: Int64s | None, max_size: int, max_items: int) -> tuple[Int64s, Int64s]:
     """Returns the items and offsets of bins."""
     items, offsets, bins = np.empty_like(sizes), np.empty(len(sizes) + 1, np.int64), ctypes.c_int64()
     lib.evenkeel_pack_bins(algorithm, _c.address(sizes), None if counts is None else _c.address(counts), len(sizes), max_size,
@@ -327,7 +327,7 @@ def max_over_mean(work: Any, speeds: Any = None) -> float:
     values, result = _arrays.integers(work, "work"), ctypes.c_double()
     of_ranks = np.empty(0, np.int64) if speeds is None else _arrays.integers(speeds, "speeds")
     if len(of_ranks) not in (0, len(values)):
-        _c.raise_error("input", "speeds", f"there are {len(of_ranks)} for {len(values)} ranks")
+        _c.raise_error("input", "speeds", f"there are {len(of_ranks)} speeds for {len(values)} ranks")
     lib.evenkeel_max_over_mean(_c.address(values), _c.address(of_ranks) if len(of_ranks) else None, len(values),
                                ctypes.byref(result))
     return result.value

@@ -158,7 +158,7 @@ def _sequence_of(sample: Sample, where: str, with_labels: bool) -> tuple[Rows, R
         refuse(f"{where}['labels']", f"has {len(labels)} values for {len(tokens)} tokens", "Give each token a label, -100 for no loss")
     mask = sample.get("attention_mask")
     if mask is not None and (len(mask) != len(tokens) or not np.all(np.asarray(mask) == 1)):
-        refuse(f"{where}['attention_mask']", "is not 1 at each token", "Remove padding from the samples of the data set")
+        refuse(f"{where}['attention_mask']", "is not 1 at every token", "Remove padding from the samples of the data set")
     labels[0] = WITHOUT_LOSS
     return tokens, labels
 

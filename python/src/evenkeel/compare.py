@@ -24,7 +24,7 @@ from evenkeel.balance import CostModel, max_sum_lower_bound
 from evenkeel.errors import ConfigError, Error
 from evenkeel.planning import plan
 
-__all__ = ["Figures", "Step", "judge", "main", "ways_of"]
+__all__ = ["Figures", "Step", "compare_plans", "evaluate", "main"]
 
 
 class Step(NamedTuple):
@@ -41,15 +41,15 @@ class Figures(NamedTuple):
 
     micro_batches: int  # of the rank with the most
     above_cap: int  # number of micro-batches
-    fullest: float  # tokens in the fullest micro-batch / cap
+    fullest_over_cap: float  # tokens in the fullest micro-batch / cap
     padding: float  # padding / the samples' tokens
-    cut: int  # samples split across micro-batches or ranks
-    wrong: int  # samples with missing or repeated tokens
-    once: float  # duration / lower bound if ranks synchronize once per step
-    each: float  # the same if ranks synchronize at each micro-batch
+    cut_samples: int  # samples split across micro-batches or ranks
+    wrong_samples: int  # samples with missing or repeated tokens
+    end_over_bound_once: float  # duration / lower bound if ranks synchronize once per step
+    end_over_bound_every_micro_batch: float  # the same if ranks synchronize at each micro-batch
 
 
-def judge(step: Step, ranks: Ranks) -> Figures:
+def evaluate(step: Step, ranks: Ranks) -> Figures:
     """Computes the figures of a plan. The lower bound assumes that samples are not cut and micro-batches have no overhead."""
     pieces = [p for rank in ranks for m in rank for p in m]
     held = np.bincount([p.sample for p in pieces], [p.tokens / p.ranks for p in pieces], len(step.lengths))
@@ -59,12 +59,12 @@ def judge(step: Step, ranks: Ranks) -> Figures:
     return Figures(
         micro_batches=max(map(len, ranks)),
         above_cap=sum(size > step.cap for size in sizes),
-        fullest=max(sizes) / step.cap,
+        fullest_over_cap=max(sizes) / step.cap,
         padding=sum(p.padding / p.ranks for p in pieces) / sum(step.lengths),
-        cut=len({p.sample for p in pieces if p.tokens != step.lengths[p.sample] or p.ranks > 1}),
-        wrong=int(np.count_nonzero(np.rint(held) != step.lengths)),
-        once=max(sum(rank) for rank in work) / bound,
-        each=sum(max(at_once) for at_once in itertools.zip_longest(*work, fillvalue=0.0)) / bound,
+        cut_samples=len({p.sample for p in pieces if p.tokens != step.lengths[p.sample] or p.ranks > 1}),
+        wrong_samples=int(np.count_nonzero(np.rint(held) != step.lengths)),
+        end_over_bound_once=max(sum(rank) for rank in work) / bound,
+        end_over_bound_every_micro_batch=sum(max(at_once) for at_once in itertools.zip_longest(*work, fillvalue=0.0)) / bound,
     )
 
 
@@ -80,7 +80,7 @@ def _evenkeel(cost: CostModel, meet: str) -> Way:
 def _installed(package: str) -> tuple[str, Peer]:
     """Returns the package's name with its version, and how it plans."""
     if package not in PEERS:
-        _c.refuse("--with", f"'{package}' is not known; known are {', '.join(PEERS)}")
+        _c.refuse("--with", f"'{package}' is unknown; the known ones are {', '.join(PEERS)}")
     try:
         return f"{package} {importlib.metadata.version(package)}", PEERS[package]
     except importlib.metadata.PackageNotFoundError:
@@ -95,10 +95,10 @@ def _measure(step: Step, way: Way) -> tuple[Figures, float]:
         clock = Clock()
         ranks = way(step.lengths, step.dp, step.cap, clock)
         times.append(clock.milliseconds)
-    return judge(step, ranks), min(times)
+    return evaluate(step, ranks), min(times)
 
 
-def ways_of(step: Step, packages: Iterable[str]) -> Iterator[tuple[str, Figures, float]]:
+def compare_plans(step: Step, packages: Iterable[str]) -> Iterator[tuple[str, Figures, float]]:
     """Yields the name of each way to plan, its figures, and the milliseconds that planning takes.
 
     Raises LimitError for a sample above the cap, and InputError for a package that is unknown, not installed or fails.
@@ -142,7 +142,7 @@ def _length_of(row: list[str], columns: list[int], where: str) -> int:
         length = sum(int(row[column]) for column in columns) if columns else int(text)
     except (ValueError, IndexError):
         _c.refuse(where, f"'{text}' has no length", "Write the column length, or one number per line")
-    return length if length > 0 else _c.refuse(where, f"the length is {length}; a sample has at least 1 token")
+    return length if length > 0 else _c.refuse(where, f"the length is {length}; a sample must have at least 1 token")
 
 
 def text_of(step: Step, found: list[tuple[str, Figures, float]]) -> str:
@@ -150,15 +150,16 @@ def text_of(step: Step, found: list[tuple[str, Figures, float]]) -> str:
     rows = [["way", "micro-", "above", "fullest", "padding", "samples", "once /", "at each", "ms"],
             ["", "batches", "cap", "/ cap", "", "cut", "bound", "/ bound", ""]]
     for name, f, milliseconds in found:
-        rows.append([name, f"{f.micro_batches:,}", f"{f.above_cap:,}", f"{f.fullest:.3f}", f"{100 * f.padding:.1f}%", f"{f.cut:,}",
-                     f"{f.once:.4f}", f"{f.each:.4f}", f"{milliseconds:.1f}"])
+        rows.append([name, f"{f.micro_batches:,}", f"{f.above_cap:,}", f"{f.fullest_over_cap:.3f}", f"{100 * f.padding:.1f}%",
+                     f"{f.cut_samples:,}", f"{f.end_over_bound_once:.4f}", f"{f.end_over_bound_every_micro_batch:.4f}", f"{milliseconds:.1f}"])
     widths = [max(map(len, column)) for column in zip(*rows)]
     text = (f"{len(step.lengths):,} samples, {sum(step.lengths):,} tokens on {step.dp:,} DP ranks, cap {step.cap:,} tokens; "
             f"work is {step.cost.linear} per token + {step.cost.quadratic} per squared length\n")
     for name, *cells in rows:
         text += "  ".join([name.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]).rstrip() + "\n"
     text += "once, at each: when the step ends if ranks meet once, or at each micro-batch\n"
-    return text + "".join(f"{name}: tokens of {f.wrong:,} samples are missing or repeated\n" for name, f, _ in found if f.wrong)
+    return text + "".join(f"{name}: tokens of {f.wrong_samples:,} samples are missing or repeated\n"
+                          for name, f, _ in found if f.wrong_samples)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -170,7 +171,8 @@ def _parser() -> _Parser:
     parser = _Parser(prog="python3 -m evenkeel.compare",
                      description="Plan one step with Evenkeel and with the code of installed frameworks, and compare the plans.",
                      epilog="Exit status: 0 success; 1 the work failed; 2 the command line is wrong.")
-    parser.add_argument("lengths", metavar="LENGTHS", help=".csv with the column length, or prompt_length and response_length, or with one number per line")
+    parser.add_argument("lengths", metavar="LENGTHS",
+                        help=".csv with the column length, or prompt_length and response_length, or with one number per line")
     parser.add_argument("--with", dest="packages", metavar="NAMES", required=True, help=f"frameworks, separated by commas: {', '.join(PEERS)}")
     parser.add_argument("--dp", type=int, required=True, help="data-parallel ranks")
     parser.add_argument("--max-tokens", type=int, required=True, help="the cap of a micro-batch")
@@ -185,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = _parser().parse_args(arguments)
         cost = CostModel(linear=given.linear, quadratic=given.quadratic)
         step = Step(read_lengths(given.lengths), given.dp, given.max_tokens, cost)
-        print(text_of(step, list(ways_of(step, given.packages.split(",")))), end="")
+        print(text_of(step, list(compare_plans(step, given.packages.split(",")))), end="")
     except Error as error:
         print(f"evenkeel.compare: error: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1

@@ -7,7 +7,7 @@ import json
 import operator
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
 
 from evenkeel import _arrays, _c
@@ -95,12 +95,12 @@ class Config:
         return Config.parse, (self.to_yaml(), "pickled configuration")
 
 
-def _texts(values: list[str]) -> tuple[Any, int]:
+def _texts(values: Sequence[str]) -> tuple[Any, int]:
     """Returns an array of texts for the library, and its length."""
     return (ctypes.c_char_p * len(values))(*map(_c.encoded, values)), len(values)
 
 
-def _parse(named: list[tuple[str, str]], overrides: list[str] = []) -> _arrays.Handle:
+def _parse(named: list[tuple[str, str]], overrides: Sequence[str] = ()) -> _arrays.Handle:
     """Parses a configuration from named texts."""
     yamls, _ = _texts([yaml for yaml, _ in named])
     return _create(lib.evenkeel_config_parse_texts, yamls, *_texts([name for _, name in named]), *_texts(overrides))

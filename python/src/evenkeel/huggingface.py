@@ -51,11 +51,11 @@ def balanced(
     if hasattr(trainer, "_generate_and_score_completions"):
         given = {"padded": padded, "pad_to_multiple_of": pad_to_multiple_of, **settings}
         for name in (name for name, value in given.items() if value is not None):
-            refuse(name, f"is not a setting of a {trainer.__name__}, which makes and pads its samples itself", "Pass max_tokens alone")
+            refuse(name, f"is not a setting of a {trainer.__name__}, which makes and pads its samples itself", "Pass only max_tokens")
         return type(f"Balanced{trainer.__name__}", (BalancedGRPOTrainer, trainer), {"balance_cap": max_tokens})
     if not hasattr(trainer, "_get_num_items_in_batch"):
         refuse(
-            "balanced", f"does not know {trainer.__name__}, which has no _get_num_items_in_batch",
+            "balanced", f"does not support {trainer.__name__}, which has no method _get_num_items_in_batch",
             "Pass transformers.Trainer or a subclass, of a version that docs/huggingface.md lists",
         )
     body = {
@@ -116,7 +116,7 @@ class _BalancedTrainer(_Base):  # type: ignore[misc]
             refuse("train_dataset", "has packed rows, as its column seq_lengths shows", "Set packing=False, since Evenkeel packs the samples")
         sampler = BalancedBatchSampler(
             self._lengths(data, columns),
-            samples=self._train_batch_size * args.world_size,
+            global_batch=self._train_batch_size * args.world_size,
             ranks=args.world_size,
             rank=args.process_index,
             shuffle=args.train_sampling_strategy == "random",
@@ -145,8 +145,8 @@ class _BalancedTrainer(_Base):  # type: ignore[misc]
         """Accumulates gradients over the micro-batches of a step, and synchronizes them at the last. Returns the step's loss."""
         if num_items_in_batch is None:
             refuse(
-                type(self).__name__, "cannot count the tokens with loss of a step: the model takes no num_items_in_batch",
-                "Pass compute_loss_func, which takes it",
+                type(self).__name__, "cannot count the loss tokens of a step: the model does not accept num_items_in_batch",
+                "Pass a compute_loss_func that accepts it",
             )
         self.current_gradient_accumulation_steps = len(inputs)
         loss: Any = 0
@@ -195,11 +195,11 @@ class _BalancedTrainer(_Base):  # type: ignore[misc]
             )
         if args.world_size > 1 and not args.average_tokens_across_devices:
             refuse(
-                "average_tokens_across_devices", "is False, but ranks train different numbers of tokens",
+                "average_tokens_across_devices", "is False, but ranks train on different numbers of tokens",
                 "Set it to True, so that the loss is the mean over the tokens of all ranks",
             )
         if args.n_gpu > 1:
-            refuse("n_gpu", f"is {args.n_gpu}: torch.nn.DataParallel splits batches by rows", "Start one process per GPU with torchrun")
+            refuse("n_gpu", f"is {args.n_gpu}, so torch.nn.DataParallel would split batches by rows", "Start one process per GPU with torchrun")
         if self.is_deepspeed_enabled:
             refuse("deepspeed", "needs a fixed number of micro-batches per step, but Evenkeel varies it", "Use FSDP or DDP")
         for name, size in (("tensor", self.get_tp_size()), ("context", self.get_cp_size()), ("sequence", self.get_sp_size())):

@@ -68,7 +68,7 @@ def loss(batch: dict[str, Any], losses: torch.Tensor) -> tuple[torch.Tensor, tor
     if flat.dtype == torch.float64:  # the weights before rounding to float32
         weights = torch.as_tensor(batch["micro_batch"].exact_loss_weights, device=weights.device)
     if flat.shape != weights.shape:
-        _c.raise_error("input", "losses", f"has the shape {list(losses.shape)}; the micro-batch has {len(weights)} rows here")
+        _c.raise_error("input", "losses", f"has the shape {list(losses.shape)}; the micro-batch has {len(weights)} rows on this rank")
     part = (weights * flat).sum()
     return part * batch["loss_scale"], torch.ones((), dtype=torch.int, device=part.device), {"loss": part.detach()}
 
@@ -97,7 +97,8 @@ class DataIterator:
     def __init__(self, service: DataService, device: Any) -> None:
         share = service.config.settings()["prefix.share"]
         if share:
-            _c.raise_error("config", "prefix.share", f"is {str(share).lower()}, but PackedSeqParams cannot express which segments see each other",
+            _c.raise_error("config", "prefix.share",
+                           f"is {str(share).lower()}, but PackedSeqParams cannot express which segments see each other",
                               "Set prefix.share: false, or iterate the service and take micro_batch.tree (docs/prefix-sharing.md)")
         self._service, self._device = service, device
         self._params = _fields_of_packed_seq_params()
@@ -126,7 +127,7 @@ class DataIterator:
 
         step        the step
         mini_batch  the mini-batch; None: the only one of the step. Raises InputError if the step has several"""
-        self._scale = self._service.gradient_scale(step, ranks="mean", micro_batches="mean", mini_batch=mini_batch)
+        self._scale = self._service.gradient_scale(step, dp_ranks="mean", micro_batches="mean", mini_batch=mini_batch)
         self._micro_batches = [part for part in step if mini_batch in (None, part.mini_batch)]
         self._step, self._left = step, iter(self._micro_batches)
 
@@ -186,7 +187,7 @@ class DynamicCPScheduler:
     ) -> None:
         self.ranks = cp_size * dp_size
         if self.ranks & (self.ranks - 1):
-            _c.refuse("cp_size * dp_size", f"is {self.ranks}, but group sizes are powers of two", "Use a power of two ranks")
+            _c.refuse("cp_size * dp_size", f"is {self.ranks}, but group sizes must be powers of two", "Use a power of two ranks")
         self.settings: dict[str, Any] = {
             **settings,
             "mesh": {"dp": self.ranks, "cp": "flexible"},

@@ -1,6 +1,6 @@
 """Lets the program supply the memory of all tensors it gets: pinned, for fast copies to a device, or an arena.
 
-    evenkeel.memory.supply(evenkeel.memory.pinned)
+    evenkeel.memory.set_allocator(evenkeel.memory.allocate_pinned)
     for step in evenkeel.DataService(group, "job.yaml"):
         for micro_batch in step.micro_batches:
             tensors = micro_batch.to("cuda", non_blocking=True)
@@ -19,10 +19,10 @@ from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import service as lib
 
-__all__ = ["pinned", "supply"]
+__all__ = ["allocate_pinned", "set_allocator"]
 
 
-def supply(allocate: Callable[[int], Any] | None) -> None:
+def set_allocator(allocate: Callable[[int], Any] | None) -> None:
     """Calls ``allocate(nbytes)`` for the memory of all samples, packed micro-batches and results of this process.
 
     ``allocate`` returns a writable, contiguous array or tensor of uint8 on the CPU, with ``nbytes`` bytes that nothing else uses.
@@ -35,15 +35,15 @@ def supply(allocate: Callable[[int], Any] | None) -> None:
     raises for a first, small request.
     """
     if allocate is None:
-        lib.evenkeel_set_memory(c.evenkeel_allocate(), c.evenkeel_deallocate(), None)
+        lib.evenkeel_set_allocator(c.evenkeel_allocate(), c.evenkeel_deallocate(), None)
         return
     _arrays.Rows(allocate(64), "memory")
     blocks = _Blocks(allocate)
     _kept.append(blocks)  # the library calls its functions as long as it has blocks
-    lib.evenkeel_set_memory(blocks.allocate, blocks.deallocate, None)
+    lib.evenkeel_set_allocator(blocks.allocate, blocks.deallocate, None)
 
 
-def pinned(nbytes: int) -> Any:
+def allocate_pinned(nbytes: int) -> Any:
     """Returns page-locked memory from torch's cache. Needs torch with a device."""
     import torch
 
@@ -51,7 +51,7 @@ def pinned(nbytes: int) -> Any:
 
 
 _kept: list[_Blocks] = []
-atexit.register(lambda: supply(None) if _kept else None)  # while functions can still be called
+atexit.register(lambda: set_allocator(None) if _kept else None)  # while functions can still be called
 
 
 class _Blocks:
@@ -77,17 +77,17 @@ class _Blocks:
         asked = nbytes + alignment - 1
         array = _arrays.Rows(self._supplier(asked), "memory").array
         if array.ndim != 1 or not array.flags.c_contiguous:
-            _c.refuse("memory", "gave a buffer that is not one contiguous row")
+            _c.refuse("memory", "returned a buffer that is not one contiguous row")
         if not array.flags.writeable:
-            _c.refuse("memory", "gave a buffer that is read-only")
+            _c.refuse("memory", "returned a read-only buffer")
         first = -(-_c.address(array) // alignment) * alignment
         if first + nbytes > _c.address(array) + array.nbytes:
-            _c.refuse("memory", f"was asked for {asked} bytes and gave {array.nbytes}")
+            _c.refuse("memory", f"was asked for {asked} bytes, but returned {array.nbytes}")
         with self._lock:
             at = bisect.bisect(self._firsts, first)
             meets_next = at < len(self._firsts) and self._firsts[at] < first + nbytes
             if meets_next or at > 0 and self._blocks[self._firsts[at - 1]][0] > first:
-                _c.refuse("memory", "gave memory that is in use")
+                _c.refuse("memory", "returned memory that is already in use")
             self._firsts.insert(at, first)
             self._blocks[first] = first + nbytes, array
         return first

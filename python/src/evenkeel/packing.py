@@ -57,7 +57,7 @@ class CpGroup:
     def __init__(self, size: int = 1, layout: str = "zigzag") -> None:
         self._size, self._layout = _c.int32(size), layout
         if self._size < 1:
-            _c.raise_error("input", "context-parallel size", f"{self._size} is below 1")
+            _c.raise_error("input", "context-parallel size", f"is {self._size}; it must be at least 1")
         _c.value_of(_LAYOUTS, layout, "layout")
 
     @property
@@ -260,7 +260,7 @@ def partitioned_indices(cu_seqlens_padded: Any, cp: CpGroup | int, cp_rank: int)
     sums, group = _arrays.small_integers_of(cu_seqlens_padded, "cu_seqlens_padded"), _group_of(cp)
     indices = np.empty(max(0, int(sums[-1])) // group.size if len(sums) else 0, np.int64)
     lib.evenkeel_partitioned_indices(_c.address(sums), len(sums), *group._numbers(), _c.int32(cp_rank), _c.address(indices))
-    return _arrays.handed_out(indices, cu_seqlens_padded)
+    return _arrays.convert_like(indices, cu_seqlens_padded)
 
 
 def cu_seqlens_on_cp_rank(cu_seqlens: Any, cu_seqlens_padded: Any, cp_size: int, cp_rank: int) -> tuple[Any, Any, Any]:
@@ -273,7 +273,7 @@ def cu_seqlens_on_cp_rank(cu_seqlens: Any, cu_seqlens_padded: Any, cp_size: int,
     found = [np.empty_like(true) for _ in range(3)]
     lib.evenkeel_cu_seqlens_on_cp_rank(_c.address(true), _c.address(padded), len(true), _c.int32(cp_size), _c.int32(cp_rank),
                                        *map(_c.address, found))
-    first, second, both = (_arrays.handed_out(array, cu_seqlens) for array in found)
+    first, second, both = (_arrays.convert_like(array, cu_seqlens) for array in found)
     return first, second, both
 
 
@@ -292,7 +292,8 @@ def pack(
     rows = _rows_of(values, layout.num_tokens, "values")
     target = _result(rows, (layout.local_rows, *rows.trailing), out)
     pad_row = rows.row_of(pad, "pad")
-    lib.evenkeel_pack_rows(ctypes.byref(layout._struct), _c.int32(cp_rank), _arrays.readable(rows.array, "values"), _arrays.readable(pad_row, "pad"),
+    lib.evenkeel_pack_rows(ctypes.byref(layout._struct), _c.int32(cp_rank), _arrays.readable(rows.array, "values"),
+                           _arrays.readable(pad_row, "pad"),
                            _arrays.writable(target.array, "out"), _c.int64(threads))
     return target.value
 
@@ -326,7 +327,7 @@ def merge(layout: PackedLayout, locals: Sequence[Any], *, out: Any = None, threa
         locals = [locals]
     parts = [_rows_of(local, layout.local_rows, f"locals[{r}]") for r, local in enumerate(locals)]
     if len(parts) != layout.cp.size:
-        _c.raise_error("input", "locals", f"there are {len(parts)}; there are {layout.cp.size} context-parallel ranks")
+        _c.raise_error("input", "locals", f"has {len(parts)} tensors for {layout.cp.size} context-parallel ranks")
     _require_alike(parts, "locals")
     target = _result(parts[0], (layout.num_tokens, *parts[0].trailing), out)
     buffers = _buffers(_arrays.readable(part.array, "locals") for part in parts)
@@ -346,7 +347,8 @@ def fill_padding(layout: PackedLayout, local: Any, *, cp_rank: int = 0, pad: Any
     """Fills only the pad rows of local rows, in place, for tensors that other code fills. Returns ``local``."""
     rows = _rows_of(local, layout.local_rows, "local")
     pad_row = rows.row_of(pad, "pad")
-    lib.evenkeel_fill_pad_rows(ctypes.byref(layout._struct), _c.int32(cp_rank), _arrays.readable(pad_row, "pad"), _arrays.writable(rows.array, "local"))
+    lib.evenkeel_fill_pad_rows(ctypes.byref(layout._struct), _c.int32(cp_rank), _arrays.readable(pad_row, "pad"),
+                               _arrays.writable(rows.array, "local"))
     return rows.value
 
 
@@ -364,7 +366,7 @@ def labels(layout: PackedLayout, tokens: Any, *, cp_rank: int = 0, label_pad: in
     target = rows.empty(layout.local_rows, *rows.trailing)
     for array, name in ((rows.array, "tokens"), (target.array, "out")):
         if array.dtype != np.int64:
-            _c.raise_error("input", name, f"has the dtype {array.dtype.name!r}; int64 is needed",
+            _c.raise_error("input", name, f"has the dtype {array.dtype.name!r}; it must be int64",
                            "Convert it: x.astype('int64') of NumPy, x.to(torch.int64) of PyTorch")
     tokens_in, labels_out = _arrays.readable(rows.array, "tokens"), _arrays.writable(target.array, "out")
     lib.evenkeel_labels(ctypes.byref(layout._struct), _c.int32(cp_rank), tokens_in.data, rows.array.size, _c.int64(label_pad), labels_out.data)
@@ -376,7 +378,7 @@ def loss_mask(layout: PackedLayout, prompt_lengths: Any, *, cp_rank: int = 0) ->
     token. ``prompt_lengths`` has one entry per sequence."""
     prompts, mask = _arrays.integers(prompt_lengths, "prompt_lengths"), np.empty(layout.local_rows, np.float32)
     lib.evenkeel_loss_mask(ctypes.byref(layout._struct), _c.int32(cp_rank), _c.address(prompts), len(prompts), _c.address(mask))
-    return _arrays.handed_out(mask, prompt_lengths)
+    return _arrays.convert_like(mask, prompt_lengths)
 
 
 def loss_weights(layout: PackedLayout, token_weights: Any, mask: Any) -> Any:
@@ -386,10 +388,11 @@ def loss_weights(layout: PackedLayout, token_weights: Any, mask: Any) -> Any:
     by_sequence = np.ascontiguousarray(token_weights, dtype=np.float64)
     given = _rows_of(mask, layout.local_rows, "mask")
     if given.trailing:
-        _c.raise_error("input", "mask", f"has the shape {given.array.shape}; it needs one value per row")
+        _c.raise_error("input", "mask", f"has the shape {given.array.shape}; it must have one value per row")
     is_set, weights = given.array != 0, np.empty(layout.local_rows, np.float32)
-    lib.evenkeel_loss_weights(ctypes.byref(layout._struct), _c.address(by_sequence), by_sequence.size, _c.address(is_set), is_set.size, _c.address(weights))
-    return _arrays.handed_out(weights, mask)
+    lib.evenkeel_loss_weights(ctypes.byref(layout._struct), _c.address(by_sequence), by_sequence.size, _c.address(is_set),
+                              is_set.size, _c.address(weights))
+    return _arrays.convert_like(weights, mask)
 
 
 def _rows_of(value: Any, count: int, name: str) -> _arrays.Rows:
@@ -403,7 +406,7 @@ def _pack_sequences(
     layout: PackedLayout, sequences: Sequence[Any], cp_rank: int, pad: Any, out: Any, threads: int
 ) -> Any:
     if len(sequences) != len(layout):
-        _c.raise_error("input", "values", f"there are {len(sequences)} sequences; the layout has {len(layout)}")
+        _c.raise_error("input", "values", f"there are {len(sequences)} sequences, but the layout has {len(layout)}")
     if not sequences:
         _c.raise_error("input", "values", "is an empty list, which has no dtype", "Pass ragged rows")
     parts = [_arrays.Rows(sequence, f"values[{i}]") for i, sequence in enumerate(sequences)]

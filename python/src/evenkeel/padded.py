@@ -12,7 +12,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel._conventions import CONVENTIONS, LOSS_MASK, OF_INPUTS, WITHOUT_LOSS, require_conventions
 from evenkeel._fields import RULES
-from evenkeel.samples import Samples, built_by
+from evenkeel.samples import Samples, build_or_keep_error
 
 __all__ = ["results_like", "samples_of"]
 
@@ -45,18 +45,18 @@ def samples_of(
     Columns that do not fit, a column that fits two of these rules (width = r), and masks and labels that train prompt tokens are
     InputErrors. Like evenkeel.Samples, the samples keep the error for the step instead of raising it here.
     """
-    return built_by(lambda: _samples_of(batch, first_id, response_mask, uid, loss_mask, at))
+    return build_or_keep_error(lambda: _samples_of(batch, first_id, response_mask, uid, loss_mask, at))
 
 
 def _samples_of(
     batch: Any, first_id: int, response_mask: str, uid: str, loss_mask: bool, at: Mapping[str, str] | None
 ) -> Samples:
     tensors, others = _columns_of(batch)
-    told = require_conventions(at, (*CONVENTIONS, "sample"))
-    for name in told:
+    conventions = require_conventions(at, (*CONVENTIONS, "sample"))
+    for name in conventions:
         if name not in tensors:
-            _refuse(name, f"is named by at but does not exist; the columns are {', '.join(tensors)}")
-    places = _Places.of(tensors, response_mask, told.pop(response_mask, None))
+            _refuse(name, f"is named in at, but does not exist; the columns are {', '.join(tensors)}")
+    places = _Places.of(tensors, response_mask, conventions.pop(response_mask, None))
     if loss_mask and LOSS_MASK in tensors and response_mask != LOSS_MASK:
         _refuse(LOSS_MASK, f"is present as well as {response_mask}, and both specify which tokens carry loss",
                 f"Pass response_mask={LOSS_MASK!r} or loss_mask=False, or leave one of them out")
@@ -65,7 +65,7 @@ def _samples_of(
         if name in (MASK, response_mask) or name == "prompts" and places.repeats_prompts(column):
             continue
         column = _tokens_first(name, column, *places.tokens.shape)
-        kind, offset = places.kind_of(name, column, told.get(name))
+        kind, offset = places.kind_of(name, column, conventions.get(name))
         if kind == "token":
             fields[kind][name] = _select_tokens(column, places.tokens)
         elif kind == "response_token":
@@ -118,7 +118,7 @@ def results_like(
         _c.raise_error("input", f"field {name!r}", f"is of {kind}, which has no padded form")
     if len(rows) != where.sum():
         _c.raise_error("input", f"field {name!r}", f"has {len(rows)} rows; the batch has {int(where.sum())} such tokens",
-                          "Pass the batch that the samples were made of")
+                          "Pass the batch from which the samples were made")
     if _arrays.is_tensor(rows):
         import torch
 
@@ -150,7 +150,7 @@ class _Places:
         n, width = tokens.shape
         if mask.ndim != 2 or mask.shape[0] != n or not 0 < mask.shape[1] <= width or at == "sample":
             _refuse(response_mask, f"has the shape {list(mask.shape)}, but {MASK} has {list(tokens.shape)}",
-                    "It has a column for each token of the response, which are the last columns, or one for each token")
+                    "It must have one column for each token, or for each response token, which are the last columns")
         columns = mask.shape[1]
         at = at or ("token" if columns == width else "response")
         fitting = {"token": (width,), "next": (width, width - 1), "response": range(1, width)}[at]
@@ -159,12 +159,12 @@ class _Places:
         offset = {"token": 0, "next": 1, "response": width - columns}[at]
         carries = _by_token(mask, offset, width)
         if (carries & ~tokens).any() or at == "next" and columns == width and mask[:, -1].any():
-            _refuse(response_mask, f"marks tokens that {MASK} does not", "Are both from the same batch?")
+            _refuse(response_mask, f"marks tokens that {MASK} does not mark", "Check that both are from the same batch")
         r = columns if at == "response" else _response_columns(tensors, n, width)
         first = np.full(n, width - r) if r is not None else _begins(tokens, carries)
         responses = tokens & (np.arange(width) >= first[:, None])
         if (carries & ~responses).any():
-            _refuse(response_mask, "marks tokens of the prompt, which are not trained",
+            _refuse(response_mask, "marks prompt tokens, which are not trained",
                     "Let the prompts end before the first token that is set")
         return cls(tokens, responses, mask, at, offset, r)
 
@@ -212,17 +212,17 @@ class _Places:
         prompts = self.tokens & ~self.responses
         prompts[np.arange(n), self.tokens.argmax(1)] = False
         if (_by_token(is_set, offset, width) & prompts).any():
-            _refuse(name, "trains tokens of the prompt", "Let the prompts end before the first token with loss")
+            _refuse(name, "marks prompt tokens, which are not trained", "Let the prompts end before the first token with loss")
         last = width - 1 - self.tokens[:, ::-1].argmax(1)
         if offset == 1 and is_set.shape[1] == width and is_set[np.arange(n), last].any():
-            _refuse(name, "is set at the last token of a sample, which predicts nothing",
+            _refuse(name, "is set at the last token of a sample, which does not predict a token",
                     f"If the value of each token is at the token itself, pass at={{{name!r}: 'token'}}")
 
     def columns(self, at: str | None) -> npt.NDArray[np.bool_]:
         """Returns the positions at which a padded column has the values of the response tokens, as a mask."""
         at = at or ("response" if self.at == "response" else "next")
         if at == "response" and self.r is None:
-            _refuse("at", "is response, and the batch does not say how many columns its responses have", "Use token or next")
+            _refuse("at", "is response, but the batch does not say how many columns the responses have", "Use token or next")
         width = self.tokens.shape[1]
         return self.responses[:, {"token": 0, "next": 1, "response": width - (self.r or 0)}[at] :]
 
@@ -233,10 +233,10 @@ def _attention(tensors: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
         _c.raise_error("input", "batch", f"has no {MASK}; the columns are {', '.join(tensors) or 'none'}")
     mask = _array(tensors[MASK], MASK)
     if mask.ndim != 2:
-        _refuse(MASK, f"has the shape {list(mask.shape)}; [n, width] is needed")
+        _refuse(MASK, f"has the shape {list(mask.shape)}; it must be [n, width]")
     wrong = (mask != 0) & (mask != 1)
     if wrong.any():
-        _refuse(MASK, f"holds {mask[wrong][0]}; a mask has only 0 and 1",
+        _refuse(MASK, f"holds {mask[wrong][0]}; a mask can have only 0 and 1",
                 "Write 1 at each token and 0 at padding, and give each sequence its own row")
     return np.asarray(mask != 0)
 

@@ -19,7 +19,7 @@ __all__ = ["lengths_of_mask", "pad_right", "remove_padding", "response_predictio
 
 def lengths_of_mask(mask: Any) -> Any:
     """Returns the true length of each row of a mask: [batch] int64. Raises InputError for entries other than 0 and 1."""
-    return _arrays.handed_out(_lengths_of(mask_bytes(mask)), mask)
+    return _arrays.convert_like(_lengths_of(mask_bytes(mask)), mask)
 
 
 def remove_padding(padded: Any, mask: Any) -> Any:
@@ -56,10 +56,10 @@ def pad_right(ragged: Any, lengths: Any, *, seq: int | None = None, kept: Any = 
     if seq is None:
         seq = max(0, int((ends - begins).max(initial=0)))
     if seq < 0:
-        _c.raise_error("input", "seq", f"{seq} is negative")
+        _c.raise_error("input", "seq", f"is {seq}; it must be at least 0")
     target = rows.empty(len(numbers), seq, *rows.trailing)
     if not len(numbers) == len(begins) == len(ends):
-        _c.raise_error("input", "kept", f"{len(begins)} ranges begin and {len(ends)} end")
+        _c.raise_error("input", "kept", f"has {len(begins)} range starts and {len(ends)} range ends")
     pad_row = rows.row_of(pad, "pad")
     lib.evenkeel_pad_right(_c.address(numbers), _c.address(begins), _c.address(ends), len(numbers), _c.int64(seq),
                            _arrays.row_bytes_of(target.array, 2), _arrays.readable(rows.array, "ragged"),
@@ -89,7 +89,7 @@ def _lengths_of(places: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
 def c_mask(places: npt.NDArray[np.uint8]) -> Any:
     """Returns a mask's bytes in the form that the library reads."""
     if places.ndim != 2:
-        _c.raise_error("input", "mask", f"has {places.ndim} dimensions; it needs [batch, seq]")
+        _c.raise_error("input", "mask", f"has {places.ndim} dimensions; it must have two, [batch, seq]")
     return c.evenkeel_mask(*places.shape, _arrays.readable(places, "mask").data)
 
 
@@ -100,7 +100,7 @@ def mask_bytes(mask: Any) -> npt.NDArray[np.uint8]:
     if array.dtype == np.bool_ or array.dtype == np.uint8:
         return array.view(np.uint8)
     if array.dtype.kind not in "iu":
-        _c.raise_error("input", "mask", f"has the dtype {array.dtype}; bool or whole numbers are needed")
+        _c.raise_error("input", "mask", f"has the dtype {array.dtype}; it must be bool or an integer dtype")
     return np.where((array == 0) | (array == 1), array, 2).astype(np.uint8)
 
 

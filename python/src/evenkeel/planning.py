@@ -410,20 +410,21 @@ class _Samples:
 
     def __init__(self, prompts: Int64s, responses: Int64s, groups: Any, loss_tokens: Any, tokens: Any) -> None:
         if len(prompts) != len(responses):
-            _c.raise_error("input", "lengths", f"there are {len(prompts)} prompts but {len(responses)} responses", "Give one of each for every sample")
+            _c.raise_error("input", "lengths", f"there are {len(prompts)} prompts but {len(responses)} responses",
+                           "Give one of each for every sample")
         self._count = len(prompts)
         self._prompts, self._responses = prompts, responses
         self._groups = None if groups is None else self._checked(_number_groups(groups), "groups")
         self._loss_tokens = None if loss_tokens is None else self._checked(_arrays.integers(loss_tokens, "loss_tokens"), "loss_tokens")
         self._tokens = self._offsets = None
         if tokens is not None:
-            self._tokens, self._offsets = _arrays.joined(self._checked(tokens, "tokens"), "tokens")
+            self._tokens, self._offsets = _arrays.concatenate(self._checked(tokens, "tokens"), "tokens")
         self.struct = c.evenkeel_lengths(self._count, *(None if array is None else _c.address(array) for array in (
             prompts, responses, self._groups, self._loss_tokens, self._tokens, self._offsets)))
 
     def _checked(self, given: Any, name: str) -> Any:
         if len(given) not in (0, self._count) or (name == "tokens" and len(given) != self._count):
-            _c.raise_error("input", name, f"there are {len(given)} for {self._count} samples")
+            _c.raise_error("input", name, f"has {len(given)} entries for {self._count} samples")
         return given if len(given) else None if name != "tokens" else given
 
 
@@ -442,11 +443,11 @@ def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[
 
 def _responses_of(lengths: Int64s, prompts: Int64s) -> Int64s:
     if lengths.shape != prompts.shape:
-        _c.raise_error("input", "prompts", f"there are {len(prompts)} for {len(lengths)} samples")
+        _c.raise_error("input", "prompts", f"has {len(prompts)} entries for {len(lengths)} samples")
     responses: Int64s = lengths - prompts
     if (responses < 0).any():
         at = int(np.argmax(responses < 0))
-        _c.raise_error("input", f"prompts[{at}]", f"is {prompts[at]}; the sample has {lengths[at]} tokens")
+        _c.raise_error("input", f"prompts[{at}]", f"is {prompts[at]}, but the sample has {lengths[at]} tokens")
     return responses
 
 

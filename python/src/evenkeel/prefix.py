@@ -57,7 +57,7 @@ class PrefixGroups:
     __slots__ = ("_offsets", "_lengths")
 
     def __init__(self, group_info: Iterable[Any]) -> None:
-        self._lengths, self._offsets = _arrays.joined(group_info, "group_info")
+        self._lengths, self._offsets = _arrays.concatenate(group_info, "group_info")
         found = ctypes.c_void_p()
         lib.evenkeel_prefix_split(self._struct("right", None), 0, 0, ctypes.byref(found))  # checks the lengths
         lib.evenkeel_arrays_destroy(found)
@@ -72,9 +72,9 @@ class PrefixGroups:
         prefixes, suffixes = (lengths_of_mask(mask).tolist() for mask in (prefix_mask, suffix_mask))
         sizes = _arrays.integers(group_sizes, "group_sizes").tolist()
         if len(sizes) != len(prefixes):
-            _c.refuse("group sizes", f"{len(sizes)} sizes are given for {len(prefixes)} prefixes")
+            _c.refuse("group sizes", f"there are {len(sizes)} sizes for {len(prefixes)} prefixes")
         if min(sizes, default=0) < 0 or sum(sizes) != len(suffixes):
-            _c.refuse("group sizes", f"{sizes} do not add up to the {len(suffixes)} suffixes")
+            _c.refuse("group sizes", f"the sizes {sizes} do not add up to the {len(suffixes)} suffixes")
         following = iter(suffixes)
         return PrefixGroups([prefix, *itertools.islice(following, size)] for prefix, size in zip(prefixes, sizes))
 
@@ -125,18 +125,18 @@ class TokenPlaces:
         self._struct = c.evenkeel_places(*shape, len(runs), _c.address(runs))
 
     @staticmethod
-    def of_mask(mask: Any) -> TokenPlaces:
+    def from_mask(mask: Any) -> TokenPlaces:
         """Returns the positions at which a mask [batch, width] is 1, row by row."""
         entries = mask_bytes(mask)
         return TokenPlaces(entries.shape, _arrays.named_arrays(lib.evenkeel_places_of_mask, c_mask(entries))["runs"])
 
     @staticmethod
-    def of_lengths(lengths: Any, *, width: int | None = None, side: str = "right") -> TokenPlaces:
+    def from_lengths(lengths: Any, *, width: int | None = None, side: str = "right") -> TokenPlaces:
         """Returns the positions in dense rows of these lengths, padded on one side to ``width``, by default the maximum length."""
         sizes, at_left = _arrays.integers(lengths, "lengths"), _c.value_of(_SIDES, side, "side") == c.EVENKEEL_PAD_LEFT
         shape = (len(sizes), int(sizes.max(initial=0)) if width is None else _c.int64(width))
         if shape[1] < 0:
-            _c.refuse("width", f"{shape[1]} is negative")
+            _c.refuse("width", f"is {shape[1]}; it must be at least 0")
         if (wrong := (sizes < 0) | (sizes > shape[1])).any():
             row = int(wrong.argmax())
             _c.refuse(f"padded row {row}", f"{sizes[row]} tokens do not fit into a shape of {list(shape)}")
@@ -186,8 +186,8 @@ class PrefixLayout:
         self._struct = groups._struct(padding, None if self._mask is None else ctypes.pointer(c_mask(self._mask)))
         self._grouped, self._prefix, self._suffix = self._split(0, "error")
 
-    def _split(self, joined: int, short_prefix: str) -> tuple[TokenPlaces, Places, Places]:
-        found = _arrays.named_arrays(lib.evenkeel_prefix_split, self._struct, _c.int64(joined),
+    def _split(self, include_prefix_last: int, short_prefix: str) -> tuple[TokenPlaces, Places, Places]:
+        found = _arrays.named_arrays(lib.evenkeel_prefix_split, self._struct, _c.int64(include_prefix_last),
                                      _c.value_of(_SHORT_PREFIXES, short_prefix, "short_prefix"))
         grouped, prefix, suffix = found["shapes"].tolist()
         return (TokenPlaces(grouped, found["grouped"]),
@@ -247,7 +247,7 @@ class PrefixTree:
     def __init__(self, parents: Any, tokens: Any, sample_ends: Any) -> None:
         before, lengths = _arrays.integers(parents, "parents"), _arrays.integers(tokens, "tokens")
         if len(before) != len(lengths):
-            _c.raise_error("input", "tokens", f"there are {len(lengths)} for {len(before)} segments")
+            _c.raise_error("input", "tokens", f"has {len(lengths)} entries for {len(before)} segments")
         self._set(before, lengths, _arrays.integers(sample_ends, "sample_ends"))
 
     def _set(self, parents: Int64s, tokens: Int64s, sample_ends: Int64s) -> None:
@@ -266,16 +266,16 @@ class PrefixTree:
         return _arrays.named_arrays(function, ctypes.byref(self._struct), *arguments)
 
     @staticmethod
-    def of_tokens(samples: Iterable[Any], *, ahead: int = 0) -> PrefixTree:
+    def from_tokens(samples: Iterable[Any], *, ahead: int = 0) -> PrefixTree:
         """Returns the tree of samples, given as one integer array of tokens per sample. Two samples share their common prefix
         except its last `ahead` tokens, so that the `ahead` tokens after a shared token are equal, too. Takes time proportional to
         the samples' total length."""
-        tokens, offsets = _arrays.joined(samples, "samples")
+        tokens, offsets = _arrays.concatenate(samples, "samples")
         return PrefixTree._of(_arrays.named_arrays(lib.evenkeel_tree_of_tokens, _c.address(tokens), _c.address(offsets),
                                                    len(offsets) - 1, _c.int64(ahead)))
 
     @staticmethod
-    def of_groups(groups: PrefixGroups) -> PrefixTree:
+    def from_groups(groups: PrefixGroups) -> PrefixTree:
         """Returns the tree of PrefixGroups, without knowing their tokens: samples are the suffixes."""
         parents: list[int] = []
         tokens: list[int] = []
@@ -367,7 +367,7 @@ class PrefixTree:
     def branch_states(self) -> dict[str, Any]:
         """Returns a dict for layers that carry a state from token to token. For every segment: the segment whose last state it
         starts from (``from``; -1: zero), how many segments start from its own (``uses``), and the last of them (``last_use``), after
-        which the state may be freed. ``most_kept`` is the maximum number of states kept at once."""
+        which the state may be freed. ``peak_kept`` is the maximum number of states kept at once."""
         return self._asked(lib.evenkeel_tree_branch_states)
 
     def ancestor_intervals(self) -> tuple[Int64s, Int64s]:
@@ -428,7 +428,7 @@ class Predictions:
         """Returns (rows, entries) of one CP rank: the local rows to gather, logits.index_select(0, rows), and the entry that each
         belongs to."""
         if _c.int32(cp_rank) < 0:
-            _c.raise_error("input", "context-parallel rank", f"{cp_rank} is below 0")
+            _c.raise_error("input", "context-parallel rank", f"is {cp_rank}; it must be at least 0")
         entries = np.flatnonzero(self._arrays["rank"] == cp_rank)
         return self._arrays["row"][entries], entries
 
@@ -470,7 +470,7 @@ class PackedTreeLayout:
         return _arrays.named_arrays(function, ctypes.byref(self._struct), *arguments)
 
     @staticmethod
-    def of_sequences(sequences: PackedLayout) -> PackedTreeLayout:
+    def from_sequences(sequences: PackedLayout) -> PackedTreeLayout:
         """Returns the layout of sequences that share nothing, each with its own root, for use of the same masks."""
         roots = _arrays.named_arrays(lib.evenkeel_tree_of_sequences, ctypes.byref(sequences._struct))
         return PackedTreeLayout._of(PrefixTree._of(roots), sequences)
@@ -498,9 +498,9 @@ class PackedTreeLayout:
     def depth_first(self, *, max_kept: int | None = None) -> dict[str, Any]:
         """Returns a schedule for a trainer with one path in memory at a time, as a dict. ``steps`` are ('push', 'visit' or 'pop',
         piece). Pieces of segments are the local ``rows`` [pieces, 2], have ``parents``, and attend to the keys and values of
-        ``keys_before`` rows on their path and to their own. ``most_keys`` and ``most_kept`` are the maximum numbers of rows whose
+        ``keys_before`` rows on their path and to their own. ``peak_keys`` and ``peak_kept`` are the maximum numbers of rows whose
         keys and values, and of rows whose other data, are in memory at once. With ``max_kept``, no more rows are kept, and the rows
-        ``computed_again`` are pushed and later visited."""
+        ``recomputed`` are pushed and later visited."""
         return schedule_of(self._asked(lib.evenkeel_tree_depth_first, _UNLIMITED if max_kept is None else _c.int64(max_kept)))
 
     def attention(self, *, cp_rank: int = 0) -> dict[str, Any]:
@@ -559,7 +559,7 @@ def groups_from_masks(prefix_mask: Any, suffix_mask: Any, group_sizes: Any) -> P
 
 def places_of_mask(mask: Any) -> TokenPlaces:
     """Returns the positions at which a mask [batch, width] is 1, row by row."""
-    return TokenPlaces.of_mask(mask)
+    return TokenPlaces.from_mask(mask)
 
 
 def concat_input(
@@ -573,7 +573,7 @@ def concat_input(
     _require_lengths(suffix_mask, layout.groups.suffixes, "suffix")
     target = _empty_at(prefixes, layout.grouped, heads_first=False)
     for rows, mask, places in ((prefixes, prefix_mask, layout.prefix), (suffixes, suffix_mask, layout.suffix)):
-        _move((TokenPlaces.of_mask(mask), places[0]), rows, target, heads_first=False)
+        _move((TokenPlaces.from_mask(mask), places[0]), rows, target, heads_first=False)
     _fill(layout.grouped, target, _pad_row(prefixes, 2, pad), heads_first=False)
     return target.value
 
@@ -615,9 +615,9 @@ def split_output(
     prefix, suffix = layout.split(include_prefix_last, short_prefix=short_prefix)
     return (
         _move_padded(prefix, output, pad, heads_first),
-        _arrays.handed_out(prefix[1].mask(), output),
+        _arrays.convert_like(prefix[1].mask(), output),
         _move_padded(suffix, output, pad, heads_first),
-        _arrays.handed_out(suffix[1].mask(), output),
+        _arrays.convert_like(suffix[1].mask(), output),
     )
 
 
@@ -633,7 +633,7 @@ def tree_rows(tree: PrefixTree, samples: Sequence[Any]) -> Any:
     """Returns the rows of a tree, [num_rows, ...], taken from each sample's rows [length, ...]: the rows that
     PackedTreeLayout.segments packs. A shared row is taken from the first sample that has it."""
     if len(samples) != tree.num_samples:
-        _c.raise_error("input", "samples", f"there are {len(samples)}; the tree has {tree.num_samples}")
+        _c.raise_error("input", "samples", f"there are {len(samples)} samples, but the tree has {tree.num_samples}")
     for i, sample in enumerate(samples):
         if sample.shape[0] != tree.sample_length(i):
             _c.raise_error("input", f"samples[{i}]", f"has {sample.shape[0]} rows; the tree has {tree.sample_length(i)}")
@@ -653,7 +653,7 @@ def _pair(prefix: Any, suffix: Any, leading: int) -> tuple[_arrays.Rows, _arrays
     rows = _arrays.Rows(prefix, "prefix"), _arrays.Rows(suffix, "suffix")
     for part, name in zip(rows, ("prefix", "suffix")):
         if part.array.ndim < leading:
-            _c.raise_error("input", name, f"has {part.array.ndim} dimensions; at least {leading} are needed")
+            _c.raise_error("input", name, f"has {part.array.ndim} dimensions; it must have at least {leading}")
     if rows[0].dtype != rows[1].dtype:
         _c.raise_error("input", "suffix", f"has the dtype {rows[1].dtype}; the prefix has {rows[0].dtype}")
     if rows[0].array.shape[leading:] != rows[1].array.shape[leading:]:
@@ -669,7 +669,7 @@ def _require_lengths(mask: Any, lengths: Int64s, name: str) -> None:
     """Raises InputError unless a mask has one row per length, with that many ones."""
     found = lengths_of_mask(mask_bytes(mask))
     if len(found) != len(lengths):
-        _c.refuse(f"{name} mask", f"has {len(found)} rows; {len(lengths)} are needed, one for each {name}")
+        _c.refuse(f"{name} mask", f"has {len(found)} rows; it must have {len(lengths)}, one for each {name}")
     if (wrong := found != lengths).any():
         row = int(wrong.argmax())
         _c.refuse(f"{name} mask", f"row {row} has {found[row]} ones; {name} {row} has {lengths[row]} tokens")
@@ -696,7 +696,7 @@ def _move_padded(places: Places, values: Any, pad: Any, heads_first: bool, same_
     rows = _arrays.Rows(values, "values")
     leading = 3 if heads_first else 2
     if rows.array.ndim < leading:
-        _c.raise_error("input", "values", f"have {rows.array.ndim} dimensions; at least {leading} are needed")
+        _c.raise_error("input", "values", f"have {rows.array.ndim} dimensions; it must have at least {leading}")
     _require_width(rows, places[0], heads_first, "values")
     target = _empty_at(rows, places[1], heads_first)
     pad_row = _pad_row(rows, leading, pad)

@@ -39,7 +39,7 @@ class FieldsReceipt:
     those that were trained or dropped, so that their fields are not needed."""
 
     added: int = 0
-    repeated: int = 0
+    duplicates: int = 0
     gone: int = 0
     version: int = 0
 
@@ -93,7 +93,7 @@ class Producer:
         total = FieldsReceipt()
         for body in _bodies(all_of):
             answer = self._post("/v1/fields", body, "application/x-ndjson")
-            total = FieldsReceipt(total.added + int(answer["added"]), total.repeated + int(answer["repeated"]),
+            total = FieldsReceipt(total.added + int(answer["added"]), total.duplicates + int(answer["duplicates"]),
                                   total.gone + int(answer["gone"]))
         return dataclasses.replace(total, version=self._version)
 

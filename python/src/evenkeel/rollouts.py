@@ -123,7 +123,7 @@ def from_prime_rl(sample: Mapping[str, Any], *, uid: str | int, index: int, vers
         usual = {name: "token" for name, values in given.items() if _are_numbers(values)} | {LOSS_MASK: "token"}
     else:
         if any(given.pop("prompt_mask", None) or ()):
-            raise _refused("prompt_mask", "marks tokens of the prompt, which are not trained",
+            raise _refused("prompt_mask", "marks prompt tokens, which are not trained",
                            "Move what comes after the first of them into completion_ids")
         parts = {"prompt_ids": given.pop("prompt_ids"), "response_ids": given.pop("completion_ids"),
                  LOSS_MASK: [bool(is_sampled) for is_sampled in given.pop("completion_mask")]}
@@ -138,11 +138,11 @@ def _to_response_values(sample: dict[str, Any], usual: Mapping[str, str], at: Ma
     """Replaces lists of token values by the values of the response tokens. ``usual`` has the conventions of the
     framework, ``at`` those of the caller."""
     prompt, response = len(sample["prompt_ids"]), len(sample["response_ids"])
-    told = require_conventions(at)
-    for name in told:
+    conventions = require_conventions(at)
+    for name in conventions:
         if name not in sample:
             raise _refused(f"at[{name!r}]", "names a key that does not exist", f"The keys are {', '.join(sample)}")
-    for name, convention in {**usual, **told}.items():
+    for name, convention in {**usual, **conventions}.items():
         if sample.get(name) is not None:
             sample[name] = of_response(name, sample[name], convention, prompt, response)
     return sample
@@ -157,7 +157,7 @@ def _whole(where: str, value: Any, hint: str) -> int:
     if value is None:
         raise _refused(where, "is missing", hint)
     if (integer := _integer(value)) is None:
-        raise _refused(where, f"is {value!r}; an integer is needed", hint)
+        raise _refused(where, f"is {value!r}; it must be an integer", hint)
     return integer
 
 
@@ -165,7 +165,7 @@ def _oldest(where: str, versions: Iterable[Any]) -> int:
     given = list(versions)
     integers = [integer for version in given if (integer := _integer(version)) is not None]
     if not given or len(integers) < len(given):
-        raise _refused(where, f"has no version that is a number: {given}", "Pass version=...")
+        raise _refused(where, f"is {given}; it must be a non-empty list of integers", "Pass version=...")
     return min(integers)
 
 
@@ -187,7 +187,7 @@ def _require_none(sample: dict[str, Any], key: str) -> None:
 
 def _require_no_other(where: str, extra: Mapping[str, Any], others: set[str]) -> None:
     if twice := sorted(others & set(extra)):
-        raise _refused(f"{where}.{twice[0]}", "is a key of the sample, too", "Rename it")
+        raise _refused(f"{where}.{twice[0]}", "is also a key of the sample", "Rename it")
 
 
 def _refused(where: str, message: str, hint: str = "") -> InputError:

@@ -34,7 +34,7 @@ def segments(rows: Any) -> tuple[npt.NDArray[np.int64], Any]:
         _c.raise_error("input", "rows", f"have the shape {list(array.shape)}", "Use a field with one value per row")
     changes = np.flatnonzero(array[1:] != array[:-1]) + 1
     starts = np.concatenate([np.zeros(min(1, len(array)), np.int64), changes])
-    return np.append(starts, len(array)), rows[_arrays.handed_out(starts, rows)]
+    return np.append(starts, len(array)), rows[_arrays.convert_like(starts, rows)]
 
 
 def _rows_of(pairs: Any, sample: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -46,7 +46,7 @@ def _rows_of(pairs: Any, sample: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         _c.raise_error("input", where, "are not pairs of integers", "Write [[value, tokens], ...]")
     values, counts = array[:, 0], array[:, 1]
     if (counts < 0).any():
-        _c.raise_error("input", where, f"have a run of {int(counts.min())} tokens; a length cannot be negative")
+        _c.raise_error("input", where, f"have a run of {int(counts.min())} tokens; the length of a run cannot be negative")
     limits = np.iinfo(dtype)
     for value in (int(values.min()), int(values.max())):
         if not limits.min <= value <= limits.max:

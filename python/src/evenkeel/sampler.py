@@ -1,6 +1,6 @@
 """A batch sampler that gives every data-parallel rank its balanced micro-batches, planned from lengths alone.
 
-    >>> sampler = BalancedBatchSampler([5, 3, 4, 2], max_tokens=8, samples=4, ranks=2, rank=0, shuffle=False)
+    >>> sampler = BalancedBatchSampler([5, 3, 4, 2], max_tokens=8, global_batch=4, ranks=2, rank=0, shuffle=False)
     >>> list(sampler)
     [[1, 2]]
 
@@ -29,20 +29,20 @@ State = dict[str, Any]
 class BalancedBatchSampler:
     """Yields the index lists of one rank's micro-batches, for ``DataLoader(data, batch_sampler=...)``.
 
-    Each step takes the next ``samples`` samples in the epoch's order and plans them over all ranks: no micro-batch
+    Each step takes the next ``global_batch`` samples in the epoch's order and plans them over all ranks: no micro-batch
     exceeds ``max_tokens``, ranks get equal work, and all ranks get the same number of micro-batches. That number
     differs between steps: ``counts`` lists it, and ``steps`` is a sampler of whole steps.
 
     lengths             tokens of each sample of the dataset: a list, an array or a tensor
     max_tokens          the cap of a micro-batch, in tokens
-    samples             samples per step over all ranks; the last step of an epoch may have fewer
+    global_batch        samples per step over all ranks; the last step of an epoch may have fewer
     ranks               data-parallel ranks
     rank                this rank, or "all" for the micro-batches of ranks 0, 1, 2, ... in turn, the order that Accelerate
                         expects of a batch sampler that it distributes over processes itself
     padded              whether to pad the sequences of a micro-batch to one length, which the cap then counts; otherwise they are packed
     pad_to_multiple_of  the multiple to which that length is rounded up
     shuffle, seed       draw a new order for each epoch from (seed, epoch); otherwise keep the order of the dataset
-    drop_last           leave out an epoch's last step if it has fewer than ``samples`` samples
+    drop_last           leave out an epoch's last step if it has fewer than ``global_batch`` samples
     empty               "keep": a rank with fewer samples than other ranks have micro-batches gets empty lists, for which
                         evenkeel.collate makes micro-batches without loss; "error": such a step raises InputError
     config, sections    settings of the planner, as for evenkeel.plan: ``balance={"cost": "flops-7b"}``. Raises InputError for those that
@@ -63,7 +63,7 @@ class BalancedBatchSampler:
         lengths: Any,
         max_tokens: int,
         *,
-        samples: int,
+        global_batch: int,
         ranks: int,
         rank: Rank,
         padded: bool = False,
@@ -77,10 +77,10 @@ class BalancedBatchSampler:
     ) -> None:
         self.lengths = _integers(lengths)
         self.max_tokens = _at_least(1, max_tokens, "max_tokens")
-        self.samples = _at_least(1, samples, "samples")
+        self.global_batch = _at_least(1, global_batch, "global_batch")
         self.ranks = _at_least(1, ranks, "ranks")
         if rank != "all" and not 0 <= rank < ranks:
-            refuse("rank", f"is {rank}, with {ranks} ranks", f'Pass 0 to {ranks - 1}, or "all"')
+            refuse("rank", f"is {rank}, but there are {ranks} ranks", f'Pass 0 to {ranks - 1}, or "all"')
         self.rank = rank
         self.shuffle = shuffle
         self.seed = _at_least(0, seed, "seed")
@@ -100,7 +100,7 @@ class BalancedBatchSampler:
     @property
     def num_steps(self) -> int:
         """Number of steps in an epoch."""
-        whole, rest = divmod(len(self.lengths), self.samples)
+        whole, rest = divmod(len(self.lengths), self.global_batch)
         return whole + (rest > 0 and not self.drop_last)
 
     @property
@@ -168,7 +168,7 @@ class BalancedBatchSampler:
         """
         _require_equal(state, self._identity())
         if not 0 <= state["step"] <= self.num_steps:
-            refuse("state_dict['step']", f"is {state['step']}, with {self.num_steps} steps in an epoch", "Load a whole state")
+            refuse("state_dict['step']", f"is {state['step']}, but an epoch has {self.num_steps} steps", "Load a complete state")
         _require_equal(state, self._identity_inside(state["epoch"], state["step"], state["micro_batch"]))
         self._move(state["epoch"], state["step"], state["micro_batch"])
         self._loaded = True
@@ -195,13 +195,13 @@ class BalancedBatchSampler:
 
     def _indices(self, epoch: int, step: int) -> npt.NDArray[np.int64]:
         if not 0 <= step < self.num_steps:
-            refuse("step", f"is {step}, with {self.num_steps} steps in an epoch", "Pass a step of the epoch")
+            refuse("step", f"is {step}, but an epoch has {self.num_steps} steps", "Pass a step of the epoch")
         if self._ordered[0] != epoch:
             # RandomState's numbers never change between versions of NumPy, unlike those of default_rng.
             random = np.random.RandomState([self.seed % 2**32, self.seed >> 32, epoch])
             count = len(self.lengths)
             self._ordered = epoch, random.permutation(count) if self.shuffle else np.arange(count)
-        return self._ordered[1][step * self.samples : (step + 1) * self.samples]
+        return self._ordered[1][step * self.global_batch : (step + 1) * self.global_batch]
 
     def _plans(self) -> list[StepPlan]:
         if self._planned[0] != self._epoch:
@@ -217,7 +217,7 @@ class BalancedBatchSampler:
         """Returns everything that the order of the samples and the steps depends on."""
         return {
             "lengths": zlib.crc32(self.lengths.astype("<i8").tobytes()),
-            "samples": self.samples,
+            "global_batch": self.global_batch,
             "shuffle": self.shuffle,
             "seed": self.seed,
             "drop_last": self.drop_last,
@@ -241,9 +241,9 @@ class BalancedBatchSampler:
             )
         if self.num_steps == 0:
             refuse(
-                "samples",
-                f"is {self.samples}, but the data set has {len(self.lengths)}: an epoch has no step",
-                "Lower samples, or pass drop_last=False",
+                "global_batch",
+                f"is {self.global_batch}, but the data set has only {len(self.lengths)}, so an epoch would have no step",
+                "Lower global_batch, or pass drop_last=False",
             )
         # Reports incompatible settings, and a cap below the aligned length, before the first step.
         plan([int(self.lengths.max())], config=self._config)
@@ -316,7 +316,8 @@ def _settings(
         for name, value in keys.items():
             key = f"{section}.{name}"
             if given[key] != value and (name in sections.get(section, {}) or given[key] != defaults[key]):
-                refuse(key, f"is {given[key]}, but this sampler needs {value}", "Leave it out, or change the argument of the sampler")
+                refuse(key, f"is {given[key]}, but the arguments of this sampler require {value}",
+                       "Leave it out, or change the argument of the sampler")
     merged = {section: {**sections.get(section, {}), **keys} for section, keys in needed.items()}
     return Config.of(config, **{**sections, **merged})
 
@@ -327,8 +328,8 @@ def _require_samples(where: str, by_rank: Sequence[Sequence[Sequence[int]]]) -> 
             if not micro_batch:
                 refuse(
                     f"{where}, rank {rank}",
-                    f"micro-batch {index} of {len(micro_batches)} has no sample",
-                    'Raise samples or max_tokens, pass drop_last=True if it is the last step, or pass empty="keep"',
+                    f"micro-batch {index} of {len(micro_batches)} has no samples",
+                    'Raise global_batch or max_tokens, pass drop_last=True if it is the last step, or pass empty="keep"',
                 )
 
 

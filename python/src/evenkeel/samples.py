@@ -11,7 +11,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import service as lib
-from evenkeel._fields import RULES, SHAPE, Block, WithFields, columns_of, counted, field_of, fields_of, joined
+from evenkeel._fields import RULES, SHAPE, Block, WithFields, columns_of, concatenate, count_rows, field_of, fields_of
 
 __all__ = ["Samples"]
 
@@ -156,7 +156,7 @@ def core_of(samples: Any) -> _arrays.Handle:
     return samples._core
 
 
-def built_by(build: Callable[[], Samples]) -> Samples:
+def build_or_keep_error(build: Callable[[], Samples]) -> Samples:
     """Returns the samples that ``build`` returns. If it raises an exception, the returned samples keep it, as those of
     the constructor do."""
     return Samples._of(_try_build(lambda: core_of(build())), False)
@@ -201,7 +201,7 @@ def _groups(groups: Any) -> npt.NDArray[np.int64]:
     """Converts integers or texts to group numbers."""
     if isinstance(groups, (list, tuple)) and any(isinstance(entry, str) for entry in groups):
         if not all(isinstance(entry, str) for entry in groups):
-            _c.refuse("groups", "mix texts with other types")
+            _c.refuse("groups", "mix strings with other types")
         return np.array([lib.evenkeel_group_of_uid(_c.encoded(entry), 0) for entry in groups], np.int64)
     numbers = _arrays.integers(groups, "groups")
     for i in np.flatnonzero(numbers < 0):
@@ -212,9 +212,9 @@ def _groups(groups: Any) -> npt.NDArray[np.int64]:
 def _add(core: _arrays.Handle, name: str, kind: str, rows: Any) -> None:
     counts = None
     if RULES[kind].is_counted:
-        rows, counts = counted(kind, name, rows)
+        rows, counts = count_rows(kind, name, rows)
     elif isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)):
-        rows = joined(rows, name)
+        rows = concatenate(rows, name)
     lib.evenkeel_samples_add(core, field_of(name, kind, _arrays.Rows(rows, name), counts))
 
 

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import service as lib
-from evenkeel._ranks import Ranks
+from evenkeel._ranks import Ranks, ranks_of
 from evenkeel._ranks import exit as _exit
-from evenkeel._ranks import ranks_of
 from evenkeel.config import Config, ConfigLike
 from evenkeel.errors import Error, MpiError, UnknownLengthError
 from evenkeel.samples import Samples, core_of, samples_of_error
@@ -46,7 +45,7 @@ class DataService:
                 ...
 
     If samples arrive while the job trains (``source.kind: stream``), the loop waits for them. It ends when no more
-    samples will come: see publish() and saved().
+    samples will come: see publish() and report_saved().
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class DataService:
 
         def read() -> Config:
             if tensors not in (None, "torch", "numpy"):
-                _c.raise_error("input", "tensors", f"is {tensors!r}; it can be 'torch' or 'numpy'")
+                _c.raise_error("input", "tensors", f"is {tensors!r}; it must be 'torch' or 'numpy'")
             return Config.of(config)
 
         self._config = _read_for_all(self._ranks, "config", read)
@@ -118,8 +117,8 @@ class DataService:
             brought = reader.read()
             pointer = _arrays.create(lib.evenkeel_service_step, self._core, brought, _c.encoded(profile))
             return Step(Pass(pointer), self._tensors, reader.seconds)
-        except Error as told:
-            raise reader.with_cause(told)
+        except Error as error:
+            raise reader.with_cause(error)  # noqa: B904, which has its cause
 
     def step_again(self, step: Step, profile: str, added: Samples | Callable[[], Samples] | None = None) -> Step:
         """Makes another pass over the samples of ``step``, under another profile.
@@ -133,8 +132,8 @@ class DataService:
             brought, later = None if reader is None else reader.read(), step._pass.for_next_pass()
             lib.evenkeel_service_step_again(self._core, later, _c.encoded(profile), brought)
             return Step(later, self._tensors, 0.0 if reader is None else reader.seconds)
-        except Error as told:
-            raise reader.with_cause(told) if reader else told
+        except Error as error:
+            raise reader.with_cause(error) if reader else error  # noqa: B904, which has its cause
 
     def collect(self, step: Step) -> Samples:
         """Returns the results that were put into the step's micro-batches, for this rank's samples in the order in
@@ -155,7 +154,7 @@ class DataService:
         step: Step,
         *,
         over: str = "data",
-        ranks: str | None = None,
+        dp_ranks: str | None = None,
         micro_batches: str | None = None,
         mini_batch: int | None = None,
     ) -> float:
@@ -164,7 +163,7 @@ class DataService:
 
         over           the ranks over which the trainer reduces gradients: "data", those along dp and cp, as Megatron,
                        FSDP and DDP with parallel states do; or "all", if ranks along tp and pp compute the same loss
-        ranks          "sum" or "mean": how the trainer reduces over these ranks. None: the value of ``loss.dp_ranks``
+        dp_ranks       "sum" or "mean": how the trainer reduces over these ranks. None: the value of ``loss.dp_ranks``
         micro_batches  "sum" or "mean": how the trainer reduces over a rank's micro-batches. None: the value of
                        ``loss.micro_batches``
         mini_batch     the mini-batch, if the trainer takes a mean over micro-batches and the step has several
@@ -173,14 +172,14 @@ class DataService:
         Local. The factor is the same on all ranks of a step, unless the trainer takes a mean over micro-batches and
         ranks have different numbers of them (docs/micro-batches.md#equal-numbers-of-micro-batches).
         """
-        said = self._config.settings()
-        ranks = _one_of("ranks", ranks or said["loss.dp_ranks"], "sum", "mean")
-        micro_batches = _one_of("micro_batches", micro_batches or said["loss.micro_batches"], "sum", "mean")
+        settings = self._config.settings()
+        dp_ranks = _one_of("dp_ranks", dp_ranks or settings["loss.dp_ranks"], "sum", "mean")
+        micro_batches = _one_of("micro_batches", micro_batches or settings["loss.micro_batches"], "sum", "mean")
         size = {axis: sizes[1] for axis, sizes in self.mesh.items()}
         scale = 1.0
-        if _one_of("over", over, "data", "all") == "all" and ranks == "sum":
+        if _one_of("over", over, "data", "all") == "all" and dp_ranks == "sum":
             scale /= size["tp"] * min(size["pp"], 2)  # only the first and the last stage have tokens
-        elif ranks == "mean":
+        elif dp_ranks == "mean":
             scale *= size["dp"] * size["cp"]
             if over == "all":
                 scale *= size["pp"] / min(size["pp"], 2)
@@ -205,7 +204,8 @@ class DataService:
 
     def _require_steps_left(self) -> None:
         if self._is_iterated:
-            _c.raise_error("input", "service", "is already being iterated, and has only one position", "End that iteration first")
+            _c.raise_error("input", "service", "is already being iterated; only one iteration is possible at a time",
+                           "End that iteration first")
         if self._is_at_end:
             if self._awaits_samples:
                 _c.raise_error("input", "service", "has delivered all steps: no more samples will arrive",
@@ -228,7 +228,7 @@ class DataService:
                 yield step
                 del step  # so that the next step can use its memory
                 if self._awaits_samples and self._saves is None:
-                    lib.evenkeel_stream_trained(stream, index + 1)
+                    lib.evenkeel_stream_report_saved_before(stream, index + 1)
             self._is_at_end = True
         except MpiError:
             _exit.leave_behind(stream)  # only this rank failed: destroying it would wait for the others
@@ -253,8 +253,8 @@ class DataService:
         state = self._state()
         if self._awaits_samples:
             if self._has_unsaved_state:
-                warnings.warn("state_dict() was called again, but saved() was not called in between: the buffer keeps the samples of "
-                              f"steps from {self._saves} on. Call service.saved() once a state is saved", stacklevel=2)
+                warnings.warn("state_dict() was called again, but report_saved() was not called in between: the buffer keeps the "
+                              f"samples of steps from {self._saves} on. Call service.report_saved() once a state is saved", stacklevel=2)
             self._saves, self._has_unsaved_state = state.next_step, True
         return {"evenkeel": state.text}
 
@@ -269,7 +269,7 @@ class DataService:
                               "Publish versions where samples arrive while the job trains (source.kind: stream)")
         lib.evenkeel_stream_publish(self._open_stream(), _c.int64(version))
 
-    def saved(self, state: Mapping[str, Any] | None = None) -> None:
+    def report_saved(self, state: Mapping[str, Any] | None = None) -> None:
         """Reports that a state has been stored such that it survives this process, so the buffer can free the samples
         of the steps before it.
 
@@ -277,10 +277,10 @@ class DataService:
 
         Has no effect if no samples arrive while the job trains.
 
-        Until the first call of state_dict(), load_state_dict() or saved(), the job is taken to keep no state: the
-        samples of a step are freed when the loop asks for the next step. After that, only saved() frees them. If a job
-        saves its first state after many steps, call saved() before its loop, so that the job can start again from the
-        beginning."""
+        Until the first call of state_dict(), load_state_dict() or report_saved(), the job is taken to keep no state: the
+        samples of a step are freed when the loop asks for the next step. After that, only report_saved() frees them. If
+        a job saves its first state after many steps, call report_saved() before its loop, so that the job can start
+        again from the beginning."""
         if not self._awaits_samples:
             return
         if state is not None:
@@ -291,7 +291,7 @@ class DataService:
             next_step = self._state().next_step
         if self._saves is None or next_step >= self._saves:
             self._saves, self._has_unsaved_state = next_step, False
-        lib.evenkeel_stream_trained(self._open_stream(), next_step)
+        lib.evenkeel_stream_report_saved_before(self._open_stream(), next_step)
 
     def load_state_dict(self, state: Mapping[str, Any], *, accept_changes: bool = False) -> None:
         """Continues from the position of ``state``: the next step is the one that would have come next.
@@ -355,15 +355,15 @@ def _read_for_all(ranks: Ranks, where: str, read: Callable[[], T]) -> T:
         raised = error
     try:
         lib.evenkeel_ranks_fail(ranks, _c.note(raised, where, "cannot be read"))
-    except Error as told:
+    except Error as error:
         if isinstance(raised, Error):
-            raise told from raised
+            raise error from raised
     raise raised
 
 
 def _parse_state(state: Mapping[str, Any]) -> _State:
     if "evenkeel" not in state:
-        _c.raise_error("input", "state", f"has no key 'evenkeel'; there are {', '.join(map(str, state)) or 'none'}")
+        _c.raise_error("input", "state", f"has no key 'evenkeel'; its keys are: {', '.join(map(str, state)) or 'none'}")
     return _State.of(state["evenkeel"])
 
 
@@ -377,7 +377,7 @@ def _micro_batches_of(step: Step, mini_batch: int | None) -> int:
     """Number of this rank's micro-batches in a mini-batch, or in a step with one mini-batch."""
     numbers = {part.mini_batch for part in step}
     if mini_batch is None and len(numbers) > 1:
-        _c.raise_error("input", "mini_batch", f"is not given; the step has {len(numbers)}", "Pass micro_batch.mini_batch")
+        _c.raise_error("input", "mini_batch", f"was not passed; the step has {len(numbers)}", "Pass micro_batch.mini_batch")
     return sum(mini_batch in (None, part.mini_batch) for part in step)
 
 
@@ -400,10 +400,10 @@ class _Reader:
         finally:
             self.seconds = time.perf_counter() - start
 
-    def with_cause(self, told: Error) -> Error:
-        if self._raised is not None and self._raised is not told:
-            told.__cause__ = self._raised
-        return told
+    def with_cause(self, error: Error) -> Error:
+        if self._raised is not None and self._raised is not error:
+            error.__cause__ = self._raised
+        return error
 
 
 def _is_mpi(group: Any) -> bool:

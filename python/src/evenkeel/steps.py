@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c, errors, routes
 from evenkeel import _prototypes as c
 from evenkeel._c import service as lib
-from evenkeel._fields import RULES, SHAPE, Block, WithFields, columns_of, counted, field_of, fields_of, handed_out, on_device
+from evenkeel._fields import RULES, SHAPE, Block, WithFields, columns_of, count_rows, field_of, fields_of, on_device, to_array_or_tensor
 from evenkeel.packing import CpGroup, PackedLayout
 from evenkeel.prefix import PackedTreeLayout, PrefixTree, schedule_of
 
@@ -42,10 +42,10 @@ class Pass(_arrays.Handle):
         if self.results is None:
             self.results = _arrays.Handle(_arrays.create(lib.evenkeel_results_create, self), lib.evenkeel_results_destroy)
         try:
-            own, counts = counted(kind, name, rows) if kind in RULES and RULES[kind].is_counted else (rows, None)
+            own, counts = count_rows(kind, name, rows) if kind in RULES and RULES[kind].is_counted else (rows, None)
             field = field_of(name, kind, _arrays.Rows(own, name), counts)
         except Exception as error:
-            lib.evenkeel_results_fail(self.results, _c.note(error, f"result {name!r}", "could not be put"))
+            lib.evenkeel_results_fail(self.results, _c.note(error, f"result {name!r}", "could not be added"))
             return
         with contextlib.suppress(errors.Error):  # the results keep the error
             lib.evenkeel_results_put(self.results, micro_batch, field)
@@ -119,14 +119,14 @@ class MicroBatch(WithFields):
         copy with the rows of this micro-batch only, each value once."""
         return self._by_name()
 
-    def _made(self, tensors: bool) -> dict[str, Any]:
-        view, fields = self._of, super()._made(tensors)
+    def _make(self, tensors: bool) -> dict[str, Any]:
+        view, fields = self._of, super()._make(tensors)
         true, padded = (self._block.sums(address, view.num_sequences + 1, c.EVENKEEL_INT32)
                         for address in (view.cu_seqlens, view.cu_seqlens_padded))
         return {
             **fields,
-            "cu_seqlens": handed_out(true, "int32", tensors),
-            "cu_seqlens_padded": handed_out(padded, "int32", tensors),
+            "cu_seqlens": to_array_or_tensor(true, "int32", tensors),
+            "cu_seqlens_padded": to_array_or_tensor(padded, "int32", tensors),
             "max_seqlen": self.max_seqlen,
         }
 
@@ -191,7 +191,7 @@ class MicroBatch(WithFields):
         known = np.repeat(by_sample, counts[: len(by_sample)])
         weights[: len(known)] = known
         weights[rounded == 0] = 0
-        return handed_out(weights, "float64", self._tensors)
+        return to_array_or_tensor(weights, "float64", self._tensors)
 
     def per_row(self, name: str) -> Any:
         """Returns a sample field, such as an advantage, with one row per packed row of its samples on this rank:
@@ -292,7 +292,7 @@ class MicroBatch(WithFields):
         nothing is shared.
 
         Sample i has the predictions from ``prediction_offsets[i]`` to before ``prediction_offsets[i + 1]``."""
-        return handed_out(self._details()["prediction_offsets"].copy(), "int64", self._tensors) if self._of.shares_prefixes else None
+        return to_array_or_tensor(self._details()["prediction_offsets"].copy(), "int64", self._tensors) if self._of.shares_prefixes else None
 
     @property
     def cu_seqlens(self) -> Any:
@@ -376,7 +376,7 @@ class MicroBatch(WithFields):
         return [rows[start : start + length] for start, length in zip(starts, lengths)]
 
     def _as_tensors(self) -> dict[str, Any]:
-        return self.tensors if self._tensors else self._made(True)
+        return self.tensors if self._tensors else self._make(True)
 
     def packed_seq_params(self, group: Any = None, *, device: Any = None) -> dict[str, Any]:
         """Returns the arguments of Megatron's PackedSeqParams:
@@ -475,7 +475,7 @@ class Step:
         lib.evenkeel_step_get_info(of, self._info)
         lib.evenkeel_step_get_seconds(of, seconds)
         seconds.read += brought
-        self._info.waited += brought
+        self._info.waited_seconds += brought
         self._seconds = {phase: float(getattr(seconds, phase)) for phase, _ in seconds._fields_}
         self._profile = _c.text(self._info.profile)
         views = [c.evenkeel_micro_batch() for _ in range(self._info.num_micro_batches)]
@@ -532,6 +532,6 @@ class Step:
         return dict(self._seconds)
 
     @property
-    def waited(self) -> float:
+    def waited_seconds(self) -> float:
         """Seconds that the trainer waited for the step."""
-        return float(self._info.waited)
+        return float(self._info.waited_seconds)

@@ -40,7 +40,7 @@ def micro_batch_tensors(
     if micro_batch.tree() is not None:
         _c.raise_error("input", "micro_batch", "its samples share prefixes", "Pack with micro_batch.tree() instead")
     if "input_ids" not in fields:
-        _c.raise_error("input", "fields", f"have no input_ids; there are {', '.join(fields) or 'none'}")
+        _c.raise_error("input", "fields", f"have no input_ids; their fields are: {', '.join(fields) or 'none'}")
     return _Maker(micro_batch, fields, cp_rank).make(pad_token, label_pad)
 
 
@@ -66,7 +66,7 @@ class _Maker:
         tensors = {name: self.packed(name, pad_token if name == "input_ids" else 0) for name in self.fields}
         tokens = tensors["input_ids"]
         derived: dict[str, Callable[[], Any]] = {
-            "labels": lambda: packing.labels(self.layout, self.joined("input_ids"), cp_rank=self.cp_rank, label_pad=label_pad),
+            "labels": lambda: packing.labels(self.layout, self.concatenate("input_ids"), cp_rank=self.cp_rank, label_pad=label_pad),
             "position_ids": lambda: packing.position_ids(self.layout, cp_rank=self.cp_rank),
             "loss_mask": lambda: packing.loss_mask(self.layout, self.prompts(), cp_rank=self.cp_rank),
         }
@@ -84,7 +84,7 @@ class _Maker:
         rows = self.fields[name]
         last = max(self.samples, default=-1)
         if last >= len(rows):
-            _c.raise_error("input", f"fields[{name!r}]", f"has {len(rows)} samples; the micro-batch holds sample {last}",
+            _c.raise_error("input", f"fields[{name!r}]", f"has {len(rows)} samples, but the micro-batch contains sample {last}",
                               "Pass the field of all samples of the step")
         return [rows[i] for i in self.samples]
 
@@ -95,7 +95,7 @@ class _Maker:
             return packing.pack(self.layout, like.empty(0, *like.trailing).value, cp_rank=self.cp_rank, pad=pad)
         return packing.pack(self.layout, rows, cp_rank=self.cp_rank, pad=pad)
 
-    def joined(self, name: str) -> Any:
+    def concatenate(self, name: str) -> Any:
         """Concatenates the rows of the field."""
         rows = [] if self.filler else self.of_samples(name)
         if rows and _arrays.is_tensor(rows[0]):
@@ -113,4 +113,4 @@ def _no_rows(name: str) -> _arrays.Rows:
 
 
 def _of_kind(value: Any, like: Any) -> Any:
-    return _arrays.handed_out(value, like) if isinstance(value, np.ndarray) else value
+    return _arrays.convert_like(value, like) if isinstance(value, np.ndarray) else value

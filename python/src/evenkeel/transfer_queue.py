@@ -75,14 +75,14 @@ class _Settings:
         known = [field.name for field in dataclasses.fields(cls)]
         for key in given:
             if key not in known:
-                raise ConfigError(f"backend.{_NAME}.{key}: is not known; there are {', '.join(known)}")
+                raise ConfigError(f"backend.{_NAME}.{key}: is not a known key; the keys are: {', '.join(known)}")
         if not given.get("url"):
             raise ConfigError(f"backend.{_NAME}.url: is missing. Set the address at which `evenkeel store` listens")
         settings = cls(**given)
         if settings.existing not in ("refuse", "clear", "keep"):
-            raise ConfigError(f"backend.{_NAME}.existing: is {settings.existing!r}; it can be refuse, clear or keep")
+            raise ConfigError(f"backend.{_NAME}.existing: is {settings.existing!r}; it must be refuse, clear or keep")
         if not isinstance(settings.patience, (int, float)) or isinstance(settings.patience, bool) or not settings.patience >= 0:
-            raise ConfigError(f"backend.{_NAME}.patience: is {settings.patience!r}; it must be a number of seconds, 0 or more")
+            raise ConfigError(f"backend.{_NAME}.patience: is {settings.patience!r}; it must be a number of seconds of at least 0")
         return settings
 
     def client(self) -> ValueClient:
@@ -139,9 +139,9 @@ class EvenkeelStorageManager(StorageManager):
         """Returns the fields of the samples in ``metadata``. Raises StorageKeyNotFoundError if a value has been cleared."""
         if metadata.size == 0:
             return TensorDict({}, batch_size=0)
-        return await self._in_thread(self.get_now, metadata)
+        return await self._in_thread(self.get_data_sync, metadata)
 
-    def get_now(self, metadata: BatchMeta, slices: values.Slices | None = None) -> TensorDict:
+    def get_data_sync(self, metadata: BatchMeta, slices: values.Slices | None = None) -> TensorDict:
         """Like ``get_data``, but blocks; with slices of fields as in ``ValueClient.get``."""
         try:
             found = self.client.get(metadata.global_indexes, metadata.field_names, slices=slices)
@@ -263,7 +263,7 @@ class Share:
         for name in metadata.field_names:
             of_field = []
             if name in self.token_fields:
-                of_field.append({"axis": 0, "ranges_of": [self.rows(int(shape[0])) for shape in metadata.get_shapes(name)]})
+                of_field.append({"axis": 0, "ranges_per_index": [self.rows(int(shape[0])) for shape in metadata.get_shapes(name)]})
             if name in self.layer_fields:
                 of_field.append({"axis": self.layer_fields[name], "ranges": [list(self.layers or ())]})
             if of_field:
@@ -286,7 +286,7 @@ def get_share(metadata: BatchMeta, share: Share) -> TensorDict:
     manager = transfer_queue.get_client().storage_manager
     if not isinstance(manager, EvenkeelStorageManager):
         raise InputError(f"TransferQueue's storage manager is {type(manager).__name__}. Set backend.storage_backend to {_NAME}")
-    return manager.get_now(metadata, share.slices(metadata))
+    return manager.get_data_sync(metadata, share.slices(metadata))
 
 
 class BalancedSampler(BaseSampler):
@@ -311,7 +311,7 @@ class BalancedSampler(BaseSampler):
         if dp_size < 1 or group_size < 1:
             raise ConfigError(f"dp_size: is {dp_size} and group_size {group_size}; both must be at least 1")
         if group_size > 1 and group_tag is None:
-            raise ConfigError(f"group_tag: is missing, and groups have {group_size} samples. Name the tag that samples of a group share")
+            raise ConfigError(f"group_tag: is missing, but groups have {group_size} samples. Name the tag that samples of a group share")
         self._dp_size, self._group_size, self._group_tag = dp_size, group_size, group_tag
         self._length_tag, self._max_tokens, self._cost = length_tag, max_tokens, cost or CostModel.tokens()
         self._untagged_since: dict[tuple[str, str], dict[int, float]] = {}  # by partition and task
@@ -325,9 +325,9 @@ class BalancedSampler(BaseSampler):
                 raise ConfigError(f"sampling_config.{name}: is missing")
         rank, batch = int(config["dp_rank"]), config["batch_index"]
         if not 0 <= rank < self._dp_size:
-            raise ConfigError(f"sampling_config.dp_rank: is {rank}; there are {self._dp_size} ranks")
+            raise ConfigError(f"sampling_config.dp_rank: is {rank}, but there are {self._dp_size} ranks")
         if batch_size % self._group_size:
-            raise ConfigError(f"batch_size: is {batch_size}, not a multiple of the {self._group_size} samples of a group")
+            raise ConfigError(f"batch_size: is {batch_size}, which is not a multiple of the {self._group_size} samples of a group")
         states = self._states.setdefault(partition.partition_id, {}).setdefault(config["task_name"], {})
         if batch not in states.get(rank, {}):
             # The controller knows which samples were fetched, and reuses their indexes once they are cleared.
@@ -360,7 +360,7 @@ class BalancedSampler(BaseSampler):
             groups.setdefault(self._tag(index, self._group_tag or "", partition), []).append(index)
         for name, group in groups.items():
             if len(group) > self._group_size:
-                raise InputError(f"group {name!r}: has {len(group)} samples; group_size is {self._group_size}")
+                raise InputError(f"group {name!r}: has {len(group)} samples, but group_size is {self._group_size}")
         return [group for group in groups.values() if len(group) == self._group_size]
 
     def _distribute(self, groups: list[list[int]], partition: Any) -> list[list[int]]:
@@ -371,11 +371,12 @@ class BalancedSampler(BaseSampler):
     def _length(self, index: int, partition: Any) -> int:
         length = int(self._tag(index, self._length_tag, partition))
         if self._max_tokens is not None and length > self._max_tokens:
-            raise LimitError(f"sample {index}: has {length} tokens; max_tokens is {self._max_tokens}. Raise the cap or cut the sample")
+            raise LimitError(f"sample {index}: has {length} tokens, but max_tokens is {self._max_tokens}. Raise the cap or cut the sample")
         return length
 
     def _tag(self, index: int, name: str, partition: Any) -> Any:
         tags = partition.get_custom_meta([index]).get(index, {})
         if name not in tags:
-            raise InputError(f"sample {index}: has no tag {name!r}; it has {', '.join(map(str, tags)) or 'none'}. Put it with the sample")
+            raise InputError(f"sample {index}: has no tag {name!r}; its tags are: {', '.join(map(str, tags)) or 'none'}. "
+                             "Put the tag with the sample")
         return tags[name]

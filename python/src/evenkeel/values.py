@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel._answer_files import UNUSABLE, AnswerFileRefused, AnswerFiles, Bytes, FileAnswer
-from evenkeel._http import Server, json_of
+from evenkeel._http import Server
 from evenkeel.errors import InputError, LimitError, MissingFieldError
 
 __all__ = ["ValueClient", "Values"]
@@ -174,7 +174,8 @@ class ValueClient:
         head = {"indexes": indexes, "fields": {name: column.description() for name, column in columns.items()}}
         text = _json_bytes(head)
         text += b" " * (-(8 + len(text)) % _ALIGNMENT)
-        body = _join_small([memoryview(len(text).to_bytes(8, "little") + text), *(part for column in columns.values() for part in column.parts)])
+        body = _join_small([memoryview(len(text).to_bytes(8, "little") + text),
+                            *(part for column in columns.values() for part in column.parts)])
         return int(self._server.request("POST", "/v1/values", body, headers={"Content-Type": "application/octet-stream"})["bytes"])
 
     def get(self, indexes: Sequence[int], fields: Sequence[str], *, slices: Slices | None = None) -> dict[str, Values]:
@@ -182,7 +183,7 @@ class ValueClient:
         store lacks a value.
 
         ``slices`` selects ranges of the values of a field, which arrive one after another: ``{"axis": 0, "ranges": [[0,
-        4], [12, 16]]}``, or a list of such slices. ``ranges_of`` instead of ``ranges`` has one list per index."""
+        4], [12, 16]]}``, or a list of such slices. ``ranges_per_index`` instead of ``ranges`` has one list per index."""
         return self._get([int(index) for index in indexes], list(fields), slices or {})
 
     def _get(self, indexes: list[int], fields: list[str], slices: Slices) -> dict[str, Values]:
@@ -314,7 +315,7 @@ def _is_tensor(value: Any) -> bool:
 
 def _of_rows(name: str, rows: Any) -> _Column:
     if not rows.ndim:
-        raise InputError(f"field {name!r}: is one number; it needs one value per index")
+        raise InputError(f"field {name!r}: is a single number; it must have one value per index")
     dtype, part = _bytes_of(name, rows)
     return _Column([dtype] * len(rows), [tuple(rows.shape[1:])] * len(rows), [part])
 
@@ -364,7 +365,7 @@ def _bytes_of(name: str, value: Any) -> tuple[str, memoryview]:
 def _slices_of(slices: Slices, begin: int, end: int) -> Slices:
     """Returns the slices of the indexes from begin to end."""
     lists = {name: [of_field] if isinstance(of_field, Mapping) else of_field for name, of_field in slices.items()}
-    return {name: [{**cut, "ranges_of": cut["ranges_of"][begin:end]} if "ranges_of" in cut else cut for cut in of_field]
+    return {name: [{**cut, "ranges_per_index": cut["ranges_per_index"][begin:end]} if "ranges_per_index" in cut else cut for cut in of_field]
             for name, of_field in lists.items()}
 
 

@@ -92,7 +92,7 @@ def partitions_of_mini_batches(lengths: Sequence[int], ranks: int, mini_batches:
     equal work. Raises InputError unless ``ranks * mini_batches`` divides the number of samples."""
     if len(lengths) % (ranks * mini_batches) != 0:
         refuse(
-            "lengths", f"has {len(lengths)} samples, not a multiple of {mini_batches} mini-batches on {ranks} ranks",
+            "lengths", f"has {len(lengths)} samples, which is not a multiple of {mini_batches} mini-batches on {ranks} ranks",
             "Change the number of samples, or ppo_mini_batch_size",
         )
     planned = plan(

@@ -24,16 +24,16 @@ class Watchdog:
 
     A job cannot continue if a rank is stopped or disconnected, or does not arrive while others wait for it.
 
-    group    a communicator of mpi4py, or a process group of torch.distributed
-    seconds  the time limit: a failure is reported after at least three quarters of it, and at most all of it. 0
-             disables the watchdog
-    tells    ``tells(text)`` is called on the rank that detects the failure. The text has the cause, and a line per rank
-             with its current activity. None: prints the text to standard error
-    ends     ``ends(message)`` is called afterwards, on every rank that can still be reached. None: ends the process at
-             once, with status 1
+    group      a communicator of mpi4py, or a process group of torch.distributed
+    seconds    the time limit: a failure is reported after at least three quarters of it, and at most all of it. 0
+               disables the watchdog
+    report     ``report(text)`` is called on the rank that detects the failure. The text has the cause, and a line per
+               rank with its current activity. None: prints the text to standard error
+    terminate  ``terminate(message)`` is called afterwards, on every rank that can still be reached. None: ends the
+               process at once, with status 1
 
     Both functions run on a thread of the watchdog, and have to wait for Python's global interpreter lock. torch, mpi4py
-    and Evenkeel release it while they wait for other ranks. When ``ends`` returns, the watchdog no longer watches
+    and Evenkeel release it while they wait for other ranks. When ``terminate`` returns, the watchdog no longer watches
     anything.
 
     The watchdog only recognizes waits inside Evenkeel. A rank that waits in another library looks busy if that library
@@ -50,10 +50,10 @@ class Watchdog:
         group: Any,
         seconds: float = 60,
         *,
-        tells: Callable[[str], object] | None = None,
-        ends: Callable[[str], object] | None = None,
+        report: Callable[[str], object] | None = None,
+        terminate: Callable[[str], object] | None = None,
     ) -> None:
-        calls = _callback(tells), _callback(ends)
+        calls = _callback(report), _callback(terminate)
         pointer = _arrays.create(lib.evenkeel_watchdog_create, ranks_of(group), seconds, *calls, None)
         # Closes it before Python exits, too: other ranks would take a watchdog that ends silently for a stopped
         # one. The finalizer keeps the functions, which the watchdog's thread may call until it has ended.

@@ -173,7 +173,7 @@ def test_additions_that_hydra_permits_are_permitted(text, override, keys):
     [
         ("a.c=1", "--override a.c=1: the configuration has no key a.c. To add it, write +a.c="),
         ("+a.b=1", "has a.b already"),
-        ("~a.c", "no key a.c to remove"),
+        ("~a.c", "the key a.c cannot be removed"),
         ("db@x=small", "no defaults list has the group db@x"),
         ("a.b=1,2", "gives several values"),
         ("a.b='x", "a quote is not closed"),

@@ -1,9 +1,7 @@
 """Tests of the conversion of MindSpeed-RL's keys."""
 
-from imports import imported, missing, note_of, outcome, outcomes, setting
-
 from evenkeel import Config
-
+from imports import imported, missing, note_of, outcome, outcomes, setting
 
 dynamic_batch_size = """
 rl_config:

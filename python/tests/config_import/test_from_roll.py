@@ -1,10 +1,9 @@
 """Tests of the conversion of ROLL's keys."""
 
 import pytest
-from imports import imported, outcome, outcomes, setting
 
 from evenkeel import ConfigError
-
+from imports import imported, outcome, outcomes, setting
 
 dynamic_batching = """
 actor_train:

@@ -1,10 +1,8 @@
 """Tests of the conversion of verl's keys."""
 
-from imports import imported, missing, note_of, outcome, outcomes, setting
-
 from evenkeel import Config
 from evenkeel.config_import.importer import import_config
-
+from imports import imported, missing, note_of, outcome, outcomes, setting
 
 fsdp = """
 data:
@@ -59,7 +57,7 @@ def test_a_trainer_on_fsdp_with_ulysses():
             "micro_batch.max_tokens: 32768, profiles.update.micro_batch.max_tokens: 32768",
         actor + "loss_agg_mode": "loss.aggregation: token-mean",
         actor + "ulysses_sequence_parallel_size": "mesh.cp: 2, pack.cp_layout: contiguous",
-        actor + "ppo_epochs": "unused: the trainer repeats passes over a step: iterate its micro-batches again",
+        actor + "ppo_epochs": "unused: the trainer repeats passes over a step: iterate over its micro-batches again",
         actor + "shuffle": "batch.keep_mini_batch: true",
         ref + "log_prob_use_dynamic_bsz": "profiles.ref_log_prob.micro_batch.mode: packed",
         ref + "log_prob_max_token_len_per_gpu": "profiles.ref_log_prob.micro_batch.max_tokens: 32768",

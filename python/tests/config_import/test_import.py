@@ -4,11 +4,11 @@ import random
 
 import pytest
 import yaml
-from imports import imported, outcome, setting
 
 from evenkeel import ConfigError
 from evenkeel.config_import.importer import import_config
 from evenkeel.config_import.text import import_table
+from imports import imported, outcome, setting
 
 
 def error_of(text):
@@ -67,7 +67,7 @@ def test_a_slip_of_the_pen_is_recognised(slip):
 
 
 def test_a_file_of_an_unknown_system_is_refused():
-    assert "is not a known configuration of MindSpeed-RL, ROLL or verl" in error_of("services: {web: {image: nginx}}")
+    assert "is not recognized as a configuration of MindSpeed-RL, ROLL or verl" in error_of("services: {web: {image: nginx}}")
     assert "several systems" in error_of("rl_config: {a: 1}\nactor_train: {b: 1}")
     with pytest.raises(ConfigError, match="none of its 0 keys says how verl makes batches"):
         import_config("{}", "job.yaml", "verl")
@@ -83,16 +83,16 @@ def test_a_document_that_is_not_a_map_is_refused(text):
     "text, why",
     [
         ("rl_config:\n  use_dynamic_bsz: [true\n", "job.yaml:3:1: malformed YAML: "),
-        ("rl_config: {a: 1}\n---\nrl_config: {a: 1}\n", "job.yaml:2:1: expected one YAML document, found another"),
+        ("rl_config: {a: 1}\n---\nrl_config: {a: 1}\n", "job.yaml:2:1: expected one YAML document, found a second one"),
         ("rl_config:\n  seed: 1\n  seed: 2\n", "job.yaml:3: rl_config.seed: the key is given twice"),
         ("rl_config:\n  [a, b]: 1\n", "job.yaml:2: ?: expected a word as the key"),
         ("rl_config:\n\tseed: 1\n", "Indent with spaces: the line begins with a tab"),
-        ("rl_config:\n  seed: \x1b[2J\n", "job.yaml:2:9: malformed YAML: a byte that is not text, shown as \\x1b. Save"),
-        ("rl_config:\n  seed: \udcff\n", "job.yaml:2:9: malformed YAML: a byte that is not text, shown as \\xff. Save"),
+        ("rl_config:\n  seed: \x1b[2J\n", "job.yaml:2:9: malformed YAML: the byte shown as \\x1b is not text. Save"),
+        ("rl_config:\n  seed: \udcff\n", "job.yaml:2:9: malformed YAML: the byte shown as \\xff is not text. Save"),
         ("rl_config: {<<: 3}", "job.yaml:1: <<: only maps can be merged into one"),
         ("a: &a [*a]", "aliases followed"),
         ("[" * 5000, "nested too deeply"),
-        ("#" * (1 << 20) + "#", "is larger than a configuration can be, 1048576 bytes. Is it the right file?"),
+        ("#" * (1 << 20) + "#", "is larger than 1048576 bytes, the limit for a configuration. Check that it is the right file"),
     ],
 )
 def test_malformed_yaml_is_refused_with_its_line(text, why):
@@ -186,7 +186,7 @@ rl_config.use_dp_batch_balance  true   balance.algorithm: auto""",
 not used          value  why
 rl_config.gamma   1.0    the RL algorithm
 rl_config.epochs  1      the trainer repeats passes over a step:
-                         iterate its micro-batches again""",
+                         iterate over its micro-batches again""",
     ]
     assert import_table(config, 40).split("\n\n")[0] == """\
 mindspeed-rl

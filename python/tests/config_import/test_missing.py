@@ -1,8 +1,7 @@
 """Settings that determine memory, batches, the mesh or the loss, and that cannot be found."""
 
-from imports import imported, missing, note_of, outcome, setting
-
 from evenkeel.config_import.text import import_table
+from imports import imported, missing, note_of, outcome, setting
 
 
 def verl(actor, rest=""):

@@ -4,9 +4,9 @@ ranks are in test_ranks.py."""
 import pytest
 
 from evenkeel import InputError
-
 from golden import cases_of, difference, families
 from golden_families import FAMILIES, STRICT, keeps_promise, run
+
 
 def single_rank_cases():
     for family in FAMILIES:

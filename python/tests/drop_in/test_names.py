@@ -7,7 +7,6 @@ import pathlib
 
 import pytest
 
-
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 PAGES = {"verl": "verl.md", "roll": "roll.md", "mindspeed_rl": "mindspeed-rl.md", "prefix_grouper": "prefix-sharing.md"}
 # Names that callers of the projects import from the covered modules, in all versions that were examined.

@@ -197,7 +197,7 @@ def test_a_mask_may_be_of_any_dtype_and_padded_on_any_side(dtype):
 @pytest.mark.skipif(not hasattr(torch, "nested"), reason="this torch has no nested tensors")
 @pytest.mark.parametrize("mask", [[1, 1, 1, 2, 2, 2, 0, 0], [0, 0, 0, 0, -10000, -10000, 0, 0], [0.5, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
 def test_a_mask_of_other_values_than_0_and_1_is_refused(mask):
-    with pytest.raises(evenkeel.InputError, match="attention_mask: holds (2|-10000|0.5); a mask has only 0 and 1"):
+    with pytest.raises(evenkeel.InputError, match="attention_mask: holds (2|-10000|0.5); a mask can have only 0 and 1"):
         verl.rearrange_micro_batches({"attention_mask": torch.tensor([mask])}, 16)
 
 

@@ -3,11 +3,11 @@
 import sys
 
 import torch
-from jobs import group, report_result
 
 import evenkeel
 import evenkeel.megatron
 import evenkeel.padded
+from jobs import group, report_result
 
 over = group()
 config = evenkeel.Config.parse(sys.argv[1])

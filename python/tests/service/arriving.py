@@ -5,9 +5,8 @@ import sys
 import urllib.request
 import warnings
 
-from jobs import group, report_result
-
 import evenkeel
+from jobs import group, report_result
 
 over = group()
 
@@ -43,7 +42,7 @@ results["steps"] = [step.index for step in list(service)]
 results["again"] = result_of(lambda: list(service))
 
 other = evenkeel.DataService(over, config_of(left, version="trainer"))
-other.saved()  # before the first state, so only saved() frees samples
+other.report_saved()  # before the first state, so only report_saved() frees samples
 other.publish(3)
 steps = iter(other)
 results["left"] = [next(steps).index]
@@ -58,7 +57,7 @@ with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
     state = other.state_dict()
 results["warned"] = [str(warning.message) for warning in warned]
-other.saved(state)
+other.report_saved(state)
 results["saved"] = samples_in(left)
 resumed = evenkeel.DataService(over, config_of(left, version="trainer", take_over=True))
 resumed.load_state_dict(state)

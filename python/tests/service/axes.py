@@ -5,9 +5,9 @@ import json
 import sys
 
 import numpy as np
-from jobs import group, report_result
 
 import evenkeel
+from jobs import group, report_result
 
 service = evenkeel.DataService(group(), evenkeel.Config.parse(sys.argv[1]), tensors="numpy")
 prompts, responses = [6, 6, 3], [5, 2, 9]

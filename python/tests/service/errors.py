@@ -1,10 +1,10 @@
 """Tests errors of one rank, which all ranks must raise."""
 
 import numpy as np
-from jobs import group, report_result
 
 import evenkeel
 import evenkeel.padded
+from jobs import group, report_result
 
 over = group()
 service = evenkeel.DataService(over, {"micro_batch": {"max_tokens": 64}})

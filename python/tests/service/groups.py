@@ -2,9 +2,8 @@
 
 import sys
 
-from jobs import group, report_result
-
 import evenkeel
+from jobs import group, report_result
 
 config, = sys.argv[1:]
 service = evenkeel.DataService(group(), evenkeel.Config.parse(config), tensors="numpy")

@@ -1,9 +1,9 @@
 """Samples, steps and micro-batches as Python objects: mappings of fields, iteration and repr."""
 
 import numpy as np
-from jobs import group, report_result
 
 import evenkeel
+from jobs import group, report_result
 
 over = group()
 service = evenkeel.DataService(over, {"micro_batch": {"max_tokens": 64}})
@@ -88,9 +88,9 @@ whole = scaled.step(mine)
 n = len(whole)
 results["scales"] = [
     scaled.gradient_scale(whole) == service.size,
-    scaled.gradient_scale(whole, ranks="sum") == 1,
+    scaled.gradient_scale(whole, dp_ranks="sum") == 1,
     scaled.gradient_scale(whole, over="all") == service.size,
     scaled.gradient_scale(whole, micro_batches="mean") == service.size * n,
 ]
-results["wrong"] = [error_of(lambda: scaled.gradient_scale(whole, over="dp")), error_of(lambda: scaled.gradient_scale(whole, ranks="max"))]
+results["wrong"] = [error_of(lambda: scaled.gradient_scale(whole, over="dp")), error_of(lambda: scaled.gradient_scale(whole, dp_ranks="max"))]
 report_result(service.rank, results=results)

@@ -3,9 +3,8 @@
 import json
 import sys
 
-from jobs import group, report_result
-
 import evenkeel
+from jobs import group, report_result
 
 over = group()
 measured = {"balance": {"cost": "measured"}, "micro_batch": {"max_tokens": 16384}}

@@ -5,11 +5,11 @@ import sys
 
 import torch
 import torch.distributed as distributed
-from jobs import group, report_result
-from trainer import losses_of, model_of, optimizer_of
 
 import evenkeel
 import evenkeel.megatron
+from jobs import group, report_result
+from trainer import losses_of, model_of, optimizer_of
 
 over = group()
 service = evenkeel.DataService(over, evenkeel.Config.parse(sys.argv[1]))

@@ -3,9 +3,8 @@ rank 1 ends with an exception; or `error`: a step raises an error on all ranks."
 
 import sys
 
-from jobs import group, report_result
-
 import evenkeel
+from jobs import group, report_result
 
 over = group()
 service = evenkeel.DataService(over, {

@@ -5,9 +5,9 @@ import weakref
 
 import numpy as np
 import torch
-from jobs import group, report_result
 
 import evenkeel
+from jobs import group, report_result
 
 blocks = {}
 fails = False
@@ -37,12 +37,12 @@ def error_of(act):
 
 def use(allocate):
     """Uses two blocks of that memory, then Evenkeel's own memory again."""
-    evenkeel.memory.supply(allocate)
+    evenkeel.memory.set_allocator(allocate)
     try:
         kept = [evenkeel.Samples(ids=[0], prompt_lengths=[1], response_lengths=[1], token={"x": np.arange(2)}) for _ in range(2)]
         return sum(map(len, kept))
     finally:
-        evenkeel.memory.supply(None)
+        evenkeel.memory.set_allocator(None)
 
 
 one = np.empty(1 << 12, np.uint8)
@@ -51,8 +51,8 @@ results = {"too small": error_of(lambda: use(lambda nbytes: np.empty(nbytes // 2
         "backwards": error_of(lambda: use(lambda nbytes: np.empty(nbytes, np.uint8)[::-1])),
         "twice": error_of(lambda: use(lambda nbytes: one)),
         "read-only": error_of(lambda: use(lambda nbytes: np.frombuffer(bytes(nbytes), np.uint8))),
-        "no buffer": error_of(lambda: evenkeel.memory.supply(lambda nbytes: torch.empty(nbytes, device="meta")))}
-evenkeel.memory.supply(allocate)
+        "no buffer": error_of(lambda: evenkeel.memory.set_allocator(lambda nbytes: torch.empty(nbytes, device="meta")))}
+evenkeel.memory.set_allocator(allocate)
 over = group()
 service = evenkeel.DataService(over, {"micro_batch": {"max_tokens": 64}, "pack": {"align_lcm": 4}})
 
@@ -78,7 +78,7 @@ results["collected"] = is_ours(service.collect(step)["back"])
 results["kept"] = len(blocks) > 0
 more = samples()
 fails = service.rank == service.size - 1
-results["fails"] = error_of(lambda: service.step(more))
+results["fails"] = error_of(lambda: service.step(more))  # noqa: F821
 fails = False
 again = service.step(more)
 first = next(part for part in again.micro_batches if not part.empty)
@@ -91,7 +91,7 @@ try:
     next(part for part in shared.micro_batches if not part.empty).nested("input_ids")
 except evenkeel.InputError as error:
     results["segments"] = str(error)
-evenkeel.memory.supply(None)
+evenkeel.memory.set_allocator(None)
 theirs = [packed(part) for part in service.step(more)]
 results["released"] = not any(is_ours(rows) for part in theirs for rows in part)
 del step, tensors, part, more, again, first, nested, theirs, shared

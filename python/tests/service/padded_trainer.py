@@ -7,15 +7,15 @@ import sys
 
 import torch
 import torch.distributed as distributed
+
 from jobs import group, report_result
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "drop_in"))
 
-from stand_ins import DataProto, TensorDict
-from trainer import losses_of, model_of
-
 import evenkeel
 import evenkeel.padded
+from stand_ins import DataProto, TensorDict
+from trainer import losses_of, model_of
 
 
 def batch_of(rank):
@@ -59,7 +59,7 @@ old, model = model, changed_copy(model)  # the policy changes between the passes
 
 total = torch.zeros((), dtype=torch.double)
 step = service.step(evenkeel.padded.samples_of(data, first_id=8 * service.rank), "update")
-scale = service.gradient_scale(step, over="all", ranks="sum", micro_batches="sum")
+scale = service.gradient_scale(step, over="all", dp_ranks="sum", micro_batches="sum")
 for part in step:
     losses = losses_of(model, part["input_ids"], part["labels"])
     loss = (part.exact_loss_weights * ppo(losses, part["old_log_probs"], part["advantages"])).sum() * scale

@@ -4,9 +4,9 @@ configurations, because starting a job takes longer."""
 import sys
 
 import numpy as np
-from jobs import group, report_result
 
 import evenkeel
+from jobs import group, report_result
 
 
 # Samples i and i + 8 have equal patches.

@@ -4,9 +4,9 @@ import hashlib
 import sys
 
 import numpy as np
-from jobs import group, report_result
 
 import evenkeel
+from jobs import group, report_result
 
 config = evenkeel.Config.parse(sys.argv[1])
 over = group()

@@ -5,9 +5,9 @@ import hashlib
 import sys
 
 import numpy as np
-from jobs import group, report_result
 
 import evenkeel
+from jobs import group, report_result
 
 
 def samples_of(service, step):

@@ -6,10 +6,10 @@ import json
 import sys
 
 import torch.distributed as distributed
-from jobs import group, report_result
-from trainer import model_of, optimizer_of, train
 
 import evenkeel
+from jobs import group, report_result
+from trainer import model_of, optimizer_of, train
 
 group()
 parts = json.loads(sys.argv[1])

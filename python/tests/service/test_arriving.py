@@ -32,6 +32,6 @@ def test_a_stream_is_iterated_until_samples_end_and_may_be_left_while_it_waits(o
         assert whole.status()["samples"]["trained"] == 8  # although no state was kept
         assert results["left"] == [0, 1]  # the next loop continues where the interrupted loop stopped
         assert results["kept"] == [8, 0] and results["saved"] == [0, 8]
-        assert len(results["warned"]) == 1 and "service.saved()" in results["warned"][0]
+        assert len(results["warned"]) == 1 and "service.report_saved()" in results["warned"][0]
         assert results["own"][0] == "EndOfSamples"
         assert left.status()["version"] == 3

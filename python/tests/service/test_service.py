@@ -10,6 +10,7 @@ import pytest
 import evenkeel
 from jobs import ends, run
 
+
 def flexible(strategy, tokens=80):
     """Returns sections with so few tokens per rank that long samples need groups."""
     log_prob = {"micro_batch": {"max_tokens_per_rank": 2 * tokens}}
@@ -120,7 +121,7 @@ def test_samples_steps_and_micro_batches_behave_like_python_objects():
         assert results["missing"][0] == "MissingFieldError" and results["missing"][2:] == [True, True]
         assert "there are input_ids, pairs" in results["missing"][1]
         assert "mixes booleans and numbers" in results["mixed"][1] and "mixes booleans and numbers" in results["mixed in samples"][1]
-        assert "are not numbers" in results["text"][1] and "beyond float32" in results["too large"][1] and "64 bits" in results["whole"][1]
+        assert "are not numbers" in results["text"][1] and "do not fit into float32" in results["too large"][1] and "64 bits" in results["whole"][1]
         assert all("which float32 would round" in error[1] for error in results["rounded"]) and results["exact"] == [16777216, 0.5]
         assert "has 0 rows; a field of kind sample has 2" in results["none"][1] and "different shapes" in results["shapes"][1]
         assert results["step"][:2] == [True, True] and results["step"][2].startswith("Step(0: 1 micro-batches here, 4 samples")
@@ -147,7 +148,7 @@ def test_padded_batches_are_converted_both_ways_and_megatron_gets_its_batches(me
         assert len(set(results["groups"])) == 3 and results["groups"][::2] == results["groups"][1::2]
         assert not set(results["groups"]) & set(ranks[1 - rank]["groups"])
         assert results["tokens"] and results["spread"] and results["values"] and results["log_probs"]
-        assert "has no attention_mask" in results["no mask"] and "tokens of the prompt" in results["too wide"] and "'odd'" in results["odd"]
+        assert "has no attention_mask" in results["no mask"] and "prompt tokens" in results["too wide"] and "'odd'" in results["odd"]
         assert results["shared"] and "attention_mask does not" in results["other mask"] and "gradient" in results["gradient"]
         assert results["mesh"] and results["shapes"] and len(results["counts"]) == 3 and min(results["counts"]) > 0
         assert "no step yet" in results["no step"] and "were not consumed" in results["left"] and results["place"].startswith("MeshError")
@@ -194,9 +195,9 @@ def test_rows_text_and_bytes_are_delivered_and_collected_with_their_samples(rank
         places = ranks // (2 if "tensor" in mode or "context" in mode or "messages" in mode else 1)
         assert sum(found["samples"] for found in of_ranks) == 23 * ranks // places, mode
     for few, mixed, no_bytes, falling, ranges, not_split in (rank["refused"] for rank in results):
-        assert "text of 1 samples; the batch has 2 samples" in few
-        assert "has a bytes where a str is needed" in mixed
-        assert "has a str where a bytes is needed" in no_bytes
+        assert "text for 1 samples, but the batch has 2" in few
+        assert "has a bytes where a str is expected" in mixed
+        assert "has a str where a bytes is expected" in no_bytes
         assert "start at 0 and never decrease" in falling
         assert "Pass one tensor per sample" in ranges
         assert not_split == "taken"  # two samples with 3 rows each
@@ -223,7 +224,7 @@ def test_tensors_are_views_that_keep_their_memory():
         rows, sequences, longest, cp = results["shape of a graph"]
         assert results["shaped tensors"] == [[rows], sequences + 1, longest, [sequences]] and cp == 1
         assert results["loader"] == [0, 1, 2]
-        assert "makes steps ahead, and has only one position" in results["mixed"]
+        assert "makes steps ahead, and can follow only one sequence" in results["mixed"]
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])
@@ -233,8 +234,8 @@ def test_delivered_tensors_use_the_programs_memory(over):
         results = rank["results"]
         assert results["too small"][0] == "InputError" and "was asked for" in results["too small"][1]
         for name in ("in steps", "backwards"):
-            assert results[name][:2] == ["InputError", "memory: gave a buffer that is not one contiguous row"]
-        assert results["twice"][:2] == ["InputError", "memory: gave memory that is in use"]
+            assert results[name][:2] == ["InputError", "memory: returned a buffer that is not one contiguous row"]
+        assert results["twice"][:2] == ["InputError", "memory: returned memory that is already in use"]
         assert results["read-only"][0] == "InputError"
         assert results["no buffer"][0] == "InputError" and "on the device meta" in results["no buffer"][1]
         assert results["delivered"] and results["collected"] and results["kept"]
@@ -317,7 +318,7 @@ def test_a_watchdog_ends_a_job_whose_rank_stays_away_and_leaves_a_slow_one_alone
 def test_a_watchdog_with_negative_seconds_is_refused():
     from mpi4py import MPI
 
-    with pytest.raises(evenkeel.InputError, match="seconds of a Watchdog: -1"):
+    with pytest.raises(evenkeel.InputError, match="watchdog seconds: is -1"):
         evenkeel.Watchdog(MPI.COMM_SELF, -1)
 
 

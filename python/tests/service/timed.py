@@ -2,9 +2,8 @@
 
 import sys
 
-from jobs import group, report_result
-
 import evenkeel
+from jobs import group, report_result
 
 service = evenkeel.DataService(group(), {
     "source": {"kind": "synthetic", "samples": 240, "seed": 3},

@@ -8,9 +8,9 @@ import pathlib
 import sys
 
 import torch
-from jobs import group, report_result
 
 import evenkeel
+from jobs import group, report_result
 
 
 def model_of():
@@ -32,7 +32,7 @@ def train(service, sum_over_ranks, model, optimizer, steps):
     for step in service:
         optimizer.zero_grad()
         total = torch.zeros((), dtype=torch.double)
-        scale = service.gradient_scale(step, over="all", ranks="sum", micro_batches="sum")
+        scale = service.gradient_scale(step, over="all", dp_ranks="sum", micro_batches="sum")
         for micro_batch in step:
             by_token = losses_of(model, micro_batch["input_ids"], micro_batch["labels"])
             part = (micro_batch.exact_loss_weights * by_token).sum() * scale

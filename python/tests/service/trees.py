@@ -3,10 +3,10 @@
 import sys
 
 import numpy as np
-from jobs import group, report_result
 
 import evenkeel
 import evenkeel.megatron
+from jobs import group, report_result
 
 config, = sys.argv[1:]
 service = evenkeel.DataService(group(), evenkeel.Config.parse(config), tensors="numpy")

@@ -4,12 +4,12 @@ import gc
 
 import numpy as np
 import torch
-from jobs import group, report_result
 from torch.utils.data import DataLoader
 
 import evenkeel
 import evenkeel.megatron
 from evenkeel.dataset import StepDataset
+from jobs import group, report_result
 
 over = group()
 config = {"micro_batch": {"max_tokens": 4096}, "profiles": {"log_prob": {}, "update": {"pack": {"align_lcm": 16}}}}

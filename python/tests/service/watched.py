@@ -8,9 +8,8 @@ import sys
 import threading
 import time
 
-from jobs import group, report_result
-
 import evenkeel
+from jobs import group, report_result
 
 fault, seconds = sys.argv[1], float(sys.argv[2])
 over = group()
@@ -34,7 +33,7 @@ def no_samples():
     return evenkeel.Samples(ids=[], prompt_lengths=[], response_lengths=[])
 
 
-with evenkeel.Watchdog(over, seconds, tells=results.append, ends=ends):
+with evenkeel.Watchdog(over, seconds, report=results.append, terminate=ends):
     service.step(no_samples())
     if service.rank == 1:
         is_over.wait(600) if fault == "sleep" else compute_for(1.5 * seconds)

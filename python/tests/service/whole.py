@@ -2,9 +2,9 @@
 first rank."""
 
 import numpy as np
-from jobs import group, report_result
 
 import evenkeel
+from jobs import group, report_result
 
 settings = {"mesh": {"cp": 2}, "micro_batch": {"max_tokens": 32}, "pack": {"deliver": "samples"}}
 service = evenkeel.DataService(group(), settings, tensors="numpy")

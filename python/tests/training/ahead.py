@@ -3,14 +3,13 @@ samples with shared prefixes, over ranks, and once of each sample alone."""
 
 import numpy as np
 import torch
-from torch import nn
-
-import evenkeel
 from made_up import Sample
 from model import attention
 from packed import shared_attention
 from plain import gradient_of
-from ranks import Ranks
+from torch import nn
+
+import evenkeel
 from trainer import samples_for
 
 DEPTHS, WIDTH, VOCABULARY = 3, 8, 5

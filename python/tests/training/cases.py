@@ -8,12 +8,13 @@ import sys
 
 sys.path.insert(0, sys.argv[1])
 
-import ahead
 import branching
-import grpo
 import proof
 from made_up import samples_of
 from ranks import Ranks
+
+import ahead
+import grpo
 
 few = functools.partial(samples_of, responses=4, typical=18, longest=60)
 ranks = Ranks.of_job()

@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
-import torch.multiprocessing  # noqa: E402
+import torch.multiprocessing  # noqa: E402, F811
 
 from evenkeel import PackedTreeLayout, PrefixTree, packing, routes  # noqa: E402
 
@@ -176,7 +176,7 @@ RANKS = 3
 
 def loss_and_gradients_over_ranks(rank, cut, shared):
     samples = made_up_samples(shared)
-    tree = PackedTreeLayout(PrefixTree.of_tokens([tokens for tokens, _ in samples]), alignment=2 * RANKS, cp=RANKS)
+    tree = PackedTreeLayout(PrefixTree.from_tokens([tokens for tokens, _ in samples]), alignment=2 * RANKS, cp=RANKS)
     model = Model()
     loss = loss_on(rank, model, samples, tree, tree if shared else tree.segments, cut)
     loss.backward()

@@ -153,7 +153,7 @@ def test_trees_of_a_branching_agent_train_as_its_paths_do_packed_and_depth_first
     assert any(max(line["micro_batches"]) > 1 for line in lines)
     for name in names:
         for line in results[name]:
-            assert (line["kept"] <= 6) == ("capped" in name) == (line["computed_again"] > 0), name
+            assert (line["kept"] <= 6) == ("capped" in name) == (line["recomputed"] > 0), name
             assert (line["kept"] < line["trees"]) == ("depth first" in name), name
 
 

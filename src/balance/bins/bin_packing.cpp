@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::int64_t no_room = -1;
 
-/// Finds the earliest bin in a row of bins that has room, with a tree of maxima over the remaining sizes.
-/// Bins that cannot take another item count as having no room. If all items have a count of 1, every bin with
-/// room by size also has room by count, so a search takes O(log n).
+/// Finds the earliest bin that has room, using a tree of maxima over the remaining sizes of all bins. Bins
+/// that cannot take another item count as having no room. If all items have a count of 1, every bin with room
+/// by size also has room by count, so a search takes O(log n).
 class EarliestRoom {
  public:
   EarliestRoom(std::size_t bins, BinLimits limits)
@@ -108,8 +108,8 @@ bool move_one(LoadedBin& heavy, LoadedBin& light, std::span<const std::int64_t> 
   return true;
 }
 
-/// Moves one item from the heaviest bin that can give one to the lightest bin. Returns whether it did. (No
-/// other receiver need be tried: an item that does not fit in the lightest bin does not fit in a heavier
+/// Moves one item from the heaviest bin that can give one to the lightest bin. Returns whether it did. (There
+/// is no need to try other receivers: an item that does not fit in the lightest bin does not fit in a heavier
 /// one.)
 bool even_out_once(std::vector<LoadedBin>& bins, std::span<const std::int64_t> sizes, std::int64_t max_size) {
   std::ranges::stable_sort(bins, {}, &LoadedBin::load);

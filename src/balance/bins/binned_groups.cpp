@@ -77,7 +77,7 @@ class BinnedSearch {
     return bins;
   }
 
-  /// Returns the largest cost of a group, with its own bins.
+  /// Returns the largest cost of a group if each group has its own number of bins.
   [[nodiscard]] Cost end_with_own_bins(const Partition& partition, std::span<const std::int64_t> bins) const {
     const std::vector<Cost> sums = group_sums(partition, costs_);
     Cost end = 0;
@@ -109,8 +109,8 @@ class BinnedSearch {
     return groups.even_out_by_sets(goal) ? groups.result() : start;
   }
 
-  /// Returns groups that stay within the limits of `bins` bins combined, although they may need more bins
-  /// when packed; empty if none are found.
+  /// Returns groups that stay within the combined limits of `bins` bins. When they are packed, they may still
+  /// need more bins. Returns an empty partition if none are found.
   [[nodiscard]] Partition in_limits_of(std::int64_t bins) const {
     const BinLimits limits{saturating_product(shape_.limits.max_size, bins),
                            saturating_product(shape_.limits.max_items, bins)};
@@ -118,15 +118,15 @@ class BinnedSearch {
         .value_or(Partition{});
   }
 
-  /// Packs all items into bins, and returns groups of `bins` of these bins each; empty if no packing is
-  /// found.
+  /// Packs all items into bins, and returns groups of `bins` of these bins each. Returns an empty partition
+  /// if no packing is found.
   [[nodiscard]] Partition in_shared_bins(std::int64_t bins) const {
     if (bins == 1) return {};  // in_limits_of() covers this case
     const auto packed = try_partition_under_limits(costs_, items_, shape_.limits, shape_.groups * bins);
     return packed ? distribute_bins(*packed) : Partition{};
   }
 
-  /// Returns groups of equal numbers of bins, or with one bin more.
+  /// Returns groups whose numbers of bins differ by at most one.
   [[nodiscard]] Partition distribute_bins(const Partition& bins) const {
     const Partition shares =
         balance_items(group_sums(bins, costs_), shape_.groups, GroupSize::equal).with_sorted_items();
@@ -138,8 +138,8 @@ class BinnedSearch {
     return Partition(groups);
   }
 
-  /// Offers the result of exchanges that keep each group within `bins` bins, or that lower the bins of groups
-  /// with more. Does nothing if `start` is empty.
+  /// Improves `start` by exchanges that keep each group within `bins` bins or, if a group already needs more,
+  /// by exchanges that count bins. Offers the result. Does nothing if `start` is empty.
   void offer_from(const Partition& start, std::int64_t bins) {
     if (start.size() != shape_.groups) return;
     if (std::ranges::max(bins_of_groups(start)) > bins) {
@@ -162,7 +162,8 @@ class BinnedSearch {
     const Cost goal = goal_ + shape_.bin_cost * all_bins_ / shape_.groups;
     offer(exchanged(best, unlimited_bin_rules(), goal));
     if (!(even == best)) offer(exchanged(even, unlimited_bin_rules(), goal));
-    constexpr std::size_t most_items = 4096;  // with more, other starts gain too little for their time
+    // With more items, other starts gain too little for the time they take.
+    constexpr std::size_t most_items = 4096;
     if (costs_.size() > most_items) return;
     offer(
         exchanged(distribute_bins(best_fit_decreasing(items_, shape_.limits)), unlimited_bin_rules(), goal));
@@ -174,7 +175,8 @@ class BinnedSearch {
     for (std::int64_t more = 0; more < shape_.groups; more += step) offer_dealt((fewest + more) * multiple);
   }
 
-  /// Deals items to groups with room for `bins` bins in all, and offers the result of exchanges.
+  /// Deals the items to groups with `bins` bins in total, exchanges items between the groups, and offers the
+  /// result.
   void offer_dealt(std::int64_t bins) {
     const Cost goal = goal_ + shape_.bin_cost / shape_.groups * bins;
     if (goal >= best_end_) return;
@@ -195,11 +197,12 @@ class BinnedSearch {
   const BinnedGroups& shape_;
   Cost goal_;
   std::int64_t all_bins_ = 0;  ///< lower bound on the bins of all items
-  std::int64_t fewest_ = 1;    ///< lower bound on the number of bins of the group with the most bins
+  std::int64_t fewest_ = 1;    ///< lower bound on the number of bins of the group that needs the most
   std::optional<Partition> best_;
   Cost best_end_ = 0;
   std::int64_t best_most_bins_ = 0;
-  std::optional<Partition> best_equal_;  ///< the best result if all groups had equally many bins
+  /// The best result under the rule that all groups have the same number of bins.
+  std::optional<Partition> best_equal_;
   Cost best_equal_end_ = 0;
 };
 

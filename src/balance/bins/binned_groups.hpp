@@ -13,7 +13,7 @@ struct BinnedGroups {
   std::int64_t groups = 1;
   BinLimits limits{};            ///< limits of each bin
   std::int64_t least_bins = 1;   ///< minimum number of bins of a group
-  std::int64_t multiple_of = 1;  ///< a group's number of bins is a multiple of it
+  std::int64_t multiple_of = 1;  ///< a group's number of bins is a multiple of this
   Cost bin_cost = 0;             ///< cost of each bin, in the units of the items' costs
   bool equal_bins = true;        ///< all groups have as many bins as the group that needs the most
 
@@ -24,19 +24,19 @@ struct BinnedGroups {
 /// Partitions n items into groups so that the largest cost of a group, including its bins, is small:
 /// 1. Balance costs with balance_items, which ignores bins.
 /// 2. For up to four smaller numbers of bins per group, beginning with the lower bound for all items, make
-///    three starting partitions: by partition_under_limits with the combined limits of that many bins, by
-///    packing all items into bins and distributing the bins evenly, and by balance_items with equal numbers
-///    of items. Improve them by exchanges that keep each group within its bins, or, if one of its groups has
-///    more bins, by exchanges that count bins too.
-/// 3. If groups may have different numbers of bins, improve the results by exchanges that count bins too.
+///    three starting partitions: by partition_under_limits, with the combined limits of that many bins; by
+///    packing all items into bins and distributing the bins evenly; and by balance_items, with equal numbers
+///    of items. Improve each partition by exchanges that keep every group within this number of bins or, if
+///    one of its groups has more, by exchanges that also count bins.
+/// 3. If groups may have different numbers of bins, improve the results by exchanges that also count bins.
 ///    For up to 4096 items, do the same from best-fit-decreasing bins that are distributed evenly, and from
 ///    up to eight results of deal_under_limits with capacity for different numbers of bins.
 /// Returns the best result, the first one on a tie. Bins are packed by first-fit-decreasing. If groups may
 /// have different numbers of bins, the result is compared with the best one for equal numbers, with the bins
 /// that count_groups() finds for each group, and is never worse than that.
 ///
-/// `costs` and `items` have n entries each. Throws as karmarkar_karp and first_fit_decreasing do.
-/// Deterministic, local; the work is bounded by a count. O(n log n) for balanced inputs.
+/// `costs` and `items` have n entries each. Throws the errors of karmarkar_karp and first_fit_decreasing.
+/// Deterministic, local; the work is bounded by a count, not by a clock. O(n log n) for balanced inputs.
 ///
 /// Example: costs {9, 5, 4} and sizes {1, 4, 4} in two groups, with bins of size 6. {9} and {5, 4} need one
 /// and two bins; {9, 4} and {5} need one each. The first partition ends at 9 plus the cost of two bins, the

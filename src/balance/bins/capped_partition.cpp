@@ -77,7 +77,8 @@ struct FewestGroups {
   Partition packing;
 };
 
-/// Items with balanced costs and limited sizes, and the checks and steps shared by the functions below.
+/// Items with balanced costs and limited sizes. Also has the checks and steps that the functions below have
+/// in common.
 class LimitedItems {
  public:
   LimitedItems(std::span<const Cost> costs, BinItems items, BinLimits limits)
@@ -90,14 +91,15 @@ class LimitedItems {
     sum_bound_ = sum_bound(balance_checks::checked_load_within(items, limits), limits);
   }
 
-  /// Computed on first use: most plans never need it, since the bound from the sums already requires all
-  /// their groups.
+  /// Computed on first use. Most plans never need it, since they need as many groups as the bound from the
+  /// sums.
   [[nodiscard]] std::int64_t lower_bound() const {
     if (!lower_bound_) lower_bound_ = min_bins_lower_bound(items_, limits_);
     return *lower_bound_;
   }
 
-  /// Returns the smallest packing by descending size, the first one on a tie.
+  /// Packs by descending size with several algorithms. Returns the packing with the fewest groups; on a tie,
+  /// the first one.
   [[nodiscard]] Partition smallest_packing() const {
     Partition smallest = first_fit_decreasing(items_, limits_);
     for (const auto& pack : {best_fit_decreasing, modified_first_fit_decreasing}) {
@@ -122,15 +124,16 @@ class LimitedItems {
     return std::nullopt;
   }
 
-  /// Returns the first count for which packed_into() is tried: 64 below `packed_size`, or less far below if
-  /// there are so many items that each count is costly.
+  /// Returns the first count for which packed_into() is tried: 64 below `packed_size`. If there are so many
+  /// items that each count takes long, tries fewer counts.
   [[nodiscard]] std::int64_t first_probe(std::int64_t packed_size) const {
     const std::int64_t n = std::max<std::int64_t>(static_cast<std::int64_t>(costs_.size()), 1);
     const std::int64_t probes = std::clamp<std::int64_t>((1 << 22) / n, 4, 64);
     return std::max({lower_bound(), packed_size - probes, std::int64_t{1}});
   }
 
-  /// Returns the smallest packing found, and a lower bound that equals its size if it is proven minimal.
+  /// Returns the packing with the fewest groups found. The lower bound equals its size if the packing is
+  /// proven to be minimal.
   [[nodiscard]] FewestGroups fewest_groups() const {
     FewestGroups fewest{sum_bound_, smallest_packing()};
     if (fewest.packing.size() == fewest.lower_bound) return fewest;
@@ -152,8 +155,8 @@ class LimitedItems {
     return std::nullopt;
   }
 
-  /// Returns the most even result of all starts, or the first one close to the bound; nullopt if no start
-  /// stays within the limits.
+  /// Returns the most even result over all starting partitions, or the first one that is close to the bound;
+  /// nullopt if none of them stays within the limits.
   [[nodiscard]] std::optional<Partition> most_even(std::int64_t k, EvenBins even) const {
     MostEven best(costs_, k);
     for (const Partitioner partitioner : partitioners_for(k)) {
@@ -190,7 +193,7 @@ class LimitedItems {
     }
   }
 
-  /// Returns the partition by an algorithm that considers only costs, if it stays within the limits.
+  /// Returns the partition by an algorithm that considers only costs; nullopt if it exceeds the limits.
   [[nodiscard]] std::optional<Partition> partition_by(Partitioner partitioner, std::int64_t k) const {
     Partition partition = partitioner(costs_, k, GroupSize::free);
     if (!keeps_limits(partition)) return std::nullopt;
@@ -208,7 +211,7 @@ class LimitedItems {
     return balance_checks::are_within(partition, items_, limits_);
   }
 
-  /// Checks the bound from the sums first, since it is already known.
+  /// Check the bound from the sums first, since it is already known.
   [[nodiscard]] bool is_smallest(const Partition& packing) const {
     return packing.size() == sum_bound_ || packing.size() == lower_bound();
   }
@@ -270,10 +273,11 @@ Partition partition_under_limits(std::span<const Cost> costs, BinItems items, Bi
   if (std::optional<Partition> partition = try_partition_under_limits(costs, items, limits, k, even))
     return *std::move(partition);
   throw LimitError("k",
-                   "no packing of " + std::to_string(costs.size()) + " items into " + std::to_string(k) +
-                       " groups under the limits was found; at least " +
-                       std::to_string(min_bins_lower_bound(items, limits)) + " are needed",
-                   "Call count_groups() for a possible number");
+                   "is " + std::to_string(k) + ", but no way was found to pack the " +
+                       std::to_string(costs.size()) +
+                       " items into so few groups within the limits; at least " +
+                       std::to_string(min_bins_lower_bound(items, limits)) + " groups are required",
+                   "Call count_groups() for a number of groups that works");
 }
 
 }  // namespace evenkeel

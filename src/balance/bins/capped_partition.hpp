@@ -9,7 +9,7 @@
 
 namespace evenkeel {
 
-/// Number of groups that items need under limits; exact if both members are equal.
+/// Number of groups that items need under limits. It is exact if both members are equal.
 struct GroupCount {
   std::int64_t lower_bound = 0;  ///< no packing has fewer groups
   std::int64_t needed = 0;       ///< smallest number for which a packing was found; >= lower_bound
@@ -23,16 +23,16 @@ struct GroupCount {
 ///    Karmarkar-Karp and longest processing time on sizes, both refined.
 /// 3. For up to 512 items, search exhaustively for a packing with one group fewer, and so on. This search
 ///    either finds the minimum and raises the lower bound to it, or stops after examining 2^16 + 1024 n
-///    items, so the answer never depends on time.
+///    items, so the result does not depend on the speed of the machine.
 ///
 /// `costs` and `items` have n entries each. Throws LimitError naming the first item that exceeds the limits
-/// by itself, InputError if the lists differ in length, and the errors of karmarkar_karp(). O(n log n) if
+/// on its own, InputError if the lists differ in length, and the errors of karmarkar_karp(). O(n log n) if
 /// packing by descending size meets the lower bound.
 [[nodiscard]] GroupCount count_groups(std::span<const Cost> costs, BinItems items, BinLimits limits);
 
-/// A group before items are dealt to it.
+/// A group before any item is dealt to it.
 struct EmptyGroup {
-  Cost cost = 0;  ///< cost that it has without items
+  Cost cost = 0;  ///< cost of the group without items
   BinLimits limits{};
 };
 
@@ -45,23 +45,23 @@ struct EmptyGroup {
 /// How thoroughly groups under limits are balanced.
 enum class EvenBins : std::uint8_t {
   by_items,  ///< by moves and swaps of single items
-  by_sets,   ///< with an additional start, and by GroupExchanges::even_out_by_sets, which takes milliseconds
+  by_sets,   ///< also by exchanges of sets of items, and with an additional start; takes milliseconds
 };
 
 /// Partitions n items into exactly k groups, balanced on `costs`; no group is ever above `limits` on `items`.
 /// Groups may be empty if k > n.
 /// 1. Make starting partitions within the limits: Karmarkar-Karp on costs (up to 16384 groups, since it is
 ///    slow above that); longest processing time; with EvenBins::by_sets, longest processing time into the
-///    cheapest group with room; bins packed by descending size, spread over k groups.
+///    cheapest group with room; and bins packed by descending size, distributed over k groups.
 /// 2. Improve each start by exchanges that stay within the limits.
 /// 3. Return the first result within 10 parts per million of max_sum_lower_bound(); if there is none, the
 ///    most even one. Groups are in descending order of (cost, count, first item), with items in ascending
 ///    order.
 ///
 /// Succeeds for every k >= count_groups(costs, items, limits).needed (also k = 0 without items). Throws
-/// LimitError if no packing into k groups is found, and the errors of count_groups(). Balanced costs and
-/// capped sizes may be different quantities. Deterministic, local; the work of the improvement is bounded by
-/// a count, O(n).
+/// LimitError if no packing into k groups is found, and the errors of count_groups(). The balanced costs and
+/// the limited sizes may be different quantities. Deterministic, local; the work for the improvement is
+/// bounded by a count, O(n), not by a clock.
 [[nodiscard]] Partition partition_under_limits(std::span<const Cost> costs, BinItems items, BinLimits limits,
                                                std::int64_t k, EvenBins even = EvenBins::by_items);
 

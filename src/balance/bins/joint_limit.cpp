@@ -10,7 +10,8 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-/// The unit of counts: a bin has `whole` parts, and rounding may add `slack` parts over all items.
+/// The unit in which counts are measured: a bin has `whole` parts, and rounding may add up to `slack` parts
+/// over all items of a bin.
 struct Parts {
   std::int64_t whole = 1;
   std::int64_t slack = 0;
@@ -23,9 +24,10 @@ bool are_within_limits(std::span<const LimitedAmount> limits, std::int64_t n) {
   });
 }
 
-/// Returns the number of parts per bin. Each item's part is rounded up. A bin above a limit exceeds it by at
-/// least 1 / most of a bin; if whole > n * most, this is more than n rounding errors. In that case, n parts
-/// of slack make up for the rounding, so that exactly the bins within the limit are accepted.
+/// Returns the number of parts per bin. Each item's part is rounded up, so n items add up to n rounding
+/// errors. A bin above a limit exceeds it by at least 1 / most of a bin, which is more than all rounding
+/// errors if whole > n * most. In that case, n parts of slack compensate for the rounding, so exactly the
+/// bins within the limit are accepted.
 Parts parts_for(std::span<const LimitedAmount> limits, std::int64_t n) {
   constexpr Wide most_of_all = Wide{1} << 60;
   Wide bins = 0;

@@ -52,17 +52,17 @@ class PackingSearch {
   [[nodiscard]] const std::vector<Ranks>& bins() const { return bins_; }
 
  private:
-  /// The state while the sets that can fill a bin are listed.
+  /// The state of the search while it lists the sets of items that can fill a bin.
   struct Filling {
     const Ranks& left;               ///< remaining items; the first one is in the bin
     std::vector<std::int64_t> sums;  ///< sums[i]: total size of the remaining items from position i on
     std::int64_t bins = 0;           ///< number of remaining bins, including this one
-    std::int64_t least = 0;  ///< minimum size of the bin: with less, the other bins could not hold the rest
+    /// Minimum size of the items in this bin; otherwise, the other bins could not hold the rest.
+    std::int64_t least = 0;
     std::int64_t size = 0;
     std::int64_t count = 0;
-    std::vector<std::size_t> taken;  ///< positions in `left` of the chosen items
-    std::vector<std::size_t>
-        passed;  ///< positions of skipped items that would have fit when they were skipped
+    std::vector<std::size_t> taken;   ///< positions in `left` of the chosen items
+    std::vector<std::size_t> passed;  ///< positions of skipped items that would have fit at that point
     std::vector<Completion> completions;
     bool is_packed = false;
   };
@@ -72,8 +72,8 @@ class PackingSearch {
                            [](std::int64_t sum, const BinLoad& load) { return sum + load.count; });
   }
 
-  /// Returns an upper bound on the count of any bin: the number of items that fit is at most the number of
-  /// smallest items that fit, and their total count is at most that of the same number of items with the
+  /// Returns an upper bound on the total count of any bin. A bin cannot hold more items than the number of
+  /// smallest items that fit, and the count of its items is at most that of the same number of items with the
   /// largest counts.
   [[nodiscard]] std::int64_t max_count_per_bin() const {
     std::vector<std::int64_t> counts;
@@ -157,7 +157,8 @@ class PackingSearch {
 
   [[nodiscard]] bool is_full(const Filling& filling) const { return filling.count == limits_.max_items; }
 
-  /// Returns the first position >= `position` whose item fits; the number of remaining items if none fits.
+  /// Returns the first position >= `position` whose item fits. If no item fits, returns the number of
+  /// remaining items.
   [[nodiscard]] std::size_t next_that_fits(const Filling& filling, std::size_t position) const {
     if (is_full(filling)) return filling.left.size();
     const std::int64_t room = limits_.max_size - filling.size;
@@ -170,8 +171,8 @@ class PackingSearch {
     return static_cast<std::size_t>(fits - filling.left.begin());
   }
 
-  /// Skips the item at `position` and all following items of the same size and count, since they are
-  /// interchangeable and chosen in order. Returns the next position.
+  /// Skips the item at `position` and all following items of the same size and count: equal items are
+  /// interchangeable, so they are only chosen in order. Returns the next position.
   [[nodiscard]] std::size_t pass_over(Filling& filling, std::size_t position) const {
     filling.passed.push_back(position);
     std::size_t next = position + 1;
@@ -179,8 +180,8 @@ class PackingSearch {
     return next;
   }
 
-  /// Returns the minimum size of a useful set. A smaller set is dominated, since the last skipped item, which
-  /// is the smallest of them, could be added to it.
+  /// Returns the minimum size of a set that is worth trying. A smaller set is dominated: the last skipped
+  /// item, which is the smallest of the skipped items, could be added to it.
   [[nodiscard]] std::int64_t min_useful_size(const Filling& filling) const {
     if (counts_bind_ || filling.passed.empty()) return filling.least;
     return std::max(filling.least, limits_.max_size - size_at(filling, filling.passed.back()) + 1);
@@ -199,8 +200,9 @@ class PackingSearch {
     });
   }
 
-  /// Returns whether the set is dominated: a skipped item could be added, or could replace one or two smaller
-  /// chosen items. Any packing with this set can then be turned into a packing with the other set.
+  /// Returns whether the set is dominated: a skipped item could be added to it, or could replace one or two
+  /// smaller items of it. Any packing that uses this set can then be turned into one that uses the better
+  /// set.
   [[nodiscard]] bool is_dominated(const Filling& filling) {
     const BinLoad room{limits_.max_size - filling.size, limits_.max_items - filling.count};
     if (was_passed(filling, {}, room)) return true;
@@ -225,8 +227,8 @@ class PackingSearch {
     if (filling.completions.size() == at_a_time) try_completions(filling);
   }
 
-  /// Continues the search with each of the sets listed so far, fullest first. Only a few are collected at a
-  /// time, so a good set is tried early even if there are very many sets.
+  /// Continues the search with each of the sets listed so far, fullest set first. Only a few sets are
+  /// collected at a time, so a good set is tried early even if there are very many sets.
   void try_completions(Filling& filling) {
     std::vector<Completion> completions = std::move(filling.completions);
     filling.completions.clear();
@@ -253,8 +255,8 @@ class PackingSearch {
   bool counts_bind_ = false;  ///< whether a bin may reach its count limit before its size limit
   std::int64_t& steps_;
   std::vector<Ranks> bins_;
-  std::map<Ranks, std::int64_t> failed_;  ///< sets of remaining items that do not fit, with the number of
-                                          ///< bins into which they do not fit
+  /// Sets of remaining items, each with a number of bins into which it does not fit.
+  std::map<Ranks, std::int64_t> failed_;
 };
 
 bool each_fits_alone(const BinItems& items, const BinLimits& limits) {

@@ -11,7 +11,7 @@ namespace {
 
 using balance_checks::ceil_div;
 
-/// Lower bounds on what all items need, over all choices of groups.
+/// Lower bounds, over all choices of groups, on the resources that all items need.
 struct Needs {
   Cost work = 0;
   Cost longest = 0;         ///< longest time of an item on its best group
@@ -50,13 +50,13 @@ class Feasibility {
     const Cost all = area + groups * cost.overhead;
     if (levels_->speeds().even_time(all) > limit) return false;
     if (first_pooled < levels_->count()) return true;
-    // The giants may use the area that they need themselves plus the unused rest of the total.
-    return giants_.fit(limit, limit - cost.overhead,
-                       giants_.least_area(0, limit) + levels_->speeds().total_work_in(limit) - all);
+    // The giants may use the minimum area that they need, plus the area that no item needs.
+    return giants_.can_fit(limit, limit - cost.overhead,
+                           giants_.least_area(0, limit) + levels_->speeds().total_work_in(limit) - all);
   }
 
-  /// Returns the smallest allowed limit that is at least `least`, or a value below it by at most 1 /
-  /// exactness.
+  /// Returns the smallest allowed limit that is at least `least`, or a value that is lower than it by a
+  /// fraction of at most 1 / exactness.
   [[nodiscard]] Cost least_allowed(Cost least, int first_pooled) const {
     if (allows(least, first_pooled)) return least;
     constexpr Cost exactness = 1 << 16;

@@ -11,9 +11,9 @@
 
 namespace evenkeel::context {
 
-/// The free ranks of a wave. If speeds are equal, ranks are only counted, since settle_waves() places the
-/// groups at the end. If speeds differ, a group has its place from the start, since its time depends on the
-/// place.
+/// The free ranks of a wave. If speeds are equal, this only counts ranks, since settle_waves() chooses the
+/// ranks of groups at the end. If speeds differ, the time of a group depends on its ranks, so they are chosen
+/// at once.
 class FreeRanks {
  public:
   /// Makes an object without free ranks.
@@ -25,8 +25,8 @@ class FreeRanks {
   /// Returns the work that the free ranks do together in `time`, in units of the fastest rank's work.
   [[nodiscard]] Cost work_in(Cost time) const noexcept;
 
-  /// Returns the first rank of the fastest free block of a level, the first block on a tie; nullopt if there
-  /// is none. If speeds are equal, returns 0 if enough ranks are free.
+  /// Returns the first rank of the fastest free block of a level; on a tie, of the first such block; nullopt
+  /// if no block is free. If speeds are equal, returns 0 if enough ranks are free.
   [[nodiscard]] std::optional<std::int64_t> fastest(int level) const;
   /// Marks a block as used. Precondition: fastest(level) was `first`, or the block is free.
   void take(int level, std::int64_t first);
@@ -42,12 +42,12 @@ class FreeRanks {
   // The members below are used only if speeds differ.
   std::vector<bool> taken_;  ///< by rank
   std::int64_t speed_ = 0;   ///< sum of the free ranks' speeds
-  mutable std::vector<std::size_t>
-      first_free_;  ///< by level: number of leading blocks, by descending speed, that are not free
+  /// By level: in the order of descending speed, the number of blocks before the first one that is free.
+  mutable std::vector<std::size_t> first_free_;
 };
 
-/// The time at which the last rank of each block of each level finishes. Each block consists of two blocks of
-/// the level below.
+/// The time at which the last rank of each block finishes, for the blocks of every level. Each block consists
+/// of two blocks of the level below.
 class BlockHeights {
  public:
   explicit BlockHeights(const Levels& levels) : levels_(&levels) {

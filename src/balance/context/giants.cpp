@@ -22,7 +22,7 @@ Cost Giants::least_area(std::size_t from, Cost limit) const {
   return sum;
 }
 
-bool Giants::fit(Cost limit, Cost busy, Cost area) const {
+bool Giants::can_fit(Cost limit, Cost busy, Cost area) const {
   std::vector<int> chosen;
   std::int64_t steps = max_steps;
   return choose(chosen, limit, busy, area, steps);
@@ -59,7 +59,7 @@ std::vector<Giants::Run> Giants::split_to_level(const std::vector<Run>& runs, in
     run.blocks <<= from - level;
     blocks += run.blocks;
   }
-  // The ranks after the last of the larger blocks.
+  // The ranks after the last of the larger blocks form further blocks of this level.
   if (levels_->blocks(level) > blocks)
     result.push_back({.height = 0, .blocks = levels_->blocks(level) - blocks});
   return result;

@@ -9,8 +9,8 @@
 
 namespace evenkeel::context {
 
-/// The few largest items of a problem. Some choices of groups for them do not leave enough ranks, which a sum
-/// over all ranks cannot detect; so a search decides whether any choice does.
+/// The few largest items of a problem. Some choices of groups for them leave too few ranks for the others. A
+/// sum over all ranks cannot detect this, so a search decides whether any choice of groups works.
 class Giants {
  public:
   /// The figures of an item on a level.
@@ -27,12 +27,13 @@ class Giants {
   /// Adds an item with its figures on every level. Precondition: there are fewer than `most`.
   void add(std::span<const Place> places) { giants_.emplace_back(places.begin(), places.end()); }
 
-  /// Returns whether each item can get a level and a block on that level such that each item alone takes at
-  /// most `limit`, each rank is busy with these items for at most `busy`, and all items together take at most
-  /// `area`. Also returns true if the search would take too long.
-  [[nodiscard]] bool fit(Cost limit, Cost busy, Cost area) const;
+  /// Returns whether each item can get a level and a block on that level such that each item takes at most
+  /// `limit` if it is alone, each rank is busy with these items for at most `busy`, and all items together
+  /// take at most `area`. Also returns true if the search would take too long.
+  [[nodiscard]] bool can_fit(Cost limit, Cost busy, Cost area) const;
 
-  /// Returns the minimum total area of the items from number `from` on, if each takes at most `limit` alone.
+  /// Returns the minimum total area of the items from number `from` on, if each item alone takes at most
+  /// `limit`.
   [[nodiscard]] Cost least_area(std::size_t from, Cost limit) const;
 
  private:

@@ -1,6 +1,5 @@
 #include "balance/context/levels.hpp"
 
-#include <algorithm>
 #include <limits>
 
 #include "balance/partition/item_order.hpp"
@@ -34,7 +33,7 @@ Levels::Levels(const Problem& problem)
 }
 
 int Levels::cheapest_level_within(Item item, Cost limit) const {
-  // A single rank has no communication and the lowest overhead.
+  // A single rank does not communicate, and has the lowest overhead.
   if (lowest_level(item) == 0 && time(item, 0) <= limit) return 0;
   int cheapest = -1;
   int fastest = lowest_level(item);

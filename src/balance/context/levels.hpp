@@ -10,9 +10,9 @@
 
 namespace evenkeel::context {
 
-/// The possible group sizes of a problem, ascending, and the figures of its items on each. A level is an
-/// index into these sizes. Keeps a view of the problem, which must outlive this object and have passed
-/// require_fits().
+/// The possible group sizes of a problem, ascending, and the figures of its items for each size. A level is
+/// an index into these sizes. This object keeps a view of the problem. The problem must outlive it and must
+/// have passed require_fits().
 class Levels {
  public:
   explicit Levels(const Problem& problem);
@@ -59,8 +59,8 @@ class Levels {
                ? speeds_.block_time(time, level, static_cast<std::size_t>(first / size(level)))
                : time;
   }
-  /// Returns the maximum work, as the time that it takes on the fastest ranks, that ends within `time` on the
-  /// block that begins at rank `first`.
+  /// Returns the maximum work that ends within `time` on the block that begins at rank `first`. The work is
+  /// given as the time that it takes on the fastest ranks.
   [[nodiscard]] Cost fastest_time_within(Cost time, int level, std::int64_t first) const noexcept {
     return speeds_.are_unequal()
                ? speeds_.time_on_fastest(time, level, static_cast<std::size_t>(first / size(level)))

@@ -12,7 +12,7 @@ namespace {
 
 using balance_checks::ceil_div;
 
-/// Maximum number of items times levels for which companions of items are examined.
+/// Limit on the number of items times the number of levels up to which the companions of items are examined.
 constexpr std::int64_t max_companions = 1 << 18;
 
 /// Returns the maximum communication that an item's attention hides, rounded up.
@@ -20,8 +20,8 @@ Cost hidden_communication(const ContextWork& work, const CommunicationCost& cost
   return work.attention / 1000 * cost.overlap + ceil_div(work.attention % 1000 * cost.overlap, 1000);
 }
 
-/// Upper bounds on the communication that each token of other items can hide if the items share a micro-batch
-/// with an item of a level.
+/// Upper bounds on the communication that other items can hide, per token, if they share a micro-batch with
+/// an item of a level.
 class Companions {
  public:
   explicit Companions(const Levels& levels) {
@@ -30,7 +30,7 @@ class Companions {
     std::ranges::sort(by_tokens_);
   }
 
-  void look_at(const Levels& levels, int level) {
+  void prepare_level(const Levels& levels, int level) {
     const CommunicationCost& cost = levels.problem().communication;
     most_.assign(by_tokens_.size() + 1, 0);
     for (std::size_t i = 0; i < by_tokens_.size(); ++i) {
@@ -152,15 +152,15 @@ LongItems::Place LongItems::place(Item item, int level) const {
 }
 
 /// Computes the communication that other items cannot hide. An item that takes more than half of a
-/// micro-batch's cap is the only such item in its micro-batch, so the part that its companions cannot hide is
-/// counted for this item alone. If none of an item's possible companions can hide anything, all of its
-/// communication is counted, since no item in its micro-batch has attention to spare.
+/// micro-batch's cap is the only such item in its micro-batch, so communication that its companions cannot
+/// hide is counted for this item only. If none of the possible companions of an item can hide any
+/// communication, all of the item's communication is counted.
 void LongItems::find_exclusive_places() {
   const auto levels = static_cast<std::size_t>(levels_->count());
   if (items_.empty() || levels_->num_items() * levels_->count() > max_companions) return;
   Companions companions(*levels_);
   for (int level = 1; level < levels_->count(); ++level) {
-    companions.look_at(*levels_, level);
+    companions.prepare_level(*levels_, level);
     for (std::size_t i = 0; i < items_.size(); ++i) {
       Place& here = places_[i * levels + static_cast<std::size_t>(level)];
       if (here.time < 0 || here.pooled <= 0) continue;
@@ -175,7 +175,7 @@ void LongItems::find_exclusive_places() {
 void LongItems::find_pooled_places() {
   const CommunicationCost& cost = levels_->problem().communication;
   pools_.assign(static_cast<std::size_t>(levels_->count()) + 1, 0);
-  Cost max_hidden = 0;  // maximum communication per row that any short item hides
+  Cost max_hidden = 0;  // maximum communication per row that any of the short items can hide
   for (const Item item : short_items_) {
     const ContextWork& work = levels_->work(item);
     const Cost hidden = hidden_communication(work, cost);

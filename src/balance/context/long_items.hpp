@@ -9,7 +9,7 @@
 
 namespace evenkeel::context {
 
-/// Returns the minimum number of aligned tokens of an item over all groups.
+/// Computes the minimum number of aligned tokens of an item over all groups.
 class LeastTokens {
  public:
   explicit LeastTokens(const Levels& levels);
@@ -23,8 +23,8 @@ class LeastTokens {
 /// Returns the time of an item on its best group.
 [[nodiscard]] Cost least_time(Item item, const Levels& levels);
 
-/// The long items of a problem, with the figures by level that lower bounds use: all items that may need a
-/// level above the lowest, or that are so long that no rank can run two of them.
+/// The long items of a problem, with the figures for each level that lower bounds use. These are all items
+/// that may need a level above the lowest, and all items that are so long that no rank can run two of them.
 class LongItems {
  public:
   /// The figures of an item on a level.
@@ -63,7 +63,7 @@ class LongItems {
   std::vector<Item> short_items_;
   std::vector<Place> places_;  ///< ordered by item, then by level
   std::vector<Cost>
-      pools_;  ///< by first pooled level: amount that short items add to the pooled communication; 0 or less
+      pools_;  ///< by first pooled level: amount that short items add to the pooled communication; at most 0
   bool has_work_without_rows_ = false;
 };
 

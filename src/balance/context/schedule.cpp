@@ -35,7 +35,7 @@ void require_shape(const Problem& problem) {
   require_at_least(cost.overlap, 0, "communication.overlap");
   if (cost.overlap > 1000)
     throw InputError("communication.overlap",
-                     "is " + std::to_string(cost.overlap) + " thousandths; at most 1000 are possible");
+                     "is " + std::to_string(cost.overlap) + " thousandths; it must be at most 1000");
 }
 
 void require_length(std::size_t has, std::size_t wanted, const std::string& what) {
@@ -50,7 +50,7 @@ void require_speeds(const Problem& problem) {
   for (std::size_t r = 0; r < problem.speeds.size(); ++r) {
     if (problem.speeds[r] < 1 || problem.speeds[r] > largest) {
       throw InputError("speeds", "rank " + std::to_string(r) + " has speed " +
-                                     std::to_string(problem.speeds[r]) + ", outside 1 ... 2^31");
+                                     std::to_string(problem.speeds[r]) + "; a speed must be from 1 to 2^31");
     }
   }
 }
@@ -75,17 +75,19 @@ void require_lists(const Problem& problem) {
     require_at_least(alignment, 1, "alignments");
 }
 
-/// A sum that throws InputError if a value is negative or the sum reaches the limit.
+/// Adds up values. Throws InputError if a value is negative or the sum reaches the limit.
 class CheckedSum {
  public:
   explicit CheckedSum(const char* what) : what_(what) {}
 
   void add(std::int64_t value, std::size_t item) {
     if (value < 0) {
-      throw InputError(what_, "item " + std::to_string(item) + " has " + std::to_string(value) + ", below 0");
+      throw InputError(what_, "the value of item " + std::to_string(item) + " is " + std::to_string(value) +
+                                  "; it must be at least 0");
     }
     if (value >= sum_limit - sum_) {
-      throw InputError(what_, "the sum reaches 2^62 at item " + std::to_string(item), "Use a coarser unit");
+      throw InputError(what_, "the sum reaches the limit of 2^62 at item " + std::to_string(item),
+                       "Use a larger unit, which makes the numbers smaller");
     }
     sum_ += value;
   }
@@ -96,7 +98,7 @@ class CheckedSum {
   std::int64_t sum_ = 0;
 };
 
-/// Returns the product, or the limit of sums if the product exceeds it.
+/// Returns the product, capped at the limit of sums.
 std::int64_t limited_product(std::int64_t left, std::int64_t right) {
   if (left == 0 || right == 0) return 0;
   return left >= sum_limit / right ? sum_limit : left * right;
@@ -113,9 +115,10 @@ void require_numbers(const Problem& problem) {
     rows.add(item.rows, i);
     counts.add(problem.count_of(static_cast<Item>(i)), i);
     if (item.attention < 0 || item.attention > item.work) {
-      throw InputError("items.attention", "item " + std::to_string(i) + " has " +
-                                              std::to_string(item.attention) + " of " +
-                                              std::to_string(item.work) + " work");
+      throw InputError("items.attention", "the attention of item " + std::to_string(i) + " is " +
+                                              std::to_string(item.attention) +
+                                              "; it must be from 0 to the item's work, which is " +
+                                              std::to_string(item.work));
     }
   }
   for (std::size_t i = 0; i < problem.lengths.size(); ++i) lengths.add(problem.lengths[i], i);
@@ -130,9 +133,9 @@ void require_numbers(const Problem& problem) {
   const auto [slowest, fastest] = std::ranges::minmax(problem.speeds);
   if (limited_product(all.sum(), balance_checks::ceil_div(fastest, slowest)) < sum_limit) return;
   throw InputError("speeds",
-                   "the slowest rank has 1 / " + std::to_string(fastest / slowest) +
-                       " of the fastest rank's speed, so times reach 2^62",
-                   "Use a coarser unit of cost, or leave that rank out");
+                   "the fastest rank is " + std::to_string(fastest / slowest) +
+                       " times as fast as the slowest one, so times would reach 2^62",
+                   "Use a larger unit of cost, or leave the slowest rank out");
 }
 
 [[noreturn]] void throw_too_large(const Problem& problem, Item item) {

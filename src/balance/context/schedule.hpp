@@ -29,8 +29,8 @@ struct Problem {
   /// Maximum size of groups, 1 .. ranks. Sizes are powers of two, and a group's first rank is a multiple of
   /// its size.
   std::int64_t max_size = 1;
-  /// Limits of a micro-batch: max_size is aligned tokens per rank, so a group of g ranks holds g times as
-  /// many; max_items is samples of the whole group.
+  /// Limits of a micro-batch. max_size is the number of aligned tokens per rank, so a group of g ranks can
+  /// hold g times as many. max_items is the number of samples of the whole group.
   BinLimits limits;
   CommunicationCost communication;
   /// Speed of each rank in any common unit, 1 to 2^31; empty if all are equal. Members of a group wait for
@@ -70,10 +70,11 @@ struct Schedule {
 /// Returns a lower bound on the end of any schedule, whether ranks meet only at the end or at every
 /// micro-batch; 0 without items. It is the maximum of:
 /// - the longest time of any item on its best group, on the fastest ranks;
-/// - the smallest limit T for which ranks * T holds all work, overheads and exposed communication, if each
-///   item is only on groups on which it alone takes at most T. (The dual of Hochbaum and Shmoys, 1987, for
-///   items whose work grows with their groups.) In addition, a search checks that the five largest items fit
-///   in blocks of ranks within T, since only few choices of groups for them may leave enough room.
+/// - the smallest limit T for which ranks * T is at least the sum of all work, overheads and exposed
+///   communication, if each item may only run on groups on which it takes at most T if it is alone. (This is
+///   the dual of Hochbaum and Shmoys, 1987, for items whose work grows with their groups.) In addition, a
+///   search checks that the five largest items fit in blocks of ranks within T, since only a few choices of
+///   groups for them may leave enough room.
 ///
 /// If speeds differ, ranks * T is the work of all ranks within T: the sum of their speeds over the fastest
 /// speed, times T. Proof:
@@ -85,19 +86,19 @@ struct Schedule {
 /// 3. Let R be the smallest r of any group of g ranks. Then the ranks could do at least R W + E + g O.
 /// 4. Each rank is busy for at most T, so the sum over all micro-batches is at most the sum of v T over all
 ///    ranks.
-/// 5. So the bound may count R times the work of an item on a group of g ranks. It assumes that each item is
-///    on the groups for which this count is smallest.
-/// In the search, a large item occupies each of the g ranks of its block for its count there divided by g.
-/// This is at most t times the mean v of the block, so at most t, since every v <= 1.
+/// 5. So the bound may count R times the work of an item on a group of g ranks. It assumes that each item
+///    runs on the groups for which this count is smallest.
+/// In the search, a large item occupies each of the g ranks of its block for a time of its count for that
+/// block divided by g. This is at most t times the mean v of the block, so at most t, since every v <= 1.
 ///
 /// Overheads are counted for the minimum number of groups required by tokens, samples and T. Communication is
 /// counted after subtracting the part hidden by the attention of the items in its micro-batch. It is unknown
 /// which items share a micro-batch, so the bound is the maximum, over all group sizes s and over not pooling
 /// at all, of the following sum:
 /// - The exposed communication of groups of size s or more is pooled over all items.
-/// - For smaller groups, it is counted per item. For an item above half of their cap, it is the part that the
-///   other items that fit in the same micro-batch cannot hide. If those other items cannot hide anything, it
-///   is all of it. Otherwise it is zero.
+/// - For smaller groups, it is counted per item. For an item above half of their cap, the part that the other
+///   items in its micro-batch cannot hide is counted. If no possible companion of an item can hide anything,
+///   all of the item's communication is counted. Otherwise, nothing is counted.
 ///
 /// Precondition: require_fits() passes. Integers only. O(items * sizes), and less for short items.
 [[nodiscard]] Cost lower_bound(const Problem& problem);

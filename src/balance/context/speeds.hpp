@@ -25,15 +25,15 @@ class Speeds {
 
   [[nodiscard]] bool are_unequal() const noexcept { return !levels_.empty(); }
 
-  /// Returns the time on a block of work that takes `time` on the fastest rank, rounded up.
+  /// Returns the time that a block takes for work that takes `time` on the fastest rank, rounded up.
   [[nodiscard]] Cost block_time(Cost time, int level, std::size_t block) const noexcept {
     return are_unequal() ? time_at_speed(time, of(level).slowest[block]) : time;
   }
-  /// Returns the time of such work on the fastest group of a level.
+  /// Returns the time that the fastest group of a level takes for such work.
   [[nodiscard]] Cost best_time(Cost time, int level) const noexcept {
     return are_unequal() ? time_at_speed(time, of(level).best) : time;
   }
-  /// Returns the time of such work on a block whose slowest rank has this speed.
+  /// Returns the time that a block whose slowest rank has this speed takes for such work.
   [[nodiscard]] Cost time_at_speed(Cost time, std::int64_t speed) const noexcept {
     return slowed_time(time, fastest_, speed);
   }
@@ -42,23 +42,23 @@ class Speeds {
     return are_unequal() ? of(level).slowest[block] : 1;
   }
 
-  /// Returns the blocks of a level by descending speed, the first block first on a tie; empty if speeds are
-  /// equal.
+  /// Returns the blocks of a level in descending order of speed; on a tie, in ascending order. Empty if
+  /// speeds are equal.
   [[nodiscard]] std::span<const std::int64_t> fastest_first(int level) const noexcept {
     return are_unequal() ? std::span<const std::int64_t>(of(level).fastest_first)
                          : std::span<const std::int64_t>();
   }
   /// Returns the sum of all speeds; the number of ranks if speeds are equal.
   [[nodiscard]] std::int64_t sum() const noexcept { return sum_; }
-  /// Returns the time on the fastest rank of the work that a block does in `time`, rounded down: the largest
-  /// value for which block_time() is at most `time`.
+  /// Returns the amount of work that a block does in `time`, expressed as the time that it takes on the
+  /// fastest rank, rounded down. This is the largest value for which block_time() is at most `time`.
   [[nodiscard]] Cost time_on_fastest(Cost time, int level, std::size_t block) const noexcept {
     return are_unequal() ? work_at(time, of(level).slowest[block]) : time;
   }
   /// Returns the work done in `time` by ranks whose speeds add up to `speed`, rounded down.
   [[nodiscard]] Cost work_at(Cost time, std::int64_t speed) const noexcept;
 
-  /// Returns the work that the ranks of a block can do in `time` if they do not wait for slower ranks,
+  /// Returns the work that the ranks of a block could do in `time` if they did not wait for slower ranks,
   /// rounded down.
   [[nodiscard]] Cost work_in(Cost time, int level, std::size_t block) const noexcept;
   /// Returns a lower bound on the work that the ranks of a group of this level could do while they wait for
@@ -70,8 +70,8 @@ class Speeds {
   [[nodiscard]] Cost mean_time(Cost work) const noexcept;
   /// Returns the time that all ranks together take for `work`, rounded up.
   [[nodiscard]] Cost even_time(Cost work) const noexcept;
-  /// Returns the earliest time by which ranks that become free at `starts` can have done `work` and have all
-  /// started.
+  /// Returns the earliest time at which ranks that become free at `starts` can have finished `work` and have
+  /// all started.
   [[nodiscard]] Cost even_end(std::span<const Cost> starts, Cost work) const;
 
  private:
@@ -80,7 +80,7 @@ class Speeds {
     std::vector<std::int64_t> sum;      ///< sum of each block's speeds
     std::vector<std::int64_t> fastest_first;
     std::int64_t best = 0;      ///< speed of the fastest group
-    std::int64_t even_sum = 0;  ///< sum of speeds of the group that wastes the least
+    std::int64_t even_sum = 0;  ///< sum of the speeds of the group in which the least speed is wasted
     std::int64_t even_slowest = 0;
   };
   [[nodiscard]] static Level level_of(std::span<const std::int64_t> speeds, std::int64_t size);

@@ -10,8 +10,8 @@
 
 namespace evenkeel {
 
-/// A list of items that does not allocate memory while it is short. Most micro-batches have short lists, and
-/// a step may have half as many micro-batches as samples, or even as many as samples.
+/// A list of items that does not allocate memory as long as it is short. Most micro-batches have short lists,
+/// and a step may have as many micro-batches as samples.
 class ItemList {
  public:
   [[nodiscard]] std::size_t size() const noexcept { return is_inline() ? num_few_ : many_.size(); }

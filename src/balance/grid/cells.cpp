@@ -53,7 +53,8 @@ class PeakExchanges {
     return columns;
   }
 
-  /// Moves cost from the column's costliest cell to a cell with room. Returns whether there was such a cell.
+  /// Moves cost from the column's costliest cell to a cell that has room. Returns whether there was such a
+  /// cell.
   bool lower(std::size_t j) {
     const std::size_t giver = by_cost_[j].rbegin()->second;
     if (grid_.cells[giver].cost == 0) return false;
@@ -75,9 +76,9 @@ class PeakExchanges {
     return false;
   }
 
-  /// Makes an exchange between two cells. In the same column, the two cells should end up equal; a cell of
-  /// another column takes as much as it can without exceeding its column's peak. Returns whether an exchange
-  /// was found.
+  /// Makes an exchange between two cells. If they are in the same column, aims at equal costs; a cell of
+  /// another column takes as much as it can without exceeding its own column's peak. Returns whether an
+  /// exchange was found.
   bool exchange(std::size_t giver, std::size_t receiver, Cost room) {
     ItemGroup& from = grid_.cells[giver];
     ItemGroup& into = grid_.cells[receiver];

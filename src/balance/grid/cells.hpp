@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -42,12 +41,12 @@ struct CellGrid {
 /// column's peak. Never increases the meeting cost. The work is bounded by a multiple of the number of items.
 void lower_peaks(CellGrid& grid, const ExchangeRules& rules);
 
-/// Evens out the rows' sums: assigns each column's cells to rows, then swaps cells and exchanges items
-/// between rows within a column. Does not raise any column's peak. The work is bounded by a multiple of the
+/// Evens out the rows' sums: assigns each column's cells to rows, then swaps cells of a column, and exchanges
+/// items between such cells. Does not raise any column's peak. The work is bounded by a multiple of the
 /// number of items.
 void even_out_rows(CellGrid& grid, const ExchangeRules& rules);
 
-/// Returns whether the value is within one part in a million of a bound, close enough to stop.
+/// Returns whether the value is within one part in a million of a bound, which is close enough to stop.
 constexpr bool is_close(Cost value, Cost bound) {
   return value - bound <= bound / 1'000'000;
 }

@@ -39,8 +39,8 @@ Partition concatenate_rows(CellGrid& grid) {
   return Partition(std::move(items), std::move(offsets)).with_sorted_items();
 }
 
-/// Returns the columns by descending spread of their cells' costs, so that later columns can even out earlier
-/// ones.
+/// Returns the columns in descending order of the spread of their cells' costs, so that later columns can
+/// compensate for earlier ones.
 std::vector<std::size_t> columns_by_spread(const CellGrid& grid) {
   std::vector<std::size_t> columns(grid.columns());
   std::iota(columns.begin(), columns.end(), std::size_t{0});
@@ -163,8 +163,9 @@ class RowExchanges {
 Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLimits limits,
                               GridShape shape) {
   if (shape.rows < 1 || shape.columns < 1) {
-    throw InputError("shape", std::to_string(shape.rows) + " rows and " + std::to_string(shape.columns) +
-                                  " columns; at least one of each is needed");
+    throw InputError("shape", "has " + std::to_string(shape.rows) + " rows and " +
+                                  std::to_string(shape.columns) +
+                                  " columns; it must have at least one of each");
   }
   const ExchangeRules rules{.items = items, .limits = limits};
   const GridStart start(costs, shape, rules);

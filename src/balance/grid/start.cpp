@@ -19,7 +19,7 @@ namespace {
 /// The cells of one column while they are filled up to a ceiling.
 class ColumnFill {
  public:
-  /// `smallest` is the size of the smallest remaining item: a cell without room for it is full.
+  /// `smallest` is the size of the smallest remaining item. A cell without room for that item is full.
   ColumnFill(std::size_t rows, Cost ceiling, std::int64_t smallest, const ExchangeRules& rules)
       : ceiling_(ceiling), smallest_(smallest), rules_(rules), cells_(rows) {
     for (std::size_t cell = 0; cell < rows; ++cell) by_cost_.emplace(0, cell);
@@ -60,7 +60,7 @@ class ColumnFill {
   std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< cells that may take another item
 };
 
-/// A multiple of the cost of the cheapest filling; a ceiling this high has the same effect as none.
+/// Multiple of the cost of the cheapest filling. A ceiling this high has the same effect as no ceiling.
 constexpr double max_cap_factor = 2;
 
 }  // namespace

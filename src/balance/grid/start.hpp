@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -23,15 +22,17 @@ class GridStart {
   /// Returns a grid that is filled column by column with the costliest remaining items:
   /// 1. Fill each cell of the column up to a ceiling: the cost of a cell that contains the column's costliest
   ///    item and is filled up with the cheapest items, or with a fraction or a multiple of their cost.
-  /// 2. When the next column would not be costlier than the average of the rest, balance the rest.
+  /// 2. As soon as the next column would not be costlier than the average of the remaining columns, balance
+  ///    the remaining items.
   ///
   /// With lower ceilings, rows wait less, but more items are left for the other columns. Uses the lowest
-  /// ceilings for which the rest can be balanced under the limits. If there are none, fills columns until no
-  /// item fits. Returns nullopt if even then too many items are left, or if no column was filled.
+  /// ceilings for which the remaining items can be balanced under the limits. If there are no such ceilings,
+  /// fills each column until no item fits. Returns nullopt if this still leaves too many items, or if no
+  /// column was filled.
   [[nodiscard]] std::optional<CellGrid> fill_expensive_columns_first() const;
 
  private:
-  /// The filled columns, and the items left for the others.
+  /// The columns that were filled, and the items left for the other columns.
   struct Filled {
     CellGrid grid;
     std::vector<Item> left;  ///< ascending

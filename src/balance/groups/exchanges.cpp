@@ -59,7 +59,7 @@ void GroupExchanges::apply(std::size_t heavy, std::size_t light, const Exchange&
 std::span<const ItemSubset> GroupExchanges::sets_of(std::size_t g, std::int64_t& budget) {
   Group& group = groups_[g];
   if (group.sets.empty()) {
-    constexpr std::int64_t sorting = 8;  // cost of sorting a set, expressed as a number of sets examined
+    constexpr std::int64_t sorting = 8;  // time for sorting a set, expressed as a number of sets examined
     group.sets = small_sets(group);
     budget -= sorting * std::ssize(group.sets);
   }
@@ -101,10 +101,6 @@ bool GroupExchanges::even_out_by_sets(Cost goal) {
   bool has_changed = even_out(goal);
   while (largest() > goal && improve_costliest(by_sets, budget)) has_changed = true;
   return has_changed;
-}
-
-std::int64_t GroupExchanges::max_bins() const {
-  return groups_.empty() ? 0 : std::ranges::max(groups_, {}, &Group::bins).bins;
 }
 
 Partition GroupExchanges::result() const {

@@ -29,20 +29,18 @@ class GroupExchanges {
 
   /// Returns the largest total of a group.
   [[nodiscard]] Cost largest() const { return by_cost_.empty() ? 0 : by_cost_.rbegin()->first; }
-  /// Returns the largest number of bins of a group.
-  [[nodiscard]] std::int64_t max_bins() const;
 
   /// Returns the groups in their order. Groups that took part in an exchange list their items in ascending
   /// order of (cost, item); the others are unchanged.
   [[nodiscard]] Partition result() const;
 
  private:
-  struct Group : ItemGroup {  ///< its items are listed only once it is open
+  struct Group : ItemGroup {  ///< its items are listed only after list_items()
     bool is_open = false;
-    std::vector<ItemSubset> sets;  ///< its small_sets; empty until they are needed
+    std::vector<ItemSubset> sets;  ///< its small_sets(); empty until they are needed
   };
 
-  /// Lists the group's items on first use: most groups of a good start never need them.
+  /// Lists the group's items on first use. If the start is good, most groups never need them.
   void list_items(std::size_t g);
   [[nodiscard]] std::span<const ItemSubset> sets_of(std::size_t g, std::int64_t& budget);
   /// Applies the exchange that `find` returns for the costliest group and the first possible cheaper group.

@@ -18,17 +18,17 @@ namespace evenkeel {
 [[nodiscard]] Partition balance_whole_groups(std::span<const Cost> costs, std::span<const std::uint64_t> keys,
                                              std::int64_t k, GroupSize groups_per_part = GroupSize::equal);
 
-/// Returns a partition in which item i of the list is in group group_of_each[i]. Items keep their order
+/// Returns a partition in which element i of `items` is in group group_of_each[i]. Items keep their order
 /// within a group. Preconditions: both lists have equal length; groups are 0 .. groups - 1. O(items +
 /// groups).
 ///
-/// Example: items {5, 7, 9} with groups {1, 0, 1}, of two groups, give {7} and {5, 9}.
+/// Example: items {5, 7, 9} with groups {1, 0, 1} give the two groups {7} and {5, 9}.
 [[nodiscard]] Partition partition_by_group(std::span<const Item> items,
                                            std::span<const std::int32_t> group_of_each, std::int64_t groups);
 
-/// Halves the costliest group of at least two items by Karmarkar-Karp until there are k groups, then appends
-/// empty groups if needed. Existing groups keep their positions; new groups come after them. Precondition:
-/// `start` has at most k groups.
+/// Splits the costliest group that has at least two items in half by Karmarkar-Karp, until there are k
+/// groups; then appends empty groups if needed. Existing groups keep their positions; new groups come after
+/// them. Precondition: `start` has at most k groups.
 [[nodiscard]] Partition split_groups(const Partition& start, std::span<const Cost> costs, std::int64_t k);
 
 }  // namespace evenkeel

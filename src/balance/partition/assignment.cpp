@@ -26,7 +26,8 @@ class ValueMatrix {
     }
     for (const std::int64_t value : values) {
       if (value < 0 || value >= sum_limit / n) {
-        throw InputError("values", std::to_string(value) + " is outside 0 ... 2^62 / n");
+        throw InputError("values", "contains " + std::to_string(value) +
+                                       "; every value must be at least 0 and less than 2^62 / n");
       }
     }
   }
@@ -44,7 +45,7 @@ class ValueMatrix {
     return value;
   }
 
-  /// Returns the smaller one of the sum of row maxima and the sum of column maxima.
+  /// Returns the smaller of the sum of row maxima and the sum of column maxima.
   [[nodiscard]] std::int64_t bound() const {
     std::vector<std::int64_t> of_row(size_, 0);
     std::vector<std::int64_t> of_column(size_, 0);
@@ -63,9 +64,9 @@ class ValueMatrix {
   std::size_t size_;
 };
 
-/// Matches rows one by one, each along a shortest augmenting path in costs reduced by potentials. The cost of
-/// an entry is the largest value minus its value. Columns are numbered from 1; column 0 is the start of a
-/// path.
+/// Matches rows one by one, each along a shortest augmenting path over costs that are reduced by potentials.
+/// The cost of an entry is the largest value minus the entry's value. Columns are numbered from 1; column 0
+/// is the start of a path.
 class AugmentingPaths {
  public:
   explicit AugmentingPaths(const ValueMatrix& values)

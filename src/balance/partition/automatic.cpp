@@ -12,8 +12,8 @@ namespace evenkeel {
 
 namespace {
 
-/// Two algorithms, the one that is more often nearer to the bound first. The second is null if it is too
-/// slow.
+/// Two algorithms. The first is the one whose result is more often closer to the bound. The second is null if
+/// it would be too slow.
 struct Starts {
   Partition (*first)(std::span<const Cost>, std::int64_t, GroupSize);
   Partition (*second)(std::span<const Cost>, std::int64_t, GroupSize);

@@ -7,20 +7,21 @@
 
 namespace evenkeel {
 
-/// Partitions `costs` into k groups, as evenly as near-linear time allows:
+/// Partitions `costs` into k groups as evenly as possible in near-linear time:
 /// 1. Use Karmarkar-Karp, or longest processing time if counts must be equal (differencing sorted runs is far
-///    from even then) or if k is above 16384 (free differencing is slow then). Refine the result if
-///    `refined`.
-/// 2. If it is more than 10 parts per million above max_sum_lower_bound, try the other algorithm too, unless
-///    it is slow. Keep the better result, the first one on a tie.
+///    from even in that case) or if k is above 16384 (free differencing is slow in that case). Refine the
+///    result if `refined`.
+/// 2. If the result is more than 10 parts per million above max_sum_lower_bound, also try the other
+///    algorithm, unless it is slow. Keep the better result; on a tie, the first one.
 /// 3. If `refined` and the result is still that far from the bound, exchange up to three items for up to
-///    three. This helps if groups have few items.
+///    three others. This helps if groups have few items.
 ///
-/// With GroupSize::equal, counts differ by at most one. Groups and items are in the order of the algorithm
-/// kept, and of refine(). Deterministic, local, O(n log n) for balanced inputs. Throws as karmarkar_karp
-/// does.
+/// With GroupSize::equal, counts differ by at most one. The order of groups and items is that of the
+/// algorithm whose result is kept, and of refine(). Deterministic, local, O(n log n) for balanced inputs.
+/// Throws the errors of karmarkar_karp.
 ///
-/// Example: costs {8, 7, 6, 6, 5}, k = 2: Karmarkar-Karp's largest sum is 18; this one's is 17, the bound.
+/// Example: for costs {8, 7, 6, 6, 5} and k = 2, Karmarkar-Karp's largest sum is 18; the largest sum of this
+/// function is 17, which is the bound.
 [[nodiscard]] Partition balance_items(std::span<const Cost> costs, std::int64_t k,
                                       GroupSize group_size = GroupSize::free, bool refined = true);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
-#include <utility>
 
 #include "balance/checks.hpp"
 #include "balance/groups/exchanges.hpp"
@@ -28,7 +27,7 @@ std::vector<Item> items_after_exchange(const ItemGroup& group, const ItemSubset&
   return items;
 }
 
-/// The best exchange offered so far that keeps the rules.
+/// The best exchange offered so far that obeys the rules.
 class BestExchange {
  public:
   BestExchange(const ItemGroup& giver, const ItemGroup& receiver, WantedShift wanted,
@@ -42,10 +41,11 @@ class BestExchange {
 
   [[nodiscard]] const std::optional<Exchange>& best() const { return best_; }
   [[nodiscard]] bool is_perfect() const { return distance_ <= wanted_.twice_ideal % 2; }
-  /// Returns the ideal cost of the returned items, for given items of this cost.
+  /// Returns the ideal cost of the items that come back, if items of the cost `given` leave.
   [[nodiscard]] Cost ideal_back(Cost given) const { return given - wanted_.twice_ideal / 2; }
 
-  /// Returns false if only the limits forbid the exchange: one farther from the ideal may be allowed.
+  /// Offers an exchange. Returns false if only the limits forbid it, since an exchange farther from the ideal
+  /// may then be allowed.
   bool offer(const ItemSubset& given, const ItemSubset& taken) {
     const Cost shift = given.cost - taken.cost;
     if (shift <= 0 || shift > wanted_.most) return true;
@@ -58,7 +58,8 @@ class BestExchange {
     return true;
   }
 
-  /// Offers the sets around position `ideal` of a list in ascending order, as limits may forbid the best few.
+  /// Offers the sets around position `ideal` of a list in ascending order, since limits may forbid the best
+  /// few of them.
   template <typename SetAt>
   void offer_around(const ItemSubset& given, std::size_t ideal, std::size_t size, const SetAt& set_at) {
     constexpr std::size_t reach = 8;
@@ -109,12 +110,12 @@ class BestExchange {
   }
 
   [[nodiscard]] std::int64_t packed_bins(const std::vector<Item>& items) {
-    constexpr std::int64_t packing = 2;  // cost of packing an item, in items examined
+    constexpr std::int64_t packing = 2;  // time for packing an item, expressed as a number of items examined
     budget_ -= packing * std::ssize(items);
     return bins_of(items, rules_);
   }
 
-  /// Returns whether the totals of both groups are then below the giver's present total.
+  /// Returns whether both groups would then have lower totals than the giver has now.
   [[nodiscard]] bool keeps_totals(Cost shift, std::int64_t giver_bins, std::int64_t receiver_bins) const {
     const Cost total = giver_.total(rules_);
     return giver_.cost - shift + rules_.bin_cost * giver_bins < total &&
@@ -134,7 +135,7 @@ ItemSubset single_item_subset(const ItemGroup& group, std::size_t at) {
   return {group.items[at].cost, 1, {static_cast<std::uint32_t>(at)}};
 }
 
-/// Adds the supersets of `set` whose other items are at positions from `next` on.
+/// Adds the supersets of `set` whose additional items are at positions >= `next`.
 void add_supersets(const ItemGroup& group, const ItemSubset& set, std::size_t next, std::size_t most,
                    std::vector<ItemSubset>& sets) {
   if (set.count == most) return;
@@ -154,7 +155,7 @@ void require_equal_counts(const Partition& partition) {
     const auto count = static_cast<std::int64_t>(partition[g].size());
     if (count < fewest || count > most) {
       throw InputError("start", "group " + std::to_string(g) + " has " + std::to_string(count) +
-                                    " items, but with equal counts it has " + std::to_string(fewest) +
+                                    " items, but with equal counts it must have " + std::to_string(fewest) +
                                     " or " + std::to_string(most));
     }
   }
@@ -196,11 +197,12 @@ void Exchange::apply(ItemGroup& giver, ItemGroup& receiver, const ExchangeRules&
 
 std::optional<Exchange> find_exchange(const ItemGroup& giver, const ItemGroup& receiver, WantedShift wanted,
                                       const ExchangeRules& rules, std::int64_t& budget) {
-  constexpr std::int64_t overhead = 16;  // cost of a search, in items examined
+  constexpr std::int64_t overhead = 16;  // time for a search, expressed as a number of items examined
   budget -= std::ssize(giver.items) + std::ssize(receiver.items) + overhead;
   BestExchange best(giver, receiver, wanted, rules, budget);
   const bool may_move = !rules.keep_counts && !receiver.is_full(rules);
-  // The ideal item to swap for ascends with the given item, so one pass over each list finds it.
+  // The cost of the ideal item to swap for increases with that of the given item, so one pass over each list
+  // is enough.
   std::size_t ideal = 0;
   for (std::size_t i = 0; i < giver.items.size() && !best.is_perfect(); ++i) {
     const ItemSubset given = single_item_subset(giver, i);

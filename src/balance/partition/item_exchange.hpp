@@ -15,7 +15,7 @@ namespace evenkeel {
 
 /// Rules that exchanges between groups must keep.
 struct ExchangeRules {
-  bool keep_counts = false;  ///< exchanges only equal numbers of items
+  bool keep_counts = false;  ///< whether exchanges must swap equal numbers of items
   BinItems items{};          ///< quantities limited by `limits`; has no sizes if nothing is limited
   BinLimits limits{};        ///< limits of a bin
   std::int64_t bins = 1;     ///< maximum number of bins of a group, packed by first-fit-decreasing
@@ -59,7 +59,7 @@ struct ItemSubset {
 };
 
 /// Returns all subsets of up to three of a group's items, including the empty one, in ascending order of
-/// cost. Subsets have at most two items, or one, if there would be more than 512.
+/// cost. If there would be more than 512 subsets, they have at most two items, or only one.
 [[nodiscard]] std::vector<ItemSubset> small_sets(const ItemGroup& group);
 
 /// Items that leave the giving group, and the items that the receiving group returns for them, if any.
@@ -70,16 +70,17 @@ struct Exchange {
   void apply(ItemGroup& giver, ItemGroup& receiver, const ExchangeRules& rules) const;
 };
 
-/// Cost that an exchange should move from the giver to the receiver: above 0, at most `most`, as near as
-/// possible to half of `twice_ideal`, and nearer to it than 0.
+/// The cost that an exchange should move from the giver to the receiver. It must be above 0, at most `most`,
+/// and closer to half of `twice_ideal` than 0 is; the closer, the better.
 struct WantedShift {
   Cost twice_ideal = 0;
   Cost most = 0;
 };
 
 /// Returns the exchange nearest to the wanted shift among the exchanges near the ideal that keep the rules,
-/// or nullopt if there is none. Exchanges one item for at most one. O(items of both groups). `budget` counts
-/// down the work, in items examined; once it is used up, no exchange is examined that needs packing.
+/// or nullopt if there is none. Exchanges one item for at most one other. O(items of both groups). `budget`
+/// is the remaining amount of work, in items examined; after it is used up, exchanges that need packing are
+/// not examined.
 [[nodiscard]] std::optional<Exchange> find_exchange(const ItemGroup& giver, const ItemGroup& receiver,
                                                     WantedShift wanted, const ExchangeRules& rules,
                                                     std::int64_t& budget);
@@ -99,7 +100,7 @@ struct WantedShift {
 /// Lowers the largest sum of `start` by exchanges:
 /// 1. Move an item from the heaviest group to a lighter one, or swap two items, whichever brings the two sums
 ///    nearest to each other.
-/// 2. If that does not help, exchange up to three items for up to three.
+/// 2. If that does not help, exchange up to three items for up to three others.
 /// 3. Stop when the largest sum reaches max_sum_lower_bound, when no exchange with any group helps, or when
 ///    the work bound is used up.
 /// With GroupSize::equal, every group keeps its number of items.
@@ -107,12 +108,13 @@ struct WantedShift {
 /// The largest sum is never above that of `start`. Groups keep their order. Groups that took part list their
 /// items in ascending order of (cost, item); the others are unchanged. Returns `start` if nothing helped.
 ///
-/// Deterministic: the work is bounded by a count, O(n), not by a clock; sorting groups takes at most
-/// O(n log(n/k)). Local. Precondition: `start` holds each item of `costs` once. Throws InputError if it has
-/// another number of items, if GroupSize::equal is given and its counts differ by more than one, and as
-/// karmarkar_karp does.
+/// Deterministic: the work is bounded by a count, O(n), not by a clock; sorting groups takes at most O(n
+/// log(n/k)). Local. Precondition: `start` holds each item of `costs` once. Throws InputError if it has a
+/// different number of items, or if GroupSize::equal is given and its counts differ by more than one, and the
+/// errors of karmarkar_karp.
 ///
-/// Example: costs {4, 3, 3, 2, 2}, start {0, 1, 2}, {3, 4}, free gives {2, 0}, {3, 4, 1}.
+/// Example: costs {4, 3, 3, 2, 2} and the start {0, 1, 2}, {3, 4} give {2, 0}, {3, 4, 1} with
+/// GroupSize::free.
 [[nodiscard]] Partition refine(std::span<const Cost> costs, Partition start, GroupSize group_size);
 
 }  // namespace evenkeel

@@ -14,9 +14,9 @@
 
 namespace evenkeel {
 
-/// Sorts `values` by ascending `key(value)`, an unsigned 64-bit number. Stable. Least significant byte first,
-/// with one pass per byte of the largest key. `scratch` has the same length and is overwritten. O(n) per
-/// byte.
+/// Sorts `values` by ascending `key(value)`, an unsigned 64-bit number. Stable. Sorts by the least
+/// significant byte first, with one pass per byte of the largest key. `scratch` has the same length and is
+/// overwritten. O(n) per byte.
 template <typename T, typename Key>
 void radix_sort(std::span<T> values, std::span<T> scratch, Key key) {
   constexpr int digit_bits = 8;
@@ -57,6 +57,12 @@ std::vector<CostedItem> descending_items(std::span<const Cost> costs);
 
 /// Returns the items by descending cost, the smaller item first if costs are equal.
 std::vector<CostedItem> descending_items_smaller_first(std::span<const Cost> costs);
+
+/// Returns the position of each item in `order`: inverse_order(order)[order[i]] = i. Throws InputError if
+/// `order` does not contain each of 0..n-1 once. O(n).
+///
+/// Example: {2, 0, 1} gives {1, 2, 0}.
+[[nodiscard]] std::vector<std::int64_t> inverse_order(std::span<const Item> order);
 
 /// A copy of the sizes and counts of some items of a list.
 class PickedItems {

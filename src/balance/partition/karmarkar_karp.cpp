@@ -17,16 +17,18 @@ namespace evenkeel {
 
 namespace {
 
-// A state of the method is k sets of items. Three facts make it fast. Sets are disjoint, so the comparison of
-// their item lists is decided by the first item: sets and states compare in O(1). Empty sets always come
-// last, so only the others are kept. And lists are linked through one array, so joining two is O(1).
+// A state of the method is k sets of items. The implementation is fast for three reasons:
+// 1. Sets are disjoint, so a comparison of their item lists is decided by the first item. Comparing sets or
+//    states is O(1).
+// 2. Empty sets always come last, so only the others are stored.
+// 3. All lists are linked through one array, so joining two lists is O(1).
 
-/// An item, or a virtual zero-cost item that fills up a short run: those come first and are dropped at the
-/// end.
+/// An item, or a virtual item of zero cost that fills up a short run. Virtual items come first, and are
+/// dropped at the end.
 using Node = std::int32_t;
 constexpr Node end_of_list = -1;
 
-/// A non-empty set: a linked list of nodes. Small, since sets move about in their states.
+/// A non-empty set: a linked list of nodes. The struct is small, since sets are often moved within states.
 struct Set {
   Cost sum = 0;
   std::int32_t count = 0;
@@ -39,13 +41,13 @@ constexpr bool is_greater(const Set& left, const Set& right) noexcept {
   return left.head > right.head;
 }
 
-/// The non-empty sets of a state, in descending order. All other sets, up to k, are empty.
+/// The non-empty sets of a state, in descending order. The remaining ones of the k sets are empty.
 using State = std::vector<Set>;
 
-/// The priority of a state; the state with the greatest priority is taken next.
+/// The priority of a state. The state with the greatest priority is taken next.
 struct Priority {
   Cost spread = 0;
-  Cost sum = 0;  ///< sum of the first set; the following members are also of the first set
+  Cost sum = 0;  ///< sum of the first set; the members below also describe the first set
   std::int32_t count = 0;
   Node head = 0;
 
@@ -146,7 +148,7 @@ class Differencing {
            (heap_.empty() || priority > heap_.front().priority);
   }
 
-  /// Precondition: a run or a heap entry is left.
+  /// Removes and returns the state with the greatest priority. Precondition: a run or a heap entry is left.
   State take_greatest() {
     EVENKEEL_PRECONDITION(cheap, !runs_.empty() || !heap_.empty());
     const bool from_run =
@@ -223,7 +225,7 @@ class Differencing {
     const Set last = state.back();
     const auto place = std::upper_bound(state.begin(), state.end() - 1, last, is_greater);
     std::move_backward(place, state.end() - 1,
-                       state.end());  // one block move; a rotation would swap one by one
+                       state.end());  // moves a block at once; std::rotate would swap elements one by one
     *place = last;
   }
 
@@ -264,19 +266,20 @@ class Differencing {
   std::size_t k_;
   std::size_t run_length_;
   std::int64_t num_virtual_ = 0;
-  std::vector<CostedItem> sorted_;  ///< by rank; the item of an entry is a node
-  std::vector<Node> next_;          ///< by node: the following node
-  std::vector<Node> tail_;          ///< by first node of a list: the last node
-  std::vector<std::size_t> runs_;   ///< first ranks of the remaining runs, with the greatest state last
-  std::vector<HeapEntry> heap_;     ///< merged states, as a max-heap
+  std::vector<CostedItem> sorted_;  ///< items by rank; each item is also the number of a node
+  std::vector<Node> next_;          ///< by node: the next node of its list
+  std::vector<Node> tail_;          ///< by first node of a list: the last node of the list
+  /// Ranks at which the remaining runs begin; the run with the greatest priority is last.
+  std::vector<std::size_t> runs_;
+  std::vector<HeapEntry> heap_;  ///< merged states, as a max-heap
   std::vector<State> slots_;
   std::vector<std::size_t> free_slots_;
   std::vector<State> spare_;  ///< storage of consumed states
   State scratch_;
 };
 
-/// Returns the result for one group. The greatest state stays greatest, so the items are joined in descending
-/// order.
+/// Returns the result for one group. The greatest state always remains the greatest, so the items are joined
+/// in descending order.
 Partition single_group(std::span<const Cost> costs) {
   std::vector<Item> items;
   items.reserve(costs.size());

@@ -13,8 +13,8 @@
 
 namespace evenkeel {
 
-/// The place with the least load among some places; the lowest place on a tie. A heap, so a change costs
-/// O(log places).
+/// Finds the least loaded of several places; on a tie, the lowest place. Uses a heap, so a change costs O(log
+/// places).
 class LeastLoaded {
  public:
   struct Place {
@@ -24,7 +24,7 @@ class LeastLoaded {
     friend auto operator<=>(const Place&, const Place&) = default;
   };
 
-  /// Place p has loads[p]. Precondition: loads is not empty.
+  /// Gives place p the load loads[p]. Precondition: loads is not empty.
   explicit LeastLoaded(const std::vector<Cost>& loads) : heap_(loads.size()) {
     for (std::size_t p = 0; p < loads.size(); ++p) heap_[p] = {loads[p], static_cast<std::int64_t>(p)};
     for (std::size_t at = heap_.size() / 2; at-- > 0;) sift_down(at);
@@ -55,11 +55,11 @@ class LeastLoaded {
   std::vector<Place> heap_;
 };
 
-/// Finds the block of a level that would end a task first; on a tie the fastest block, then the lowest. Among
-/// blocks of equal speed, that is the block that is free first. O(speeds + log(blocks)) per change.
+/// Finds the block of a level on which a task would end first; on a tie, the fastest block, then the lowest.
+/// Among blocks of equal speed, this is the block that is free first. O(speeds + log(blocks)) per change.
 class EarliestFinish {
  public:
-  /// Block b is free at free[b]. Precondition: free is not empty.
+  /// Block b is free from time free[b] on. Precondition: free is not empty.
   EarliestFinish(const context::Levels& levels, int level, const std::vector<Cost>& free)
       : speeds_(&levels.speeds()) {
     std::map<std::int64_t, std::vector<std::int64_t>> by_speed;
@@ -72,7 +72,7 @@ class EarliestFinish {
     }
   }
 
-  /// Returns the block that would first end a task that takes `time` on the fastest ranks.
+  /// Returns the block on which a task that takes `time` on the fastest ranks would end first.
   [[nodiscard]] std::int64_t find(Cost time) {
     if (classes_.size() > 1) {
       const auto end = [&](const Class& blocks) {
@@ -84,7 +84,7 @@ class EarliestFinish {
     return classes_[found_].first();
   }
 
-  /// Sets the time at which the block found last is free.
+  /// Sets the time at which the block that find() returned last will be free.
   void set_load_of_found(Cost free) { classes_[found_].least.set_least(free); }
 
  private:

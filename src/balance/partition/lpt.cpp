@@ -21,8 +21,8 @@ struct Load {
   friend auto operator<=>(const Load&, const Load&) = default;
 };
 
-/// A binary min-heap. The order of its array is part of the result (open groups are returned in it), so it
-/// must sift exactly as the reference's heap does; the standard library does not guarantee that.
+/// A binary min-heap. The order of its array is part of the result (open groups are returned in it), so
+/// elements must be sifted exactly as in the reference's heap. The standard library does not guarantee that.
 class LoadHeap {
  public:
   /// Makes k empty groups, numbered from 0.
@@ -90,7 +90,8 @@ class PartitionBuilder {
     return {0, 0, static_cast<std::int64_t>(items_.size()) - 1};
   }
 
-  /// Adds an item to a group that was removed from the heap; the caller then returns the group or closes it.
+  /// Adds an item to a group that was removed from the heap. The caller must then put the group back or close
+  /// it.
   void add(Load& load, const CostedItem& entry) {
     items_[static_cast<std::size_t>(load.number)].push_back(entry.item);
     load.sum += entry.cost;

@@ -8,8 +8,8 @@
 namespace evenkeel {
 
 /// Longest processing time first (Graham, 1969): assigns items by descending cost, each to the lightest
-/// group. This is MindSpeed-RL's DP batch balance (`heapq_partition`), and identical to it including ties and
-/// the order of groups:
+/// group. The result is identical to that of MindSpeed-RL's DP batch balance (`heapq_partition`), including
+/// ties and the order of groups:
 /// - If costs are equal, the larger item is first.
 /// - Groups are chosen by (sum, count, number).
 /// - With GroupSize::equal, full groups come first, in the order in which they filled up, then the others in
@@ -17,14 +17,14 @@ namespace evenkeel {
 /// If the reference fails (equal sizes, k does not divide n), groups take n/k rounded up until the remainder
 /// is used up.
 ///
-/// Local, deterministic, O(n log n). Throws InputError as karmarkar_karp() does.
+/// Local, deterministic, O(n log n). Throws the errors of karmarkar_karp().
 [[nodiscard]] Partition longest_processing_time(std::span<const Cost> costs, std::int64_t k,
                                                 GroupSize group_size = GroupSize::free);
 
 /// MindSpeed-RL's `heapq_partition_with_max`: as above, but if an item would raise the lightest group above
 /// `cap`, that group is closed and the item starts a new group. Closed groups come first, in the order of
-/// closing, then the others in the order of the heap. The cap holds for every group whose items each fit
-/// under it; an item above the cap is in a group by itself (and may first close an empty group, as in the
+/// closing, then the others in the order of the heap. A group never exceeds the cap unless it consists of a
+/// single item that does; such an item gets its own group (and may first close an empty group, as in the
 /// reference). k may be 0 if there are no items.
 [[nodiscard]] Partition longest_processing_time_with_cap(std::span<const Cost> costs, std::int64_t k,
                                                          Cost cap);

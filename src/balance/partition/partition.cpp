@@ -33,8 +33,9 @@ Partition::Partition(std::vector<Item> items, std::vector<std::int64_t> offsets)
   }
   const auto fall = std::ranges::adjacent_find(offsets_, std::ranges::greater{});
   if (fall != offsets_.end()) {
-    throw InputError("offsets", "fall from " + std::to_string(*fall) + " to " + std::to_string(*(fall + 1)) +
-                                    " at group " + std::to_string(fall - offsets_.begin()));
+    throw InputError("offsets", "decrease from " + std::to_string(*fall) + " to " +
+                                    std::to_string(*(fall + 1)) + " at group " +
+                                    std::to_string(fall - offsets_.begin()));
   }
 }
 

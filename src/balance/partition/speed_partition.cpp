@@ -41,8 +41,8 @@ class UnevenGroups {
   UnevenGroups(std::span<const Cost> costs, std::span<const std::int64_t> speeds)
       : costs_(costs), speeds_(speeds), groups_(speeds.size()) {}
 
-  /// Assigns items by descending cost, each to the group that ends it first. Among groups of equal speed,
-  /// that is the group with the least work.
+  /// Assigns items in descending order of cost, each to the group in which it ends first. Among groups of
+  /// equal speed, this is the group with the least work.
   void assign() {
     std::map<std::int64_t, std::set<std::pair<Cost, std::size_t>>> by_speed;
     for (std::size_t g = 0; g < groups_.size(); ++g) by_speed[speeds_[g]].emplace(0, g);
@@ -81,7 +81,7 @@ class UnevenGroups {
  private:
   [[nodiscard]] Finish finish_of(std::size_t g) const { return {groups_[g].cost, speeds_[g], g}; }
 
-  /// Makes an exchange from the group that ends last to a group that ends early, after which both end before
+  /// Makes an exchange between the group that ends last and a group that ends early, if both then end before
   /// that time. Returns whether it did.
   bool improve_last(std::int64_t& budget) {
     const Finish last = *by_end_.rbegin();
@@ -104,7 +104,7 @@ class UnevenGroups {
   }
 
   /// Returns the shift after which both groups end at the same time, and the maximum shift after which the
-  /// receiver still ends before the giver did; nullopt if the receiver cannot take anything.
+  /// receiver ends before the giver's current end. Returns nullopt if the receiver cannot take anything.
   static std::optional<WantedShift> wanted_shift(const Finish& last, const Finish& early) {
     const Wide behind = Wide{last.cost} * early.speed - Wide{early.cost} * last.speed;
     if (behind <= last.speed) return std::nullopt;
@@ -127,7 +127,7 @@ Partition partition_by_speed(std::span<const Cost> costs, std::span<const std::i
   for (std::size_t g = 0; g < speeds.size(); ++g) {
     if (speeds[g] < 1 || speeds[g] > largest_speed) {
       throw InputError("speeds", "group " + std::to_string(g) + " has speed " + std::to_string(speeds[g]) +
-                                     ", outside 1 ... 2^31");
+                                     "; a speed must be from 1 to 2^31");
     }
   }
   if (std::ranges::all_of(speeds, [&](std::int64_t speed) { return speed == speeds.front(); }))

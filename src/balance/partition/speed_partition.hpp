@@ -9,10 +9,10 @@
 namespace evenkeel {
 
 /// Assigns items to groups of different speeds so that the groups end at nearly the same time: a group of
-/// half the speed gets half the work. Speeds are integers in any common unit. Equal speeds give
+/// half the speed gets half the work. Speeds are integers in any common unit. If speeds are equal, this is
 /// balance_items(). Otherwise:
-/// 1. Assign items by descending cost, each to the group that would end it first (longest processing time for
-///    uniform machines).
+/// 1. Assign items by descending cost, each to the group in which it would end first (longest processing time
+///    for uniform machines).
 /// 2. Move and swap items from the group that ends last, which never makes the result worse.
 ///
 /// Group g has speed speeds[g]. Deterministic, local; O(n (distinct speeds + log k)), with improvement

@@ -17,7 +17,7 @@ namespace evenkeel {
 
 namespace {
 
-/// The first kind's maximum may increase by 1 / one_in to even out the second kind.
+/// The first kind's maximum may increase by a fraction of 1 / one_in to even out the second kind.
 constexpr Cost one_in = 512;
 
 Cost largest_sum(const Partition& partition, std::span<const Cost> costs) {
@@ -41,7 +41,7 @@ struct TwoCostGroup {
   Both sums;
   std::vector<TwoCostItem> items;  ///< by ascending (first, item)
 
-  /// Adds an item at the end; items are in order again after sort().
+  /// Appends an item. Call sort() before relying on the order of items.
   void append(const TwoCostItem& entry) {
     items.push_back(entry);
     sums = {sums.first + entry.costs.first, sums.second + entry.costs.second};
@@ -66,9 +66,10 @@ struct Swap {
   std::optional<std::size_t> taken;
 };
 
-/// Searches for an exchange that evens out the second kind, of which `from` has the most, within the allowed
-/// sums of the first kind. Stops when an exchange makes the groups nearly equal, or after a number of pairs:
-/// for long lists, the best of some pairs is good enough, and more exchanges follow.
+/// Searches for an exchange that evens out the second kind, of which `from` has the most, while keeping the
+/// sums of the first kind within the allowed maximum. Stops at an exchange that makes the groups nearly
+/// equal, or after a number of pairs: in long lists, the best of some pairs is good enough, since more
+/// exchanges follow.
 class SwapSearch {
  public:
   SwapSearch(const TwoCostGroup& from, const TwoCostGroup& into, Cost allowed, std::int64_t max_examined)
@@ -106,8 +107,8 @@ class SwapSearch {
     return best_ && num_examined_ >= enough;
   }
 
-  /// Considers an exchange that shifts this amount of the second kind; half of the difference of the groups
-  /// is ideal.
+  /// Considers an exchange that shifts this amount of the second kind. The ideal amount is half of the
+  /// difference between the groups.
   void offer(Cost shift, const Swap& swap) {
     if (shift <= 0 || shift >= behind_) return;
     const Cost distance = shift > behind_ / 2 ? 2 * shift - behind_ : behind_ - 2 * shift;
@@ -118,8 +119,8 @@ class SwapSearch {
 
   const TwoCostGroup& from_;
   const TwoCostGroup& into_;
-  Cost most_in_;   ///< maximum of the first kind that `into` may gain
-  Cost most_out_;  ///< maximum of the first kind that `from` may gain
+  Cost most_in_;   ///< maximum amount of the first kind that `into` may gain
+  Cost most_out_;  ///< maximum amount of the first kind that `from` may gain
   std::int64_t max_examined_;
   Cost behind_;    ///< difference of the second kind between `from` and `into`
   Cost distance_;  ///< twice the distance of the best shift from the ideal
@@ -191,9 +192,9 @@ class TwoCostGroups {
 
 Partition partition_by_two_costs(const TwoCosts& costs, std::int64_t k) {
   if (costs.model.size() != costs.encoder.size()) {
-    throw InputError("costs", "there are " + std::to_string(costs.model.size()) + " of the model and " +
-                                  std::to_string(costs.encoder.size()) +
-                                  " of the encoder; the two counts must be equal");
+    throw InputError("costs", "there are " + std::to_string(costs.model.size()) +
+                                  " costs for the model and " + std::to_string(costs.encoder.size()) +
+                                  " for the encoder; the two numbers must be equal");
   }
   const Cost model = balance_checks::checked_sum(costs.model, "costs of the model");
   const Cost encoder = balance_checks::checked_sum(costs.encoder, "costs of the encoder");

@@ -7,8 +7,9 @@
 
 namespace evenkeel {
 
-/// The items' work of two kinds, which groups do one after the other and meet in between: an encoder's work,
-/// and that of the model behind it. Both have the same unit; lists have equal length.
+/// Two kinds of work per item. Groups do them one after the other, and all groups wait for each other in
+/// between: an encoder's work, and that of the model after it. Both have the same unit; lists have equal
+/// length.
 struct TwoCosts {
   std::span<const Cost> model;
   std::span<const Cost> encoder;
@@ -17,12 +18,12 @@ struct TwoCosts {
 /// Partitions n items into k groups with small maximum sums, first of the kind with more total work, then of
 /// the other kind:
 /// 1. Start from balance_items() on the first kind.
-/// 2. Move items out of the group with most work of the second kind, or swap them, to even out the second
-///    kind. No group's sum of the first kind may exceed the start's maximum by more than 1/512.
+/// 2. Move or swap items of the group that has the most work of the second kind, to even out the second kind.
+///    No group's sum of the first kind may exceed the start's maximum by more than 1/512.
 /// If the second kind has no work, the result is that of balance_items().
 ///
-/// Deterministic, local; the work besides balance_items() is bounded by a count, O(n). Throws InputError if
-/// the lists differ in length, and the errors of karmarkar_karp() for either kind.
+/// Deterministic, local; the work in addition to balance_items() is bounded by a count, O(n). Throws
+/// InputError if the lists differ in length, and the errors of karmarkar_karp() for either kind.
 ///
 /// Example: model costs {4, 4, 2, 2}, encoder costs {3, 0, 3, 0} and k = 2 give {0, 3} and {1, 2}, with sums
 /// of 6 and 3 each. Balancing the model only could give {0, 2} and {1, 3}, with 6 and 0 for the encoder.

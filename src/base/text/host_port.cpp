@@ -1,20 +1,19 @@
 #include "base/text/host_port.hpp"
 
-#include <charconv>
 #include <cstdint>
+
+#include "base/text/parse_number.hpp"
 
 namespace evenkeel {
 
 std::optional<HostPort> parse_host_port(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return std::nullopt;
-  std::uint16_t port = 0;
-  const char* const end = text.data() + text.size();
-  const auto result = std::from_chars(text.data() + colon + 1, end, port);
-  if (result.ec != std::errc{} || result.ptr != end) return std::nullopt;
+  const std::optional<std::uint16_t> port = parse_as<std::uint16_t>(text.substr(colon + 1));
+  if (!port) return std::nullopt;
   std::string_view host = text.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return HostPort{std::string(host), port};
+  return HostPort{std::string(host), *port};
 }
 
 bool is_loopback(std::string_view host) noexcept {

@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-/// Compares in constant time, to not reveal how many bytes are correct.
+/// Compares in constant time, so the time does not reveal how many bytes are correct.
 bool is_token(std::string_view given, std::string_view token) {
   unsigned difference = given.size() == token.size() ? 0 : 1;
   for (std::size_t i = 0; i < given.size() && i < token.size(); ++i)
@@ -74,7 +74,7 @@ void answer(httplib::Response& response, const Error& error) {
   answer(response, status_of(error), error.report());
 }
 
-bool is_authorized(const httplib::Request& request, httplib::Response& response, const std::string& token) {
+bool authorize(const httplib::Request& request, httplib::Response& response, const std::string& token) {
   if (token.empty() || is_token(bearer_token(request.get_header_value("Authorization")), token)) return true;
   response.set_header("WWW-Authenticate", "Bearer");
   const bool has_none = !request.has_header("Authorization");

@@ -32,7 +32,7 @@ class BodyReader {
   BodyReader& operator=(const BodyReader&) = delete;
   virtual ~BodyReader() = default;
   /// Reads up to out.size() bytes. Returns their number; 0 at the end; -1 if the body is malformed, ends
-  /// early or takes too long.
+  /// early, or takes too long.
   virtual ssize_t read_body(std::span<char> out) = 0;
   /// Returns the size of the body if it is known before the body arrives; otherwise 0.
   [[nodiscard]] virtual std::int64_t announced() const noexcept = 0;
@@ -72,8 +72,8 @@ void answer(httplib::Response& response, int status, const ErrorReport& report);
 void answer(httplib::Response& response, const Error& error);
 
 /// Returns whether the request has the required token. If not, writes the answer.
-[[nodiscard]] bool is_authorized(const httplib::Request& request, httplib::Response& response,
-                                 const std::string& token);
+[[nodiscard]] bool authorize(const httplib::Request& request, httplib::Response& response,
+                             const std::string& token);
 
 /// Reads a request's body to its end into `body`. If the body has more than `most` bytes, too many bytes of
 /// all requests are in memory, or the body is malformed or does not arrive in time, writes the answer and

@@ -11,12 +11,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include "base/text/parse_number.hpp"
 
 namespace evenkeel {
 namespace {
@@ -33,14 +34,6 @@ constexpr std::size_t ahead_bytes = std::size_t{16} << 10;
 constexpr std::size_t max_unsent = std::size_t{16} << 10;
 constexpr std::size_t max_line_bytes = std::size_t{8} << 10;  // limit of a chunk-size or trailer line
 constexpr int max_trailers = 100;
-
-/// Returns the text as a non-negative number, or nullopt if it is not one.
-std::optional<std::int64_t> parse_number(std::string_view text, int base) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
-}
 
 }  // namespace
 
@@ -91,7 +84,7 @@ ssize_t Connection::retry_if_interrupted(Act&& act) {
   }
 }
 
-bool Connection::connect() {
+bool Connection::perform_handshake() {
   deadline_ = Clock::now() + longest_head;
   return !tls_ || retry_if_interrupted([&] { return ::SSL_accept(tls_.get()); }) > 0;
 }
@@ -119,15 +112,16 @@ void Connection::begin_body(const httplib::Request& request) {
     is_body_valid_ =
         counts == 0 && ::strcasecmp(request.get_header_value("Transfer-Encoding").c_str(), "chunked") == 0;
   } else {
-    const auto announced = counts == 0 ? 0 : parse_number(request.get_header_value("Content-Length"), 10);
-    is_body_valid_ = announced && counts <= 1;
-    left_ = announced.value_or(0);
+    const auto announced =
+        counts == 0 ? 0 : parse_as<std::int64_t>(request.get_header_value("Content-Length"));
+    is_body_valid_ = announced && *announced >= 0 && counts <= 1;
+    left_ = std::max<std::int64_t>(announced.value_or(0), 0);
   }
   announced_ = left_;
   is_request_read_ = is_body_valid_ && !is_chunked_ && left_ == 0;
 }
 
-// Other sockets than UNIX sockets report process 0.
+// For sockets other than UNIX sockets, the process is 0.
 ::ucred Connection::peer() const noexcept {
   ::ucred process{};
   socklen_t size = sizeof process;
@@ -212,9 +206,9 @@ bool Connection::begin_chunk() {
   if (!read_line(line)) return false;
   std::string_view size = std::string_view(line).substr(0, line.find(';'));
   while (size.ends_with(' ') || size.ends_with('\t')) size.remove_suffix(1);
-  const std::optional<std::int64_t> bytes = parse_number(size, 16);
-  left_ = bytes.value_or(0);
-  return bytes && (left_ > 0 || skip_trailers());
+  const std::optional<std::int64_t> bytes = parse_hexadecimal_as<std::int64_t>(size);
+  left_ = std::max<std::int64_t>(bytes.value_or(0), 0);
+  return bytes && *bytes >= 0 && (left_ > 0 || skip_trailers());
 }
 
 bool Connection::skip_trailers() {

@@ -29,7 +29,7 @@ class Connection final : public httplib::Stream, public BodyReader {
   Connection& operator=(const Connection&) = delete;
 
   /// Performs the TLS handshake, if any. Returns false if it fails or takes too long.
-  [[nodiscard]] bool connect();
+  [[nodiscard]] bool perform_handshake();
   /// Sends pending output and waits for a request. Returns false if no request begins within the idle limit.
   [[nodiscard]] bool wait_for_request();
   /// Starts the deadline of a request's head.

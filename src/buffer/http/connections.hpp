@@ -21,9 +21,9 @@
 
 namespace evenkeel {
 
-/// All open connections. The number of unauthenticated connections, which have not sent a request with the
-/// token, is limited: when a new one exceeds the limit, the oldest is closed, so they can never lock out
-/// other clients.
+/// All open connections. Limits the number of unauthenticated connections, which have not sent a request with
+/// the token: when a new one exceeds the limit, the oldest is closed, so unauthenticated clients can never
+/// lock out others.
 class OpenConnections {
   struct Entry {
     Connection* connection = nullptr;
@@ -32,7 +32,7 @@ class OpenConnections {
   };
 
  public:
-  /// Lists a connection for the lifetime of this object.
+  /// Keeps a connection in the list for the lifetime of this object.
   class Listed {
    public:
     Listed(OpenConnections& all, Connection& connection) : all_(all), entry_(all.add(connection)) {}
@@ -115,7 +115,8 @@ class OpenConnections {
 /// Threads live until shutdown().
 class ConnectionThreads : public httplib::TaskQueue {
  public:
-  /// bool since cpp-httplib 0.14 (whether the task was accepted), void before.
+  /// enqueue() returns bool since cpp-httplib 0.14 (whether the task was accepted); before that, it returned
+  /// void.
   using EnqueueResult = decltype(std::declval<httplib::TaskQueue&>().enqueue(std::function<void()>()));
 
   explicit ConnectionThreads(OpenConnections& open) : open_(open) {}

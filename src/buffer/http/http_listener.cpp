@@ -68,8 +68,8 @@ class HttpListener::Server : public httplib::Server {
   }
   void listen_to(int connections) { ::listen(svr_sock_, connections); }
 
-  /// Binds to a UNIX socket, which only this user may use. A socket that nobody listens to is replaced.
-  /// Throws IoError.
+  /// Binds to a UNIX socket that only this user may use. Replaces a socket that nobody listens to. Throws
+  /// IoError.
   void bind_to_path(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -100,7 +100,7 @@ class HttpListener::Server : public httplib::Server {
     OpenConnections::Listed listed(open_, connection);
     Served serving{connection, listed};
     served = &serving;
-    bool goes_on = connection.connect();
+    bool goes_on = connection.perform_handshake();
     for (std::size_t left = keep_alive_max_count_; goes_on && connection.wait_for_request(); --left) {
       connection.begin_head();
       goes_on =
@@ -112,8 +112,8 @@ class HttpListener::Server : public httplib::Server {
     return true;
   }
 
-  /// Answers the next request, and tells the client if it is the last one of the connection. cpp-httplib 0.17
-  /// added parameters for addresses, which are not used here.
+  /// Answers the next request, and tells the client if it is the last request on this connection. cpp-httplib
+  /// 0.17 added parameters for addresses, which are not used here.
   template <typename Self>
   static bool answer_next(Self& self, Connection& connection, bool is_last) {
     const auto is_answered = [&] {
@@ -160,7 +160,7 @@ std::unique_ptr<HttpListener::Server> HttpListener::make_server(const ServerSett
   });
   server->set_expect_100_continue_handler(
       [this](const httplib::Request& request, httplib::Response& response) {
-        return is_authorized(request, response, settings_.token) ? 100 : response.status;
+        return authorize(request, response, settings_.token) ? 100 : response.status;
       });
   server->set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
     handle_request(request, response);
@@ -196,7 +196,7 @@ void HttpListener::bind() {
 /// if stop() was called.
 void HttpListener::handle_request(const httplib::Request& request, httplib::Response& response) const {
   Connection& connection = served->connection;
-  const bool has_token = is_authorized(request, response, settings_.token);
+  const bool has_token = authorize(request, response, settings_.token);
   served->listed.begin_answer(has_token);
   connection.begin_body(request);
   if (has_token) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,9 +10,9 @@
 
 namespace evenkeel {
 
-/// HTTP server that checks tokens: passes requests that have the token to `answer`, and answers others with
-/// status 401 before their bodies are read. There is one thread per connection; connections are closed if
-/// they exceed a deadline for the head or the body, or are silent too long (connection.hpp).
+/// HTTP server that checks tokens: passes requests that have the token to `answer`, and answers all others
+/// with status 401 before reading their bodies. There is one thread per connection; a connection is closed if
+/// it exceeds a deadline for the head or the body, or is silent for too long (connection.hpp).
 class HttpListener {
  public:
   /// Throws the errors of BufferServer.
@@ -23,8 +22,8 @@ class HttpListener {
   [[nodiscard]] int port() const noexcept { return port_; }
   /// Example: "http://127.0.0.1:8710".
   [[nodiscard]] std::string url() const;
-  /// Serves until stop() is called, even if it was called before. Requests being answered then get a few
-  /// seconds; all other connections are closed at once.
+  /// Serves until stop() is called, even if that happened before this call. After stop(), requests being
+  /// answered get a few seconds; all other connections are closed at once.
   void serve();
   void stop();
 

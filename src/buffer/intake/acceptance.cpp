@@ -21,11 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-bool has_schema_field(const JsonlSchema& schema, std::string_view name) {
-  return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
-}
-
-/// Returns whether moving the field's values to their rows can fail.
+/// Returns whether moving the field's values to the rows that predict their tokens can fail.
 bool may_fail_to_place_rows(const JsonlSchema& schema, const FieldSpec& spec, const Acceptance& acceptance) {
   if (acceptance.at.contains(spec.name)) return true;
   const bool is_of_labels =
@@ -52,14 +48,13 @@ std::optional<ErrorReport> catch_fault(Check&& check) {
 }  // namespace
 
 bool Acceptance::declares_trees(const JsonlSchema& schema) const {
-  return has_trees && has_schema_field(schema, segment_ids_field);
+  return has_trees && schema.has_field(segment_ids_field);
 }
 
 bool Acceptance::depends_on_values(const JsonlSchema& schema) const {
   const auto must_place = [&](const FieldSpec& spec) { return may_fail_to_place_rows(schema, spec, *this); };
   return std::ranges::any_of(schema.fields, must_place) || declares_trees(schema) ||
-         std::ranges::any_of(max_rows,
-                             [&](const auto& most) { return has_schema_field(schema, most.first); });
+         std::ranges::any_of(max_rows, [&](const auto& most) { return schema.has_field(most.first); });
 }
 
 json json_of(const Acceptance& acceptance) {
@@ -107,10 +102,10 @@ void require_usable_fields(const JsonlSchema& schema, const std::string& place, 
   }
   const auto mask = std::ranges::find(schema.fields, response_mask_field, &FieldSpec::name);
   const bool is_loss_mask = mask != schema.fields.end() && mask->rule().is_cut();
-  if (is_loss_mask && has_schema_field(schema, loss_mask_field))
-    throw InputError(place,
-                     "has both 'response_mask' and 'loss_mask', and both specify which tokens carry loss",
-                     "Leave one out");
+  if (is_loss_mask && schema.has_field(loss_mask_field))
+    throw InputError(
+        place, "has both 'response_mask' and 'loss_mask', but each of them specifies which tokens carry loss",
+        "Leave one out");
   require_different_names(schema.fields);
 }
 

@@ -14,15 +14,16 @@
 
 namespace evenkeel {
 
-/// Limits that a job sets on samples, in addition to those of every job. The job declares them when it
-/// begins.
+/// Limits that a job sets on samples, in addition to the limits that apply to every job. The job declares
+/// them when it begins.
 struct Acceptance {
   std::optional<std::int64_t> max_tokens{};
   std::map<std::string, std::int64_t> max_rows{};  ///< limits of fields that count their own rows
-  bool shares_prompts = false;                     ///< prompt tokens must not have a loss
+  bool shares_prompts = false;                     ///< prompt tokens must not carry loss
   bool has_trees = false;                          ///< `segment_ids` define a tree of samples
   std::int64_t predict_ahead = 0;                  ///< pack.predict_ahead; above 0, trees are not accepted
-  std::map<std::string, RowConvention> at{};       ///< for each field: the row that has a token's value
+  /// For each field: the row at which samples have a token's value.
+  std::map<std::string, RowConvention> at{};
 
   /// Returns whether samples with these fields define a tree: has_trees is set, and they have `segment_ids`.
   [[nodiscard]] bool declares_trees(const JsonlSchema& schema) const;
@@ -43,11 +44,10 @@ struct JobStart {
 /// Throws InputError if `in` is not the JSON of an Acceptance.
 [[nodiscard]] Acceptance parse_acceptance(const nlohmann::json& in);
 
-/// Throws InputError for fields that no job accepts: a name that is reserved (require_usable_name()); a field
-/// that others are derived from, such as loss_mask, with a wrong kind, dtype or shape
-/// (require_usable_form()); or two loss masks. Properties that are still open, since no sample has determined
-/// them, are not checked. The error is at `place`:LINE if the samples are JSON Lines (`has_lines`), otherwise
-/// at `place`.
+/// Throws InputError for a field that no job accepts: a field with a reserved name (require_usable_name()); a
+/// field that others are derived from, such as loss_mask, with a wrong kind, dtype or shape
+/// (require_usable_form()); or two loss masks. Properties that no sample has determined yet are not checked.
+/// The error is at `place`:LINE if the samples are JSON Lines (`has_lines`), otherwise at `place`.
 void require_usable_fields(const JsonlSchema& schema, const std::string& place, bool has_lines);
 
 /// Returns why the job does not accept a sample of these lengths, or nullopt if it does.

@@ -5,7 +5,7 @@
 
 namespace evenkeel {
 
-/// Where a request's body goes while it is received. Each function may throw an Error, which refuses the
+/// Destination of a request's body while it is received. Each function may throw an Error, which refuses the
 /// request.
 class BodySink {
  public:

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/json_lines.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 using simdjson::dom::element;
 
-Uid parse_uid(const JsonLine& line, const element& value) {
+Uid parse_line_uid(const JsonLine& line, const element& value) {
   std::string_view text;
   std::int64_t integer = 0;
   std::uint64_t large = 0;
@@ -34,12 +34,10 @@ std::int64_t parse_index(const JsonLine& line, const element& value) {
 
 [[noreturn]] void reject_field(const JsonLine& line, const std::string& name,
                                std::span<const std::string> late_fields) {
-  std::string known;
-  for (const std::string& field : late_fields) known += (known.empty() ? "" : ", ") + field;
   line.fail("has the field '" + name + "', which is not a late field of this buffer",
             late_fields.empty()
                 ? "Start the buffer with --late-fields, which lists the fields that are added later"
-                : "Its late fields (--late-fields) are: " + known);
+                : "Its late fields (--late-fields) are: " + join(late_fields));
 }
 
 ReceivedFields fields_of(const JsonLine& line, std::span<const std::string> late_fields) {
@@ -49,7 +47,7 @@ ReceivedFields fields_of(const JsonLine& line, std::span<const std::string> late
     if (!keys.insert(key).second) line.fail("has the key '" + std::string(key) + "' twice");
     const std::string name(key);
     if (name == "uid") {
-      fields.key.uid = parse_uid(line, value);
+      fields.key.uid = parse_line_uid(line, value);
     } else if (name == "index") {
       fields.key.index = parse_index(line, value);
     } else if (std::ranges::find(late_fields, name) == late_fields.end()) {
@@ -108,7 +106,7 @@ ReceivedSamples make_samples_with_fields(std::span<const ReceivedFields* const> 
   RequestBody body;
   std::int64_t lines = 0;
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    // Blank lines, so that errors name the lines of the request.
+    // Blank lines precede the sample, so that errors refer to the lines of the request.
     std::string line(static_cast<std::size_t>(fields[i]->line - lines), '\n');
     line.append(R"({"uid":0,"index":0,"version":0,)").append(format_fields(*fields[i], names_of(*fields[i])));
     append_tokens(line, "prompt_ids", lengths[i].prompt);
@@ -135,7 +133,7 @@ JsonlSchema select_fields(const JsonlSchema& schema, std::span<const std::string
   return part;
 }
 
-JsonlSchema merge_schemas(const JsonlSchema& a, const JsonlSchema& b) {
+JsonlSchema combine_disjoint_schemas(const JsonlSchema& a, const JsonlSchema& b) {
   std::map<std::string, FieldView> fields;
   for (const JsonlSchema* const schema : {&a, &b})
     for (std::size_t f = 0; f < schema->fields.size(); ++f)
@@ -150,15 +148,14 @@ JsonlSchema join_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool
   std::vector<std::string> known;
   std::vector<std::string> fresh;
   std::vector<std::string> others;
-  const auto has = [](const JsonlSchema& schema, const std::string& name) {
-    return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
-  };
-  for (const FieldSpec& field : more.fields) (has(so_far, field.name) ? known : fresh).push_back(field.name);
+  for (const FieldSpec& field : more.fields)
+    (so_far.has_field(field.name) ? known : fresh).push_back(field.name);
   for (const FieldSpec& field : so_far.fields)
-    if (!has(more, field.name)) others.push_back(field.name);
+    if (!more.has_field(field.name)) others.push_back(field.name);
   const JsonlSchema joined =
       join_schemas(select_fields(so_far, known), select_fields(more, known), may_widen);
-  return merge_schemas(merge_schemas(joined, select_fields(more, fresh)), select_fields(so_far, others));
+  return combine_disjoint_schemas(combine_disjoint_schemas(joined, select_fields(more, fresh)),
+                                  select_fields(so_far, others));
 }
 
 }  // namespace evenkeel

@@ -30,11 +30,13 @@ struct ReceivedFields {
 [[nodiscard]] std::vector<ReceivedFields> read_fields(const InputFile& body,
                                                       std::span<const std::string> late_fields);
 
-/// Returns the hash of a field's value, which is equal if the value is repeated.
+/// Returns the hash of a field's value, which detects repeated values.
 [[nodiscard]] std::uint32_t hash_value(std::string_view value);
-/// Returns the body to store for these fields: their part of a line, such as `"reward":1,"values":[0.5]`.
+/// Returns the body to store for these fields: the part of a line that defines them, such as
+/// `"reward":1,"values":[0.5]`.
 [[nodiscard]] std::string format_fields(const ReceivedFields& fields, const std::set<std::string>& names);
-/// Returns a sample's line with fields that were added to it: bodies of fields, each behind a comma.
+/// Returns a sample's line with the fields that were added to it. `fields` is a concatenation of bodies of
+/// fields, each preceded by a comma.
 [[nodiscard]] std::string add_fields_to_line(std::string_view line, std::string_view fields);
 
 /// Lengths of a stored sample, in tokens.
@@ -43,17 +45,19 @@ struct SampleLengths {
   std::int64_t response = 0;
 };
 
-/// Returns samples of these lengths that have the values as fields, and zeros as tokens. So values are
-/// checked in the same way as those that come with a sample. Throws the errors of ReceivedSamples, and
+/// Returns samples of these lengths that have the values as fields, and zeros as tokens, so that the values
+/// are checked in the same way as those that come with a sample. Throws the errors of ReceivedSamples, and
 /// InputError for a value that does not form a field. Precondition: all elements have the same fields.
 [[nodiscard]] ReceivedSamples make_samples_with_fields(std::span<const ReceivedFields* const> fields,
                                                        std::span<const SampleLengths> lengths);
 
 /// Returns the part of the schema that describes these fields.
 [[nodiscard]] JsonlSchema select_fields(const JsonlSchema& schema, std::span<const std::string> fields);
-/// Returns the schema of samples that have the fields of both schemas, which have no field in common.
-[[nodiscard]] JsonlSchema merge_schemas(const JsonlSchema& a, const JsonlSchema& b);
-/// Returns the schema of all fields that were added, after `more` were. Throws the errors of join_schemas().
+/// Returns the schema of samples that have the fields of both schemas. Precondition: the schemas have no
+/// field in common.
+[[nodiscard]] JsonlSchema combine_disjoint_schemas(const JsonlSchema& a, const JsonlSchema& b);
+/// Returns the schema of all fields that were added so far, including `more`. Throws the errors of
+/// join_schemas().
 [[nodiscard]] JsonlSchema join_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen);
 
 }  // namespace evenkeel

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t most_samples = std::size_t{1} << 20;
 
 /// Returns the values of a field that has one integer per sample, or nullopt if there is no such field.
-/// Throws InputError if the field is of another kind.
+/// Throws InputError if the field is of a different kind.
 std::optional<std::span<const std::int64_t>> find_integers(const RaggedBatch& batch,
                                                            const std::string& name) {
   const Column* const column = batch.find(name);
@@ -45,9 +45,9 @@ std::optional<std::span<const std::int64_t>> find_integers(const RaggedBatch& ba
     if (!parsed.is_object() || !parsed.contains(key)) continue;
     const nlohmann::json& value = parsed[key];
     throw InputError(names.where(line.number),
-                     "field '" + key + "' is " + (value.is_string() ? "the text " : "") +
+                     "field '" + key + "' is " + (value.is_string() ? "the string " : "") +
                          value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 40) +
-                         "; an integer is needed",
+                         "; it must be an integer",
                      hint);
   }
   throw InputError(names.where(lines.front().number), "has no field '" + key + "'", hint);
@@ -71,10 +71,6 @@ std::vector<std::int64_t> oldest_versions(const RaggedBatch& batch, std::span<co
     oldest.push_back(*std::min_element(values.begin() + rows.begin, values.begin() + rows.end));
   }
   return oldest;
-}
-
-bool has_field(const JsonlSchema& schema, std::string_view name) {
-  return std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end();
 }
 
 /// Hashes a line without surrounding blanks and without the numbers after "version" and "versions", which may
@@ -108,7 +104,7 @@ DeclaredFormats user_formats(DeclaredFormats declared) {
 }
 
 bool has_fields(const JsonlSchema& schema, const DeclaredFormats& declared) {
-  return std::ranges::all_of(declared, [&](const auto& format) { return has_field(schema, format.first); });
+  return std::ranges::all_of(declared, [&](const auto& format) { return schema.has_field(format.first); });
 }
 
 /// Throws InputError if users declared formats, since tensors describe themselves. File readers refuse this,
@@ -173,9 +169,9 @@ ReceivedSamples ReceivedSamples::parse_body(RequestBody body, const DeclaredForm
 /// Returns the sample of an outline, or nullopt if the outline is incomplete or invalid.
 std::optional<ReceivedSample> ReceivedSamples::make_received_sample(SampleOutline& outline,
                                                                     const JsonlSchema& schema) const {
-  const bool has_versions = has_field(schema, "versions");
+  const bool has_versions = schema.has_field("versions");
   const std::optional<std::int64_t> version = outline.least[has_versions ? 2 : 1];
-  const bool are_same = !has_field(schema, "version") || outline.least[1] == version;
+  const bool are_same = !schema.has_field("version") || outline.least[1] == version;
   const bool is_named = !std::holds_alternative<std::monostate>(outline.uid);
   if (!outline.least[0] || !version || !are_same || !is_named) return std::nullopt;
   return ReceivedSample{

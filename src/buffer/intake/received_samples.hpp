@@ -19,9 +19,9 @@ struct SampleOutline;
 /// Returns the formats that every stream has: the format of the field `versions`.
 [[nodiscard]] const DeclaredFormats& stream_formats();
 /// Returns stream_formats() with the formats declared by a user. Throws ConfigError, at `where`, if the user
-/// declares another format of `versions`.
+/// declares a different format for `versions`.
 [[nodiscard]] DeclaredFormats add_stream_formats(const DeclaredFormats& declared, const std::string& where);
-/// Converts formats to text for stores and jobs, such as {"a": "axes"}, and back. The inverse throws
+/// Converts formats to text for stores and jobs, such as {"a": "axes"}, and back. The parser throws
 /// InputError for other text.
 [[nodiscard]] std::string serialize_formats(const DeclaredFormats& declared);
 [[nodiscard]] DeclaredFormats parse_formats(const std::string& text);
@@ -32,8 +32,8 @@ struct SampleOutline;
 struct ReceivedSample {
   stream::SampleAccepted accepted;  ///< without `bytes` and `content`
   std::string_view body;            ///< bytes to store: the sample's line, or a safetensors file (SampleForm)
-  std::int64_t number = 0;          ///< number of its line or of the sample, 0-based
-  std::uint32_t content = 0;        ///< hash of its line or tensors without their versions
+  std::int64_t number = 0;    ///< number of its line in the request or, for tensors, of the sample; 0-based
+  std::uint32_t content = 0;  ///< hash of its line or tensors without their versions
 };
 
 /// The samples of one request, checked like those of a file: either all are valid, or an error is thrown.
@@ -41,8 +41,8 @@ class ReceivedSamples {
  public:
   /// Lines: rollouts as in docs/rollouts.md, with `uid`, `index`, and `version` or `versions` ([version,
   /// count] runs, of which the oldest version counts). `declared` declares formats of fields; the declared
-  /// fields, except versions, must be present. Throws InputError at "body:LINE" for the same reasons as
-  /// reading a file, and if one of these keys is missing or not an integer, or `version` is not the oldest of
+  /// fields, except versions, must be present. Throws InputError at "body:LINE" for the same reasons as a
+  /// file reader, and if one of these keys is missing or not an integer, or `version` is not the oldest of
   /// `versions`.
   ///
   /// Tensors: ragged samples as in docs/formats.md, with `uid`, `index`, and `version` or `versions` (one
@@ -87,9 +87,9 @@ class ReceivedSamples {
 /// Same as join_schemas() for tensors, whose element types never change: only open properties are decided.
 [[nodiscard]] JsonlSchema join_tensor_schemas(const JsonlSchema& so_far, const JsonlSchema& more);
 
-/// Converts a schema to text for a store, and back. schema_of() throws InputError for invalid text.
+/// Converts a schema to text for a store, and back. parse_schema() throws InputError for invalid text.
 [[nodiscard]] std::string serialize_schema(const JsonlSchema& schema, SampleForm form = SampleForm::lines);
-[[nodiscard]] JsonlSchema schema_of(const std::string& text);
+[[nodiscard]] JsonlSchema parse_schema(const std::string& text);
 [[nodiscard]] SampleForm parse_sample_form(const std::string& text);
 
 }  // namespace evenkeel

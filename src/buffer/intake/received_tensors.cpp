@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <memory>
@@ -10,6 +9,7 @@
 #include "buffer/intake/received_samples.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/safetensors/safetensors.hpp"
+#include "io/safetensors/tensor_file.hpp"
 #include "io/samples/sample_tensors.hpp"
 
 // Requests in the safetensors format. Each sample is stored as its own safetensors file, so that it can be
@@ -23,7 +23,7 @@ constexpr std::int64_t max_tensor_samples = std::int64_t{1} << 20;
   throw InputError("body", message, hint);
 }
 
-/// A field with integers per sample or per token.
+/// A field with one integer per sample or per token.
 class IntegerField {
  public:
   IntegerField(const SampleTensors& tensors, std::string_view name) : tensors_(tensors) {
@@ -58,7 +58,7 @@ class IntegerField {
   bool are_integers_ = false;
 };
 
-void require_complete_fields(const SampleTensors& tensors) {
+void require_acceptable_tensors(const SampleTensors& tensors) {
   if (tensors.is_padded())
     reject_body("has padded samples", "Concatenate the values and add offsets, as evenkeel convert does");
   if (tensors.num_samples() > max_tensor_samples) {
@@ -246,8 +246,8 @@ class Versions {
 
 void ReceivedSamples::read_tensors() {
   static_cast<void>(body_.file());
-  const SampleTensors tensors(open_safetensors("body", body_.bytes()));
-  require_complete_fields(tensors);
+  const SampleTensors tensors(std::make_unique<TensorFile>("body", body_.bytes()));
+  require_acceptable_tensors(tensors);
   const std::int64_t size = tensors.num_samples();
   const std::vector<TensorSample> lengths = tensors.lengths({0, size});
   if (size == 0) return;

@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* body_name = "body";
 constexpr std::int64_t least_room = std::int64_t{16} << 10;
-constexpr std::int64_t max_expected = std::int64_t{8} << 20;  // bound on announced size
+// Limit on the memory reserved for an announced size.
+constexpr std::int64_t max_expected = std::int64_t{8} << 20;
 constexpr auto padding = static_cast<std::int64_t>(outline_padding);
 
 }  // namespace

@@ -35,9 +35,9 @@ class RequestBody final : public BodySink {
   /// and LimitError above `max_bytes`.
   [[nodiscard]] RequestBody unpack_body(Packing packing, std::int64_t max_bytes);
 
-  /// Returns the body as a file that errors call "body". Call it after the last write and before bytes().
-  /// Both remain valid for the lifetime of this object, even if it is moved. The bytes are followed by as
-  /// many zeros as outline_samples() needs.
+  /// Returns the body as a file whose name in errors is "body". Call this after the last write and before
+  /// bytes(). Both results remain valid for the lifetime of this object, even if it is moved. The bytes are
+  /// followed by as many zeros as outline_samples() needs.
   [[nodiscard]] const InputFile& file();
   [[nodiscard]] std::string_view bytes() const noexcept {
     return {memory_.get(), static_cast<std::size_t>(size_)};

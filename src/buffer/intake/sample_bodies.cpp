@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/jsonl.hpp"
+#include "io/safetensors/tensor_file.hpp"
 #include "io/samples/sample_tensors.hpp"
 
 namespace evenkeel {
@@ -17,8 +19,8 @@ constexpr const char* answer_name = "samples of a step";
 constexpr std::size_t size_bytes = 8;
 
 [[noreturn]] void reject_number(std::int64_t come, std::size_t wanted) {
-  throw InputError(answer_name,
-                   "there are " + std::to_string(come) + "; " + std::to_string(wanted) + " were requested");
+  throw InputError(answer_name, "do not match the request: " + std::to_string(come) + " were received, but " +
+                                    std::to_string(wanted) + " were requested");
 }
 
 RaggedBatch parse_line_samples(const JsonlSchema& schema, const DeclaredFormats& declared,
@@ -54,7 +56,7 @@ std::vector<OpenSample> open_samples(std::string_view bodies, std::span<const st
       throw InputError(answer_name, "are truncated");
     if (samples.size() == arrivals.size()) reject_number(std::ssize(samples) + 1, arrivals.size());
     const std::string name = "sample " + std::to_string(arrivals[samples.size()]);
-    SampleTensors tensors(open_safetensors(name, bodies.substr(size_bytes, size)));
+    SampleTensors tensors(std::make_unique<TensorFile>(name, bodies.substr(size_bytes, size)));
     if (tensors.num_samples() != 1) throw InputError(name, "is not one sample");
     const TensorSample lengths = tensors.lengths({0, 1}).front();
     samples.push_back({std::move(tensors), lengths});
@@ -124,14 +126,14 @@ SampleForm detect_form(std::string_view body) noexcept {
   return body.size() >= size_bytes && body[size_bytes - 1] == '\0' ? SampleForm::tensors : SampleForm::lines;
 }
 
-BodyFrame parse_frame(std::string_view body) {
+BodyFrame make_body_frame(std::string_view body) {
   if (detect_form(body) == SampleForm::lines) return {{}, "\n"};
   const std::uint64_t size = body.size();
   return {std::string(reinterpret_cast<const char*>(&size), size_bytes), {}};
 }
 
 std::string frame_body(std::string_view body) {
-  const BodyFrame frame = parse_frame(body);
+  const BodyFrame frame = make_body_frame(body);
   return frame.before + std::string(body) + frame.after;
 }
 

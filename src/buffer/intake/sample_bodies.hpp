@@ -26,13 +26,13 @@ struct BodyFrame {
   std::string before;
   std::string after;
 };
-[[nodiscard]] BodyFrame parse_frame(std::string_view body);
+[[nodiscard]] BodyFrame make_body_frame(std::string_view body);
 /// Returns the body with its frame.
 [[nodiscard]] std::string frame_body(std::string_view body);
 
-/// Parses the samples that JobClient::lines() returned, with the fields of the stream. Their ids are their
-/// arrival numbers, and their groups are derived from their uids. `declared` declares how lines represent
-/// fields. Throws InputError if a sample differs from what was accepted.
+/// Parses the samples that JobClient::fetch_samples() returned, with the fields of the stream. Their ids are
+/// their arrival numbers, and their groups are derived from their uids. `declared` declares how lines
+/// represent fields. Throws InputError if a sample differs from the accepted one.
 [[nodiscard]] RaggedBatch parse_samples(std::string_view bodies, std::span<const std::int64_t> arrivals,
                                         const JsonlSchema& schema, const DeclaredFormats& declared);
 

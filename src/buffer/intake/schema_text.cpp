@@ -55,7 +55,7 @@ std::string serialize_schema(const JsonlSchema& schema, SampleForm form) {
   return out.dump();
 }
 
-JsonlSchema schema_of(const std::string& text) {
+JsonlSchema parse_schema(const std::string& text) {
   try {
     JsonlSchema schema;
     const nlohmann::json in = nlohmann::json::parse(text);

@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::chrono::milliseconds lease_patience{2000};
 
-/// Takes or renews the lease, and returns the key's value: this server's or another's. If Redis is out of
-/// memory, it refuses a script whose first writing command may need memory. Therefore, a DEL of the missing
-/// key precedes the SET.
+/// Takes or renews the lease, and returns the key's value, which is the value of this server or of another
+/// one. If Redis is out of memory, it refuses a script whose first writing command may need memory.
+/// Therefore, a DEL of the missing key precedes the SET.
 constexpr const char* look_script = R"(
 local value = redis.call('GET', KEYS[1])
 if value == ARGV[1] then

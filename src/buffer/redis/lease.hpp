@@ -12,7 +12,7 @@
 namespace evenkeel {
 
 struct LeaseTimes {
-  std::chrono::milliseconds valid{5000};    ///< from taking or renewing it until it lapses
+  std::chrono::milliseconds valid{5000};    ///< time from taking or renewing the lease until it lapses
   std::chrono::milliseconds between{1000};  ///< interval of attempts to take or renew it
 };
 

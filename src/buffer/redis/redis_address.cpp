@@ -1,9 +1,9 @@
 #include "buffer/redis/redis_address.hpp"
 
-#include <charconv>
 #include <optional>
 #include <string_view>
 
+#include "base/text/parse_number.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -11,15 +11,7 @@ namespace {
 
 constexpr std::string_view tcp_scheme = "redis://";
 constexpr std::string_view unix_scheme = "redis+unix://";
-constexpr int max_port = 65535;
 constexpr int max_database = 1'000'000;
-
-std::optional<int> parse_number(std::string_view text, int base, int most) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > most) return {};
-  return value;
-}
 
 class UrlParts {
  public:
@@ -46,8 +38,9 @@ class UrlParts {
     const std::string_view text = rest_.substr(slash + 1);
     rest_ = rest_.substr(0, slash);
     if (text.empty()) return;
-    const auto number = parse_number(text, 10, max_database);
-    if (!number) reject("has the database '" + std::string(text) + "'; a number is needed");
+    const std::optional<int> number = parse_as<int>(text);
+    if (!number || *number < 0 || *number > max_database)
+      reject("has the database '" + std::string(text) + "'; it must be a number");
     address.database = *number;
   }
 
@@ -72,9 +65,9 @@ class UrlParts {
     if (host.empty()) reject("has no host");
     server.host = host;
     if (colon == std::string_view::npos) return server;
-    const auto port = parse_number(text.substr(colon + 1), 10, max_port);
+    const std::optional<std::uint16_t> port = parse_as<std::uint16_t>(text.substr(colon + 1));
     if (!port || *port == 0)
-      reject("has the port '" + std::string(text.substr(colon + 1)) + "'; a number up to 65535 is needed");
+      reject("has the port '" + std::string(text.substr(colon + 1)) + "'; it must be a number up to 65535");
     server.port = *port;
     return server;
   }
@@ -86,7 +79,8 @@ class UrlParts {
         out += text[i];
         continue;
       }
-      const auto byte = i + 2 < text.size() ? parse_number(text.substr(i + 1, 2), 16, 255) : std::nullopt;
+      const auto byte =
+          i + 2 < text.size() ? parse_hexadecimal_as<unsigned char>(text.substr(i + 1, 2)) : std::nullopt;
       if (!byte) reject("has a '%' in user or password without two hexadecimal digits after it");
       out += static_cast<char>(*byte);
       i += 2;

@@ -8,13 +8,13 @@ namespace evenkeel {
 /// The address of a Redis server, or of several servers of which one is the current master, and the login.
 struct RedisAddress {
   struct Server {
-    std::string host;  ///< or the path of a socket, which begins with a slash
+    std::string host;  ///< host name, or the path of a socket, which begins with a slash
     int port = 6379;
 
     [[nodiscard]] std::string name() const;  ///< returns "host:port", "[::1]:port", or the path
     friend bool operator==(const Server&, const Server&) = default;
   };
-  std::vector<Server> servers;  ///< at least one
+  std::vector<Server> servers;  ///< has at least one element
   std::string user{};           ///< empty for the default user
   std::string password{};
   int database = 0;

@@ -171,7 +171,8 @@ std::unique_ptr<RedisConnection> connect_to_master(const RedisAddress& address, 
     try {
       auto connection = std::make_unique<RedisConnection>(address, server, patience);
       if (connection->info()["role"] == "slave")
-        throw IoError(connection->name(), "is a replica", "Promote it, or name its master");
+        throw IoError(connection->name(), "is a replica, but the buffer needs the master",
+                      "Promote it, or name its master");
       if (const std::int64_t commits = read_commit_count(*connection, about); commits > most) {
         most = commits;
         best = std::move(connection);

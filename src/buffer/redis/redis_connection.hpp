@@ -26,7 +26,7 @@ class RedisReply {
   [[nodiscard]] bool is_null() const noexcept;
   [[nodiscard]] bool is_text() const noexcept;
   [[nodiscard]] bool is_number() const noexcept;
-  /// Returns the text, valid as long as this reply, or an empty text for a reply of another type.
+  /// Returns the text, valid as long as this reply, or an empty text for a reply of a different type.
   [[nodiscard]] std::string_view text() const noexcept;
   [[nodiscard]] std::int64_t number() const noexcept;
   [[nodiscard]] std::vector<RedisReply> list() const;

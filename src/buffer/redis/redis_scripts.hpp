@@ -7,8 +7,8 @@
 /// its length in 4 bytes, then its bytes.
 namespace evenkeel::redis_scripts {
 
-/// Memory that a record takes in Redis besides its bytes: its key and its entry in a hash table. Sizes are
-/// rounded up as in jemalloc, in steps of an eighth of a power of two.
+/// Memory that a record takes in Redis in addition to its bytes: its key and its entry in a hash table. Sizes
+/// are rounded up as in jemalloc, in steps of an eighth of a power of two.
 inline constexpr std::int64_t fixed_cost = 128;
 inline constexpr std::int64_t string_overhead = 10;
 /// Memory of a slot for a seen key. A finished sample needs at most two slots, which its event reserves.

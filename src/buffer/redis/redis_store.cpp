@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text/parse_number.hpp"
 #include "buffer/redis/redis_scripts.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
@@ -20,15 +20,8 @@ namespace {
 constexpr const char* store_format = "evenkeel-buffer 3";
 constexpr std::string_view evicting_hint = "CONFIG SET maxmemory-policy noeviction";
 constexpr int least_version = 6;
-constexpr std::int64_t max_text = std::int64_t{512} << 20;  // of Redis, in bytes
+constexpr std::int64_t max_text = std::int64_t{512} << 20;  // maximum size of a string in Redis, in bytes
 constexpr std::size_t max_idle = 16;  // maximum number of idle connections kept for reads
-
-std::optional<std::int64_t> parse_redis_integer(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::string_view bytes_of_slot(const stream::GroupKey& slot) {
   return {reinterpret_cast<const char*>(&slot), sizeof slot};
@@ -79,7 +72,7 @@ class RedisStore : public Store {
       ++generation_;
     }
     auto connection = connect();
-    std::string data_loss_risk = require_supported_server(*connection);
+    std::string data_loss_risk = inspect_server(*connection);
     {
       const std::lock_guard lock(mutex_);
       risk_ = std::move(data_loss_risk);
@@ -116,7 +109,7 @@ class RedisStore : public Store {
   void read_events(const std::function<void(std::int64_t, std::string_view)>& take) const override {
     std::map<std::int64_t, std::string> events;
     for_each(keys_.events, [&](std::string_view key, std::string_view record) {
-      const auto number = parse_redis_integer(key);
+      const auto number = parse_as<std::int64_t>(key);
       if (!number) throw damage_error("event '" + std::string(key) + "'");
       events[*number] = record_content(RecordKind::event, *number, record, name());
     });
@@ -176,12 +169,11 @@ class RedisStore : public Store {
 
   /// Throws unless the server meets the requirements of a store. Returns which data may be lost
   /// (data_loss_risk()).
-  std::string require_supported_server(RedisConnection& connection) {
+  std::string inspect_server(RedisConnection& connection) {
     std::map<std::string, std::string> info = connection.info();
     const std::string& version = info["redis_version"];
-    if (parse_redis_integer(version.substr(0, version.find('.'))).value_or(0) < least_version) {
-      throw IoError(connection.name(), "has version '" + version + "'",
-                    "Redis 6 or later is needed, or Valkey");
+    if (parse_as<std::int64_t>(version.substr(0, version.find('.'))).value_or(0) < least_version) {
+      throw IoError(connection.name(), "has version '" + version + "'", "Use Redis 6 or later, or Valkey");
     }
     if (const std::string& policy = info["maxmemory_policy"]; policy != "noeviction") {
       throw IoError(connection.name(),
@@ -229,8 +221,8 @@ class RedisStore : public Store {
                         "'; this program reads and writes '" + store_format + "'",
                     "Use the program that wrote it");
     }
-    const auto commits = parse_redis_integer(header[1].text());
-    const auto used = parse_redis_integer(header[2].text());
+    const auto commits = parse_as<std::int64_t>(header[1].text());
+    const auto used = parse_as<std::int64_t>(header[2].text());
     if (!commits || !used) throw damage_error(keys_.about);
     if (*commits < commits_) {
       settings_.say(connection.name() + " has lost " + std::to_string(commits_ - *commits) +
@@ -329,7 +321,8 @@ class RedisStore : public Store {
 
   mutable std::mutex mutex_;  // guards the members below
   mutable std::vector<std::unique_ptr<RedisConnection>> idle_;
-  std::int64_t generation_ = 0;  // generation of connections; older ones may lead to a former master
+  // Generation of connections; connections of earlier generations may lead to a former master.
+  std::int64_t generation_ = 0;
   std::string risk_;
 };
 
@@ -341,7 +334,8 @@ void require_redis_name(const std::string& name, const std::string& where) {
            (letter >= 'a' && letter <= 'z') || letter == '.' || letter == '_' || letter == '-';
   };
   if (name.empty() || name.size() > 100 || !std::ranges::all_of(name, is_good))
-    throw ConfigError(where, "is '" + name + "'; up to 100 letters, digits, '.', '_' and '-' are needed");
+    throw ConfigError(where,
+                      "is '" + name + "'; it must have from 1 to 100 letters, digits, '.', '_' or '-'");
 }
 
 std::unique_ptr<Store> open_redis_store(const RedisSettings& settings, const std::string& lease,

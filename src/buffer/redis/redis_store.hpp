@@ -21,9 +21,8 @@ struct RedisSettings {
 };
 
 /// Opens a store in Redis (6 or later) or Valkey for the server that has the lease. A commit is one script.
-/// Redis refuses it if another server has the lease, or if there was a commit that this store does not know
-/// about. The durability of commits depends on the configuration of Redis; data_loss_risk() states which data
-/// may be lost.
+/// Redis refuses it if another server has the lease, or if this store has missed a commit. The durability of
+/// commits depends on the configuration of Redis; data_loss_risk() states which data may be lost.
 ///
 /// Throws ConfigError unless the name has 1 to 100 letters, digits, '.', '_' and '-'. Throws IoError if Redis
 /// cannot be reached, is too old, would evict data, or has other data or another format under this name, or

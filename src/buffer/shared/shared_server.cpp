@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <optional>
 #include <utility>
 
 #include "buffer/buffer.hpp"
@@ -36,10 +35,10 @@ std::string advertised_url(const SharedServerSettings& settings, const HttpListe
 
 class SharedServer::Impl {
  public:
-  /// Period in which this server has the lease, with the buffer that it then has.
+  /// A period in which this server has the lease, and the buffer or the values that it serves in this period.
   struct Term {
     std::string lease;               // value of the lease
-    std::shared_ptr<Buffer> buffer;  // or null, and `values`
+    std::shared_ptr<Buffer> buffer;  // null if the server has `values`
     std::shared_ptr<ValueStore> values;
     HttpAnswer answer;
 

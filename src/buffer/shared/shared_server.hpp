@@ -18,7 +18,7 @@ struct SharedServerSettings {
   RedisSettings store;
   stream::StreamSettings stream;
   ServerSettings server;
-  /// URL at which other servers reach this one; empty if it is the address it listens on.
+  /// URL at which other servers reach this one; empty if it is the address on which this server listens.
   std::string advertised{};
   LeaseTimes times{};
   DeclaredFormats formats{};  ///< formats in which lines represent fields
@@ -31,9 +31,9 @@ struct SharedServerSettings {
 /// lapses or is given back, one of them takes over. So clients may use any server, and any server may fail.
 class SharedServer {
  public:
-  /// Starts to listen, and is active or on standby when the constructor returns. Throws the errors of
-  /// BufferServer, Lease, open_redis_store(), Buffer and ValueStore, and ConfigError if it listens on all
-  /// addresses and `advertised` is empty.
+  /// Starts listening. When the constructor returns, the server is active or on standby. Throws the errors of
+  /// BufferServer, Lease, open_redis_store(), Buffer and ValueStore, and ConfigError if the server listens on
+  /// all addresses and `advertised` is empty.
   explicit SharedServer(SharedServerSettings settings);
   ~SharedServer();
   SharedServer(const SharedServer&) = delete;

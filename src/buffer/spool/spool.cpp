@@ -166,8 +166,8 @@ bool Spool::process_file(const std::string& name) {
   return true;
 }
 
-/// Sends a file. Returns false if the file is gone. Throws InputError if the file cannot be read, since
-/// waiting for it would delay all files after it, and the end of the stream.
+/// Sends a file. Returns false if the file is gone. Throws InputError if the file cannot be read: waiting for
+/// it would delay all later files, and the end of the stream.
 bool Spool::send(const std::string& name) {
   const fs::path path = folder_ / name;
   std::error_code failure;

@@ -14,10 +14,10 @@
 
 namespace evenkeel {
 
-/// A folder into which producers rename finished files of samples, for clusters without a network from
-/// producers to the buffer. Sends each file to a buffer's server, in the order of names, and removes it after
-/// the buffer has acknowledged it. If the process is killed in between, the file is sent again, and the
-/// buffer recognizes the samples that it already has. While the buffer is full, files wait.
+/// A folder into which producers rename finished files of samples, for clusters in which producers cannot
+/// reach the buffer over the network. Sends each file to a buffer's server, in the order of names, and
+/// removes it after the buffer has acknowledged it. If the process is killed in between, the file is sent
+/// again, and the buffer recognizes the samples that it already has. While the buffer is full, files wait.
 ///
 /// Takes files whose names end in .jsonl, .jsonl.gz, .jsonl.zst or .safetensors, in upper or lower case, and
 /// do not begin with a dot. Other files are ignored and reported once. A file that cannot be read, or that
@@ -31,7 +31,7 @@ class Spool {
 
   /// Locks the folder against other processes until destruction. `say` receives lines for the log. Throws
   /// IoError if the folder does not exist or cannot be written, or if another process has locked it. If the
-  /// file system does not support locks, only logs that.
+  /// file system does not support locks, only logs a message.
   Spool(std::filesystem::path folder, LogLine say);
   ~Spool();
   Spool(const Spool&) = delete;

@@ -38,13 +38,13 @@ class CommitQueue {
 
   /// Callbacks, which the queue's thread calls.
   struct Hooks {
-    /// Runs the requests on a new Change, and commits it to the store. Sets the error of each request that
-    /// failed. Returns whether the store has changed.
+    /// Runs the requests on a new Change, and commits the change to the store. Sets the error of each request
+    /// that failed. Returns whether the store has changed.
     std::function<bool(const Requests&)> commit;
-    /// Returns when to commit at the latest, even without requests.
+    /// Returns the time of the next commit that is due even if there are no requests.
     std::function<std::optional<Clock::time_point>()> deadline = [] { return std::nullopt; };
     std::function<void()> after_commit = [] {};
-    /// Called when the latest commit has become durable without another one.
+    /// Called after the latest commit has become durable through settle(), without a further commit.
     std::function<void()> after_settle = [] {};
   };
 
@@ -86,12 +86,11 @@ class CommitQueue {
   }
 
  private:
-  static constexpr std::int64_t max_bytes_at_once = std::int64_t{32}
-                                                    << 20;  // per transaction, or one larger request
+  // Maximum size of a transaction, except that a larger request gets its own transaction.
+  static constexpr std::int64_t max_bytes_at_once = std::int64_t{32} << 20;
 
-  /// Writes requests until the queue is stopped. A request is answered once the state that it saw is durable:
-  /// with the next transaction, which makes its predecessor durable, or after settle() if no request is
-  /// waiting.
+  /// Writes requests until the queue is stopped. A request is answered once the state that it saw is durable.
+  /// The next transaction makes its predecessor durable; if no request is waiting, settle() does.
   void write_until_stopped() {
     Requests written;
     bool must_settle = false;

@@ -4,8 +4,9 @@
 
 namespace evenkeel {
 
-/// There is no room now, but there may be later: in a buffer, training samples makes room, as does closing or
-/// aborting incomplete groups; in a store of values, clearing does. HTTP status 429.
+/// There is no room now, but there may be room later. A buffer frees room when samples are trained, and when
+/// incomplete groups are closed or aborted; a store of values, when values are cleared.
+/// HTTP status 429.
 class FullError : public LimitError {
  public:
   using LimitError::LimitError;

@@ -184,11 +184,11 @@ class Check {
     const std::uint64_t second = metas[1].transaction;
     const bool is_new = first == 0 && second == 0;
     require(is_new || (first % 2 == 0 && (first + 1 == second || second + 1 == first)), 0,
-            "and page 1 are not of consecutive transactions");
+            "and page 1 are not from consecutive transactions");
     return second > first ? metas[1] : metas[0];
   }
 
-  /// Marks pages as used. Each page must have exactly one use.
+  /// Marks pages as used. Each page must be used exactly once.
   void use(PageNumber page, std::uint64_t count, PageNumber by) {
     require(page < is_used_.size() && count <= is_used_.size() - page, by,
             "points to a page beyond the end of the file");

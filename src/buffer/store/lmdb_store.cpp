@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -24,11 +23,12 @@ constexpr std::int64_t page_header = 16;
 constexpr std::int64_t node_overhead = 24;  // per value in a page: node header, key, offset, rounding
 constexpr std::int64_t prefix_bytes = 4;    // size of a body, before its first part
 constexpr int part_bits = 15;               // bits of a body's key for the part's number
-// Pages of trees count twice: a transaction that changes each tree writes new copies of all pages before the
-// old ones are free. There must always be room for that, since otherwise a full store could not be emptied by
-// training.
+// Pages of trees count twice. A transaction that changes each tree writes new copies of all pages before the
+// old ones are free. There must always be room for these copies; otherwise, training could not empty a full
+// store.
 constexpr std::int64_t times_in_tree = 2;
-constexpr std::int64_t seen_key = 2 * 64;  // bytes for its key and content, in pages two thirds full
+// Bytes for the key and content of a seen sample, in pages that are two thirds full.
+constexpr std::int64_t seen_key = 2 * 64;
 constexpr std::int64_t max_parts = std::int64_t{1} << part_bits;
 
 /// Throws the error for a code of LMDB, which may be an errno.
@@ -152,7 +152,7 @@ class LmdbStore : public Store {
   [[nodiscard]] bool is_settled() const noexcept override { return is_settled_; }
   void settle() override {
     if (is_settled_) return;
-    // After a failed flush, the next one may find nothing to flush, so write the root and flush once more.
+    // If a flush failed, the next flush may find nothing to write, so write the root and flush once more.
     if (has_failed_) write({});
     has_failed_ = true;
     check(::mdb_env_sync(env_, 1), "cannot be written");
@@ -271,8 +271,8 @@ class LmdbStore : public Store {
     if (::stat(name.c_str(), &status) != 0) throw system_error(name, "cannot be opened", errno);
     if (status.st_size >= folder_.file_bytes()) return;
     throw IoError(name,
-                  "was truncated: it has " + std::to_string(status.st_size) + " bytes of " +
-                      std::to_string(folder_.file_bytes()),
+                  "was truncated: it has " + std::to_string(status.st_size) + " of " +
+                      std::to_string(folder_.file_bytes()) + " bytes",
                   "Restore the folder from a backup");
   }
 
@@ -302,7 +302,7 @@ class LmdbStore : public Store {
                       "cannot be opened");
     transaction.check(::mdb_dbi_open(transaction.get(), "seen", MDB_CREATE, &seen_), "cannot be opened");
     transaction.check(::mdb_dbi_open(transaction.get(), "notes", MDB_CREATE, &notes_), "cannot be opened");
-    const std::int64_t used = count_used(transaction);
+    const std::int64_t used = used_bytes(transaction);
     transaction.commit();
     used_ = used;
   }
@@ -323,7 +323,7 @@ class LmdbStore : public Store {
                       "cannot be opened");
     transaction.check(::mdb_dbi_open(transaction.get(), "seen", 0, &seen_), "cannot be opened");
     transaction.check(::mdb_dbi_open(transaction.get(), "notes", 0, &notes_), "cannot be opened");
-    used_ = count_used(transaction);
+    used_ = used_bytes(transaction);
     transaction.commit();  // the table handles remain valid after a commit
   }
 
@@ -349,7 +349,7 @@ class LmdbStore : public Store {
 
   /// Returns the size of the tables' pages, plus the space reserved for the keys that samples leave when they
   /// are trained.
-  [[nodiscard]] std::int64_t count_used(const Transaction& transaction) const {
+  [[nodiscard]] std::int64_t used_bytes(const Transaction& transaction) const {
     std::size_t pages = 0;
     MDB_stat events{};
     transaction.check(::mdb_stat(transaction.get(), events_, &events), "cannot be read");
@@ -445,7 +445,7 @@ class LmdbStore : public Store {
     }
     // LMDB does not write a transaction without changes.
     put(transaction, notes_, value_of("commits"), {}, std::to_string(++commits_), 0);
-    const std::int64_t used = count_used(transaction);
+    const std::int64_t used = used_bytes(transaction);
     try {
       transaction.commit();
     } catch (...) {
@@ -475,7 +475,7 @@ class LmdbStore : public Store {
 
 std::unique_ptr<Store> open_lmdb_store(const std::filesystem::path& folder, std::int64_t capacity) {
   if (capacity < least_lmdb_capacity) {
-    throw ConfigError("capacity", "is " + std::to_string(capacity) + " bytes; at least 16 MiB are needed");
+    throw ConfigError("capacity", "is " + std::to_string(capacity) + " bytes; it must be at least 16 MiB");
   }
   return std::make_unique<LmdbStore>(folder, capacity, StoreFolder::Access::write);
 }

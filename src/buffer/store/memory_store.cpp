@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <mutex>
 #include <shared_mutex>
 
@@ -30,7 +29,8 @@ class MemoryStore : public Store {
       bodies_.erase(number);
       events_.erase(number);
     }
-    for (const StoreChange::Record& body : change.bodies) bodies_.emplace(body.number, shared(body));
+    for (const StoreChange::Record& body : change.bodies)
+      bodies_.emplace(body.number, make_shared_body(body));
     for (const auto& [number, event] : change.events) events_.emplace(number, event);
     for (const stream::SeenSlot& slot : change.seen) seen_.put(slot);
     for (const auto& [name, value] : change.notes) notes_[name] = value;
@@ -83,10 +83,10 @@ class MemoryStore : public Store {
  private:
   static constexpr std::int64_t of_node = 128;   // overhead of a map node and of the heap
   static constexpr std::int64_t times_kept = 2;  // seen slots are stored twice: here and in the ledger
-  // A finished sample leaves at most two slots, for which its event reserves room.
+  // A finished sample leaves at most two slots. Its event reserves room for them.
   static constexpr std::int64_t of_keys = 2 * times_kept * sizeof(stream::SeenSlot);
 
-  [[nodiscard]] static SharedBody shared(const StoreChange::Record& body) {
+  [[nodiscard]] static SharedBody make_shared_body(const StoreChange::Record& body) {
     if (body.keeper != nullptr) return {body.bytes, body.keeper};
     auto copy = std::make_shared<const std::string>(body.bytes);
     return {*copy, copy};

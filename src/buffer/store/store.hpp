@@ -79,7 +79,7 @@ class Store {
   /// Makes the latest commit durable. Throws IoError.
   virtual void settle() {}
 
-  /// Discards cached state, so that the content is read again, since another process may have changed it or a
+  /// Discards cached state, so that the content is read again: another process may have changed it, or a
   /// failed commit may have left it unknown. Called by the committing thread. Throws IoError.
   virtual void refresh() {}
 
@@ -95,7 +95,7 @@ class Store {
   /// Passes all events to `take`, in ascending order. Throws the errors of read_body().
   virtual void read_events(const std::function<void(std::int64_t number, std::string_view)>& take) const = 0;
   [[nodiscard]] virtual std::vector<stream::SeenSlot> seen_slots() const = 0;
-  /// Returns nullopt if there is no such note. Throws the errors of read_body().
+  /// Returns the note with this name, or nullopt if there is none. Throws the errors of read_body().
   [[nodiscard]] virtual std::optional<std::string> note(const std::string& name) const = 0;
 
   /// Returns the used part of the capacity. A body of n bytes takes cost_of(n), and an event
@@ -103,7 +103,8 @@ class Store {
   [[nodiscard]] virtual std::int64_t used() const = 0;
   [[nodiscard]] virtual std::int64_t capacity() const noexcept = 0;
   [[nodiscard]] virtual std::int64_t cost_of(std::int64_t bytes) const noexcept = 0;
-  /// Returns the maximum capacity, in bytes, used by a sample's event of this size and its seen keys.
+  /// Returns the maximum capacity, in bytes, that a sample uses for an event of this size and for its seen
+  /// keys.
   [[nodiscard]] virtual std::int64_t cost_of_event(std::int64_t bytes) const noexcept = 0;
   /// Returns the maximum size of a body in bytes.
   [[nodiscard]] virtual std::int64_t max_body_bytes() const noexcept {
@@ -116,24 +117,24 @@ class Store {
   [[nodiscard]] virtual std::string name() const = 0;
 };
 
-/// What the records of a store mean.
+/// Kind of content that the records of a store represent.
 enum class StoreContent : std::uint8_t {
   stream,  ///< samples of a stream, kept by a Buffer
   values,  ///< kept by a ValueStore
 };
-/// Prepares a store for this content. Throws InputError if it has the other one.
+/// Prepares a store for this content. Throws InputError if the store has the other kind of content.
 void begin_content(Store& store, StoreContent content);
 
 /// Makes a store in this process's memory, which is lost when the process ends.
 [[nodiscard]] std::unique_ptr<Store> make_memory_store(std::int64_t capacity);
 
-/// Opens an LMDB store in its own folder, which is created if it does not exist. Uses memory for the system's
-/// page cache, which can be reclaimed, and for the data written by one commit. The folder takes at most
-/// capacity + 5 %.
+/// Opens an LMDB store in its own folder, which is created if it does not exist. Uses memory for the data
+/// written by one commit, and for the system's page cache, which can be reclaimed. The folder takes at most
+/// the capacity plus 5 %.
 ///
 /// Throws ConfigError for a capacity below 16 MiB. Throws IoError if the folder cannot be created or written,
-/// if another process has it open, if it contains other files, if its format has another version, or if its
-/// file was truncated or is damaged.
+/// if another process has it open, if it contains other files, if its format has a different version, or if
+/// its file was truncated or is damaged.
 [[nodiscard]] std::unique_ptr<Store> open_lmdb_store(const std::filesystem::path& folder,
                                                      std::int64_t capacity);
 

@@ -42,7 +42,7 @@ StoreFolder::StoreFolder(std::filesystem::path path, Access access)
   std::error_code error;
   if (access_ == Access::write) std::filesystem::create_directories(path_, error);
   if (error) throw system_error(path_.string(), "cannot be created", error.value());
-  read_description();  // check this before anything is created in a folder that does not belong to a buffer
+  read_description();  // before creating anything: the folder may not belong to a buffer
   try {
     do lock_data();
     while (!is_data_at_its_path());

@@ -13,20 +13,20 @@
 
 namespace evenkeel {
 
-/// A frame that is being received. Each value is received right into its sample's block, which a store in
-/// memory keeps, so no byte is copied after it has left the socket.
+/// A frame that is being received. Each value is received directly into its sample's block, which a store in
+/// memory keeps, so bytes are not copied after they have left the socket.
 class ReceivedValues final : public BodySink {
  public:
   /// `most` is the maximum size of the frame.
   explicit ReceivedValues(std::int64_t most) : most_(most) {}
 
   void expect(std::int64_t bytes) override { announced_ = bytes; }
-  /// Throws InputError about "body" if the frame's description is not legal, or does not match its size, and
-  /// LimitError if it is too large.
+  /// Throws InputError about "body" if the frame's description is not valid or does not match its size, and
+  /// LimitError if the frame is too large.
   [[nodiscard]] std::span<char> room() override;
   void keep(std::int64_t bytes) override;
   [[nodiscard]] std::int64_t size() const noexcept override { return size_; }
-  /// Throws InputError about "body" unless the frame was received to its end. Call this before the members
+  /// Throws InputError about "body" unless the whole frame was received. Call this before the functions
   /// below.
   void require_complete();
 
@@ -36,7 +36,7 @@ class ReceivedValues final : public BodySink {
   [[nodiscard]] std::int64_t bytes_of_values() const noexcept { return values_bytes_; }
 
  private:
-  /// All values of one sample, one after another in the order of the fields.
+  /// All values of one sample, concatenated in the order of the fields.
   struct Block {
     std::shared_ptr<char[]> memory;
     std::int64_t bytes = 0;
@@ -59,7 +59,7 @@ class ReceivedValues final : public BodySink {
   std::string text_;
   FrameHead head_;
   std::vector<Block> blocks_;
-  std::vector<Place> places_;  // field by field
+  std::vector<Place> places_;  // ordered by field
   std::size_t next_ = 0;       // value that is being received
   std::int64_t values_bytes_ = 0;
   char excess_ = 0;

@@ -9,10 +9,10 @@
 
 namespace evenkeel {
 
-/// Element type of a value: a number that is part of the store's format, and never changes its meaning.
+/// Element type of a value: a number that is part of the store's format, so its meaning never changes.
 using ValueType = std::uint8_t;
 
-/// Shape of a value. Its sizes are in place, since a store may have millions of values.
+/// Shape of a value. The sizes are stored inline, since a store may have millions of values.
 class TensorShape {
  public:
   static constexpr std::size_t max_axes = 8;
@@ -48,14 +48,14 @@ struct TensorForm {
   friend bool operator==(const TensorForm&, const TensorForm&) = default;
 };
 
-/// Returns the type with this name: a name of safetensors, or "BYTES" for bytes without a meaning here.
-/// Returns nullopt if there is none.
+/// Returns the type with this name: a safetensors name, or "BYTES" for bytes that the store does not
+/// interpret. Returns nullopt if there is no such type.
 [[nodiscard]] std::optional<ValueType> parse_value_type(std::string_view name) noexcept;
-/// Precondition: the type is one of parse_value_type().
+/// Returns the name of a type. Precondition: the type is a result of parse_value_type().
 [[nodiscard]] std::string_view value_type_name(ValueType type) noexcept;
 [[nodiscard]] bool is_value_type(std::int64_t number) noexcept;
 [[nodiscard]] std::int64_t bytes_of_element(ValueType type) noexcept;
-/// Returns the number of bytes of a value; nullopt if a dimension is negative, or the number exceeds 2^48.
+/// Returns the number of bytes of a value, or nullopt if a dimension is negative or the number exceeds 2^48.
 [[nodiscard]] std::optional<std::int64_t> bytes_of(const TensorForm& form) noexcept;
 
 }  // namespace evenkeel

@@ -13,7 +13,7 @@ StoredSample& ValueChange::sample_at(std::int64_t index) {
 
 void ValueChange::add_event(std::int64_t index, StoredRecord& record, const StoredSample& sample) {
   record.event = next_++;
-  stored_.events.emplace_back(record.event, index_.parse_event(index, record.number, sample));
+  stored_.events.emplace_back(record.event, index_.encode_event(index, record.number, sample));
 }
 
 void ValueChange::put(const NewRecord& record, std::span<const std::uint32_t> fields) {

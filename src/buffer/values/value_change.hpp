@@ -11,23 +11,24 @@
 
 namespace evenkeel {
 
-/// Changes that one transaction makes to values. The index is not changed before apply(), so others may read
-/// it until then. Each event of the store describes exactly those values of its record that exist: if some of
-/// them are replaced or removed, the event is replaced, and if all are, the record is erased.
+/// Changes that one transaction makes to values. The index does not change before apply(), so other threads
+/// may read it until then. Each event of the store describes exactly those values of its record that still
+/// exist: if some of them are replaced or removed, the event is replaced; if all of them are, the record is
+/// erased.
 class ValueChange {
  public:
-  /// Numbers of new records and events begin at `next`.
+  /// New records and events are numbered from `next` on.
   ValueChange(const ValueIndex& index, std::int64_t next) : index_(index), next_(next) {}
 
-  /// Adds the values of a record, which replace those of the same index and fields. `fields` are the numbers
-  /// of their fields. Precondition: there is at least one value.
+  /// Adds the values of a record. They replace earlier values with the same index and field. `fields` has the
+  /// number of each value's field. Precondition: there is at least one value.
   void put(const NewRecord& record, std::span<const std::uint32_t> fields);
-  /// Removes the values of one sample that `is_chosen` chooses. Returns their number.
+  /// Removes those values of one sample for which `is_chosen` returns true. Returns their number.
   std::int64_t remove(std::int64_t index, const std::function<bool(const StoredValue&)>& is_chosen);
 
   [[nodiscard]] bool is_empty() const noexcept { return stored_.bodies.empty() && stored_.erased.empty(); }
   [[nodiscard]] std::int64_t next_number() const noexcept { return next_; }
-  /// Returns the change for the store. Call this once, last.
+  /// Returns the change for the store. Call this only once, after all changes.
   [[nodiscard]] const StoreChange& finish();
   /// Makes the same change to the index. Call this after the commit.
   void apply(ValueIndex& index);
@@ -39,7 +40,7 @@ class ValueChange {
   const ValueIndex& index_;
   std::int64_t next_;
   StoreChange stored_;
-  std::map<std::int64_t, StoredSample> touched_;  // as they are after the change
+  std::map<std::int64_t, StoredSample> touched_;  // samples as they will be after the change
 };
 
 }  // namespace evenkeel

@@ -10,19 +10,19 @@
 
 namespace evenkeel {
 
-/// Part of a value: the positions that slices choose along some axes, and all along the others.
+/// Part of a value: the positions that slices select along some axes, and all positions along the others.
 class ValueCut {
  public:
-  /// Cuts a value at `place` in the list of indexes. `slices` are sorted by axis. Throws InputError about
-  /// `where` if an axis or a range is not within the value.
+  /// Cuts the value of the index at position `place` in the request's list of indexes. `slices` are sorted by
+  /// axis. Throws InputError about `where` if an axis or a range is outside the value.
   ValueCut(const TensorForm& form, std::span<const AxisSlice> slices, std::size_t place,
            const std::string& where);
 
-  /// Returns the form of the part.
+  /// Returns the element type and shape of the part.
   [[nodiscard]] const TensorForm& form() const noexcept { return form_; }
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
-  /// Calls take(offset, bytes) for each contiguous run of the part, in C order. Returns false, and stops, as
-  /// soon as `take` does.
+  /// Calls take(offset, bytes) for each contiguous run of the part, in C order. Stops and returns false as
+  /// soon as `take` returns false.
   template <typename Take>
   bool for_each_run(const Take& take) const {
     return bytes_ == 0 || visit(0, 0, take);
@@ -47,7 +47,7 @@ class ValueCut {
     std::int64_t stride = 0;  // bytes
     std::vector<AxisRange> ranges;
   };
-  std::vector<Axis> axes_;  // up to the last one with a slice
+  std::vector<Axis> axes_;  // axes up to the last one that has a slice
   TensorForm form_;
   std::int64_t bytes_ = 0;
 };

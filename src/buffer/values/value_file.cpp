@@ -12,9 +12,9 @@
 #include "io/files/input_file.hpp"
 #include "io/files/output_file.hpp"
 
-// A file is one line of JSON, and the records. A record is the sizes of its event and of its body, the
-// event's checksum, the event, the body's checksum, and the body. Checksums are those of stores, and also
-// cover the record's place in the file.
+// A file consists of one line of JSON, followed by the records. A record consists of the sizes of its event
+// and its body, the event's checksum, the event, the body's checksum, and the body. Checksums are computed as
+// in stores, and also cover the record's position in the file.
 namespace evenkeel {
 namespace {
 
@@ -22,7 +22,7 @@ constexpr std::string_view value_file_format = "evenkeel-values";
 constexpr std::int64_t value_file_version = 1;
 constexpr std::size_t max_first_line = 256;
 
-std::string size_text(std::int64_t size) {
+std::string encode_size(std::int64_t size) {
   std::string text(sizeof size, '\0');
   for (std::size_t i = 0; i < sizeof size; ++i)
     text[i] = static_cast<char>(static_cast<std::uint64_t>(size) >> (8 * i));
@@ -50,8 +50,8 @@ class ValueFileReader {
       size |= std::uint64_t{static_cast<unsigned char>(text[i])} << (8 * i);
     return require(static_cast<std::int64_t>(size));
   }
-  /// Returns the number of records that the first line tells.
-  [[nodiscard]] std::int64_t take_first_line() {
+  /// Reads the first line. Returns the number of records that it states.
+  [[nodiscard]] std::int64_t take_record_count() {
     std::string line(std::min<std::size_t>(max_first_line, static_cast<std::size_t>(file_.size())), '\0');
     file_.read(line, 0);
     line.resize(std::min(line.find('\n'), line.size()));
@@ -103,9 +103,9 @@ void write_value_file(const std::filesystem::path& path, const ValueIndex& index
   for (const std::int64_t number : indexes) {
     const StoredSample& sample = *index.find(number);
     for (const StoredRecord& record : sample.records) {
-      const std::string event = index.parse_event(number, record.number, sample);
+      const std::string event = index.encode_event(number, record.number, sample);
       store.read_body(record.number, [&](std::string_view body) {
-        write(size_text(std::ssize(event)) + size_text(std::ssize(body)));
+        write(encode_size(std::ssize(event)) + encode_size(std::ssize(body)));
         write(record_header(RecordKind::event, place, event) + event);
         write(record_header(RecordKind::body, place, body));
         write(body);
@@ -118,7 +118,7 @@ void write_value_file(const std::filesystem::path& path, const ValueIndex& index
 
 std::vector<NewRecord> read_value_file(const std::filesystem::path& path) {
   ValueFileReader file(path);
-  const std::int64_t records = file.take_first_line();
+  const std::int64_t records = file.take_record_count();
   std::vector<NewRecord> read;
   for (std::int64_t place = 0; place < records; ++place) {
     const std::int64_t event_bytes = file.take_size();

@@ -33,12 +33,12 @@ void require_members(const ordered_json& in, std::initializer_list<std::string_v
                      const std::string& whose) {
   for (const auto& [name, value] : in.items()) {
     if (std::ranges::find(names, name) == names.end())
-      reject("has '" + name + "' in " + whose + ", which is unknown");
+      reject("has the unknown key '" + name + "' in " + whose);
   }
 }
 
-/// Throws LimitError if a request has too many values, whose descriptions would take too much memory.
-void require_count(std::size_t indexes, std::size_t fields) {
+/// Throws LimitError if a request has so many values that their descriptions would take too much memory.
+void require_few_values(std::size_t indexes, std::size_t fields) {
   if (fields == 0 || indexes <= max_values_of_frame / fields) return;
   throw LimitError("body",
                    "has " + std::to_string(indexes) + " indexes and " + std::to_string(fields) +
@@ -51,7 +51,7 @@ std::int64_t parse_number(const ordered_json& value, const char* what, const std
   constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::int64_t>();
   reject("has " + value.dump(-1, ' ', false, ordered_json::error_handler_t::replace).substr(0, 40) + " as " +
-         what + (whose.empty() ? "" : " of " + whose) + "; an integer of at least 0 is needed");
+         what + (whose.empty() ? "" : " of " + whose) + "; it must be an integer of at least 0");
 }
 
 const ordered_json& require_list(const ordered_json& in, const char* name, const std::string& whose) {
@@ -98,14 +98,15 @@ TensorShape parse_shape(const ordered_json& given, const std::string& whose) {
   return shape;
 }
 
-/// Calls set(i, item) for each of `count` indexes, with the one item that all share, or with each one's own.
+/// Calls set(i, item) for each of `count` indexes. The item is the member `shared`, which all indexes have in
+/// common, or element i of the member `own`.
 template <typename Set>
 void for_each_index(const ordered_json& in, const char* shared, const char* own, std::size_t count,
                     const std::string& whose, const Set& set) {
   const auto one = in.find(shared);
   const auto list = in.find(own);
   if ((one == in.end()) == (list == in.end()))
-    reject("needs either '" + std::string(shared) + "' or '" + own + "' in " + whose + ", but not both");
+    reject("must have either '" + std::string(shared) + "' or '" + own + "' in " + whose + ", but not both");
   if (list != in.end() && (!list->is_array() || list->size() != count))
     reject("has '" + std::string(own) + "' in " + whose + " that is not a list of " + std::to_string(count) +
            ", one per index");
@@ -127,8 +128,9 @@ FrameHead::Field parse_field(const std::string& name, const ordered_json& in, st
   const ValueType opaque = *parse_value_type("BYTES");
   for (const TensorForm& form : field.forms) {
     if (form.type == opaque && form.shape.size() != 1)
-      reject("has BYTES of " + std::to_string(form.shape.size()) + " axes in " + whose,
-             "Send a shape with one size");
+      reject(
+          "has a shape with " + std::to_string(form.shape.size()) + " axes for the dtype BYTES in " + whose,
+          "Send a shape with one size");
     if (!bytes_of(form)) reject("has a shape in " + whose + " of more bytes than a value can have");
   }
   return field;
@@ -145,7 +147,7 @@ std::vector<AxisRange> parse_ranges(const ordered_json& list, const std::string&
     const AxisRange& last = ranges.back();
     if (last.begin > last.end || (ranges.size() > 1 && last.begin < ranges[ranges.size() - 2].end)) {
       reject("has range [" + std::to_string(last.begin) + ", " + std::to_string(last.end) + "] of " + whose +
-                 ", which overlaps or does not ascend",
+                 ", which overlaps the previous range or comes before it",
              "Send ranges in ascending order");
     }
   }
@@ -154,14 +156,14 @@ std::vector<AxisRange> parse_ranges(const ordered_json& list, const std::string&
 
 AxisSlice parse_slice(const ordered_json& in, std::size_t indexes, const std::string& whose) {
   if (!in.is_object() || !in.contains("axis")) reject("has slices of " + whose + " without an 'axis'");
-  require_members(in, {"axis", "ranges", "ranges_of"}, "slices of " + whose);
+  require_members(in, {"axis", "ranges", "ranges_per_index"}, "slices of " + whose);
   AxisSlice slice{parse_number(in["axis"], "an axis", whose), {}};
-  if (in.contains("ranges") && !in.contains("ranges_of")) {
+  if (in.contains("ranges") && !in.contains("ranges_per_index")) {
     slice.ranges.push_back(parse_ranges(in["ranges"], whose));
     return slice;
   }
   for_each_index(
-      in, "ranges", "ranges_of", indexes, "slices of " + whose,
+      in, "ranges", "ranges_per_index", indexes, "slices of " + whose,
       [&](std::size_t, const ordered_json& list) { slice.ranges.push_back(parse_ranges(list, whose)); });
   return slice;
 }
@@ -206,7 +208,8 @@ void append_type(std::string& out, ValueType type) {
   out.append("\"").append(value_type_name(type)).append("\"");
 }
 
-/// Appends a member with one item if all forms have the same, otherwise a list with one item per form.
+/// Appends a member with a single item if the items of all forms are equal, otherwise with a list of one item
+/// per form.
 template <typename Append>
 void append_items(std::string& out, const std::string& name, const std::vector<TensorForm>& forms,
                   bool are_equal, const Append& append) {
@@ -245,7 +248,7 @@ FrameHead parse_frame_head(std::string_view text) {
     if (!known.insert(index).second) reject("has index " + std::to_string(index) + " twice");
   const auto fields = in.find("fields");
   if (fields == in.end() || !fields->is_object()) reject("has no object 'fields' in its JSON");
-  require_count(head.indexes.size(), fields->size());
+  require_few_values(head.indexes.size(), fields->size());
   for (const auto& [name, field] : fields->items())
     head.fields.push_back(parse_field(name, field, head.indexes.size()));
   return head;
@@ -280,7 +283,7 @@ ValueQuery parse_query(std::string_view text) {
   ValueQuery query{parse_numbers(require_list(in, "indexes", "its JSON"), "an index"), {}};
   for (std::string& name : parse_names(require_list(in, "fields", "its JSON")))
     query.fields.push_back({std::move(name)});
-  require_count(query.indexes.size(), query.fields.size());
+  require_few_values(query.indexes.size(), query.fields.size());
   const ordered_json slices = in.value("slices", ordered_json::object());
   if (!slices.is_object()) reject("has 'slices' that are not an object");
   for (const auto& [name, slice] : slices.items()) {

@@ -10,9 +10,9 @@
 
 namespace evenkeel {
 
-/// What a frame has: fields of samples, which an integer index names. A frame is the size of the JSON in 8
-/// bytes (little-endian), this description as JSON, and the bytes of all values, field by field and within a
-/// field index by index. docs/formats.md describes it.
+/// Description of a frame's content: fields of samples, each identified by an integer index. A frame consists
+/// of the size of the JSON in 8 bytes (little-endian), this description as JSON, and the bytes of all values,
+/// ordered by field and then by index. docs/formats.md describes the format.
 struct FrameHead {
   struct Field {
     std::string name;
@@ -22,19 +22,20 @@ struct FrameHead {
   std::vector<Field> fields;
 };
 
-inline constexpr std::size_t frame_prefix = 8;  ///< size of the number that begins a frame
+inline constexpr std::size_t frame_prefix = 8;  ///< size of the number at the start of a frame
 inline constexpr std::int64_t max_bytes_of_frame = std::int64_t{512} << 20;
 inline constexpr std::size_t max_values_of_frame = std::size_t{1} << 20;
-/// Maximum size of a frame's JSON, and of other requests.
+/// Maximum size of a frame's JSON, and of the JSON of other requests.
 inline constexpr std::int64_t max_head_of_frame = std::int64_t{16} << 20;
 
-/// Parses the JSON of a frame that is put. Throws InputError about "body" for anything but a legal
-/// description: unique indexes from 0 on, and fields with names, known types and legal shapes. Throws
+/// Parses the JSON of a frame that a client sends. Throws InputError about "body" unless the description is
+/// valid: indexes are unique and non-negative, and fields have names, known types and valid shapes. Throws
 /// LimitError above max_values_of_frame.
 [[nodiscard]] FrameHead parse_frame_head(std::string_view text);
-/// Returns the start of a frame: everything before the values, which then begin at a multiple of 64 bytes.
+/// Returns the start of a frame: everything before the values, padded so that the values begin at a multiple
+/// of 64 bytes.
 [[nodiscard]] std::string encode_frame_start(const FrameHead& head);
-/// Returns the number that begins a frame. Precondition: there are frame_prefix bytes.
+/// Returns the size stored at the start of a frame. Precondition: there are frame_prefix bytes.
 [[nodiscard]] std::uint64_t size_in_prefix(std::string_view bytes) noexcept;
 
 /// A range of positions along an axis.
@@ -45,22 +46,22 @@ struct AxisRange {
   friend bool operator==(const AxisRange&, const AxisRange&) = default;
 };
 
-/// Chooses positions along one axis of a field's values.
+/// Selects positions along one axis of a field's values.
 struct AxisSlice {
   std::int64_t axis = 0;
-  std::vector<std::vector<AxisRange>> ranges;  ///< one list for all indexes, or one per index
+  std::vector<std::vector<AxisRange>> ranges;  ///< a single list for all indexes, or one list per index
 
-  /// Returns the ranges for the index at this place in the list of indexes.
+  /// Returns the ranges for the index at position `place` in the list of indexes.
   [[nodiscard]] const std::vector<AxisRange>& ranges_for(std::size_t place) const {
     return ranges.size() == 1 ? ranges[0] : ranges[place];
   }
 };
 
-/// Values that a client wants.
+/// Values that a client requests.
 struct ValueQuery {
   struct Field {
     std::string name;
-    std::vector<AxisSlice> slices{};  ///< each on another axis
+    std::vector<AxisSlice> slices{};  ///< each along a different axis
   };
   std::vector<std::int64_t> indexes;  ///< may repeat
   std::vector<Field> fields;

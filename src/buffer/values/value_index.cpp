@@ -14,7 +14,8 @@ std::int64_t size_in_bytes(const StoredSample& sample) {
   return bytes;
 }
 
-/// Appends a number from 0 on: 7 bits per byte, the lowest first; all bytes but the last have bit 7.
+/// Appends a non-negative number in base 128: each byte has 7 bits, the lowest ones first, and all bytes
+/// except the last one have the highest bit set.
 void append_number(std::string& out, std::int64_t number) {
   auto rest = static_cast<std::uint64_t>(number);
   for (; rest >= 0x80; rest >>= 7) out += static_cast<char>(rest | 0x80);
@@ -22,7 +23,7 @@ void append_number(std::string& out, std::int64_t number) {
 }
 
 [[noreturn]] void reject_event() {
-  throw InputError("event", "of values cannot be read", "Restore the store from a backup");
+  throw InputError("event of values", "cannot be read", "Restore the store from a backup");
 }
 
 std::int64_t read_number(std::string_view& in) {
@@ -89,8 +90,8 @@ std::optional<std::uint32_t> ValueIndex::find_field(std::string_view name) const
   return found->second;
 }
 
-std::string ValueIndex::parse_event(std::int64_t index, std::int64_t record,
-                                    const StoredSample& sample) const {
+std::string ValueIndex::encode_event(std::int64_t index, std::int64_t record,
+                                     const StoredSample& sample) const {
   std::string event;
   append_number(event, index);
   append_number(event, record);

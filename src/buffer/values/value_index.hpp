@@ -13,17 +13,17 @@
 
 namespace evenkeel {
 
-/// A value in a store: part of a record's body.
+/// A value in a store: a part of a record's body.
 struct StoredValue {
   std::uint32_t field = 0;  ///< number of the field's name in the index
   TensorForm form;
   std::int64_t record = 0;  ///< number of the body
-  std::int64_t offset = 0;  ///< in the body
+  std::int64_t offset = 0;  ///< offset in the body
   std::int64_t bytes = 0;
 };
 
-/// A body that has values of one sample, and the event that describes those that were not replaced or
-/// cleared.
+/// A record whose body has values of one sample. The event describes those values that have not been replaced
+/// or cleared.
 struct StoredRecord {
   std::int64_t number = 0;
   std::int64_t event = 0;
@@ -31,7 +31,7 @@ struct StoredRecord {
 
 struct StoredSample {
   std::vector<StoredValue> values;    ///< at most one per field
-  std::vector<StoredRecord> records;  ///< those that have any of the values
+  std::vector<StoredRecord> records;  ///< records that hold at least one of these values
 };
 
 /// Event of a store: the values of one record that were not replaced or cleared.
@@ -46,38 +46,39 @@ struct RecordEvent {
   std::int64_t record = 0;
   std::vector<Value> values;
 };
-/// A record to be added: values of one sample, and the bytes that have them.
+/// A record to be added: the values of one sample, and the bytes that contain them.
 struct NewRecord {
-  RecordEvent event;  ///< its number of the record is not used
+  RecordEvent event;  ///< its record number is not used
   std::shared_ptr<const char[]> body;
-  std::int64_t bytes = 0;  ///< of the body
+  std::int64_t bytes = 0;  ///< size of the body
 };
-/// Parses ValueIndex::parse_event(). Throws InputError if the text is not readable.
+/// Parses the text of an event in a store of values. Throws InputError if the text is malformed.
 [[nodiscard]] RecordEvent parse_record_event(std::string_view text);
 
-/// Which values a store has, and where. Not thread-safe.
+/// Index of the values in a store, and of their locations. Not thread-safe.
 class ValueIndex {
  public:
-  /// Returns null if there are no values with this index.
+  /// Returns the sample with this index; null if it has no values.
   [[nodiscard]] const StoredSample* find(std::int64_t index) const;
-  /// Replaces what is known of a sample; a sample without values is removed.
+  /// Replaces the entry of a sample. Removes the entry if the sample has no values.
   void set(std::int64_t index, StoredSample sample);
   [[nodiscard]] std::vector<std::int64_t> indexes() const;
 
-  /// Returns the number of a field's name, which is assigned if the name is new.
+  /// Returns the number of a field's name. Assigns a number if the name is new.
   std::uint32_t assign_field_number(std::string_view name);
   [[nodiscard]] std::optional<std::uint32_t> find_field(std::string_view name) const;
   [[nodiscard]] const std::string& name_of_field(std::uint32_t field) const { return fields_[field]; }
 
-  [[nodiscard]] std::int64_t samples() const noexcept { return std::ssize(samples_); }
-  [[nodiscard]] std::int64_t values() const noexcept { return values_; }
+  [[nodiscard]] std::int64_t num_samples() const noexcept { return std::ssize(samples_); }
+  [[nodiscard]] std::int64_t num_values() const noexcept { return values_; }
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
 
-  /// Adds the values of the event with this number. Throws InputError if one of them is known.
+  /// Adds the values that the event with this number describes. Throws InputError if one of them is already
+  /// known.
   void add(const RecordEvent& event, std::int64_t number);
-  /// Returns the event that describes the values of one record.
-  [[nodiscard]] std::string parse_event(std::int64_t index, std::int64_t record,
-                                        const StoredSample& sample) const;
+  /// Returns the text of the event that describes the values of one record.
+  [[nodiscard]] std::string encode_event(std::int64_t index, std::int64_t record,
+                                         const StoredSample& sample) const;
 
  private:
   std::unordered_map<std::int64_t, StoredSample> samples_;

@@ -9,14 +9,14 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t max_ranges = std::int64_t{1} << 22;  // of one answer
+constexpr std::int64_t max_ranges = std::int64_t{1} << 22;  // maximum number of slice ranges in one answer
 
 std::string describe_value(std::int64_t index, const std::string& field) {
   return "index " + std::to_string(index) + ", field '" + field + "'";
 }
 
-/// Calls take(run) for each contiguous run of the part of a value. Returns false, and stops, as soon as
-/// `take` does.
+/// Calls take(run) for each contiguous run of the part of a value. Stops and returns false as soon as `take`
+/// returns false.
 template <typename Take>
 bool visit_runs(std::string_view value, const ValueCut* cut, const Take& take) {
   if (cut == nullptr) return value.empty() || take(value);
@@ -31,7 +31,7 @@ MissingValuesError::MissingValuesError(const std::string& first, std::int64_t co
     : InputError(
           first,
           "does not exist" + (count > 1 ? ", nor do " + std::to_string(count - 1) + " other values" : ""),
-          "Put it first"),
+          "Store it first"),
       count_(count) {}
 
 bool FoundValues::for_each_run(const std::function<bool(std::string_view)>& take) const {
@@ -47,23 +47,23 @@ bool FoundValues::for_each_run_of(std::size_t field,
                              [&](const Piece& piece) { return visit_runs(piece.bytes, piece.cut, take); });
 }
 
-/// What the requests of one transaction change.
+/// Changes that the requests of one transaction make.
 struct ValueStore::Change {
   ValueChange values;
   std::int64_t cost = 0;    // upper bound on the bytes of capacity used by new values
-  bool is_partial = false;  // a request is being carried out, and has changed something
+  bool is_partial = false;  // whether a request is being carried out and has already changed something
 };
 
-/// Where a value is that was asked for.
+/// Location of a requested value.
 struct ValueStore::FoundPlace {
   StoredValue value;
-  std::int64_t cut = -1;  // number of the cut; -1 for all of the value
+  std::int64_t cut = -1;  // number of the cut; -1 for the whole value
 };
 
-/// Places of the values of an answer.
+/// Locations of the values of an answer.
 struct ValueStore::Found {
   FrameHead head;
-  std::vector<FoundPlace> places;  // field by field, and index by index
+  std::vector<FoundPlace> places;  // ordered by field, then by index
   std::vector<ValueCut> cuts;
   std::int64_t bytes = 0;
 };
@@ -116,8 +116,8 @@ void ValueStore::require_loaded() const {
   if (must_load_) throw IoError(store_->name(), "could not be written, and cannot be read yet", "Try again");
 }
 
-/// Carries out the requests, and commits them in one transaction. A request that fails before it changes
-/// something gets its own error, and the others are committed; otherwise all of them fail.
+/// Carries out the requests, and commits them in one transaction. If a request fails before it changes
+/// anything, only this request fails, and the others are committed; otherwise all of them fail.
 bool ValueStore::commit(const Queue::Requests& requests) {
   const std::lock_guard no_other(commit_mutex_);
   std::exception_ptr error;
@@ -143,7 +143,7 @@ bool ValueStore::commit(const Queue::Requests& requests) {
   } catch (...) {
     error = std::current_exception();
     const std::unique_lock lock(index_mutex_);
-    must_load_ = true;  // before the next commit, or by it
+    must_load_ = true;  // reload before or with the next commit
   }
   for (Queue::Request* request : requests) request->error = error;
   return false;
@@ -172,7 +172,7 @@ std::int64_t ValueStore::cost_of(const NewRecord& record) const {
   return store_->cost_of(record.bytes) + store_->cost_of_event(event);
 }
 
-/// Returns the numbers of the fields of a record. The writer calls it.
+/// Returns the numbers of a record's fields. Called by the writer thread only.
 std::vector<std::uint32_t> ValueStore::assign_field_numbers(const NewRecord& record) {
   std::vector<std::uint32_t> numbers;
   numbers.reserve(record.event.values.size());
@@ -187,7 +187,8 @@ std::vector<std::uint32_t> ValueStore::assign_field_numbers(const NewRecord& rec
   return numbers;
 }
 
-/// Adds records, in place of all that there are, or of those with the same index and field.
+/// Adds records. They replace all existing records if `replaces_all` is set, otherwise the values with the
+/// same index and field.
 void ValueStore::add(const std::vector<NewRecord>& records, bool replaces_all) {
   std::int64_t cost = 0;
   std::int64_t bytes = 0;
@@ -252,7 +253,7 @@ std::int64_t ValueStore::clear(const ValueSelection& selection) {
   return cleared;
 }
 
-/// Finds the values' places, as of one moment.
+/// Finds the locations of the values. All of them belong to the same state of the store.
 ValueStore::Found ValueStore::find(const ValueQuery& query) const {
   const std::shared_lock lock(index_mutex_);
   require_loaded();
@@ -321,7 +322,8 @@ FoundValues ValueStore::read(Found found) const {
   return values;
 }
 
-/// Makes the values of one record readable: shares the store's memory, or copies the parts that are needed.
+/// Makes the values of one record readable: shares the store's memory if possible, otherwise copies the parts
+/// that are needed.
 void ValueStore::read_record(std::int64_t record, const std::vector<FoundPlace>& places,
                              std::span<const std::size_t> of_record, FoundValues& values) const {
   const auto cut_of = [&](std::size_t at) {
@@ -363,7 +365,8 @@ FoundValues ValueStore::get(const ValueQuery& query) const {
   try {
     return read(std::move(found));
   } catch (const InputError&) {
-    // A record was erased in the meantime, or is damaged. Nothing is erased while commits wait.
+    // A record was erased in the meantime, or is damaged. Commits wait during the second attempt, so nothing
+    // is erased.
     const std::lock_guard no_commits(commit_mutex_);
     return read(find(query));
   }
@@ -371,7 +374,7 @@ FoundValues ValueStore::get(const ValueQuery& query) const {
 
 ValueStatus ValueStore::status() const {
   const std::shared_lock lock(index_mutex_);
-  return {store_->name(), store_->data_loss_risk(), index_.samples(),  index_.values(),
+  return {store_->name(), store_->data_loss_risk(), index_.num_samples(), index_.num_values(),
           index_.bytes(), store_->used(),           store_->capacity()};
 }
 

@@ -24,7 +24,7 @@
 
 namespace evenkeel {
 
-/// Values that were asked for do not exist. HTTP status 404.
+/// Some requested values do not exist. HTTP status 404.
 class MissingValuesError : public InputError {
  public:
   MissingValuesError(const std::string& first, std::int64_t count);
@@ -34,28 +34,28 @@ class MissingValuesError : public InputError {
   std::int64_t count_ = 0;
 };
 
-/// Values that were found, as they were at one moment. They remain readable while this object lives, even if
-/// they are replaced or removed meanwhile.
+/// Values that were found, all from the same state of the store. They remain readable while this object
+/// lives, even if they are replaced or removed later.
 class FoundValues {
  public:
   [[nodiscard]] const FrameHead& head() const noexcept { return head_; }
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
-  /// Returns the number of bytes that were copied, because the store does not have them in memory.
+  /// Returns the number of bytes that had to be copied, because the store does not have them in memory.
   [[nodiscard]] std::int64_t copied() const noexcept { return copied_; }
-  /// Calls take(bytes) for each contiguous run of bytes, in the order of a frame. Returns false, and stops,
-  /// as soon as `take` does.
+  /// Calls take(bytes) for each contiguous run of bytes, in the order of a frame. Stops and returns false as
+  /// soon as `take` returns false.
   bool for_each_run(const std::function<bool(std::string_view)>& take) const;
-  /// The same for the values of one field, by its place in the head.
+  /// Same as for_each_run(), for the values of one field, given by its position in the head.
   bool for_each_run_of(std::size_t field, const std::function<bool(std::string_view)>& take) const;
 
  private:
   friend class ValueStore;
   struct Piece {
     std::string_view bytes{};
-    const ValueCut* cut = nullptr;  // which part of the bytes; null for all
+    const ValueCut* cut = nullptr;  // the part of the bytes that is used; null for all of them
   };
   FrameHead head_;
-  std::vector<Piece> pieces_;  // field by field, and index by index
+  std::vector<Piece> pieces_;  // ordered by field, then by index
   std::vector<ValueCut> cuts_;
   std::vector<std::shared_ptr<const void>> keepers_;
   std::int64_t bytes_ = 0;
@@ -67,40 +67,41 @@ struct ValueStatus {
   std::string data_loss_risk;  ///< acknowledged data that may be lost; empty if none can be
   std::int64_t indexes = 0;
   std::int64_t values = 0;
-  std::int64_t bytes = 0;     ///< of values
-  std::int64_t used = 0;      ///< part of the capacity
+  std::int64_t bytes = 0;     ///< total size of the values
+  std::int64_t used = 0;      ///< used part of the capacity
   std::int64_t capacity = 0;  ///< bytes
 };
 
-/// Keeps values: fields of samples that an integer index names. When a call that changes something returns,
-/// its changes are in the store, and durable if the store is. All changes of one call become visible
+/// Stores values: fields of samples, each identified by an integer index. When a call that changes something
+/// returns, its changes are in the store, and durable if the store is. All changes of one call become visible
 /// together. Thread-safe: one writer thread commits concurrent calls together in one transaction.
 ///
-/// Such a call throws IoError if the store cannot be written or stop() was called. Its changes may have been
-/// stored nevertheless, so the caller should repeat the call. Until the store can be read again, get() also
-/// throws IoError.
+/// A call that changes something throws IoError if the store cannot be written or stop() was called. Its
+/// changes may have been stored nevertheless, so the caller should repeat the call. Until the store can be
+/// read again, get() also throws IoError.
 class ValueStore {
  public:
-  /// Throws InputError if the store is damaged, or has samples of a stream, and IoError.
+  /// Throws InputError if the store is damaged or has samples of a stream, and IoError if it cannot be read.
   explicit ValueStore(std::unique_ptr<Store> store);
   ~ValueStore();
   ValueStore(const ValueStore&) = delete;
   ValueStore& operator=(const ValueStore&) = delete;
 
-  /// Stores the values of a complete frame, in place of those with the same index and field. Throws
-  /// LimitError if they can never fit, and FullError if they do not fit now: beside those that they replace.
+  /// Stores the values of a complete frame. They replace values with the same index and field. Throws
+  /// LimitError if they can never fit, and FullError if they do not fit now: there must be room for them
+  /// before the old values are removed.
   void put(const ReceivedValues& received);
-  /// Throws MissingValuesError if a value does not exist, InputError for a slice outside of its value, and
-  /// LimitError above max_frame_bytes().
+  /// Returns the requested values. Throws MissingValuesError if a value does not exist, InputError if a slice
+  /// is outside its value, and LimitError if the answer exceeds max_frame_bytes().
   [[nodiscard]] FoundValues get(const ValueQuery& query) const;
-  /// Removes values. Returns the number of those that existed.
+  /// Removes the selected values. Returns how many of them existed.
   std::int64_t clear(const ValueSelection& selection);
 
-  /// Writes all values of one moment to a file, which appears completely or not at all. Calls that change
-  /// values wait meanwhile. Throws IoError.
+  /// Writes all values to a file, which appears completely or not at all. Calls that change values wait until
+  /// the file is complete. Throws IoError.
   ValueStatus save(const std::filesystem::path& path);
-  /// Replaces all values by those of a file. Throws InputError if the file is not one of save() or is
-  /// damaged, and the errors of put(); nothing has changed then.
+  /// Replaces all values with those of a file. Throws InputError if the file was not written by save() or is
+  /// damaged, and the errors of put(). If it throws, nothing has changed.
   ValueStatus load(const std::filesystem::path& path);
 
   [[nodiscard]] ValueStatus status() const;
@@ -131,10 +132,10 @@ class ValueStore {
 
   const std::unique_ptr<Store> store_;
   mutable std::mutex commit_mutex_;        // held from a commit until the index has its changes
-  std::int64_t next_number_ = 1;           // used by the writer
+  std::int64_t next_number_ = 1;           // used by the writer thread
   mutable std::shared_mutex index_mutex_;  // guards the members below
   ValueIndex index_;
-  bool must_load_ = false;  // the store's content is unknown since a commit failed
+  bool must_load_ = false;  // the store's content is unknown because a commit failed
   Queue queue_;
 };
 

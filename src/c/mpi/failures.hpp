@@ -7,7 +7,7 @@
 
 namespace evenkeel::c {
 
-/// Does the same as run_guarded(), for functions that call MPI: converts MPI exceptions to MpiError.
+/// Same as run_guarded(), for functions that call MPI. Converts MPI exceptions to MpiError.
 template <typename Work>
 evenkeel_status run_guarded_over_mpi(Work&& work) noexcept {
   return run_guarded([&] {

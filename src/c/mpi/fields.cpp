@@ -5,15 +5,15 @@
 #include <limits>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "c/failures.hpp"
 
 namespace evenkeel::c {
 namespace {
 
-/// The type of each C value, offset by 1 so that 0 means unset.
+/// The types for the values of the C enum, which are offset by 1 so that 0 means unset.
 constexpr std::array dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
                             DType::float16, DType::bfloat16, DType::float32, DType::float64,
                             DType::int8,    DType::int16,    DType::uint16,  DType::uint32};
@@ -24,7 +24,8 @@ static_assert(EVENKEEL_BOOL == 1 && EVENKEEL_INT64 == 4 && EVENKEEL_FLOAT64 == 8
 static_assert(sizeof(RowRange) == 2 * sizeof(std::int64_t) && std::is_standard_layout_v<RowRange>);
 
 [[noreturn]] void reject_number(std::int32_t number, std::size_t most, const std::string& where) {
-  throw WrongArgument(where, std::to_string(number) + " is outside 1 ... " + std::to_string(most));
+  throw WrongArgument(where,
+                      "is " + std::to_string(number) + "; it must be from 1 to " + std::to_string(most));
 }
 
 DType dtype_of_number(std::int32_t number, const std::string& where) {
@@ -44,9 +45,8 @@ FieldKind kind_of_number(std::int32_t number, const std::string& where) {
 }
 
 std::string names_of(std::span<const Column> fields) {
-  std::string names;
-  for (const Column& column : fields) names += (names.empty() ? "" : ", ") + column.spec().name;
-  return names.empty() ? "none" : names;
+  if (fields.empty()) return "none";
+  return join(fields, [](const Column& column) { return column.spec().name; });
 }
 
 // Returns the rows of each sample in a counted field.
@@ -89,7 +89,7 @@ CheckedField check_field(const evenkeel_field* field) {
   const std::size_t row_bytes = spec.row_bytes();
   constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
   if (field->rows < 0 || (row_bytes > 0 && static_cast<std::size_t>(field->rows) > most / row_bytes))
-    throw WrongArgument(where, std::to_string(field->rows) + " is not a possible number of rows");
+    throw WrongArgument(where, "cannot have " + std::to_string(field->rows) + " rows");
   const std::size_t bytes = row_bytes * static_cast<std::size_t>(field->rows);
   if (bytes > 0) require(field->data, (where + ", data").c_str());
   result.bytes = {static_cast<const std::byte*>(field->data), bytes};

@@ -10,23 +10,23 @@
 
 namespace evenkeel::c {
 
-/// A field from C, completely validated.
+/// A field passed from C that has been validated completely.
 struct CheckedField {
   FieldSpec spec;
   std::span<const std::byte> bytes;
   std::optional<SampleRows> samples;  ///< rows of each sample, if the kind is counted
 };
 
-/// Validates a field. Throws WrongArgument for NULL if data is required, for numbers that are not a dtype or
-/// kind, and for negative numbers; InputError for offsets that do not fit its rows.
+/// Validates a field. Throws WrongArgument if required data is NULL, if a number is not a dtype or a kind,
+/// and for negative numbers; throws InputError for offsets that do not match the rows.
 [[nodiscard]] CheckedField check_field(const evenkeel_field* field);
 
-/// Returns a view of the column's memory for C.
+/// Returns a C view of the column's memory.
 [[nodiscard]] evenkeel_field view_of(const Column& column);
 
 /// Returns the field with this index or name. Throws WrongArgument if the index is out of range, and
-/// InputError, with the existing names, if the name does not exist. `where` names the owner of the fields in
-/// errors.
+/// InputError listing the existing names if there is no field with this name. `where` names the owner of the
+/// fields in errors.
 [[nodiscard]] evenkeel_field field_at(std::span<const Column> fields, std::int64_t index);
 [[nodiscard]] evenkeel_field find_field_by_name(std::span<const Column> fields, const char* name,
                                                 const std::string& where);

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -25,19 +24,21 @@
 // Definitions of the opaque types of evenkeel_mpi.h.
 
 struct evenkeel_samples {
-  mutable evenkeel::RaggedBatch batch;  // mutable, since lending its memory to a step is invisible to callers
+  // Mutable, since lending its memory to a step is not visible to callers.
+  mutable evenkeel::RaggedBatch batch;
   std::optional<evenkeel::ErrorReport> wrong;  // error of the first field that could not be added
 };
 
 struct evenkeel_step {
   evenkeel::Step step;
-  /// C views of the samples by micro-batch, made on first request.
+  /// C views of the samples, by micro-batch. They are made on the first request.
   mutable std::vector<std::vector<evenkeel_sample>> samples;
 };
 
 struct evenkeel_results {
   evenkeel::StepResults results;
-  std::optional<evenkeel::ErrorReport> wrong;  // error of the first failed put, thrown when collecting
+  // Error of the first put that failed; thrown when results are collected.
+  std::optional<evenkeel::ErrorReport> wrong;
 };
 
 struct evenkeel_ranks {
@@ -49,7 +50,7 @@ struct evenkeel_memory {
 };
 
 struct evenkeel_service {
-  evenkeel::Communicator ranks;  // ranks of the caller
+  evenkeel::Communicator ranks;  // the caller's ranks
   evenkeel::Config config;
   std::shared_ptr<evenkeel::DataService> service;  // shared with its streams
 
@@ -57,16 +58,16 @@ struct evenkeel_service {
 };
 
 struct evenkeel_stream {
-  std::shared_ptr<evenkeel::DataService> service;  // makes later passes over the steps
+  std::shared_ptr<evenkeel::DataService> service;  // the service that makes later passes over the steps
   evenkeel::Communicator trainers;
-  std::string profile;  // of the first pass
+  std::string profile;  // profile of the first pass
   std::optional<evenkeel::SampleStream> samples;
   std::optional<evenkeel::Steps> steps;  // declared last, since its thread uses the members above
 };
 
 namespace evenkeel::c {
 
-/// Returns the samples over the same memory, which the step and the caller share.
+/// Returns a batch over the memory of these samples, which the step and the caller then share.
 [[nodiscard]] RaggedBatch share_samples(const evenkeel_samples& samples);
 
 /// Throws WrongArgument if `step` is NULL or does not have this micro-batch.

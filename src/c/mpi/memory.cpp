@@ -12,7 +12,7 @@
 namespace evenkeel::c {
 namespace {
 
-/// Memory that the caller's functions allocate.
+/// Memory that is allocated by the caller's functions.
 class CallerMemory final : public std::pmr::memory_resource {
  public:
   CallerMemory(evenkeel_allocate get, evenkeel_deallocate put_back, void* context)
@@ -45,16 +45,16 @@ class CallerMemory final : public std::pmr::memory_resource {
 using namespace evenkeel;
 using namespace evenkeel::c;
 
-evenkeel_status evenkeel_set_memory(evenkeel_allocate allocate, evenkeel_deallocate deallocate,
-                                    void* context) {
+evenkeel_status evenkeel_set_allocator(evenkeel_allocate allocate, evenkeel_deallocate deallocate,
+                                       void* context) {
   return run_guarded([&] {
-    static std::pmr::memory_resource* before = nullptr;  // what was set when none of the caller's was
+    static std::pmr::memory_resource* before = nullptr;  // resource that was set before the caller's
     if (allocate == nullptr) {
       if (before != nullptr) set_column_memory(*std::exchange(before, nullptr));
       return;
     }
     require(reinterpret_cast<const void*>(deallocate), "deallocate");
-    // The list is never destroyed, since columns return their blocks to a resource that was set before.
+    // The list is never destroyed, since columns may return blocks to resources that were set earlier.
     static auto& resources = *new std::forward_list<CallerMemory>;
     std::pmr::memory_resource* const last =
         set_column_memory(resources.emplace_front(allocate, deallocate, context));

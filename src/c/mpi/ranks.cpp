@@ -1,7 +1,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,7 +14,7 @@
 namespace evenkeel::c {
 namespace {
 
-/// A group that the caller connects.
+/// A group of ranks that communicate through the caller's functions.
 class CallerRanks final : public NonMpiRanks {
  public:
   CallerRanks(const evenkeel_group_calls& calls, void* group, int rank, int size, bool allows_threads)
@@ -41,9 +40,9 @@ class CallerRanks final : public NonMpiRanks {
       return calls_.all_gather_lists(group_, mine, sizes.data(), all);
     });
   }
-  void all_reduce(std::span<std::int64_t> values, Extreme which) const override {
+  void all_reduce(std::span<std::int64_t> values, ReduceOp op) const override {
     call("all_reduce", [&] {
-      return calls_.all_reduce(group_, values.data(), std::ssize(values), which == Extreme::largest ? 1 : 0);
+      return calls_.all_reduce(group_, values.data(), std::ssize(values), op == ReduceOp::max ? 1 : 0);
     });
   }
   void all_to_all(std::span<const std::byte> out, std::span<const std::int64_t> out_bytes,
@@ -51,7 +50,9 @@ class CallerRanks final : public NonMpiRanks {
     call("all_to_all",
          [&] { return calls_.all_to_all(group_, out.data(), out_bytes.data(), in.data(), in_bytes.data()); });
   }
-  [[nodiscard]] Communicator duplicate() const override { return split("duplicate", EVENKEEL_SPLIT_NOT); }
+  [[nodiscard]] Communicator duplicate() const override {
+    return split("duplicate", EVENKEEL_SPLIT_DUPLICATE);
+  }
   [[nodiscard]] Communicator split(int color, int key) const override {
     return split("split", EVENKEEL_SPLIT_BY_COLOR, color, key);
   }
@@ -60,7 +61,7 @@ class CallerRanks final : public NonMpiRanks {
   }
 
  private:
-  // Errors of the caller's functions may be this rank's alone, like errors of MPI.
+  // An error of the caller's functions may occur only on this rank, like an error of MPI.
   template <typename Call>
   void call(const char* name, Call&& make) const {
     const Waiting waiting(name);
@@ -113,9 +114,9 @@ evenkeel_status evenkeel_ranks_of_mpi(MPI_Comm comm, evenkeel_ranks** ranks) {
   return run_guarded_over_mpi([&] {
     require(ranks, "ranks");
     *ranks = nullptr;
-    const Communicator check_field{boost::mpi::communicator(comm, boost::mpi::comm_attach)};
-    require_ranks_of_one_group(check_field);
-    *ranks = new evenkeel_ranks{check_field};
+    const Communicator given{boost::mpi::communicator(comm, boost::mpi::comm_attach)};
+    require_ranks_of_one_group(given);
+    *ranks = new evenkeel_ranks{given};
   });
 }
 

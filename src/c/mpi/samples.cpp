@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -64,7 +63,7 @@ evenkeel_status evenkeel_samples_add(evenkeel_samples* samples, const evenkeel_f
       CheckedField made = check_field(field);
       samples->batch.add_field(copy_field(std::move(made), field->rows, samples->batch));
     } catch (...) {
-      if (!samples->wrong) samples->wrong = report_current_exception();
+      if (!samples->wrong) samples->wrong = current_exception_report();
       throw;
     }
   });

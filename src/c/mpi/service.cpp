@@ -12,7 +12,7 @@
 namespace evenkeel::c {
 namespace {
 
-/// A state passed from C.
+/// A service's state that was passed from C.
 struct SavedState {
   const char* text;
   std::int64_t bytes;
@@ -24,7 +24,7 @@ ServiceState parse_saved_state(const SavedState& saved) {
   return parse_state({text_or_empty(saved.text), static_cast<std::size_t>(saved.bytes)}, "the state");
 }
 
-// Does the work that may fail on this rank alone, before ranks communicate.
+// Does the work that may fail on this rank only, before ranks communicate.
 std::unique_ptr<evenkeel_service> prepare_service(const Communicator& ranks, const evenkeel_config* config,
                                                   const SavedState* saved,
                                                   std::optional<ServiceState>& from) {
@@ -49,7 +49,8 @@ evenkeel_status make_service(const evenkeel_ranks* ranks, const evenkeel_config*
     });
     if (error) {
       require_ranks_of_one_group(ranks->ranks);
-      fail_together(ranks->ranks, error);  // The other ranks begin to make a service with the same agreement.
+      // The other ranks make this agreement at the beginning of making a service.
+      fail_together(ranks->ranks, error);
     }
     if (from) {
       const ChangedJob changed = saved->accepts_changes ? ChangedJob::accepted : ChangedJob::refused;
@@ -61,7 +62,7 @@ evenkeel_status make_service(const evenkeel_ranks* ranks, const evenkeel_config*
   });
 }
 
-/// All groups of places that may run a micro-batch together.
+/// Returns all groups of places that may run a micro-batch together.
 std::vector<ContextGroup> groups_of(const evenkeel_service& service) {
   const GridPoint& sizes = service.service->mesh().grid().sizes();
   const auto& mesh = service.config.mesh;
@@ -71,8 +72,8 @@ std::vector<ContextGroup> groups_of(const evenkeel_service& service) {
   return groups;
 }
 
-/// Collective: returns the result of `collect` for this step and these results. Errors in arguments are
-/// passed on as failed results, so that all ranks get them.
+/// Collective: returns the result of `collect` for this step and these results. Invalid arguments are passed
+/// on as failed results, so that all ranks learn about the error.
 template <typename Collect>
 evenkeel_status return_results(const evenkeel_service* service, const evenkeel_step* step,
                                const evenkeel_results* results, evenkeel_samples** samples,
@@ -82,7 +83,7 @@ evenkeel_status return_results(const evenkeel_service* service, const evenkeel_s
     require(service, "service");
     std::unique_ptr<evenkeel_samples> made;
     StepResults none(0);
-    const StepResults* check_field = results == nullptr ? &none : &results->results;
+    const StepResults* given = results == nullptr ? &none : &results->results;
     const auto look = [&] {
       require(samples, "samples");
       require(step, "step");
@@ -91,10 +92,10 @@ evenkeel_status return_results(const evenkeel_service* service, const evenkeel_s
     };
     if (const std::optional<ErrorReport> error = try_locally(look)) {
       none.fail(*error);
-      check_field = &none;
+      given = &none;
     }
     const Step nothing;
-    RaggedBatch home = collect(*service->service, step == nullptr ? nothing : step->step, *check_field);
+    RaggedBatch home = collect(*service->service, step == nullptr ? nothing : step->step, *given);
     made->batch = std::move(home);
     *samples = made.release();
   });
@@ -200,15 +201,15 @@ evenkeel_status evenkeel_service_step_again(evenkeel_service* service, evenkeel_
     Step pass = added == nullptr
                     ? maker.step(std::move(before), text_or_empty(profile))
                     : maker.step(std::move(before), text_or_empty(profile), DataService::Reader(read));
-    step->step = std::move(pass);  // Either all ranks have a pass, or no rank gets here.
+    step->step = std::move(pass);  // either all ranks get here, or none
   });
 }
 
 evenkeel_status evenkeel_service_collect(const evenkeel_service* service, const evenkeel_step* step,
                                          const evenkeel_results* results, evenkeel_samples** samples) {
   return return_results(service, step, results, samples,
-                        [](const DataService& from, const Step& of, const StepResults& check_field) {
-                          return from.collect(of, check_field);
+                        [](const DataService& from, const Step& of, const StepResults& given) {
+                          return from.collect(of, given);
                         });
 }
 
@@ -216,8 +217,8 @@ evenkeel_status evenkeel_service_collect_on(const evenkeel_service* service, con
                                             const evenkeel_results* results, int32_t root,
                                             evenkeel_samples** samples) {
   return return_results(service, step, results, samples,
-                        [root](const DataService& from, const Step& of, const StepResults& check_field) {
-                          return from.collect_on(of, check_field, root);
+                        [root](const DataService& from, const Step& of, const StepResults& given) {
+                          return from.collect_on(of, given, root);
                         });
 }
 

@@ -20,7 +20,7 @@ const PackedMicroBatch& tensors_of(const evenkeel_step* step, std::int64_t micro
   return step->step.micro_batches[micro_batch_index(step, micro_batch)].tensors;
 }
 
-/// Returns the arena's copy of the values if it has one, else the values.
+/// Returns the arena's copy of the values if there is one, otherwise the values.
 template <typename Integer>
 const Integer* find_in_arena(const MicroBatchArena& arena, std::string_view name,
                              std::span<const Integer> values) {
@@ -112,9 +112,9 @@ evenkeel_status evenkeel_step_get_info(const evenkeel_step* step, evenkeel_step_
     require(info, "info");
     require(step, "step");
     const Step& made = step->step;
-    *info = {made.index,       made.profile.c_str(), std::ssize(made.micro_batches),
-             made.num_samples, made.num_tokens,      made.num_loss_tokens,
-             made.waited};
+    *info = {made.index,         made.profile.c_str(), std::ssize(made.micro_batches),
+             made.num_samples,   made.num_tokens,      made.num_loss_tokens,
+             made.waited_seconds};
   });
 }
 
@@ -199,7 +199,7 @@ evenkeel_status evenkeel_results_put(evenkeel_results* results, int64_t micro_ba
       try {
         put_result(results->results, micro_batch, field);
       } catch (...) {
-        results->wrong = report_current_exception();
+        results->wrong = current_exception_report();
         throw;
       }
       results->wrong = results->results.error();

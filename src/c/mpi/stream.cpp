@@ -1,5 +1,4 @@
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,7 +11,7 @@
 namespace evenkeel::c {
 namespace {
 
-// Starts the steps of a stream. Collective.
+// Starts making the steps of a stream. Collective.
 void make_steps(evenkeel_stream& stream) {
   stream.samples->resume_waiting();
   const auto reader = [&stream](std::int64_t step) { return stream.samples->read(step); };
@@ -89,7 +88,7 @@ evenkeel_status evenkeel_stream_publish(evenkeel_stream* stream, int64_t version
   });
 }
 
-evenkeel_status evenkeel_stream_trained(evenkeel_stream* stream, int64_t next_step) {
+evenkeel_status evenkeel_stream_report_saved_before(evenkeel_stream* stream, int64_t next_step) {
   return run_guarded_over_mpi([&] {
     require(stream, "stream");
     stream->samples->report_saved_before(next_step);

@@ -1,4 +1,3 @@
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -17,13 +16,13 @@ struct evenkeel_watchdog {
 namespace evenkeel::c {
 namespace {
 
-WatchdogSettings settings_of(double seconds, evenkeel_watchdog_function tells,
-                             evenkeel_watchdog_function ends, void* context) {
-  WatchdogSettings settings = process_ending_settings(seconds);
-  if (tells != nullptr)
-    settings.tells = [=](const WatchdogReport& report) { tells(report.text().c_str(), context); };
-  if (ends != nullptr)
-    settings.ends = [=](const WatchdogReport& report) { ends(report.message.c_str(), context); };
+WatchdogSettings settings_of(double seconds, evenkeel_watchdog_function report,
+                             evenkeel_watchdog_function terminate, void* context) {
+  WatchdogSettings settings = default_watchdog_settings(seconds);
+  if (report != nullptr)
+    settings.report = [=](const WatchdogReport& found) { report(found.text().c_str(), context); };
+  if (terminate != nullptr)
+    settings.terminate = [=](const WatchdogReport& found) { terminate(found.message.c_str(), context); };
   return settings;
 }
 
@@ -34,8 +33,9 @@ using namespace evenkeel;
 using namespace evenkeel::c;
 
 evenkeel_status evenkeel_watchdog_create(const evenkeel_ranks* ranks, double seconds,
-                                         evenkeel_watchdog_function tells, evenkeel_watchdog_function ends,
-                                         void* context, evenkeel_watchdog** watchdog) {
+                                         evenkeel_watchdog_function report,
+                                         evenkeel_watchdog_function terminate, void* context,
+                                         evenkeel_watchdog** watchdog) {
   return run_guarded_over_mpi([&] {
     if (watchdog != nullptr) *watchdog = nullptr;
     require(ranks, "ranks");
@@ -43,7 +43,7 @@ evenkeel_status evenkeel_watchdog_create(const evenkeel_ranks* ranks, double sec
     WatchdogSettings settings;
     auto made = run_together(ranks->ranks, [&] {
       require(watchdog, "watchdog");
-      settings = settings_of(seconds, tells, ends, context);
+      settings = settings_of(seconds, report, terminate, context);
       return std::make_unique<evenkeel_watchdog>();
     });
     made->watchdog.emplace(ranks->ranks, std::move(settings));

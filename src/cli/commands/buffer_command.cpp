@@ -149,7 +149,7 @@ void add_buffer_command(CLI::App& app, Action& chosen) {
       ->add_option("--on-stale", options->on_stale,
                    "wait: grant fewer tickets, so that samples do not become stale; drop: drop stale "
                    "samples; mask: train them with a loss mask of 0")
-      ->type_name("WORD")
+      ->type_name("RULE")
       ->transform(one_of({"wait", "drop", "mask"}))
       ->capture_default_str();
   command

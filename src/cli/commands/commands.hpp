@@ -6,13 +6,13 @@
 
 namespace evenkeel::cli {
 
-/// The chosen command: runs it and returns the exit status.
+/// The chosen command. It does the work and returns the exit status.
 using Action = std::function<int()>;
 
 /// Returns example command lines of this program, one per line.
 [[nodiscard]] std::string examples_of_program();
 
-/// Each function adds one subcommand to `app`, which sets `chosen` if the user selects it.
+/// Each function adds one subcommand to `app`. The subcommand sets `chosen` if the user selects it.
 void add_run_command(CLI::App& app, Action& chosen);
 void add_plan_command(CLI::App& app, Action& chosen);
 void add_fit_command(CLI::App& app, Action& chosen);

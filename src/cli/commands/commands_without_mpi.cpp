@@ -4,7 +4,7 @@
 #include "cli/failures.hpp"
 #include "cli/terminal/terminal.hpp"
 
-// Placeholders for the commands that need MPI, in a program built without it. They print an error.
+// Placeholders for the commands that need MPI, in a program that was built without it. They print an error.
 namespace evenkeel::cli {
 namespace {
 

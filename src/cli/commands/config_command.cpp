@@ -21,7 +21,8 @@ struct SchemaOptions {
 
 int print_schema(const SchemaOptions& options) {
   if (options.markdown && !options.key.empty())
-    throw ConfigError("--markdown", "writes all keys", "Leave out " + options.key + ", or --markdown");
+    throw ConfigError("--markdown", "writes all keys, so it cannot be combined with the key " + options.key,
+                      "Leave out one of them");
   std::cout << (options.markdown ? config_reference_markdown() : config_schema_text(options.key));
   return 0;
 }

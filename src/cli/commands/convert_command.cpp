@@ -5,10 +5,7 @@
 #include <array>
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
-#include <cctype>
 #include <iostream>
-#include <numeric>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -69,7 +66,7 @@ SampleFormat format_of(const ConvertOptions& options) {
                         fmt::format("{}", fmt::join(list_words(formats), ", ")));
 }
 
-/// Returns the name of one of the file's shards: NAME-00000.ENDING.
+/// Returns the name of a shard of the file: NAME-00000.ENDING.
 fs::path shard_path(const fs::path& path, std::int64_t number) {
   return path.parent_path() /
          fmt::format("{}-{:05}{}", path.stem().string(), number, path.extension().string());
@@ -82,7 +79,7 @@ void require_unused_name(SampleFormat format, const fs::path& path, bool overwri
   }
 }
 
-/// Returns the positions of the adjacent samples to read and write next.
+/// Returns the positions of the next adjacent samples to read and write.
 std::vector<std::int64_t> next_block(const SampleSource& source, std::int64_t first, std::int64_t end) {
   std::vector<std::int64_t> positions;
   std::int64_t tokens = 0;
@@ -102,7 +99,8 @@ void print_ignored_content(const SampleSource& source, const ConvertOptions& opt
                ": all prompts are empty, so these fields are read as one row per token: " + printable(open));
 }
 
-/// Throws InputError for a word of --drop that is neither a field of the samples nor a word for other data.
+/// Throws InputError for a word given to --drop that is neither a field of the samples nor a word for other
+/// data.
 void require_known(const std::vector<std::string>& drop, const RaggedBatch& batch) {
   constexpr std::array<std::string_view, 3> words{"all", "uid", "prompt_lengths"};
   for (const std::string& name : drop) {
@@ -162,7 +160,7 @@ int convert(const ConvertOptions& options) {
   set_up_logging(world.rank(), false, "info");
   const auto launched = launched_processes();
   if (const int processes = launched ? launched->number : world.size(); processes > 1) {
-    throw ConfigError("convert", fmt::format("runs on one process, but was started on {}", processes),
+    throw ConfigError("convert", fmt::format("runs in one process, but was started in {}", processes),
                       "Start it without mpirun");
   }
   const auto source = open_source(world, settings, any_length, fields);
@@ -181,22 +179,24 @@ void add_convert_command(CLI::App& app, Action& chosen) {
       "convert",
       "Write samples in another format: the same samples in the same order, and nothing is lost silently");
   auto options = std::make_shared<ConvertOptions>();
-  command->add_option("A", options->from, "What to read: a file, a quoted pattern, or the folder of a dump")
+  command
+      ->add_option("INPUT", options->from, "What to read: a file, a quoted pattern, or the folder of a dump")
       ->required();
-  command->add_option("B", options->to, "The file to write; its extension implies the format")->required();
+  command->add_option("OUTPUT", options->to, "The file to write; its extension implies the format")
+      ->required();
   command
       ->add_option("--from", options->from_kind,
-                   "The format of A, as in source.kind, if its name does not imply it")
+                   "The format of INPUT, as in source.kind, if its name does not imply it")
       ->type_name("KIND")
       ->transform(one_of(source_kind_words()));
   add_read_as_option(*command, options->declared);
-  command->add_option("--to", options->to_kind, "The format of B, if its name does not imply it")
+  command->add_option("--to", options->to_kind, "The format of OUTPUT, if its name does not imply it")
       ->type_name("KIND")
       ->transform(one_of(list_words(formats)));
   command
-      ->add_option(
-          "--drop", options->drop,
-          "What B may lose: fields, prompt_lengths, uid, input_ids (for lengths), or all that it cannot hold")
+      ->add_option("--drop", options->drop,
+                   "What OUTPUT may lose: fields, prompt_lengths, uid, input_ids (for lengths), or all that "
+                   "it cannot hold")
       ->type_name("NAME,...")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -211,7 +211,7 @@ void add_convert_command(CLI::App& app, Action& chosen) {
                    "Store megatron's tokens in two bytes if this is below 65500")
       ->type_name("COUNT")
       ->check(whole_number(1));
-  command->add_flag("--overwrite", options->overwrite, "Replace B if it exists");
+  command->add_flag("--overwrite", options->overwrite, "Replace OUTPUT if it exists");
   add_progress_option(*command, options->progress);
   command->footer(
       "Examples:\n"

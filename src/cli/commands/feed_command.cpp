@@ -2,12 +2,14 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <future>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +23,8 @@
 #include "cli/terminal/progress.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"
+#include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/source/sample_stream.hpp"
-#include "mesh/one_process.hpp"
 #include "report/reported_source.hpp"
 #include "source/arriving/patience.hpp"
 #include "source/feed/feeder.hpp"
@@ -31,6 +33,32 @@ namespace evenkeel::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// A group of only this process, for programs that read sources without MPI.
+class OneProcess final : public NonMpiRanks {
+ public:
+  [[nodiscard]] static Communicator make() { return Communicator(std::make_shared<const OneProcess>()); }
+
+  [[nodiscard]] int rank() const override { return 0; }
+  [[nodiscard]] int size() const override { return 1; }
+  void broadcast(std::span<std::byte> /*bytes*/, int /*root*/) const override {}
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) const override {
+    std::ranges::copy(mine, all.begin());
+  }
+  void all_gather_lists(const std::byte* mine, const ListSizes& lists, std::byte* all) const override {
+    const auto bytes_of = [&](int values) { return static_cast<std::size_t>(values) * lists.bytes_each; };
+    std::copy_n(mine, bytes_of(lists.sizes[0]), all + bytes_of(lists.offsets[0]));
+  }
+  void all_reduce(std::span<std::int64_t> /*values*/, ReduceOp /*op*/) const override {}
+  [[nodiscard]] Communicator duplicate() const override { return make(); }
+  [[nodiscard]] Communicator split(int color, int /*key*/) const override {
+    return color < 0 ? Communicator() : make();
+  }
+  [[nodiscard]] Communicator split_by_node() const override { return make(); }
+  [[nodiscard]] bool allows_threads() const override { return true; }
+  void all_to_all(std::span<const std::byte> /*out*/, std::span<const std::int64_t> /*out_bytes*/,
+                  std::span<std::byte> /*in*/, std::span<const std::int64_t> /*in_bytes*/) const override {}
+};
 
 struct FeedOptions {
   std::vector<std::string> files;
@@ -61,7 +89,8 @@ Config config_of(const FeedOptions& options) {
   const Config job = options.config.empty() ? parse_config("{}", "the command line", settings)
                                             : load_config(options.config, settings);
   if (!options.files.empty() && !job.sources.empty())
-    throw ConfigError("--config", "has sources, and FILES are named", "Leave one of them out");
+    throw ConfigError("--config", "names a configuration with sources, but FILES are given, too",
+                      "Leave one of them out");
   return config_of_feeder(job);
 }
 
@@ -75,13 +104,14 @@ std::string default_name(const Config& config) {
 void warn_about_skipped_content(const SampleStream& stream) {
   for (const StreamSource& source : stream.sources()) {
     const std::string name = printable(source.name.empty() ? source.path : source.name);
-    if (!source.left_out.empty()) spdlog::warn("{}: left out: {}", name, printable(source.left_out));
+    if (!source.ignored_content.empty())
+      spdlog::warn("{}: left out: {}", name, printable(source.ignored_content));
     if (const std::string filtered = describe_filter(source.counts); !filtered.empty())
       spdlog::warn("{}: {}", name, filtered);
   }
 }
 
-/// Sends all steps. While one step is sent, the next one is read.
+/// Sends the samples of all steps. While one step is sent, the next one is read.
 void send_all(SampleStream& stream, Feeder& feeder, ProgressStyle style) {
   Progress progress(style, stream.num_samples(), "sample");
   const auto read = [&](std::int64_t step) {
@@ -106,7 +136,7 @@ int feed(FeedOptions options) {
   if (options.to.name.empty()) options.to.name = default_name(config);
   set_up_logging(0, false, "info");
   send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
-  // Does not use MPI: feeders are independent, and a rank of a job may start one.
+  // Do not use MPI: feeders are independent of each other, and a rank of a job may start one.
   SampleStream stream(OneProcess::make(), config);
   warn_about_skipped_content(stream);
   Feeder feeder(options.to);
@@ -149,7 +179,7 @@ void add_buffer_options(CLI::App& command, const std::shared_ptr<FeedOptions>& o
                   "Prefix of the uids of groups; by default the path, or the names of the sources")
       ->type_name("TEXT");
   command
-      .add_option("--version-of-samples", options->to.version,
+      .add_option("--sample-version", options->to.version,
                   "The version of samples that do not have one; by default the buffer's latest")
       ->type_name("NUMBER")
       ->check(whole_number(0));

@@ -56,7 +56,7 @@ FittedTimes fit_times(const std::vector<TimedMicroBatch>& times, const std::stri
   return fit;
 }
 
-/// The timed samples, as one step.
+/// Returns the timed samples as one step.
 LengthTable timed_samples(const std::vector<TimedMicroBatch>& times) {
   std::vector<LengthEntry> entries;
   for (const TimedMicroBatch& timed : times) {
@@ -70,7 +70,7 @@ LengthTable timed_samples(const std::vector<TimedMicroBatch>& times) {
   return LengthTable(std::move(entries));
 }
 
-/// Settings of a plan in which all timed micro-batches are allowed, unless `overrides` say otherwise.
+/// Returns settings for a plan that allow all timed micro-batches, unless `overrides` restrict them.
 PlanSettings plan_settings(const FitOptions& options, const std::vector<TimedMicroBatch>& times,
                            const LengthTable& table) {
   std::int64_t cap = 1;
@@ -84,7 +84,8 @@ PlanSettings plan_settings(const FitOptions& options, const std::vector<TimedMic
   const Grid grid{{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp}, mesh.order};
   PlanSettings settings = config.plan_settings(grid.sizes(), {});
   if (strategy_of(settings).has_own_groups())
-    throw ConfigError("mesh.cp", "flexible is not supported: times do not say how many ranks a group had",
+    throw ConfigError("mesh.cp",
+                      "is flexible, which is not supported: the times do not show how many ranks a group had",
                       "Leave it out");
   return settings;
 }

@@ -24,10 +24,6 @@
 namespace evenkeel::cli {
 namespace {
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
 void show(const TextTable& table) {
   std::cout << table.to_text();
 }
@@ -56,7 +52,7 @@ void show_ignored_fields(const JsonlSchema& schema) {
   show(table);
 }
 
-/// The lengths of samples, for the three statistics that are shown.
+/// The lengths of samples, for the three statistics to show.
 class Lengths {
  public:
   void add(std::int64_t prompt, std::int64_t response, std::uint64_t group) {
@@ -87,7 +83,7 @@ void require_samples(bool any, const InputFile& file) {
   if (!any) throw InputError(file.path(), "has no samples");
 }
 
-/// Reads every sample, in blocks, like a job does, so it rejects whatever a job would reject.
+/// Reads every sample in blocks, as a job does, so it rejects everything that a job would reject.
 void inspect_rollouts(const LineFiles& file, std::span<const LineRef> lines, const DeclaredFormats& declared,
                       const std::string& name) {
   constexpr std::size_t lines_at_once = 256;
@@ -173,8 +169,8 @@ void inspect_samples(const SampleTensors& samples) {
   show_fields(samples);
 }
 
-/// Returns a value of the metadata for display. The schema of a dump is long and meant for programs, so only
-/// its step and number are shown.
+/// Returns a value of the metadata in the form to show. The schema of a dump is long and meant for programs,
+/// so only its step and number are shown.
 std::string metadata_text(const TensorFile& file, const std::string& key, const std::string& value) {
   if (key != DumpSchema::metadata_name) return printable(value);
   const DumpSchema schema = parse_dump_schema(file);
@@ -188,8 +184,8 @@ void show_tensors(const TensorFile& file) {
     const std::string bytes = tensor.dtype ? std::to_string(tensor.rows() * row_elements(tensor) *
                                                             static_cast<std::int64_t>(size_of(*tensor.dtype)))
                                            : "";
-    // Shows a safetensors dtype, such as I64, by its name in Evenkeel. A dtype without a DType is shown as
-    // stored.
+    // Shows the name that Evenkeel uses for a safetensors dtype such as I64. A dtype that has no DType is
+    // shown as it is stored.
     const bool is_word = std::ranges::none_of(tensor.stored, [](char c) { return 'a' <= c && c <= 'z'; });
     tensors.add({printable(tensor.name),
                  is_word && tensor.dtype ? std::string(name_of(*tensor.dtype)) : tensor.stored,
@@ -203,7 +199,7 @@ void show_tensors(const TensorFile& file) {
   show(metadata);
 }
 
-/// Lists the tensors, and shows the samples if they are tensors of samples.
+/// Lists the tensors. If they contain samples, also shows the samples.
 void inspect_tensors(std::unique_ptr<const TensorFile> file) {
   show_tensors(*file);
   const bool is_of_a_dump = file->find("cu_seqlens_padded").has_value();
@@ -220,7 +216,7 @@ void inspect_tensors(std::unique_ptr<const TensorFile> file) {
 bool inspect_by_extension(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
   if (ending == ".safetensors") {
-    inspect_tensors(open_safetensors(path));
+    inspect_tensors(std::make_unique<TensorFile>(path));
   } else if (is_dataset_file_name(path)) {
     inspect_dataset(path);
   } else {
@@ -268,7 +264,7 @@ void inspect_lines(const InputFile& file, const DeclaredFormats& declared) {
   inspect_length_table(file);
 }
 
-/// Inspects rollouts in several files, which a job would read as one source.
+/// Inspects rollouts in several files. A job would read these files as one source.
 void inspect_files_of_lines(const std::vector<std::filesystem::path>& paths, const DeclaredFormats& declared,
                             const std::string& pattern) {
   std::vector<std::unique_ptr<const InputFile>> files;
@@ -300,8 +296,8 @@ void require_table(std::filesystem::path path) {
       "folders of runs");
 }
 
-/// Returns whether a JSON file begins with a rollout in one line, as JSON Lines do, and is therefore not a
-/// state.
+/// Returns whether a JSON file begins with a complete rollout on its first line, so that it contains JSON
+/// Lines and not a state.
 bool has_rollouts(const std::filesystem::path& path) {
   const InputFile file(path);
   const std::vector<LineRef> lines = scan_lines(file).lines;
@@ -363,7 +359,7 @@ int inspect(const InspectOptions& options) {
     return 0;
   }
   if (!options.token_file.empty())
-    throw ConfigError("--token-file", "is for the address of a buffer", "Leave it out");
+    throw ConfigError("--token-file", "can only be used with the address of a buffer", "Leave it out");
   const std::vector<std::filesystem::path> paths = files_matching(options.path);
   if (paths.size() != 1 || paths.front() != options.path) {
     inspect_files(paths, options);

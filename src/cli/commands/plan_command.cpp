@@ -52,7 +52,7 @@ struct PlanOptions {
 };
 
 // Returns the grid to plan for. Without MPI, there is no world whose size could determine `dp: auto`, so
-// --ranks must give it.
+// --ranks is required in that case.
 Grid grid_of(const Config& config, int ranks) {
   if (ranks > 0) return config.grid(ranks);
   const MeshSettings& mesh = config.mesh;
@@ -91,8 +91,8 @@ std::int64_t micro_batch_lower_bound(const StepPlan& plan) {
   return bound;
 }
 
-/// Returns a lower bound on the cost of the costliest DP rank in any plan. A group that shares prefixes
-/// counts with its planned cost.
+/// Returns a lower bound on the cost of the costliest DP rank in any plan. The cost of a group that shares
+/// prefixes is its planned cost.
 Cost dp_cost_lower_bound(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan) {
   if (settings.sharing == PrefixSharing::none)
     return max_sum_lower_bound(costs_of(table, settings), settings.dp);
@@ -145,8 +145,8 @@ std::string heading_text(const LengthTable& table, const PlanSettings& settings,
   return text + fmt::format("; {} if shared prefixes count once", format_count(once, "token"));
 }
 
-/// Returns a line about micro-batches above the cap, which the presets of other systems may produce; empty if
-/// there are none.
+/// Returns a line about micro-batches that exceed the cap, which the presets of other systems may produce.
+/// Empty if there are none.
 std::string broken_caps_text(const PlanSettings& settings, const StepPlan& plan, bool is_colored) {
   std::int64_t above = 0;
   for (const DpRankPlan& rank : plan.ranks)
@@ -208,7 +208,7 @@ void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
   write_text_file(path, json.dump() + "\n");
 }
 
-/// Returns the subject of a page about these lengths.
+/// Returns the subject of an HTML page about these lengths.
 PageSubject subject_of(const PlanOptions& options, const GridPoint& mesh, const PlanSettings& settings) {
   PageSubject subject;
   subject.kind = PageSubject::Kind::plan;
@@ -229,7 +229,7 @@ std::string make_page(PageSubject subject, const PlanInput& input, const PlanSet
   return html_page(subject, std::span(&run, 1));
 }
 
-/// Selects packed micro-batches, since a comparison needs plans that all systems can make.
+/// Selects packed micro-batches, since a comparison needs plans that all compared systems can make.
 void use_packed_mode(Config& config, const std::string& profile) {
   const auto found = config.profiles.find(profile);
   MicroBatchKeys& keys = found == config.profiles.end() ? config.micro_batch : found->second.micro_batch;
@@ -245,7 +245,7 @@ void require_distinct_files(const PlanOptions& options) {
     for (std::size_t i = 0; i < later; ++i) {
       const auto& [name, file] = files[later];
       if (file.empty() || file.lexically_normal() != files[i].second.lexically_normal()) continue;
-      throw ConfigError(name, "names the file of " + std::string(files[i].first),
+      throw ConfigError(name, "names the same file as " + std::string(files[i].first),
                         "Give each option its own file");
     }
   }
@@ -270,17 +270,17 @@ int compare(const PlanOptions& options, const PlanInput& input, const GridPoint&
 }
 
 /// Describes a choice: `grid, since ranks meet at every micro-batch; hierarchical would end 7.3 % later`.
-std::string describe_choice(const StrategyChoice& choice, Meeting meet) {
+std::string describe_choice(const StrategyChoice& choice, SyncPoint meet) {
   const bool is_grid = choice.is_grid();
   const auto chosen = static_cast<double>(is_grid ? choice.grid_end : choice.hierarchical_end);
   const auto other = static_cast<double>(is_grid ? choice.hierarchical_end : choice.grid_end);
   return fmt::format("{}, since ranks meet {}; {} would end {:.1f} % later",
                      is_grid ? "grid" : "hierarchical",
-                     meet == Meeting::once_a_step ? "once a step" : "at every micro-batch",
+                     meet == SyncPoint::step ? "once a step" : "at every micro-batch",
                      is_grid ? "hierarchical" : "grid", chosen > 0 ? 100 * (other / chosen - 1) : 0.0);
 }
 
-/// Rejects costs and limits of fields with --compare and --arrivals, for which only lengths are known.
+/// Rejects costs and limits that use fields with --compare and --arrivals, for which only lengths are known.
 void require_cost_of_lengths(const PlanOptions& options, const PlanSettings& settings) {
   const bool lengths_alone = options.compare || !options.arrivals.empty();
   const std::string option = options.compare ? "--compare" : "--arrivals";
@@ -293,11 +293,11 @@ void require_cost_of_lengths(const PlanOptions& options, const PlanSettings& set
   if (lengths_alone && settings.balance.encoder)
     throw ConfigError("balance.cost",
                       "counts the work of an encoder by the rows of '" + settings.balance.encoder->field +
-                          "', and " + option + " only uses lengths",
+                          "', but " + option + " only uses lengths",
                       "Plan without encoder: --set balance.cost to the model's cost");
 }
 
-/// Warns that a run may differ from this plan, since it depends on which rank reads which samples.
+/// Warns if a run may differ from this plan because its plan depends on which rank reads which samples.
 void warn_if_owners_matter(const PlanSettings& settings) {
   if (settings.dp > 1 && strategy_of(settings).depends_on_owners(settings)) {
     print_warning(
@@ -306,7 +306,7 @@ void warn_if_owners_matter(const PlanSettings& settings) {
   }
 }
 
-/// Returns the number of groups of this size in a step.
+/// Returns the number of groups in a step if groups have this size.
 std::int64_t groups_of_step(const Config& config, std::int64_t group_size) {
   const std::int64_t samples = config.batch.global_batch;
   if (samples % group_size == 0) return samples / group_size;
@@ -340,7 +340,8 @@ int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSe
   return 0;
 }
 
-/// Returns the sharing to read. A comparison of ways to share needs everything that the file contains.
+/// Returns the sharing for which to read the file. A comparison of sharing methods needs everything that the
+/// file contains.
 PrefixSharing select_sharing_to_read(const PlanOptions& options, const PlanSettings& settings) {
   const bool all = options.compare && settings.sharing != PrefixSharing::none;
   return all ? most_detailed_sharing(options.lengths, settings.sharing) : settings.sharing;
@@ -349,7 +350,7 @@ PrefixSharing select_sharing_to_read(const PlanOptions& options, const PlanSetti
 int plan_lengths(const PlanOptions& options) {
   require_distinct_files(options);
   std::vector<std::string> overrides = options.overrides;
-  // Both values of balance.meet are compared, but a configuration needs one of them.
+  // A comparison uses both values of balance.meet, but a configuration requires one of them.
   if (options.compare) overrides.insert(overrides.begin(), "balance.meet=step");
   const Config config = convert_load_errors([&] {
     return options.config.empty() ? parse_config("", "defaults", overrides)

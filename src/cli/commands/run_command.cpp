@@ -5,7 +5,6 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "base/activity.hpp"
 #include "base/text_layout.hpp"
@@ -33,20 +32,20 @@ struct RunOptions : JobSettings {
   PrometheusSettings prometheus;
 };
 
-/// Shows a job's progress on rank 0: log lines, a bar, the report.
+/// Shows a job's progress on rank 0: log lines, a progress bar, and the report.
 class ShownJob final : public JobObserver {
  public:
   explicit ShownJob(ProgressStyle style) : style_(style) {}
 
-  /// Starts the metrics, on rank 0, before the run begins.
-  void tell(const PrometheusSettings& settings) {
+  /// Starts publishing metrics, on rank 0, before the run begins.
+  void start_metrics(const PrometheusSettings& settings) {
     if (!settings.any()) return;
     metrics_.emplace(settings, EVENKEEL_VERSION);
     if (metrics_->port() != 0) spdlog::info("metrics at http://{}/metrics", shown_address(settings.address));
   }
 
   void on_reading(const std::filesystem::path& source) override {
-    // Ignores errors, since all ranks report them when they open the source.
+    // Ignore errors here, since all ranks report them when they open the source.
     static_cast<void>(try_locally([&] {
       const std::string note = reading_note(source.string(), files_matching(source));
       if (!note.empty()) spdlog::info("{}", note);
@@ -59,7 +58,7 @@ class ShownJob final : public JobObserver {
                  steps ? format_count(*steps, "step") : "in an unknown number of steps");
     if (from > 0) spdlog::info("resumes with step {}, {} left", from, left);
     progress_.emplace(style_, steps ? std::optional(*steps - from) : std::nullopt);
-    if (metrics_ && steps) metrics_->start(*steps);
+    if (metrics_ && steps) metrics_->set_planned_steps(*steps);
   }
   void on_pass(const StepFigures& figures) override {
     if (metrics_) metrics_->count_pass(figures);
@@ -74,7 +73,7 @@ class ShownJob final : public JobObserver {
   }
 
  private:
-  /// Returns the given address with the port that is in use, since the given port may be 0.
+  /// Returns the given address with the actual port, since the given port may be 0.
   [[nodiscard]] std::string shown_address(const std::string& given) const {
     return given.substr(0, given.rfind(':') + 1) + std::to_string(metrics_->port());
   }
@@ -87,21 +86,21 @@ class ShownJob final : public JobObserver {
 int run_job(const RunOptions& options, JobWatchdog& watchdog) {
   const boost::mpi::communicator world;
   ShownJob shown(options.progress);
-  // Outlives the handler, since ~Job waits for the other ranks, and a rank that fails alone must abort them
-  // instead.
+  // Must outlive the handler: ~Job waits for the other ranks, but a rank that fails on its own must abort
+  // them instead.
   std::optional<Job> job;
   try {
     watchdog.begin(world, options.overrides);
     watchdog.start_watching(world);
     Config config = convert_load_errors([&] { return read_config(world, options); });
-    // Processes of the interrupted job may still be alive.
+    // Processes of the interrupted job may still be alive, so take over its buffer.
     if (options.state.resume && config.source.kind == SourceKind::stream) config.stream.take_over = true;
     const Phase phase("prepare the job");
     watchdog.apply_config(config);
     send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
     set_up_logging(world.rank(), options.log_all_ranks, options.log_level);
     run_together(world, [&] {
-      if (world.rank() == 0) shown.tell(options.prometheus);
+      if (world.rank() == 0) shown.start_metrics(options.prometheus);
     });
     job.emplace(world, config, options, shown);
     job->run();
@@ -112,7 +111,7 @@ int run_job(const RunOptions& options, JobWatchdog& watchdog) {
 }
 
 int run(const RunOptions& options) {
-  JobWatchdog watchdog;  // outlives MPI, since MPI_Finalize may also wait for a rank forever
+  JobWatchdog watchdog;  // outlives MPI, since MPI_Finalize may also wait forever for a rank
   // Always requests threads: before MPI is initialized, no rank knows whether the configuration prefetches.
   const boost::mpi::environment environment(boost::mpi::threading::multiple);
   if (is_launched_without_mpi(boost::mpi::communicator().size())) return finalize_mpi(wrong_use);
@@ -161,7 +160,7 @@ void add_state_options(CLI::App& command, const std::shared_ptr<RunOptions>& opt
   resume->needs(state);
   command
       .add_flag_function(
-          "--allow-changed", [options](std::int64_t) { options->state.changed = ChangedJob::accepted; },
+          "--accept-changes", [options](std::int64_t) { options->state.changed = ChangedJob::accepted; },
           "Resume even if configuration or sources differ from the state, and print the differences")
       ->needs(resume);
 }

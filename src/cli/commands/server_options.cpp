@@ -49,19 +49,19 @@ CLI::Validator store_kind_validator() {
   return validator;
 }
 
-/// Sets the address to that of --listen, which may be just a port.
+/// Sets the address to the value of --listen, which may be only a port.
 void set_address(const std::string& listen, ServerSettings& settings) {
   const bool is_port = listen.find(':') == std::string::npos;
   const std::optional<HostPort> where = parse_host_port(is_port ? settings.address + ":" + listen : listen);
   if (!where) {
     throw ConfigError("--listen",
-                      "is '" + listen + "'; an address with a port is needed, such as 127.0.0.1:8710");
+                      "is '" + listen + "'; it must be an address with a port, such as 127.0.0.1:8710");
   }
   settings.address = where->host;
   settings.port = where->port;
 }
 
-/// Precondition: the option's check has accepted the capacity.
+/// Precondition: the check of the option has accepted the capacity.
 std::int64_t capacity_of(const ServerOptions& options) {
   return parse_bytes(options.capacity).value();
 }
@@ -91,7 +91,7 @@ void add_server_options(CLI::App& command, ServerOptions& options, const ServerH
   command
       .add_option("--dir", options.folder,
                   "The folder in which to keep " + texts.content + ", for this " + texts.server + " alone")
-      ->type_name("DIR")
+      ->type_name("FOLDER")
       ->capture_default_str();
   command
       .add_option("--store", options.store,

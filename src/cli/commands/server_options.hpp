@@ -12,7 +12,7 @@
 
 namespace evenkeel::cli {
 
-/// Options that the servers of this program share.
+/// Options that all servers of this program have in common.
 struct ServerOptions {
   std::string listen;
   std::filesystem::path folder;
@@ -26,7 +26,7 @@ struct ServerOptions {
   std::filesystem::path key{};
 };
 
-/// Words for the help of these options.
+/// Texts for the help of these options.
 struct ServerHelpTexts {
   std::string clients;    ///< "producers and the job find it"
   std::string content;    ///< "samples"
@@ -39,15 +39,15 @@ struct ServerHelpTexts {
 void add_server_options(CLI::App& command, ServerOptions& options, const ServerHelpTexts& texts);
 
 /// Prepares this process for a server: raises the limit on open files, and blocks the signals that end it.
-/// Returns the settings of the options. Throws the errors of read_token(), and ConfigError for an address
-/// that is not one.
+/// Returns the server's settings according to the options. Throws the errors of read_token(), and ConfigError
+/// for an invalid address.
 [[nodiscard]] ServerSettings begin_serving(const ServerOptions& options);
 /// Opens the store in memory or in the folder.
 [[nodiscard]] std::unique_ptr<Store> open_own_store(const ServerOptions& options);
-/// Returns the settings of a store in Redis. Throws ConfigError if its name is not usable.
+/// Returns the settings of a store in Redis. Throws ConfigError if its name is not valid.
 [[nodiscard]] RedisSettings redis_settings_of(const ServerOptions& options);
 
-/// Calls serve(). When a signal arrives, calls `stop`, which ends serve().
+/// Calls serve(). When a signal arrives, calls `stop`, which makes serve() return.
 void serve_until_ended(const std::function<void()>& serve, const std::function<void()>& stop);
 /// Writes a line to the log, which is standard output.
 void log_status(const std::string& line);

@@ -65,8 +65,8 @@ void run_shared_values(const StoreOptions& options, const ServerSettings& settin
   log_status("Stopped");
 }
 
-/// Keeps freed memory for the next values. Otherwise glibc returns it to the system, and each put takes new
-/// pages; getting them costs more than receiving the values.
+/// Makes glibc keep freed memory for the next values. Otherwise, it returns this memory to the system, and
+/// each put needs new pages. Getting new pages takes longer than receiving the values.
 void keep_freed_memory() {
   ::mallopt(M_ARENA_MAX, 1);
   ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest value that glibc accepts
@@ -104,7 +104,7 @@ void add_store_command(CLI::App& app, Action& chosen) {
   command
       ->add_option("--checkpoints", options->checkpoints,
                    "The folder in which clients may save and load all values; default: nowhere")
-      ->type_name("DIR");
+      ->type_name("FOLDER");
   command->footer(
       "SIGTERM ends it. What it has acknowledged survives a restart or a crash, except with --store memory.\n"
       "\n"

@@ -20,7 +20,7 @@ struct SynthOptions {
 };
 
 constexpr std::int64_t samples_at_a_time = 256;
-// The limits checked by validate().
+// Must equal the limits checked by validate().
 constexpr std::int64_t most_samples = std::int64_t{1} << 40;
 constexpr std::int64_t largest_group = std::int64_t{1} << 20;
 constexpr int most_sigma = 10;

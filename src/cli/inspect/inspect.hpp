@@ -13,12 +13,12 @@
 
 namespace evenkeel::cli {
 
-/// Returns whether this is the address of a buffer, or a folder in which a buffer keeps samples.
+/// Returns whether `place` is the address of a buffer or a folder in which a buffer keeps samples.
 [[nodiscard]] bool is_buffer(const std::string& place);
 
-/// Describes the content of a buffer and the outcomes of its samples. `token` is the one required by the
-/// buffer's server. Throws IoError if the server cannot be reached, or if a server is using the folder; in
-/// that case, pass the server's address.
+/// Describes the content of a buffer and the outcomes of its samples. `token` is the token that the buffer's
+/// server requires. Throws IoError if the server cannot be reached, or if a server is using the folder; in
+/// the latter case, use the server's address instead.
 [[nodiscard]] std::string explain_buffer(const std::string& place, const std::string& token);
 
 /// Describes a run's output folder: the run that owns it, whether the run has ended, the numbers of steps and

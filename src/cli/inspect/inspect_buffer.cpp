@@ -48,9 +48,9 @@ std::string dropped_text(const json& dropped) {
   return std::to_string(all) + (reasons.empty() ? "" : " (" + reasons + ")");
 }
 
-std::string missing_fields_text(const json& lacking) {
+std::string missing_fields_text(const json& missing) {
   std::string fields;
-  for (const auto& [field, samples] : lacking.items())
+  for (const auto& [field, samples] : missing.items())
     fields += fmt::format("{}{} in {}", fields.empty() ? "" : ", ", printable(field),
                           format_count(samples.get<std::int64_t>(), "sample"));
   return fields;
@@ -93,7 +93,8 @@ std::string explain_buffer(const std::string& place, const std::string& token) {
                            format_count(groups.at("ready").get<std::int64_t>(), "group"),
                            groups.at("ready") == 1 ? "is" : "are", count(groups.at("open")),
                            groups.at("open") == 1 ? "is" : "are"));
-    if (status.contains("lacking")) lines.line("lacking", missing_fields_text(status.at("lacking")));
+    if (status.contains("missing_fields"))
+      lines.line("missing", missing_fields_text(status.at("missing_fields")));
     lines.line("tickets", fmt::format("{} open, {} expired", count(status.at("tickets")),
                                       count(status.at("tickets_expired"))));
     lines.line("dropped", dropped_text(samples.at("dropped")));

@@ -26,11 +26,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The existing files of one output.
+/// The existing files of one output of a run.
 struct Found {
   std::int64_t files = 0;
   std::set<std::string> steps;
-  /// Files of a dump, by step and by each rank's folder in it.
+  /// Files of a dump, by step and by the folder of each rank in that step.
   std::map<fs::path, std::map<fs::path, std::set<std::string>>> ranks;
 };
 
@@ -81,8 +81,8 @@ std::string missing_step(const Found& found, std::int64_t first, std::int64_t st
   return {};
 }
 
-/// Returns the first micro-batch that one rank of a dump has and another lacks; empty if there is none. All
-/// ranks should have the same number of micro-batches.
+/// Returns the first micro-batch that some rank of a dump has and another one does not have; empty if there
+/// is none. All ranks should have the same number of micro-batches.
 std::string missing_micro_batch(const Found& found) {
   std::set<fs::path> ranks;
   for (const auto& [step, of_step] : found.ranks) {

@@ -28,30 +28,30 @@ std::vector<std::size_t> rows_by_arrival(std::size_t rows, const std::vector<std
   return order;
 }
 
-/// Replays arrivals with a ledger and a trainer that takes steps.
+/// Replays arrivals with a ledger and with a trainer that takes steps.
 class Replay {
  public:
   Replay(const StreamSettings& settings, std::int64_t groups_of_step, const PlanSettings& plan)
       : groups_of_step_(groups_of_step), plan_(plan), ledger_(settings) {}
 
-  void arrives(const SampleAccepted& sample) {
+  void add_sample(const SampleAccepted& sample) {
     const std::int64_t group_size = ledger_.settings().group_size;
     if (sample.key.index >= group_size)
       throw InputError("group " + to_text(sample.key.uid),
                        "has a sample with index " + std::to_string(sample.key.index) + ", but groups of " +
                            std::to_string(group_size) + " end at index " + std::to_string(group_size - 1),
                        "Set --group-size to the size of the largest group");
-    if (ledger_.is_known(sample.key)) return tell(DuplicatesReported{1});
+    if (ledger_.is_known(sample.key)) return apply(DuplicatesReported{1});
     if (const std::string why = ledger_.rejection_reason(sample); !why.empty())
       throw InputError("sample " + std::to_string(sample.key.index) + " of group " + to_text(sample.key.uid),
                        why);
-    tell(sample);
+    apply(sample);
     const std::int64_t window = (1 + ledger_.settings().look_ahead) * groups_of_step_;
     while (ledger_.status().ready_groups >= window && form()) {
     }
   }
-  [[nodiscard]] ArrivedSteps ended() {
-    tell(StreamEnded{});
+  [[nodiscard]] ArrivedSteps finish() {
+    apply(StreamEnded{});
     while (form()) {
     }
     const Status status = ledger_.status();
@@ -63,7 +63,7 @@ class Replay {
   }
 
  private:
-  void tell(Event::What what) {
+  void apply(Event::What what) {
     ledger_.apply({++number_, std::move(what)});
     for (SamplesDropped& drop : ledger_.due_drops()) ledger_.apply({++number_, std::move(drop)});
   }
@@ -74,7 +74,7 @@ class Replay {
     const auto formed = form_step({ready, coming, step_, ledger_.version(), groups_of_step_,
                                    ledger_.status().ended, ledger_.settings(), plan_});
     if (!formed) return false;
-    tell(*formed);
+    apply(*formed);
     std::vector<WaitingGroup> groups = ledger_.untrained_steps(step_).front().groups;
     ArrivedStep& step = steps_.steps.emplace_back();
     for (const WaitingGroup& group : groups) {
@@ -85,8 +85,8 @@ class Replay {
     }
     step.time = planned_time(groups, plan_);
     std::ranges::move(groups, std::back_inserter(trained_));
-    tell(StepTrained{step_});
-    tell(VersionPublished{++step_});
+    apply(StepTrained{step_});
+    apply(VersionPublished{++step_});
     return true;
   }
 
@@ -146,8 +146,8 @@ double ArrivedSteps::time() const noexcept {
 ArrivedSteps steps_of(const Arrivals& arrivals, const StreamSettings& settings, std::int64_t groups_of_step,
                       const PlanSettings& plan) {
   Replay replay(settings, groups_of_step, plan);
-  for (const SampleAccepted& sample : arrivals.samples) replay.arrives(sample);
-  return replay.ended();
+  for (const SampleAccepted& sample : arrivals.samples) replay.add_sample(sample);
+  return replay.finish();
 }
 
 std::string arrivals_table(const std::vector<ArrivedSteps>& ways) {

@@ -13,15 +13,16 @@ namespace evenkeel::cli {
 
 namespace {
 
-/// Returns how much later steps end at most if attention costs 20 % more or less than `settings` state, over
-/// all values of balance.meet.
+/// Returns the maximum relative delay of the step's end if the actual cost of attention is 20 % higher or
+/// lower than in `settings`. The maximum is over both values of balance.meet.
 double loss_of_wrong_attention(const LengthTable& table, PlanSettings settings) {
   const CostModel said = settings.balance.cost;
   const Cost overhead = settings.communication_cost().overhead;
   double most = 0;
-  for (const Meeting meet : {Meeting::once_a_step, Meeting::every_micro_batch}) {
+  for (const SyncPoint meet : {SyncPoint::step, SyncPoint::micro_batch}) {
     settings.balance.meet = meet;
-    for (const std::int64_t part : {6, 4}) {  // fifths of the quadratic term, relative to the linear one
+    // The quadratic term is 6/5 or 4/5 of its assumed value, relative to the linear term.
+    for (const std::int64_t part : {6, 4}) {
       const auto relative = [part](Cost cost) { return cost / part * 5 + cost % part * 5 / part; };
       const CostModel actual{relative(said.linear), said.quadratic, said.window};
       most = std::max(

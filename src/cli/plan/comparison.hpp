@@ -13,8 +13,8 @@
 
 namespace evenkeel::cli {
 
-/// The results of `evenkeel plan --compare`: ways to plan every sample on its own, if cp is fixed; choices of
-/// cp; and ways to share prefixes, if the settings share any.
+/// The results of `evenkeel plan --compare`: strategies for planning without shared prefixes, if cp is fixed;
+/// choices of cp; and methods of sharing prefixes, if the settings share prefixes.
 class Comparison {
  public:
   /// `input` must outlive the comparison. Throws the errors of compare_plans(), compare_contexts() and
@@ -22,10 +22,10 @@ class Comparison {
   Comparison(const PlanInput& input, const PlanSettings& settings);
 
   [[nodiscard]] std::string text() const;
-  /// Returns an array with one entry per way.
+  /// Returns an array with one entry per compared alternative.
   [[nodiscard]] nlohmann::json json() const;
-  /// Returns a page that shows the ways, and the plan of each way with a fixed cp. `subject` names the origin
-  /// of the lengths.
+  /// Returns a page that shows the alternatives, and the plan of each alternative with a fixed cp. `subject`
+  /// names the origin of the lengths.
   [[nodiscard]] std::string html(PageSubject subject) const;
 
  private:

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <limits>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "balance/context/speeds.hpp"
@@ -21,7 +20,8 @@
 namespace evenkeel::cli {
 namespace {
 
-/// Settings common to all ways: places, the cap of each, and the cost of samples.
+/// Settings that all choices of context parallelism have in common: the places, the cap of each place, and
+/// the cost of samples.
 class ContextWays {
  public:
   ContextWays(const LengthTable& table, const PlanSettings& given)
@@ -44,7 +44,7 @@ class ContextWays {
     const auto power = static_cast<int>(std::bit_floor(static_cast<unsigned>(most)));
     const auto* groups = given.find<ContextGroupSettings>();
     groups_ = groups != nullptr ? *groups : ContextGroupSettings{power};
-    // A limit set by the user also applies to a fixed cp.
+    // If the user has set a limit, it also applies to a fixed cp.
     max_fixed_ = groups_.max_size < power ? groups_.max_size : most;
   }
 
@@ -109,8 +109,8 @@ class ContextWays {
   [[nodiscard]] Cost lower_bound() const { return flexible_lower_bound({table_, flexible(false)}); }
 
  private:
-  /// Plans with these settings. If the costs of micro-batches are work, `to_time` converts them to the times
-  /// of their groups.
+  /// Makes a plan with these settings. If the costs of micro-batches are work, `to_time` converts them to the
+  /// times of their groups.
   template <typename ToTime>
   [[nodiscard]] ComparedContext plan(const PlanSettings& settings, bool meets, ToTime to_time) const {
     const auto start = std::chrono::steady_clock::now();
@@ -140,13 +140,13 @@ class ContextWays {
     for (int r = 0; r < settings.dp && !speeds_.empty(); ++r)
       settings.balance.speeds.push_back(speed_of(settings.context_of(DpRank{r})));
   }
-  /// Returns the speed of the slowest member, for which the group waits.
+  /// Returns the speed of the group's slowest member, which determines the group's speed.
   [[nodiscard]] std::int64_t speed_of(ContextGroup group) const {
     const auto size = static_cast<std::size_t>(group.size);
     return std::ranges::min(std::span(speeds_).subspan(group.first.index(), size));
   }
-  /// Converts a group's time to units of the fastest rank's time, as used in plans with groups of different
-  /// sizes.
+  /// Converts a group's time to units of the fastest rank's time, which plans with groups of different sizes
+  /// also use.
   [[nodiscard]] Cost to_fastest_rank_time(Cost time, ContextGroup group) const {
     return speeds_.empty() ? time : context::slowed_time(time, std::ranges::max(speeds_), speed_of(group));
   }
@@ -169,7 +169,7 @@ std::string describe_context(const ComparedContext& way) {
          (way.meets ? ", ranks meet" : "");
 }
 
-/// Returns the number of samples that need more than one rank, as text.
+/// Returns a text with the number of samples that need more than one rank.
 std::string long_samples_text(const LengthTable& table, const ContextWays& ways) {
   const std::int64_t count = std::ranges::count_if(table.entries(), [&](const LengthEntry& entry) {
     return entry.shape.length() > ways.tokens_per_rank();

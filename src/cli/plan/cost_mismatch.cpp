@@ -6,7 +6,7 @@
 namespace evenkeel::cli {
 namespace {
 
-/// Returns the time at which a step ends that was planned with `assumed` costs.
+/// Returns the actual end time of a step that was planned with the `assumed` costs.
 Cost step_end_with(const MachineCost& assumed, const MachineCost& actual, const LengthTable& table,
                    PlanSettings settings) {
   settings.balance.cost = assumed.model;

@@ -6,15 +6,15 @@
 
 namespace evenkeel::cli {
 
-/// The actual or assumed costs of samples and micro-batches on a machine, in the units of `model`.
+/// The actual or the assumed costs of samples and micro-batches on a machine, in the units of `model`.
 struct MachineCost {
   CostModel model;
   Cost overhead = 0;  ///< cost of each micro-batch in addition to its samples
 };
 
-/// Returns how much later a step ends if it is planned with the `assumed` instead of the `actual` costs,
-/// relative to the latter. Both ends are computed with the actual costs; the result may be negative. Plans
-/// with plan_step() and throws its errors. Precondition: groups have equal sizes.
+/// Returns how much later a step ends if it is planned with the `assumed` costs instead of the `actual` ones,
+/// relative to its end in the latter case. Both ends are computed with the actual costs; the result may be
+/// negative. Plans with plan_step() and throws its errors. Precondition: groups have equal sizes.
 [[nodiscard]] double cost_mismatch_slowdown(const MachineCost& assumed, const MachineCost& actual,
                                             const LengthTable& table, const PlanSettings& settings);
 

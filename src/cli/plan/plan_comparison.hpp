@@ -12,27 +12,30 @@
 
 namespace evenkeel::cli {
 
-/// A step planned in one way, and its figures.
+/// A step planned by one strategy, and its figures.
 struct ComparedPlan {
-  std::string name;                    ///< name of the way
-  std::int64_t num_micro_batches = 0;  ///< number on each DP rank
-  std::int64_t above_cap = 0;          ///< micro-batches that break the cap, over all DP ranks
-  StepBalance balance;                 ///< measured by the same work for all ways
+  std::string name;                    ///< name of the strategy
+  std::int64_t num_micro_batches = 0;  ///< number of micro-batches on each DP rank
+  std::int64_t above_cap = 0;          ///< number of micro-batches that exceed the cap, over all DP ranks
+  StepBalance balance;                 ///< measured with the same kind of work for all strategies
   double seconds = 0;                  ///< time spent planning
-  /// Rows added by micro_batch.shapes per needed row, with shapes chosen as in the first step of a job.
-  /// Nullopt without shapes, and for presets, whose micro-batches may be larger than every shape.
+  /// Number of rows that micro-batches are padded by, per needed row, if micro_batch.shapes is set. Shapes
+  /// are chosen as in the first step of a job. Nullopt without shapes, and for presets, whose micro-batches
+  /// may be larger than every shape.
   std::optional<double> padding = std::nullopt;
-  StepPlan plan;          ///< with the compared work as its costs
-  PlanSettings settings;  ///< settings of the plan, but with the compared work and the given speeds
+  StepPlan plan;  ///< plan whose costs are the compared work
+  /// Settings of the plan, but with the compared work as the cost, and the given speeds.
+  PlanSettings settings;
 };
 
-/// Returns the cost used as work in comparisons: the settings' cost, or flops-7b if that is tokens.
+/// Returns the cost by which comparisons measure work: the settings' cost, or flops-7b if that cost is
+/// tokens.
 [[nodiscard]] CostModel compared_work(const PlanSettings& settings);
 
-/// Plans one step in source order, in the ways of other systems and of Evenkeel, with the mesh, cap, counts
-/// and mini-batches of `settings`. Micro-batches are packed, and prefixes are not shared. Work is
-/// compared_work(). If the settings have speeds, or a count chosen by time, these are additional ways; with
-/// speeds, waiting is measured in time. Throws the errors of plan_step().
+/// Plans one step in source order, by the strategies of other systems and of Evenkeel, with the mesh, cap,
+/// counts and mini-batches of `settings`. Micro-batches are packed, and prefixes are not shared. Work is
+/// measured by compared_work(). If the settings have speeds, or a count chosen by time, there is an
+/// additional strategy for each; with speeds, waiting is measured in time. Throws the errors of plan_step().
 [[nodiscard]] std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings);
 
 /// Returns a human-readable table.

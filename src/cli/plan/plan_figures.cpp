@@ -20,13 +20,13 @@
 namespace evenkeel::cli {
 namespace {
 
-/// A micro-batch, and the number of its wave; -1 if there are no waves.
+/// A micro-batch, and the number of its wave, which is -1 if there are no waves.
 struct Numbered {
   const MicroBatchPlan* micro_batch = nullptr;
   std::int64_t wave = -1;
 };
 
-/// All micro-batches that are not empty, without duplicates, and for each DP rank the indexes of the
+/// All micro-batches that are not empty, without duplicates. For each DP rank, also the indexes of the
 /// micro-batches that it runs, in order.
 class NumberedMicroBatches {
  public:

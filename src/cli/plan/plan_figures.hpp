@@ -12,41 +12,42 @@
 
 namespace evenkeel::cli {
 
-/// Describe a plan in which groups have different sizes, as text and as JSON: the micro-batches of each
+/// Describe, as text and as JSON, a plan in which groups have different sizes: the micro-batches of each
 /// group, the time at which the last rank ends, and a lower bound on that time. `plan` is the result of
 /// plan_step(problem).
 [[nodiscard]] std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, double seconds);
 [[nodiscard]] nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, double seconds);
 
-/// Returns a human-readable line about a plan's simulated pipeline (simulated_step): when it ends, and which
-/// part of that time is bubble. Empty without a pipeline.
+/// Returns a human-readable line about the plan's simulated pipeline (simulated_step): when it ends, and what
+/// fraction of that time is bubble. Empty without a pipeline.
 [[nodiscard]] std::string pipeline_line(const StepPlan& plan, const PlanSettings& settings);
 
 /// Adds the same figures to a plan's JSON, as the member "pipeline". Does nothing without a pipeline.
 void add_pipeline(nlohmann::json& json, const StepPlan& plan, const PlanSettings& settings);
 
-/// Returns the line "tokens repeated by splits: ...", with the number of tokens that groups above a limit
-/// repeat, and the limit. Empty if samples do not share anything.
+/// Returns the line "tokens repeated by splits: ...", with the number of tokens that are repeated because
+/// groups exceed a limit, and this limit. Empty if samples do not share prefixes.
 [[nodiscard]] std::string sharing_line(const PackUnits& units);
 
 /// Returns a plan's tokens and attention scores, with and without sharing, and the tokens that splits repeat,
 /// with the same figures as in a run's report.
 [[nodiscard]] nlohmann::json sharing_json(const PackUnits& units);
 
-/// The padding of a plan's micro-batches to few shapes, chosen as in the first step of a job.
+/// The padding of a plan's micro-batches to a few shapes, which are chosen as in the first step of a job.
 struct ShapedPlan {
   std::vector<PackedShape> shapes;
-  std::int64_t rows = 0;     ///< rows needed over all CP ranks, including filler
-  std::int64_t padding = 0;  ///< number of added rows
+  std::int64_t rows = 0;     ///< number of rows needed over all CP ranks, including filler
+  std::int64_t padding = 0;  ///< number of additional rows
 
-  /// Returns the added rows per needed row.
+  /// Returns the number of additional rows per needed row.
   [[nodiscard]] double padding_ratio() const {
     return static_cast<double>(padding) / static_cast<double>(rows);
   }
 };
 
-/// Returns nullopt unless the settings ask for shapes. Throws the errors of first_shapes(). Preconditions:
-/// `plan` is the result of plan_step() for this problem and stays within the cap.
+/// Returns nullopt unless the settings limit the number of shapes. Throws the errors of first_shapes().
+/// Preconditions: `plan` is the result of plan_step() for this problem, and its micro-batches are within the
+/// cap.
 [[nodiscard]] std::optional<ShapedPlan> shaped_plan(const StepProblem& problem, const StepPlan& plan);
 
 }  // namespace evenkeel::cli

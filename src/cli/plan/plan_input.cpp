@@ -18,7 +18,7 @@
 namespace evenkeel::cli {
 namespace {
 
-/// Builds a table of samples that rank 0 owns.
+/// Builds a table in which rank 0 owns all samples.
 class TableBuilder {
  public:
   void add(SampleShape shape, std::uint64_t prompt_hash = 0) {
@@ -60,7 +60,7 @@ std::vector<std::span<const std::int64_t>> split_by_sample(const RaggedBatch& sa
 }
 
 /// Throws InputError if samples of a group have different tokens in segments with the same number. The
-/// group's `entries` are numbers of the file's samples.
+/// `entries` of the group are the numbers of the samples in the file.
 void require_equal_tokens(const std::string& file, const RaggedBatch& samples, const SharedGroup& group,
                           std::span<const std::span<const std::int64_t>> tokens) {
   const auto number_of_sample = [&](std::int64_t sample) {
@@ -131,7 +131,7 @@ PlanInput read_token_input(const InputFile& file, PrefixSharing sharing, const N
 PlanInput read_document_input(const std::filesystem::path& path, PrefixSharing sharing) {
   const IndexedDataset dataset(dataset_prefix(path));
   if (sharing != PrefixSharing::none) {
-    throw InputError(path.string(), "has documents without prompts, so they share none",
+    throw InputError(path.string(), "has documents without prompts, so there is nothing to share",
                      "Set prefix.share: false");
   }
   TableBuilder builder;
@@ -194,7 +194,8 @@ void read_fields_of_plan(const std::filesystem::path& path, const PlanSettings& 
     std::vector<std::int64_t> found;
     if (!is_dataset_file_name(path)) found = read_integers_of_table(InputFile(path), field);
     if (std::ssize(found) == table.size()) return found;
-    throw InputError(path.string(), "has no numbers of '" + field + "', which " + key + " names",
+    throw InputError(path.string(),
+                     "has no column or key '" + field + "' with numbers, which " + key + " requires",
                      "Add a column or key of that name with a number for each sample, or plan without it");
   };
   std::vector<RowCounts> rows;

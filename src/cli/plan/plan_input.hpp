@@ -10,19 +10,20 @@
 
 namespace evenkeel::cli {
 
-/// The samples of one step in the form needed by a plan, numbered in the order of the file.
+/// The samples of one step in the form that planning needs, numbered in the order of the file.
 struct PlanInput {
   LengthTable table;
-  std::vector<SharedGroup> trees;  ///< if PrefixSharing::trees is used
+  std::vector<SharedGroup> trees;  ///< used with PrefixSharing::trees
 };
 
-/// Reads `path` for a plan that shares prefixes in this way, with `ahead` of PrefixTree::from_tokens.
-/// - Lengths alone suffice without sharing, and for sharing by prompt if they have uids and prompt lengths.
-/// - Otherwise, rollouts are read with their tokens and, if they have segment numbers (segment_ids_field),
-///   with these, in the format given by `fields`.
-/// Throws InputError for a file without samples, for a file that does not determine what is shared, and at
-/// the line of a sample whose tokens differ from those of other samples in the same segments. Also throws the
-/// errors of read_length_table(), infer_schema() and read_samples(). Prints a note if reading is slow.
+/// Reads `path` for a plan with this kind of prefix sharing. `ahead` has the meaning of
+/// PrefixTree::from_tokens.
+/// - Lengths are sufficient without sharing, and for sharing by prompt if they have uids and prompt lengths.
+/// - Otherwise, rollouts are read with their tokens. If they have segment numbers (segment_ids_field), these
+///   are also read, in the format given by `fields`.
+/// Throws InputError for a file without samples, for a file that does not show what is shared, and at the
+/// line of a sample whose tokens differ from those of other samples in the same segments. Also throws the
+/// errors of read_length_table(), infer_schema() and read_samples(). Prints a note if reading takes long.
 [[nodiscard]] PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing,
                                         const NamedFields& fields, std::int64_t ahead);
 
@@ -30,9 +31,9 @@ struct PlanInput {
 /// `wanted`.
 [[nodiscard]] PrefixSharing most_detailed_sharing(const std::filesystem::path& path, PrefixSharing wanted);
 
-/// Adds the numbers that a plan with these settings needs from fields: the rows of fields with a cap or an
-/// encoder, and the work given by a field. They are in columns or keys named like the fields. Throws
-/// InputError if the file does not have them.
+/// Adds the numbers from fields that a plan with these settings needs: the number of rows of fields with a
+/// cap or an encoder, and the work if a field defines it. They are in columns or keys that have the names of
+/// the fields. Throws InputError if the file does not have them.
 void read_fields_of_plan(const std::filesystem::path& path, const PlanSettings& settings, LengthTable& table);
 
 }  // namespace evenkeel::cli

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
-#include <span>
 #include <utility>
 
 #include "base/text_layout.hpp"
@@ -21,7 +20,7 @@
 namespace evenkeel::cli {
 namespace {
 
-/// A way to share prefixes and to run shared segments.
+/// A method of sharing prefixes and running the shared segments.
 struct SharingWay {
   const char* name;
   PrefixSharing sharing;
@@ -33,19 +32,19 @@ PlanSettings settings_for(const PlanSettings& given, const SharingWay& way) {
   settings.balance.cost = compared_work(given);
   settings.sharing = way.sharing;
   settings.schedule = way.schedule;
-  // Without sharing, a path is a sample, which is limited by the cap of a micro-batch.
+  // Without sharing, a path is a sample, and samples are limited by the cap of a micro-batch.
   if (way.sharing == PrefixSharing::none) settings.max_path_tokens = std::nullopt;
   if (way.schedule == SegmentSchedule::packed) settings.max_kept_tokens = std::nullopt;
   return settings;
 }
 
-/// Returns the work if every token is computed once.
+/// Returns the work if every token is computed only once.
 Cost work_of(const CostModel& cost, const std::vector<SharedGroup>& groups) {
   return std::accumulate(groups.begin(), groups.end(), Cost{0},
                          [&](Cost sum, const SharedGroup& g) { return sum + cost_of_tree(cost, g.tree); });
 }
 
-/// Returns a lower bound on the work of packed micro-batches within the cap, however groups are split.
+/// Returns a lower bound on the work of packed micro-batches within the cap, for any way of splitting groups.
 /// Precondition: every sample fits under the cap.
 Cost least_work(const CostModel& cost, const std::vector<SharedGroup>& groups, std::int64_t cap) {
   Cost work = 0;
@@ -66,15 +65,15 @@ double even_time(Cost work, const PlanSettings& settings) {
   if (speeds.empty()) return static_cast<double>(work) / settings.dp;
   const auto [slowest, fastest] = std::ranges::minmax(speeds);
   const auto all = static_cast<double>(std::accumulate(speeds.begin(), speeds.end(), std::int64_t{0}));
-  // Costs that are times are already times of the fastest rank.
+  // If costs are times, they are already in units of the fastest rank.
   const std::int64_t unit = settings.speeds_of_costs().empty() ? fastest : slowest;
   return static_cast<double>(work) * static_cast<double>(unit) / all;
 }
 
-void set_meeting(PlanSettings& settings, Meeting meet) {
+void set_meeting(PlanSettings& settings, SyncPoint meet) {
   settings.balance.meet = meet;
   const auto* groups = settings.find<ContextGroupSettings>();
-  if (groups != nullptr && meet == Meeting::once_a_step) {
+  if (groups != nullptr && meet == SyncPoint::step) {
     settings.strategy = ContextTreeSettings{*groups};
   } else if (groups != nullptr) {
     settings.strategy = ContextWavesSettings{*groups};
@@ -121,9 +120,9 @@ Cost recomputed_work(const DepthFirstSchedule& schedule, const CostModel& cost) 
   return again / of_both_passes;
 }
 
-/// Adds the work of running the micro-batches depth first to the plan, and adds to `way` the rows that their
+/// Adds to the plan the work of running its micro-batches depth first, and adds to `way` the rows that their
 /// schedules keep and recompute. Returns the added work.
-Cost run_depth_first(AssignedPlan& planned, const StepProblem& problem, ComparedSharing& way) {
+Cost add_recomputed_work(AssignedPlan& planned, const StepProblem& problem, ComparedSharing& way) {
   Cost more = 0;
   for (DpRankPlan& rank : planned.plan.ranks) {
     for (MicroBatchPlan& m : rank.micro_batches) {
@@ -133,11 +132,11 @@ Cost run_depth_first(AssignedPlan& planned, const StepProblem& problem, Compared
       const Cost again = recomputed_work(schedule, problem.settings.balance.cost);
       m.cost += again;
       more += again;
-      way.computed_again += schedule.computed_again;
-      way.held = std::max(way.held, schedule.most_kept * problem.settings.cp.size);
+      way.recomputed += schedule.recomputed;
+      way.held = std::max(way.held, schedule.peak_kept * problem.settings.cp.size);
     }
   }
-  way.tokens += way.computed_again;
+  way.tokens += way.recomputed;
   return more;
 }
 
@@ -145,9 +144,9 @@ double ratio_to_bound(double amount, double bound) {
   return bound > 0 ? amount / bound : 1;
 }
 
-/// Plans one way of sharing for ranks that meet as specified by `meet`.
+/// Plans with one method of sharing, for ranks that meet as specified by `meet`.
 ComparedSharing plan_sharing(const PlanInput& input, PlanSettings settings, const SharingWay& of, Cost once,
-                             Meeting meet) {
+                             SyncPoint meet) {
   set_meeting(settings, meet);
   ComparedSharing way;
   way.name = of.name;
@@ -160,13 +159,13 @@ ComparedSharing plan_sharing(const PlanInput& input, PlanSettings settings, cons
   count_tokens(way, units);
   Cost work = std::accumulate(units.costs().begin(), units.costs().end(), Cost{0});
   if (of.schedule == SegmentSchedule::depth_first) {
-    work += run_depth_first(planned, problem, way);
+    work += add_recomputed_work(planned, problem, way);
   } else {
     way.held = largest_micro_batch(planned.plan, settings);
   }
   way.micro_batches = planned.plan.num_micro_batches();
   way.work = ratio_to_bound(static_cast<double>(work), static_cast<double>(once));
-  std::optional<double>& end = meet == Meeting::once_a_step ? way.end_once : way.end_meeting;
+  std::optional<double>& end = meet == SyncPoint::step ? way.end_once : way.end_meeting;
   end = ratio_to_bound(static_cast<double>(planned_end(planned.plan, settings)), even_time(once, settings));
   way.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return way;
@@ -177,8 +176,8 @@ bool has_same_computation(const ComparedSharing& a, const ComparedSharing& b) {
          a.work == b.work;
 }
 
-/// Adds one way: a line for both values of `meet` or, if their plans compute different tokens, a line for
-/// each.
+/// Adds one method of sharing: one line for both values of `meet` or, if their plans compute different
+/// tokens, one line for each value.
 void add_packed_plans(std::vector<ComparedSharing>& ways, ComparedSharing once, ComparedSharing meeting) {
   if (has_same_computation(once, meeting)) {
     once.end_meeting = meeting.end_meeting;
@@ -233,15 +232,15 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
   std::vector<ComparedSharing> ways;
   for (const SharingWay& way : wanted) {
     PlanSettings of_way = settings_for(settings, way);
-    set_meeting(of_way, Meeting::once_a_step);
+    set_meeting(of_way, SyncPoint::step);
     if (way.schedule == SegmentSchedule::packed) {
-      add_packed_plans(ways, plan_sharing(input, of_way, way, once, Meeting::once_a_step),
-                       plan_sharing(input, of_way, way, once, Meeting::every_micro_batch));
+      add_packed_plans(ways, plan_sharing(input, of_way, way, once, SyncPoint::step),
+                       plan_sharing(input, of_way, way, once, SyncPoint::micro_batch));
     } else if (is_possible(of_way)) {
-      ways.push_back(plan_sharing(input, of_way, way, once, Meeting::once_a_step));
+      ways.push_back(plan_sharing(input, of_way, way, once, SyncPoint::step));
     }
   }
-  // Planning has rejected samples above the cap.
+  // Planning has already rejected samples above the cap.
   const Cost least = least_work(cost, groups, settings.cap(settings.largest_group()));
   for (ComparedSharing& way : ways) {
     if (way.schedule == SegmentSchedule::packed)
@@ -262,10 +261,9 @@ std::string sharing_table(const std::vector<ComparedSharing>& ways) {
                    {"time / bound,\nat each", right}});
   const auto ratio = [](const std::optional<double>& end) { return end ? fmt::format("{:.3f}", *end) : "-"; };
   for (const ComparedSharing& way : ways) {
-    table.add({way.name, format_grouped(way.tokens),
-               format_grouped(sum_of(way.repeated) + way.computed_again), format_grouped(way.score_entries),
-               format_grouped(way.held), fmt::format("{:.3f}", way.work), ratio(way.end_once),
-               ratio(way.end_meeting)});
+    table.add({way.name, format_grouped(way.tokens), format_grouped(sum_of(way.repeated) + way.recomputed),
+               format_grouped(way.score_entries), format_grouped(way.held), fmt::format("{:.3f}", way.work),
+               ratio(way.end_once), ratio(way.end_meeting)});
   }
   const bool has_trees = ways.back().sharing == PrefixSharing::trees;
   std::string bound = fmt::format(
@@ -289,8 +287,8 @@ nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways) {
                      {"share", sharing_word(way.sharing)},
                      {"tokens", way.tokens},
                      {"score_entries", way.score_entries},
-                     {"repeated_to_keep", repeated_json(way.repeated)},
-                     {"computed_again", way.computed_again},
+                     {"repeated_by_reason", repeated_json(way.repeated)},
+                     {"recomputed", way.recomputed},
                      {"held_at_once", way.held},
                      {"num_micro_batches", way.micro_batches},
                      {"work_over_bound", way.work},

@@ -1,13 +1,13 @@
 #include "cli/plan/times_file.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
 
+#include "base/text/parse_number.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::cli {
@@ -27,14 +27,6 @@ std::string trim(std::string text) {
   text.erase(std::find_if_not(text.rbegin(), text.rend(), is_blank).base(), text.end());
   text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), is_blank));
   return text;
-}
-
-template <typename Number>
-std::optional<Number> parse_number(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 /// Positions of the columns of a table of times.
@@ -63,12 +55,12 @@ TimedMicroBatch read_row(const std::string& line, const Columns& columns, const 
   TimedMicroBatch row;
   for (const std::string& text : split(values[columns.lengths], ' ')) {
     if (trim(text).empty()) continue;
-    const std::optional<std::int64_t> length = parse_number<std::int64_t>(trim(text));
+    const std::optional<std::int64_t> length = parse_as<std::int64_t>(trim(text));
     if (!length || *length < 1 || *length > most_tokens)
       throw InputError(where, "'" + trim(text) + "' is not a length of 1 to 2^40 tokens");
     row.lengths.push_back(*length);
   }
-  const std::optional<double> seconds = parse_number<double>(trim(values[columns.seconds]));
+  const std::optional<double> seconds = parse_as<double>(trim(values[columns.seconds]));
   if (row.lengths.empty()) throw InputError(where, "has no length");
   if (!seconds || !(*seconds > 0) || *seconds > 1e9)
     throw InputError(where, "'" + trim(values[columns.seconds]) + "' is not a number of seconds above 0");

@@ -9,8 +9,8 @@
 
 namespace evenkeel::cli {
 
-/// Sends log lines to stderr, tagged with the rank: only those of rank 0, or those of all ranks. Must be
-/// called once.
+/// Sends log lines to stderr: those of all ranks, or only those of rank 0. Each line has the rank as a
+/// prefix. Call this only once.
 void set_up_logging(int rank, bool all_ranks, const std::string& level);
 
 enum class ProgressStyle : std::uint8_t {
@@ -30,10 +30,10 @@ class Progress {
   Progress(ProgressStyle style, std::optional<std::int64_t> steps, std::string unit = "step");
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  /// Calls finish(), so that an error starts on a new line.
+  /// Calls finish(), so that a following error starts on a new line.
   ~Progress() { finish(); }
 
-  /// Records one or more steps and their number of true tokens.
+  /// Records that one or more steps have ended, and the number of their true tokens.
   void advance(std::int64_t tokens, std::int64_t steps = 1);
   /// Ends the line of the bar.
   void finish() noexcept;

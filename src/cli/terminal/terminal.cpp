@@ -43,18 +43,20 @@ void print_message(std::string_view what, const char* color, std::string_view me
   std::string line = "evenkeel: ";
   line.append(colored ? color : "").append(what).append(colored ? "\033[0m" : "");
   line.append(what.empty() ? "" : " ").append(message).append("\n");
-  std::cerr << line << std::flush;  // written at once, so that the lines of different ranks do not mix
+  // Written with a single call, so that lines of different ranks are not mixed.
+  std::cerr << line << std::flush;
 }
 
 constexpr std::size_t buffer_bytes = 1 << 16;
 constexpr int status_of_sigpipe = 128 + SIGPIPE;
 
-// Opens /dev/null in place of each closed standard descriptor, in the wrong direction, so that using it fails
-// as if it were closed.
+// Opens /dev/null in place of each closed standard descriptor, in the wrong direction, so that using the
+// descriptor fails as if it were closed.
 void occupy_closed_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest free descriptor is this one. Without /dev/null, it stays closed.
+    // The lowest free descriptor is `descriptor`, so open() returns it. If /dev/null does not exist, the
+    // descriptor stays closed.
     static_cast<void>(::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY));
   }
 }

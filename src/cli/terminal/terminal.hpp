@@ -26,11 +26,11 @@ void print_error(std::string_view message);
 void print_warning(std::string_view message);
 void print_note(std::string_view message);
 
-/// Minimum number of bytes for a reading_note(); reading fewer takes little time.
+/// Minimum number of bytes for a reading_note(). Reading fewer bytes takes little time.
 inline constexpr std::int64_t least_noted_bytes = std::int64_t{256} << 20;
 
-/// Returns "reading rollouts.jsonl (1.5 GiB)" for files that together take seconds to read, so that the
-/// program does not appear to hang; empty for smaller files. `name` is the name of the files in the note.
+/// Returns a note such as "reading rollouts.jsonl (1.5 GiB)" if reading these files takes seconds, so that
+/// the program does not appear to hang; empty for smaller files. `name` is the name of the files in the note.
 [[nodiscard]] std::string reading_note(const std::string& name, std::span<const std::filesystem::path> files);
 
 /// Prints the reading_note(), if any, to stderr.
@@ -41,8 +41,8 @@ inline void print_reading_note(const std::string& name, std::span<const std::fil
 /// Checks writes to std::cout, so that the program reports lost output. main() creates this object before
 /// anything else. From then on:
 ///
-/// - a standard descriptor that was closed (`>&-`) is held, so that no file is opened in its place;
-/// - a write that fails is remembered with the system's reason and reported by flush() or finish();
+/// - a standard descriptor that was closed (`>&-`) is kept occupied, so that no file is opened in its place;
+/// - if a write fails, flush() or finish() reports it with the system's reason;
 /// - if the reader has exited (`| head -1`), the program ends silently: by SIGPIPE or, if that is ignored,
 ///   with the status that a shell gives for it.
 class StandardOutput {
@@ -52,12 +52,12 @@ class StandardOutput {
   StandardOutput& operator=(const StandardOutput&) = delete;
   ~StandardOutput();
 
-  /// Writes the contents of std::cout. Local. Throws IoError if this or any other write since the last error
-  /// failed, unless the reader has exited.
+  /// Writes out the contents of std::cout. Local. Throws IoError if this or any other write since the last
+  /// error has failed, unless the reader has exited.
   static void flush();
 
-  /// Flushes, and returns the program's exit status: `status`, or 1 if `status` is success but the output
-  /// could not be written, which is then reported to stderr.
+  /// Flushes, and returns the program's exit status. This is `status` or, if `status` is success but the
+  /// output could not be written, 1 after reporting this error to stderr.
   [[nodiscard]] int finish(int status) const;
 
  private:

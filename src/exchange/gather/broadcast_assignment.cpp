@@ -95,8 +95,8 @@ StepAssignment assign_together(const Communicator& comm, int root, const StepPro
   UnitsMessage message(table.size(), settings);
   std::vector<IdGroups<UnitId>> units;
   const bool tells = comm.rank() == root && !work.failed();
-  // If the root has an error, every rank finds the same error in assign_step() below, since the input is
-  // equal.
+  // If the root has an error, every rank finds the same error in assign_step() below, since all ranks have
+  // equal input.
   if (tells && try_locally([&] { message.write(units = assign_units(problem)); }))
     message = {table.size(), settings};
   comm.broadcast(std::as_writable_bytes(std::span(message.words())), root);
@@ -114,14 +114,15 @@ StepAssignment assign_together(const Communicator& comm, int root, const StepPro
 void RankPeers::take_maximum(std::span<std::int64_t> numbers) {
   const auto start = std::chrono::steady_clock::now();
   std::array<std::int64_t, 1024> all{};
-  // All ranks use the same number of words, even if some have fewer numbers. 16 words are usually enough.
+  // All ranks must use the same number of words, even if some have fewer numbers. 16 words are usually
+  // enough.
   std::size_t words = 16;
   do {
     const std::size_t count = work_.failed() ? 0 : std::min(numbers.size(), words - 1);
     all.fill(0);
     all.front() = work_.failed() ? 1 : 0;
     std::ranges::copy(numbers.first(count), all.begin() + 1);
-    comm_.all_reduce(std::span(all).first(words), Extreme::largest);
+    comm_.all_reduce(std::span(all).first(words), ReduceOp::max);
     if (all.front() != 0) {
       work_.skip_remaining();
       break;

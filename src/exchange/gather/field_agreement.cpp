@@ -13,28 +13,6 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t failed = -1;
-
-[[noreturn]] void throw_different_calls(const Communicator& comm, const CallKey& mine,
-                                        std::span<const Announcement> announced) {
-  const auto texts = all_gather_lists<char>(comm, mine.text, {}, "bytes of step names");
-  GuardedWork work;
-  work.run_on_replicated_data([&] {
-    std::string calls;
-    for (std::size_t rank = 0; rank < announced.size(); ++rank) {
-      const auto same = [&](const Announcement& other) { return other.call == announced[rank].call; };
-      const auto first = std::ranges::find_if(announced, same) - announced.begin();
-      if (static_cast<std::size_t>(first) != rank) continue;
-      const auto text = [&](std::size_t of) { return std::string(texts.of(of).begin(), texts.of(of).end()); };
-      calls += (calls.empty() ? "rank " : ", rank ") + std::to_string(rank) + " " + text(rank);
-      if (rank != 0 && text(rank) == text(0)) calls += ", a different call with the same name";
-    }
-    throw InputError("step", "ranks make different calls: " + calls,
-                     "Make each call on all ranks, with the same step, in the same order");
-  });
-  fail_with_report_of(comm, 0, work.error());
-}
-
 std::string describe(const FieldSpec& spec) {
   std::string text = std::string(name_of(spec.dtype)) + " " + std::string(name_of(spec.kind));
   for (const std::int64_t dim : spec.trailing) text += " x " + std::to_string(dim);
@@ -57,8 +35,8 @@ std::string describe_on_rank(std::size_t rank, const FieldSpec* spec) {
 }
 
 // Throws InputError for the first field that differs between the ranks, if there is one.
-void throw_difference(std::span<const FieldSpec> reference, std::size_t reference_rank,
-                      std::span<const FieldSpec> fields, std::size_t rank) {
+void throw_any_difference(std::span<const FieldSpec> reference, std::size_t reference_rank,
+                          std::span<const FieldSpec> fields, std::size_t rank) {
   for (const std::span<const FieldSpec> side : {reference, fields}) {
     for (const FieldSpec& field : side) {
       const FieldSpec* one = find(reference, field.name);
@@ -80,7 +58,7 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
   const auto all = all_gather_values(comm, mine, work, "bytes of field names");
   work.run_on_replicated_data([&] {
     for (std::size_t rank = reference + 1; rank < all.size(); ++rank) {
-      if (digests[rank].has_data != 0) throw_difference(all[reference], reference, all[rank], rank);
+      if (digests[rank].has_data != 0) throw_any_difference(all[reference], reference, all[rank], rank);
     }
     throw InputError("fields", "have equal descriptions but different hashes on some ranks");
   });
@@ -88,21 +66,6 @@ void throw_difference(std::span<const FieldSpec> reference, std::size_t referenc
 }
 
 }  // namespace
-
-Announcements announce(const Communicator& comm, Announcement mine, const CallKey& call,
-                       const std::optional<ErrorReport>& error) {
-  Announcements all(comm.size());
-  if (error) mine.count = failed;
-  mine.call = call.words;
-  comm.all_gather<Announcement>(mine, all.of_ranks);
-  const auto first = std::ranges::find(all.of_ranks, failed, &Announcement::count);
-  if (first != all.of_ranks.end())
-    fail_with_report_of(comm, static_cast<int>(first - all.of_ranks.begin()), error);
-  const auto differs = [&](const Announcement& other) { return other.call != all.of_ranks.front().call; };
-  if (std::ranges::any_of(all.of_ranks, differs)) throw_different_calls(comm, call, all.of_ranks);
-  std::ranges::transform(all.of_ranks, all.digests.begin(), &Announcement::fields);
-  return all;
-}
 
 OwnFields::OwnFields(std::optional<std::vector<FieldSpec>> mine) {
   const bool has_data = mine.has_value();

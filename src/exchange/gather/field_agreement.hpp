@@ -1,33 +1,16 @@
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "evenkeel/mesh/communicator.hpp"
+#include "exchange/gather/announcement.hpp"
 
 namespace evenkeel {
-
-/// Identifies a collective call, so that ranks that make different calls notice before they wait for each
-/// other.
-struct CallKey {
-  std::array<std::uint64_t, 3> words{};  ///< equal on ranks that make the same call
-  std::string text;                      ///< description for errors, such as "collects step 3"
-
-  friend bool operator==(const CallKey&, const CallKey&) = default;
-};
-
-/// Summary of a rank's fields: two words, which can be sent along with other data.
-struct FieldDigest {
-  std::int64_t has_data = 0;  ///< 0 or 1
-  std::int64_t hash = 0;
-};
 
 /// This rank's fields, before the ranks agree on them.
 class OwnFields {
@@ -37,37 +20,15 @@ class OwnFields {
   explicit OwnFields(std::optional<std::vector<FieldSpec>> mine);
 
   [[nodiscard]] FieldDigest digest() const noexcept { return digest_; }
-  /// Does the same as agree_on_fields(), given the digests of all ranks. Communicates only if digests differ
-  /// or a rank does not have data. Collective.
+  /// Same as agree_on_fields(), given the digests of all ranks. Communicates only if digests differ or a rank
+  /// does not have data. Collective.
   [[nodiscard]] std::vector<FieldSpec> agree(const Communicator& comm,
                                              std::span<const FieldDigest> digests) &&;
 
  private:
-  std::vector<FieldSpec> fields_;  // by name
+  std::vector<FieldSpec> fields_;  // sorted by name
   FieldDigest digest_;
 };
-
-/// First message of a rank in a collective call. Sent as raw bytes.
-struct Announcement {
-  std::int64_t count = 0;  ///< number of values that the rank will send, or -1 if it has an error
-  FieldDigest fields;
-  std::array<std::uint64_t, 3> call{};  ///< words of the call's key
-};
-
-/// Announcements of all ranks, by rank.
-struct Announcements {
-  explicit Announcements(int ranks)
-      : of_ranks(static_cast<std::size_t>(ranks)), digests(static_cast<std::size_t>(ranks)) {}
-
-  std::vector<Announcement> of_ranks;
-  std::vector<FieldDigest> digests;
-};
-
-/// Collective over `comm`: returns every rank's announcement, after one all-gather. Fills in `mine.call` from
-/// `call`. If any ranks pass errors, all ranks throw the error of the lowest such rank; otherwise, if ranks
-/// make different calls, all throw InputError that lists the calls.
-[[nodiscard]] Announcements announce(const Communicator& comm, Announcement mine, const CallKey& call,
-                                     const std::optional<ErrorReport>& error);
 
 /// A rank's input to an agreement on fields.
 struct FieldAgreementInput {

@@ -8,6 +8,7 @@
 
 #include "base/narrow.hpp"
 #include "evenkeel/base/assertions.hpp"
+#include "exchange/gather/announcement.hpp"
 #include "exchange/gather/field_agreement.hpp"
 #include "mesh/fail_together.hpp"
 #include "transport/gather_lists.hpp"
@@ -16,7 +17,7 @@ namespace evenkeel {
 namespace {
 
 // If MPI makes progress in several threads, any of them may write received data. The thread sanitizer does
-// not see the synchronization inside MPI, so it gets a copy.
+// not see the synchronization inside MPI, so the received data are copied for it.
 #ifdef __SANITIZE_THREAD__
 constexpr bool copies_received_entries = true;
 #else

@@ -8,7 +8,7 @@
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/mesh/communicator.hpp"
 #include "evenkeel/plan/length_table.hpp"
-#include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/announcement.hpp"
 #include "plan/schedule/sample_summary.hpp"
 
 namespace evenkeel {
@@ -20,9 +20,9 @@ struct GatheredLengths {
 };
 
 /// Collective over `comm`: gathers the sample lengths of all ranks in a length table on every rank, and
-/// agrees on `fields` (nullopt on ranks without samples). A status word is sent with the counts, so if any
-/// rank passes an error instead of samples, all ranks throw the error of the lowest such rank, and no rank
-/// waits for another.
+/// agrees on `fields` (nullopt on ranks without samples). The first message is an announcement (announce()):
+/// if any rank passes an error instead of samples, all ranks throw the error of the lowest such rank there,
+/// and no rank waits for another.
 ///
 /// On every rank, throws the errors of agree_on_fields(), including those for different calls, and LimitError
 /// if the number of samples does not fit in an int. Costs two collective calls if all ranks have samples with

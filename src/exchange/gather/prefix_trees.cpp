@@ -91,7 +91,7 @@ class TreeBuilder {
   std::vector<BlockList> receives_;
 };
 
-/// Removes and returns the first tree, which has `samples` samples.
+/// Reads and removes the first tree in `numbers`, which has `samples` samples.
 PrefixTree read_tree(std::span<const std::int64_t>& numbers, std::size_t samples) {
   std::vector<TreeNode> nodes(static_cast<std::size_t>(numbers[0]));
   numbers = numbers.subspan(1);
@@ -116,7 +116,7 @@ std::vector<SharedGroup> gather_prefix_trees(const Communicator& comm, const Len
     groups = entries_by_uid(table);
     builder.emplace(comm, table, mine, groups, ahead).prepare();
   });
-  // If the builder is null, `work` contains an error, and the exchange throws it instead of using the lists.
+  // If the builder is null, `work` has an error, so the exchange throws it and does not use the lists.
   static const std::vector<BlockList> nothing;
   exchange_messages(comm, builder ? builder->sends() : nothing, builder ? builder->receives() : nothing,
                     options, work.error());

@@ -13,7 +13,7 @@ namespace evenkeel {
 /// Collective over `comm`: returns the prefix trees of the samples of each uid, on every rank, in the order
 /// of their first entries. Every entry is in one tree. Deterministic.
 ///
-/// 1. Lengths do not tell which tokens samples have in common. Therefore, the owner of a group's first entry
+/// 1. Lengths do not show which tokens samples have in common. Therefore, the owner of a group's first entry
 ///    receives the tokens of the group's samples on other ranks. Usually there are none, because one rank
 ///    rolls out all samples of a prompt.
 /// 2. The owner builds the tree and sends its structure, without tokens, to all ranks.

@@ -31,7 +31,7 @@ int words_per_sample(std::span<const FieldSpec> fields, const NamedFields& setti
   return words;
 }
 
-/// One gather of counts. An owner's words are ordered by sample, then by field.
+/// Data for one gather of counts. An owner's words are ordered by sample, then by field.
 class CountGather {
  public:
   CountGather(const LengthTable& table, WorldRank rank, std::span<const FieldSpec> fields,
@@ -103,8 +103,8 @@ std::vector<std::string> cutting_fields(std::span<const CarriedField> fields) {
   return names;
 }
 
-/// One gather of cuts. An owner's words are ordered by field, then by its samples in the order of the table,
-/// then by group member.
+/// Data for one gather of cuts. An owner's words are ordered by field, then by its samples in the order of
+/// the table, then by group member.
 class CutGather {
  public:
   CutGather(const TransferFrame& frame, std::span<const CarriedField> fields, std::vector<std::string> names)

@@ -15,8 +15,8 @@
 namespace evenkeel {
 
 /// Collective over `comm`, whose ranks own the samples of `table`: returns the number of rows of every sample
-/// in each counted field, in the order of `fields`, on which the ranks have agreed. If `settings` store equal
-/// values of a field once, also returns which samples of an owner have equal values (see
+/// in each counted field, in the order of `fields`. The ranks must have agreed on `fields`. If `settings`
+/// store equal values of a field once, also returns which samples of an owner have equal values (see
 /// first_equal_samples()). `mine` has this rank's samples in the order of the table, with these fields unless
 /// it is empty. The result is replicated.
 ///
@@ -28,8 +28,8 @@ namespace evenkeel {
                                                        const RaggedBatch& mine,
                                                        const NamedFields& settings = {});
 
-/// Collective over `comm`, which contains all owners: for each of step.fields whose token ranges cut other
-/// fields (CarriedField::cut_by), returns the number of rows of every sample that each member of the sample's
+/// Collective over `comm`, which contains all owners: for each field in step.fields whose token ranges cut
+/// other fields (CarriedField::cut_by), returns how many rows of every sample each member of the sample's
 /// group gets. The result is replicated. Costs one all-gather of one word per field, sample and member.
 /// Throws InputError on every rank if token ranges are invalid (see TokensOfRows), or if a field that they
 /// cut has a different number of rows. Also throws the errors of all_gather_lists().

@@ -18,7 +18,7 @@ ExchangeVolume& ExchangeVolume::operator+=(const ExchangeVolume& other) noexcept
   between_nodes += other.between_nodes;
   kept += other.kept;
   copied += other.copied;
-  passed_on += other.passed_on;
+  forwarded += other.forwarded;
   messages += other.messages;
   return *this;
 }

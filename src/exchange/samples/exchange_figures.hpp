@@ -21,7 +21,7 @@ struct FieldVolume {
   friend bool operator==(const FieldVolume&, const FieldVolume&) = default;
 };
 
-/// Adds `more` to the volume of its field, which is appended if it is missing.
+/// Adds `more` to the volume of its field. Appends the field if it is missing.
 void add_volume(std::vector<FieldVolume>& volumes, const FieldVolume& more);
 
 /// Bytes that one rank moved in exchanges.

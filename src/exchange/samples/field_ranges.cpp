@@ -1,7 +1,6 @@
 #include "exchange/samples/field_ranges.hpp"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "plan/transfer/carried_fields.hpp"
 
@@ -12,7 +11,7 @@ OwnRanges::OwnRanges(const RaggedBatch& mine,
   for (const auto& [name, field] : settings) {
     if (!is_sent_narrow(field, sends_messages)) continue;
     const Column* const column = mine.find(name);
-    // Fields without integers are skipped here; they are reported once the ranks have agreed on the fields.
+    // Skip fields without integers. They are reported after the ranks have agreed on the fields.
     const bool has_integers = column != nullptr && is_integer(column->spec().dtype);
     ranges_[name] = has_integers ? range_of_values(*column) : IntegerRange{};
   }
@@ -23,10 +22,9 @@ std::map<std::string, IntegerRange, std::less<>> OwnRanges::agree(const Communic
   const auto is_narrow = [&](const FieldSpec& field) { return ranges_.contains(field.name); };
   if (std::ranges::none_of(fields, is_narrow)) return ranges_;
   std::vector<std::int64_t> words;
-  for (const auto& [name, range] : ranges_)
-    words.insert(words.end(), {~range.least,
-                               range.most});  // the maximum of ~least is the complement of the smallest least
-  comm.all_reduce(words, Extreme::largest);
+  // The maximum of the complements is the complement of the minimum.
+  for (const auto& [name, range] : ranges_) words.insert(words.end(), {~range.least, range.most});
+  comm.all_reduce(words, ReduceOp::max);
   auto ranges = ranges_;
   auto word = words.begin();
   for (auto& [name, range] : ranges) {

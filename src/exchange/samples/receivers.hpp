@@ -15,7 +15,7 @@
 
 namespace evenkeel {
 
-/// Defines which fields each rank gets, and which rank of its node receives them on its behalf.
+/// Determines which fields each rank gets, and which rank of its node receives them on its behalf.
 class Receivers {
  public:
   Receivers(const Mesh& mesh, const StepTransfer& step)
@@ -34,7 +34,7 @@ class Receivers {
     });
     return fields;
   }
-  /// Returns whether owners send any field to the rank, for itself or for others.
+  /// Returns whether owners send any field to the rank, for the rank itself or for others.
   [[nodiscard]] bool receives(int rank) const {
     return receives_place(rank) || (!of_stage_.empty() && of_stage_[static_cast<std::size_t>(rank)] == rank);
   }
@@ -48,7 +48,7 @@ class Receivers {
  private:
   const Grid& grid_;
   const StepTransfer& step_;
-  // By rank: the rank of its node that receives on its behalf.
+  // By rank: the rank on the same node that receives on its behalf.
   std::vector<int> of_place_;  // fields for all stages
   std::vector<int> of_stage_;  // fields for one stage; empty if there are none
 };

@@ -57,8 +57,8 @@ class Consumer {
     }
   }
 
-  /// Appends the places of one segment's rows, in the owner's sending order. add_sample() does the same for a
-  /// sample.
+  /// Appends the places of one segment's rows, in the order in which the owner sends them. add_sample() does
+  /// the same for a sample.
   void add_segment(SegmentId segment, BlockList& blocks) {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (!rule_of(fields_[f].moved_as).is_per_token()) continue;
@@ -77,8 +77,8 @@ class Consumer {
     }
   }
 
-  /// Returns the bytes of these fields in all micro-batches, as the source or destination of a copy between
-  /// model-parallel ranks.
+  /// Returns the bytes of these fields in all micro-batches, for use as the source or the destination of a
+  /// copy between model-parallel ranks.
   [[nodiscard]] BlockList whole(std::span<const FieldTransfer> fields) const {
     BlockList blocks;
     for (std::size_t m = 0; m < packed_.size(); ++m)
@@ -251,7 +251,7 @@ struct PeerCopies {
   }
 };
 
-/// Returns whether a place has this column, given the fields that are sent to it. Includes derived columns.
+/// Returns whether a place has this column, if owners send it these fields. Includes derived columns.
 bool place_has_column(const StepTransfer& step, std::span<const FieldTransfer> fields,
                       const FieldSpec& column) {
   const auto brought = [&](std::string_view name) {
@@ -299,7 +299,7 @@ class RunningExchange {
       share_columns(mesh_.model_parallel_on_node(), *shared_memory_, loan.lender, chosen, packed_, work_);
     }
     if (step_.shares_equal) hand_out_values();
-    moved_.volume.passed_on = traffic.passed_on;
+    moved_.volume.forwarded = traffic.forwarded;
     moved_.volume.messages = traffic.between_nodes;
     return {std::move(packed_), std::move(moved_)};
   }
@@ -314,7 +314,7 @@ class RunningExchange {
     work_.run_always([&] { shared_memory_ = shared_tensor_memory(peers, options); });
     if (step_.shares_equal) work_.run_always([&] { values_.choose_path(options); });
     work_([&] { prepare(); });
-    // Peers and nodes agree first, so that their errors reach all ranks when all ranks agree.
+    // Peers and nodes agree first, so that their errors become known to all ranks when all ranks agree.
     if (copies_to_peers()) {
       work_.run_always([&] {
         to_peers_.emplace(peers, copies_.sends, copies_.receives, options, work_.failed());
@@ -381,11 +381,11 @@ class RunningExchange {
   /// Adds the values that are stored once per node to the bytes that are sent and received.
   void prepare_values() {
     values_.prepare(sends_, receives_);
-    moved_.volume.copied += values_.copied();
+    moved_.volume.copied += values_.copied_bytes();
     values_.add_to(moved_.volumes);
   }
 
-  /// If tensors are shared: the columns that one peer receives from owners, or derives, and lends to the
+  /// A loan, if tensors are shared: columns that one peer receives from owners, or derives, and lends to the
   /// others.
   struct Loan {
     int lender = 0;
@@ -399,7 +399,7 @@ class RunningExchange {
     }
   };
 
-  /// Lists the loans, with the same lenders on all peers.
+  /// Lists the loans. All peers have the same lenders in the same order.
   void prepare_loans() {
     const int self = peers_->ranks.rank();
     for (int lender = 0; lender < peers_->ranks.size(); ++lender) {
@@ -439,7 +439,7 @@ ExchangedSamples exchange_samples(const Mesh& mesh, const StepTransfer& step,
                                   const DerivedFieldSettings& derived, const TransportSettings& options,
                                   GuardedWork& work, const std::function<void(ExchangedSamples&)>& own_work) {
   end_returned_loans();
-  // Outlives the exchange, since other ranks may be writing into it until all ranks agree.
+  // Must outlive the exchange, since other ranks may be writing into it until all ranks agree.
   ExchangedSamples made;
   RunningExchange exchange(mesh, step, derived, options, work);
   made = exchange.run();

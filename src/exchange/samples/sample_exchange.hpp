@@ -19,20 +19,21 @@
 
 namespace evenkeel {
 
-/// A step's samples, to be exchanged. All members are replicated except `mine` and `micro_batches`, which
-/// belong to this rank.
+/// The samples of a step that are to be exchanged. All members are replicated except `mine` and
+/// `micro_batches`, which belong to this rank.
 struct StepTransfer {
   const LengthTable& table;
   const StepAssignment& assignment;
-  std::span<const CarriedField> fields;           ///< agreed on by all ranks, in the same order
-  const RaggedBatch& mine;                        ///< samples that this rank owns, in its order
+  std::span<const CarriedField> fields;  ///< the fields that all ranks have agreed on, in the same order
+  const RaggedBatch& mine;               ///< samples that this rank owns, in its order
   std::span<const MicroBatchPlan> micro_batches;  ///< plan of this rank's DP rank
   const PlanSettings& settings;                   ///< settings of the plan
   std::span<const RowCounts> row_counts{};        ///< row counts of the counted fields
   /// Whether equal values of any field may be stored once per node. Equal on all ranks, even after one of
   /// them has failed.
   bool shares_equal = false;
-  /// Cuts of fields whose rows are divided like tokens; one entry per field by which others are cut.
+  /// Cuts of fields whose rows are divided together with tokens. There is one entry per field that cuts other
+  /// fields.
   std::span<const RowCuts> row_cuts{};
 };
 
@@ -42,7 +43,7 @@ struct ExchangedSamples {
   ExchangeFigures moved;
 };
 
-/// Returns a micro-batch as this rank's place in the mesh holds it, without columns. Local.
+/// Returns a micro-batch with the layout of this rank's place in the mesh, but without columns. Local.
 [[nodiscard]] PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step,
                                             const MicroBatchPlan& plan);
 
@@ -54,17 +55,18 @@ void add_uncounted_columns(const Mesh& mesh, const StepTransfer& step, const Mic
 
 /// Exchanges the samples of a step. Collective over mesh.world().
 ///
-/// - Each owner sends each place (dp, cp) only the rows that this place holds, from the owner's columns
-///   straight into the consumer's packed tensors, and each field only to the pipeline stages that need it. No
+/// - Each owner sends each place (dp, cp) only the rows that this place holds, directly from the owner's
+///   columns into the consumer's packed tensors, and each field only to the pipeline stages that need it. No
 ///   rank ever holds the whole global batch.
-/// - Among the model-parallel ranks (tp, pp) of a place, one per node receives. The others copy from it or,
-///   if allowed (see TensorParallelCopies), read its tensors.
+/// - Among the model-parallel ranks (tp, pp) of a place, only one rank per node receives data. The others
+///   copy from it or, if allowed (see TensorParallelCopies), read its tensors.
 /// - Each true row is transferred once per place and per node that has ranks of that place. In addition, the
 ///   tokens that labels of a chunk or branch need from another CP rank are transferred (see
 ///   DerivedFieldSettings::reach).
-/// - If equal values are stored once, each distinct value of an owner is transferred once per node that has
-///   ranks that get it. The columns of such fields share rows (see SampleRows) and are read-only: there is
-///   one copy for all micro-batches and, if ranks of the node read each other's memory, for all these ranks.
+/// - If equal values are stored once, each distinct value of an owner is transferred only once to each node
+///   on which some rank gets it. The columns of such fields share rows (see SampleRows) and are read-only:
+///   there is a single copy for all micro-batches and, if the ranks of the node can read each other's memory,
+///   for all these ranks.
 /// - Layers are selected and integers are converted during the transfer, without a separate pass if ranks
 ///   read each other's memory.
 /// - Missing fields are derived (see complete_fields).

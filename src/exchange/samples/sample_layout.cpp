@@ -33,7 +33,7 @@ std::vector<std::int64_t> rows_of_samples(const StepTransfer& step, const FieldT
   return counts;
 }
 
-/// Assigns the routes of pad rows to experts in round-robin order.
+/// Assigns the pad rows of a field of routes to experts in round-robin order.
 void spread_pads(Column& column, const PackedMicroBatch& m, std::int64_t experts) {
   const FieldSpec& spec = column.spec();
   const std::int64_t elements = spec.row_elements();
@@ -125,7 +125,7 @@ DerivedColumns add_tensors(const StepTransfer& step, const OwnTensors& own, cons
   const std::span<const ColumnDescription> made_here =
       own.derives ? derived.columns() : derived.layout_columns();
   columns.insert(columns.end(), made_here.begin(), made_here.end());
-  // Includes lent columns, since the loss weights of lent masks are computed here.
+  // Include borrowed columns, since the loss weights for borrowed masks are computed here.
   std::vector<ColumnDescription> all = columns;
   if (own.fields.size() != own.of_place.size() || !own.derives)
     add_borrowed_columns(step, own, m, plan, options, all);

@@ -9,16 +9,17 @@
 
 namespace evenkeel {
 
-/// Returns how each field that a place of the mesh gets is transferred, in transfer order.
+/// Returns the transfers of the fields that a place of the mesh gets, in transfer order.
 [[nodiscard]] std::vector<FieldTransfer> fields_sent_to(const StepTransfer& step, const GridPoint& place,
                                                         const GridPoint& sizes);
 
-/// Columns of a rank's micro-batches.
+/// Columns that the micro-batches of a rank have.
 struct OwnTensors {
-  std::span<const FieldTransfer> fields;    ///< fields for which the rank has its own columns
-  std::span<const FieldTransfer> of_place;  ///< all fields of its place, including columns that peers lend
-  std::span<const FieldSpec> brought;       ///< all fields of samples, for any place
-  bool derives = true;  ///< whether the rank derives fields itself; if not, a peer lends them
+  std::span<const FieldTransfer> fields;  ///< fields for which the rank has its own columns
+  /// All fields of its place, including fields whose columns peers lend.
+  std::span<const FieldTransfer> of_place;
+  std::span<const FieldSpec> brought;  ///< all fields of samples, for any place
+  bool derives = true;                 ///< whether the rank derives fields itself; if not, a peer lends them
 };
 
 /// Allocates one arena for all columns that a micro-batch will own, and adds the columns of `own.fields`. The

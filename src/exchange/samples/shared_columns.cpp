@@ -15,8 +15,8 @@
 namespace evenkeel {
 namespace {
 
-// Loan n uses the mark at n modulo num_marks, after the reserved first word. The mark is n + 1 once loan n is
-// returned.
+// The first word is reserved. Loan n uses the mark at n modulo num_marks after it. The mark becomes n + 1
+// when loan n is returned.
 constexpr std::uint64_t num_marks = NodeMemory::num_words - 1;
 
 std::uint64_t read_lease_mark(const std::uint64_t* words, std::uint64_t loan) {
@@ -29,9 +29,9 @@ struct Loan {
   std::uint64_t number = 0;
   std::vector<std::shared_ptr<const std::byte>> columns;
   SharedOffer offer;
-  std::vector<std::shared_ptr<const std::uint64_t>> words;  // words of the borrowers
+  std::vector<std::shared_ptr<const std::uint64_t>> words;  // the words with the marks of the borrowers
 
-  [[nodiscard]] bool returned() const {
+  [[nodiscard]] bool is_returned() const {
     return std::ranges::all_of(words,
                                [&](const auto& of) { return read_lease_mark(of.get(), number) > number; });
   }
@@ -50,7 +50,7 @@ class OpenLoans {
   }
   void end_returned() {
     const std::lock_guard lock(mutex_);
-    std::erase_if(loans_, [](const Loan& loan) { return loan.returned(); });
+    std::erase_if(loans_, [](const Loan& loan) { return loan.is_returned(); });
   }
 
  private:
@@ -80,8 +80,8 @@ constexpr std::size_t padded_size(std::size_t bytes) noexcept {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// Description of lent columns: the fields, which are equal in each micro-batch, and offsets of counted
-/// columns.
+/// Description of lent columns: the fields, which are the same in each micro-batch, and the offsets of
+/// counted columns.
 struct LentColumns {
   std::vector<FieldSpec> fields;
   std::vector<std::vector<std::int64_t>> offsets;  ///< one per counted column, in the order of the columns
@@ -111,7 +111,7 @@ LentColumns columns_of(std::span<const PackedMicroBatch> micro_batches,
 
 // Serializes the description, which precedes the columns: its size, an archive, and zeros up to the alignment
 // of a column.
-std::string describe(const LentColumns& columns) {
+std::string serialize_description(const LentColumns& columns) {
   const std::string archive = to_archive(columns);
   const auto size = static_cast<std::int64_t>(archive.size());
   std::string text(sizeof size, '\0');
@@ -125,7 +125,7 @@ OfferNotice lend(const Communicator& comm, NodeMemory& memory, std::uint64_t num
                  const std::function<bool(const FieldSpec&)>& chosen,
                  std::vector<PackedMicroBatch>& micro_batches) {
   Loan loan{number, {}, {}, {}};
-  const std::string description = describe(columns_of(micro_batches, chosen));
+  const std::string description = serialize_description(columns_of(micro_batches, chosen));
   BlockList blocks;
   blocks.add(std::as_bytes(std::span(description)).data(), description.size());
   for (PackedMicroBatch& m : micro_batches) {
@@ -145,7 +145,7 @@ OfferNotice lend(const Communicator& comm, NodeMemory& memory, std::uint64_t num
   return notice;
 }
 
-/// Lent bytes, read by a borrower column by column.
+/// The lent bytes, which a borrower reads column by column.
 class LentBytes {
  public:
   LentBytes(NodeMemory& memory, int lender, const OfferNotice& notice, std::shared_ptr<ColumnLease> lease)
@@ -194,7 +194,7 @@ class LentBytes {
     return bytes_of(spec, samples.rows());
   }
 
-  /// A column is always within one extent, because blocks are joined but never split.
+  /// A column is never distributed over several extents, because blocks are joined but never split.
   std::shared_ptr<const std::byte> take(std::size_t bytes) {
     if (left_ == 0) {
       const Extent& extent = extents_.at(extent_++);
@@ -252,8 +252,9 @@ bool lease_is_free(const std::uint64_t* words, std::uint64_t number) noexcept {
 
 [[noreturn]] void throw_all_leases_held() {
   throw LimitError("shared tensors",
-                   "this rank still holds those of " + std::to_string(num_marks) +
-                       " steps ago, and no more steps can be kept at a time",
+                   "this rank still holds the tensors of the step " + std::to_string(num_marks) +
+                       " steps ago; at most " + std::to_string(num_marks) +
+                       " steps can be kept at the same time",
                    "Release old steps, or set exchange.tp_copies: own, and share: none for fields");
 }
 
@@ -265,7 +266,7 @@ void borrow_from(NodeMemory& memory, int lender, const OfferNotice& notice, std:
     work(throw_all_leases_held);
     return;
   }
-  ColumnLease lease(std::move(words), number);  // If borrowing fails, the lease is returned here.
+  ColumnLease lease(std::move(words), number);  // If borrowing fails, this object returns the loan.
   work([&] {
     auto shared = std::make_shared<ColumnLease>(std::move(lease));
     borrow({memory, lender, notice, std::move(shared)}, wanted, micro_batches);
@@ -278,11 +279,11 @@ void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
                    const std::function<bool(const FieldSpec&)>& chosen,
                    std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
   if (micro_batches.empty()) return;
-  const std::uint64_t number = memory.count_loan();
+  const std::uint64_t number = memory.take_loan_number();
   OfferNotice notice;
   if (comm.rank() == lender) work([&] { notice = lend(comm, memory, number, chosen, micro_batches); });
   comm.broadcast(notice, lender);
-  // A failed lender reports its error at the next agreement.
+  // If the lender has failed, it reports its error at the next agreement.
   if (comm.rank() != lender && notice.num_extents >= 0)
     borrow_from(memory, lender, notice, number, chosen, micro_batches, work);
 }

@@ -12,13 +12,13 @@ namespace evenkeel {
 
 /// Tensors of one rank that other ranks of its node read in place. The lender keeps lent columns unchanged in
 /// its shared heap until every borrower has released them, whatever its own trainer does with them in the
-/// meantime. Borrowers release columns without a message: each borrower has a word per loan, which the lender
-/// checks before it lends again.
+/// meantime. Borrowers release columns without sending a message: each borrower has a word per loan, which
+/// the lender checks before it lends again.
 
 /// Shares columns of rank `lender`'s micro-batches with the other ranks, whose micro-batches are equal but
-/// lack these columns. The lender offers the columns that its `chosen` accepts; each borrower takes the ones
-/// that its own `chosen` accepts. Borrowers read large columns in place, and copy small ones. The lender's
-/// columns become lent (see Column::lend).
+/// lack these columns. The lender offers the columns for which its `chosen` returns true; each borrower takes
+/// those for which its own `chosen` returns true. Borrowers read large columns in place, and copy small ones.
+/// The lender's columns become lent (see Column::lend).
 ///
 /// Collective over `comm`, whose ranks are all on one node with `memory`. Throws only if MPI fails; other
 /// errors of this rank go to `work`. A rank whose work has already failed neither lends nor borrows.

@@ -1,7 +1,6 @@
 #include "exchange/samples/shared_rows.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -127,13 +126,13 @@ class SharedRows {
 
 }  // namespace
 
-bool have_shared_rows(std::span<const FieldSpec> fields) noexcept {
+bool must_compare_rows(std::span<const FieldSpec> fields) noexcept {
   return std::ranges::any_of(fields, [](const FieldSpec& field) {
     return is_stored_once(field.kind, field.name) || field.name == segment_ids_field;
   });
 }
 
-bool have_shared_rows(std::span<const CarriedField> fields) noexcept {
+bool must_compare_rows(std::span<const CarriedField> fields) noexcept {
   return declares_segments(fields) || std::ranges::any_of(fields, is_row_stored_once);
 }
 

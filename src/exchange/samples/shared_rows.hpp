@@ -12,8 +12,8 @@ namespace evenkeel {
 
 /// Returns whether rows or tokens of shared prefixes must be compared: if a field has one row per token that
 /// samples share, or if samples declare their trees (segment_ids_field). Local.
-[[nodiscard]] bool have_shared_rows(std::span<const FieldSpec> fields) noexcept;
-[[nodiscard]] bool have_shared_rows(std::span<const CarriedField> fields) noexcept;
+[[nodiscard]] bool must_compare_rows(std::span<const FieldSpec> fields) noexcept;
+[[nodiscard]] bool must_compare_rows(std::span<const CarriedField> fields) noexcept;
 
 /// Collective over `comm`: throws InputError on every rank if samples that share a segment have different
 /// rows there in a field with one row per token, since all of these samples will get the same row. Also

@@ -23,7 +23,7 @@ struct TransferFrame {
   const LengthTable& table;
   const StepAssignment& assignment;
   const PlanSettings& settings;
-  std::int64_t reach = 1;  ///< number of tokens sent after each run of rows, see DerivedFieldSettings
+  std::int64_t reach = 1;  ///< number of tokens sent after each run of rows (see DerivedFieldSettings)
   [[nodiscard]] SequenceCut cut_of(SegmentId segment, EntryId entry, CpRank rank) const {
     const Segment& part = assignment.segments[segment];
     const SampleShape& shape = table[entry].shape;
@@ -39,15 +39,15 @@ struct TransferFrame {
   /// Returns the tokens of a sample that member `rank` of its group holds, as runs in order, over the
   /// sample's whole path.
   [[nodiscard]] std::vector<RowRange> tokens_of(EntryId entry, CpRank rank) const;
-  /// Returns the first `reach` tokens of a segment if a CP rank predicts them but does not hold them.
+  /// Returns the first `reach` tokens of a segment if the CP rank predicts them but does not have them.
   [[nodiscard]] RowCopies branch_of(SegmentId segment, CpRank rank) const;
 };
 
 /// View of whole, unchanged rows.
 inline const RowView plain_rows;
 
-/// The ragged side: columns of the samples that a rank owns. Appends the bytes of a segment or sample that
-/// member `rank` of its group holds, run by run, as seen through `view`.
+/// The ragged side of a transfer: the columns of the samples that a rank owns. Its functions append the bytes
+/// of a segment or sample that member `rank` of its group gets, run by run, as seen through `view`.
 class RaggedSide {
  public:
   /// `batch` holds this rank's samples of the table.
@@ -56,8 +56,8 @@ class RaggedSide {
   /// Appends rows of a token field.
   void add_segment(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks,
                    const RowView& view = plain_rows) const;
-  /// Appends the tokens beyond the segment that its labels need, from an int64 token field: those after each
-  /// run, then those of branch_of().
+  /// Appends the tokens beyond the segment that are needed for its labels, from an int64 token field: first
+  /// those after each run, then those of branch_of().
   void add_halo(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks) const;
   /// Appends the rows of a sample over its whole path, from a field of any kind: the rows of the tokens that
   /// the rank holds, of the response tokens whose predicting rows it holds, or of the sample.
@@ -80,11 +80,12 @@ class RaggedSide {
   const RaggedBatch& batch_;
 };
 
-/// The packed side: columns of a consumer's micro-batches; `columns[m]` belongs to micro-batch m. Appends the
-/// places for the rows that RaggedSide appends, in the same order. `view` covers whole rows.
+/// The packed side of a transfer: the columns of a consumer's micro-batches; `columns[m]` belongs to
+/// micro-batch m. Its functions append the places for the rows that RaggedSide appends, in the same order.
+/// `view` covers whole rows.
 class PackedSide {
  public:
-  /// Describes the micro-batches as `place` holds them.
+  /// `place` is the consumer's place; `plans` are its micro-batches.
   PackedSide(const TransferFrame& frame, std::span<const MicroBatchPlan> plans, DataPlace place);
 
   void add_segment(SegmentId segment, std::span<const Column* const> columns, BlockList& blocks,

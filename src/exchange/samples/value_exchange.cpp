@@ -73,8 +73,8 @@ void ValueExchange::send(const Field& field, const Column* source, std::vector<B
   }
 }
 
-// Creates the pool for the column that this rank reads: the holder's pool if this rank is the holder or reads
-// its memory, otherwise a pool of only this rank's values.
+// Creates the pool for the column that this rank reads. It is the holder's pool if this rank is the holder or
+// reads the holder's memory; otherwise, it has only the values that this rank needs.
 void ValueExchange::lay_out(Field& field) {
   const int self = mesh_.rank().value();
   const bool is_holder = field.holder == self;
@@ -124,7 +124,7 @@ void ValueExchange::run(GuardedWork& work) {
   }
 }
 
-// Ranks that do not get the field take part, too.
+// Collective over the node: ranks that do not get the field also take part.
 void ValueExchange::borrow(const Field& field, GuardedWork& work) {
   const auto chosen = [&](const FieldSpec& column) { return field.wanted && column.name == field.spec.name; };
   share_columns(mesh_.node(), *memory_, rank_in_node(field.holder), chosen, pools_, work);
@@ -142,7 +142,7 @@ void ValueExchange::add_columns_to(std::vector<PackedMicroBatch>& micro_batches)
       std::ranges::transform(entries, ranges.begin(),
                              [&](EntryId entry) { return field.pool.rows_of(entry); });
       micro_batch.fields.push_back(
-          column->lend_to(SampleRows::shared(std::move(ranges), field.pool.rows().rows())));
+          column->make_borrowing_copy(SampleRows::shared(std::move(ranges), field.pool.rows().rows())));
     }
   }
 }
@@ -162,7 +162,7 @@ void ValueExchange::add_to(std::vector<FieldVolume>& volumes) const {
   }
 }
 
-std::int64_t ValueExchange::copied() const {
+std::int64_t ValueExchange::copied_bytes() const {
   return total_bytes(from_holders_);
 }
 

@@ -21,13 +21,14 @@ namespace evenkeel {
 /// One rank's part of the transfer of fields whose equal values are stored once per node. The lowest rank of
 /// a node that gets such a field is its **holder** there.
 ///
-/// 1. Owners send the holder every distinct value that ranks of the node need, back to back in one column (a
-///    ValuePool), together with all other data that they send.
+/// 1. Owners send the holder every distinct value that ranks of the node need, together with all other data
+///    that they send. The values are concatenated in one column (a ValuePool).
 /// 2. The other ranks of the node read that column or, if they cannot read each other's memory, copy the
-///    values of their own samples into a column of their own.
-/// 3. All micro-batches of a rank borrow the one column.
+///    values of their own samples into their own column.
+/// 3. All micro-batches of a rank borrow this column.
 ///
-/// Call in this order: choose_path(), prepare(), agree(), and after the transfer run() and add_columns_to().
+/// Call the functions in this order: choose_path(), prepare() and agree() before the transfer; run() and
+/// add_columns_to() after it.
 class ValueExchange {
  public:
   /// Keeps references to both arguments.
@@ -39,8 +40,9 @@ class ValueExchange {
   /// Local: appends the bytes of values to the lists of bytes that this rank sends to, and receives from,
   /// each rank.
   void prepare(std::vector<BlockList>& sends, std::vector<BlockList>& receives);
-  /// Collective over mesh.node(), even if `work` has failed. If ranks copy from holders, prepares the copies,
-  /// and all ranks of the node throw the error of the lowest rank that has one. Otherwise, has no effect.
+  /// Collective over mesh.node(), even if `work` has failed. If ranks copy from holders, prepares the copies;
+  /// if any rank of the node has an error, all of them throw the error of the lowest such rank. Has no effect
+  /// if ranks do not copy.
   void agree(const TransportSettings& options, const GuardedWork& work);
   /// Collective over mesh.node(), after holders have received the values. Throws only if MPI fails; other
   /// errors of this rank go to `work`.
@@ -52,10 +54,10 @@ class ValueExchange {
   /// called.
   void add_to(std::vector<FieldVolume>& volumes) const;
   /// Returns the bytes that this rank copies from holders. Precondition: prepare() was called.
-  [[nodiscard]] std::int64_t copied() const;
+  [[nodiscard]] std::int64_t copied_bytes() const;
 
  private:
-  /// A field, and this rank's part of it.
+  /// A field, and the data that this rank has about it.
   struct Field {
     FieldSpec spec;
     const RowCounts* counts = nullptr;

@@ -42,7 +42,7 @@ struct stat file_status(int descriptor, const std::string& path) {
 /// Returns the version of an open file. Throws IoError if it is not a regular file.
 FileVersion regular_file_version(int descriptor, const std::string& path) {
   const struct stat status = file_status(descriptor, path);
-  if (S_ISDIR(status.st_mode)) throw IoError(path, "is a folder; a file is needed");
+  if (S_ISDIR(status.st_mode)) throw IoError(path, "is a folder, not a file");
   if (!S_ISREG(status.st_mode)) throw IoError(path, "is not a regular file", "Save the data to a file first");
   return version_of(status);
 }
@@ -101,7 +101,8 @@ void InputFile::read(std::span<char> out, std::int64_t offset) const {
 
 void InputFile::read(std::span<const Piece> pieces) const {
   for (const Piece& piece : pieces) fill(piece);
-  require_unchanged();  // check after reading, so that changes made before are visible in the file's time
+  // After reading, so that changes made before the read show in the file's modification time.
+  require_unchanged();
 }
 
 ssize_t InputFile::read_some(std::span<char> out, std::int64_t offset) const {
@@ -128,7 +129,7 @@ void InputFile::fill(const Piece& piece) const {
   }
 }
 
-void InputFile::fetch(ByteRange range) const noexcept {
+void InputFile::prefetch(ByteRange range) const noexcept {
   if (descriptor_ < 0) return;
 #ifdef POSIX_FADV_WILLNEED  // other systems read the data on demand
   for (; range.begin < range.end; range.begin += fetched_bytes)
@@ -200,7 +201,7 @@ void ReadAhead::start() {
       spare -= std::max<std::int64_t>(pieces_[next].range.begin - range.end, 0);
       range.end = std::max(range.end, pieces_[next].range.end);
     }
-    pieces_[first].file->fetch(range);
+    pieces_[first].file->prefetch(range);
     first = next;
   }
   pieces_.clear();

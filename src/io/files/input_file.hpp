@@ -13,8 +13,8 @@
 
 namespace evenkeel {
 
-/// Metadata of an open file, used to detect changes. The device is not included, because nodes number devices
-/// differently.
+/// Metadata of an open file, used to detect changes. The device is not included, because different nodes
+/// number devices differently.
 struct FileVersion {
   std::int64_t bytes = 0;
   std::int64_t modified = 0;  ///< nanoseconds since 1970
@@ -36,8 +36,8 @@ class InputFile {
 
   /// Throws if the file is missing, cannot be read, or is a folder or a pipe.
   explicit InputFile(const std::filesystem::path& path);
-  /// Takes ownership of a descriptor that is open for reading, even if it throws. Throws the same errors as
-  /// the other constructor. `name` is the file's name in errors.
+  /// Takes ownership of a descriptor that is open for reading, even if the constructor throws. Throws the
+  /// same errors as the other constructor. `name` is the file's name in errors.
   InputFile(std::string name, int descriptor);
   /// Makes bytes in memory readable like a file. The bytes must outlive this object and must not change.
   /// `name` is their name in errors.
@@ -64,9 +64,9 @@ class InputFile {
   /// throws, any `out` may contain changed data.
   void read(std::span<const Piece> pieces) const;
 
-  /// Asks the system to read these bytes into its cache, and returns without waiting. A hint, which never
-  /// fails.
-  void fetch(ByteRange range) const noexcept;
+  /// Asks the system to read these bytes into its cache, and returns without waiting. This is only a hint, so
+  /// it never fails.
+  void prefetch(ByteRange range) const noexcept;
 
   /// Returns a digest of the bytes in the range, clipped to the file. Different bytes are unlikely to have
   /// equal digests unless they were constructed for that purpose. O(bytes of the range), read in blocks.
@@ -82,20 +82,20 @@ class InputFile {
   void require_unchanged() const;
 
   std::string path_;
-  std::string_view content_;  // for bytes in memory
-  int descriptor_ = -1;       // for files; otherwise -1
+  std::string_view content_;  // the content, if the file is in memory
+  int descriptor_ = -1;       // -1 if the file is in memory
   FileVersion version_;
 };
 
 /// Prefetches ranges of files that are about to be read in any order. Requesting all ranges at once, in file
-/// order, keeps a disk busy; reading a shuffled share one by one would wait for the disk at each sample.
-/// Ranges within 64 KiB of each other are requested together with the bytes between them. The data stays in
-/// the system's cache and takes no memory of the process. This is only a hint: ranges that were not requested
-/// are read from the disk when they are needed. The files must live until start() returns.
+/// order, keeps the disk busy; reading the samples of a shuffled share one by one would wait for the disk at
+/// each sample. Ranges within 64 KiB of each other are requested together with the bytes between them. The
+/// data stays in the system's cache and takes no memory of the process. This is only a hint: ranges that were
+/// not requested are read from the disk when they are needed. The files must live until start() returns.
 class ReadAhead {
  public:
-  /// Limit on the bytes requested, including those between ranges, so that later data does not evict earlier
-  /// data.
+  /// Limit on the total number of requested bytes, including those between ranges, so that later data does
+  /// not evict earlier data from the cache.
   static constexpr std::int64_t max_bytes = std::int64_t{256} << 20;
 
   /// Adds a range. Ignores it if the total would exceed max_bytes. Precondition: the range is within the

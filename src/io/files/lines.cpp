@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -14,7 +13,7 @@ namespace {
 
 constexpr std::int64_t line_block_bytes = 1 << 20;
 constexpr std::int64_t tail_block_bytes =
-    1 << 16;  ///< block size after the range, where at most one line remains to be read
+    1 << 16;  ///< size of the blocks after the range, where at most one line remains to be read
 constexpr std::string_view white_space = " \t\r\f\v";
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
@@ -23,7 +22,7 @@ class LineCutter {
  public:
   explicit LineCutter(ByteRange range) : range_(range), inside_(range.begin == 0) {}
 
-  /// Returns whether the scan is complete: the range has ended, and the current line starts outside it.
+  /// Returns whether the scan is complete: the range has ended, and the current line starts after it.
   [[nodiscard]] bool done(std::int64_t position) const noexcept { return !inside_ && position >= range_.end; }
 
   void feed(std::string_view piece, std::int64_t offset) {
@@ -39,7 +38,7 @@ class LineCutter {
     }
   }
 
-  /// Returns the result after the end of the file (at `size`) or of the range.
+  /// Returns the result. Call this after the end of the file (at `size`) or of the range.
   LineScan finish(std::int64_t size) {
     if (inside_ && start_ < size) close(size);
     return std::move(scan_);
@@ -80,7 +79,7 @@ void reject_utf_16(const InputFile& file) {
   file.read(start, 0);
   const std::string_view mark(start.data(), start.size());
   if (mark == "\xff\xfe" || mark == "\xfe\xff")
-    throw InputError(file.path(), "is UTF-16 text; UTF-8 is needed", "Save it as UTF-8");
+    throw InputError(file.path(), "is encoded in UTF-16, but must be UTF-8", "Save it as UTF-8");
 }
 
 void skip_byte_order_mark(const InputFile& file, std::vector<LineRef>& lines) {
@@ -97,7 +96,7 @@ void skip_byte_order_mark(const InputFile& file, std::vector<LineRef>& lines) {
 }  // namespace
 
 std::vector<ByteRange> split_bytes(std::int64_t bytes, int parts) {
-  if (parts < 1) throw InputError("parts", "is " + std::to_string(parts) + "; at least 1 is needed");
+  if (parts < 1) throw InputError("parts", "is " + std::to_string(parts) + "; it must be at least 1");
   if (bytes < 0) throw InputError("bytes", "is " + std::to_string(bytes) + "; it cannot be negative");
   std::vector<ByteRange> ranges;
   ranges.reserve(static_cast<std::size_t>(parts));

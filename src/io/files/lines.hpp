@@ -35,14 +35,15 @@ struct LineScan {
 };
 
 /// Finds the lines whose first byte is in `range`, numbered from 0. The last line may extend past the range.
-/// However a file is divided into ranges, they yield the lines of the whole file if each range's line numbers
-/// are increased by the `newlines` of the ranges before it.
+/// Any division of a file into ranges yields the lines of the whole file, if each range's line numbers are
+/// increased by the `newlines` of all ranges before it.
 ///
-/// A line that consists of white space is blank: it is counted but not returned. The last line needs no line
-/// break. A UTF-8 byte order mark at the start of the file is skipped. The range is clipped to the file.
+/// A line that consists of white space is blank: it is counted but not returned. The last line need not end
+/// with a line break. A UTF-8 byte order mark at the start of the file is skipped. The range is clipped to
+/// the file.
 ///
 /// Reads the range, the byte before it and the rest of its last line. O(bytes read). Throws IoError if
-/// reading fails, and InputError for a file that starts like UTF-16.
+/// reading fails, and InputError for a file that appears to be UTF-16.
 [[nodiscard]] LineScan scan_lines(const InputFile& file, ByteRange range);
 /// Scans the whole file.
 [[nodiscard]] LineScan scan_lines(const InputFile& file);

@@ -17,9 +17,9 @@ namespace evenkeel {
 namespace {
 
 void require_replaceable(const std::filesystem::path& path) {
-  std::error_code ignored;  // if the file cannot be examined, opening it fails with a better message
+  std::error_code ignored;  // if the file cannot be examined, opening it will fail with a better message
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
-  if (std::filesystem::is_directory(status)) throw IoError(path.string(), "is a folder; a file is needed");
+  if (std::filesystem::is_directory(status)) throw IoError(path.string(), "is a folder, not a file");
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     throw IoError(path.string(), "exists and is not a regular file");
   }
@@ -68,7 +68,7 @@ void AtomicFile::take_temporary_name(Take&& take) {
   }
 }
 
-void AtomicFile::require_name() {
+void AtomicFile::ensure_name() {
   if (!temporary_.empty()) return;
   const std::string nameless = "/proc/self/fd/" + std::to_string(descriptor_);
   take_temporary_name([&] {
@@ -91,14 +91,14 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::commit() {
-  require_name();
+  ensure_name();
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be written");
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be replaced");
   temporary_.clear();
 }
 
 void AtomicFile::commit_to_disk() {
-  require_name();
+  ensure_name();
   if (::fsync(descriptor_) != 0) fail("cannot be written to the disk");
   commit();
   const std::filesystem::path folder = folder_of(path_);
@@ -106,7 +106,7 @@ void AtomicFile::commit_to_disk() {
   if (descriptor < 0) fail("cannot be written to the disk: its folder cannot be opened");
   const int failure = ::fsync(descriptor) == 0 ? 0 : errno;
   ::close(descriptor);
-  // Some file systems cannot sync folders, but have renamed the file anyway.
+  // Some file systems cannot sync folders. The file has been renamed anyway.
   if (failure != 0 && failure != EINVAL)
     throw system_error(path_.string(), "cannot be written to the disk", failure);
 }

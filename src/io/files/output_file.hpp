@@ -12,13 +12,13 @@ namespace evenkeel {
 /// (O_TMPFILE) if the file system supports that, otherwise to a file with a temporary name in the same
 /// folder; commit() gives it its name. If it is destroyed without commit(), no file is left behind, and an
 /// older file remains unchanged. If the process is killed, only a file with a temporary name may be left
-/// behind. So readers never see an incomplete file, even if the program crashes. After commit_to_disk(), the
-/// file also survives a loss of power.
+/// behind. Readers therefore never see an incomplete file, even if the program crashes. After
+/// commit_to_disk(), the file also survives a power failure.
 ///
 /// Every error is an IoError naming the file and the system's reason.
 class AtomicFile {
  public:
-  /// Throws if the name is taken by anything but a regular file, such as a folder, a device or a pipe.
+  /// Throws if the name belongs to anything but a regular file, such as a folder, a device or a pipe.
   explicit AtomicFile(std::filesystem::path path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -28,14 +28,14 @@ class AtomicFile {
   /// Closes the file and renames it to its final name. After all writes, call exactly one of commit() and
   /// commit_to_disk(); otherwise the destructor discards the file.
   void commit();
-  /// Acts like commit(), but first waits until the content has reached the disk, and then until the name has,
-  /// so that the file survives a loss of power.
+  /// Acts like commit(), but first waits until the content has reached the disk, and then until the name has
+  /// reached it, so that the file survives a power failure.
   void commit_to_disk();
 
  private:
   template <typename Take>
   void take_temporary_name(Take&& take);
-  void require_name();
+  void ensure_name();
   [[noreturn]] void fail(const char* what) const;
 
   std::filesystem::path path_;
@@ -48,7 +48,7 @@ void write_text_file(const std::filesystem::path& path, std::string_view text);
 /// Writes a file with this text and calls commit_to_disk().
 void write_text_file_durably(const std::filesystem::path& path, std::string_view text);
 
-/// Returns whether the name exists, even as a dangling link; false if this cannot be determined.
+/// Returns whether the name exists, even if it is a dangling link; false if this cannot be determined.
 [[nodiscard]] bool is_name_taken(const std::filesystem::path& path);
 
 /// A file that grows while others read it. Appended text is visible immediately and in whole pieces, unless
@@ -65,7 +65,8 @@ class AppendedFile {
   AppendedFile& operator=(const AppendedFile&) = delete;
 
   void append(std::string_view text);
-  /// Closes the file and throws if the system failed to write something. Call this once, last.
+  /// Closes the file. Throws if the system failed to write any of its content. Call this only once, at the
+  /// end.
   void close();
 
  private:

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t unpacked_block_bytes = std::int64_t{1} << 20;
 
-/// Reader of compressed bytes in blocks.
+/// Reads compressed bytes in blocks.
 class PackedBytes {
  public:
   explicit PackedBytes(const InputFile& file)
@@ -109,7 +109,7 @@ void unpack_zstd(const InputFile& file, const std::function<void(std::span<const
   const std::unique_ptr<ZSTD_DStream, FreeStream> stream(ZSTD_createDStream());
   if (!stream) throw std::bad_alloc();
   std::vector<char> out(unpacked_block_bytes);
-  std::size_t wanted = 1;  // 0 at the end of a frame
+  std::size_t wanted = 1;  // number of input bytes that zstd expects next; 0 at the end of a frame
   bool is_full = false;    // the decoder may have more output even without more input
   ZSTD_inBuffer in{nullptr, 0, 0};
   while (true) {

@@ -39,7 +39,7 @@ std::optional<std::size_t> base64_decoded_size(std::string_view text) noexcept {
   const std::string_view digits = text.substr(0, text.size() - padding);
   if (std::ranges::any_of(digits, [](char digit) { return value_of_digit(digit) == no_digit; }))
     return std::nullopt;
-  // Unused bits must be 0, so that every value has exactly one text.
+  // Unused bits must be 0, so that each value has only one representation.
   const std::uint8_t unused = padding == 2 ? 0x0f : padding == 1 ? 0x03 : 0;
   if (padding > 0 && (value_of_digit(digits.back()) & unused) != 0) return std::nullopt;
   return text.size() / 4 * 3 - padding;

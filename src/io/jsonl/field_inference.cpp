@@ -15,7 +15,7 @@ using simdjson::dom::element;
 using simdjson::dom::element_type;
 
 /// Returns the kinds that a list of `rows` rows may have in this sample, or nullopt if its length does not
-/// fit.
+/// fit any kind.
 std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t rows) {
   const bool token = rows == rollout.prompt_tokens + rollout.response_tokens;
   const bool response = rows == rollout.response_tokens;
@@ -32,7 +32,7 @@ std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t row
       "field '" + name + "' has " + std::to_string(rows) + " rows; the sample has " +
           std::to_string(rollout.prompt_tokens + rollout.response_tokens) + " tokens, " +
           std::to_string(rollout.response_tokens) + " of them in the response",
-      "Give it one row per token or response token, or say how it is written: read_as rows, axes or runs");
+      "Give it one row per token or response token, or declare its format with read_as: rows, axes or runs");
 }
 
 /// Returns the field of a list of `rows` rows whose format is declared. Throws if the length does not fit.
@@ -61,7 +61,7 @@ std::string find_non_number(const element& value) {
   return {};
 }
 
-/// Throws for a list of numbers that also contains text, null or objects.
+/// Throws for a list of numbers that also contains texts, nulls or objects.
 [[noreturn]] void reject_non_numbers(const JsonLine& line, const std::string& field, const element& value) {
   const std::string place = find_non_number(value);
   line.fail(
@@ -69,7 +69,8 @@ std::string find_non_number(const element& value) {
       "Give each row a number, or leave the field out");
 }
 
-/// Throws for a value of integers and real numbers if float32 would round one of the integers.
+/// Throws for a value that contains both integers and real numbers if float32 would round one of the
+/// integers.
 void require_exact_integers(const JsonLine& line, const std::string& field, const Survey& survey) {
   if (survey.has_wide_integers && survey.dtype == DType::float32) {
     line.fail(field + " has a real number and an integer that float32 would round", wide_integer_hint);
@@ -110,13 +111,13 @@ FieldView counted_field(const JsonLine& line, const std::string& name, LineForma
   const std::string words = "field '" + name + "' (" + std::string(name_of(format)) + ")";
   std::string_view text;
   if (format != LineFormat::rows) {
-    if (value.get(text)) line.fail(words + " is " + text_of(value) + "; a string is needed");
+    if (value.get(text)) line.fail(words + " is " + text_of(value) + "; it must be a string");
     if (format == LineFormat::bytes && !base64_decoded_size(text))
-      line.fail(words + " is " + text_of(value) + "; base64 is needed");
+      line.fail(words + " is " + text_of(value) + "; it must be base64");
     return field;
   }
   field.spec.kind = FieldKind::rows;
-  if (!value.is_array()) line.fail(words + " is " + text_of(value) + "; a list of rows is needed");
+  if (!value.is_array()) line.fail(words + " is " + text_of(value) + "; it must be a list of rows");
   const Survey survey = survey_numbers(line, words, value);
   require_elements(line, words, survey);
   set_elements(line, survey, field);
@@ -129,7 +130,7 @@ FieldView axes_field(const JsonLine& line, const RolloutLine& rollout, const std
   const std::string words = "field '" + name + "' (axes)";
   const Survey survey = value.is_array() ? survey_numbers(line, words, value) : Survey{};
   const bool has_lists = survey.dimensions.size() == 2 && survey.dimensions[0] > 0;
-  if (!has_lists) line.fail(words + " is " + text_of(value) + "; a list of numbers for each axis is needed");
+  if (!has_lists) line.fail(words + " is " + text_of(value) + "; it must be a list of numbers for each axis");
   FieldView field = declared_list_field(line, rollout, name, survey.dimensions[1]);
   set_elements(line, survey, field);
   if (survey.dtype) field.spec.trailing = {survey.dimensions[0]};
@@ -146,7 +147,7 @@ FieldView runs_field(const JsonLine& line, const RolloutLine& rollout, const std
     rows = add_count(rows, count);
   });
   if (!are_runs || !survey.dimensions.empty() || !survey.others.empty())
-    line.fail(words + " is " + text_of(value) + "; a list of [number, count] is needed");
+    line.fail(words + " is " + text_of(value) + "; it must be a list of [number, count]");
   if (survey.mixed) line.fail(words + " mixes booleans and numbers");
   require_exact_integers(line, words, survey);
   FieldView field = declared_list_field(line, rollout, name, rows);

@@ -22,15 +22,16 @@ namespace evenkeel {
 
 /// Shape and element type of a value, determined by walking it once.
 struct Survey {
-  std::vector<std::int64_t> dimensions;   ///< outermost first
-  std::optional<std::size_t> leaf_depth;  ///< number of lists around the values that are not lists
+  std::vector<std::int64_t> dimensions;  ///< outermost first
+  /// Number of lists around the leaves, which are the values that are not lists.
+  std::optional<std::size_t> leaf_depth;
   std::optional<DType> dtype;
   bool ragged = false;             ///< lists at the same depth differ in length, or leaves differ in depth
   bool mixed = false;              ///< both booleans and numbers
   bool has_wide_integers = false;  ///< has an integer that float32 cannot represent exactly
   std::set<SkipReason> others;     ///< kinds of leaves that are not numbers
 
-  /// Adds a value that is inside `depth` lists; 0 for the whole value of a field.
+  /// Adds a value that is nested in `depth` lists; `depth` is 0 for the whole value of a field.
   void walk(const simdjson::dom::element& value, std::size_t depth);
 
  private:

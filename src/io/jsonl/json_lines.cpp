@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -22,7 +21,7 @@ namespace {
 
 constexpr std::int64_t run_bytes = 1 << 20;
 constexpr std::int64_t line_gap_bytes =
-    1 << 12;  ///< it is cheaper to read a smaller gap than to make another call
+    1 << 12;  ///< reading the bytes of a smaller gap is cheaper than another call
 constexpr std::size_t longest_text = 60;
 
 /// Lines of one file that are read together.
@@ -71,7 +70,7 @@ class LineBlock {
   }
 
   std::vector<char> buffer_;
-  std::int64_t bytes_ = 0;            // used size of the buffer
+  std::int64_t bytes_ = 0;            // number of used bytes of the buffer
   std::vector<std::int64_t> starts_;  // start of each line in the buffer
   std::vector<ByteRange> runs_;       // byte ranges of the file, adjacent in the buffer
   std::vector<InputFile::Piece> pieces_;
@@ -110,7 +109,7 @@ simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text
     reject(text, error, names.where(line.number));
   simdjson::dom::object object;
   if (value.get(object)) {
-    throw InputError(names.where(line.number), "is " + text_of(value) + "; a JSON object is needed");
+    throw InputError(names.where(line.number), "is " + text_of(value) + "; it must be a JSON object");
   }
   return object;
 }
@@ -204,7 +203,7 @@ std::optional<LineFault> find_escape_fault(std::string_view line, std::size_t& a
   }
   const std::optional<unsigned> unit = code_unit(line, at);
   if (!unit) {
-    return LineFault{begin, R"(has \u without four hexadecimal digits)", "JSON needs them",
+    return LineFault{begin, R"(has \u without four hexadecimal digits)", "JSON requires them",
                      R"(Write a backslash as \\)"};
   }
   at += 4;
@@ -216,7 +215,7 @@ std::optional<LineFault> find_escape_fault(std::string_view line, std::size_t& a
     return std::nullopt;
   }
   return LineFault{begin, "has half of a surrogate pair (" + std::string(line.substr(begin, 6)) + ")",
-                   "a character above U+FFFF takes two of these escapes",
+                   "a character above U+FFFF requires two of these escapes",
                    R"(Write both halves, or \ufffd in their place)"};
 }
 
@@ -232,11 +231,11 @@ std::optional<LineFault> find_string_fault(std::string_view line, std::size_t& a
     if (static_cast<unsigned char>(line[at]) < ' ') {
       return LineFault{at,
                        "has a control character in a string",
-                       "JSON needs an escape for it, such as \\n or \\u0000",
+                       "JSON requires an escape for it, such as \\n or \\u0000",
                        {}};
     }
     const std::size_t bytes = utf8_sequence_length(line.substr(at));
-    if (bytes == 0) return LineFault{at, "has bytes that are not UTF-8", "JSON Lines are UTF-8", {}};
+    if (bytes == 0) return LineFault{at, "has bytes that are not UTF-8", "JSON Lines must be UTF-8", {}};
     at += bytes;
   }
   at = std::min(at + 1, line.size());
@@ -245,8 +244,8 @@ std::optional<LineFault> find_string_fault(std::string_view line, std::size_t& a
 
 }  // namespace
 
-// If allocation fails, a padded_string constructed from a std::string_view is empty, but one constructed from
-// a std::string has the wrong size.
+// If allocation fails, a padded_string constructed from a std::string_view is empty, whereas one constructed
+// from a std::string has the wrong size.
 JsonText::JsonText(std::string_view text) : padded_(text) {
   if (padded_.size() < text.size()) throw std::bad_alloc();
   simdjson::dom::object object;
@@ -289,7 +288,7 @@ std::string text_of(const simdjson::dom::element& value) {
 }
 
 std::int64_t count_of(const simdjson::dom::array& list) {
-  // array::size() saturates at 2^24 - 1.
+  // array::size() is at most 2^24 - 1, even for longer arrays.
   constexpr std::size_t saturated = 0xffffff;
   if (list.size() < saturated) return static_cast<std::int64_t>(list.size());
   return std::distance(list.begin(), list.end());

@@ -22,7 +22,7 @@ class JsonText {
   /// Throws std::bad_alloc if memory runs out.
   explicit JsonText(std::string_view text);
 
-  /// Returns nullopt if the text is not a JSON object. Valid as long as this JsonText.
+  /// Returns nullopt if the text is not a JSON object. The object is valid as long as this JsonText.
   [[nodiscard]] const std::optional<simdjson::dom::object>& object() const noexcept { return object_; }
 
  private:
@@ -46,7 +46,7 @@ bool for_each_run(const simdjson::dom::element& value, Use use) {
   return true;
 }
 
-/// Returns the sum, or the largest integer if it would overflow.
+/// Returns the sum, or the largest 64-bit integer if the sum would overflow.
 [[nodiscard]] inline std::int64_t add_count(std::int64_t sum, std::int64_t count) noexcept {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   return count > most - sum ? most : sum + count;
@@ -75,7 +75,7 @@ void for_each_json_line(const LineFiles& files, std::span<const LineRef> lines,
 /// Returns the number of values in a list.
 [[nodiscard]] std::int64_t count_of(const simdjson::dom::array& list);
 
-/// An invalid value that programs often write: JSON does not allow it, or readers cannot represent it.
+/// An invalid value that programs often write, because JSON does not allow it or readers cannot represent it.
 struct JsonFault {
   std::string field;        ///< key in the outermost object; empty if there is none
   std::string what;         ///< for example "holds NaN"
@@ -84,10 +84,10 @@ struct JsonFault {
   std::string hint;
 };
 
-/// Returns the first such fault in a line that a parser rejected, or nullopt if it was rejected for another
-/// reason. Finds words for numbers that are not finite (NaN, Infinity, short forms, in any case, with any
-/// sign), numbers beyond 64 bits, halves of surrogate pairs, invalid escapes and control characters in texts,
-/// bytes that are not UTF-8, and byte order marks. O(bytes).
+/// Returns the first such fault in a line that a parser rejected, or nullopt if it was rejected for a
+/// different reason. Finds words for numbers that are not finite (NaN, Infinity and their short forms, in
+/// upper or lower case, with any sign), numbers beyond 64 bits, halves of surrogate pairs, invalid escapes
+/// and control characters in texts, bytes that are not UTF-8, and byte order marks. O(bytes).
 [[nodiscard]] std::optional<JsonFault> find_json_fault(std::string_view line);
 
 /// Returns the number of characters of a UTF-8 text, which is how columns are counted. O(bytes).

@@ -22,7 +22,8 @@ struct WholeClasses {
   Bits spaces = 0;
 };
 
-/// Positions of the characters that occur only in numbers that are not whole, or are negative.
+/// Positions, in a block, of the characters that occur only in negative numbers and in numbers that are not
+/// whole.
 struct OtherClasses {
   Bits minuses = 0;
   Bits points = 0;
@@ -31,8 +32,8 @@ struct OtherClasses {
 
 #if defined(__SSE2__)
 
-/// Calls `look` for each part of a block, with its bytes and a function that converts the result of a
-/// comparison to bits.
+/// Calls `look` for each part of a block. Passes the part's bytes, and a function that converts the result of
+/// a comparison to bits.
 template <typename Look>
 void for_each_part(const char* block, Look look) noexcept {
   for (int part = 0; part < block_bytes / 16; ++part) {
@@ -104,11 +105,11 @@ class Shifted {
   Bits carry_;
 };
 
-/// Finds the ends of runs of digits that begin at given bytes, with a carry from one block to the next.
+/// Finds the ends of runs of digits that begin at given bytes. A run may continue in the next block.
 class Runs {
  public:
-  /// Returns a mask of the bytes just past each run: adding `begins` to `digits` makes a carry ripple through
-  /// each run and land one past its end.
+  /// Returns a mask of the bytes just after each run. Adding `begins` to `digits` causes a carry that
+  /// propagates through each run and ends at the byte after it.
   Bits ends(Bits begins, Bits digits) noexcept {
     const Bits sum = begins + digits;
     const Bits whole = sum + carry_;
@@ -142,13 +143,14 @@ class Runs {
   Bits before_ = 0;
 };
 
-/// Scans a list block by block. A number is an optional minus and digits at a position where a number may
-/// begin, optionally followed by a point and digits, and by an e, a minus and digits. All other characters of
-/// a list must follow a number or each other as described in scan_number_list().
+/// Scans a list block by block. A number is an optional minus sign and digits at a position where a number
+/// may begin, optionally followed by a point and digits, and by an e, a minus sign and digits. All other
+/// characters of a list must follow a number or each other as described in scan_number_list().
 class ListScan {
  public:
-  /// Both functions return whether all bytes of `within` are plain. `within` is the whole block unless the
-  /// list ends in the block; in that case, the last byte of `within` ends a number as a comma does.
+  /// The two functions below return whether all bytes of `within` are plain. `within` is the whole block
+  /// unless the list ends in the block; in that case, the last byte of `within` is the closing bracket, which
+  /// ends a number as a comma does.
   bool take_whole_numbers(const WholeClasses& at, Bits within) noexcept {
     const Bits begins = begins_of(at) & within;
     const Bits ends = whole_runs_.ends(begins & at.digits, at.digits);

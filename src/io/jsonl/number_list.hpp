@@ -5,17 +5,18 @@
 
 namespace evenkeel {
 
-/// A list of numbers in a JSON text, of which only the syntax was scanned.
+/// A list of numbers in a JSON text. Only its syntax was scanned.
 struct NumberList {
   const char* end = nullptr;  ///< position after the closing bracket
   std::int64_t count = 0;
-  bool has_reals = false;      ///< a number has a point or an exponent
-  bool has_negatives = false;  ///< a number has a minus
-  bool has_wide = false;       ///< a number has at least 8 digits before its point, so float32 may round it
+  bool has_reals = false;      ///< whether a number has a point or an exponent
+  bool has_negatives = false;  ///< whether a number has a minus sign
+  /// Whether a number has at least 8 digits before its point, so float32 may round it.
+  bool has_wide = false;
 };
 
-/// Number of bytes after a text that must be readable. At least one of the first 16 must not be able to
-/// continue a list, such as 0.
+/// Number of bytes that must be readable after a text. At least one of the first 16 must be a byte that
+/// cannot continue a list, such as 0.
 inline constexpr std::int64_t number_list_padding = 80;
 
 /// Scans a list, from the byte after its opening bracket, if it is a list of plain numbers: valid JSON,

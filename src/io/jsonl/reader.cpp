@@ -25,7 +25,8 @@ using simdjson::dom::element;
 [[noreturn]] void reject_token(const JsonLine& line, std::string_view key, std::int64_t index,
                                const element& token) {
   line.fail(std::string(key) + "[" + std::to_string(index) + "] is " + text_of(token) +
-            "; a token is an integer from 0 to " + std::to_string(std::numeric_limits<std::int64_t>::max()));
+            "; a token must be an integer from 0 to " +
+            std::to_string(std::numeric_limits<std::int64_t>::max()));
 }
 
 /// Copies the tokens of a list to `out`. Returns the end of the copy.
@@ -48,7 +49,7 @@ bool read_element(const element& value, std::int64_t& out) {
   return !value.get(out);
 }
 bool read_element(const element& value, float& out) {
-  // Float represents this and all smaller integers exactly.
+  // float represents this number and all smaller integers exactly.
   constexpr double max_exact = 1 << std::numeric_limits<float>::digits;
   double number = 0;
   if (value.get(number) || std::abs(number) > static_cast<double>(std::numeric_limits<float>::max())) {
@@ -70,14 +71,14 @@ class RowReader {
   [[nodiscard]] std::int64_t count(const element& value) const {
     if (spec_.rule().has_numbers()) {
       array list;
-      if (value.get(list)) fail("is " + text_of(value) + "; a list of rows is needed");
+      if (value.get(list)) fail("is " + text_of(value) + "; it must be a list of rows");
       return count_of(list);
     }
     std::string_view text;
-    if (value.get(text)) fail("is " + text_of(value) + "; a string is needed");
+    if (value.get(text)) fail("is " + text_of(value) + "; it must be a string");
     if (spec_.rule().is_text()) return std::ssize(text);
     const std::optional<std::size_t> bytes = base64_decoded_size(text);
-    if (!bytes) fail("is not base64");
+    if (!bytes) fail("is not valid base64");
     return static_cast<std::int64_t>(*bytes);
   }
 
@@ -121,7 +122,7 @@ class RowReader {
   template <typename T>
   void read_number(const element& value, T& out) const {
     if (read_element(value, out)) return;
-    fail("has an element " + text_of(value) + "; " + expected() + " is needed");
+    fail("has an element " + text_of(value) + "; it must be " + expected());
   }
 
   /// Transposes [axes][rows] to [rows][axes]. If no element was ever seen, the number of axes is unknown.
@@ -131,11 +132,12 @@ class RowReader {
     const std::int64_t axes = spec_.trailing.empty() ? 0 : spec_.trailing.front();
     array lists;
     if (value.get(lists) || count_of(lists) != axes)
-      fail("is " + text_of(value) + "; " + std::to_string(axes) + " lists, one for each axis, are needed");
+      fail("is " + text_of(value) + "; it must be a list of " + std::to_string(axes) +
+           " lists, one for each axis");
     for (const element item : lists) {
       array list;
       if (item.get(list) || count_of(list) != rows)
-        fail("has an axis " + text_of(item) + "; a list of " + std::to_string(rows) + " is needed");
+        fail("has an axis " + text_of(item) + "; it must be a list of " + std::to_string(rows) + " numbers");
       T* to = out++;
       for (const element number : list) {
         read_number(number, *to);
@@ -154,7 +156,7 @@ class RowReader {
       read_number(of_run, number);
       out = std::fill_n(out, count, number);
     });
-    if (!are_runs) fail("is " + text_of(value) + "; a list of [number, count] is needed");
+    if (!are_runs) fail("is " + text_of(value) + "; it must be a list of [number, count]");
     if (left > 0) fail("has runs that add up to fewer than " + std::to_string(rows) + " tokens");
   }
 
@@ -162,7 +164,7 @@ class RowReader {
   void read_list(const element& value, std::int64_t count, const char* of_what,
                  std::span<const std::int64_t> trailing, T*& out) const {
     array list;
-    if (value.get(list)) fail("has " + text_of(value) + " where a list is needed");
+    if (value.get(list)) fail("has " + text_of(value) + " where a list is expected");
     if (count_of(list) != count) {
       fail("has " + std::to_string(count_of(list)) + " " + of_what + " " + std::to_string(count));
     }
@@ -184,8 +186,8 @@ class RowReader {
   std::optional<LineFormat> declared_;
 };
 
-/// A column that grows line by line. After some of the lines, it reserves the memory that all of them will
-/// probably need, since moving the rows repeatedly would cost more than parsing them.
+/// A column that grows line by line. After reading some of the lines, it reserves the memory that all of them
+/// will probably need, since moving the rows repeatedly would take longer than parsing them.
 class GrowingColumn {
  public:
   explicit GrowingColumn(const FieldSpec& spec) : spec_(spec), column_(uncounted(spec), 0) {}
@@ -216,7 +218,7 @@ class GrowingColumn {
     return std::max(rows_, static_cast<std::int64_t>(static_cast<double>(rows_) / share * slack));
   }
 
-  /// Rows of a counted field are assigned to samples at the end.
+  /// Returns the spec of a column whose rows are not divided among samples yet. That is done at the end.
   static FieldSpec uncounted(FieldSpec spec) {
     if (is_counted(spec.kind)) spec.kind = FieldKind::sample;
     return spec;
@@ -232,7 +234,7 @@ FieldSpec require_readable(const FieldSpec& spec) {
   if (!spec.rule().has_numbers()) return spec;
   if (spec.dtype == DType::boolean || spec.dtype == DType::int64 || spec.dtype == DType::float32) return spec;
   throw InputError("field '" + spec.name + "'", "cannot be read as " + std::string(name_of(spec.dtype)) +
-                                                    "; JSON Lines have bool, int64 and float32");
+                                                    "; JSON Lines support only bool, int64 and float32");
 }
 
 /// Builds a batch from lines.

@@ -20,7 +20,8 @@ simdjson::dom::array token_list(const JsonLine& line, std::string_view key) {
                                       : ""));
   }
   simdjson::dom::array list;
-  if (value.get(list)) line.fail(std::string(key) + " is " + text_of(value) + "; a list of tokens is needed");
+  if (value.get(list))
+    line.fail(std::string(key) + " is " + text_of(value) + "; it must be a list of tokens");
   return list;
 }
 
@@ -41,8 +42,8 @@ void collect_fields(const JsonLine& line, std::vector<KeyValue>& fields) {
   });
 }
 
-/// Passes the line's uid to `take` and returns the result: a text, an integer, or std::monostate if there is
-/// none.
+/// Passes the line's uid to `take`, and returns the result. The uid is a text, an integer, or std::monostate
+/// if the line does not have one.
 template <typename Take>
 auto take_uid(const JsonLine& line, Take take) {
   simdjson::dom::element uid;
@@ -50,7 +51,7 @@ auto take_uid(const JsonLine& line, Take take) {
   if (std::string_view text; !uid.get(text)) return take(text);
   if (std::int64_t value = 0; !uid.get(value)) return take(value);
   if (std::uint64_t value = 0; !uid.get(value)) return take(value);
-  line.fail("uid is " + text_of(uid) + "; a string or an integer is needed");
+  line.fail("uid is " + text_of(uid) + "; it must be a string or an integer");
 }
 
 }  // namespace

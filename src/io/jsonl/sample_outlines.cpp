@@ -18,19 +18,19 @@ using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::element_type;
 
-constexpr int deepest = 500;  // limit of nested lists and objects, which the parser also accepts
+constexpr int deepest = 500;  // limit on nested lists and objects; the parser has the same limit
 
-/// Thrown for a text that is not plain. This is not an error: the code in this file just cannot give its
-/// guarantees for the text.
+/// Thrown for a text that is not plain. This is not an error: it means that the code in this file cannot
+/// guarantee its results for this text.
 struct NotPlain {};
 
-/// A key and its value: the text of the value, and what can be determined without a parser.
+/// A key and its value: the text of the value, and the properties that can be determined without a parser.
 struct PlainValue {
   std::string_view key;
   std::string_view text;
   std::optional<NumberList> list;
   std::optional<std::int64_t> integer;
-  bool is_text = false;  ///< a text without escapes, in quotation marks
+  bool is_text = false;  ///< whether it is in quotation marks and has no escapes
 };
 
 /// Scans the objects of lines, value by value.
@@ -55,7 +55,7 @@ class PlainText {
     return false;
   }
 
-  /// Ends the line after its object. Throws NotPlain if anything follows.
+  /// Ends the line after its object. Throws NotPlain if the line does not end there.
   void end_line(LineRef& line) {
     skip_space();
     if (at_ < end_ && *at_ != '\n') throw NotPlain{};
@@ -78,7 +78,7 @@ class PlainText {
       skip_space();
       expect('"');
       PlainValue& value = values.emplace_back();
-      value.key = plain_text_end() ? unescaped_text() : throw NotPlain{};
+      value.key = take_plain_text() ? unescaped_text() : throw NotPlain{};
       skip_space();
       expect(':');
       skip_space();
@@ -100,7 +100,7 @@ class PlainText {
   }
 
   /// Called after an opening quotation mark: moves past the closing one if all bytes in between are plain.
-  bool plain_text_end() {
+  bool take_plain_text() {
     const char* at = at_;
     while (at < end_ && *at != '"' && *at != '\\' && *at >= ' ') ++at;  // non-ASCII is checked below
     if (at >= end_ || *at != '"') return false;
@@ -131,7 +131,7 @@ class PlainText {
         break;
       case '"':
         ++at_;
-        value.is_text = plain_text_end();
+        value.is_text = take_plain_text();
         if (!value.is_text) {
           at_ = start;
           skip_text();
@@ -244,7 +244,7 @@ class Outliner {
       name_ = value.key;
       append(schema, name_, infer(line, rollout, value, sample));
     }
-    common_dtype(std::move(schema));
+    merge_schema(std::move(schema));
   }
 
   [[nodiscard]] const PlainValue* find(std::string_view key) const {
@@ -316,7 +316,7 @@ class Outliner {
     return inferred;
   }
 
-  void common_dtype(JsonlSchema schema) {
+  void merge_schema(JsonlSchema schema) {
     const bool adds_nothing =
         !out_.schema.empty && schema.fields == out_.schema.fields &&
         schema.kind_open == out_.schema.kind_open && schema.element_open == out_.schema.element_open &&

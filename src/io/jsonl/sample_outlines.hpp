@@ -16,10 +16,10 @@ namespace evenkeel {
 struct SampleOutline {
   LineRef line;
   Uid uid;
-  std::int64_t prompt = 0;    ///< tokens
-  std::int64_t response = 0;  ///< tokens
-  /// For each watched field, in order: its integer, or the minimum of its runs; nullopt if the field is
-  /// missing or has another value.
+  std::int64_t prompt = 0;    ///< number of tokens
+  std::int64_t response = 0;  ///< number of tokens
+  /// For each watched field, in order: its value if it is an integer, or the minimum of its runs; nullopt if
+  /// the field is missing or has a different value.
   std::vector<std::optional<std::int64_t>> least;
 };
 
@@ -28,7 +28,7 @@ struct SampleOutlines {
   std::vector<SampleOutline> samples;  ///< one per line that is not blank
 };
 
-/// Number of bytes after a text that must be readable and zero.
+/// Number of bytes after a text that must be readable and must be zero.
 inline constexpr std::size_t outline_padding = 128;
 
 /// Reads the outlines of rollouts from a text in memory in one pass, mostly without a parser, which is much

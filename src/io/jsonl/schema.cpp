@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/field_inference.hpp"
@@ -30,13 +31,7 @@ JsonlSchema schema_of_line(const JsonLine& line, const RolloutLine& rollout,
   return schema;
 }
 
-std::string shape_text(const std::vector<std::int64_t>& dimensions) {
-  std::string text;
-  for (const std::int64_t d : dimensions) text += (text.empty() ? "" : ", ") + std::to_string(d);
-  return "[" + text + "]";
-}
-
-/// One side of a conflict: a property, and the line that has it.
+/// One side of a conflict: a property, and the line that has this property.
 struct Claim {
   std::string what;
   std::int64_t line = 0;
@@ -50,7 +45,7 @@ struct Claim {
                    "Give every line the same fields, of one kind and shape");
 }
 
-/// Returns the line that determined the merged property: the first line that has it.
+/// Returns the line that determined the merged property, which is the first line that shows it.
 std::int64_t deciding_line(bool a_shows, std::int64_t a, bool b_shows, std::int64_t b) {
   if (a_shows != b_shows) return a_shows ? a : b;
   return std::min(a, b);
@@ -155,8 +150,7 @@ JsonlSchema infer_schema(const LineFiles& files, std::span<const LineRef> lines,
 void require_declared_fields(const JsonlSchema& schema, const DeclaredFormats& declared,
                              const std::string& source) {
   for (const auto& [name, format] : declared) {
-    if (schema.empty || std::ranges::find(schema.fields, name, &FieldSpec::name) != schema.fields.end())
-      continue;
+    if (schema.empty || schema.has_field(name)) continue;
     throw InputError(
         source, "no line has a field '" + name + "', which should be read as " + std::string(name_of(format)),
         "Add the field, or do not declare its format");
@@ -201,7 +195,7 @@ JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& n
       const JsonlSchema& has = in_a ? a : b;
       const bool numbers = !is_counted(has.fields[i].kind);
       throw_conflict(
-          names, has.fields[i].name, {numbers ? "holds numbers" : "is there", has.origins[i].kind},
+          names, has.fields[i].name, {numbers ? "holds numbers" : "is present", has.origins[i].kind},
           {numbers ? "is missing, empty or not a number" : "is missing", (in_a ? b : a).first_line});
     }
     append(merged, merge(field_view(a, i), field_view(b, i), names));
@@ -210,10 +204,7 @@ JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& n
 }
 
 std::string describe_skip_reasons(const std::set<SkipReason>& reasons) {
-  std::string text;
-  for (const SkipReason reason : reasons)
-    text.append(text.empty() ? "" : ", ").append(skip_reason_word(reason));
-  return text;
+  return join(reasons, skip_reason_word);
 }
 
 std::string undecided_fields(const JsonlSchema& schema) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/utf8.hpp"
+#include "batch/integers.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/base64.hpp"
@@ -29,8 +30,8 @@ std::string_view print(std::array<char, 32>& buffer, T value) {
   return {buffer.data(), result.ptr};
 }
 
-/// Returns whether a reader that parses numbers as double, as JSON readers do, gets the same float back. The
-/// shortest text of a float nearly always satisfies this; 7.038531e-26 does not.
+/// Returns whether JSON readers, which parse numbers as double, get the same float back. This is true for the
+/// shortest text of nearly every float, but not for 7.038531e-26.
 bool round_trips_through_double(std::string_view text, float value) {
   double read = 0;
   std::from_chars(text.data(), text.data() + text.size(), read);
@@ -109,31 +110,14 @@ void append_value(std::string& text, const Column& column, RowRange rows) {
     text += '"' + encode_base64({column.row(rows.begin), column.row(rows.end)}) + '"';
     return;
   }
-  switch (column.spec().dtype) {
-    case DType::boolean:
-      return append_rows<bool>(text, column, rows);
-    case DType::uint8:
-      return append_rows<std::uint8_t>(text, column, rows);
-    case DType::int8:
-      return append_rows<std::int8_t>(text, column, rows);
-    case DType::int16:
-      return append_rows<std::int16_t>(text, column, rows);
-    case DType::uint16:
-      return append_rows<std::uint16_t>(text, column, rows);
-    case DType::int32:
-      return append_rows<std::int32_t>(text, column, rows);
-    case DType::uint32:
-      return append_rows<std::uint32_t>(text, column, rows);
-    case DType::int64:
-      return append_rows<std::int64_t>(text, column, rows);
-    case DType::float32:
-      return append_rows<float>(text, column, rows);
-    case DType::float64:
-      return append_rows<double>(text, column, rows);
-    default:
-      throw InputError({}, "has elements of " + std::string(name_of(column.spec().dtype)) +
-                               ", which JSON Lines cannot express");
-  }
+  const DType dtype = column.spec().dtype;
+  if (is_integer(dtype))
+    return with_integer_type(dtype, [&]<typename T>(T) { append_rows<T>(text, column, rows); });
+  if (dtype == DType::boolean) return append_rows<bool>(text, column, rows);
+  if (dtype == DType::float32) return append_rows<float>(text, column, rows);
+  if (dtype == DType::float64) return append_rows<double>(text, column, rows);
+  throw InputError({},
+                   "has elements of " + std::string(name_of(dtype)) + ", which JSON Lines cannot express");
 }
 
 void append_field(std::string& text, const Column& column, const RaggedBatch& batch, std::int64_t index) {
@@ -230,12 +214,6 @@ void JsonlWriter::close() {
 void JsonlWriter::flush() {
   file_.write(std::as_bytes(std::span(text_)));
   text_.clear();
-}
-
-void write_jsonl(const std::filesystem::path& path, const RaggedBatch& batch) {
-  JsonlWriter writer(path);
-  writer.write(batch);
-  writer.close();
 }
 
 }  // namespace evenkeel

@@ -16,7 +16,7 @@ namespace evenkeel {
 /// Numbers are read back with the same values: real numbers keep a point or an exponent, so they are not
 /// mistaken for integers. Elements of integer types are read back as int64, those of float64 as float32.
 ///
-/// The file appears under its name, complete, on close(). Without close(), no file is left behind.
+/// The complete file appears under its name when close() is called. Without close(), no file is left behind.
 class JsonlWriter {
  public:
   /// Throws IoError if the file cannot be created.
@@ -38,10 +38,7 @@ class JsonlWriter {
   std::string text_;
 };
 
-/// Returns uids for samples of which only the groups are known (uid_of_group()).
+/// Returns uids for samples whose groups are known but whose uids are not (uid_of_group()).
 [[nodiscard]] std::vector<Uid> uids_of_groups(const RaggedBatch& batch);
-
-/// Writes one batch as a whole file. Throws the errors of JsonlWriter.
-void write_jsonl(const std::filesystem::path& path, const RaggedBatch& batch);
 
 }  // namespace evenkeel

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "evenkeel/base/ids.hpp"
+#include "evenkeel/batch/dtype.hpp"
 #include "io/files/input_file.hpp"
 #include "io/files/output_file.hpp"
 
@@ -27,10 +28,16 @@ enum class IndexedDType : std::uint8_t {
   uint16 = 8,
 };
 
+/// Returns the same type as an element type of fields.
+[[nodiscard]] DType to_dtype(IndexedDType dtype) noexcept;
 /// Returns the type's name, such as "uint16".
-[[nodiscard]] std::string_view name_of(IndexedDType dtype) noexcept;
+[[nodiscard]] inline std::string_view name_of(IndexedDType dtype) noexcept {
+  return name_of(to_dtype(dtype));
+}
 /// Returns the bytes per element.
-[[nodiscard]] std::size_t size_of(IndexedDType dtype) noexcept;
+[[nodiscard]] inline std::size_t size_of(IndexedDType dtype) noexcept {
+  return size_of(to_dtype(dtype));
+}
 /// Returns the dtype that Megatron-Core uses for tokens of a vocabulary of that size: uint16 below 65,500,
 /// otherwise int32.
 [[nodiscard]] IndexedDType optimal_dtype(std::int64_t vocab_size) noexcept;
@@ -38,7 +45,7 @@ enum class IndexedDType : std::uint8_t {
 /// Returns the common name of a dataset's files without ".bin" and ".idx". `path` is that name or either
 /// file.
 [[nodiscard]] std::filesystem::path dataset_prefix(std::filesystem::path path);
-/// Returns whether the path has the ending of a dataset's file.
+/// Returns whether the path ends like the name of a dataset's file.
 [[nodiscard]] bool is_dataset_file_name(const std::filesystem::path& path);
 
 /// A Megatron-Core indexed dataset, open for reading. `<prefix>.bin` has the elements of all sequences,
@@ -46,7 +53,7 @@ enum class IndexedDType : std::uint8_t {
 /// sequences, possibly empty; in most datasets it is one sequence. Multimodal datasets also have a mode, a
 /// small integer, per sequence.
 ///
-/// Memory: 4 1/8 bytes per sequence, and 8 bytes per document unless each document is exactly one sequence.
+/// Memory: 4.125 bytes per sequence, and 8 bytes per document unless each document is exactly one sequence.
 /// Opening reads the index once. Elements are read on demand, so both files must not change (InputFile).
 /// Reads are local and thread-safe.
 class IndexedDataset {
@@ -66,7 +73,7 @@ class IndexedDataset {
   /// Returns the number of elements of all sequences.
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
   [[nodiscard]] bool has_modes() const noexcept { return has_modes_; }
-  /// Returns whether elements are integers, as tokens are.
+  /// Returns whether the elements are integers, as tokens must be.
   [[nodiscard]] bool has_tokens() const noexcept;
   /// Returns the index and the data file.
   [[nodiscard]] std::array<const InputFile*, 2> files() const noexcept { return {&index_, &data_}; }
@@ -78,8 +85,6 @@ class IndexedDataset {
   }
   /// Returns the number of elements of adjacent sequences. O(1).
   [[nodiscard]] std::int64_t tokens_in(RowRange sequences) const noexcept;
-  /// Returns the document of a sequence. O(log documents).
-  [[nodiscard]] std::int64_t document_of(std::int64_t sequence) const noexcept;
   /// Returns a document's sequences. Precondition: 0 <= document < num_documents().
   [[nodiscard]] RowRange document(std::int64_t document) const noexcept;
 
@@ -89,10 +94,8 @@ class IndexedDataset {
   /// whether any token is negative. Throws InputError if the dtype is not an integer type, and IoError if the
   /// file cannot be read or has changed. Precondition: `out` has as many elements as the runs have tokens.
   [[nodiscard]] bool read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const;
-  /// Returns the elements of adjacent sequences as stored: little-endian, of any dtype.
+  /// Returns the elements of adjacent sequences as they are stored: little-endian, in any dtype.
   [[nodiscard]] std::vector<std::byte> read_bytes(RowRange sequences) const;
-  /// Returns the modes of adjacent sequences. Precondition: has_modes().
-  [[nodiscard]] std::vector<std::int8_t> read_modes(RowRange sequences) const;
 
  private:
   void read_header();
@@ -109,13 +112,13 @@ class IndexedDataset {
   bool has_modes_ = false;
   std::int64_t num_documents_ = 0;
   std::vector<std::int32_t> lengths_;
-  std::vector<std::int64_t> block_starts_;     // first token of every 64th sequence, then the end
-  std::vector<std::int64_t> document_starts_;  // then the end; empty if each document is one sequence
+  std::vector<std::int64_t> block_starts_;     // first token of every 64th sequence, followed by the end
+  std::vector<std::int64_t> document_starts_;  // followed by the end; empty if each document is one sequence
 };
 
 /// Writes an indexed dataset with the same bytes as Megatron-Core's builder: append sequences, end documents,
-/// commit. Each file appears completely or not at all (AtomicFile), the index last. A crash in between leaves
-/// the new `.bin` with the older `.idx`, if there was one.
+/// commit. Each file appears completely or not at all (AtomicFile), and the index appears last. A crash in
+/// between leaves the new `.bin` next to an older `.idx`, if there was one.
 ///
 /// Memory: 4 bytes per sequence, 8 bytes per document and a buffer of 1 MiB. Throws IoError for errors of the
 /// file system.
@@ -131,12 +134,12 @@ class IndexedDatasetWriter {
   void add_bytes(std::span<const std::byte> elements);
   /// Ends the current document, which may have no sequences.
   void end_document();
-  /// Writes the index and gives both files their names. Call this once, last. Throws InputError if there are
-  /// sequences after the last end_document(), since no reader of the format accepts such an index.
+  /// Writes the index, and gives both files their names. Call this only once, at the end. Throws InputError
+  /// if there are sequences after the last end_document(), since readers of the format reject such an index.
   void commit();
 
  private:
-  [[nodiscard]] std::string next_sequence() const;
+  [[nodiscard]] std::string name_of_next_sequence() const;
   void append(std::span<const std::byte> bytes);
   void write_index();
 
@@ -171,29 +174,6 @@ inline constexpr std::int64_t header_bytes = 34;
                                                             const char* ending) {
   prefix += ending;
   return prefix;
-}
-
-[[nodiscard]] constexpr bool is_float(IndexedDType dtype) noexcept {
-  return dtype == IndexedDType::float64 || dtype == IndexedDType::float32;
-}
-
-/// Calls `act` with a value of the C++ type of an integer dtype. Precondition: the dtype is an integer type.
-template <typename Act>
-decltype(auto) with_integer_type(IndexedDType dtype, Act&& act) {
-  switch (dtype) {
-    case IndexedDType::uint8:
-      return act(std::uint8_t{});
-    case IndexedDType::int8:
-      return act(std::int8_t{});
-    case IndexedDType::int16:
-      return act(std::int16_t{});
-    case IndexedDType::uint16:
-      return act(std::uint16_t{});
-    case IndexedDType::int32:
-      return act(std::int32_t{});
-    default:
-      return act(std::int64_t{});
-  }
 }
 
 }  // namespace evenkeel::indexed_dataset

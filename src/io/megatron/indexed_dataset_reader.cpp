@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "batch/integers.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/megatron/indexed_dataset.hpp"
 
@@ -11,7 +12,8 @@ namespace evenkeel {
 namespace {
 
 constexpr std::size_t sequences_a_block = 64;
-constexpr std::size_t runs_a_read = 16;  // few enough that the data is still in the cache when it is widened
+// Few enough that the data is still in the cache when it is widened to 64 bits.
+constexpr std::size_t runs_a_read = 16;
 constexpr std::int64_t numbers_a_read = std::int64_t{1} << 17;  // 1 MiB
 constexpr std::int64_t length_bytes = sizeof(std::int32_t);
 constexpr std::int64_t offset_bytes = sizeof(std::int64_t);
@@ -63,44 +65,26 @@ bool widen(std::span<std::int64_t> values) {
 
 }  // namespace
 
-std::string_view name_of(IndexedDType dtype) noexcept {
+DType to_dtype(IndexedDType dtype) noexcept {
   switch (dtype) {
     case IndexedDType::uint8:
-      return "uint8";
+      return DType::uint8;
     case IndexedDType::int8:
-      return "int8";
+      return DType::int8;
     case IndexedDType::int16:
-      return "int16";
+      return DType::int16;
     case IndexedDType::int32:
-      return "int32";
+      return DType::int32;
     case IndexedDType::int64:
-      return "int64";
+      return DType::int64;
     case IndexedDType::float64:
-      return "float64";
+      return DType::float64;
     case IndexedDType::float32:
-      return "float32";
+      return DType::float32;
     case IndexedDType::uint16:
-      return "uint16";
+      break;
   }
-  return "";
-}
-
-std::size_t size_of(IndexedDType dtype) noexcept {
-  switch (dtype) {
-    case IndexedDType::uint8:
-    case IndexedDType::int8:
-      return 1;
-    case IndexedDType::int16:
-    case IndexedDType::uint16:
-      return 2;
-    case IndexedDType::int32:
-    case IndexedDType::float32:
-      return 4;
-    case IndexedDType::int64:
-    case IndexedDType::float64:
-      return 8;
-  }
-  return 0;
+  return DType::uint16;
 }
 
 IndexedDType optimal_dtype(std::int64_t vocab_size) noexcept {
@@ -144,13 +128,13 @@ void IndexedDataset::read_header() {
   const auto version = number_at<std::uint64_t>(index_, indexed_dataset::version_at);
   if (version != indexed_dataset::version) {
     fail("has version " + std::to_string(version) + byte_position_text(indexed_dataset::version_at) +
-         "; only version " + std::to_string(indexed_dataset::version) + " is known");
+         "; only version " + std::to_string(indexed_dataset::version) + " is supported");
   }
   const auto code = number_at<std::uint8_t>(index_, indexed_dataset::dtype_at);
   dtype_ = static_cast<IndexedDType>(code);
-  if (size_of(dtype_) == 0) {
+  if (dtype_ < IndexedDType::uint8 || dtype_ > IndexedDType::uint16) {
     fail("has the dtype code " + std::to_string(code) + byte_position_text(indexed_dataset::dtype_at) +
-         "; codes are 1 to 8");
+         "; valid codes are 1 to 8");
   }
 }
 
@@ -198,7 +182,7 @@ void IndexedDataset::read_lengths() {
       return "sequence " + std::to_string(i) + " has " + std::to_string(length) + " tokens" +
              byte_position_text(offset);
     };
-    if (length < 0) fail(place() + "; a length is 0 or more");
+    if (length < 0) fail(place() + "; a length cannot be negative");
     if (length > capacity - tokens) {
       fail(place() + " and starts at token " + std::to_string(tokens) + "; " + data_.path() + " has " +
            std::to_string(capacity) + " tokens of " + std::string(name_of(dtype_)) + " in " +
@@ -209,9 +193,9 @@ void IndexedDataset::read_lengths() {
   block_starts_.push_back(tokens);
   if (tokens * element != data_.size()) {
     throw InputError(data_.path(),
-                     "has " + std::to_string(data_.size()) + " bytes; the " + std::to_string(tokens) + " " +
-                         std::string(name_of(dtype_)) + " of its index " + index_.path() + " have " +
-                         std::to_string(tokens * element),
+                     "has " + std::to_string(data_.size()) + " bytes, but its index " + index_.path() +
+                         " lists " + std::to_string(tokens) + " tokens of " + std::string(name_of(dtype_)) +
+                         ", which have " + std::to_string(tokens * element),
                      "Do both files come from the same run?");
   }
 }
@@ -241,7 +225,7 @@ void IndexedDataset::read_documents() {
       return (is_end ? "the last document ends" : "document " + std::to_string(document) + " starts") +
              " at sequence " + std::to_string(start) + byte_position_text(begin + document * offset_bytes);
     };
-    if (document == 0 && start != 0) fail(place() + "; the first one starts at 0");
+    if (document == 0 && start != 0) fail(place() + "; the first one must start at 0");
     if (start < before) fail(place() + ", before the previous one, at " + std::to_string(before));
     if (start > num_sequences() || (is_end && start != num_sequences())) {
       fail(place() + "; there are " + std::to_string(num_sequences()) + " sequences");
@@ -274,12 +258,6 @@ std::int64_t IndexedDataset::tokens_in(RowRange sequences) const noexcept {
   return first_token_of(sequences.end) - first_token_of(sequences.begin);
 }
 
-std::int64_t IndexedDataset::document_of(std::int64_t sequence) const noexcept {
-  assert(0 <= sequence && sequence < num_sequences());
-  if (document_starts_.empty()) return sequence;
-  return std::ranges::upper_bound(document_starts_, sequence) - document_starts_.begin() - 1;
-}
-
 RowRange IndexedDataset::document(std::int64_t document) const noexcept {
   assert(0 <= document && document < num_documents_);
   if (document_starts_.empty()) return {document, document + 1};
@@ -293,9 +271,9 @@ ByteRange IndexedDataset::bytes_of(RowRange sequences) const noexcept {
 }
 
 bool IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const {
-  if (indexed_dataset::is_float(dtype_)) {
+  if (!has_tokens()) {
     throw InputError(index_.path(),
-                     "has elements of " + std::string(name_of(dtype_)) + "; tokens are integers",
+                     "has elements of " + std::string(name_of(dtype_)) + "; tokens must be integers",
                      "Give a dataset of token ids");
   }
   const auto element = size_of(dtype_);
@@ -312,7 +290,7 @@ bool IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::
       pieces[i] = {as_chars(tokens[i]).last(count * element), bytes_of(together[i]).begin};
     }
     data_.read(std::span<const InputFile::Piece>(pieces).first(together.size()));
-    indexed_dataset::with_integer_type(dtype_, [&](auto narrow) {
+    with_integer_type(to_dtype(dtype_), [&](auto narrow) {
       for (std::size_t i = 0; i < together.size(); ++i) has_negative |= widen<decltype(narrow)>(tokens[i]);
     });
   }
@@ -326,17 +304,8 @@ std::vector<std::byte> IndexedDataset::read_bytes(RowRange sequences) const {
   return bytes;
 }
 
-std::vector<std::int8_t> IndexedDataset::read_modes(RowRange sequences) const {
-  assert(has_modes_ && 0 <= sequences.begin && sequences.begin <= sequences.end &&
-         sequences.end <= num_sequences());
-  std::vector<std::int8_t> modes(static_cast<std::size_t>(sequences.size()));
-  const std::int64_t begin = index_.size() - num_sequences();
-  index_.read(as_chars(std::span(modes)), begin + sequences.begin);
-  return modes;
-}
-
 bool IndexedDataset::has_tokens() const noexcept {
-  return !indexed_dataset::is_float(dtype_);
+  return is_integer(to_dtype(dtype_));
 }
 
 }  // namespace evenkeel

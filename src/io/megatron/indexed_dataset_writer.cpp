@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
 
 #include "base/text_layout.hpp"
+#include "batch/integers.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/megatron/indexed_dataset.hpp"
 
@@ -38,20 +38,21 @@ IndexedDatasetWriter::IndexedDatasetWriter(const std::filesystem::path& prefix, 
       index_(index_path_),
       dtype_(dtype) {}
 
-std::string IndexedDatasetWriter::next_sequence() const {
+std::string IndexedDatasetWriter::name_of_next_sequence() const {
   return "sequence " + std::to_string(lengths_.size());
 }
 
 void IndexedDatasetWriter::add_sequence(std::span<const std::int64_t> tokens) {
-  if (indexed_dataset::is_float(dtype_)) {
-    throw InputError(data_path_, "has elements of " + std::string(name_of(dtype_)) + "; tokens are integers",
+  if (!is_integer(to_dtype(dtype_))) {
+    throw InputError(data_path_,
+                     "has elements of " + std::string(name_of(dtype_)) + "; tokens must be integers",
                      "Choose a dtype of integers");
   }
-  indexed_dataset::with_integer_type(dtype_, [&](auto zero) {
+  with_integer_type(to_dtype(dtype_), [&](auto zero) {
     using T = decltype(zero);
     if (const std::size_t bad = find_first_out_of_range<T>(tokens); bad < tokens.size()) {
       throw InputError(data_path_,
-                       next_sequence() + " has " + std::to_string(tokens[bad]) + " at position " +
+                       name_of_next_sequence() + " has " + std::to_string(tokens[bad]) + " at position " +
                            std::to_string(bad) + "; " + std::string(name_of(dtype_)) + " holds " +
                            value_range_text<T>(),
                        "Choose a wider dtype");
@@ -65,14 +66,14 @@ void IndexedDatasetWriter::add_sequence(std::span<const std::int64_t> tokens) {
 void IndexedDatasetWriter::add_bytes(std::span<const std::byte> elements) {
   const std::size_t length = elements.size() / size_of(dtype_);
   if (elements.size() % size_of(dtype_) != 0) {
-    throw InputError(data_path_, next_sequence() + " has " + std::to_string(elements.size()) +
+    throw InputError(data_path_, name_of_next_sequence() + " has " + std::to_string(elements.size()) +
                                      " bytes, which is not a multiple of the " +
                                      std::to_string(size_of(dtype_)) + " of " + std::string(name_of(dtype_)));
   }
   if (length > longest_sequence) {
     throw InputError(data_path_,
-                     next_sequence() + " has " + std::to_string(length) + " tokens; the format allows " +
-                         std::to_string(longest_sequence),
+                     name_of_next_sequence() + " has " + std::to_string(length) +
+                         " tokens; the format allows " + std::to_string(longest_sequence),
                      "Cut it into several sequences");
   }
   append(elements);

@@ -46,7 +46,7 @@ inline constexpr std::uint64_t max_header_bytes = 100'000'000;
   return "";
 }
 
-/// Maximum number of elements: with 8 bytes each, sums still fit in 63 bits.
+/// Maximum number of elements of a tensor. With 8 bytes each, their total size still fits in 63 bits.
 inline constexpr std::int64_t max_elements = std::int64_t{1} << 59;
 
 /// Returns the bits per element of a dtype with this name in the format, or nullopt if the format does not

@@ -3,7 +3,6 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <optional>
 #include <set>
@@ -55,7 +54,8 @@ class HeaderReader {
     for (const SafetensorsEntry& entry : entries) {
       if (entry.begin != expected) {
         fail("tensor '" + entry.name + "' starts at byte " + std::to_string(entry.begin) +
-             "; without gaps or overlap it starts at " + std::to_string(expected));
+             "; it must start at " + std::to_string(expected) +
+             ", since tensors cannot overlap or leave gaps");
       }
       expected = entry.end;
     }

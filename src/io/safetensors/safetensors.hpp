@@ -25,8 +25,8 @@ struct TensorView {
 
 /// Writes a safetensors file: the length of the header (u64, little-endian), a JSON header padded with spaces
 /// to a multiple of 8 bytes, and the data without gaps. Tensors are in descending order of element size, then
-/// in ascending order of name, so every tensor is aligned to its element size, and equal content yields equal
-/// files.
+/// in ascending order of name, so every tensor is aligned to its element size, and files with the same
+/// content are identical.
 ///
 /// The file appears completely or not at all (AtomicFile). Throws InputError if the bytes do not match shape
 /// and element size, a dimension is negative, a name is repeated or is "__metadata__", or a text is not
@@ -38,35 +38,11 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
 [[nodiscard]] std::string safetensors_bytes(std::span<const TensorView> tensors,
                                             const std::map<std::string, std::string>& metadata);
 
-/// A safetensors file, read into memory and checked. Owns the bytes that its views refer to; they remain
-/// valid if it is moved.
-class SafetensorsFile {
- public:
-  /// Throws IoError if the file cannot be read, and InputError naming the violated rule: the header fits in
-  /// the file and in 100,000,000 bytes, and is a JSON object of well-formed entries with unique names; each
-  /// tensor's bytes match its shape and element size; tensors are adjacent, starting at offset 0, and the
-  /// last one ends at the end of the file.
-  explicit SafetensorsFile(const std::filesystem::path& path);
-
-  [[nodiscard]] const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
-  /// Returns the names in the order of the data.
-  [[nodiscard]] std::vector<std::string> names() const;
-  /// Returns the tensor with that name. Its bytes live as long as this object. Throws InputError that lists
-  /// the existing names.
-  [[nodiscard]] const TensorView& at(std::string_view name) const;
-
- private:
-  std::filesystem::path path_;
-  std::vector<std::byte> bytes_;
-  std::map<std::string, std::string> metadata_;
-  std::vector<TensorView> tensors_;
-};
-
 /// Receives bytes of a tensor, in order.
 using TensorSink = std::function<void(std::span<const std::byte>)>;
 
-/// A named array whose elements are produced while they are written: row-major and little-endian, as many
-/// bytes as the shape requires, in any number of pieces.
+/// A named array whose elements are produced while they are written. They are row-major and little-endian,
+/// and may arrive in any number of pieces. Their total size must match the shape.
 struct TensorStream {
   std::string name;
   DType dtype = DType::int64;

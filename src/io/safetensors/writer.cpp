@@ -17,8 +17,8 @@ static_assert(std::endian::native == std::endian::little, "safetensors hold litt
 
 using Json = nlohmann::ordered_json;
 
-/// Returns the tensors in descending order of element size, so that each is aligned to its element size, and
-/// then by name.
+/// Returns the tensors in descending order of element size, so that each is aligned to its element size. Ties
+/// are in order of name.
 std::vector<const TensorStream*> sort_in_file_order(std::span<const TensorStream> tensors) {
   std::vector<const TensorStream*> order;
   for (const TensorStream& tensor : tensors) order.push_back(&tensor);
@@ -39,7 +39,7 @@ std::string describe_tensor(const std::string& name) {
 
 std::int64_t checked_bytes(const TensorStream& tensor) {
   if (tensor.name == safetensors::metadata_key)
-    throw InputError(describe_tensor(tensor.name), "has the name of the metadata");
+    throw InputError(describe_tensor(tensor.name), "has a name that is reserved for the metadata");
   const std::optional<std::int64_t> bytes = safetensors::bytes_of(tensor.dtype, tensor.shape);
   if (!bytes)
     throw InputError(describe_tensor(tensor.name),

@@ -1,7 +1,6 @@
 #include "io/samples/lengths_file.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -11,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/text/parse_number.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/lines.hpp"
 #include "io/jsonl/json_lines.hpp"
@@ -30,7 +31,7 @@ std::string quote(std::string_view text) {
 }
 
 std::string invalid_length_message(std::string_view name, const std::string& value) {
-  return std::string(name) + " is " + value + "; a length is an integer from 0 to " +
+  return std::string(name) + " is " + value + "; a length must be an integer from 0 to " +
          std::to_string(max_length);
 }
 
@@ -115,9 +116,9 @@ class CsvColumns {
         uid_(find(header, uid_key)) {
     require_unique(header, where);
     if (prompt_.has_value() == response_.has_value() && (prompt_ || total_)) return;
-    const std::string names = joined(header);
+    const std::string names = join(header);
     const bool one_name = header.size() == 1 && names.find_first_of(";\t\r|") != std::string::npos;
-    throw InputError(where, "has the columns " + quote(names),
+    throw InputError(where, "does not have the required columns; it has " + quote(names),
                      one_name ? "Separate values by commas and rows by line feeds"
                               : "Name the columns " + std::string(needed_columns));
   }
@@ -153,12 +154,6 @@ class CsvColumns {
   }
 
  private:
-  static std::string joined(const std::vector<std::string>& names) {
-    std::string text;
-    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-    return text;
-  }
-
   static void require_unique(std::vector<std::string> header, const std::string& where) {
     std::erase(header, "");  // spreadsheets write extra columns without content
     std::ranges::sort(header);
@@ -167,12 +162,11 @@ class CsvColumns {
   }
 
   static std::int64_t length(std::string_view text, std::string_view name, const std::string& where) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > max_length) {
+    const std::optional<std::int64_t> value = parse_as<std::int64_t>(text);
+    if (!value || *value < 0 || *value > max_length) {
       throw InputError(where, invalid_length_message(name, quote(text)));
     }
-    return value;
+    return *value;
   }
 
   std::size_t count_;
@@ -198,11 +192,9 @@ struct Table {
 constexpr std::int64_t largest_integer = std::int64_t{1} << 62;
 
 std::int64_t parse_csv_integer(std::string_view text, std::string_view name, const std::string& where) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0 || value > largest_integer)
-    throw_not_an_integer(name, quote(text), where);
-  return value;
+  const std::optional<std::int64_t> value = parse_as<std::int64_t>(text);
+  if (!value || *value < 0 || *value > largest_integer) throw_not_an_integer(name, quote(text), where);
+  return *value;
 }
 
 /// Reads a CSV table. A file with only one length per line is a table, too.
@@ -262,8 +254,9 @@ FileLengths parse_json_row(const JsonLine& line) {
   }
   if (has_total && !has_prompt && !has_response)
     return {0, parse_length(line, length_column, total), group_of(line)};
-  line.fail(has_prompt || has_response ? "has one of prompt_length and response_length" : "has no length",
-            "Give prompt_ids and response_ids, or " + std::string(needed_columns));
+  line.fail(
+      has_prompt || has_response ? "has only one of prompt_length and response_length" : "has no length",
+      "Give prompt_ids and response_ids, or " + std::string(needed_columns));
 }
 
 /// Adds the line's integer. Throws if the line has one and earlier lines do not, or vice versa.
@@ -273,7 +266,7 @@ void add_json_integer(const JsonLine& line, Table& table) {
   const std::size_t lines_before = table.rows.size() - 1;
   if (has_it != (table.integers->size() == lines_before) && lines_before > 0)
     line.fail(std::string(has_it ? "has '" : "has no '") + std::string(table.name) +
-              "', unlike the lines before");
+              (has_it ? "', but earlier lines do not" : "', but earlier lines do"));
   if (!has_it) return;
   std::int64_t value = 0;
   if (element.get(value) || value < 0 || value > largest_integer)

@@ -13,7 +13,7 @@ namespace evenkeel {
 struct FileLengths {
   std::int64_t prompt = 0;
   std::int64_t response = 0;
-  /// Group of the uid, as in read_samples(); a row without a uid forms its own group.
+  /// The group of the uid, as in read_samples(). A row without a uid forms its own group.
   std::uint64_t group = 0;
 
   friend constexpr bool operator==(const FileLengths&, const FileLengths&) = default;
@@ -23,10 +23,10 @@ struct FileLengths {
 ///
 /// `.csv`: the first line names the columns `prompt_length` and `response_length`, or only `length`, in any
 /// order, and optionally `uid`; other columns are ignored. If the first line is a single number, every line
-/// is a `length`. Values are separated by commas and may be quoted, on one line. `.jsonl`: one object per
-/// line with `prompt_ids` and `response_ids`, or `prompt_length` and `response_length`, or `length`, and
-/// optionally `uid`. A `length` without the others means a response without a prompt. If both others are
-/// present, it must be their sum; if only one is present, it is refused.
+/// is a `length`. Values are separated by commas. They may be quoted, but not contain line breaks. `.jsonl`:
+/// one object per line with `prompt_ids` and `response_ids`, or `prompt_length` and `response_length`, or
+/// `length`, and optionally `uid`. If only `length` is present, the sample is a response without a prompt. If
+/// both other lengths are present, `length` must be their sum. It is an error if only one of them is present.
 ///
 /// Throws InputError at "PATH:LINE" (1-based) for a missing or repeated column or key, for quotation marks
 /// that do not enclose a whole value on its line, and for a length that is not an integer from 0 to 2^40; at

@@ -10,8 +10,8 @@
 
 namespace evenkeel {
 
-/// Bytes that are written once and then read, in an unlinked file, which is deleted with this object or the
-/// process.
+/// Bytes that are first written and then read. They are in an unlinked file, which is deleted when this
+/// object or the process ends.
 class SpooledBytes {
  public:
   /// Creates the file in the folder of the path `beside`, which is also its name in errors. Throws IoError.
@@ -34,8 +34,8 @@ class SpooledBytes {
   std::vector<std::byte> buffer_;
 };
 
-/// Collects samples batch by batch, with the rows of each field in an unlinked file, until they can be
-/// written field by field.
+/// Collects samples batch by batch until they can be written field by field. The rows of each field are in an
+/// unlinked file.
 class SampleSpool {
  public:
   /// Creates the files in the folder of the path `beside`, which is also their name in errors.

@@ -37,7 +37,7 @@ std::vector<FieldKind> SampleTensors::possible_kinds(const StoredTensor& tensor)
   if (columns == width_ && tensor.name == tensor_names::response_mask && !told_.contains(tensor.name))
     return {FieldKind::response_token};
   if (columns == width_) kinds.push_back(FieldKind::token);
-  // A tensor with one column fewer than the tokens has values for tokens 1, 2, ...
+  // A tensor with one column fewer than the tokens has values for all tokens except the first one.
   if (columns == response_width_ || columns == width_ - 1) kinds.push_back(FieldKind::response_token);
   return kinds;
 }
@@ -62,19 +62,19 @@ void SampleTensors::add_field(std::size_t tensor) {
   if (const auto declared = told_.find(stored.name); declared != told_.end()) {
     const FieldRule& rule = rule_of(declared->second);
     const auto has_matching_rows = [&](FieldKind kind) { return rule_of(kind).rows_per == rule.rows_per; };
-    // In a padded file, a tensor with one row per sample may happen to be as wide as the tokens.
+    // In a padded file, the width of a tensor with one row per sample may happen to equal that of the tokens.
     const bool fits =
         std::ranges::any_of(kinds, has_matching_rows) ||
         (is_padded() && rule.is_per_sample() && !stored.shape.empty() && stored.rows() == num_samples_);
     if (!fits)
-      fail(tensor, "does not have the shape of a " + std::string(name_of(declared->second)) +
-                       " field, which the file says it is");
+      fail(tensor, "does not have the shape of a field of kind " + std::string(name_of(declared->second)) +
+                       ", although the file declares it as one");
     kinds = {declared->second};
   }
   if (kinds.empty() && is_padded() && stored.shape.size() > 1 && stored.rows() == num_samples_) {
     fail(tensor,
-         "fits neither the " + std::to_string(width_) + " columns of '" + at(tokens_).name + "', nor " +
-             std::to_string(width_ - 1) + ", nor those of the responses",
+         "must have the " + std::to_string(width_) + " columns of '" + at(tokens_).name + "', " +
+             std::to_string(width_ - 1) + " columns, or as many columns as the responses",
          "If it is a vector for each sample, declare it in the metadata " +
              std::string(tensor_names::field_kinds) + R"(: {")" + stored.name + R"(": "sample"})");
   }
@@ -120,7 +120,7 @@ std::optional<std::size_t> SampleTensors::offsets_of_field(std::size_t tensor) c
   const bool has_offsets = offsets && !defines_samples(*offsets) && file_->has_integers(*offsets) &&
                            at(*offsets).shape == std::vector{num_samples_ + 1};
   if (is_told && !has_offsets) {
-    fail(tensor, "has no offsets of its rows",
+    fail(tensor, "has no offsets that say where the rows of each sample begin",
          "Add '" + offsets_name(name) + "', with one more integer than there are samples");
   }
   if (!has_offsets || at(tensor).shape.empty()) return std::nullopt;

@@ -1,13 +1,12 @@
 #include "io/samples/sample_tensors.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <string_view>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "base/utf8.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -17,12 +16,6 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t rows_per_block = std::int64_t{1} << 16;
-
-std::string shape_text_of(std::span<const std::int64_t> shape) {
-  std::string text;
-  for (const std::int64_t d : shape) text += (text.empty() ? "" : ", ") + std::to_string(d);
-  return "[" + text + "]";
-}
 
 }  // namespace
 
@@ -79,14 +72,14 @@ std::vector<TensorSample> SampleTensors::ragged_lengths(RowRange samples) const 
       if (part.begin + i == 0 && first != 0)
         fail(*offsets_, "begins at " + std::to_string(first) + "; it must begin at 0");
       if (end < first || first < 0) {
-        fail(*offsets_, "falls from " + std::to_string(first) + " to " + std::to_string(end) +
+        fail(*offsets_, "decreases from " + std::to_string(first) + " to " + std::to_string(end) +
                             " at element " + std::to_string(part.begin + i + 1));
       }
       const std::int64_t prompt = prompts.empty() ? 0 : prompts[at];
       if (prompt < 0 || prompt > end - first) {
         fail(prompt_lengths_ ? *prompt_lengths_ : *prompt_offsets_,
-             "gives sample " + std::to_string(part.begin + i) + " of " + std::to_string(end - first) +
-                 " tokens a prompt of " + (prompt < 0 ? "less than 0" : std::to_string(prompt)));
+             "says that the prompt of sample " + std::to_string(part.begin + i) + " has " +
+                 std::to_string(prompt) + " tokens; it must have from 0 to " + std::to_string(end - first));
       }
       lengths.push_back({prompt, end - first - prompt});
     }
@@ -113,7 +106,7 @@ std::vector<std::int64_t> SampleTensors::attention_of(RowRange samples) const {
   if (wrong == mask.end()) return mask;
   fail(*mask_,
        "has " + std::to_string(*wrong) + " in row " +
-           std::to_string(samples.begin + (wrong - mask.begin()) / width_) + "; a mask has only 0 and 1",
+           std::to_string(samples.begin + (wrong - mask.begin()) / width_) + "; a mask can have only 0 and 1",
        "Write 1 at each token and 0 at padding, and give each sequence its own row");
 }
 
@@ -133,7 +126,7 @@ std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const 
       std::int64_t response =
           response_width_ ? std::count_if(row + width_ - *response_width_, row + width_, is_token) : tokens;
       if (!begins.empty()) {
-        // The first token is not predicted, so it belongs to the prompt.
+        // The first token is never predicted, so it always belongs to the prompt.
         const auto own = begins.begin() + i * width_;
         const std::int64_t before =
             std::count_if(row, row + (std::find_if(own, own + width_, is_token) - own), is_token);
@@ -143,9 +136,10 @@ std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const 
         const std::int64_t prompt = prompts[static_cast<std::size_t>(i)];
         if (prompt < 0 || prompt > tokens || (response_width_ && prompt != tokens - response)) {
           fail(prompt_lengths_ ? *prompt_lengths_ : *prompt_offsets_,
-               "gives sample " + std::to_string(part.begin + i) + " of " + std::to_string(tokens) +
-                   " tokens a prompt of " + (prompt < 0 ? "less than 0" : std::to_string(prompt)) +
-                   (response_width_ ? "; the mask says " + std::to_string(tokens - response) : ""));
+               "says that the prompt of sample " + std::to_string(part.begin + i) + " has " +
+                   std::to_string(prompt) + " tokens; it must have " +
+                   (response_width_ ? std::to_string(tokens - response) + ", as the mask says"
+                                    : "from 0 to " + std::to_string(tokens)));
         }
         response = tokens - prompt;
       }
@@ -283,7 +277,7 @@ void SampleTensors::require_tokens(std::span<const std::byte> tokens, std::int64
     std::memcpy(&token, tokens.data() + i * sizeof token, sizeof token);
     if (token >= 0) continue;
     fail(tokens_, "has " + std::to_string(token) + " as token " + std::to_string(i) + " of sample " +
-                      std::to_string(sample) + "; a token is an integer of at least 0");
+                      std::to_string(sample) + "; a token must be an integer of at least 0");
   }
 }
 
@@ -292,7 +286,7 @@ void SampleTensors::fail(const std::string& message, const std::string& hint) co
 }
 
 void SampleTensors::fail(std::size_t tensor, const std::string& message, const std::string& hint) const {
-  fail("tensor '" + at(tensor).name + "' " + shape_text_of(at(tensor).shape) + " " + message, hint);
+  fail("tensor '" + at(tensor).name + "' " + shape_text(at(tensor).shape) + " " + message, hint);
 }
 
 SampleTensors::SampleTensors(std::unique_ptr<const TensorFile> file) : file_(std::move(file)) {
@@ -304,7 +298,7 @@ SampleTensors::SampleTensors(std::unique_ptr<const TensorFile> file) : file_(std
     fail("has neither input_ids nor tokens", "Samples need integer tokens with one of these names");
   tokens_ = *tokens;
   if (!file_->has_integers(tokens_) || at(tokens_).dtype == DType::boolean)
-    fail(tokens_, "holds " + at(tokens_).stored + "; tokens are integers");
+    fail(tokens_, "holds " + at(tokens_).stored + "; tokens must be integers");
   if (at(tokens_).shape.size() == 1) {
     find_ragged();
   } else if (at(tokens_).shape.size() == 2) {
@@ -322,14 +316,14 @@ std::optional<std::size_t> SampleTensors::find_either(std::string_view first, st
   const auto a = file_->find(first);
   const auto b = file_->find(second);
   if (a && b) {
-    fail("has both '" + std::string(first) + "' and '" + std::string(second) + "', which mean the same here",
+    fail("has both '" + std::string(first) + "' and '" + std::string(second) + "', which mean the same thing",
          "Leave one of them out, or give it another name");
   }
   return a ? a : b;
 }
 
 void SampleTensors::require_integers(std::size_t tensor, std::size_t dimensions) const {
-  if (!file_->has_integers(tensor)) fail(tensor, "holds " + at(tensor).stored + "; integers are needed");
+  if (!file_->has_integers(tensor)) fail(tensor, "holds " + at(tensor).stored + "; it must hold integers");
   if (at(tensor).shape.size() != dimensions)
     fail(tensor,
          "does not have " + std::to_string(dimensions) + (dimensions == 1 ? " dimension" : " dimensions"));
@@ -354,9 +348,9 @@ void SampleTensors::find_padded() {
     fail(tokens_, "has two dimensions but no mask: lengths are not guessed from pad tokens",
          "Add attention_mask of the same shape, with 0 at padding");
   }
-  if (!has_numbers(*mask)) fail(*mask, "holds " + at(*mask).stored + "; 0 and 1 are needed");
+  if (!has_numbers(*mask)) fail(*mask, "holds " + at(*mask).stored + "; it must hold only 0 and 1");
   if (at(*mask).shape != at(tokens_).shape)
-    fail(*mask, "does not have the shape of the tokens, " + shape_text_of(at(tokens_).shape));
+    fail(*mask, "does not have the shape of the tokens, " + shape_text(at(tokens_).shape));
   mask_ = mask;
   num_samples_ = at(tokens_).rows();
   width_ = at(tokens_).shape[1];
@@ -375,7 +369,8 @@ void SampleTensors::find_uids() {
     uid_bytes_ = rows_of_offsets(*offsets, *uid_);
   } else if (at(*uid_).rows() != num_samples_) {
     fail(*uid_, "does not have one element per sample: there are " + std::to_string(num_samples_),
-         "Write one integer per sample, or texts as uint8 with uid_offsets, with one more integer than there "
+         "Write one integer per sample, or strings as uint8 with uid_offsets, with one more integer than "
+         "there "
          "are samples");
   }
 }
@@ -411,7 +406,8 @@ void SampleTensors::find_response_width() {
     if (!found) return std::nullopt;
     const std::vector<std::int64_t>& shape = at(*found).shape;
     if (shape.size() != 2 || shape[0] != num_samples_ || shape[1] > width_)
-      fail(*found, "is not [" + std::to_string(num_samples_) + ", at most " + std::to_string(width_) + "]");
+      fail(*found, "must have the shape [" + std::to_string(num_samples_) + ", at most " +
+                       std::to_string(width_) + "]");
     return shape[1];
   };
   response_width_ = width_of(tensor_names::responses);
@@ -431,7 +427,7 @@ void SampleTensors::find_response_width() {
   } else if (!prompt_lengths_ && !prompt_offsets_) {
     response_begins_ = file_->find(tensor_names::response_mask);
     if (!has_numbers(*response_begins_))
-      fail(*response_begins_, "holds " + at(*response_begins_).stored + "; numbers are needed");
+      fail(*response_begins_, "holds " + at(*response_begins_).stored + "; it must hold numbers");
   }
 }
 

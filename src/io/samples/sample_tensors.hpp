@@ -15,7 +15,7 @@
 #include "evenkeel/base/ids.hpp"
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
-#include "io/samples/tensor_file.hpp"
+#include "io/safetensors/tensor_file.hpp"
 
 namespace evenkeel {
 
@@ -41,10 +41,11 @@ inline constexpr std::string_view prompts = "prompts";
 inline constexpr std::string_view responses = "responses";
 inline constexpr std::string_view response_mask = "response_mask";
 inline constexpr std::string_view uid = "uid";
-inline constexpr std::string_view uid_offsets = "uid_offsets";  ///< if uids are texts
-/// Kinds of fields by name, as JSON: in the metadata of safetensors, or as an array of bytes elsewhere.
+inline constexpr std::string_view uid_offsets = "uid_offsets";  ///< present if uids are texts
+/// Kinds of fields by name, as JSON: in safetensors, part of the metadata; in other formats, an array of
+/// bytes.
 inline constexpr std::string_view field_kinds = "evenkeel_fields";
-/// Names that fields must not have, since they have another meaning.
+/// Names that fields must not have, since they have a different meaning.
 inline constexpr std::array reserved{
     tokens,  attention_mask, offsets, cu_seqlens,  prompt_lengths, prompt_offsets,
     prompts, responses,      uid,     uid_offsets, field_kinds,    std::string_view("cu_seqlens_padded")};
@@ -83,12 +84,12 @@ class SampleTensors {
   [[nodiscard]] std::int64_t counted_rows(std::size_t field, std::int64_t sample) const {
     return fields_[field].samples[sample].size();
   }
-  /// Returns the tensors that are neither fields nor used in another way, each with the reason.
+  /// Returns the tensors that are neither fields nor used in any other way, each with the reason.
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& ignored_content() const noexcept {
     return left_out_;
   }
-  /// Returns the fields whose kind is undecided: they may have one row per token or per response token, since
-  /// there are no prompts, and are treated as the former.
+  /// Returns the fields whose kind is undecided: since there are no prompts, they may have one row per token
+  /// or per response token. They are treated as fields with one row per token.
   [[nodiscard]] const std::vector<std::string>& undecided_fields() const noexcept { return undecided_; }
 
   /// Returns the lengths of adjacent samples. Reads and checks their masks or offsets; throws InputError
@@ -115,9 +116,8 @@ class SampleTensors {
     FieldKind kind = FieldKind::token;
     std::size_t row_bytes = 0;  // size of one row of a sample
     std::int64_t columns = 0;   // width of a padded tensor, aligned with the last columns of tokens
-    SampleRows samples{};       // if the field counts its rows
-    std::int64_t axes = 0;  // number of axes of a padded tensor [samples, axes, columns]; 0 if it does not
-                            // have this dimension
+    SampleRows samples{};       // rows of each sample, if the field counts its rows
+    std::int64_t axes = 0;  // number of axes of a padded tensor [samples, axes, columns]; 0 for other shapes
   };
 
   [[nodiscard]] bool has_axes_first(const StoredTensor& tensor) const;
@@ -161,14 +161,15 @@ class SampleTensors {
   std::optional<std::size_t> prompt_lengths_;
   std::optional<std::size_t> prompt_offsets_;
   std::optional<std::size_t> uid_;
-  std::optional<std::size_t> uid_offsets_;      // if uids are texts
-  SampleRows uid_bytes_;                        // bytes of each sample's uid in that case
-  std::int64_t width_ = 0;                      // columns of padded samples
-  std::optional<std::int64_t> response_width_;  // last columns of padded samples
+  std::optional<std::size_t> uid_offsets_;  // offsets of uids that are texts
+  SampleRows uid_bytes_;                    // byte range of each sample's uid, if uids are texts
+  std::int64_t width_ = 0;                  // number of columns of padded samples
+  // Number of columns of the response, which are the last ones of padded samples.
+  std::optional<std::int64_t> response_width_;
   // Mask whose first set column is the beginning of the response.
   std::optional<std::size_t> response_begins_;
   std::int64_t response_rows_ = 0;  // number of rows of all ragged responses
-  FieldKinds told_;                 // declared by the file
+  FieldKinds told_;                 // the kinds that the file declares
   std::vector<Field> fields_;       // in the order of specs_
   std::vector<FieldSpec> specs_;
   std::vector<std::pair<std::string, std::string>> left_out_;

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "batch/integers.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/output_file.hpp"
 #include "io/jsonl/writer.hpp"
@@ -15,12 +15,6 @@
 
 namespace evenkeel {
 namespace {
-
-/// Returns the largest value. Precondition: the dtype is an integer type.
-std::int64_t max_value(IndexedDType dtype) {
-  return indexed_dataset::with_integer_type(
-      dtype, [](auto zero) -> std::int64_t { return std::numeric_limits<decltype(zero)>::max(); });
-}
 
 constexpr const char* prompt_word = "prompt_lengths";
 constexpr const char* group_word = "uid";
@@ -43,7 +37,7 @@ RaggedBatch select_columns(const RaggedBatch& batch, const auto& is_asked_for) {
   return some;
 }
 
-/// Throws if reading the field back from JSON Lines would not give the same field. Precondition: the writer
+/// Throws if a field that is read back from JSON Lines would differ from this one. Precondition: the writer
 /// accepts the field.
 void require_lossless_json(const Column& column, const std::filesystem::path& path) {
   const FieldSpec& spec = column.spec();
@@ -113,7 +107,7 @@ class DocumentWriter : public SampleWriter {
       const std::string sample = "sample " + std::to_string(shape.id.value());
       if (shape.prompt > 0 && !is_dropped(dropped_, prompt_word))
         reject(path_, "cannot store where prompts end, but " + sample + " has a prompt", prompt_word);
-      // Documents cannot share a group.
+      // Documents cannot share a group, so uids that form groups would be lost.
       const bool is_own = std::holds_alternative<std::monostate>(uids[static_cast<std::size_t>(i)]);
       if (!is_own && !is_dropped(dropped_, group_word))
         reject(path_, "cannot store which samples form a group, but " + sample + " has a uid", group_word);
@@ -130,7 +124,7 @@ class DocumentWriter : public SampleWriter {
  private:
   /// Throws if the dataset's dtype is too narrow for a token. The hint names the option that sets the dtype.
   void require_held(std::span<const std::int64_t> tokens, const std::string& sample) const {
-    const std::int64_t most = max_value(tokens_);
+    const std::int64_t most = range_of(to_dtype(tokens_)).most;
     const auto bad = std::ranges::find_if(tokens, [&](std::int64_t token) { return token > most; });
     if (bad == tokens.end()) return;
     const bool is_narrow = tokens_ == IndexedDType::uint16;
@@ -148,7 +142,7 @@ class DocumentWriter : public SampleWriter {
   IndexedDatasetWriter dataset_;
 };
 
-/// Returns a text as a quoted value of CSV, with inner quotation marks doubled.
+/// Returns a text as a quoted value of CSV. Quotation marks inside the text are doubled.
 std::string escape_csv(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);

@@ -18,22 +18,22 @@ namespace evenkeel {
 enum class SampleFormat : std::uint8_t {
   jsonl,        ///< rollouts, one JSON object per line
   safetensors,  ///< ragged: values and offsets
-  megatron,     ///< the two files of an indexed dataset: only tokens
+  megatron,     ///< the two files of an indexed dataset; tokens only
   lengths,      ///< a table of prompt and response lengths (.csv)
 };
 
 /// Returns the format for the path's extension, or nullopt for any other name.
 [[nodiscard]] std::optional<SampleFormat> format_of(const std::filesystem::path& path);
 
-/// Parts of samples that are not written: names of fields, `prompt_lengths` (where prompts end), `uid` (which
-/// samples form a group), `input_ids`; `all` means everything that the format cannot express. A sample
-/// without its uid forms its own group.
+/// Parts of samples that need not be written: names of fields, `prompt_lengths` (which show where prompts
+/// end), `uid` (which shows which samples form a group), or `input_ids`. `all` means everything that the
+/// format cannot express. A sample without its uid forms its own group.
 using DroppedFields = std::set<std::string>;
 
-/// Writes samples to a file, batch by batch. Nothing is lost unless it is in Dropped: throws if the format
-/// cannot express something. Files appear completely or not at all, on close(). Memory: 40 bytes per sample
-/// and a few MiB. For safetensors, close() temporarily needs twice the file's size on disk, in an unlinked
-/// file in the same folder.
+/// Writes samples to a file, batch by batch. Only the parts listed in DroppedFields may be lost: otherwise,
+/// throws if the format cannot express something. Files appear completely or not at all, when close() is
+/// called. Memory: 40 bytes per sample and a few MiB. For safetensors, close() temporarily needs twice the
+/// file's size on disk, in an unlinked file in the same folder.
 class SampleWriter {
  public:
   SampleWriter() = default;
@@ -47,7 +47,7 @@ class SampleWriter {
   virtual void write(const RaggedBatch& batch, std::span<const Uid> uids) = 0;
   /// Calls write() with uids_of_groups().
   void write(const RaggedBatch& batch);
-  /// Completes the files. Call this once, last.
+  /// Completes the files. Call this only once, at the end.
   virtual void close() = 0;
 };
 

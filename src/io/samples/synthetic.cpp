@@ -28,8 +28,9 @@ enum class Purpose : std::uint64_t {
   advantage,
 };
 
-/// SplitMix64 whose state is computed from a counter, so every number of a sequence takes the same time. A
-/// sequence is identified by the seed, the purpose, and the number of its prompt or sample.
+/// Random numbers by SplitMix64. The state is computed from a counter, so any number of a sequence can be
+/// computed in constant time. A sequence is identified by the seed, the purpose, and the number of its prompt
+/// or sample.
 class Draws {
  public:
   Draws(std::uint64_t seed, Purpose purpose, std::int64_t index)
@@ -39,7 +40,7 @@ class Draws {
   [[nodiscard]] std::uint64_t bits(std::int64_t counter) const {
     return mix_64(key_ + (static_cast<std::uint64_t>(counter) + 1) * step);
   }
-  /// Returns a number uniform in [0, 1), with 53 bits.
+  /// Returns a uniformly distributed number in [0, 1), with 53 random bits.
   [[nodiscard]] double unit(std::int64_t counter) const {
     return static_cast<double>(bits(counter) >> 11) * 0x1p-53;
   }
@@ -49,9 +50,9 @@ class Draws {
   std::uint64_t key_;
 };
 
-// The C library's exp and log may differ in the last bit between platforms, and so could a length. These
-// functions use only operations that IEEE 754 rounds correctly. In the range used here, both are accurate to
-// about 1e-15.
+// The results of the C library's exp and log may differ in the last bit between platforms, which could change
+// a length. These functions use only operations that IEEE 754 rounds correctly. In the range used here, both
+// are accurate to about 1e-15.
 
 double portable_log(double x) {
   int exponent = 0;

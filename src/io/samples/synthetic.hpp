@@ -41,8 +41,8 @@ void validate(const SyntheticSpec& spec);
 
 /// Returns these samples, in this order, with `input_ids`, `reward` (float32, sample: 0 or 1) and
 /// `advantages` (float32, response_token: the group's normalized reward plus a little noise per token, so
-/// that misplaced tokens are detected). Samples of a group share the prompt's tokens. A pure function that
-/// throws like synthetic_shape(). O(tokens + b * group_size) for b samples.
+/// that misplaced tokens are detected). Samples of a group share the prompt's tokens. A pure function. Throws
+/// the errors of synthetic_shape(). O(tokens + b * group_size) for b samples.
 [[nodiscard]] RaggedBatch synthetic_samples(const SyntheticSpec& spec, std::span<const SampleId> ids);
 
 }  // namespace evenkeel

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -17,12 +16,13 @@ namespace {
 namespace names = tensor_names;
 constexpr std::size_t copied_at_once = std::size_t{1} << 20;
 
-/// Collects uids in the form in which tensors store them: all int64, all texts, or all missing.
+/// Collects uids in a form that tensors can store: all int64, all texts, or all missing.
 class KeptUids {
  public:
   explicit KeptUids(const std::filesystem::path& path) : path_(path) {}
 
-  /// If tensors cannot store all uids, drops all of them if `any_room`, and throws InputError otherwise.
+  /// Adds uids. If tensors cannot store all of them, drops all of them if `any_room`, otherwise throws
+  /// InputError.
   void add(std::span<const SampleShape> samples, std::span<const Uid> uids, bool any_room) {
     for (std::size_t i = 0; i < uids.size() && !are_lost_; ++i) {
       const std::string why = why_not(uids[i]);
@@ -73,13 +73,13 @@ class KeptUids {
   }
 
   std::filesystem::path path_;
-  std::optional<std::size_t> kind_;  // index in Uid of all samples so far
+  std::optional<std::size_t> kind_;  // index, in Uid, of the type that the uids of all samples so far have
   bool are_lost_ = false;
   std::vector<std::int64_t> numbers_;
   std::optional<SpooledBytes> texts_;
 };
 
-/// Keeps all samples until close(), which writes the values concatenated, with the offsets at which samples
+/// Keeps all samples until close(), which writes their values, concatenated, and the offsets at which samples
 /// begin.
 class RaggedWriter : public SampleWriter {
  public:
@@ -100,9 +100,10 @@ class RaggedWriter : public SampleWriter {
     std::vector<TensorStream> tensors;
     std::vector<std::int64_t> offsets{0};
     for (const SampleShape& sample : spool_.samples()) offsets.push_back(offsets.back() + sample.length());
-    tensors.push_back(list(names::offsets, std::move(offsets)));
+    tensors.push_back(list_stream(names::offsets, std::move(offsets)));
     if (keeps("prompt_lengths"))
-      tensors.push_back(a_sample(names::prompt_lengths, [](const SampleShape& s) { return s.prompt; }));
+      tensors.push_back(
+          stream_per_sample(names::prompt_lengths, [](const SampleShape& s) { return s.prompt; }));
     add_uids(tensors);
     for (std::size_t f = 0; f < spool_.fields().size(); ++f) {
       tensors.push_back(rows(f));
@@ -115,7 +116,7 @@ class RaggedWriter : public SampleWriter {
 
  private:
   template <typename T>
-  static TensorStream list(std::string_view name, std::vector<T> values) {
+  static TensorStream list_stream(std::string_view name, std::vector<T> values) {
     const std::vector<std::int64_t> shape{std::ssize(values)};
     return {std::string(name), dtype_of<T>, shape,
             [kept = std::move(values)](const TensorSink& sink) { sink(std::as_bytes(std::span(kept))); }};
@@ -123,11 +124,11 @@ class RaggedWriter : public SampleWriter {
 
   /// Returns a tensor with one number per sample.
   template <typename Number>
-  [[nodiscard]] TensorStream a_sample(std::string_view name, const Number& number) const {
+  [[nodiscard]] TensorStream stream_per_sample(std::string_view name, const Number& number) const {
     std::vector<std::int64_t> values;
     values.reserve(spool_.samples().size());
     for (const SampleShape& sample : spool_.samples()) values.push_back(number(sample));
-    return list(name, std::move(values));
+    return list_stream(name, std::move(values));
   }
 
   /// Returns a stream of the kept bytes.
@@ -146,27 +147,27 @@ class RaggedWriter : public SampleWriter {
   /// Returns all rows of a field, concatenated.
   TensorStream rows(std::size_t field) {
     const FieldSpec& spec = spool_.fields()[field];
-    std::vector<std::int64_t> shape{rows_in_all(field)};
+    std::vector<std::int64_t> shape{total_rows(field)};
     shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
     return stream_of(spool_.rows(field), spec.name, spec.dtype, std::move(shape));
   }
 
   /// Adds the tensors of uids, if there are any.
   void add_uids(std::vector<TensorStream>& tensors) {
-    if (uids_.are_integers()) tensors.push_back(list(names::uid, uids_.integers()));
+    if (uids_.are_integers()) tensors.push_back(list_stream(names::uid, uids_.integers()));
     if (!uids_.are_texts()) return;
     SpooledBytes& texts = uids_.texts();
     tensors.push_back(stream_of(texts, std::string(names::uid), DType::uint8, {texts.size()}));
     const SampleRows samples = SampleRows::from_counts(uids_.lengths());
     tensors.push_back(
-        list(names::uid_offsets, std::vector(samples.offsets().begin(), samples.offsets().end())));
+        list_stream(names::uid_offsets, std::vector(samples.offsets().begin(), samples.offsets().end())));
   }
 
   /// Returns the tensor that divides a counted field's rows among samples.
   TensorStream offsets_of(std::size_t field) const {
     const SampleRows samples = SampleRows::from_counts(spool_.counts(field));
-    return list(offsets_name(spool_.fields()[field].name),
-                std::vector(samples.offsets().begin(), samples.offsets().end()));
+    return list_stream(offsets_name(spool_.fields()[field].name),
+                       std::vector(samples.offsets().begin(), samples.offsets().end()));
   }
 
   [[nodiscard]] std::string kinds() const {
@@ -191,7 +192,7 @@ class RaggedWriter : public SampleWriter {
                      "Write it in another format, or leave it out: --drop " + spec.name);
   }
 
-  [[nodiscard]] std::int64_t rows_in_all(std::size_t field) const {
+  [[nodiscard]] std::int64_t total_rows(std::size_t field) const {
     const FieldRule& rule = spool_.fields()[field].rule();
     std::int64_t rows = 0;
     for (const std::int64_t count : spool_.counts(field)) rows += count;

@@ -26,8 +26,8 @@
 namespace evenkeel {
 namespace {
 
-/// Returns a view of a column. Token fields of padded micro-batches have the shape [sequences, rows of each
-/// on this rank, ...].
+/// Returns a view of a column. Token fields of padded micro-batches have the shape [sequences, rows per
+/// sequence on this rank, ...].
 TensorView shaped_view(const Column& column, const PackedMicroBatch& micro_batch) {
   TensorView view = view_of(column);
   if (micro_batch.padded_length == 0 || !column.spec().rule().is_cut()) return view;
@@ -101,10 +101,10 @@ std::vector<DumpedField> dumped_fields(const Step& step, int stage) {
     if (carried.name() == input_ids_field) continue;
     const auto [at, is_new] = fields.try_emplace(carried.name(), DumpedField{carried.spec});
     DumpedField& field = at->second;
-    field.spec.dtype = carried.handed_out;
+    field.spec.dtype = carried.delivered_dtype;
     field.cut_by = carried.cut_by;
     if (!carried.layers) continue;
-    // A field with layers is transferred once per stage, and every layer is on a stage.
+    // A field with layers is transferred once per stage. Every layer is on exactly one stage.
     std::int64_t& layers = field.spec.trailing.front();
     if (is_new) layers = 0;
     for (const std::int64_t layer : *carried.layers) layers = std::max(layers, layer + 1);

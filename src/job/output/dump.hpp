@@ -21,7 +21,8 @@ struct DumpWriter {
   GridPoint mesh;   ///< sizes of the mesh
   GridPoint place;  ///< the rank's coordinates in `mesh`
   DumpForm form = DumpForm::grid;
-  /// Number of ranks that write to the same folder; not all ranks if nodes have their own disks.
+  /// Number of ranks that write to the same folder. If nodes have their own disks, this is not the number of
+  /// all ranks.
   std::int64_t writers = 1;
 };
 
@@ -39,7 +40,7 @@ struct DumpWriter {
 /// With shared prefixes, lengths are those of segments, and segment_sample, segment_group, segment_parent and
 /// prediction_offsets (int64) identify their samples. If groups have different sizes, the metadata
 /// context_first, context_size and context_rank are the group's first place, its size and this rank's number
-/// in it; wave is -1 in a tree. Local. Throws IoError naming the path.
+/// in the group; the metadata wave is -1 in a tree. Local. Throws IoError naming the path.
 void dump_step(const std::filesystem::path& dir, const Step& step, const DumpWriter& writer);
 
 }  // namespace evenkeel

@@ -47,8 +47,8 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
   marker_.ranks = world_.size();
   marker_.profiles = request_.profiles;
   marker_.passes = request_.passes;
-  // Other ranks look only after rank 0 has finished, since a network file system would cache that the folder
-  // does not exist.
+  // Other ranks look only after rank 0 has finished. Otherwise, a network file system could cache that the
+  // folder does not exist.
   for (int next = 0; next < world_.size();) {
     run_together(world_, [&] {
       if (world_.rank() == next) prepare_missing();
@@ -133,8 +133,8 @@ void OutputFolders::add(RunOutput output) {
   answers_[output] = world_.rank();
 }
 
-// Rejects outputs inside each other's layout, since readers of a dump treat every safetensors file below it
-// as a micro-batch.
+// Rejects an output inside the layout of another one, since readers of a dump treat every safetensors file
+// below it as a micro-batch.
 void OutputFolders::require_apart() const {
   for (const auto& [outer_output, outer] : mine_) {
     for (const auto& [inner_output, inner] : mine_) {

@@ -18,17 +18,17 @@ namespace evenkeel {
 /// The outputs written by a run, and their folders.
 struct OutputRequest {
   std::map<RunOutput, std::filesystem::path> folders;
-  /// Profiles with separate folders for dump and results; empty if there is one pass.
+  /// Profiles with separate folders for the dump and the results; empty if there is only one pass.
   std::set<std::string> profiles;
   std::set<std::string> passes;  ///< the profiles of all passes over a step
   std::string configuration;     ///< hash of all settings
   std::string version;           ///< version of the program
   bool overwrite = false;
-  std::string job;              ///< name in the job's state; empty if other runs may not continue this one
+  std::string job;  ///< name stored in the job's state; empty if other runs must not continue this one
   std::int64_t first_step = 0;  ///< step with which the run continues
 };
 
-/// The output folders of one run over all of its ranks. Every rank writes to the dump; only rank 0 writes to
+/// The output folders of one run, for all of its ranks. Every rank writes to the dump; only rank 0 writes to
 /// results, report and trace. A folder may be on a file system shared by all ranks or separate on each node:
 /// a rank that does not see the folder prepared by another rank prepares its own.
 ///
@@ -36,9 +36,9 @@ struct OutputRequest {
 /// dump's folder, and an output inside another output's folder for a step or profile.
 class OutputFolders {
  public:
-  /// Creates, locks, checks, clears and marks the folders. Each of these is done on all ranks before the next
-  /// one, so that no file is removed for a run that is then refused. Collective. If a folder cannot be used,
-  /// throws IoError on every rank and leaves every folder unchanged.
+  /// Creates, locks, checks, clears and marks the folders. All ranks finish each of these operations before
+  /// the next one begins, so that no file is removed for a run that is then refused. Collective. If a folder
+  /// cannot be used, throws IoError on every rank and leaves every folder unchanged.
   OutputFolders(const boost::mpi::communicator& world, OutputRequest request);
 
   [[nodiscard]] bool has(RunOutput output) const { return request_.folders.contains(output); }
@@ -56,7 +56,7 @@ class OutputFolders {
   }
 
   /// Counts files that this rank has written. Local.
-  void count_written_files(RunOutput output, std::int64_t files) { written_[output] += files; }
+  void add_written_files(RunOutput output, std::int64_t files) { written_[output] += files; }
   /// Marks all folders as complete. Collective. Throws IoError on every rank if one cannot be marked.
   void complete(std::int64_t steps);
 
@@ -72,8 +72,9 @@ class OutputFolders {
   const boost::mpi::communicator& world_;
   OutputRequest request_;
   RunMarker marker_;
-  std::forward_list<RunFolder> folders_;  // managed by this rank; the first one created is destroyed last
-  std::map<RunOutput, RunFolder*> mine_;  // folder of each output among them
+  // Folders that this rank manages; the first one created is destroyed last.
+  std::forward_list<RunFolder> folders_;
+  std::map<RunOutput, RunFolder*> mine_;  // the folder of each output, if this rank manages it
   std::map<RunOutput, int> answers_;      // rank that manages the folder to which this rank writes
   std::vector<int> of_dump_;              // by rank, the rank that manages its dump folder; -1 without a dump
   std::map<RunOutput, std::int64_t> written_;

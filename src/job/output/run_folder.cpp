@@ -10,7 +10,7 @@
 #include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/output_file.hpp"
-#include "io/samples/tensor_file.hpp"
+#include "io/safetensors/tensor_file.hpp"
 #include "source/dump/dump_schema.hpp"
 
 namespace evenkeel {
@@ -26,7 +26,7 @@ void remove_entry(const RunEntry& entry) {
     throw IoError(entry.path.string(), "cannot be removed: " + failure.message());
 }
 
-/// Removes the files of runs below a folder, and folders that are then empty.
+/// Removes the files of runs below a folder, and the folders that become empty.
 void remove_run_entries(const fs::path& folder, const RunLayout& layout) {
   visit_run_entries(folder, layout, [](const RunEntry& entry) {
     remove_entry(entry);
@@ -45,25 +45,25 @@ std::string describe_passes(const std::set<std::string>& passes) {
   return fmt::format("--profiles {}", fmt::join(passes, ","));
 }
 
-/// Counts the files that a job's earlier runs wrote to a dump, including files that no longer exist: each
-/// file records how many files its rank wrote in that step, and how many ranks wrote to the folder.
+/// Counts the files that a job's earlier runs have written to a dump, including files that no longer exist.
+/// Each file records how many files its rank wrote in that step, and how many ranks wrote to the folder.
 class KeptDump {
  public:
   void add(const fs::path& file, std::int64_t step) {
     const fs::path rank = file.parent_path();
     if (rank == last_rank_) return;
     last_rank_ = rank;
-    fs::path pass = rank;  // becomes the step's folder
+    fs::path pass = rank;  // finally the step's folder
     while (!is_step_folder(pass.filename().string())) pass = pass.parent_path();
     Step& of = steps_[{pass.parent_path(), step}];
     ++of.ranks;
-    // All ranks of a grid have the same number of files, so one file's schema is enough.
+    // All ranks of a grid have the same number of files, so the schema of one file is enough.
     if (of.ranks == 1 || of.schema.flexible) of.schema = schema_in(file);
     of.files += of.schema.micro_batches;
   }
 
   /// Returns the number of files. `steps` is the expected number of steps over all passes. A step without any
-  /// file counts as one file, since its number of files is unknown. With a tree of groups, a rank without
+  /// file counts as one file, since its number of files is unknown. If groups form a tree, a rank without
   /// files does not count, since it may not have written any.
   [[nodiscard]] std::int64_t files(std::int64_t steps) const {
     std::int64_t files = std::max<std::int64_t>(0, steps - std::ssize(steps_));
@@ -86,7 +86,7 @@ class KeptDump {
   /// damage.
   static DumpSchema schema_in(const fs::path& file) {
     try {
-      return parse_dump_schema(*open_safetensors(file));
+      return parse_dump_schema(TensorFile(file));
     } catch (const Error&) {
       return {};
     }
@@ -97,7 +97,7 @@ class KeptDump {
 };
 
 /// Returns the first file of a run; empty if there is none. Throws IoError for an entry that a run cannot
-/// have written; entries after the first file are checked only if `look_at_all`.
+/// have written. Entries after the first file are checked only if `look_at_all` is set.
 fs::path first_run_file(const fs::path& folder, const RunLayout& layout, bool look_at_all) {
   fs::path first;
   visit_run_entries(folder, layout, [&](const RunEntry& entry) {
@@ -115,8 +115,8 @@ std::string describe_run(const RunIdentity& run) {
   return fmt::format("started {} on {}, process {}", run.started, run.host, run.pid);
 }
 
-/// Returns the marker of a folder that does not belong to this run, or nullopt. Tolerates a damaged marker
-/// there.
+/// Returns the marker of a folder that does not belong to this run; nullopt if there is none or it is
+/// damaged.
 std::optional<RunMarker> try_read_marker(const fs::path& folder) {
   try {
     return read_run_marker(folder);
@@ -199,7 +199,8 @@ void RunFolder::require_free(bool overwrite) {
   if (!overwrite && (damaged_ || complete || !first.empty())) reject_used_folder(first);
 }
 
-// Throws IoError if the job's earlier runs had different passes, since the steps of both would be mixed.
+// Throws IoError if the job's earlier runs had different passes, since steps with different passes would be
+// mixed.
 void RunFolder::require_same_passes() const {
   if (marker_.first_step == 0 || earlier_->passes == marker_.passes) return;
   for (const RunOutput output : {RunOutput::dump, RunOutput::results}) {
@@ -213,7 +214,7 @@ void RunFolder::require_same_passes() const {
 
 void RunFolder::begin() {
   if (earlier_ && earlier_->state == RunMarker::State::complete) {
-    // The output is no longer complete once the first file is removed.
+    // After the first file is removed, the output is no longer complete.
     earlier_->state = RunMarker::State::running;
     write_run_marker(folder_, *earlier_);
   }
@@ -227,7 +228,7 @@ bool RunFolder::continues_run() const {
   return earlier_ && !marker_.job.empty() && earlier_->job == marker_.job;
 }
 
-// The first step of each output is recorded, so that steps that earlier runs did not write do not count as
+// Records the first step of each output, so that steps that earlier runs did not write do not count as
 // missing.
 void RunFolder::remember_first_steps() {
   for (const auto& [output, files] : marker_.files) {
@@ -289,7 +290,7 @@ void RunFolder::reject_used_folder(const fs::path& first_file) const {
       hint);
 }
 
-// Rejects a folder if a folder for one of its profiles is the output folder of another run.
+// Rejects the folder if it contains another run's output folder in place of a folder for one of its profiles.
 void RunFolder::require_no_other_inside() const {
   for (const std::string& profile : layout_.profiles) {
     const fs::path inner = folder_ / profile;
@@ -311,7 +312,7 @@ void RunFolder::require_not_inside_another() const {
   }
 }
 
-// Restores the folder if the run did not write a file. Best effort, since the error that ended the run
+// Restores the folder if the run has not written any file. Best effort, since the error that ended the run
 // matters more.
 void RunFolder::undo() noexcept {
   try {

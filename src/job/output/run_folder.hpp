@@ -11,7 +11,7 @@
 
 namespace evenkeel {
 
-/// Folders that were missing and have been created. The destructor removes those that are still empty, unless
+/// Folders that did not exist and were created. The destructor removes those that are still empty, unless
 /// keep() was called.
 class CreatedFolders {
  public:
@@ -27,12 +27,12 @@ class CreatedFolders {
   std::vector<std::filesystem::path> made_;  // outermost first
 };
 
-/// An output folder, owned by one run from before its first file until after its last file. It is locked and
-/// marked as running, and finally marked as complete. One process owns it on behalf of all ranks that see the
-/// folder. All functions are local.
+/// An output folder that one run owns while it writes files. The folder is locked and marked as running, and
+/// finally marked as complete. One process owns it on behalf of all ranks that see the folder. All functions
+/// are local.
 ///
-/// A folder contains the files of one run. A folder that contains another run's files is either refused, or
-/// exactly these files are removed.
+/// A folder contains the files of only one run. If it contains another run's files, either the folder is
+/// refused, or exactly these files are removed.
 ///
 /// If this object is destroyed before complete(), the folder stays marked as running if the run wrote a file,
 /// and is restored otherwise.
@@ -45,7 +45,7 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
   ~RunFolder();
 
-  /// Locks the folder. Returns false if another process of the same run, on another node, has the lock.
+  /// Locks the folder. Returns false if another process of the same run, on a different node, has the lock.
   /// Throws IoError if another run has it.
   [[nodiscard]] bool lock();
   /// Returns false if the file system does not support locks.

@@ -21,7 +21,8 @@ struct Numbered {
 
 constexpr Numbered step_folder{"step-", 6};
 constexpr Numbered micro_batch{"mb-", 5};
-/// Levels of folders in a step's dump: for places in a grid, and for places if groups have different sizes.
+/// Levels of folders in a step's dump. The first list is for places in a grid, the second for groups of
+/// different sizes.
 constexpr std::array levels_of_a_grid{Numbered{"dp-", 3}, Numbered{"cp-", 3}, Numbered{"tp-", 3},
                                       Numbered{"pp-", 3}};
 constexpr std::array levels_of_groups{Numbered{"data-", 3}, Numbered{"tp-", 3}, Numbered{"pp-", 3}};
@@ -31,8 +32,8 @@ bool is_number(std::string_view text) noexcept {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// Returns whether numbered_name() could have made this name. It may have more digits than `form` only if the
-/// number needs them.
+/// Returns whether numbered_name() can have made this name. It may have more digits than `form` requires only
+/// if the number needs them.
 bool matches(std::string_view name, const Numbered& form) noexcept {
   if (!name.starts_with(form.prefix)) return false;
   const std::string_view digits = name.substr(form.prefix.size());
@@ -52,7 +53,8 @@ bool matches_file(std::string_view name, const Numbered& form) noexcept {
   return name.ends_with(tensors) && matches(name.substr(0, name.size() - tensors.size()), form);
 }
 
-/// Returns NAME for AtomicFile's NAME.tmp-PID-ATTEMPT, and any other name unchanged.
+/// Removes the suffix that AtomicFile adds to temporary names: returns NAME for NAME.tmp-PID-ATTEMPT. Returns
+/// any other name unchanged.
 std::string_view strip_temporary_ending(std::string_view name) noexcept {
   const std::size_t ending = name.rfind(".tmp-");
   if (ending == std::string_view::npos) return name;
@@ -83,66 +85,66 @@ class Walk {
   Walk(const RunLayout& layout, const std::function<bool(const RunEntry&)>& visit)
       : layout_(layout), visit_(visit) {}
 
-  bool over(const fs::path& folder) {
-    if (!over_steps(folder) || !over_single_files(folder)) return false;
+  bool visit_all(const fs::path& folder) {
+    if (!visit_steps(folder) || !visit_single_files(folder)) return false;
     return std::ranges::all_of(layout_.profiles, [&](const std::string& profile) {
-      return over_folder(folder / profile, [&] { return over_steps(folder / profile); });
+      return visit_folder(folder / profile, [&] { return visit_steps(folder / profile); });
     });
   }
 
  private:
   [[nodiscard]] bool has(RunOutput output) const { return layout_.outputs.contains(output); }
 
-  bool over_steps(const fs::path& folder) {
+  bool visit_steps(const fs::path& folder) {
     if (!has(RunOutput::dump) && !has(RunOutput::results)) return true;
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const std::string_view whole = strip_temporary_ending(name);
       const bool is_dump = has(RunOutput::dump) && matches(name, step_folder);
       if (!is_dump && !(has(RunOutput::results) && matches_file(whole, step_folder))) return true;
       step_ = number_in(whole, step_folder);
-      const bool continues_run = is_dump
-                                     ? over_folder(folder / name, [&] { return over_dump(folder / name); })
-                                     : show_file(folder / name);
+      const bool should_continue =
+          is_dump ? visit_folder(folder / name, [&] { return visit_dump(folder / name); })
+                  : visit_file(folder / name);
       step_.reset();
-      return continues_run;
+      return should_continue;
     });
   }
 
   /// Visits the contents of a step's folder.
-  bool over_dump(const fs::path& folder) {
-    return over_levels(folder, levels_of_a_grid) && over_levels(folder, levels_of_groups);
+  bool visit_dump(const fs::path& folder) {
+    return visit_levels(folder, levels_of_a_grid) && visit_levels(folder, levels_of_groups);
   }
 
   /// Visits the contents of a folder of a dump. `levels` are the forms of the names in this folder and below.
-  bool over_levels(const fs::path& folder, std::span<const Numbered> levels) {
+  bool visit_levels(const fs::path& folder, std::span<const Numbered> levels) {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const fs::path path = folder / name;
-      if (levels.empty()) return !matches_file(strip_temporary_ending(name), micro_batch) || show_file(path);
+      if (levels.empty()) return !matches_file(strip_temporary_ending(name), micro_batch) || visit_file(path);
       return !matches(name, levels.front()) ||
-             over_folder(path, [&] { return over_levels(path, levels.subspan(1)); });
+             visit_folder(path, [&] { return visit_levels(path, levels.subspan(1)); });
     });
   }
 
   /// Visits the files of the report and the trace, and leftovers of interrupted writes of the marker.
-  bool over_single_files(const fs::path& folder) {
+  bool visit_single_files(const fs::path& folder) {
     return std::ranges::all_of(names_in(folder), [&](const std::string& name) {
       const std::string_view whole = strip_temporary_ending(name);
       const bool of_report = has(RunOutput::report) && is_file_of_report(whole);
       const bool of_trace = has(RunOutput::trace) && whole == "trace.json";
       const bool of_marker = whole == RunLayout::marker_name && whole != name;
-      return (!of_report && !of_trace && !of_marker) || show_file(folder / name);
+      return (!of_report && !of_trace && !of_marker) || visit_file(folder / name);
     });
   }
 
   template <typename Contents>
-  bool over_folder(const fs::path& path, const Contents& contents) {
+  bool visit_folder(const fs::path& path, const Contents& contents) {
     const fs::file_status status = fs::symlink_status(path);
     if (!fs::exists(status)) return true;  // it was removed after it was listed
     if (!fs::is_directory(status)) return visit_({path, RunEntry::Kind::foreign, step_});
     return contents() && visit_({path, RunEntry::Kind::folder, step_});
   }
 
-  [[nodiscard]] bool show_file(const fs::path& path) {
+  [[nodiscard]] bool visit_file(const fs::path& path) {
     const fs::file_status status = fs::symlink_status(path);
     if (!fs::exists(status)) return true;  // it was removed after it was listed
     if (!fs::is_regular_file(status)) return visit_({path, RunEntry::Kind::foreign, step_});
@@ -165,7 +167,7 @@ std::string_view name_of(RunOutput output) noexcept {
 
 bool visit_run_entries(const fs::path& folder, const RunLayout& layout,
                        const std::function<bool(const RunEntry&)>& visit) {
-  return Walk(layout, visit).over(folder);
+  return Walk(layout, visit).visit_all(folder);
 }
 
 bool is_step_folder(std::string_view name) noexcept {

@@ -29,11 +29,11 @@ enum class RunOutput : std::uint8_t { dump, results, report, trace };
 struct RunLayout {
   /// Marker file identifying the run that owns these files.
   static constexpr const char* marker_name = "evenkeel-run.json";
-  /// File of the report to which later runs of a job append.
+  /// File of the report that later runs of a job extend.
   static constexpr const char* metrics_name = "metrics.jsonl";
 
   std::set<RunOutput> outputs;
-  /// Profiles with separate folders; names consist of letters, digits, _ and -.
+  /// Profiles with separate folders. Their names consist of letters, digits, _ and -.
   std::set<std::string> profiles;
 };
 
@@ -42,24 +42,24 @@ struct RunEntry {
   enum class Kind : std::uint8_t {
     file,       ///< complete file of a run
     temporary,  ///< leftover of an interrupted write
-    folder,     ///< folder of the layout; may also have other contents
-    foreign,  ///< cannot have been written by a run: a symbolic link, a folder in place of a file, a device,
-              ///< ...
+    folder,     ///< folder of the layout, which may also contain other files
+    /// An entry that a run cannot have written: a symbolic link, a folder in place of a file, a device, ...
+    foreign,
   };
   std::filesystem::path path;
   Kind kind = Kind::file;
-  /// Step to which the entry belongs; nullopt if it belongs to the whole run.
+  /// Step to which the entry belongs; nullopt if it concerns the whole run.
   std::optional<std::int64_t> step{};
 };
 
-/// Calls `visit` with all entries of `layout` below `folder`, in the order of their names and with the
-/// contents of a folder before the folder, until it returns false. Returns false in that case, otherwise
+/// Calls `visit` with all entries of `layout` below `folder`, in the order of their names, until `visit`
+/// returns false. The contents of a folder come before the folder. Returns false if `visit` did, otherwise
 /// true. Does not follow symbolic links, and skips names that are not in the layout. Throws IoError if a
 /// folder cannot be read.
 bool visit_run_entries(const std::filesystem::path& folder, const RunLayout& layout,
                        const std::function<bool(const RunEntry&)>& visit);
 
-/// Returns whether a name is that of a step's folder: step-000000, step-000001, ...
+/// Returns whether the name is that of a step's folder: step-000000, step-000001, ...
 [[nodiscard]] bool is_step_folder(std::string_view name) noexcept;
 
 }  // namespace evenkeel

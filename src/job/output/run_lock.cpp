@@ -32,8 +32,8 @@ struct flock whole_file() {
   return range;
 }
 
-/// Locks the open file, or asks who holds the lock. If the system does not support this, fails as on a file
-/// system without locks.
+/// Locks the open file, or asks who holds the lock. If the system does not support this, fails as if the file
+/// system did not support locks.
 int request_lock(int descriptor, bool take, struct flock& range) {
 #ifdef F_OFD_SETLK
   return ::fcntl(descriptor, take ? F_OFD_SETLK : F_OFD_GETLK, &range);
@@ -112,9 +112,9 @@ void RunLock::write(const RunIdentity& run) const {
 }
 
 // Makes the file visible to other nodes that share the folder and look for it next. A network file system
-// shows them written data once a descriptor of the file is closed. This closes a copy, since closing the
-// original would release the lock. The file is not synced to the disk: syncing could take minutes while
-// others write, and after a crash the lock is gone anyway.
+// shows them the written data when a descriptor of the file is closed. This function closes a copy of the
+// descriptor, since closing the original would release the lock. It does not sync the file to the disk:
+// syncing could take minutes while others write, and after a crash the lock is gone anyway.
 void RunLock::publish_to_nodes() const {
   const int copy = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
   if (copy < 0 || ::close(copy) != 0) fail(path_, errno);

@@ -7,9 +7,9 @@
 
 namespace evenkeel {
 
-/// A run's lock on its output folder, held for the lifetime of this object: a lock on a file in the folder
-/// that identifies the run. The system releases the lock whenever and however the process ends. The file may
-/// be left behind, but without the lock it is meaningless.
+/// A run's lock on its output folder, held for the lifetime of this object. It is a lock on a file in the
+/// folder that identifies the run. The system releases the lock when the process ends for any reason. The
+/// file may be left behind, but it has no effect without the lock.
 class RunLock {
  public:
   static constexpr const char* file_name = ".evenkeel-run.lock";
@@ -24,7 +24,7 @@ class RunLock {
   RunLock& operator=(const RunLock&) = delete;
   ~RunLock();
 
-  /// Returns false if the file system does not support locks, in which case other runs are not kept out.
+  /// Returns false if the file system does not support locks. In that case, other runs are not kept out.
   [[nodiscard]] bool blocks_other_runs() const noexcept { return locked_; }
 
  private:

@@ -26,29 +26,31 @@ struct RunIdentity {
 /// Returns a unique name: 16 hexadecimal digits.
 [[nodiscard]] std::string random_name();
 
-/// Contents of evenkeel-run.json, the file that describes its output folder.
+/// Contents of evenkeel-run.json, the file that describes the output folder in which it is.
 struct RunMarker {
   static constexpr const char* file_name = RunLayout::marker_name;
 
   enum class State : std::uint8_t {
     running,   ///< the run has begun; its lock is held while it continues
-    complete,  ///< everything was written
+    complete,  ///< all files were written
   };
 
   std::string version;  ///< version of the program
   State state = State::running;
   RunIdentity by;
-  std::string job;              ///< name in its state; empty if the run does not keep a state
-  std::int64_t first_step = 0;  ///< first step of this run; earlier runs of the job made the steps before it
+  std::string job;              ///< name stored in its state; empty if the run does not keep a state
+  std::int64_t first_step = 0;  ///< first step of this run; earlier runs of the job made the previous steps
   std::string configuration;    ///< hash of all settings
   int ranks = 0;                ///< number of ranks of the job
   std::set<std::string> profiles;  ///< see RunLayout::profiles
   std::set<std::string> passes;    ///< profiles of all passes over a step; "" is the job's own settings
-  std::map<RunOutput, std::int64_t> files;  ///< outputs in the folder; once complete, with numbers of files
-  /// First step of each output in the folder; above 0 if the job's first runs did not write it.
+  /// Outputs in the folder; after completion, with their numbers of files.
+  std::map<RunOutput, std::int64_t> files;
+  /// First step of each output in the folder. It is above 0 if the job's first runs did not write this
+  /// output.
   std::map<RunOutput, std::int64_t> from;
-  std::int64_t steps = 0;  ///< set once complete
-  std::string ended;       ///< set once complete
+  std::int64_t steps = 0;  ///< set after completion
+  std::string ended;       ///< set after completion
 
   [[nodiscard]] RunLayout layout() const;
 };

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 std::string read_text(const fs::path& path) {
   const InputFile file(path);
-  // Reads one byte more than a state may have, so that larger files can be rejected.
+  // Read one byte more than a state may have, to detect larger files.
   const auto most = static_cast<std::int64_t>(ServiceState::max_bytes) + 1;
   std::string text(static_cast<std::size_t>(std::min(file.size(), most)), '\0');
   file.read(text, 0);
@@ -41,7 +41,7 @@ StateFolder::StateFolder(fs::path folder, const RunIdentity& run) : folder_(std:
   const std::optional<RunIdentity> holder = read_lock_identity(folder_);
   throw IoError(
       folder_.string(),
-      "another run keeps its state there" +
+      "is in use: another run keeps its state there" +
           (holder ? fmt::format(" (started {} on {}, process {})", holder->started, holder->host, holder->pid)
                   : std::string()),
       "Wait until it has ended, or give --state another folder");

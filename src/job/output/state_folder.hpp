@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -10,10 +9,10 @@
 
 namespace evenkeel {
 
-/// The folder in which a job keeps its state. It is owned by one process and locked for the lifetime of this
-/// object. It contains the last written state and the one before it.
+/// The folder in which a job keeps its state. One process owns it, and locks it for the lifetime of this
+/// object. It contains the last state and the one before it.
 ///
-/// A state is written under another name, synced to the disk, and renamed. Therefore, no matter when the
+/// A state is written to a temporary file, synced to the disk, and renamed. Therefore, no matter when the
 /// process or the machine stops, one of the two files contains a complete state. Local. Every error is an
 /// IoError, or an InputError for a file that is not a state, and names the file.
 class StateFolder {
@@ -25,8 +24,8 @@ class StateFolder {
   /// another run has the lock.
   StateFolder(std::filesystem::path folder, const RunIdentity& run);
 
-  /// Returns the last written state, or nullopt if there is none yet. Throws InputError for a damaged state,
-  /// with the previous state's name.
+  /// Returns the last state that was written, or nullopt if there is none yet. Throws InputError naming the
+  /// previous state's file if the state is damaged.
   [[nodiscard]] std::optional<ServiceState> read() const;
   void write(const ServiceState& state);
 
@@ -37,7 +36,7 @@ class StateFolder {
 
   std::filesystem::path folder_;
   std::optional<RunLock> lock_;
-  std::string last_;  // text of the last written state
+  std::string last_;  // text of the last state that was written
 };
 
 /// Returns the state in a file. Throws the errors of parse_state(), and IoError. Never reads more than a

@@ -55,7 +55,7 @@ class TileColumn {
   [[nodiscard]] RowRange full() const {
     return {tiles(last_begin_, tile_queries_), first_end_ / tile_queries_};
   }
-  /// Calls visit(tile) in ascending order for each tile with a query that sees a key, then empties the
+  /// Calls visit(tile), in ascending order, for each tile with a query that sees a key. Then empties the
   /// column.
   template <typename Visit>
   void drain_seen_tiles(Visit visit) {
@@ -73,24 +73,25 @@ class TileColumn {
  private:
   static constexpr RowRange nothing{std::numeric_limits<std::int64_t>::max(), 0};
 
-  std::vector<std::int32_t> changes_;  // keys seen by each tile, minus those seen by the tile before it
+  // Number of keys seen by each tile, minus the number seen by the tile before it.
+  std::vector<std::int32_t> changes_;
   std::int64_t tile_queries_;
-  RowRange seen_ = nothing;  // range of tiles that see a key; some tiles within it may not
+  RowRange seen_ = nothing;  // range that contains all tiles that see a key; some tiles in it may not see any
   std::int64_t last_begin_ = 0;
   std::int64_t first_end_ = nothing.begin;
 };
 
 void require_rows(TileSize tile) {
   if (tile.queries >= 1 && tile.keys >= 1) return;
-  throw InputError(
-      "tile of a block mask",
-      std::to_string(tile.queries) + " queries by " + std::to_string(tile.keys) + " keys has no entry",
-      "Use at least 1 by 1; FlexAttention uses 128 by 128");
+  throw InputError("block mask tile",
+                   "is " + std::to_string(tile.queries) + " queries by " + std::to_string(tile.keys) +
+                       " keys; it must be at least 1 by 1",
+                   "FlexAttention uses 128 by 128");
 }
 
 }  // namespace
 
-std::int64_t BlockMask::computed() const noexcept {
+std::int64_t BlockMask::num_computed_tiles() const noexcept {
   return std::accumulate(kv_num_blocks.begin(), kv_num_blocks.end(), std::int64_t{0}) +
          std::accumulate(full_kv_num_blocks.begin(), full_kv_num_blocks.end(), std::int64_t{0});
 }

@@ -12,7 +12,7 @@
 
 namespace evenkeel {
 
-/// A column that a micro-batch will have, described before its memory is allocated.
+/// Description of a column that a micro-batch will have. It exists before the column's memory is allocated.
 struct ColumnDescription {
   FieldSpec spec;
   std::int64_t rows = 0;
@@ -23,8 +23,8 @@ struct ColumnDescription {
 
   /// Throws the errors of FieldSpec::bytes_of().
   [[nodiscard]] std::size_t bytes() const { return spec.bytes_of(rows); }
-  /// Returns the column, uninitialized, in its part of the arena, or in its own memory if the arena has no
-  /// free part for it.
+  /// Returns the uninitialized column. It is in its part of the arena, or in its own memory if the arena does
+  /// not have a free part for it.
   [[nodiscard]] Column make_in(MicroBatchArena& arena) const;
 };
 
@@ -32,7 +32,7 @@ struct ColumnDescription {
 [[nodiscard]] const ColumnDescription* find(std::span<const ColumnDescription> columns,
                                             std::string_view name);
 
-/// Describes the column `name` of loss weights that belongs to a loss mask: one weight per row of the mask.
+/// Describes the column `name` with the loss weights for a loss mask: one weight per row of the mask.
 [[nodiscard]] ColumnDescription weights_of(const ColumnDescription& mask, std::string name);
 
 /// Lists the columns of loss weights to add to a micro-batch with these columns, for all depths up to
@@ -41,12 +41,12 @@ struct ColumnDescription {
                                                              std::int64_t predict_ahead);
 
 /// Returns an arena with parts for all of these columns, and with cu_seqlens and the offsets of counted
-/// fields already written. Text and opaque bytes, which devices do not need, come last.
+/// fields already written. Text and bytes come last, since devices do not need them.
 [[nodiscard]] MicroBatchArena arena_for(const PackedLayout& layout,
                                         std::span<const ColumnDescription> columns);
 
-/// Rows of this CP rank whose token 1 + `ahead` positions later is a response token. For shared prefixes
-/// only.
+/// Rows of this CP rank for which the token 1 + `ahead` positions later is a response token. Used only with
+/// shared prefixes.
 struct Predictions {
   Predictions(const PackedMicroBatch& micro_batch, std::int64_t ahead);
 
@@ -54,12 +54,13 @@ struct Predictions {
   SampleRows samples;  ///< number of predictions of each sample
 };
 
-/// The columns that complete_fields adds to a micro-batch, described before their memory is allocated.
+/// The columns that complete_fields adds to a micro-batch. They are described before their memory is
+/// allocated.
 class DerivedColumns {
  public:
-  /// Describes the columns to derive for a micro-batch that is laid out: all that are neither `present` nor
-  /// among the fields `brought` by samples. The latter are never derived, even on ranks that do not get them.
-  /// Keeps no reference to its arguments.
+  /// Describes the columns to derive for a micro-batch that is laid out: all columns that are neither
+  /// `present` nor among the fields `brought` by samples. The latter are never derived, even on ranks that do
+  /// not get them. Does not keep references to its arguments.
   DerivedColumns(const PackedMicroBatch& micro_batch, std::span<const ColumnDescription> present,
                  std::span<const FieldSpec> brought, const DerivedFieldSettings& options);
 
@@ -70,11 +71,11 @@ class DerivedColumns {
     return columns().first(of_layout_);
   }
 
-  /// Adds the rows of predictions, which are the first columns and depend only on the layout. Does nothing
+  /// Adds the rows of predictions. These are the first columns, and depend only on the layout. Does nothing
   /// without shared prefixes.
   void add_prediction_rows(PackedMicroBatch& micro_batch) const;
-  /// Adds all other derived columns to the same micro-batch, whose `present` columns must have been filled,
-  /// and sets the pad rows of its tokens.
+  /// Adds all other derived columns to the same micro-batch, and sets the pad rows of its tokens. Its
+  /// `present` columns must have been filled before.
   void add_to(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo) const;
 
  private:

@@ -37,8 +37,8 @@ bool PackedMicroBatch::empty() const noexcept {
   return std::ranges::all_of(samples, is_filler);
 }
 
-// Looks for filler with tokens. The micro-batch may also contain samples without tokens, and padding
-// sequences, which are filler without tokens.
+// Looks for filler that has tokens. The micro-batch may also contain samples without tokens, and padding
+// sequences, which are fillers without tokens.
 bool PackedMicroBatch::has_filler() const noexcept {
   return std::ranges::any_of(samples, [](const SampleShape& s) { return is_filler(s) && s.length() > 0; });
 }
@@ -51,7 +51,7 @@ std::int64_t PackedMicroBatch::rows_of(FieldKind kind) const noexcept {
 }
 
 std::int64_t PackedMicroBatch::num_tokens() const noexcept {
-  // In that case, filler is the only sample with tokens.
+  // If there is filler, it is the only sample with tokens.
   if (shared) return has_filler() ? 0 : layout.num_tokens();
   std::int64_t tokens = 0;
   for (const SampleShape& sample : samples) tokens += is_filler(sample) ? 0 : sample.length();

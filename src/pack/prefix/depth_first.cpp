@@ -21,8 +21,8 @@ std::vector<std::int64_t> rows_below(const PackedTreeLayout& layout) {
   return below;
 }
 
-/// Returns the largest multiple of the alignment within the cap on kept rows. Throws InputError for a cap
-/// that is below the alignment or combined with cp > 1.
+/// Returns the largest multiple of the alignment within the cap on kept rows. Throws InputError if the cap is
+/// below the alignment, or if there is a cap and cp > 1.
 std::int64_t max_kept_rows(const PackedLayout& segments, std::optional<std::int64_t> max_kept) {
   if (!max_kept) return segments.local_rows();
   const std::string cap = "cap on kept rows";
@@ -49,13 +49,13 @@ class DepthFirstWalk {
     made_.keys_before.push_back(keys_);
     open_.push_back(piece);
     keys_ += rows.size();
-    made_.most_keys = std::max(made_.most_keys, keys_);
+    made_.peak_keys = std::max(made_.peak_keys, keys_);
     is_kept_.push_back(is_kept);
     if (is_kept) {
       visit(piece);
     } else {
       made_.steps.push_back({TreeStep::Kind::push, piece});
-      made_.computed_again += rows.size();
+      made_.recomputed += rows.size();
     }
   }
 
@@ -84,7 +84,7 @@ class DepthFirstWalk {
   void visit(std::int64_t piece) {
     made_.steps.push_back({TreeStep::Kind::visit, piece});
     kept_ += rows_of(piece);
-    made_.most_kept = std::max(made_.most_kept, kept_);
+    made_.peak_kept = std::max(made_.peak_kept, kept_);
   }
 
   DepthFirstSchedule made_;
@@ -96,14 +96,14 @@ class DepthFirstWalk {
 
 }  // namespace
 
-// With a cap of K, a row is kept if the longest path from it to a leaf, itself included, has at most K rows.
-// No choice keeps more rows:
+// With a cap of K, a row is kept if the longest path from it to a leaf, including the row itself, has at most
+// K rows. No other choice keeps more rows:
 // 1. Cut the tree into chains, each going down from its first row to the deepest leaf below. The heights
 //    along a chain of n rows are n to 1, so min(n, K) of its rows are kept.
 // 2. Any row that is not recomputed is kept until all rows below it are done. When the leaf of a chain is
 //    computed, all such rows of the chain are in memory at once, so there are at most K of them.
-// Rows that are recomputed have only recomputed rows above them. When they are recomputed, no other rows are
-// kept, so a piece may have K of them.
+// All rows above a recomputed row are also recomputed. No other rows are kept while they are recomputed, so a
+// piece may have K of them.
 DepthFirstSchedule depth_first_schedule(const PackedTreeLayout& layout,
                                         std::optional<std::int64_t> max_kept) {
   const std::int64_t most = max_kept_rows(layout.segments(), max_kept);

@@ -15,8 +15,8 @@ constexpr std::size_t to_index(std::int64_t i) noexcept {
   return static_cast<std::size_t>(i);
 }
 
-/// Returns the index of the nearest smaller number after each number, or the count of numbers if there is
-/// none.
+/// Returns, for each number, the index of the next smaller number after it, or the count of numbers if there
+/// is none.
 std::vector<std::int64_t> next_smaller(std::span<const std::int64_t> numbers) {
   const std::int64_t count = std::ssize(numbers);
   std::vector<std::int64_t> next(numbers.size(), count);
@@ -37,7 +37,7 @@ std::vector<std::int64_t> previous_smaller(std::vector<std::int64_t> numbers) {
   return previous;
 }
 
-/// The amounts of a run of samples, one per limit.
+/// Totals of a run of samples, one per limit.
 class RunAmounts {
  public:
   explicit RunAmounts(std::span<const PartLimit> limits) : limits_(limits), amounts_(limits.size(), 0) {}
@@ -59,7 +59,7 @@ class RunAmounts {
   std::vector<std::int64_t> amounts_;
 };
 
-/// Price of cutting the samples from a given one to the last; lower is better.
+/// Price of cutting the samples from a certain one to the last into runs; lower is better.
 struct CutPrice {
   std::int64_t repeated = 0;
   std::int64_t runs = 0;
@@ -100,7 +100,7 @@ std::int64_t RunRows::rows_added_by_branch_after(std::int64_t sample, std::int64
   return rows_added_by_branch(other < end_ ? samples_->shared[to_index(other)] : 0, tokens, above);
 }
 
-/// Does the same for the samples of the run up to `sample`.
+/// Same as rows_added_by_branch_after(), for the run's samples up to `sample`.
 std::int64_t RunRows::rows_added_by_branch_before(std::int64_t sample, std::int64_t tokens) const noexcept {
   std::int64_t above = samples_->lengths[to_index(sample)];
   std::int64_t other = sample;
@@ -130,8 +130,8 @@ void RunRows::shrink() noexcept {
 
 namespace {
 
-/// Returns the 1-based index of the first limit that these samples together exceed. Index 0 stands for the
-/// row limit, which is not checked here. Precondition: they exceed one.
+/// Returns the 1-based index of the first limit that these samples together exceed. Index 0 is the row limit,
+/// which is not checked here. Precondition: the samples exceed a limit.
 std::size_t find_first_broken_limit(std::span<const PartLimit> limits, RowRange samples) {
   std::size_t broken = 1;
   for (const PartLimit& limit : limits) {
@@ -152,18 +152,18 @@ std::int64_t rows_of_run(const OrderedSamples& samples, std::int64_t alignment, 
   return run.rows();
 }
 
-/// Returns, for each sample, the end of the best first run if that sample is the first one.
+/// Returns, for each sample, the end of the best first run of the samples from this one on.
 std::vector<std::int64_t> ends_of_first_runs(const OrderedSamples& samples, std::int64_t alignment,
                                              std::int64_t max_rows, std::span<const PartLimit> limits) {
   const std::int64_t count = samples.size();
-  std::vector<CutPrice> from(
-      to_index(count + 1));  // price of the best cut of the samples that start with each one
+  std::vector<CutPrice> from(to_index(count + 1));  // price of the best cut of the samples from each one on
   std::vector<std::int64_t> first_end(to_index(count));
   RunRows run(samples, alignment);
   RunAmounts amounts(limits);
-  // Candidate ends for a first run that begins here or earlier, in descending order, with ascending prices.
+  // Candidates for the end of a first run that begins here or earlier. Ends are in descending order, and
+  // their prices are in ascending order.
   std::deque<std::int64_t> ends;
-  const auto price = [&](std::int64_t end) {  // price of cutting the samples that start at `end`
+  const auto price = [&](std::int64_t end) {  // price of cutting the samples from `end` on
     CutPrice rest = from[to_index(end)];
     if (end < count) rest.repeated += samples.shared[to_index(end)];
     return rest;

@@ -12,7 +12,7 @@ namespace evenkeel {
 /// Samples of a tree in depth-first order.
 struct OrderedSamples {
   std::vector<std::int64_t> lengths;
-  std::vector<std::int64_t> shared;  ///< tokens in common with the sample before it; 0 for the first
+  std::vector<std::int64_t> shared;  ///< tokens in common with the preceding sample; 0 for the first one
 
   [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(lengths); }
 };
@@ -23,7 +23,7 @@ struct PartLimit {
   std::int64_t most = 0;
 };
 
-/// Counts the rows of a run of samples, which are the rows of the samples' tree if each segment is aligned
+/// Counts the rows of a run of samples. These are the rows of the samples' tree, with each segment aligned
 /// separately. The run grows at its front and shrinks at its back; each operation takes O(segments of a
 /// path).
 class RunRows {
@@ -63,8 +63,8 @@ class RunRows {
 struct OrderedRun {
   RowRange samples;
   std::int64_t repeated = 0;  ///< tokens that earlier runs also contain
-  /// The first limit that this run and the previous one would exceed if they were joined: 0 is the limit on
-  /// rows, l + 1 is `limits[l]`. Also 0 for the first run.
+  /// The first limit that would be exceeded if this run were joined with the previous one: 0 is the limit on
+  /// rows, and l + 1 is `limits[l]`. Also 0 for the first run.
   std::size_t forced_by = 0;
 
   friend bool operator==(const OrderedRun&, const OrderedRun&) = default;
@@ -72,8 +72,8 @@ struct OrderedRun {
 
 /// Cuts the samples into runs of at most `max_rows` rows that stay within all limits. Among all such cuts,
 /// returns the one with the fewest repeated tokens; on a tie, the one with the fewest runs; on a further tie,
-/// the one with the longest first run, then the longest second run, and so on. A sample that does not fit
-/// alone forms its own run. Preconditions: alignment >= 1; every limit lists all samples. O(samples *
+/// the one with the longest first run, then the longest second run, and so on. A sample that exceeds a limit
+/// on its own forms its own run. Preconditions: alignment >= 1; every limit lists all samples. O(samples *
 /// segments of a path).
 [[nodiscard]] std::vector<OrderedRun> runs_with_fewest_repeats(const OrderedSamples& samples,
                                                                std::int64_t alignment, std::int64_t max_rows,

@@ -42,7 +42,7 @@ std::int64_t checked_tokens(std::size_t group, std::span<const std::int64_t> len
 
 void require_group_sizes(std::span<const std::int64_t> sizes, std::int64_t groups, std::int64_t suffixes) {
   if (static_cast<std::int64_t>(sizes.size()) != groups) {
-    throw InputError("group sizes", std::to_string(sizes.size()) + " sizes are given for " +
+    throw InputError("group sizes", "there are " + std::to_string(sizes.size()) + " sizes for " +
                                         std::to_string(groups) + " prefixes");
   }
   std::int64_t left = suffixes;
@@ -62,7 +62,7 @@ void require_group_sizes(std::span<const std::int64_t> sizes, std::int64_t group
 }  // namespace
 
 PrefixGroups::PrefixGroups(std::span<const std::vector<std::int64_t>> group_info) {
-  if (group_info.empty()) throw InputError("prefix groups", "there is no group", "Give at least one");
+  if (group_info.empty()) throw InputError("prefix groups", "there are no groups", "Give at least one");
   for (const std::vector<std::int64_t>& lengths : group_info) {
     num_tokens_.push_back(checked_tokens(prefixes_.size(), lengths));
     prefixes_.push_back(lengths.front());

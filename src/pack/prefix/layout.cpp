@@ -19,13 +19,13 @@ std::vector<std::int64_t> tokens_of(const PrefixGroups& groups) {
   return tokens;
 }
 
-/// Throws InputError unless the mask has one row per group, with one entry set for each of its tokens.
+/// Throws InputError unless the mask has one row per group in which one entry is set for each of the group's
+/// tokens.
 TokenPlaces masked_rows(const PrefixGroups& groups, const PaddedMask& padding) {
   const std::vector<std::int64_t> lengths = lengths_of(padding);
   if (std::ssize(lengths) != groups.size()) {
-    throw InputError("padding mask", "has " + std::to_string(lengths.size()) + " rows; " +
-                                         std::to_string(groups.size()) +
-                                         " are needed, one for each prefix group");
+    throw InputError("padding mask", "has " + std::to_string(lengths.size()) + " rows; it must have " +
+                                         std::to_string(groups.size()) + ", one for each prefix group");
   }
   for (std::int64_t g = 0; g < groups.size(); ++g) {
     const std::int64_t length = lengths[static_cast<std::size_t>(g)];
@@ -105,7 +105,8 @@ TokenMap PrefixLayout::suffix_keys() const {
 
 PrefixSplit PrefixLayout::split(std::int64_t include_prefix_last, ShortPrefix short_prefix) const {
   if (include_prefix_last < 0) {
-    throw InputError("include_prefix_last", std::to_string(include_prefix_last) + " is negative");
+    throw InputError("include_prefix_last",
+                     "is " + std::to_string(include_prefix_last) + "; it must be at least 0");
   }
   (void)narrow<std::int32_t>(include_prefix_last, "include_prefix_last");
   if (short_prefix == ShortPrefix::error) require_prefixes(groups_, include_prefix_last);
@@ -146,7 +147,7 @@ PackedPrefixLayout::PackedPrefixLayout(PrefixGroups groups, std::span<const Samp
                                        std::int64_t alignment, CpGroup cp)
     : groups_(std::move(groups)), segments_(segment_lengths(groups_), alignment, cp) {
   if (static_cast<std::int64_t>(samples.size()) != groups_.num_suffixes()) {
-    throw InputError("prefix groups", std::to_string(samples.size()) + " samples are given for " +
+    throw InputError("prefix groups", "there are " + std::to_string(samples.size()) + " samples for " +
                                           std::to_string(groups_.num_suffixes()) + " suffixes");
   }
   for (std::int64_t g = 0; g < groups_.size(); ++g) {
@@ -220,7 +221,7 @@ BranchStates branch_states(const PrefixTree& tree) {
       ++kept;
       ++freed_after[static_cast<std::size_t>(states.last_use[s])];
     }
-    states.most_kept = std::max(states.most_kept, kept);
+    states.peak_kept = std::max(states.peak_kept, kept);
     kept -= freed_after[s];
   }
   return states;

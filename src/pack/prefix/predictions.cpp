@@ -37,8 +37,8 @@ std::vector<PackedPlace> places_of_rows(const PackedLayout& layout) {
 }
 
 /// Calls visit(run, rows, path) for each run of one CP rank that has local rows whose token 1 + `ahead`
-/// positions later is a response token of the sample. `path` is the rest of the sample's path, starting with
-/// the run's segment.
+/// positions later is a response token of the sample. `path` is the sample's path from the run's segment to
+/// its end.
 template <typename Visit>
 void for_each_predicting_run(const PrefixTree& tree, const SegmentRuns& runs, std::int64_t sample,
                              std::int64_t prompt, std::int64_t ahead, Visit visit) {
@@ -55,7 +55,7 @@ void for_each_predicting_run(const PrefixTree& tree, const SegmentRuns& runs, st
   }
 }
 
-/// Does the same for all samples: visit(sample, run, rows, path).
+/// Same as above, for all samples. Calls visit(sample, run, rows, path).
 template <typename Visit>
 void for_each_predicting_run(const PackedTreeLayout& layout, const SegmentRuns& runs,
                              std::span<const std::int64_t> prompt_lengths, std::int64_t ahead, Visit visit) {
@@ -74,11 +74,12 @@ void require_inside(std::span<const std::int64_t> numbers, std::int64_t size, co
   if (numbers.empty()) return;
   const auto [least, most] = std::ranges::minmax(numbers);
   if (least >= 0 && most < size) return;
-  throw InputError(what, "the predictions have rows " + std::to_string(least) + " to " +
-                             std::to_string(most) + "; there are " + std::to_string(size));
+  throw InputError(what, "the predictions refer to rows " + std::to_string(least) + " to " +
+                             std::to_string(most) + ", but there are " + std::to_string(size) + " rows");
 }
 
-/// Calls visit(local, response) for each prediction, with the indexes of the first elements of its two rows.
+/// Calls visit(local, response) for each prediction. The arguments are the indexes of the first elements of
+/// its local row and of its response row.
 template <typename Visit>
 void for_each_prediction(const LocalPredictions& predictions, std::size_t row_size, std::size_t local_size,
                          std::size_t response_size, Visit visit) {
@@ -95,7 +96,7 @@ void for_each_prediction(const LocalPredictions& predictions, std::size_t row_si
 template <typename T>
 void add_gradients(const LocalPredictions& predictions, std::int64_t width, std::span<const T> responses,
                    std::span<T> local) {
-  if (width < 0) throw InputError("row width", std::to_string(width) + " is negative");
+  if (width < 0) throw InputError("row width", "is " + std::to_string(width) + "; it must be at least 0");
   const auto row_size = static_cast<std::size_t>(width);
   for_each_prediction(predictions, row_size, local.size(), responses.size(),
                       [&](std::size_t to, std::size_t from) {

@@ -49,7 +49,8 @@ void FollowingTokens::write(std::int64_t run, RowRange rows, std::int64_t ahead,
 std::int64_t FollowingTokens::sent_token(std::int64_t place) const {
   if (place < std::ssize(halo_)) return halo_[static_cast<std::size_t>(place)];
   throw InputError("halo tokens", "there are " + std::to_string(halo_.size()) +
-                                      ", but a label needs the one with number " + std::to_string(place));
+                                      " halo tokens, but a label requires token " + std::to_string(place) +
+                                      " of them");
 }
 
 std::int64_t FollowingTokens::token_after(std::int64_t run, std::span<const std::int64_t> path,

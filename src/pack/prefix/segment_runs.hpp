@@ -19,17 +19,18 @@ class SegmentRuns {
   }
   /// Returns the range of a segment's runs.
   [[nodiscard]] RowRange of(std::int64_t segment) const;
-  /// Returns the local row of a token of this run minus the token's position in its samples.
+  /// Returns, for the tokens of a run, the difference between a token's local row and its position in its
+  /// samples.
   [[nodiscard]] std::int64_t shift_of(std::int64_t run) const;
 
  private:
   const PrefixTree* tree_;
   std::vector<PackedRun> runs_;
-  std::vector<std::int64_t> first_;  // number of each segment's first run, then the number of runs
+  std::vector<std::int64_t> first_;  // number of each segment's first run, followed by the number of runs
 };
 
-/// Looks up the tokens that follow rows of a CP rank's runs, among its own tokens and the halo tokens that it
-/// was sent (see derive_labels).
+/// Looks up the tokens that follow the rows of a CP rank's runs. They are among the rank's own tokens and the
+/// halo tokens that it received (see derive_labels).
 class FollowingTokens {
  public:
   /// `layout` and the tokens must outlive this object.

@@ -41,7 +41,7 @@ class PaddedBytes {
   PaddedBytes(PaddedShape shape, RowFormat format, std::span<Byte> bytes)
       : shape_(shape), format_(format), bytes_(bytes.data()) {
     if (format.heads < 1) {
-      throw InputError("heads", std::to_string(format.heads) + " is below 1");
+      throw InputError("heads", "is " + std::to_string(format.heads) + "; it must be at least 1");
     }
     require_bytes(bytes.size(),
                   {static_cast<std::size_t>(shape.batch), static_cast<std::size_t>(shape.width),
@@ -60,7 +60,7 @@ class PaddedBytes {
   Byte* bytes_;
 };
 
-/// Calls copy(from, to) for the longest stretches of tokens that are contiguous in both lists of places.
+/// Calls copy(from, to) for the longest stretches of tokens whose places are contiguous in both lists.
 template <typename Copy>
 void for_each_common_run(std::span<const TokenRun> from, std::span<const TokenRun> to, Copy copy) {
   std::int64_t from_done = 0;
@@ -201,13 +201,14 @@ void require_same_rows(const TokenPlaces& from, const TokenPlaces& to) {
   const std::vector<std::int64_t> source = tokens_per_row(from);
   const std::vector<std::int64_t> target = tokens_per_row(to);
   if (source.size() != target.size()) {
-    throw InputError("padding conversion",
-                     std::to_string(source.size()) + " rows cannot become " + std::to_string(target.size()));
+    throw InputError("padding conversion", "there are " + std::to_string(source.size()) +
+                                               " source rows and " + std::to_string(target.size()) +
+                                               " target rows; the two numbers must be equal");
   }
   for (std::size_t row = 0; row < source.size(); ++row) {
     if (source[row] == target[row]) continue;
     throw InputError("padding conversion", "row " + std::to_string(row) + " has " +
-                                               std::to_string(source[row]) + " tokens for " +
+                                               std::to_string(source[row]) + " tokens, but " +
                                                std::to_string(target[row]) + " places");
   }
 }

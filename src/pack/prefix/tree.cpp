@@ -43,9 +43,9 @@ void require_tokens(std::size_t segment, std::int64_t tokens, std::int64_t rows_
 void require_ends(std::span<const std::int64_t> sample_ends, std::int64_t segments) {
   for (std::size_t i = 0; i < sample_ends.size(); ++i) {
     if (sample_ends[i] >= -1 && sample_ends[i] < segments) continue;
-    throw InputError(
-        "sample " + std::to_string(i) + " of the tree",
-        "ends at segment " + std::to_string(sample_ends[i]) + "; there are " + std::to_string(segments));
+    throw InputError("sample " + std::to_string(i) + " of the tree",
+                     "ends at segment " + std::to_string(sample_ends[i]) + ", but there are " +
+                         std::to_string(segments) + " segments");
   }
 }
 
@@ -74,8 +74,8 @@ std::int64_t causal_entries(RowRange positions) {
 
 using Samples = std::span<const std::span<const std::int64_t>>;
 
-/// Samples, in ascending order, that agree in all tokens before `depth`. Their tokens after that do not
-/// belong to a segment yet.
+/// Samples, in ascending order, whose tokens before `depth` are equal. Their other tokens are not in a
+/// segment yet.
 struct Branch {
   std::vector<std::int64_t> samples;
   std::int64_t parent = -1;
@@ -105,7 +105,7 @@ Common find_common_prefix(Samples samples, const Branch& branch) {
 }
 
 /// Partitions the samples of a branch that are longer than `depth` by their token at `common`. Samples that
-/// end there form one part. Parts are in the order of their first samples.
+/// end at `common` form one part. Parts are in the order of their first samples.
 std::vector<Branch> split_branch(Samples samples, const Branch& branch, std::int64_t parent,
                                  std::int64_t depth, std::int64_t common) {
   std::vector<Branch> parts;
@@ -163,7 +163,7 @@ void PrefixTree::count_samples() {
   }
   for (std::size_t s = segments_.size(); s-- > 0;) {
     const TreeSegment& segment = segments_[s];
-    if (segment.num_samples == 0) throw InputError(name_of_segment(s), "no sample goes through it");
+    if (segment.num_samples == 0) throw InputError(name_of_segment(s), "is not part of any sample");
     if (segment.parent == -1) continue;
     TreeSegment& parent = segments_[at(segment.parent)];
     parent.num_samples += segment.num_samples;

@@ -69,10 +69,10 @@ std::int64_t aligned_rows(const PrefixTree& tree, std::int64_t alignment) {
 std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment, std::int64_t max_tokens,
                                 std::span<const PartLimit> limits) {
   if (alignment < 1)
-    throw InputError("sequence alignment", "is " + std::to_string(alignment) + "; at least 1 is needed");
+    throw InputError("sequence alignment", "is " + std::to_string(alignment) + "; it must be at least 1");
   (void)narrow<std::int32_t>(alignment, "sequence alignment");  // ensures that rounding up cannot overflow
   if (max_tokens < 1)
-    throw InputError("cap", "is " + std::to_string(max_tokens) + " tokens; at least 1 is needed");
+    throw InputError("cap", "is " + std::to_string(max_tokens) + " tokens; it must be at least 1");
   for (std::int64_t i = 0; i < tree.num_samples(); ++i) {
     require_sample_fits(i, tree.sample_length(i), alignment, max_tokens);
   }

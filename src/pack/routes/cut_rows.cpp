@@ -12,10 +12,12 @@ namespace {
 void require_member(const PackedLayout& layout, RowMember member) {
   const int cp = layout.cp().size;
   if (member.tp.size < 1)
-    throw InputError("tensor-parallel size", std::to_string(member.tp.size) + " is below 1");
+    throw InputError("tensor-parallel size",
+                     "is " + std::to_string(member.tp.size) + "; it must be at least 1");
   const auto require_inside = [](int rank, int size, const char* what) {
     if (rank >= 0 && rank < size) return;
-    throw InputError(what, std::to_string(rank) + " is outside 0.." + std::to_string(size - 1));
+    throw InputError(what,
+                     "is " + std::to_string(rank) + "; it must be from 0 to " + std::to_string(size - 1));
   };
   require_inside(member.cp_rank.value(), cp, "context-parallel rank");
   require_inside(member.tp.rank, member.tp.size, "tensor-parallel rank");
@@ -59,8 +61,8 @@ void CutRows::cut_sequences(const PackedLayout& layout, CpLayout cut, int tp) {
     const std::int64_t length = layout.aligned_length(s);
     if (length % chunks != 0) {
       throw InputError("sequence " + std::to_string(s),
-                       "of " + std::to_string(length) + " rows cannot be cut into " + std::to_string(chunks) +
-                           " equal chunks",
+                       "has " + std::to_string(length) + " rows, which cannot be cut into " +
+                           std::to_string(chunks) + " equal chunks",
                        "Align every sequence to a multiple of " + std::to_string(chunks) +
                            ", for instance with pack.align_lcm");
     }
@@ -99,7 +101,8 @@ void CutRows::cut_flat(const PackedLayout& layout) {
   }
 }
 
-// Adds a run of a CP rank, split at multiples of `window` rows: each window belongs to the next TP rank.
+// Adds a run of a CP rank. Splits it at multiples of `window` rows, since each window belongs to a different
+// TP rank.
 void CutRows::add(const PlacedRun& run, std::int64_t window) {
   for (std::int64_t at = 0; at < run.rows.size();) {
     const std::int64_t local = run.local + at;

@@ -8,7 +8,7 @@
 
 namespace evenkeel {
 
-/// Rows that are adjacent both in their sequence and on their member.
+/// Rows that are adjacent both in their sequence and on the member that has them.
 struct PlacedRun {
   std::int64_t sequence = 0;
   RowRange rows;           ///< relative to the sequence; never empty
@@ -40,10 +40,11 @@ class CutRows {
 
   int members_ = 1;
   std::vector<PlacedRun> runs_;
-  std::vector<std::int64_t> first_run_{0};  // number of each sequence's first run, then the number of runs
+  // Number of each sequence's first run, followed by the number of runs.
+  std::vector<std::int64_t> first_run_{0};
 };
 
-/// One side of a RowRoute: the rows of this member that go to each other member, or come from it.
+/// One side of a RowRoute: the rows of this member that go to, or come from, each other member.
 class RouteSide {
  public:
   explicit RouteSide(int members) : counts_(static_cast<std::size_t>(members)) {}
@@ -54,8 +55,8 @@ class RouteSide {
     counts_[static_cast<std::size_t>(member)] += count;
   }
 
-  /// Lists the rows in the order of members, keeping each member's rows in the order of add(), and counts
-  /// them by member.
+  /// Lists the rows in the order of members, and counts the rows of each member. The rows of a member are in
+  /// the order of the calls of add().
   template <typename Integer>
   void list(std::vector<Integer>& rows, std::vector<Integer>& counts) const {
     counts.assign(counts_.begin(), counts_.end());

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <string>
 
@@ -75,11 +74,11 @@ std::vector<SequenceRun> runs_on(const OrderedRows& rows, RowMember member) {
 }
 
 /// Throws InputError if `width` is below 1, or if (width - 1) * max_runs places exceed the range of Integer.
-/// `max_runs` is the maximum over all members, so that every member throws the same error.
+/// `max_runs` is the maximum over all members, so all members throw the same error.
 template <typename Integer>
 void require_width(std::int64_t width, std::int64_t max_runs) {
   const std::string where = "width of a convolution";
-  if (width < 1) throw InputError(where, "is " + std::to_string(width) + "; at least 1 is needed");
+  if (width < 1) throw InputError(where, "is " + std::to_string(width) + "; it must be at least 1");
   if (width - 1 <= std::int64_t{std::numeric_limits<Integer>::max()} / std::max(max_runs, std::int64_t{1}))
     return;
   throw InputError(where, "is " + std::to_string(width) + "; with " + std::to_string(max_runs) +
@@ -153,7 +152,8 @@ RowRoute<Integer> row_route(const PackedLayout& layout, RowCut from, RowCut to, 
   const int here = member.number();
   RouteSide sent(before.members());
   RouteSide received(before.members());
-  // Both cuts list all rows in the order of the micro-batch, so one walk finds the common rows.
+  // Both cuts list all rows in the order of the micro-batch, so one pass over both lists finds the common
+  // rows.
   auto a = before.runs().begin();
   auto b = after.runs().begin();
   while (a != before.runs().end()) {

@@ -46,7 +46,7 @@ function advice() {
     return box.append(html('p', { class: 'nothing', text: 'Nothing: by these figures there is little to gain.' }));
   box.append(html('ol', { class: 'advice' }, ...run.advice.map((a) => html('li', {},
     html('div', { class: 'share', text: percent(a.share) }),
-    html('div', {}, html('div', { text: a.what }), html('div', { class: 'why', text: a.why }), html('div', { class: 'then', text: a.then }))))));
+    html('div', {}, html('div', { text: a.what }), html('div', { class: 'why', text: a.why }), html('div', { class: 'action', text: a.action }))))));
 }
 
 function dpRanks() {
@@ -239,7 +239,7 @@ function arrivals() {
   const states = [['trained', 'var(--accent)', a.trained], ['in steps', 'var(--p1)', a.formed], ['waiting', 'var(--before)', a.waiting],
     ...Object.entries(a.dropped).map(([reason, n]) => ['dropped: ' + reason.replaceAll('_', ' '), 'var(--wait)', n])].filter(([, , n]) => n > 0);
   const samples = card('Samples that arrived', `${counted(a.received, 'sample')} since the buffer began, and ${counted(a.duplicates, 'duplicate')}. `
-    + `Steps of this run waited ${seconds(a.waited)} for samples.`, true);
+    + `Steps of this run waited ${seconds(a.waited_seconds)} for samples.`, true);
   bars(samples.box, {
     n: Math.max(1, states.length), format: short, height: 220, label: 'what became of samples', name: (i) => states.length ? states[i][0] : '',
     layers: states.length ? states.map(([, colour], i) => ({ colour, values: states.map(([, , n], j) => i === j ? n : 0) })) : [{ values: [0], colour: 'var(--accent)' }],

@@ -14,8 +14,8 @@
 
 namespace evenkeel {
 
-/// Returns items 0..n-1 in k contiguous runs whose sizes differ by at most one, larger runs first: the
-/// assignment without balancing. Preconditions: items >= 0, k >= 1.
+/// Splits items 0..n-1 into k contiguous runs whose sizes differ by at most one, larger runs first. This is
+/// the assignment without balancing. Preconditions: items >= 0, k >= 1.
 [[nodiscard]] Partition contiguous_runs(std::int64_t items, std::int64_t k);
 
 /// Sorts items by ascending (length, item) and deals them out: group g gets positions g, g+k, ... of that
@@ -26,8 +26,8 @@ namespace evenkeel {
 /// Example: lengths {7, 6, 8, 5} with k = 2 give groups {3, 0} and {1, 2}.
 [[nodiscard]] Partition sorted_stride(std::span<const std::int64_t> lengths, std::int64_t k);
 
-/// The work to be assigned to DP ranks, by item: a sample, or a unit of samples that share prefixes. Lists of
-/// equal length.
+/// The work to be assigned to DP ranks. Each item is a sample, or a unit of samples that share prefixes. All
+/// lists that are not empty have one element per item.
 struct AssignedWork {
   std::span<const Cost> costs;
   std::span<const std::int64_t> rows;     ///< tokens without padding; shared tokens count once
@@ -47,14 +47,14 @@ struct AssignedWork {
 /// errors of field_costs_of().
 [[nodiscard]] std::vector<Cost> costs_of(const LengthTable& table, const PlanSettings& settings);
 
-/// Returns the work of each DP rank if ranks got contiguous runs of samples in source order: the baseline of
-/// balancing.
+/// Returns the work that each DP rank would have if it got a contiguous run of samples in source order. This
+/// is the baseline for balancing.
 [[nodiscard]] std::vector<Cost> unbalanced_dp_costs(const LengthTable& table, const PlanSettings& settings);
 
 /// Cuts a step into settings.mini_batches before units are assigned, and returns the units of each
-/// mini-batch, ascending. Cuts are between groups of samples that share prefixes; the mini-batches' numbers
-/// of groups differ by at most one. Mini-batches are runs of groups in order, or in a random order if the
-/// settings shuffle. Pure, deterministic.
+/// mini-batch, ascending. A group of samples that share prefixes is never split, and the mini-batches'
+/// numbers of groups differ by at most one. Each mini-batch is a run of groups in their order, or in a random
+/// order if the settings request shuffling. Pure, deterministic.
 [[nodiscard]] IdGroups<UnitId> cut_into_mini_batches(const StepProblem& problem, const PackUnits& units);
 
 /// Splits a step into mini-batches, and each mini-batch over the DP ranks: element m has the units of each DP

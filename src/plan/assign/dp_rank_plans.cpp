@@ -26,7 +26,7 @@ std::int64_t sum_over(const std::vector<MicroBatchPlan>& micro_batches, Member m
   return sum;
 }
 
-/// Replaces `most` by the element-wise maximum of the two lists. The shorter list is extended with zeros.
+/// Replaces `most` with the element-wise maximum of the two lists. The shorter list is extended with zeros.
 void take_larger(std::vector<std::int64_t>& most, std::span<const std::int64_t> numbers) {
   most.resize(std::max(most.size(), numbers.size()), 0);
   for (std::size_t i = 0; i < numbers.size(); ++i) most[i] = std::max(most[i], numbers[i]);
@@ -60,7 +60,7 @@ class RankPlanner {
   }
 
   /// Sets the counts from the maximum needed on any rank.
-  void agree(std::span<const std::int64_t> largest_needed) {
+  void set_counts(std::span<const std::int64_t> largest_needed) {
     for (const std::int64_t largest : largest_needed)
       plan_.counts.push_back(agreed_count(largest, settings_));
   }
@@ -156,7 +156,7 @@ StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignm
   };
   peers.run_locally(std::ref(count));
   peers.take_maximum(needed);
-  peers.run_locally([&] { planner->agree(needed); });
+  peers.run_locally([&] { planner->set_counts(needed); });
   const auto* packed_settings = problem.settings.find<PackedSettings>();
   if (packed_settings != nullptr && packed_settings->count == CountRule::fastest) {
     std::vector<Cost> times;

@@ -14,7 +14,7 @@
 
 namespace evenkeel {
 
-/// Stands for the other DP ranks in the collective parts of planning. This base class serves a single process
+/// Represents the other DP ranks in the collective parts of planning. This base class is for a single process
 /// that plans all DP ranks, so its functions do not communicate.
 class PlanningPeers {
  public:
@@ -27,7 +27,7 @@ class PlanningPeers {
   /// derived class stores the exception and skips later parts. The caller must convert `work` without
   /// allocating: with std::ref if it captures more than two references.
   virtual void run_locally(const std::function<void()>& work) { work(); }
-  /// Replaces every number by its maximum over all ranks. Collective. Lists have equal lengths on all ranks
+  /// Replaces every number with its maximum over all ranks. Collective. Lists have equal lengths on all ranks
   /// whose work has not failed.
   virtual void take_maximum(std::span<std::int64_t> /*numbers*/) {}
 };
@@ -43,8 +43,8 @@ class PlanningPeers {
                                      std::span<const DpRank> ranks, PlanningPeers& peers);
 
 /// A plan for all DP ranks, and the assignment from which it was made. The plan's micro-batches refer to the
-/// assignment's units. Units that are rebuilt from the settings may differ, since a grid cuts trees to
-/// equalize work.
+/// assignment's units. Do not rebuild the units from the settings: they may differ, since a grid cuts trees
+/// to equalize work.
 struct AssignedPlan {
   StepAssignment assignment;
   StepPlan plan;
@@ -55,9 +55,10 @@ struct AssignedPlan {
 /// Pure, deterministic.
 [[nodiscard]] AssignedPlan assign_and_plan(const StepProblem& problem);
 
-/// Returns the times that CountRule::fastest compares: the time (PlanSettings::time_of) of each micro-batch
-/// of a DP rank, in execution order, at each of the 8 smallest allowed counts of each mini-batch. `fewest`
-/// has the agreed counts, so the lists have equal lengths on all ranks. Local; costs as much as 8 plans.
+/// Returns the times that CountRule::fastest compares. For each of the 8 smallest allowed counts of each
+/// mini-batch, the result has the time (PlanSettings::time_of) of each micro-batch of a DP rank, in execution
+/// order. `fewest` has the agreed counts, so the lists have equal lengths on all ranks. Local; takes as long
+/// as 8 plans.
 [[nodiscard]] std::vector<Cost> times_at_counts(const MicroBatcher& batcher, DpRank rank,
                                                 std::span<const std::int64_t> fewest,
                                                 const PlanSettings& settings);
@@ -66,9 +67,9 @@ struct AssignedPlan {
 /// estimated_time with the settings' overhead and pipeline stages. The smallest count wins ties. `slowest` is
 /// the element-wise maximum of times_at_counts() over all DP ranks. Deterministic, local.
 ///
-/// Example: two ranks have samples of {4, 4, 4} and {2, 2, 2, 2, 2, 2} tokens under a cap of 8. Two
-/// micro-batches, of 8 and 4 tokens next to 6 and 6, take 14. Three of 4 tokens take 12, and are chosen if a
-/// micro-batch's overhead is below 2.
+/// Example: two ranks have samples of {4, 4, 4} and {2, 2, 2, 2, 2, 2} tokens under a cap of 8. With two
+/// micro-batches, the first rank has 8 and 4 tokens and the second has 6 and 6, which takes 8 + 6 = 14. With
+/// three, each has 4 tokens, which takes 12, so three are chosen if a micro-batch's overhead is below 2.
 [[nodiscard]] std::vector<std::int64_t> fastest_counts(std::span<const Cost> slowest,
                                                        std::span<const std::int64_t> fewest,
                                                        const PlanSettings& settings);

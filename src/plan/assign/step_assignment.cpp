@@ -35,15 +35,15 @@ IdGroups<EntryId> shares_of_entries(const StepAssignment& assignment) {
   return IdGroups<EntryId>(shares);
 }
 
-/// Returns the group of places of each DP rank.
+/// Returns, for each DP rank, the group that consists of its places.
 std::vector<ContextGroup> groups_of_dp_ranks(const PlanSettings& settings) {
   std::vector<ContextGroup> groups;
   for (int r = 0; r < settings.dp; ++r) groups.push_back(settings.context_of(DpRank{r}));
   return groups;
 }
 
-/// Returns an assignment that has units and the groups of DP ranks.
-StepAssignment units_of(const StepProblem& problem) {
+/// Returns an assignment with units and the groups of DP ranks, but without assigned units.
+StepAssignment unassigned_step(const StepProblem& problem) {
   StepAssignment assignment;
   assignment.step = problem.step;
   assignment.units = make_units(problem);
@@ -51,9 +51,9 @@ StepAssignment units_of(const StepProblem& problem) {
   return assignment;
 }
 
-/// Returns an assignment whose units are assigned to groups.
+/// Returns an assignment in which each unit is assigned to a group. The derived fields are not set yet.
 StepAssignment assignment_of_units(const StepProblem& problem) {
-  StepAssignment assignment = units_of(problem);
+  StepAssignment assignment = unassigned_step(problem);
   strategy_of(problem.settings).assign(problem, assignment);
   return assignment;
 }
@@ -180,7 +180,7 @@ bool shares_are_derived_from_units(const PlanSettings& settings) noexcept {
 
 StepAssignment assign_step_by_units(const StepProblem& problem, std::vector<IdGroups<UnitId>> units) {
   EVENKEEL_PRECONDITION(cheap, shares_are_derived_from_units(problem.settings));
-  StepAssignment assignment = units_of(problem);
+  StepAssignment assignment = unassigned_step(problem);
   for (IdGroups<UnitId>& of_mini_batch : units)
     assignment.mini_batches.emplace_back().units = std::move(of_mini_batch);
   return complete_assignment(problem, std::move(assignment));

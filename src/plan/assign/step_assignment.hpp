@@ -20,16 +20,16 @@ struct MiniBatchAssignment {
   friend bool operator==(const MiniBatchAssignment&, const MiniBatchAssignment&) = default;
 };
 
-/// A step assigned to mini-batches and DP ranks. Every rank computes it from replicated input, so owners know
-/// where each sample goes, and the length of its sequence there.
+/// A step assigned to mini-batches and DP ranks. Every rank computes the same assignment from replicated
+/// input, so each owner knows where its samples go, and the length of their sequences there.
 struct StepAssignment {
   std::int64_t step = 0;
   PackUnits units;
-  std::vector<ContextGroup>
-      groups;  ///< the assigned groups: each DP rank's places, or with flexible CP any groups
+  /// The groups that run micro-batches: the places of each DP rank or, with flexible CP, any groups.
+  std::vector<ContextGroup> groups;
   std::vector<MiniBatchAssignment> mini_batches;
   IdGroups<EntryId> shares;  ///< entries of each group over all mini-batches
-  SegmentTable segments;     ///< sequences of the tensors, and their lengths
+  SegmentTable segments;     ///< the sequences in the tensors, and their lengths
 
   /// Returns whether samples may share segments.
   [[nodiscard]] bool shared() const noexcept { return units.shared(); }

@@ -37,7 +37,8 @@ std::int64_t rows_of(const MicroBatchPlan& plan, const PlanSettings& settings) n
 PackedMicroBatch lay_out(const StepProblem& problem, const StepAssignment& assignment,
                          const MicroBatchPlan& plan, CpRank member) {
   const SequenceLayout sequences = sequences_of(plan, problem.settings);
-  if (sequences.cp.size == 1) member = CpRank{0};  // of whole samples, every member has all rows
+  // Without CP, each sequence is a whole sample, so every member has all rows.
+  if (sequences.cp.size == 1) member = CpRank{0};
   std::vector<SampleShape> samples;
   for (const EntryId entry : plan.entries) samples.push_back(problem.table[entry].shape);
   if (!assignment.shared()) return lay_out(std::move(samples), sequences, member);

@@ -47,8 +47,8 @@ void reorder(std::vector<MicroBatchPlan>& micro_batches, const RunOrder& order) 
 }
 
 /// Returns the maximum number of simulation steps for ordering one list if each mini-batch has `lists` lists.
-/// Limits the time that a single process spends on ordering the micro-batches of all ranks to a few tenths of
-/// a second.
+/// This limits the time that a single process spends on ordering the micro-batches of all ranks to a few
+/// tenths of a second.
 std::int64_t max_steps_per_list(const PlanSettings& settings, std::int64_t lists) {
   constexpr std::int64_t of_a_list = std::int64_t{1} << 20;
   constexpr std::int64_t of_a_step = std::int64_t{1} << 25;
@@ -103,8 +103,8 @@ void require_below_cap(const LengthTable& table, const PlanSettings& settings) {
       above->shape.id, {length, align_up(length, alignment), alignment, settings.micro_batch.max_tokens});
 }
 
-// Trees are split between samples, so their root-to-leaf paths are the samples, however the trees are split.
-// Pad rows are not tokens: positions and attention skip them.
+// Trees are only split between samples. Their root-to-leaf paths are therefore always the samples, however
+// the trees are split. Pad rows do not count, since positions and attention skip them.
 void require_below_path_cap(const LengthTable& table, const PlanSettings& settings) {
   if (!settings.max_path_tokens) return;
   const std::int64_t most = *settings.max_path_tokens;
@@ -115,7 +115,7 @@ void require_below_path_cap(const LengthTable& table, const PlanSettings& settin
   throw LimitError(above->shape.id,
                    "has " + format_plain_count(length, "token") +
                        " from the root of its tree to a leaf, above the cap of " +
-                       format_plain_count(most, "token") + " of a path",
+                       format_plain_count(most, "token") + " per path",
                    "Raise prefix.max_path_tokens to at least " + std::to_string(length) +
                        ", or shorten or drop the sample");
 }

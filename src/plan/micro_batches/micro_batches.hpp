@@ -26,17 +26,18 @@ struct MicroBatchFigures {
 /// Returns the totals of these units as a micro-batch on a DP rank's own places.
 [[nodiscard]] MicroBatchFigures figures_of(const PackUnits& units, std::span<const UnitId> chosen);
 
-/// Return the micro-batch of these units, in this order, with computed figures or with the given ones.
+/// Return the micro-batch of these units, in this order. The figures are computed, or given as an argument.
 [[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::span<const UnitId> chosen);
 [[nodiscard]] MicroBatchPlan micro_batch_of(const PackUnits& units, std::span<const UnitId> chosen,
                                             const MicroBatchFigures& figures);
 
-/// Returns the first sample that exceeds the cap by itself, on the largest group; null if all fit.
+/// Returns the first sample that exceeds the cap on its own, even on the largest group; null if all samples
+/// fit.
 [[nodiscard]] const LengthEntry* first_above_cap(const LengthTable& table, const PlanSettings& settings);
 
-/// Throws LimitError if a sample exceeds the cap by itself, naming the sample, its length, its aligned length
-/// and the cap. The table is replicated, so every rank throws the same error. Precondition: the groups are
-/// the DP ranks.
+/// Throws LimitError if a sample exceeds the cap on its own, naming the sample, its length, its aligned
+/// length and the cap. The table is replicated, so every rank throws the same error. Precondition: the groups
+/// are the DP ranks.
 void require_below_cap(const LengthTable& table, const PlanSettings& settings);
 
 /// Throws LimitError if a sample has more tokens than a path of a tree may have. The error names the first
@@ -65,12 +66,12 @@ void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchO
 void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanSettings& settings,
                          std::int64_t lists);
 
-/// The micro-batches of all DP ranks if they are planned jointly: in a grid, padded micro-batches, which
-/// share their lengths, or micro-batches run by several DP ranks together. A value type. All units are stored
-/// in one list, since there are many micro-batches.
+/// The micro-batches of all DP ranks if they are planned jointly. This is the case for grids, for padded
+/// micro-batches, which have the same lengths on all ranks, and for micro-batches that several DP ranks run
+/// together. A value type. All units are stored in one list, since there are many micro-batches.
 class JointMicroBatches {
  public:
-  /// No joint plan: each rank plans its own micro-batches.
+  /// No joint plan: each DP rank plans its own micro-batches.
   JointMicroBatches() = default;
   /// A joint plan for `ranks` DP ranks, which do not run any micro-batches yet.
   explicit JointMicroBatches(int ranks) : of_ranks_(static_cast<std::size_t>(ranks)) {}
@@ -79,7 +80,7 @@ class JointMicroBatches {
   void reserve(std::size_t micro_batches, std::size_t units);
   /// Adds a micro-batch. Returns its number, counted from 0.
   std::int64_t add(std::span<const UnitId> units, const MicroBatchFigures& figures);
-  /// Appends a micro-batch to the ones that a rank runs.
+  /// Adds a micro-batch at the end of the list that a rank runs.
   void append_to_rank(DpRank rank, std::int64_t micro_batch) {
     of_ranks_[rank.index()].push_back(micro_batch);
   }

@@ -33,8 +33,8 @@ void validate(const PaddedBatchingSettings& settings) {
   }
 }
 
-/// Returns the padded length at each position of the shards: that of the longest sample at this position over
-/// all DP ranks.
+/// Returns the padded length at each position of the shards. It is determined by the longest sample at this
+/// position over all DP ranks.
 std::vector<std::int64_t> padded_lengths(const Partition& shards, std::span<const std::int64_t> lengths,
                                          const PaddedBatchingSettings& settings) {
   std::vector<std::int64_t> needed;
@@ -49,7 +49,7 @@ std::vector<std::int64_t> padded_lengths(const Partition& shards, std::span<cons
   return needed;
 }
 
-/// The rows of capped fields, on each DP rank, at the joined positions.
+/// The total rows of each capped field on each DP rank, over the positions that have been joined so far.
 class JoinedRows {
  public:
   JoinedRows(const Partition& shards, std::span<const CappedRows> capped)

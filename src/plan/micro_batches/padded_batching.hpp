@@ -13,15 +13,16 @@ namespace evenkeel {
 
 struct PaddedBatchingSettings {
   int dp = 1;
-  std::int64_t max_tokens = 8192;  ///< the cap on samples times padded length of a micro-batch
+  std::int64_t max_tokens = 8192;  ///< cap on the number of samples times the padded length of a micro-batch
   std::int64_t length_round = 64;  ///< padded lengths are multiples of this
   std::int64_t max_samples =
       std::numeric_limits<std::int64_t>::max();  ///< maximum number of samples per micro-batch
   std::int64_t min_count = 1;                    ///< minimum number of micro-batches
   std::int64_t count_multiple =
-      1;  ///< the number of micro-batches is a multiple of this: pp with virtual stages
-  /// True: a micro-batch of samples without tokens has length length_round. False, as in ROLL's code: it has
-  /// length 0 unless it is the first, which stays empty if the cap is below length_round.
+      1;  ///< the number of micro-batches is a multiple of this: pp if there are virtual stages
+  /// Determines the padded length of a micro-batch whose samples all have no tokens. If true, it is
+  /// length_round. If false, it is 0, as in ROLL's code, unless the micro-batch is the first, which stays
+  /// empty if the cap is below length_round.
   bool widen_empty_samples = true;
 
   friend bool operator==(const PaddedBatchingSettings&, const PaddedBatchingSettings&) = default;
@@ -52,14 +53,16 @@ struct PaddedBatches {
   friend bool operator==(const PaddedBatches&, const PaddedBatches&) = default;
 };
 
-/// ROLL's dynamic batching (`dynamic_batching_shard`). Shards, grid and order are identical to the reference
-/// whenever the reference succeeds (for samples without tokens, if widen_empty_samples is false).
+/// ROLL's dynamic batching (`dynamic_batching_shard`). Shards, grid and order are identical to those of the
+/// reference whenever the reference succeeds (with samples without tokens, only if widen_empty_samples is
+/// false).
 /// 1. Assign samples by sorted_stride().
-/// 2. Join neighboring positions of the shards while samples times length stays within the cap. The length is
-///    the maximum over all ranks, rounded up.
-/// 3. Raise the count to at least min_count and a multiple of count_multiple by halving: the largest
-///    micro-batches (samples times length, earlier ones first) with more than one position, each once, then
-///    the largest of the results, as often as needed. Both halves keep their length.
+/// 2. Join neighboring positions of the shards while the number of samples times their padded length stays
+///    within the cap. The padded length is the maximum over all ranks, rounded up.
+/// 3. Raise the count to at least min_count and to a multiple of count_multiple by halving micro-batches that
+///    have more than one position. Halve the largest ones first (by samples times length; earlier ones win
+///    ties), each once; if that is not enough, repeat this with the resulting micro-batches. Both halves keep
+///    the padded length.
 /// 4. If every micro-batch has one position, append empty ones of length_round. There is always at least one
 ///    micro-batch.
 ///
@@ -74,7 +77,7 @@ struct PaddedBatches {
 [[nodiscard]] PaddedBatches plan_padded_batches(std::span<const std::int64_t> lengths,
                                                 const PaddedBatchingSettings& settings);
 
-/// Cuts samples that are already assigned to DP ranks, by steps 2 to 4 above. There are `shares.size()` DP
+/// Cuts samples that are already assigned to DP ranks: does steps 2 to 4 above. There are `shares.size()` DP
 /// ranks; each share is sorted by ascending (length, sample). Shares may differ in size. In each micro-batch,
 /// every DP rank's rows of each capped field also stay within the field's cap. Precondition: each sample is
 /// within the caps.

@@ -18,11 +18,11 @@
 namespace evenkeel {
 namespace {
 
-/// Number of possible row counts of a pass's shapes, evenly spaced up to its cap.
+/// Number of row counts that are considered for a pass's shapes. They are evenly spaced up to the pass's cap.
 constexpr std::int64_t steps_of_rows = 128;
-/// Factor by which sequences and max_seqlen of a shape exceed the maxima seen.
+/// Factor by which the sequences and max_seqlen of a new shape exceed the maxima seen so far.
 constexpr std::int64_t margin = 2;
-/// One step may take 1 / max_part of the free places.
+/// One step may use at most 1 / max_part of the free places in the list of shapes.
 constexpr std::int64_t max_part = 3;
 
 constexpr std::int64_t no_rows = std::numeric_limits<std::int64_t>::max() / 2;
@@ -53,7 +53,7 @@ std::optional<std::int64_t> common_alignment(std::span<const PassNeeds> passes, 
 struct EqualMicroBatches {
   std::int64_t level = 0;  ///< rows of the smallest new shape that holds them; no_rows if there is none
   std::int64_t rows = 0;
-  std::int64_t most = 0;  ///< rows of the cap on each CP rank
+  std::int64_t most = 0;  ///< rows per CP rank at the cap
   std::int64_t count = 0;
 };
 
@@ -128,7 +128,7 @@ class Candidates {
   std::vector<std::int64_t> levels_;
 };
 
-/// The levels that leave the fewest rows, for every number of new shapes.
+/// Chooses the levels that leave the fewest rows, for every number of new shapes.
 class LevelChoice {
  public:
   LevelChoice(const Candidates& candidates, std::int64_t most)
@@ -186,8 +186,9 @@ class LevelChoice {
  private:
   std::span<const std::int64_t> levels_;
   std::int64_t as_they_are_;
-  std::vector<std::vector<std::size_t>> below_;  // by number of shapes and highest level: the next lower one
-  std::vector<std::int64_t> rows_;               // by number of shapes
+  // By number of shapes and highest level: the next lower level.
+  std::vector<std::vector<std::size_t>> below_;
+  std::vector<std::int64_t> rows_;  // by number of shapes
   std::vector<std::size_t> top_;
 };
 
@@ -275,10 +276,10 @@ std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {
   if (shapes.empty() || std::ssize(shapes) <= *passes.front().micro_batch.shapes) return shapes;
   throw ConfigError(
       "micro_batch.shapes",
-      std::to_string(*passes.front().micro_batch.shapes) + " are fewer than the " +
+      "is " + std::to_string(*passes.front().micro_batch.shapes) + ", but " +
           format_plain_count(std::ssize(shapes), "shape") +
-          " that profiles with different caps, alignments or max_samples, and context-parallel groups of "
-          "different sizes need: one largest shape each",
+          " are required: one for each profile with its own cap, alignment or max_samples, and for each size "
+          "of context-parallel groups",
       "Raise it, give all profiles the same cap, alignment and max_samples, or lower mesh.max_cp");
 }
 
@@ -293,10 +294,10 @@ PackedShape smallest_shape(const PackedShape& needed, std::span<const PackedShap
   }
   if (best) return *best;
   throw InputError("micro_batch.shapes",
-                   "none of " + format_plain_count(std::ssize(shapes), "shape") + " holds a micro-batch of " +
-                       format_plain_count(needed.rows, "row") + " on a rank in " +
-                       format_plain_count(needed.sequences, "sequence") +
-                       ": the step was made with other settings",
+                   "none of the step's " + format_plain_count(std::ssize(shapes), "shape") +
+                       " is large enough for a micro-batch with " + format_plain_count(needed.rows, "row") +
+                       " per rank and " + format_plain_count(needed.sequences, "sequence") +
+                       ", so the step was made with different settings",
                    "Make all passes of a step with the same configuration");
 }
 

@@ -50,15 +50,15 @@ struct PassNeeds {
   std::vector<PackedShape> needed;
 };
 
-/// Returns shapes to add to `shapes`, for all passes of a step together. Adds at most a third of the free
-/// places, rounded up, to leave some for later steps. Each added shape must save at least 1 /
+/// Returns shapes to add to `shapes`, for all passes of a step together. Fills at most a third of the free
+/// places in the list, rounded up, to leave some for later steps. Each added shape must save at least 1 /
 /// rows_saved_at_least of the rows that the micro-batches need. Rows are counted on all ranks of a group.
 ///
-/// For each number of shapes, chooses the rows that leave the least padding: by dynamic programming over
-/// sorted rows, then over sizes of groups, each of which has its own shapes. Shapes have a margin for later
-/// micro-batches: rows are multiples of 1/128 of the cap; the number of sequences, up to its maximum, and the
-/// length are twice those of any micro-batch here, since doubling them costs no rows. O(needs * shapes +
-/// sizes * (128 passes)^2 * (shapes + passes)).
+/// For each number of shapes, chooses the row counts that leave the least padding. This uses dynamic
+/// programming, first over the sorted row counts, then over the sizes of groups, since each size has its own
+/// shapes. Shapes have a margin for later micro-batches: rows are multiples of 1/128 of the cap; the number
+/// of sequences, up to its maximum, and the length are twice those of any micro-batch here, since doubling
+/// them costs no rows. O(needs * shapes + sizes * (128 passes)^2 * (shapes + passes)).
 inline constexpr std::int64_t rows_saved_at_least = 400;
 [[nodiscard]] std::vector<PackedShape> shapes_to_add(std::span<const PassNeeds> passes,
                                                      std::span<const PackedShape> shapes);

@@ -17,8 +17,8 @@ RunOrder mirror(RunOrder order) {
   return order;
 }
 
-/// Returns an order with the first `head` micro-batches of `rising` at the start, ascending, the next `tail`
-/// at the end, descending, and the others in between, descending if `falls`, otherwise ascending.
+/// Returns an order that begins with the first `head` micro-batches of `rising`, ascending, and ends with the
+/// next `tail` ones, descending. The others are in between, descending if `falls`, otherwise ascending.
 RunOrder place_cheap_at_ends(const RunOrder& rising, std::int64_t head, std::int64_t tail, bool falls) {
   RunOrder order(rising.begin(), rising.begin() + head);
   order.insert(order.end(), rising.begin() + head + tail, rising.end());
@@ -28,7 +28,7 @@ RunOrder place_cheap_at_ends(const RunOrder& rising, std::int64_t head, std::int
   return order;
 }
 
-/// Returns the numbers of cheap micro-batches to try at either end: 0, 1, 2, 3, 4, 6, 8, 12, ..., up to twice
+/// Returns the numbers of cheap micro-batches to try at each end: 0, 1, 2, 3, 4, 6, 8, 12, ..., up to twice
 /// the number of stages.
 std::vector<std::int64_t> end_lengths_to_try(std::int64_t stages, std::int64_t count) {
   const std::int64_t most = std::min(2 * stages, count);
@@ -83,14 +83,14 @@ class OrderSearch {
     return true;
   }
 
-  /// Improves the best order by local search. Accepts moves unless they make the current order end later, and
-  /// restarts near the best order after `patience` moves without improvement.
+  /// Improves the best order by local search. Accepts a move unless the order would end later.
+  /// Restarts near the best order after `patience` moves without improvement.
   void improve() {
     RunOrder order = best_;
     RunOrder moved;
     std::int64_t end = best_end_;
     SearchMoves random;
-    // Beyond this number of moves without improvement, further ones hardly ever help.
+    // After this number of moves without improvement, further moves hardly ever help.
     const std::int64_t patience = 2 * count() * count();
     std::int64_t in_vain = 0;
     for (std::int64_t moves = std::min(left_, 16 * patience); moves > 0; --moves) {

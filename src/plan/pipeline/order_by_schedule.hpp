@@ -11,15 +11,15 @@ namespace evenkeel {
 /// An execution order: a permutation of positions.
 using RunOrder = std::vector<std::int64_t>;
 
-/// Maximum simulation_steps() of one simulation. If one simulation would take more, orders are not simulated.
+/// Maximum simulation_steps() of one simulation. If one simulation would take more steps, orders are not
+/// simulated.
 inline constexpr std::int64_t max_steps_of_an_order = std::int64_t{1} << 22;
 
 /// Returns an order of micro-batches with these costs whose simulated schedule (PipelineSimulation) ends
 /// early:
 /// 1. Simulate the candidates, ascending cost, and the reverse of the first candidate. Keep the first one
 ///    with the earliest end; later steps replace it only with an order that ends earlier.
-/// 2. If all orders can be simulated within the budget, simulate all, in lexicographic order, and return the
-///    best.
+/// 2. If the budget allows, simulate all orders in lexicographic order, and return the best.
 /// 3. Otherwise, try some of the cheapest micro-batches at the start and others at the end, with the rest in
 ///    descending or ascending order.
 /// 4. Improve the best order by pseudo-random swaps and shifts, equal on all ranks. Moves that do not end

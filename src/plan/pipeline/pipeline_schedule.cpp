@@ -37,8 +37,8 @@ using Times = std::vector<Cost>;
 /// Returns the times of the micro-batches by mini-batch and pipeline. If ranks meet at every micro-batch,
 /// each mini-batch has one pipeline, with the longest time of each wave.
 std::vector<std::vector<Times>> stage_times(const StepPlan& plan, const PlanSettings& settings) {
-  const std::optional<Meeting> told = settings.balance.meet;
-  const bool meet = told ? *told == Meeting::every_micro_batch : strategy_of(settings).ranks_meet();
+  const std::optional<SyncPoint> told = settings.balance.meet;
+  const bool meet = told ? *told == SyncPoint::micro_batch : strategy_of(settings).ranks_meet();
   std::vector<std::vector<Times>> times(plan.counts.size());
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     std::vector<std::size_t> next(times.size());
@@ -69,7 +69,7 @@ bool is_too_large_to_simulate(const std::vector<std::vector<Times>>& times, Pipe
   return false;
 }
 
-/// The end of one pipeline, and the work of its stages.
+/// The time at which one pipeline ends, and the work of its stages.
 struct Simulated {
   Cost end = 0;
   Cost work = 0;  ///< sum over all stages
@@ -93,7 +93,7 @@ std::int64_t simulation_steps(PipelineShape shape, std::int64_t micro_batches) n
 
 int simulation_shift(PipelineShape shape, std::span<const Cost> costs) noexcept {
   const Cost sum = std::accumulate(costs.begin(), costs.end(), Cost{0});
-  // No simulated time exceeds the sum of all passes of all stages.
+  // Every simulated time is at most the sum of all passes of all stages.
   const std::int64_t passes = saturating_product(saturating_product(shape.stages, shape.chunks), 3);
   int shift = 0;
   while (saturating_product(passes, sum >> shift) == latest_time) ++shift;
@@ -116,7 +116,8 @@ PipelineSimulation::PipelineSimulation(PipelineShape shape, std::int64_t micro_b
   }
   for (std::int64_t stage = 0; stage < shape.stages; ++stage)
     stages_.push_back({std::min(passes_, warm_up_of(shape, stage)), 0, 0, 0});
-  // Other stages still need at most the last passes of the first stage: those of its warm-up plus one group.
+  // Other stages only need the latest passes of the first stage: at most the number of its warm-up passes
+  // plus one group.
   const std::int64_t kept = std::min(passes_, stages_.front().warm_up + shape.stages + 2);
   ring_ =
       static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(1, kept))));

@@ -19,8 +19,8 @@ struct PipelineShape {
   friend bool operator==(const PipelineShape&, const PipelineShape&) = default;
 };
 
-/// Returns the number of steps that a simulation of these micro-batches takes: forward and backward passes
-/// through single chunks. Saturates at the largest 64-bit number.
+/// Returns the number of steps that a simulation of these micro-batches takes. Each forward or backward pass
+/// through a chunk is one step. Saturates at the largest 64-bit number.
 [[nodiscard]] std::int64_t simulation_steps(PipelineShape shape, std::int64_t micro_batches) noexcept;
 
 /// Returns by how many bits costs must be shifted right to keep all simulated times within 64 bits: 0 unless
@@ -70,15 +70,16 @@ class PipelineSimulation {
   [[nodiscard]] std::size_t at(std::int64_t stage, std::int64_t pass) const noexcept {
     return static_cast<std::size_t>(stage * ring_ + (pass & (ring_ - 1)));
   }
-  /// Run the stage's next pass if its input has arrived. Return whether it ran.
+  /// Runs the stage's next forward or backward pass if its input has arrived. Returns whether it ran.
   bool forward(std::int64_t stage);
   bool backward(std::int64_t stage);
   /// Runs as many passes of the stage as possible. Returns whether any ran.
   bool advance(std::int64_t stage);
 
   PipelineShape shape_;
-  std::int64_t passes_ = 0;  // number of forward passes per stage; equal to that of backward passes
-  std::int64_t ring_ = 1;    // number of passes per stage whose ends are kept; a power of two
+  // Number of forward passes per stage, which is also the number of backward passes.
+  std::int64_t passes_ = 0;
+  std::int64_t ring_ = 1;  // number of passes per stage whose end times are kept; a power of two
   std::vector<Stage> stages_;
   std::vector<std::int32_t> micro_batch_;  // by pass; the same for forward and backward passes
   std::vector<bool> follows_;  // by pass: whether it depends on another chunk's pass of its micro-batch
@@ -89,8 +90,9 @@ class PipelineSimulation {
 
 /// The result of simulating the pipelines of a step (PipelineSimulation).
 struct SimulatedStep {
-  Cost end = 0;       ///< end of the step, where a micro-batch's cost is the total time of all its stages
-  double bubble = 0;  ///< fraction of the time, 0 to 1, in which a stage is idle on average
+  /// End of the step, in units in which a micro-batch's cost is its total time over all stages.
+  Cost end = 0;
+  double bubble = 0;  ///< average fraction of the time, 0 to 1, in which a stage is idle
 
   friend bool operator==(const SimulatedStep&, const SimulatedStep&) = default;
 };

@@ -25,13 +25,13 @@ void require_entry_count(std::string_view what, std::size_t given, std::int64_t 
 
 void require_value_in_range(std::string_view what, std::int64_t value, std::int64_t from, std::int64_t end) {
   if (value >= from && value < end) return;
-  throw InputError(std::string(what), std::to_string(value) + " is outside " + std::to_string(from) +
-                                          " ... " + std::to_string(end - 1));
+  throw InputError(std::string(what), "the value " + std::to_string(value) + " is invalid; it must be from " +
+                                          std::to_string(from) + " to " + std::to_string(end - 1));
 }
 
 void require_valid_input(const Partition& parts, const PlacementInput& input) {
   require_whole_pieces(input);
-  require_entry_count("items with owners", static_cast<std::size_t>(input.num_items()), parts.num_items());
+  require_entry_count("owners", static_cast<std::size_t>(input.num_items()), parts.num_items());
   const auto world = static_cast<std::int64_t>(input.dp_of_rank.size());
   if (!input.speeds.empty()) require_entry_count("speeds", input.speeds.size(), parts.size());
   if (!input.node_of_rank.empty()) require_entry_count("node_of_rank", input.node_of_rank.size(), world);
@@ -45,9 +45,9 @@ void require_valid_input(const Partition& parts, const PlacementInput& input) {
       (std::int64_t{1} << 62) / std::max<std::int64_t>(input.own_weight * parts.size(), 1);
   const std::int64_t total = plan_checks::total_of(input.bytes);
   if (total >= most) {
-    throw InputError("bytes", std::to_string(total) + " bytes with a weight of " +
-                                  std::to_string(input.own_weight) + " over " + std::to_string(parts.size()) +
-                                  " parts reach 2^62");
+    throw InputError("bytes", "there are " + std::to_string(total) + ", which times own_weight, " +
+                                  std::to_string(input.own_weight) + ", and the number of parts, " +
+                                  std::to_string(parts.size()) + ", exceeds the limit of 2^62");
   }
 }
 
@@ -63,7 +63,7 @@ class Table {
   [[nodiscard]] std::int64_t at(std::int64_t row, std::int64_t column) const {
     return numbers_[static_cast<std::size_t>(row) * columns_ + static_cast<std::size_t>(column)];
   }
-  /// Returns the submatrix of these rows and columns, row by row.
+  /// Returns the submatrix of these rows and columns in row-major order.
   [[nodiscard]] std::vector<std::int64_t> part(std::span<const std::int64_t> numbers) const {
     std::vector<std::int64_t> values;
     values.reserve(numbers.size() * numbers.size());
@@ -78,8 +78,8 @@ class Table {
   std::vector<std::int64_t> numbers_;
 };
 
-/// Returns the value of part p at DP rank r, in row p and column r: bytes on ranks of r count with
-/// own_weight, other bytes on nodes of r with node_weight.
+/// Returns a table whose row p, column r is the value of part p at DP rank r. Bytes owned by ranks of r count
+/// with own_weight; other bytes on the nodes of r count with node_weight.
 Table values_of(const Partition& parts, const PlacementInput& input) {
   const std::int64_t dp = parts.size();
   const auto num_nodes = input.node_of_rank.empty() ? 0 : std::ranges::max(input.node_of_rank) + 1;
@@ -113,7 +113,7 @@ Table values_of(const Partition& parts, const PlacementInput& input) {
   return values;
 }
 
-/// Returns the DP ranks of each speed, ascending.
+/// Groups the DP ranks by speed. Each group is in ascending order.
 std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64_t> speeds, std::int64_t dp) {
   std::map<std::int64_t, std::vector<std::int64_t>> ranks;
   for (std::int64_t r = 0; r < dp; ++r)
@@ -123,7 +123,7 @@ std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64
   return groups;
 }
 
-/// Assigns the parts made for `ranks` to these ranks.
+/// Assigns those parts that were made for `ranks` to the best of these ranks.
 void place_parts_on(std::span<const std::int64_t> ranks, const Table& values, Placement& placement) {
   constexpr std::int64_t max_exact = 256;
   const std::int64_t n = std::ssize(ranks);
@@ -144,9 +144,9 @@ bool needs_placement(const PlanSettings& settings) {
   return settings.balance.placement == PlacementRule::locality && !settings.dp_of_rank.empty();
 }
 
-/// The holder of each sample, for placement. Owners outside the grid have no DP rank. Their samples are
-/// placed as if each rank of the grid held an equal contiguous part of them, so the plan does not depend on
-/// which of these owners reads them.
+/// Determines which rank holds each sample, for placement. Owners outside the grid have no DP rank. Their
+/// samples are placed as if each rank of the grid held an equal contiguous part of them, so the plan does not
+/// depend on which of these owners reads them.
 class Holders {
  public:
   /// Ranks 0..places-1 are in the grid.
@@ -172,11 +172,12 @@ class Holders {
 
  private:
   std::int64_t places_;
-  std::vector<std::int64_t> first_;  // by rank outside the grid: total number of samples of earlier such
-                                     // ranks; the last element is their total
+  // By rank outside the grid: number of samples of all earlier such ranks; the last element is the total.
+  std::vector<std::int64_t> first_;
 };
 
-/// The holders of each unit's tokens, as pieces: one per segment, since a segment is copied from one owner.
+/// Lists which rank holds each piece of the units' tokens. Each segment is one piece, since all of its rows
+/// are copied from the same owner.
 class HeldPieces {
  public:
   HeldPieces(const LengthTable& table, const PackUnits& units, std::size_t places) {
@@ -248,8 +249,8 @@ void require_whole_pieces(const PlacementInput& input) {
   if (input.first_pieces.empty()) return;
   const std::span<const std::int64_t> first = input.first_pieces;
   if (first.front() == 0 && first.back() == std::ssize(input.owners) && std::ranges::is_sorted(first)) return;
-  throw InputError("first_pieces", "must rise from 0 to the " + std::to_string(input.owners.size()) +
-                                       " pieces that have owners");
+  throw InputError("first_pieces", "must increase from 0 to the number of pieces with owners, " +
+                                       std::to_string(input.owners.size()));
 }
 
 std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std::int64_t dp) {

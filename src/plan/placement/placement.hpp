@@ -18,12 +18,13 @@ struct PlacementInput {
   std::span<const std::int64_t> bytes;     ///< size of each piece in bytes (or tokens)
   std::span<const int> dp_of_rank;         ///< the DP rank of each world rank
   std::span<const int> node_of_rank = {};  ///< the node of each world rank; empty if unknown
-  /// Speed of each DP rank; empty if all are equal. Each part is made for a certain speed, and only goes to
-  /// ranks of that speed.
+  /// Speed of each DP rank; empty if all are equal. Each part is made for a certain speed, and may only be
+  /// assigned to ranks of that speed.
   std::span<const std::int64_t> speeds = {};
-  std::int64_t own_weight = 2;   ///< value of a byte that stays on a rank of its DP rank
-  std::int64_t node_weight = 1;  ///< value of a byte that stays on a node of its DP rank; at most own_weight
-  /// The first piece of each item, then the number of pieces; empty if each item is one piece.
+  std::int64_t own_weight = 2;  ///< value of a byte whose owner belongs to its DP rank
+  /// Value of a byte whose owner is on a node of its DP rank; at most own_weight.
+  std::int64_t node_weight = 1;
+  /// Index of each item's first piece, followed by the number of pieces; empty if each item is one piece.
   std::span<const std::int64_t> first_pieces = {};
 
   [[nodiscard]] std::int64_t num_items() const noexcept {
@@ -39,10 +40,10 @@ struct PlacementInput {
 /// An assignment of parts to DP ranks.
 struct Placement {
   std::vector<std::int64_t> part_of_rank;  ///< a permutation of 0..dp-1
-  std::int64_t value = 0;                  ///< weighted number of bytes that stay
+  std::int64_t value = 0;                  ///< weighted number of bytes that need not move
   std::int64_t identity_value = 0;         ///< `value` of the identity: DP rank r gets part r
   std::int64_t upper_bound =
-      0;  ///< upper bound on `value` of any placement; equal to `value` up to 256 DP ranks
+      0;  ///< upper bound on `value` over all placements; equal to `value` for up to 256 DP ranks
 
   friend bool operator==(const Placement&, const Placement&) = default;
 };
@@ -67,10 +68,10 @@ struct Placement {
 /// Throws InputError unless every piece has an owner and a size, and items are consecutive ranges of pieces.
 void require_whole_pieces(const PlacementInput& input);
 
-/// Gives each DP rank the share of the step whose tokens it mostly holds already (best_placement). Shares are
-/// permuted in the same way in all mini-batches. Does nothing if placement is off or the DP ranks of world
-/// ranks are unknown. Precondition: units are assigned; micro-batches are planned only if they do not follow
-/// from the units, as in grids.
+/// Assigns the shares of the step so that each DP rank gets a share whose tokens it mostly holds already
+/// (best_placement). Shares are permuted in the same way in all mini-batches. Does nothing if placement is
+/// off or the DP ranks of world ranks are unknown. Precondition: units are assigned, and micro-batches are
+/// not planned yet, except those of grids, which do not follow from the units.
 void place_shares(const StepProblem& problem, StepAssignment& assignment);
 
 }  // namespace evenkeel

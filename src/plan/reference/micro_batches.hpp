@@ -1,10 +1,8 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "evenkeel/balance/partition.hpp"
 
@@ -54,7 +52,7 @@ struct RollPacking {
   friend bool operator==(const RollPacking&, const RollPacking&) = default;
 };
 
-/// Return the number of micro-batches that one DP rank asks for.
+/// Return the number of micro-batches that one DP rank needs by the rules of the system.
 /// - MindSpeed-RL: the number of groups of longest_processing_time_with_cap(), started with ceil(tokens /
 ///   max_tokens).
 /// - verl: ceil(tokens / max_tokens), at most one per sample, at least min_count.
@@ -66,7 +64,7 @@ struct RollPacking {
 [[nodiscard]] std::int64_t reference_count(std::span<const std::int64_t> lengths,
                                            const RollPacking& batching);
 
-/// Return the count on which the DP ranks agree, given the maximum of their counts: rounded up to the
+/// Return the count that all DP ranks use, given the maximum of their counts: that maximum, rounded up to the
 /// multiple. (verl with `same_micro_num_in_dp: false` rounds each rank's own count.)
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const MindSpeedBatching& batching);
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const VerlBatching& batching);
@@ -83,20 +81,6 @@ struct RollPacking {
 [[nodiscard]] Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::int64_t count,
                                                 const RollPacking& batching);
 
-/// Returns the micro-batches of all DP ranks in one process, each with the agreed count. `ranks` has the
-/// lengths of each rank's samples.
-template <typename Batching>
-[[nodiscard]] std::vector<Partition> reference_micro_batches_of_ranks(
-    std::span<const std::vector<std::int64_t>> ranks, const Batching& batching) {
-  std::int64_t largest = 0;
-  for (const auto& lengths : ranks) largest = std::max(largest, reference_count(lengths, batching));
-  std::vector<Partition> micro_batches;
-  for (const auto& lengths : ranks) {
-    micro_batches.push_back(reference_micro_batches(lengths, agreed_count(largest, batching), batching));
-  }
-  return micro_batches;
-}
-
 /// ROLL's `batch_balance`, which reorders a global batch before it is cut into equal runs for the DP ranks.
 /// Group r has the samples of DP rank r, and partition.items() is ROLL's new order. Uses Karmarkar-Karp with
 /// equal counts on the work 24576 s + s^2; inside a rank, cheap samples are at both ends. With `mini_batch`
@@ -105,8 +89,8 @@ template <typename Batching>
 ///
 /// In other cases: if dp does not divide the number of samples, counts differ by one; samples after the last
 /// whole mini-batch, which the reference drops, form a smaller mini-batch. As in the reference, the final
-/// order inside a rank merges the rank's mini-batches, so their shares survive, but not their boundaries;
-/// MiniBatches keeps both.
+/// order inside a rank mixes the rank's mini-batches: each rank keeps its share of every mini-batch, but the
+/// boundaries between them are lost. MiniBatchSettings::keep preserves both.
 ///
 /// Local, deterministic. Throws ConfigError if dp or mini_batch is below 1, and the errors of
 /// karmarkar_karp().

@@ -28,14 +28,15 @@ std::int64_t count_draws(const std::vector<ScheduledSource>& sources) {
     require_at_least(1, source.epochs, "source.epochs");
     require_at_least(1, source.weight, "source.weight");
     if (source.weight > largest_weight)
-      throw ConfigError("source.weight", std::to_string(source.weight) + " is too large",
+      throw ConfigError("source.weight", "is " + std::to_string(source.weight) + ", which is too large",
                         "Use smaller weights");
     if (source.samples < 1)
       throw InputError("source", "has no samples", "Give a source with at least one sample");
     if (source.samples > (max_draws - draws) / source.epochs) {
-      throw ConfigError("source.epochs",
-                        std::to_string(source.epochs) + " epochs are more samples than can be counted",
-                        "Lower source.epochs");
+      throw ConfigError(
+          "source.epochs",
+          "is " + std::to_string(source.epochs) + ", so the number of samples does not fit in 64 bits",
+          "Lower source.epochs");
     }
     draws += source.draws();
   }
@@ -45,7 +46,7 @@ std::int64_t count_draws(const std::vector<ScheduledSource>& sources) {
 
 }  // namespace
 
-/// Derives from the private class so that the public header need not declare it.
+/// A derived class, so that the public header need not declare evenkeel::Blend, which is private.
 class BatchSchedule::Blend : public evenkeel::Blend {
  public:
   using evenkeel::Blend::Blend;
@@ -101,8 +102,9 @@ BatchSchedule::BatchSchedule(std::vector<ScheduledSource> sources, const Schedul
   }
   if (settings.epochs > std::numeric_limits<std::int64_t>::max() / steps_per_epoch()) {
     throw ConfigError("batch.epochs",
-                      std::to_string(settings.epochs) + " epochs of " + std::to_string(steps_per_epoch()) +
-                          " steps each are more steps than can be counted",
+                      "is " + std::to_string(settings.epochs) + ", so with " +
+                          std::to_string(steps_per_epoch()) +
+                          " steps per epoch, the number of steps does not fit in 64 bits",
                       "Lower batch.epochs");
   }
   blend_ = std::make_unique<Blend>(std::move(sources), settings.shuffle, settings.seed);

@@ -18,9 +18,9 @@ class Blend {
   /// Returns the number of draws in one round. A round covers all epochs of every part.
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
   /// Writes draws [first, first + out.size()) of a round to `out`, as positions in the concatenated lists of
-  /// the parts. Rounds differ only in their shuffles. O(out) for one part; for several, O(out * log parts) if
-  /// draws are requested in order, and O((first + out) * log parts) otherwise; plus O(samples) for shuffling
-  /// a new epoch.
+  /// the parts. Rounds differ only in how the samples are shuffled. O(out) for one part; for several, O(out *
+  /// log parts) if draws are requested in order, and O((first + out) * log parts) otherwise; plus O(samples)
+  /// for shuffling a new epoch.
   void draw(std::int64_t round, std::int64_t first, std::span<std::int64_t> out);
 
  private:

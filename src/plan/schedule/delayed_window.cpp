@@ -27,7 +27,7 @@ struct Sample {
 
 using Samples = std::vector<Sample>;
 
-/// A queued outlier in its current step, which may move to a later step.
+/// An outlier in the queue, with its current step. It may move to a later step.
 struct Outlier {
   std::int64_t length = 0;
   std::size_t step = 0;
@@ -84,7 +84,7 @@ class Window {
 
  private:
   [[nodiscard]] std::size_t companions() const {
-    return static_cast<std::size_t>(*delay_.settings.companions);
+    return static_cast<std::size_t>(*delay_.settings.outliers_per_step);
   }
 
   [[nodiscard]] bool fits() const {
@@ -116,7 +116,8 @@ class Window {
     return {};
   }
 
-  /// Removes `count` outliers from the queue, starting at `first`, and moves them to step t if that helps.
+  /// Removes `count` outliers from the queue, starting at `first`. Moves them to step t if the steps end
+  /// earlier that way.
   void bring_together(std::size_t first, std::size_t count, std::size_t t) {
     const auto begin = queue_.begin() + static_cast<std::ptrdiff_t>(first);
     const auto end = begin + static_cast<std::ptrdiff_t>(count);
@@ -134,8 +135,8 @@ class Window {
     for (auto& [step, samples] : before) steps_[step] = std::move(samples);
   }
 
-  /// Swaps each moving outlier with another sample of step t. Returns whether step t has enough such samples;
-  /// if not, some swaps have been made.
+  /// Swaps each moving outlier with another sample of step t. Returns whether step t has enough such samples.
+  /// If it does not, the first outliers have been swapped nevertheless.
   [[nodiscard]] bool swap_into(std::size_t t, std::span<const Outlier> moving) {
     std::size_t at = 0;
     for (const Outlier& outlier : moving) {
@@ -176,7 +177,7 @@ class Window {
   std::int64_t first_step_;
   const OutlierDelay& delay_;
   std::vector<Samples> steps_;
-  std::vector<Ends> ends_;  // current ends of the steps; empty if a sample exceeds the cap
+  std::vector<Ends> ends_;  // current end times of the steps; empty if a sample exceeds the cap
   std::vector<Ends> in_order_;
   std::vector<Outlier> queue_;
 };
@@ -200,7 +201,8 @@ std::vector<DelayedStep> delay_outliers(std::int64_t first_step,
                                         std::span<const std::vector<std::int64_t>> steps,
                                         const OutlierDelay& delay) {
   EVENKEEL_PRECONDITION(cheap, delay.settings.is_on() && delay.settings.longer_than.has_value());
-  EVENKEEL_PRECONDITION(cheap, delay.settings.companions.has_value() && *delay.settings.companions >= 2);
+  EVENKEEL_PRECONDITION(
+      cheap, delay.settings.outliers_per_step.has_value() && *delay.settings.outliers_per_step >= 2);
   Window window(first_step, steps, delay);
   window.delay();
   return window.result();

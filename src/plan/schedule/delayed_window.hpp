@@ -23,9 +23,9 @@ struct DelayedStep {
 ///
 /// For each move, the plans of the changed steps are compared by the sum of their ends, for ranks that meet
 /// at every micro-batch and for ranks that meet once. The move is undone unless one of the two sums decreases
-/// and neither increases. So no window ends later than without delays, as planned by plan_step() with
-/// `delay.plan`. A window with a sample above the cap is unchanged, so the error occurs in the step that
-/// contains the sample and in no other step.
+/// and neither increases. A window therefore never ends later than it would without delays, if plan_step()
+/// plans it with `delay.plan`. A window with a sample above the cap is not changed, so the error occurs in
+/// the step that contains the sample and in no other step.
 ///
 /// A pure function: all ranks compute the same result. Every step keeps its number of samples; outliers never
 /// move to an earlier step or out of the window. The idea is the outlier queue of WLB-LLM (Wang et al., OSDI

@@ -75,8 +75,8 @@ void move_to_predicting_rows(const RaggedBatch& batch, Column& column) {
   }
 }
 
-/// Returns a column with one row per response token, from a column with one row per token whose values are at
-/// the predicting rows.
+/// Returns a column with one row per response token. `from` has one row per token, and its values are already
+/// at the predicting rows.
 Column select_response_rows(const RaggedBatch& batch, const Column& from) {
   FieldSpec spec = from.spec();
   spec.kind = FieldKind::response_token;
@@ -112,7 +112,7 @@ std::optional<std::int64_t> row_at(const RaggedBatch& batch, FieldKind kind, std
   return 0 <= row && row < rows.size() ? std::optional(rows.begin + row) : std::nullopt;
 }
 
-/// Adds a loss mask that is 1 at labels of response tokens.
+/// Adds a loss mask that is 1 where the label is a response token.
 void add_response_mask(RaggedBatch& batch, FieldKind kind) {
   Column& mask = batch.add_field({std::string(loss_mask_field), DType::float32, kind, {}});
   const std::span<float> values = mask.values<float>();
@@ -137,14 +137,14 @@ void require_no_loss_of_last_rows(const RaggedBatch& batch, const Column& mask) 
     const RowRange rows = batch.rows_of(FieldKind::token, i);
     if (rows.empty() || count_set(mask, {rows.end - 1, rows.end}) == 0) continue;
     throw InputError(batch.samples()[static_cast<std::size_t>(i)].id,
-                     "its loss_mask is set at row " + std::to_string(rows.size() - 1) +
-                         ", the last, which predicts nothing",
+                     "its loss_mask is set at the last row, " + std::to_string(rows.size() - 1) +
+                         ", which does not predict a token",
                      "If the mask has the value of each token at the token itself, set fields.loss_mask.at: "
-                     "token; otherwise clear it there");
+                     "token; otherwise set it to 0 in the last row");
   }
 }
 
-/// Clears the loss mask at labels of ignored_label. O(labels).
+/// Clears the loss mask where the label is ignored_label. O(labels).
 void mask_ignored_labels(RaggedBatch& batch) {
   if (batch.find(labels_field) == nullptr) return;
   const FieldKind of_labels = batch.at(labels_field).spec().kind;
@@ -172,7 +172,7 @@ std::string_view name_of(RowConvention at) noexcept {
 RowConvention row_convention_of(std::string_view word) {
   const auto* const found = std::ranges::find(convention_words, word);
   if (found != convention_words.end()) return static_cast<RowConvention>(found - convention_words.begin());
-  throw InputError("at", "is '" + std::string(word) + "'", "Set it to token, next or response");
+  throw InputError("at", "is '" + std::string(word) + "'; it must be token, next or response");
 }
 
 Column* find_loss_mask(RaggedBatch& batch) {
@@ -181,7 +181,7 @@ Column* find_loss_mask(RaggedBatch& batch) {
   if (other == nullptr || !other->spec().rule().is_cut()) return mask;
   if (mask == nullptr) return other;
   throw InputError("field 'response_mask'",
-                   "exists together with 'loss_mask', and both specify which tokens carry loss",
+                   "cannot be combined with 'loss_mask', since both specify which tokens carry loss",
                    "Leave one out");
 }
 

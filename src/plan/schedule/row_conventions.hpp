@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -8,15 +7,15 @@
 
 namespace evenkeel {
 
-/// Row conventions (FieldSettings::at). Samples may have the value of a token at the token itself; a step has
-/// it at the row that predicts the token. All functions are local.
+/// Row conventions (FieldSettings::at). In samples, the value of a token may be at the token itself. In a
+/// step, it is at the row that predicts the token. All functions are local.
 
 /// The name of the loss mask in verl and ROLL.
 inline constexpr std::string_view response_mask_field = "response_mask";
 
 /// Returns "token", "next" or "response".
 [[nodiscard]] std::string_view name_of(RowConvention at) noexcept;
-/// Returns the convention with this name. Throws InputError for another word.
+/// Returns the convention with this name. Throws InputError for any other word.
 [[nodiscard]] RowConvention row_convention_of(std::string_view word);
 
 /// Returns the loss mask: `loss_mask`, or a `response_mask` with one value per token or per response token.
@@ -39,10 +38,11 @@ void apply_row_conventions(RaggedBatch& batch, const NamedFields& fields, bool s
 void require_rows_in_place(const RaggedBatch& batch, const NamedFields& fields);
 
 /// Moves values to the rows that predict their tokens (apply_row_conventions), renames the loss mask to
-/// `loss_mask`, and clears it at labels of ignored_label. If samples have labels but no mask, adds a float32
-/// mask of the labels' kind: 1 at labels of response tokens. Throws InputError if a mask with one value per
-/// token is set at the last row of a sample, which has no label unless samples have one label per token. With
-/// `shared` prefixes, also throws if a mask is set where the label is a prompt token.
+/// `loss_mask`, and clears it where the label is ignored_label. If samples have labels but no mask, adds a
+/// float32 mask of the labels' kind that is 1 where the label is a response token. Throws InputError if a
+/// mask with one value per token is set at the last row of a sample, which has no label unless samples have
+/// one label per token. With `shared` prefixes, also throws if a mask is set where the label is a prompt
+/// token.
 void place_values(RaggedBatch& batch, const NamedFields& fields, bool shared);
 
 }  // namespace evenkeel

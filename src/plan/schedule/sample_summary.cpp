@@ -22,9 +22,9 @@ RowRange rows_with_loss(const RaggedBatch& batch, std::int64_t i, FieldKind kind
   return {rows.begin + std::clamp<std::int64_t>(sample.prompt - 1, 0, rows.size() - 1), rows.end - 1};
 }
 
-// Returns summaries without prompt hashes. If the batch has a loss mask, each sample's set rows are counted
-// as loss tokens.
-std::vector<SampleSummary> counted_lengths(const RaggedBatch& batch, bool shared) {
+// Returns summaries without prompt hashes. If the batch has a loss mask, the set rows of each sample are
+// counted as its loss tokens.
+std::vector<SampleSummary> summaries_without_hashes(const RaggedBatch& batch, bool shared) {
   std::vector<SampleSummary> lengths;
   lengths.reserve(batch.samples().size());
   for (const SampleShape& shape : batch.samples()) lengths.push_back({shape, -1, 0});
@@ -58,8 +58,8 @@ std::uint64_t hash_of(std::span<const std::int64_t> tokens) noexcept {
   return hash;
 }
 
-// Prefetches the tokens of a prompt. Prompts are not contiguous, and the hardware prefetcher detects a new
-// one too late.
+// Prefetches the tokens of a prompt. Prompts are not contiguous in memory, so the hardware prefetcher detects
+// a new one too late.
 void prefetch_tokens(std::span<const std::int64_t> tokens) noexcept {
   constexpr std::size_t tokens_of_line = 8;
   constexpr std::size_t farthest = 512;
@@ -70,11 +70,11 @@ void prefetch_tokens(std::span<const std::int64_t> tokens) noexcept {
 }  // namespace
 
 std::vector<SampleSummary> summaries_of(const RaggedBatch& batch) {
-  return counted_lengths(batch, false);
+  return summaries_without_hashes(batch, false);
 }
 
 std::vector<SampleSummary> summaries_for_sharing(const RaggedBatch& batch) {
-  std::vector<SampleSummary> lengths = counted_lengths(batch, true);
+  std::vector<SampleSummary> lengths = summaries_without_hashes(batch, true);
   if (batch.size() == 0) return lengths;
   const auto tokens = batch.at(input_ids_field).values<std::int64_t>();
   const auto prompt_of = [&](std::int64_t i) {

@@ -30,13 +30,13 @@ Selection::Selection(std::int64_t samples, const std::function<std::int64_t(std:
                            "; batch.max_length is " + std::to_string(*settings.max_length),
                        "Raise it, or set batch.too_long to drop, truncate or split");
     }
-    take(position, entries_of(tokens, settings));
+    take(position, count_entries(tokens, settings));
   }
   if (!takes_whole_samples()) hash_.add(max_length_);
 }
 
 // Returns the number of entries of a sample, and updates the counts.
-std::int64_t Selection::entries_of(std::int64_t tokens, const FilterSettings& settings) {
+std::int64_t Selection::count_entries(std::int64_t tokens, const FilterSettings& settings) {
   if (tokens == 0 && settings.empty == EmptySample::drop) {
     ++counts_.dropped_empty;
     return 0;
@@ -59,7 +59,7 @@ std::int64_t Selection::entries_of(std::int64_t tokens, const FilterSettings& se
 }
 
 void Selection::take(std::int64_t position, std::int64_t entries) {
-  // Positions are stored only once entry e is not sample e any more.
+  // Start storing positions only when an entry's number first differs from its sample's position.
   const bool is_apart = counts_.taken != position || entries != 1;
   if (positions_.empty() && is_apart) {
     positions_.resize(static_cast<std::size_t>(counts_.taken));

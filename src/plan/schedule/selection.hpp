@@ -49,12 +49,12 @@ class Selection {
   [[nodiscard]] std::uint64_t digest() const noexcept { return hash_.value(); }
 
  private:
-  [[nodiscard]] std::int64_t entries_of(std::int64_t tokens, const FilterSettings& settings);
+  [[nodiscard]] std::int64_t count_entries(std::int64_t tokens, const FilterSettings& settings);
   void take(std::int64_t position, std::int64_t entries);
 
   std::int64_t max_length_ = 0;  // 0 if entries are whole samples
   FilterCounts counts_;
-  /// Position of the sample by entry; empty while entry e is sample e. The entries of one sample are
+  /// Position of each entry's sample; empty as long as entry e is sample e. The entries of one sample are
   /// consecutive.
   std::vector<std::int64_t> positions_;
   Fnv1a hash_;

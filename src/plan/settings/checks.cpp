@@ -28,11 +28,11 @@ void require_size(std::int64_t value, std::string_view key) {
 }
 
 std::int64_t total_of(std::span<const std::int64_t> lengths) {
-  return max_sum_lower_bound(lengths, 1);  // the sum of a single group is the total
+  return max_sum_lower_bound(lengths, 1);  // with a single group, the bound on the maximum sum is the total
 }
 
 void throw_above_cap(SampleId sample, const AboveCap& lengths) {
-  // The maximum cap, since cumulative lengths are 32-bit.
+  // Largest possible cap. Cumulative lengths are 32-bit integers.
   constexpr std::int64_t largest_cap = std::numeric_limits<std::int32_t>::max();
   const bool fits_any = lengths.aligned <= largest_cap;
   throw LimitError(sample,
@@ -42,8 +42,8 @@ void throw_above_cap(SampleId sample, const AboveCap& lengths) {
                        format_plain_count(lengths.cap, "token"),
                    fits_any ? "Raise micro_batch.max_tokens to at least " + std::to_string(lengths.aligned) +
                                   ", or shorten or drop the sample"
-                            : "Shorten or drop the sample: micro_batch.max_tokens can be " +
-                                  std::to_string(largest_cap) + " at most");
+                            : "Shorten or drop the sample: micro_batch.max_tokens cannot be more than " +
+                                  std::to_string(largest_cap));
 }
 
 void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t alignment, std::int64_t cap) {

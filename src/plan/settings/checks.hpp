@@ -40,8 +40,8 @@ void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t ali
 
 namespace evenkeel {
 
-/// Maximum number of samples in an arriving group, and maximum number of steps to look ahead when a step of
-/// arriving samples is formed.
+/// Maximum number of samples in an arriving group. Also the maximum number of steps to look ahead when a step
+/// is formed from arriving samples.
 inline constexpr std::int64_t max_in_group = 4096;
 inline constexpr std::int64_t max_ahead = 64;
 

@@ -12,15 +12,15 @@ std::span<const Cost> field_costs_of(const LengthTable& table, const std::string
   const auto found = std::ranges::find(table.field_sums(), field, &FieldSums::field);
   if (found != table.field_sums().end()) return found->sums;
   if (table.size() == 0) return {};
-  throw InputError("field '" + field + "'", "is the field of balance.cost, but samples do not have it",
-                   "Provide it with the samples of the step, or name another cost");
+  throw InputError("field '" + field + "'", "is used by balance.cost, but the samples do not have it",
+                   "Provide it with the samples of the step, or choose another cost");
 }
 
 std::vector<Cost> encoder_costs_of(const LengthTable& table, const EncoderCost& encoder) {
   const std::span<const std::int64_t> rows = rows_of(table.row_counts(), encoder.field);
   if (std::ssize(rows) != table.size()) {
     throw InputError("field '" + encoder.field + "'",
-                     "is the field of balance.cost: encoder, but samples do not have it",
+                     "is used by balance.cost: encoder, but the samples do not have it",
                      "Provide it as a field of kind rows, or leave encoder out");
   }
   std::vector<Cost> costs;

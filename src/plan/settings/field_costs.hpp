@@ -19,7 +19,7 @@ namespace evenkeel {
 
 /// The encoder work of each DP rank.
 struct EncoderWork {
-  std::vector<Cost> in_source_order;  ///< if DP ranks got contiguous runs of samples in source order
+  std::vector<Cost> in_source_order;  ///< work if DP ranks got contiguous runs of samples in source order
   std::vector<Cost> assigned;
 
   friend bool operator==(const EncoderWork&, const EncoderWork&) = default;

@@ -25,9 +25,9 @@ namespace evenkeel {
 /// The cost of passing the keys and values of one token to another rank.
 struct HopInUse {
   double seconds = 0;
-  Cost cost = 0;      ///< in the units of the cost model in use
-  bool kept = false;  ///< whether the last fit could not determine it: the value is that of an earlier fit,
-                      ///< or the configured one
+  Cost cost = 0;  ///< in the units of the cost model in use
+  /// Whether the last fit could not determine it, so the value is from an earlier fit or the configuration.
+  bool kept = false;
 
   friend bool operator==(const HopInUse&, const HopInUse&) = default;
 };
@@ -51,20 +51,20 @@ struct CostInUse {
   /// Set since the first fit if micro-batches have groups of different sizes.
   std::optional<CommunicationInUse> communication = std::nullopt;
 
-  /// Replaces the configured costs in `balance` by the measured ones.
+  /// Replaces the configured costs in `balance` with the measured ones.
   void apply_to(BalanceSettings& balance) const;
   friend bool operator==(const CostInUse&, const CostInUse&) = default;
 };
 
-/// Fits a cost model to the latest observations. A value type: equal observations in equal order give equal
-/// models.
+/// Fits a cost model to the latest observations. A value type: the same observations in the same order give
+/// the same model.
 class MeasuredCostModel {
  public:
   /// Starts with the model `initial`, which is used until the first fit and whose window is kept. At most
   /// `window` observations are kept. `groups` has the configured communication costs, in the units of
-  /// `initial`, if micro-batches have groups of different sizes; its ranks_per_node must then be set. A
-  /// communication cost that no fit can determine keeps its ratio to the cost of a token (of a squared length
-  /// if tokens cost zero).
+  /// `initial`, if micro-batches have groups of different sizes; its ranks_per_node must then be set. If no
+  /// fit can determine a communication cost, its ratio to the cost of a token stays the same (or its ratio to
+  /// the cost of a squared length, if tokens cost zero).
   MeasuredCostModel(const CostModel& initial, std::int64_t window,
                     std::optional<CommunicationSettings> groups = std::nullopt);
 
@@ -72,8 +72,8 @@ class MeasuredCostModel {
   /// tokens from that of squares, the model is unchanged. O(window log window).
   void learn(std::span<const CostObservation> observations);
 
-  /// Restores the result of an earlier model. Observations older than `times` are gone, so later fits do not
-  /// use them. Precondition: `times` is a possible result of fit_time_model().
+  /// Restores the result of an earlier model's fit. The observations before `times` are lost, so later fits
+  /// do not use them. Precondition: `times` is a possible result of fit_time_model().
   void restore_fit(const TimeModel& times, std::int64_t observations);
 
   [[nodiscard]] const CostInUse& in_use() const noexcept { return in_use_; }

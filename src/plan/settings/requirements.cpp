@@ -12,19 +12,20 @@ namespace {
 
 using C = const Choices&;
 
-// Needs of features.
+// Settings that features need.
 
 constexpr Need meeting{"balance.strategy", "grid", "groups that meet at every micro-batch",
                        [](C c) { return c.balance.strategy == Strategy::grid; }};
-constexpr Need meeting_once{"balance.meet", "step", "DP ranks that meet once a step",
-                            [](C c) { return c.balance.meet == Meeting::once_a_step; }};
+constexpr Need meeting_once{"balance.meet", "step", "DP ranks that meet once per step",
+                            [](C c) { return c.balance.meet == SyncPoint::step; }};
 constexpr Need known_meeting{
     "balance.meet", "", "Set it to step for plain data parallelism, or to micro-batch for FSDP and experts",
     [](C c) { return c.balance.meet.has_value(); }};
 constexpr Need one_rank{"mesh.cp", "1", "sequences that are not cut",
                         [](C c) { return !c.flexible_cp && c.cp == 1; }};
-constexpr Need one_stage{"mesh.pp", "1", "a model on one stage", [](C c) { return c.pp == 1; }};
-constexpr Need nothing_ahead{"pack.predict_ahead", "0", "predictions of the next token only",
+constexpr Need one_stage{"mesh.pp", "1", "a model with a single pipeline stage",
+                         [](C c) { return c.pp == 1; }};
+constexpr Need nothing_ahead{"pack.predict_ahead", "0", "prediction of only the next token",
                              [](C c) { return c.predict_ahead == 0; }};
 constexpr Need depth_first{"prefix.schedule", "dfs", "segments that are run depth first",
                            [](C c) { return c.schedule == SegmentSchedule::depth_first; }};
@@ -38,8 +39,8 @@ constexpr Need cap_of_a_rank{"micro_batch.max_tokens_per_rank", "",
 constexpr Need outlier_length{"batch.outlier_length", "",
                               "Set it to the length above which a sample is an outlier",
                               [](C c) { return c.delay.longer_than.has_value(); }};
-constexpr Need companions{"batch.outlier_companions", "", "Set it to the number of DP ranks",
-                          [](C c) { return c.delay.companions.has_value(); }};
+constexpr Need companions{"batch.outliers_per_step", "", "Set it to the number of DP ranks",
+                          [](C c) { return c.delay.outliers_per_step.has_value(); }};
 constexpr Need own_reading{"source.kind", "any but embedded", "samples that Evenkeel reads",
                            [](C c) { return c.are_samples_read; }};
 constexpr Need read_once{"source.epochs", "1", "a source that is read once",
@@ -47,22 +48,21 @@ constexpr Need read_once{"source.epochs", "1", "a source that is read once",
 constexpr Need one_epoch{"batch.epochs", "1", "one epoch", [](C c) { return c.batch.epochs == 1; }};
 constexpr Need unshuffled{"batch.shuffle", "false", "samples that are not shuffled",
                           [](C c) { return !c.batch.shuffle; }};
-constexpr Need last_batch{"batch.drop_last", "false", "a last step that may be smaller",
+constexpr Need last_batch{"batch.drop_last", "false", "a smaller last step to be allowed",
                           [](C c) { return !c.batch.drop_last; }};
-constexpr Need no_delay{"batch.delay_outliers", "0", "outliers that do not wait",
+constexpr Need no_delay{"batch.delay_outliers", "0", "outliers not to be delayed",
                         [](C c) { return !c.delay.is_on(); }};
-constexpr Need empty_allowed{"batch.empty", "keep or drop", "empty samples that are not errors",
+constexpr Need empty_allowed{"batch.empty", "keep or drop", "empty samples to be allowed",
                              [](C c) { return c.filter.empty != EmptySample::error; }};
-constexpr Need masked_allowed{"batch.without_loss", "keep or drop",
-                              "samples without loss that are not errors",
+constexpr Need masked_allowed{"batch.without_loss", "keep or drop", "samples without loss to be allowed",
                               [](C c) { return c.filter.without_loss != WithoutLoss::error; }};
 constexpr Need lines{"source.kind", "jsonl or stream", "JSON Lines", [](C c) { return c.are_lines_read; }};
 constexpr Need whole_rows{"field.layers", "null", "rows that are not split by layers",
                           [](C c) { return !c.field.layers; }};
-constexpr Need narrow_wire{"field.wire", "narrow", "integers that are sent narrow",
-                           [](C c) { return c.field.wire == FieldWidth::narrow; }};
-constexpr Need elements_as_brought{"field.hand_out", "as-brought", "elements in the type of the samples",
-                                   [](C c) { return c.field.hand_out == FieldWidth::as_brought; }};
+constexpr Need narrow_wire{"field.wire_dtype", "narrow", "integers to be sent in a narrow type",
+                           [](C c) { return c.field.wire_dtype == FieldWidth::narrow; }};
+constexpr Need original_elements{"field.dtype", "original", "elements in the type of the samples",
+                                 [](C c) { return c.field.dtype == FieldWidth::original; }};
 constexpr Need own_values{"field.share", "none", "values that samples do not share",
                           [](C c) { return c.field.share == FieldSharing::none; }};
 
@@ -75,7 +75,7 @@ constexpr Feature flexible_counts{
     [](C c) { return c.flexible_cp && (c.pp > 1 || c.micro_batch.min_count > 1 || c.count_multiple > 1); }};
 constexpr Feature flexible_meeting{
     "mesh.cp", "flexible with balance.meet: micro-batch", "mesh.cp: a number",
-    [](C c) { return c.flexible_cp && c.balance.meet == Meeting::every_micro_batch; }};
+    [](C c) { return c.flexible_cp && c.balance.meet == SyncPoint::micro_batch; }};
 constexpr Feature grid{"balance.strategy", "grid", "balance.strategy: hierarchical",
                        [](C c) { return c.balance.strategy == Strategy::grid && !c.flexible_cp; }};
 constexpr Feature reference{"balance.preset", "", "balance.preset: none",
@@ -132,8 +132,8 @@ constexpr Feature arrivals{"source.kind", "stream", "another source",
                            [](C c) { return c.are_samples_awaited; }};
 constexpr Feature stage{"field.stage", "first or all", "field.stage: last",
                         [](C c) { return c.field.stage != FieldStages::last; }};
-constexpr Feature narrow{"field.hand_out", "narrow", "field.hand_out: as-brought",
-                         [](C c) { return c.field.hand_out == FieldWidth::narrow; }};
+constexpr Feature narrow{"field.dtype", "narrow", "field.dtype: original",
+                         [](C c) { return c.field.dtype == FieldWidth::narrow; }};
 constexpr Feature cut_by{"field.cut_by", "", "field.cut_by: null",
                          [](C c) { return !c.field.cut_by.empty(); }};
 constexpr Feature spread_pads{"field.spread_pads", "above 0", "field.spread_pads: 0",
@@ -182,7 +182,7 @@ constexpr Requirement table[] = {
     {stage, whole_rows, "layers determine which stage gets which rows"},
     {narrow, narrow_wire, "the narrow type is chosen when integers are sent"},
     {cut_by, own_values, "rows that are stored once for all ranks are not cut"},
-    {spread_pads, elements_as_brought,
+    {spread_pads, original_elements,
      "the narrow type is chosen from the experts of the samples, and may not hold those of pad rows"},
     {read_as, lines, "the key describes how JSON Lines write the field"},
 };
@@ -241,8 +241,8 @@ constexpr Exclusion exclusion_table[] = {
 namespace evenkeel {
 namespace {
 
-/// Returns whether a feature's `value` extends the key, as in "with an encoder", instead of being the key's
-/// value.
+/// Returns whether a feature's `value` is text that extends the name of the key, as in "with an encoder", and
+/// not the key's value.
 bool is_addition(std::string_view value) {
   return value.starts_with("with");
 }
@@ -396,13 +396,12 @@ StrategySettings strategy_for(const Choices& choices, int largest_group) {
       break;
   }
   if (is_reference) return ReferenceSettings{balance.preset, assignment};
-  const bool has_free_counts =
-      keys.equal_counts == EqualCounts::automatic && balance.meet == Meeting::once_a_step;
+  const bool has_free_counts = keys.equal_counts == EqualCounts::automatic && balance.meet == SyncPoint::step;
   return PackedSettings{assignment, keys.packing, keys.count, balance.strategy == Strategy::automatic,
                         has_free_counts};
 }
 
-void require_together(const Choices& choices) {
+void require_compatible(const Choices& choices) {
   if (const Requirement* unmet = first_unmet(choices)) reject(*unmet, choices);
   for (const Exclusion& exclusion : exclusions()) {
     if (const Feature* other = first_excluded(exclusion, choices)) reject(exclusion, *other);
@@ -410,7 +409,7 @@ void require_together(const Choices& choices) {
 }
 
 std::string rules_of(std::string_view key) {
-  // Pairs: a beginning of a sentence, and its objects.
+  // Pairs of the beginning of a sentence and its objects.
   std::vector<std::pair<std::string, std::string>> sentences;
   const auto add = [&](const Feature& feature, const std::string& verb, const std::string& object) {
     if (feature.key != key) return;

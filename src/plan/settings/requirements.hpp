@@ -14,8 +14,8 @@
 
 namespace evenkeel {
 
-/// The choices that determine whether settings are compatible: the settings of one pass, and known properties
-/// of its job. Unknown properties keep their defaults, which are compatible with everything.
+/// The choices that determine whether settings are compatible: the settings of one pass, and the known
+/// properties of its job. Unknown properties have their default values, which are compatible with everything.
 struct Choices {
   BalanceKeys balance{};
   MicroBatchKeys micro_batch{};
@@ -62,8 +62,8 @@ struct Feature {
 struct Need {
   std::string_view key;    ///< "micro_batch.mode"
   std::string_view value;  ///< the needed value: "packed or fixed"; empty if the key only has to be set
-  std::string_view words;  ///< meaning of the value: "sequences back to back"; if `value` is empty, the hint
-                           ///< how to set the key
+  std::string_view words;  ///< meaning of the value: "sequences back to back"; if `value` is empty, a hint
+                           ///< on how to set the key
   bool (*is_met)(const Choices& choices);
 };
 
@@ -81,8 +81,8 @@ struct Exclusion {
   std::string_view why;  ///< the reason, as the text after "since"
 };
 
-/// Return the tables of all requirements and exclusions. Settings are checked against them, and the pages of
-/// keys are generated from them. They live as long as the program.
+/// Return the tables of all requirements and all exclusions. Settings are checked against these tables, and
+/// the documentation of keys is generated from them. They live as long as the program.
 [[nodiscard]] std::span<const Requirement> requirements();
 [[nodiscard]] std::span<const Exclusion> exclusions();
 
@@ -103,7 +103,7 @@ struct Exclusion {
 
 /// Throws ConfigError for the first requirement that is not met, or the first setting that is excluded. The
 /// error names the key of the feature, or the key to be set or removed, with the reason and the remedy.
-void require_together(const Choices& choices);
+void require_compatible(const Choices& choices);
 
 /// Returns the requirements of a key and the features that exclude it, as sentences: "fastest
 /// cannot be combined with balance.preset; micro_batch.mode: padded." Empty if the key is compatible with

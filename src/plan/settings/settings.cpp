@@ -4,7 +4,6 @@
 #include <limits>
 #include <numeric>
 #include <string>
-#include <string_view>
 
 #include "balance/context/levels.hpp"
 #include "balance/quality.hpp"
@@ -34,23 +33,25 @@ void require_one_per_rank(std::span<const std::int64_t> speeds, int dp) {
   for (const std::int64_t speed : speeds) require_size(speed, "balance.speeds");
 }
 
-/// Checks conditions that Config::plan_settings() ensures, since programs may build settings themselves.
+/// Checks conditions that Config::plan_settings() guarantees, because programs may also create settings
+/// themselves.
 void require_configurable(const PlanSettings& settings) {
   if (settings.balance.encoder && settings.balance.measured)
     throw ConfigError("balance.cost", "must be a fixed model cost if there is an encoder",
-                      "Leave one of them out");
+                      "Set a fixed model cost, or leave the encoder out");
   if (settings.balance.cost_field && settings.balance.measured)
     throw ConfigError("balance.cost", "cannot be both the cost of a field and a measured cost",
                       "Leave one of them out");
   if (settings.micro_batch.shapes && !settings.micro_batch.max_samples)
-    throw ConfigError("micro_batch.shapes", "needs a limit on samples", "Set micro_batch.max_samples");
+    throw ConfigError("micro_batch.shapes", "requires a limit on the number of samples",
+                      "Set micro_batch.max_samples");
 }
 
 /// Maximum alignment. Cumulative lengths are 32-bit, so a sequence cannot be rounded up beyond this.
 constexpr std::int64_t max_alignment = std::numeric_limits<std::int32_t>::max();
 
-/// Throws ConfigError if the settings force too many micro-batches per step. Each takes time and memory, even
-/// if the step has few samples.
+/// Throws ConfigError if the settings force too many micro-batches per step. Each micro-batch takes time and
+/// memory, even if the step has only a few samples.
 void require_bounded_forced_count(const PlanSettings& settings) {
   constexpr std::int64_t most = std::int64_t{1} << 16;
   const std::int64_t of_mini_batch = agreed_count(1, settings);
@@ -89,8 +90,9 @@ std::int64_t PlanSettings::alignment(int group_size) const {
   if (!align) return sequence_alignment(tp, group, rounding);
   if (*align < 1 || *align % group.chunks() != 0) {
     throw ConfigError("pack.align",
-                      std::to_string(*align) + " does not fit the context-parallel cut into " +
-                          std::to_string(group.chunks()) + " chunks",
+                      "is " + std::to_string(*align) + ", which is not a multiple of the " +
+                          std::to_string(group.chunks()) +
+                          " chunks that context parallelism cuts a sequence into",
                       "Use a multiple of " + std::to_string(group.chunks()) + ", or auto");
   }
   return common_multiple(*align, rounding);
@@ -184,7 +186,7 @@ void PlanSettings::validate() const {
   for (const auto& [field, rows] : micro_batch.max_rows)
     require_at_least(1, rows, "micro_batch.max_rows: " + field);
   if (micro_batch.shapes) require_size(*micro_batch.shapes, "micro_batch.shapes");
-  require_together(choices_of(*this));
+  require_compatible(choices_of(*this));
   const PlanningStrategy& planning = strategy_of(*this);
   planning.require_valid(*this);
   require_configurable(*this);

@@ -17,7 +17,7 @@ PlanSettings to_grid_settings(PlanSettings settings) {
 }
 
 PlanSettings to_packed_settings(PlanSettings settings) {
-  std::get<PackedSettings>(settings.strategy).or_grid = false;
+  std::get<PackedSettings>(settings.strategy).allow_grid = false;
   return settings;
 }
 
@@ -29,7 +29,7 @@ bool can_use_grid(const PlanSettings& settings) {
          !packed->packing && are_compatible(choices_of(to_grid_settings(settings)));
 }
 
-/// A step planned with one strategy, and its end.
+/// A step planned with one strategy, and the time at which it ends.
 struct PlannedStrategy {
   PlannedStrategy(const StepProblem& problem, const PlanSettings& settings) {
     planned = assign_and_plan({problem.table, settings, problem.step, problem.trees});
@@ -49,7 +49,7 @@ struct PlannedStrategy {
 
 bool is_strategy_open(const PlanSettings& settings) noexcept {
   const auto* packed = std::get_if<PackedSettings>(&settings.strategy);
-  return packed != nullptr && packed->or_grid && settings.balance.meet && can_use_grid(settings);
+  return packed != nullptr && packed->allow_grid && settings.balance.meet && can_use_grid(settings);
 }
 
 bool allows_grid(const PlanSettings& settings) noexcept {

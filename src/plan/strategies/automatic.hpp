@@ -6,17 +6,17 @@
 
 namespace evenkeel {
 
-/// The end times of a step under both strategies, in the units of its cost.
+/// The times at which a step ends under both strategies, in the units of its cost.
 struct StrategyChoice {
   Cost hierarchical_end = 0;
   Cost grid_end = 0;
 
-  /// Returns whether the grid is chosen: it must end earlier.
+  /// Returns whether the grid is chosen. It is chosen only if it ends earlier.
   [[nodiscard]] bool is_grid() const noexcept { return grid_end < hierarchical_end; }
 };
 
-/// Returns whether the strategy is chosen by comparing plans: PackedSettings::or_grid is set, it is known how
-/// often the trainer's ranks meet, and a grid is compatible with all other settings.
+/// Returns whether the strategy is chosen by comparing plans. It is if PackedSettings::allow_grid is set, the
+/// settings determine how often the trainer's ranks meet, and a grid is compatible with all other settings.
 [[nodiscard]] bool is_strategy_open(const PlanSettings& settings) noexcept;
 
 /// Returns whether balance.strategy: grid is compatible with the other settings of a step that is neither

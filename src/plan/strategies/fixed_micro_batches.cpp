@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-/// The amounts that the open micro-batch uses of each limit.
+/// How much of each limit the open micro-batch uses.
 class UsedLimits {
  public:
   UsedLimits(const PackUnits& units, const BinLimits& limits)
@@ -53,7 +53,7 @@ GroupCount FixedMicroBatcher::count(MiniBatchShare share) const {
   return {fewest_micro_batches(units(), units_of(share)), std::ssize(pack_at_most(share, 0))};
 }
 
-std::vector<UnitId> FixedMicroBatcher::in_order(MiniBatchShare share) const {
+std::vector<UnitId> FixedMicroBatcher::packing_order(MiniBatchShare share) const {
   const IdView<UnitId> own = units_of(share);
   if (!settings().find<FixedSettings>()->shuffle) return to_vector(own);
   return pick(own, seeded_order(std::ssize(own), settings().seed,
@@ -70,7 +70,7 @@ std::vector<MicroBatchPlan> FixedMicroBatcher::pack_at_most(MiniBatchShare share
     if (!open.empty()) micro_batches.push_back(micro_batch_of(units(), std::exchange(open, {})));
     taken.clear();
   };
-  for (const UnitId unit : in_order(share)) {
+  for (const UnitId unit : packing_order(share)) {
     if (!taken.leaves_room_for(unit)) close();
     open.push_back(unit);
     taken.add(unit);

@@ -20,7 +20,7 @@ class FixedMicroBatcher final : public MicroBatcher {
  private:
   [[nodiscard]] std::vector<MicroBatchPlan> pack_at_most(MiniBatchShare share,
                                                          std::int64_t count) const override;
-  [[nodiscard]] std::vector<UnitId> in_order(MiniBatchShare share) const;
+  [[nodiscard]] std::vector<UnitId> packing_order(MiniBatchShare share) const;
 };
 
 /// Micro-batches of a fixed number of samples; each DP rank splits its own share.
@@ -30,8 +30,8 @@ class FixedStrategy : public HierarchicalStrategy {
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
   [[nodiscard]] bool has_fixed_micro_batches() const noexcept override { return true; }
-  /// True if shuffled and placed by locality: the shuffle is drawn per DP rank, and locality decides which
-  /// rank gets which share.
+  /// Returns true if samples are shuffled and placed by locality: samples are shuffled per DP rank, and
+  /// locality decides which rank gets which share.
   [[nodiscard]] bool depends_on_owners(const PlanSettings& settings) const noexcept override {
     return settings.find<FixedSettings>()->shuffle && settings.balance.placement == PlacementRule::locality;
   }

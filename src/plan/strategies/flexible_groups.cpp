@@ -6,7 +6,6 @@
 #include <iterator>
 #include <map>
 #include <numeric>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,7 +57,7 @@ std::vector<std::int64_t> wave_order(const context::Schedule& schedule, const Pl
   return position;
 }
 
-/// The micro-batch of each unit of a step, as a number within its mini-batch.
+/// By unit of a step: the number of its micro-batch within its mini-batch.
 using MicroBatchOfUnit = std::vector<std::int64_t>;
 
 /// Adds the tasks of a schedule as micro-batches: task i becomes micro-batch i.
@@ -94,7 +93,7 @@ GroupCount count_of(const JointMicroBatches& joint, const context::Problem& prob
   return count;
 }
 
-/// Numbers the groups that run units: by descending size, then by ascending first place.
+/// Assigns numbers to the groups that run units: by descending size, then by ascending first place.
 class GroupNumbers {
  public:
   explicit GroupNumbers(std::int64_t ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
@@ -154,8 +153,8 @@ std::vector<std::int32_t> groups_of(const JointMicroBatches& joint, const GroupN
                    "drop the sample");
 }
 
-/// Returns the micro-batches in which a DP rank takes part, each with its group. Does not append empty
-/// micro-batches.
+/// Makes a DP rank's micro-batches for ContextTreeStrategy: those in which the rank takes part, each with its
+/// group. Does not append empty micro-batches.
 class TreeMicroBatcher final : public JointMicroBatcher {
  public:
   using JointMicroBatcher::JointMicroBatcher;
@@ -165,7 +164,7 @@ class TreeMicroBatcher final : public JointMicroBatcher {
                 std::int64_t /*count*/) const override {}
 };
 
-/// Returns the same number of micro-batches on all DP ranks.
+/// Makes a DP rank's micro-batches for ContextWavesStrategy: the same number on all DP ranks.
 class WavesMicroBatcher final : public JointMicroBatcher {
  public:
   using JointMicroBatcher::JointMicroBatcher;
@@ -199,8 +198,8 @@ FlexibleItems::FlexibleItems(const PlanSettings& settings, const PackUnits& unit
   if (settings.balance.measured) clamp_costs(problem_.communication);
 }
 
-// Limits measured communication costs, which may be arbitrarily large, so that their sums stay within 64
-// bits. Otherwise, planning could reject a step because of them.
+// Clamps measured communication costs, which may be arbitrarily large, so that their sums fit in 64 bits.
+// Otherwise, planning could reject a step because of them.
 void FlexibleItems::clamp_costs(CommunicationCost& cost) const {
   Cost most = Cost{1} << 60;
   if (!problem_.speeds.empty()) {
@@ -218,7 +217,7 @@ void FlexibleItems::clamp_costs(CommunicationCost& cost) const {
 void FlexibleItems::add(const PackUnits& units, UnitId at, const BalanceSettings& balance) {
   const std::int64_t rows = units.rows()[at.index()];
   const Cost cost = units.costs()[at.index()];
-  // A cost field does not separate attention from other work.
+  // With a cost field, the cost of attention is not known separately.
   work_.push_back({rows, cost, balance.cost_field ? 0 : cost - balance.cost.linear * rows});
   counts_.push_back(units.items().count_of(at.value()));
   if (!units.shared()) {  // each item is one sequence, so counts and offsets are not needed
@@ -238,7 +237,7 @@ void FlexibleStrategy::require_valid(const PlanSettings& settings) const {
   plan_checks::require_at_least(1, settings.largest_group(), "mesh.max_cp");
   plan_checks::require_at_most(settings.dp, settings.largest_group(), "mesh.max_cp");
   if (settings.cp.size != 1)
-    throw ConfigError("mesh.cp", "flexible needs DP ranks of one place", "Set the size of cp to 1");
+    throw ConfigError("mesh.cp", "is flexible, so the mesh itself must have cp 1", "Set the size of cp to 1");
 }
 
 void FlexibleStrategy::require_samples_fit(const LengthTable& table, const PlanSettings& settings) const {
@@ -333,8 +332,8 @@ std::unique_ptr<const MicroBatcher> ContextWavesStrategy::micro_batcher(
 }
 
 Cost end_time_of(const StepPlan& plan, bool meets) {
-  // By mini-batch: the longest total time of any rank; if ranks meet at every micro-batch, the longest
-  // micro-batch of each wave.
+  // By mini-batch: the longest total time of any rank or, if ranks meet at every micro-batch, the time of the
+  // longest micro-batch of each wave.
   std::vector<std::vector<Cost>> longest(plan.counts.size());
   for (const DpRankPlan& rank : plan.ranks) {
     std::vector<std::size_t> next(longest.size());
@@ -354,7 +353,8 @@ Cost end_time_of(const StepPlan& plan, bool meets) {
 
 Cost flexible_lower_bound(const StepProblem& given) {
   PlanSettings settings = given.settings;
-  settings.micro_batch.max_rows.clear();  // without caps on rows, a step does not end later
+  // Caps on rows can only make a step end later, so a lower bound without them is valid.
+  settings.micro_batch.max_rows.clear();
   const StepProblem problem{given.table, settings, given.step, given.trees};
   const PackUnits units = make_units(problem);
   const IdGroups<UnitId> cut = cut_into_mini_batches(problem, units);

@@ -12,9 +12,9 @@
 
 namespace evenkeel {
 
-/// The units of a mini-batch as items of a context::Problem, by descending cost. This is the order in which a
-/// schedule visits them, so their data are contiguous in memory. Local and deterministic. Precondition: the
-/// strategy has groups of different sizes.
+/// The units of a mini-batch as items of a context::Problem, by descending cost. A schedule visits them in
+/// this order, so their data are read contiguously. Local and deterministic. Precondition: the strategy has
+/// groups of different sizes.
 class FlexibleItems {
  public:
   FlexibleItems(const PlanSettings& settings, const PackUnits& units, IdView<UnitId> chosen);
@@ -91,7 +91,7 @@ class ContextWavesStrategy final : public FlexibleStrategy {
 /// wait for each other at the end of each mini-batch and, if `meets`, at every micro-batch.
 [[nodiscard]] Cost end_time_of(const StepPlan& plan, bool meets);
 
-/// Returns a lower bound on the end of any plan of the problem, however its groups are chosen: the sum of
+/// Returns a lower bound on the end time of any plan of the problem, for any choice of groups: the sum of
 /// context::lower_bound() over the mini-batches, in the units of the cost. Precondition: the strategy has
 /// groups of different sizes.
 [[nodiscard]] Cost flexible_lower_bound(const StepProblem& problem);

@@ -26,9 +26,9 @@ namespace {
 
 constexpr std::int64_t max_looks = std::int64_t{1}
                                    << 24;  // maximum number of candidate cells examined per mini-batch
-constexpr Cost least_gain = 512;           // moves must gain more than 1/512 of a column's cost
+constexpr Cost least_gain = 512;           // a move must reduce a column's cost by more than 1/512
 
-/// The totals of some consecutive samples of a unit.
+/// The totals of a run.
 struct RunFigures {
   Cost cost = 0;
   std::int64_t rows = 0;  ///< aligned
@@ -42,7 +42,7 @@ struct Run {
   RunFigures figures;
 };
 
-/// A cut of a run: the part that moves, and the part that stays.
+/// A run cut in two: one part moves, and the other stays.
 struct Cut {
   Run goes;
   std::optional<Run> stays;
@@ -65,7 +65,7 @@ class OrderedUnit {
     }
   }
 
-  /// Returns all ways to cut a run in two, and the move of the whole run.
+  /// Returns all possible cuts of a run in two, and the move of the whole run.
   [[nodiscard]] std::vector<Cut> cuts_of(const Run& run) const {
     std::vector<Cut> cuts{{run, std::nullopt}};
     const auto [front, back] = rows_of_ends(run.samples);
@@ -86,9 +86,9 @@ class OrderedUnit {
     return {unit, samples, {cost, rows, samples.size()}};
   }
 
-  /// Returns, for each i, the aligned rows of the first i samples of a run, and of the samples from i on. A
-  /// sample that is alone may keep its prompt and its response as separate segments, so up to one additional
-  /// alignment is reserved for it.
+  /// Returns, for each i, the aligned rows of the first i samples of a run and of the remaining samples. If a
+  /// sample is alone, its prompt and its response may remain separate segments, so one additional alignment
+  /// is reserved for it.
   [[nodiscard]] std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>> rows_of_ends(
       RowRange samples) const {
     OrderedSamples own{{samples_.lengths.begin() + samples.begin, samples_.lengths.begin() + samples.end},
@@ -136,7 +136,7 @@ struct Cell {
   }
 };
 
-/// A move of a run, or a part of it, from the costliest cell of a column to another cell.
+/// Moves a run, or a part of it, from the costliest cell of a column to another cell.
 struct Move {
   std::size_t run = 0;
   Cut cut;
@@ -181,7 +181,7 @@ class Leveling {
     return most;
   }
 
-  /// Returns the highest cost in the cell's column, without the cell.
+  /// Returns the cost of the costliest other cell in the cell's column.
   [[nodiscard]] Cost highest_other_cost(std::size_t cell) const {
     Cost highest = 0;
     for (std::size_t c = cell % columns_; c < cells_.size(); c += columns_)
@@ -194,7 +194,7 @@ class Leveling {
            cell.figures.samples + more.samples <= units_.limits().max_items;
   }
 
-  /// Returns whether leveling the column of `top` could gain as much as a move is required to gain.
+  /// Returns whether leveling the column of `top` could gain at least the minimum gain of a move.
   [[nodiscard]] bool is_uneven(std::size_t top) const {
     Cost sum = 0;
     for (std::size_t c = top % columns_; c < cells_.size(); c += columns_) sum += cells_[c].figures.cost;
@@ -223,7 +223,7 @@ class Leveling {
     return true;
   }
 
-  /// Finds the best target for the part of the cut that moves. Replaces `best` if the gain is larger.
+  /// Finds the best target cell for the part of the cut that moves. Replaces `best` if the gain is larger.
   void find_best_target(std::size_t top, std::size_t run, const Cut& cut, Move& best) {
     const RunFigures& whole = cells_[top].runs[run].figures;
     const RunFigures stays = cut.stays ? cut.stays->figures : RunFigures{};
@@ -254,12 +254,13 @@ class Leveling {
   std::vector<Cell> cells_;
   std::vector<Cost> highest_;  // highest cost of each column
   Cost highest_other_ =
-      0;  // highest cost in the column of the cell from which samples move, without that cell
+      0;  // cost of the costliest other cell in the column of the cell from which samples move
   std::map<std::int64_t, OrderedUnit> ordered_;
   std::int64_t looks_ = 0;
 };
 
-/// Returns the runs of all grids as pieces. Their micro-batches are the cells, numbered grid by grid.
+/// Returns the runs of all grids as pieces. Each cell is a micro-batch; cells are numbered consecutively over
+/// the grids.
 std::vector<UnitPiece> pieces_of(std::span<const Leveling> grids) {
   std::vector<UnitPiece> pieces;
   std::size_t number = 0;
@@ -292,7 +293,7 @@ std::vector<std::int64_t> column_order(const PackUnits& units, const PlannedGrid
     MicroBatchPlan& stand_in = stand_ins.emplace_back();
     for (std::int64_t row = 0; row < rows; ++row)
       stand_in.cost = std::max(stand_in.cost, figures_of(units, grid.at(row, j)).cost);
-    stand_in.entries = {EntryId{columns - 1 - j}};  // makes the first column win ties
+    stand_in.entries = {EntryId{columns - 1 - j}};  // on ties, the first column wins
   }
   order_micro_batches(stand_ins, settings, 1);
   std::vector<std::int64_t> order;
@@ -301,7 +302,7 @@ std::vector<std::int64_t> column_order(const PackUnits& units, const PlannedGrid
   return order;
 }
 
-/// Returns the time of a grid if ranks meet at every column.
+/// Returns the time that a grid takes if ranks meet at every column.
 Cost time_of_columns(std::span<const Cost> costs, const Partition& cells, GridShape shape,
                      GroupTiming timing) {
   const std::vector<Cost> sums = group_sums(cells, costs);

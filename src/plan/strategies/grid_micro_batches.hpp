@@ -30,25 +30,26 @@ struct PlannedGrid {
 ///
 /// Moves samples that are consecutive in depth-first order from the costliest cell of a column to cells that
 /// are not the costliest of their column, while that reduces the sum over columns of their costliest cells.
-/// Tokens that are then computed on both sides of a cut cost nothing if the ranks would otherwise have
-/// waited.
+/// Tokens that are then computed on both sides of a cut cost no time if the ranks would otherwise have been
+/// waiting.
 ///
 /// Cut units are replaced in `units` with their parts, and the grids refer to the new units. All limits of
 /// micro-batches still hold. Does nothing if fields have row caps (MicroBatchSettings::max_rows), and ignores
-/// gains below 0.2 % of a column. Pure, deterministic; the work is bounded by a count. Precondition: units
+/// gains below 0.2 % of a column. Pure and deterministic; the amount of work is bounded. Precondition: units
 /// share prefixes, and every unit is in exactly one cell of one grid.
 ///
-/// Example: two ranks have a tree of three paths of 14 tokens that share 4 (34 rows), and a path of 12. One
-/// path of the tree moves: the ranks then have 24 and 26 rows, 4 of which are repeated, and the second rank
-/// no longer waits for 34.
+/// Example: the first rank has a tree of three paths of 14 tokens each that share their first 4 (34 rows),
+/// and the second rank has a single path of 12. One path of the tree moves to the second rank. The ranks then
+/// have 24 and 26 rows, including 4 repeated ones, and the second rank no longer waits until the first has
+/// computed 34.
 void level_grids(const StepProblem& problem, PackUnits& units, std::span<PlannedGrid> grids);
 
-/// Packs each mini-batch first and distributes it second: makes dp * K micro-batches from all its units and
-/// arranges them so that, for every j, the DP ranks' j-th micro-batches cost nearly the same, and then so
-/// that the ranks' totals do (partition_into_grid). Meant for ranks that meet at every micro-batch, as with
-/// FSDP or the all-to-all of experts.
+/// First packs each mini-batch, then distributes it: makes dp * K micro-batches from all its units, and
+/// arranges them so that, for every j, the DP ranks' j-th micro-batches cost nearly the same. The second goal
+/// is that the ranks' totals are nearly equal (partition_into_grid). Meant for ranks that meet at every
+/// micro-batch, as with FSDP or the all-to-all of experts.
 ///
-/// K is agreed_count() of the number of cells needed divided by dp, which is never more than if each rank
+/// K is agreed_count() of the number of required cells divided by dp. It is never larger than if each rank
 /// were planned separately. With CountRule::fastest, K may be up to seven steps larger: the count at which
 /// ranks that meet at every micro-batch should end first (estimated_time with the settings' overhead and
 /// pipeline stages). The cap and the limit on samples always hold; micro-batches may be empty. The settings'

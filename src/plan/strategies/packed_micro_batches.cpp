@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-/// Returns exactly `count` bins; the rest are empty if the algorithm makes fewer.
+/// Returns exactly `count` bins. If the algorithm makes fewer bins, the remaining ones are empty.
 Partition pack_into_bins(BinItems items, const BinLimits& limits, BinPacking packing, std::int64_t count) {
   std::vector<std::vector<Item>> bins = pack_bins(items, limits, packing).with_sorted_items().to_vectors();
   bins.resize(static_cast<std::size_t>(count));

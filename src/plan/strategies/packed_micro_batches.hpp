@@ -22,7 +22,7 @@ class PackedMicroBatcher final : public MicroBatcher {
 };
 
 /// Packed micro-batches; each DP rank packs and orders its own. Units are assigned so that no DP rank needs
-/// more micro-batches than are worth their overhead (balance_binned_items).
+/// additional micro-batches unless they save more time than their overhead costs (balance_binned_items).
 class PackedStrategy : public HierarchicalStrategy {
  public:
   [[nodiscard]] Partition assign_automatically(const AssignedWork& work,

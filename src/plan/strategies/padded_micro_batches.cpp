@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
@@ -27,8 +26,8 @@ PaddedBatchingSettings padded_settings(const PlanSettings& settings) {
   return padded;
 }
 
-/// Returns the figures of a padded micro-batch. Each sample counts with the padded length, and with the work
-/// of that length unless a cost field defines the work.
+/// Returns the figures of a padded micro-batch. Each sample counts with its padded length. Its work is that
+/// of the padded length, unless a cost field defines the work.
 MicroBatchFigures padded_figures(const PackUnits& units, std::span<const UnitId> samples,
                                  std::int64_t padded_length, const BalanceSettings& balance) {
   MicroBatchFigures figures = figures_of(units, samples);
@@ -67,7 +66,7 @@ void require_padded_work_fits(const LengthTable& table, const PlanSettings& sett
   throw LimitError("balance.cost",
                    std::to_string(table.size()) + " samples padded to " + std::to_string(padded) +
                        " tokens can cost 2^62 or more",
-                   "Divide the coefficients by a number, since only their ratio matters");
+                   "Divide both coefficients by the same number, since only their ratio matters");
 }
 
 }  // namespace

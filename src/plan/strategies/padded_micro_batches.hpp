@@ -19,7 +19,7 @@ class PaddedStrategy : public HierarchicalStrategy {
   /// not.
   void require_samples_fit(const LengthTable& table, const PlanSettings& settings) const override;
   void add_joint_micro_batches(const StepProblem& problem, StepAssignment& assignment) const override;
-  /// Assigns by sorted_stride(): padding is smallest if the i-th samples of all DP ranks have similar
+  /// Assigns by sorted_stride(), since padding is smallest if the i-th samples of all DP ranks have similar
   /// lengths.
   [[nodiscard]] Partition assign_automatically(const AssignedWork& work,
                                                const PlanSettings& settings) const override;

@@ -8,7 +8,7 @@ namespace evenkeel {
 
 /// Makes the micro-batches of another system, exactly as that system does (see
 /// plan/reference/micro_batches.hpp). They exceed the cap if that system's micro-batches do. The lower bound
-/// is that of packing under the cap.
+/// on their number is the one for packing under the cap.
 class PresetMicroBatcher final : public MicroBatcher {
  public:
   using MicroBatcher::MicroBatcher;
@@ -23,7 +23,7 @@ class PresetMicroBatcher final : public MicroBatcher {
 /// Returns the system's name in configurations; empty for Preset::none.
 [[nodiscard]] std::string_view name_of(Preset preset) noexcept;
 
-/// Keeps the other system's numbering of DP ranks: shares are not placed.
+/// Mixin that keeps the other system's numbering of DP ranks: shares are not placed by locality.
 template <class Way>
 class NumberedAsReference : public Way {
  public:
@@ -38,7 +38,7 @@ class NumberedAsReference : public Way {
   void place(const StepProblem& /*problem*/, StepAssignment& /*assignment*/) const final {}
 };
 
-/// Assigns as the preset's system does, for BalanceAlgorithm::automatic.
+/// Assigns work as the preset's system does, for BalanceAlgorithm::automatic.
 [[nodiscard]] Partition assign_as_preset(std::span<const std::int64_t> lengths, const PlanSettings& settings);
 
 template <class Way>

@@ -23,7 +23,7 @@ class PlanningStrategy {
   virtual ~PlanningStrategy() = default;
 
   /// Throws ConfigError if one of the strategy's own parameters is out of range. Precondition: the settings
-  /// meet all requirements (require_together).
+  /// meet all requirements (require_compatible).
   virtual void require_valid(const PlanSettings& /*settings*/) const {}
   /// Returns the multiple, in tokens, to which sequence lengths are rounded up in addition to the alignment.
   [[nodiscard]] virtual std::int64_t length_multiple(const PlanSettings& /*settings*/) const noexcept {
@@ -54,9 +54,10 @@ class PlanningStrategy {
   /// each wave determines its time. Otherwise, ranks meet at the end of each mini-batch.
   [[nodiscard]] virtual bool ranks_meet() const noexcept { return false; }
 
-  // Descriptions for the report, the page and `evenkeel plan`:
+  // The functions below describe the strategy for the report, the page and `evenkeel plan`.
 
-  /// Returns whether each micro-batch is run by a context-parallel group of its own size.
+  /// Returns whether each micro-batch is run by its own context-parallel group, whose size may differ from
+  /// that of others.
   [[nodiscard]] virtual bool has_own_groups() const noexcept { return false; }
   /// Returns whether the samples of a micro-batch are padded to one length.
   [[nodiscard]] virtual bool pads_micro_batches() const noexcept { return false; }
@@ -67,7 +68,8 @@ class PlanningStrategy {
   [[nodiscard]] virtual std::string_view reproduced_system(const PlanSettings& /*settings*/) const noexcept {
     return {};
   }
-  /// Returns whether micro-batches depend on which ranks read the samples, although the shares do not.
+  /// Returns whether the contents of micro-batches depend on which ranks read the samples, although the
+  /// shares do not.
   [[nodiscard]] virtual bool depends_on_owners(const PlanSettings& /*settings*/) const noexcept {
     return false;
   }
@@ -76,14 +78,14 @@ class PlanningStrategy {
 /// Returns the strategy for these settings; the only dispatch point. The object lives as long as the program.
 [[nodiscard]] const PlanningStrategy& strategy_of(const PlanSettings& settings) noexcept;
 
-/// Base of strategies that assign units to DP ranks first; each rank then makes its own micro-batches.
+/// Base class of strategies that first assign units to DP ranks. Each rank then makes its own micro-batches.
 class HierarchicalStrategy : public PlanningStrategy {
  public:
   void assign(const StepProblem& problem, StepAssignment& assignment) const override;
   [[nodiscard]] bool shares_are_derived_from_units() const noexcept override { return true; }
 
  private:
-  /// Decides which DP rank gets which share, if the strategy leaves that open.
+  /// Decides which DP rank gets which share, if the strategy does not determine that.
   virtual void place(const StepProblem& problem, StepAssignment& assignment) const;
 };
 

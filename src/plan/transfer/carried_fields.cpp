@@ -17,7 +17,7 @@
 namespace evenkeel {
 namespace {
 
-/// Built-in fields, from which other tensors are derived. Their form is fixed.
+/// Built-in fields, from which other tensors are derived. They must have certain kinds, types and shapes.
 constexpr std::array<std::string_view, 6> own_fields{input_ids_field,    labels_field,
                                                      position_ids_field, loss_mask_field,
                                                      loss_weights_field, prediction_rows_field};
@@ -26,14 +26,15 @@ void require_valid(const LayerMap& map, const std::string& where, int pp, int vp
   if (map.stages.empty()) return;
   if (std::ssize(map.stages) != std::int64_t{pp} * vpp) {
     throw ConfigError(where,
-                      "lists layers for " + std::to_string(map.stages.size()) + " stages, but mesh has pp " +
-                          std::to_string(pp) + " x vpp " + std::to_string(vpp),
+                      "lists layers for " + std::to_string(map.stages.size()) +
+                          " stages, but the mesh has pp " + std::to_string(pp) + " x vpp " +
+                          std::to_string(vpp),
                       "Give one list for each virtual stage");
   }
   for (std::size_t stage = 0; stage < map.stages.size(); ++stage) {
     const std::vector<std::int64_t>& layers = map.stages[stage];
     if (std::set(layers.begin(), layers.end()).size() == layers.size()) continue;
-    throw ConfigError(where, "names a layer of stage " + std::to_string(stage) + " twice",
+    throw ConfigError(where, "lists a layer twice for stage " + std::to_string(stage),
                       "Name each layer once");
   }
 }
@@ -43,8 +44,8 @@ std::vector<std::vector<std::int64_t>> even_stages(std::int64_t layers, int pp, 
   const std::int64_t stages = std::int64_t{pp} * vpp;
   if (layers % stages != 0) {
     throw InputError(where,
-                     "has " + std::to_string(layers) + " layers, which pp " + std::to_string(pp) + " x vpp " +
-                         std::to_string(vpp) + " stages cannot evenly share",
+                     "has " + std::to_string(layers) + " layers, which cannot be divided evenly among pp " +
+                         std::to_string(pp) + " x vpp " + std::to_string(vpp) + " stages",
                      "List them for each stage: layers: [[0, 1, ...], ...]");
   }
   std::vector<std::vector<std::int64_t>> of_stages(static_cast<std::size_t>(stages));
@@ -53,7 +54,7 @@ std::vector<std::vector<std::int64_t>> even_stages(std::int64_t layers, int pp, 
   return of_stages;
 }
 
-/// Returns whether the settings only describe how samples store values of tokens.
+/// Returns whether the only effect of the settings is to describe how samples store the values of tokens.
 bool describes_samples_only(const FieldSettings& field, std::string_view name) {
   FieldSettings others = field;
   others.read_as.reset();
@@ -65,13 +66,13 @@ bool describes_samples_only(const FieldSettings& field, std::string_view name) {
 void require_all_named(const LayerMap& map, std::int64_t layers, const std::string& where) {
   std::set<std::int64_t> named;
   for (const std::vector<std::int64_t>& stage : map.stages) named.insert(stage.begin(), stage.end());
-  const std::string has = "has " + std::to_string(layers) + " layers, but the layers of its stages ";
+  const std::string has = "has " + std::to_string(layers) + " layers, but its list of layers per stage ";
   if (!named.empty() && *named.rbegin() >= layers)
-    throw InputError(where, has + "name layer " + std::to_string(*named.rbegin()),
+    throw InputError(where, has + "contains layer " + std::to_string(*named.rbegin()),
                      "Layers are numbered from 0");
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     if (!named.contains(layer))
-      throw InputError(where, has + "leave out layer " + std::to_string(layer),
+      throw InputError(where, has + "does not contain layer " + std::to_string(layer),
                        "Give it to a stage, or provide the field without it");
   }
 }
@@ -90,12 +91,12 @@ DType narrowest_dtype(DType brought, const IntegerRange& range) {
 }
 
 DType transfer_type_of(const FieldSpec& spec, const FieldSettings& settings, const FieldRouting& ways) {
-  if (settings.wire == FieldWidth::as_brought) return spec.dtype;
+  if (settings.wire_dtype == FieldWidth::original) return spec.dtype;
   if (!is_integer(spec.dtype)) {
     throw InputError(
         "field '" + spec.name + "'",
         "has elements of " + std::string(name_of(spec.dtype)) + ", but only integers can be narrowed",
-        "Set fields." + spec.name + ".wire: as-brought");
+        "Set fields." + spec.name + ".wire_dtype: original");
   }
   if (!is_sent_narrow(settings, ways.sends_messages)) return spec.dtype;
   const auto range = ways.ranges.find(spec.name);
@@ -105,8 +106,9 @@ DType transfer_type_of(const FieldSpec& spec, const FieldSettings& settings, con
 
 /// Throws InputError if the settings narrow a counted field or split it by layers.
 void require_uncounted(const FieldSpec& spec, const FieldSettings& settings) {
-  if (!is_counted(spec.kind) || (!settings.layers && settings.wire == FieldWidth::as_brought)) return;
-  const std::string key = "fields." + spec.name + (settings.layers ? ".layers: null" : ".wire: as-brought");
+  if (!is_counted(spec.kind) || (!settings.layers && settings.wire_dtype == FieldWidth::original)) return;
+  const std::string key =
+      "fields." + spec.name + (settings.layers ? ".layers: null" : ".wire_dtype: original");
   throw InputError(
       "field '" + spec.name + "'",
       "is of kind " + std::string(name_of(spec.kind)) +
@@ -114,7 +116,7 @@ void require_uncounted(const FieldSpec& spec, const FieldSettings& settings) {
       "Set " + key);
 }
 
-/// Throws InputError if the field is not counted: only values of counted fields are compared.
+/// Throws InputError if the field is not counted. Equal values can only be shared in counted fields.
 void require_counted(const FieldSpec& spec) {
   if (is_counted(spec.kind)) return;
   throw InputError("field '" + spec.name + "'",
@@ -130,7 +132,7 @@ void require_routes(const FieldSpec& spec, std::int64_t experts) {
   const auto reject = [&](const std::string& why) {
     throw InputError(
         "field '" + spec.name + "'",
-        why + ", but spread_pads is to distribute its pad rows over " + std::to_string(experts) + " experts",
+        why + ", but spread_pads distributes its pad rows over " + std::to_string(experts) + " experts",
         hint);
   };
   if (!spec.rule().is_per_token()) reject("has one row per " + std::string(name_of(spec.kind)));
@@ -195,7 +197,8 @@ void add_layered(CarriedField whole, const LayerMap& map, const FieldRouting& wa
                  std::vector<CarriedField>& carried) {
   const std::string where = "field '" + whole.name() + "'";
   if (whole.spec.trailing.empty()) {
-    throw InputError(where, "has one element per row, and layers need rows of [layers, ...]",
+    throw InputError(where,
+                     "has one element per row, but splitting by layers requires rows of shape [layers, ...]",
                      "Provide rows of that shape, or set fields." + whole.name() + ".layers: null");
   }
   const auto of_ranks = layers_of_ranks(map, whole.spec.trailing.front(), ways.pp, ways.vpp, where);
@@ -218,7 +221,7 @@ void require_valid(const FieldSettings& field, const std::string& name, int pp, 
   Choices choices;
   choices.field = field;
   choices.field_name = name;
-  require_together(choices);
+  require_compatible(choices);
   if (field.layers) require_valid(*field.layers, where + ".layers", pp, vpp);
 }
 
@@ -238,7 +241,8 @@ std::vector<std::vector<std::int64_t>> layers_of_ranks(const LayerMap& map, std:
 }
 
 bool is_sent_narrow(const FieldSettings& settings, bool sends_messages) noexcept {
-  return settings.wire == FieldWidth::narrow && (sends_messages || settings.hand_out == FieldWidth::narrow);
+  return settings.wire_dtype == FieldWidth::narrow &&
+         (sends_messages || settings.dtype == FieldWidth::narrow);
 }
 
 std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, const FieldRouting& ways) {
@@ -260,7 +264,7 @@ std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, con
     field.spread_pads = settings.spread_pads;
     if (field.spread_pads > 0) require_routes(brought[f], field.spread_pads);
     field.spec.dtype = transfer_type_of(brought[f], settings, ways);
-    if (settings.hand_out == FieldWidth::narrow) field.handed_out = field.spec.dtype;
+    if (settings.dtype == FieldWidth::narrow) field.delivered_dtype = field.spec.dtype;
     if (settings.layers) {
       add_layered(std::move(field), *settings.layers, ways, carried);
     } else {
@@ -281,7 +285,7 @@ std::vector<CarriedField> fields_for_profile(std::string_view profile, std::span
 
 std::vector<FieldSpec> delivered_fields(std::span<const CarriedField> carried) {
   std::vector<FieldSpec> fields;
-  for (const CarriedField& field : carried) fields.emplace_back(field.spec).dtype = field.handed_out;
+  for (const CarriedField& field : carried) fields.emplace_back(field.spec).dtype = field.delivered_dtype;
   return fields;
 }
 

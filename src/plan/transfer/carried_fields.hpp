@@ -20,9 +20,9 @@ namespace evenkeel {
 /// contradict each other (requirements) or do not fit a pipeline of `pp` ranks with `vpp` parts each.
 void require_valid(const FieldSettings& field, const std::string& name, int pp, int vpp);
 
-/// Returns the layers, out of `layers`, of each pipeline rank: the layers of its first part, then of its
-/// second part, and so on. Throws InputError about `where` if the map is an even split and `layers` is not a
-/// multiple of pp * vpp, or if the map omits a layer or names one that does not exist. Precondition:
+/// Returns the layers, out of `layers`, of each pipeline rank: first the layers of its first part, then those
+/// of its second part, and so on. Throws InputError about `where` if the map is an even split and `layers` is
+/// not a multiple of pp * vpp, or if the map omits a layer or names one that does not exist. Precondition:
 /// require_valid() accepts the map.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> layers_of_ranks(const LayerMap& map, std::int64_t layers,
                                                                      int pp, int vpp,
@@ -30,12 +30,12 @@ void require_valid(const FieldSettings& field, const std::string& name, int pp, 
 
 /// A field, or the layers of a field for one pipeline stage, as it travels from owners to consumers.
 struct CarriedField {
-  FieldSpec spec;            ///< spec during the transfer
-  DType brought;             ///< element type supplied by samples
-  DType handed_out;          ///< element type delivered to consumers
-  std::size_t source = 0;    ///< position in the fields supplied by samples
-  std::optional<int> stage;  ///< the only pipeline stage that gets the field; if nullopt, fields_for_stage()
-                             ///< decides by name and kind
+  FieldSpec spec;          ///< spec during the transfer
+  DType brought;           ///< element type supplied by samples
+  DType delivered_dtype;   ///< element type delivered to consumers
+  std::size_t source = 0;  ///< position in the fields supplied by samples
+  /// The only pipeline stage that gets the field; nullopt if fields_for_stage() decides by name and kind.
+  std::optional<int> stage;
   bool to_all_stages = false;
   /// Layers of the supplied rows, in this order; nullopt if rows are transferred whole.
   std::optional<std::vector<std::int64_t>> layers;
@@ -43,7 +43,7 @@ struct CarriedField {
   /// Name of the field of token ranges by which rows are cut for context parallelism, possibly this field.
   /// Empty if counted rows are not cut.
   std::string cut_by{};
-  std::vector<std::string> profiles{};  ///< profiles of the passes that get it; empty: all passes
+  std::vector<std::string> profiles{};  ///< profiles of the passes that get it; all passes if empty
   std::int64_t spread_pads = 0;         ///< see FieldSettings
 
   [[nodiscard]] const std::string& name() const noexcept { return spec.name; }
@@ -54,23 +54,23 @@ struct CarriedField {
 /// The settings of fields, and the properties of the job that decide how fields travel.
 struct FieldRouting {
   std::map<std::string, FieldSettings, std::less<>> settings;  ///< by name; other fields travel unchanged
-  std::map<std::string, IntegerRange, std::less<>>
-      ranges;  ///< by name: range of the values on all ranks, for fields that travel narrow
+  /// By name: range of the values on all ranks, for fields that are transferred in a narrower type.
+  std::map<std::string, IntegerRange, std::less<>> ranges;
   int pp = 1;
   int vpp = 1;
   bool sends_messages = true;  ///< whether any ranks exchange fields by messages
 };
 
 /// Returns whether a field's integers travel in a narrower type than samples supply. They do if the settings
-/// request it and it reduces traffic. A field that is delivered in its original type and read directly from
-/// its owner's memory is not narrowed.
+/// request it and it reduces traffic. A field is not narrowed if it is delivered in its original type and
+/// read directly from its owner's memory.
 [[nodiscard]] bool is_sent_narrow(const FieldSettings& settings, bool sends_messages) noexcept;
 
 /// Returns the fields that travel. A field without settings travels unchanged; a field with layers becomes
 /// one carried field of the same name per pipeline stage; a field that cuts others is itself cut in the same
-/// way. Deterministic, pure: equal on all ranks. Throws InputError naming the field if its shape or element
-/// type does not suit its settings. Preconditions: require_valid() accepts the settings; each field that
-/// travels narrow has a range.
+/// way. Pure and deterministic, so the result is the same on all ranks. Throws InputError naming the field if
+/// its shape or element type does not suit its settings. Preconditions: require_valid() accepts the settings;
+/// each field that travels narrow has a range.
 [[nodiscard]] std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought,
                                                        const FieldRouting& ways = {});
 

@@ -37,11 +37,11 @@ std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields,
   for (const std::size_t f : fields_for_stage(fields, stage)) {
     if (fields[f].shares_equal) continue;
     FieldSpec spec = fields[f].spec;
-    spec.dtype = fields[f].handed_out;
+    spec.dtype = fields[f].delivered_dtype;
     const FieldKind kind = spec.kind;
     if (!shared) {
       if (rule_of(kind).is_per_response_token())
-        spec.kind = FieldKind::token;  // the consumer's row is that of the label
+        spec.kind = FieldKind::token;  // consumers have each value in the row of its label
       moved.push_back({std::move(spec), f, kind, 0});
       continue;
     }

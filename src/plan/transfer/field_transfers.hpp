@@ -8,7 +8,7 @@
 
 namespace evenkeel {
 
-/// A consumer's place in the pipeline.
+/// Position of a consumer in the pipeline.
 struct PipelineStage {
   int rank = 0;
   int size = 1;
@@ -19,21 +19,23 @@ struct PipelineStage {
 
 /// Returns the fields that a pipeline stage gets, as positions in `fields`:
 /// - the fields for this stage alone or for all stages;
-/// - of the other fields, the first stage gets the tokens, the last stage gets every field (labels and loss
-///   mask are derived from the tokens), and all stages get positions if the source supplies them.
+/// - of the other fields, the first stage gets the tokens, the last stage gets all fields (including tokens,
+///   from which labels and loss mask are derived), and every stage gets positions if the source supplies
+///   them.
 /// A middle stage usually gets no field: cu_seqlens and positions follow from the plan.
 [[nodiscard]] std::vector<std::size_t> fields_for_stage(std::span<const CarriedField> fields,
                                                         PipelineStage stage);
 
-/// A field on its way from owners to consumers.
+/// The transfer of one field from owners to consumers.
 struct FieldTransfer {
-  FieldSpec spec;                         ///< spec of the consumer's column
-  std::size_t source = 0;                 ///< position of the carried field
-  FieldKind moved_as = FieldKind::token;  ///< token: moves with segments; other kinds: move with samples
+  FieldSpec spec;          ///< spec of the consumer's column
+  std::size_t source = 0;  ///< position in the list of carried fields
+  /// `token` if rows move with segments; any other kind if they move with samples.
+  FieldKind moved_as = FieldKind::token;
   /// Row offset for a token field that moves with response tokens: response token i takes the sample's row
   /// prompt + shift + i.
   std::int64_t shift = 0;
-  /// whether labels are derived from it, which requires tokens held by other CP ranks (the halo)
+  /// whether labels are derived from this field, which requires tokens that other CP ranks hold (the halo)
   bool with_halo = false;
 };
 

@@ -9,8 +9,8 @@
 namespace evenkeel {
 namespace {
 
-// Ranks stages by the fields that they need: a stage with a higher number needs every field that a stage with
-// a lower number needs.
+// Returns a number that orders stages by the fields that they need: a stage with a higher number needs every
+// field that a stage with a lower number needs.
 int stage_rank(const GridPoint& place, const GridPoint& sizes) {
   const PipelineStage stage{place.pp, sizes.pp};
   return stage.is_last() ? 2 : stage.is_first() ? 1 : 0;

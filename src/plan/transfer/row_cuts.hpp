@@ -13,8 +13,8 @@
 
 namespace evenkeel {
 
-/// The token range of each row of a field, in one sample: [rows, 2] of int64 with the first token and the one
-/// after the last, counted from the start of the sample. A view.
+/// A view of the token range of each row of a field, in one sample: int64 values of shape [rows, 2] with the
+/// first token and the token after the last one, counted from the start of the sample.
 class TokensOfRows {
  public:
   /// Precondition: two numbers per row.
@@ -53,7 +53,7 @@ class TokensOfRows {
 [[nodiscard]] TokensOfRows tokens_of_rows(const Column& ranges, std::int64_t sample);
 
 /// Throws InputError unless field `cutting_field` has a valid token range (TokensOfRows::require_valid) for
-/// each of the `rows` rows of this sample in `field`, which it cuts. O(rows).
+/// each of the `rows` rows of this sample in `field`, which is cut by `cutting_field`. O(rows).
 void require_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const SampleShape& sample,
                             const std::string& field, const std::string& by);
 

@@ -25,8 +25,8 @@ struct TransferPlan {
   std::vector<std::vector<I>> from_owner;  ///< by world rank: ids that this consumer gets from that owner
 };
 
-/// The ends of the transfers of one rank: world rank `owner` as a sender, and place `consumer`, if valid, as
-/// a receiver.
+/// The roles of one rank in transfers: it sends as world rank `owner`, and receives as place `consumer` if
+/// that is valid.
 struct TransferEnds {
   WorldRank owner{0};
   DataPlace consumer{0};
@@ -41,7 +41,7 @@ struct TransferEnds {
 [[nodiscard]] TransferPlan<SegmentId> plan_transfers(const LengthTable& table, const SegmentTable& segments,
                                                      std::span<const ContextGroup> groups, TransferEnds ends);
 
-/// The memberships of each place: its groups, as positions in the list of groups, in order.
+/// The groups to which each place belongs.
 class GroupsOfPlaces {
  public:
   struct Membership {
@@ -50,7 +50,7 @@ class GroupsOfPlaces {
   };
   /// Indexes the groups by place. O(sum of the groups' sizes).
   explicit GroupsOfPlaces(std::span<const ContextGroup> groups);
-  /// Returns the memberships of a place; empty if it is in no group. Precondition: place >= 0.
+  /// Returns a place's memberships; empty if it is not in any group. Precondition: place >= 0.
   [[nodiscard]] std::span<const Membership> of(DataPlace place) const noexcept;
 
  private:
@@ -79,10 +79,10 @@ class RowCopies {
   std::size_t count_ = 0;
 };
 
-/// The part of a sample's segment that one CP rank gets.
+/// The part of a sample's segment that one CP rank receives.
 struct SequenceCut {
-  std::int64_t prompt = 0;          ///< of the whole sample
-  std::int64_t length = 0;          ///< of the whole sample
+  std::int64_t prompt = 0;          ///< length of the prompt of the whole sample
+  std::int64_t length = 0;          ///< length of the whole sample
   RowRange rows;                    ///< range of the sample's rows in the segment
   std::int64_t aligned_length = 0;  ///< aligned rows of the segment
   CpGroup cp;
@@ -91,21 +91,21 @@ struct SequenceCut {
 
 /// Returns the rows, without padding, of a field of this kind that CP rank cut.rank gets:
 /// - token: row t of the sample goes to row t - rows.begin of the sequence.
-/// - response_token: the row of token t goes to row t-1, which predicts that token, like labels and loss
-///   mask. The first response token of a sample without a prompt has no such row, and its row is not copied.
+/// - response_token: the row of token t goes to row t-1, which predicts that token, as for labels and loss
+///   masks. The first response token of a sample without a prompt has no such row, and its row is not copied.
 /// - sample: one row with target 0, to every CP rank.
 /// Precondition: the kind is not counted; rows of counted kinds are not cut.
 [[nodiscard]] RowCopies rows_to_copy(FieldKind kind, const SequenceCut& cut);
 
 /// Returns the halo: the source rows of the `reach` tokens after each run of rows_to_copy(token), limited to
-/// the segment. Labels, and predictions of tokens further ahead, need them if a run ends inside the segment.
-/// Run i has the targets [i * reach, (i + 1) * reach); a run that ends its segment has no entry.
+/// the segment. They are needed for labels, and for predictions of tokens further ahead, if a run ends inside
+/// the segment. Run i has the targets [i * reach, (i + 1) * reach); a run that ends its segment has no entry.
 [[nodiscard]] RowCopies halo_to_copy(const SequenceCut& cut, std::int64_t reach = 1);
 
 /// Returns the source rows of the first `reach` tokens of the segment `cut`, if the CP rank does not hold
-/// them consecutively. Labels of the rows before the segment, and predictions further ahead, need them. With
-/// a reach of 1, returns rows only if the rank holds the last row of `before`. `before` is the preceding
-/// segment of the same sample, cut for the same rank; neither segment is empty.
+/// them consecutively. They are needed for the labels of the rows before the segment, and for predictions
+/// further ahead. With a reach of 1, returns rows only if the rank holds the last row of `before`. `before`
+/// is the preceding segment of the same sample, cut for the same rank; neither segment is empty.
 [[nodiscard]] RowCopies branch_to_copy(const SequenceCut& before, const SequenceCut& cut,
                                        std::int64_t reach = 1);
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -10,16 +9,17 @@
 
 namespace evenkeel {
 
-/// The distinct values of some samples in a field that stores equal values once, back to back: the contents
-/// of one column for all these samples. Pure: equal on all ranks for equal input.
+/// The distinct values that some samples have in a field that stores equal values once. The values are
+/// concatenated: they are the contents of one column for all these samples. Pure: equal input gives an equal
+/// pool on all ranks.
 class ValuePool {
  public:
   ValuePool() = default;
-  /// Makes the pool of these entries, in any order. `counts` tells which values are equal; it must outlive
-  /// this object. O(n log n).
+  /// Makes the pool of the values of these entries, which may be in any order. `counts` tells which values
+  /// are equal, and must outlive this object. O(n log n).
   ValuePool(const RowCounts& counts, std::span<const EntryId> entries);
 
-  /// Returns, per value, the entry whose owner supplies it; ascending.
+  /// Returns, for each value, the entry whose owner supplies it; ascending.
   [[nodiscard]] std::span<const EntryId> values() const noexcept { return values_; }
   /// Returns the rows of each value, as if each value were a sample.
   [[nodiscard]] const SampleRows& rows() const noexcept { return rows_; }

@@ -24,13 +24,13 @@ template <typename I>
 }
 
 /// Groups of ids of one type, such as the units of each DP rank. Converts between ids and the items of
-/// `balance` without copying: if the balanced list has id i at position i, its Partition is the groups of
-/// ids, and vice versa. A value type.
+/// `balance` without copying: item i of a Partition becomes the id with value i, and vice versa. A value
+/// type.
 template <typename I>
 class IdGroups {
  public:
   IdGroups() = default;
-  /// Takes over a partition; its items become ids.
+  /// Takes a partition. Its items become ids.
   explicit IdGroups(Partition items) : items_(std::move(items)) {}
   explicit IdGroups(std::span<const std::vector<I>> groups) {
     std::vector<std::int64_t> offsets{0};

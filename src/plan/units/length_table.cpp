@@ -17,7 +17,7 @@ std::int64_t length_of(std::span<const std::int64_t> lengths, std::size_t i, con
   if (lengths[i] >= 0) return lengths[i];
   throw InputError("sample " + std::to_string(i),
                    "has " + std::string(what) + " of " + std::to_string(lengths[i]) + " tokens",
-                   "Lengths must be 0 or more");
+                   "A length cannot be negative");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ std::vector<SharedGroup> groups_of(const StepProblem& problem) {
   return {problem.trees.begin(), problem.trees.end()};
 }
 
-/// The pieces of one group. Pieces in one micro-batch are joined if they repeat tokens.
+/// The pieces of one group. Two pieces in the same micro-batch are joined if they have tokens in common.
 class GroupOfPieces {
  public:
   struct Part {
@@ -43,7 +43,7 @@ class GroupOfPieces {
     for (auto other = parts_.begin(); other != parts_.end();) {
       if (other->micro_batch == part.micro_batch && join(part, *other)) {
         parts_.erase(other);
-        other = parts_.begin();  // the larger part may share tokens with others
+        other = parts_.begin();  // start over, since the larger part may share tokens with others
       } else {
         ++other;
       }
@@ -67,7 +67,7 @@ class GroupOfPieces {
   [[nodiscard]] bool join(Part& to, const Part& part) {
     std::vector<std::int64_t> samples;
     for (const Part* const each : std::array<const Part*, 2>{&to, &part})
-      for (const EntryId entry : each->group.entries) samples.push_back(format_plain_count(entry));
+      for (const EntryId entry : each->group.entries) samples.push_back(position_of(entry));
     std::ranges::sort(samples);
     SharedGroup both = sub_group(problem_.table, group_, samples, problem_.settings);
     const PrefixTree& one = to.group.tree;
@@ -81,17 +81,17 @@ class GroupOfPieces {
   }
 
   /// Returns the position of an entry in the group.
-  [[nodiscard]] std::int64_t format_plain_count(EntryId entry) {
-    if (numbers_.empty())
+  [[nodiscard]] std::int64_t position_of(EntryId entry) {
+    if (positions_.empty())
       for (std::size_t i = 0; i < group_.entries.size(); ++i)
-        numbers_.emplace(group_.entries[i], static_cast<std::int64_t>(i));
-    return numbers_.at(entry);
+        positions_.emplace(group_.entries[i], static_cast<std::int64_t>(i));
+    return positions_.at(entry);
   }
 
   const StepProblem& problem_;
   const SharedGroup& group_;
   std::vector<Part> parts_;
-  std::unordered_map<EntryId, std::int64_t> numbers_;
+  std::unordered_map<EntryId, std::int64_t> positions_;  // of entries in the group; filled when needed
 };
 
 }  // namespace
@@ -141,7 +141,7 @@ std::vector<std::int64_t> PackUnits::sums_of(std::span<const std::int64_t> of_en
       if (own >= max_work - sum) {
         throw LimitError("balance.cost",
                          std::string(what) + " for samples that share a prefix is 2^62 or more",
-                         "Use a coarser unit");
+                         "Use a larger unit, which makes the numbers smaller");
       }
       sum += own;
     }
@@ -150,11 +150,11 @@ std::vector<std::int64_t> PackUnits::sums_of(std::span<const std::int64_t> of_en
   return sums;
 }
 
-void PackUnits::take_costs(std::span<const Cost> of_entries) {
+void PackUnits::set_costs(std::span<const Cost> of_entries) {
   costs_ = sums_of(of_entries, "the work of the field");
 }
 
-void PackUnits::add_encoder_costs(std::span<const Cost> of_entries) {
+void PackUnits::set_encoder_costs(std::span<const Cost> of_entries) {
   encoder_costs_ = sums_of(of_entries, "an encoder's work");
 }
 
@@ -204,8 +204,8 @@ void PackUnits::add_group(std::vector<SharedGroup> parts, const PlanSettings& se
 
 void PackUnits::complete(const StepProblem& problem) {
   const BalanceSettings& balance = problem.settings.balance;
-  if (balance.cost_field) take_costs(field_costs_of(problem.table, *balance.cost_field));
-  if (balance.encoder) add_encoder_costs(encoder_costs_of(problem.table, *balance.encoder));
+  if (balance.cost_field) set_costs(field_costs_of(problem.table, *balance.cost_field));
+  if (balance.encoder) set_encoder_costs(encoder_costs_of(problem.table, *balance.encoder));
   set_limits(row_caps_of(problem.table, problem.settings.micro_batch), problem.settings.limits());
 }
 
@@ -250,7 +250,7 @@ RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
   all.repeated_ = units.repeated_;
   const std::int64_t rows = std::reduce(all.rows_.begin(), all.rows_.end());
   std::int64_t more = rows - std::reduce(units.rows_.begin(), units.rows_.end());
-  // Joined pieces of a split group may repeat fewer tokens than the sub-groups from which they were cut.
+  // Joining pieces of a split group may repeat fewer tokens than the sub-groups from which they were cut.
   for (std::size_t l = 0; more < 0 && l < ahead_reason; ++l) {
     const std::int64_t less = std::min(all.repeated_[l], -more);
     all.repeated_[l] -= less;
@@ -292,7 +292,7 @@ PickedUnits::PickedUnits(const PackUnits& all, IdView<UnitId> units)
 std::int64_t fewest_micro_batches(const PackUnits& all, IdView<UnitId> units) {
   const PickedUnits own(all, units);
   if (all.capped_rows().empty()) return min_bins_lower_bound(own.items(), all.limits());
-  // The combined limit (parts_) gives no lower bound, so compute a bound for each limit separately.
+  // The combined limit (parts_) does not give a lower bound, so compute a bound for each limit separately.
   std::int64_t fewest = min_bins_lower_bound(own.aligned_rows, {.max_size = all.limits().max_size});
   for (const CappedRows& capped : all.capped_rows()) {
     const std::vector<std::int64_t> rows = pick(capped.of_units, units);

@@ -26,7 +26,8 @@ struct PackUnit {
   const PrefixTree* tree = nullptr;  ///< the prefix tree of its samples; null for a single sample
 };
 
-/// Some samples of one unit that are consecutive in depth-first order, and the number of their micro-batch.
+/// Some samples of one unit that are consecutive in depth-first order, and the number of the micro-batch that
+/// they go to.
 struct UnitPiece {
   UnitId unit{0};
   RowRange samples;  ///< positions in depth-first order
@@ -62,9 +63,9 @@ class PackUnits {
   [[nodiscard]] std::span<const Cost> costs() const noexcept { return costs_; }
   /// Returns the encoder's work for each unit; empty without BalanceSettings::encoder.
   [[nodiscard]] std::span<const Cost> encoder_costs() const noexcept { return encoder_costs_; }
-  /// Returns the two amounts of each unit to which a micro-batch's limits apply: aligned rows and number of
-  /// samples. With MicroBatchSettings::max_rows, the second amount is the unit's joint share of the row caps
-  /// and of the limit on samples (join_limits).
+  /// Returns the two amounts of each unit that are subject to a micro-batch's limits: aligned rows and number
+  /// of samples. With MicroBatchSettings::max_rows, the second amount is the unit's joint share of the row
+  /// caps and of the limit on samples (join_limits).
   [[nodiscard]] BinItems items() const noexcept {
     return {aligned_rows_, capped_rows_.empty() ? std::span(samples_) : std::span(parts_.counts)};
   }
@@ -74,7 +75,7 @@ class PackUnits {
   /// Returns the rows of each unit in each capped field.
   [[nodiscard]] std::span<const CappedRows> capped_rows() const noexcept { return capped_rows_; }
 
-  /// Returns the number of tokens repeated by sub-groups of split groups, by reason.
+  /// Returns the number of tokens that are repeated because groups were split, by reason.
   [[nodiscard]] const RepeatedTokens& repeated() const noexcept { return repeated_; }
 
   /// Returns the number of groups of samples that share prefixes. Mini-batches are cut between groups.
@@ -105,11 +106,11 @@ class PackUnits {
   void add(SharedGroup unit, const PlanSettings& settings);
   /// Sets the costs, encoder costs and row counts that come from fields of the samples, and the limits.
   void complete(const StepProblem& problem);
-  void take_costs(std::span<const Cost> of_entries);
-  void add_encoder_costs(std::span<const Cost> of_entries);
+  void set_costs(std::span<const Cost> of_entries);
+  void set_encoder_costs(std::span<const Cost> of_entries);
   void set_limits(std::span<const RowCap> caps, const BinLimits& limits_of_all);
-  /// Sums a value per entry over the entries of each unit. Throws LimitError if a sum is 2^62 or more; `what`
-  /// is the subject of the error's text.
+  /// Returns, for each unit, the sum of its entries' values. Throws LimitError if a sum is 2^62 or more;
+  /// `what` is the subject of the error's text.
   [[nodiscard]] std::vector<std::int64_t> sums_of(std::span<const std::int64_t> of_entries,
                                                   const char* what) const;
 
@@ -133,14 +134,14 @@ class PackUnits {
 /// Makes the units of a step from the settings for sharing, alignment, caps, max_samples and, if set, the
 /// fixed micro-batch size.
 /// - A group that exceeds a limit is split into sub-groups of samples that are consecutive in depth-first
-///   order, with the fewest repeated tokens that such sub-groups allow (see split_tree).
+///   order, with the fewest repeated tokens possible for such sub-groups (see split_tree).
 /// - A prompt with its responses remains a one-level tree, even if a sub-group has only one response.
 /// Deterministic. O(n), or O(n log n) with trees. Throws InputError if the trees do not contain each entry
-/// exactly once, LimitError naming the first sample that exceeds a limit by itself, and the errors of
+/// exactly once, LimitError naming the first sample that exceeds a limit on its own, and the errors of
 /// encoder_costs_of(), field_costs_of() and row_caps_of(). Precondition: require_below_row_caps() has passed.
 [[nodiscard]] PackUnits make_units(const StepProblem& problem);
 
-/// Units made from pieces of other units, and the micro-batch of each.
+/// Units made from pieces of other units, and the micro-batch of each unit.
 struct RegroupedUnits {
   PackUnits units;
   std::vector<std::size_t> micro_batches;
@@ -153,10 +154,11 @@ struct RegroupedUnits {
 [[nodiscard]] RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
                                            std::span<const UnitPiece> pieces);
 
-/// Returns the savings of prefix sharing summed over all units, net of prefixes repeated by sub-groups.
+/// Returns the total savings of prefix sharing over all units, less the prefixes repeated because groups were
+/// split.
 [[nodiscard]] SharingSavings savings_of(const PackUnits& units);
 
-/// The inputs of balancing and packing for a subset of the units: item i is units[i].
+/// The inputs for balancing and packing a subset of the units: item i is units[i].
 struct PickedUnits {
   std::vector<Cost> costs;
   std::vector<std::int64_t> aligned_rows;
@@ -172,7 +174,7 @@ struct PickedUnits {
 /// Returns the number of micro-batches into which these units can be packed, and a lower bound on it.
 [[nodiscard]] GroupCount count_micro_batches(const PackUnits& all, IdView<UnitId> units);
 
-/// Returns the values of a list by unit for these units, in their order.
+/// Returns the values for these units, in their order. `of_all` has one value per unit.
 [[nodiscard]] std::vector<std::int64_t> pick(std::span<const std::int64_t> of_all, IdView<UnitId> units);
 
 /// Returns the units at these positions in `units`, such as a group that balancing returned.

@@ -10,7 +10,7 @@
 
 namespace evenkeel {
 
-/// A cap of MicroBatchSettings::max_rows with the row counts of its field. A view of the settings and the
+/// One cap of MicroBatchSettings::max_rows, with the row counts of its field. A view of the settings and the
 /// table.
 struct RowCap {
   std::string_view field;
@@ -18,7 +18,7 @@ struct RowCap {
   std::int64_t most = 0;
 };
 
-/// The rows of each pack unit in a field with a cap, and that cap.
+/// The number of rows of each pack unit in a field with a cap, and that cap.
 struct CappedRows {
   std::vector<std::int64_t> of_units;
   std::int64_t most = 0;

@@ -16,14 +16,14 @@ namespace {
 
 void require_integers_of_tokens(const FieldSpec& field) {
   if (field.rule().is_cut() && is_integer(field.dtype) && field.trailing.empty()) return;
-  throw InputError(
-      "field '" + field.name + "'",
-      "specifies the trees of samples, with prefix.share: tree, and is not one integer per token or "
-      "response token",
-      "Provide the number of each token's segment, or rename the field");
+  throw InputError("field '" + field.name + "'",
+                   "specifies the trees of samples if prefix.share is tree, so it must have one integer per "
+                   "token or response token",
+                   "Provide the number of each token's segment, or rename the field");
 }
 
-/// Mixes each piece's context into its keys, so that pieces with different contexts have different keys.
+/// Mixes each piece's context into the keys of its tokens, so that pieces with different contexts have
+/// different keys.
 void separate_contexts(const RaggedBatch& batch, std::span<std::int64_t> keys) {
   constexpr std::uint64_t sign = std::uint64_t{1} << 63;  // keys with this bit are negative, unlike token ids
   for (std::size_t i = 0; i < batch.contexts().size(); ++i) {
@@ -80,7 +80,7 @@ std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ah
                            "its segment_ids contain " + std::to_string(number),
                            "Number segments starting at 0");
         }
-        // Negative keys differ from all token ids.
+        // Negative keys cannot be equal to token ids.
         keys[static_cast<std::size_t>(row)] = -1 - number;
       }
     }

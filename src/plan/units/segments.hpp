@@ -27,7 +27,7 @@ struct Segment {
 /// Placeholder for a missing segment.
 inline constexpr SegmentId no_segment{-1};
 
-/// The path of segments of each sample, linked from its last segment back to its first.
+/// The path of segments of each sample, linked from its last segment back to its first one.
 struct SegmentPaths {
   std::vector<SegmentId> parents;  ///< by segment: the preceding segment, or no_segment
   std::vector<SegmentId> ends;     ///< by entry: the last segment, or no_segment
@@ -77,7 +77,7 @@ inline constexpr std::string_view segment_ids_field = "segment_ids";
 ///   segment number may be reused after other segments.
 /// Throws InputError if the field is not one integer per token or response token, if a segment number is
 /// negative, or if `ahead` > 0, since a row is then shared only if the next `ahead` tokens are also equal,
-/// which the keys do not tell. O(tokens). Precondition: the batch has the field and input_ids.
+/// which the keys do not show. O(tokens). Precondition: the batch has the field and input_ids.
 [[nodiscard]] std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ahead);
 
 }  // namespace evenkeel

@@ -22,21 +22,21 @@ using Entries = std::vector<EntryId>;
 
 /// Returns the length of the prefix of the prompt in which each row is followed by at least `ahead` more
 /// prompt tokens. Only these rows are shared.
-std::int64_t shared_prompt(const SampleShape& sample, std::int64_t ahead) {
+std::int64_t shared_prompt_length(const SampleShape& sample, std::int64_t ahead) {
   return std::max(sample.prompt - ahead, std::int64_t{0});
 }
 
 /// Returns the tree of one prompt and its responses. A prompt with a single response still has two segments.
 PrefixTree make_one_level_tree(const LengthTable& table, std::span<const EntryId> entries,
                                std::int64_t ahead) {
-  std::vector<TreeNode> nodes{{-1, shared_prompt(table[entries.front()].shape, ahead)}};
+  std::vector<TreeNode> nodes{{-1, shared_prompt_length(table[entries.front()].shape, ahead)}};
   nodes.reserve(entries.size() + 1);
   std::vector<std::int64_t> ends;
   ends.reserve(entries.size());
   for (const EntryId entry : entries) {
     ends.push_back(std::ssize(nodes));
     const SampleShape& sample = table[entry].shape;
-    nodes.push_back({0, sample.length() - shared_prompt(sample, ahead)});
+    nodes.push_back({0, sample.length() - shared_prompt_length(sample, ahead)});
   }
   return {nodes, std::move(ends)};
 }
@@ -51,8 +51,8 @@ SharedGroup whole_sample(const LengthTable& table, EntryId entry) {
   return {{entry}, PrefixTree(node, {0})};
 }
 
-/// Returns the limits on a part of a group, apart from the limit on tokens, in the order of `repeat_reasons`:
-/// the number of samples, then the rows of each capped field.
+/// Returns the limits on a part of a group except the limit on tokens, in the order of `repeat_reasons`: the
+/// number of samples, then the rows of each capped field.
 std::vector<PartLimit> part_limits(std::span<const EntryId> entries, std::int64_t most_samples,
                                    std::span<const RowCap> caps) {
   std::vector<PartLimit> limits{{std::vector<std::int64_t>(entries.size(), 1), most_samples}};
@@ -73,8 +73,8 @@ bool are_below(std::span<const RowCap> caps, std::span<const EntryId> entries) {
   return true;
 }
 
-/// Returns a prompt with its responses as a one-level tree. Returns a single sample as one segment if it fits
-/// under `max_rows` only when prompt and response are aligned together.
+/// Returns a prompt with its responses as a one-level tree. Returns a single sample as one segment if it
+/// exceeds `max_rows` unless prompt and response are aligned together.
 SharedGroup make_part_of_responses(const LengthTable& table, Entries entries, std::int64_t alignment,
                                    std::int64_t max_rows, std::int64_t ahead) {
   PrefixTree tree = make_one_level_tree(table, entries, ahead);
@@ -134,7 +134,8 @@ class GroupSplit {
     OrderedSamples ordered;
     for (const EntryId entry : group_.entries) {
       ordered.lengths.push_back(table_[entry].shape.length());
-      ordered.shared.push_back(ordered.shared.empty() ? 0 : shared_prompt(table_[entry].shape, ahead_));
+      ordered.shared.push_back(ordered.shared.empty() ? 0
+                                                      : shared_prompt_length(table_[entry].shape, ahead_));
     }
     std::vector<GroupPart> parts;
     for (const OrderedRun& run : runs_with_fewest_repeats(ordered, alignment_, max_rows_, limits)) {
@@ -157,8 +158,8 @@ class GroupSplit {
     return parts;
   }
 
-  /// Joins parts, which are in depth-first order. A part that joined an earlier one has no samples left; its
-  /// `repeated` is reduced by the tokens that it shares with that part.
+  /// Joins parts, which are in depth-first order. A part that was joined to an earlier one has no samples
+  /// left; its `repeated` is reduced by the tokens that the two parts share.
   [[nodiscard]] std::vector<GroupPart> joined(std::vector<GroupPart> parts) const {
     std::vector<std::size_t> joins(parts.size());  // by part: the part that now holds its samples
     std::vector<std::int64_t> common;              // by part: tokens common to all its samples

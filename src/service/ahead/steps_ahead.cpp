@@ -20,11 +20,12 @@ namespace {
 
 void require_not_negative(std::int64_t steps, std::int64_t depth) {
   if (steps < 0) {
-    throw InputError("steps", std::to_string(steps) + " cannot be created",
-                     "Give the number of steps that the trainer will take, 0 for none");
+    throw InputError("steps", "is " + std::to_string(steps) + "; it must be at least 0",
+                     "Pass the number of steps that the trainer will take");
   }
   if (depth < 0)
-    throw ConfigError("exchange.prefetch", std::to_string(depth) + " is below 0", "Use 0 for no steps ahead");
+    throw ConfigError("exchange.prefetch", "is " + std::to_string(depth) + "; it must be at least 0",
+                      "Use 0 to make no steps ahead");
 }
 
 /// Returns the steps of a service. Throws MpiError if MPI is not running. Every collective call
@@ -65,8 +66,8 @@ StepsAhead::StepsAhead(const Communicator& world, const Config& config, StepsReq
 void StepsAhead::start_thread() {
   const auto error =
       try_locally([&] { thread_ = std::jthread([this](const std::stop_token& stop) { make_all(stop); }); });
-  // If any rank failed to start its thread, the destructors of the other ranks stop their threads before
-  // these do anything.
+  // If any rank failed to start its thread, all ranks throw here. The destructors then stop the threads that
+  // were started before these do anything.
   fail_together(maker_.mesh().world(), error);
   {
     const std::lock_guard lock(ready_->mutex);
@@ -87,8 +88,9 @@ std::optional<Step> StepsAhead::next() {
   Step step = std::get<Step>(std::move(made));
   if (const auto cost = saved_cost(step.record->cost)) costs_[profile_] = *cost;
   shapes_ = step.record->shapes;
-  // The part of the time that exceeds the step's phases was spent on waking up.
-  step.waited = std::min(stopwatch.lap(), step.seconds.total());
+  // If next() took longer than the phases of the step, the rest was the time to wake up this thread. It does
+  // not count as waiting.
+  step.waited_seconds = std::min(stopwatch.lap(), step.seconds.total());
   return step;
 }
 
@@ -151,7 +153,7 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
     if (stop != nullptr) agree_to_continue(*stop);
     const double meeting = stopwatch.lap();
     made = make_next();
-    // Counts the agreement as gathering, since ranks wait for each other in both.
+    // Count the agreement as gathering, since ranks wait for each other in both.
     if (auto* step = std::get_if<Step>(&made)) step->seconds.gather += meeting;
   } catch (...) {
     end = std::current_exception();
@@ -165,10 +167,10 @@ void StepsAhead::make_or_end(const std::stop_token* stop) {
 }
 
 void StepsAhead::agree_to_continue(const std::stop_token& stop) {
-  // Either all ranks make the next step or none does. A rank that was asked to stop waits here for the other
-  // ranks, which may still be waiting for room in their queues.
+  // Either all ranks make the next step, or none of them does. A rank that was asked to stop waits here for
+  // the other ranks, which may still be waiting for room in their queues.
   const int goes_on = stop.stop_requested() ? 0 : 1;
-  if (maker_.mesh().world().all_reduce(goes_on, Extreme::least) == 0)
+  if (maker_.mesh().world().all_reduce(goes_on, ReduceOp::min) == 0)
     throw std::logic_error("a rank destroyed its Steps at an earlier step");
 }
 

@@ -38,7 +38,8 @@ struct StepsRequest {
 /// communicators, sequence numbers of passes, chosen shapes, and measured costs.
 class StepsAhead {
  public:
-  /// Collective over `world`. `from` must be equal on all ranks, and its job must have been compared.
+  /// Collective over `world`. `from` must be equal on all ranks, and the caller must have compared its job
+  /// with this one.
   StepsAhead(const Communicator& world, const Config& config, StepsRequest wanted, const ServiceState& from);
 
   [[nodiscard]] const StepMaker& maker() const noexcept { return maker_; }
@@ -55,9 +56,9 @@ class StepsAhead {
   void stop() noexcept;
 
  private:
-  /// Indicates the end of the samples.
+  /// Marks the end of the samples.
   struct EndOfSteps {};
-  /// A step, or the error that all ranks throw in its place, or the end of samples.
+  /// A step, or the error that all ranks throw in place of a step, or the end of the samples.
   using MadeStep = std::variant<std::exception_ptr, Step, EndOfSteps>;
 
   /// Queue of steps between the thread that makes them and the trainer.
@@ -65,8 +66,8 @@ class StepsAhead {
     std::mutex mutex;
     std::condition_variable_any changed;
     std::deque<MadeStep> made;
-    std::exception_ptr end;  // error that ended the thread's work before the last step; otherwise null
-    bool has_begun = false;  // whether all ranks have a thread
+    std::exception_ptr end;  // error that ended the thread's work early; null if there was none
+    bool has_begun = false;  // whether the thread of every rank has started
   };
 
   void start_thread();
@@ -75,8 +76,8 @@ class StepsAhead {
   void wait_for_room(const std::stop_token& stop);
   void make_or_end(const std::stop_token* stop = nullptr);
   void agree_to_continue(const std::stop_token& stop);
-  /// Returns whether next() has to make a step on the trainer's thread; is_step_made_by_progress() answers
-  /// this for progress(). Equal on all ranks.
+  /// Returns whether next() has to make a step on the trainer's thread. is_step_made_by_progress() is the
+  /// corresponding function for progress(). Equal on all ranks.
   [[nodiscard]] bool is_step_made_by_next() const noexcept {
     return !in_background() && ready_->made.empty() && has_steps_to_make();
   }
@@ -92,7 +93,7 @@ class StepsAhead {
   StepMaker maker_;
   Steps::Reader read_;
   std::string profile_;
-  std::int64_t steps_;      // end of the steps to make
+  std::int64_t steps_;      // the first step that is not to be made
   std::int64_t depth_;      // exchange.prefetch: maximum number of steps in `ready_`
   std::int64_t made_;       // next step to begin, on the thread that makes steps
   std::int64_t taken_;      // next step that the trainer takes
@@ -114,8 +115,8 @@ struct ServiceParts {
   bool has_made_steps = false;            // whether steps were made from the trainer's samples
   const RaggedBatch no_fields;
   std::optional<ServiceState> position;  // state in which the Steps before `ahead` ended
-  std::optional<StepsAhead> ahead;       // the latest one; keeps its position when its Steps are destroyed
-  bool makes_ahead = false;              // whether Steps exist
+  std::optional<StepsAhead> ahead;  // the latest one; it keeps its position after its Steps are destroyed
+  bool makes_ahead = false;         // whether Steps exist
 
   [[nodiscard]] ServiceState state() const;
 };

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <iterator>
 #include <memory>
-#include <optional>
 #include <ranges>
 #include <string>
 #include <string_view>
@@ -39,7 +38,8 @@ std::unordered_map<EntryId, Place> places_of(std::span<const MicroBatchPlan> pla
   return places;
 }
 
-/// Returns whether both sides hold the same entries, each with the same aligned length in both layouts.
+/// Returns whether both lists of micro-batches contain the same entries, each with the same aligned length in
+/// both layouts.
 bool have_equal_entries(std::span<const PackedMicroBatch> from,
                         const std::unordered_map<EntryId, Place>& places, std::span<PackedMicroBatch> to,
                         std::span<const MicroBatchPlan> to_plan) {
@@ -63,8 +63,8 @@ RowRange rows_of(const PackedMicroBatch& micro_batch, const Column& column, std:
   return micro_batch.layout.local_range(sequence);
 }
 
-/// Describes a counted column of a micro-batch, with the numbers of rows in `from`, since the trainer may
-/// have changed them.
+/// Describes a counted column of a micro-batch. The numbers of rows are those in `from`, since the trainer
+/// may have changed them.
 ColumnDescription counted_column(std::span<const PackedMicroBatch> from, const FieldSpec& spec,
                                  const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
                                  const MicroBatchPlan& to_plan) {
@@ -76,7 +76,7 @@ ColumnDescription counted_column(std::span<const PackedMicroBatch> from, const F
   return ColumnDescription::make_counted(spec, SampleRows::from_counts(counts));
 }
 
-/// Returns a column with shared rows, lent by `from`, in which the micro-batch's samples keep their ranges.
+/// Returns a column with shared rows that `from` lends. The micro-batch's samples keep their ranges of rows.
 Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
                    const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
                    const MicroBatchPlan& to_plan) {
@@ -87,16 +87,16 @@ Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
     const Column& source = *std::as_const(from[place.micro_batch]).find(name);
     if (source.bytes().data() != std::as_const(first).bytes().data()) {
       throw InputError("field '" + name + "' of micro-batch " + std::to_string(place.micro_batch),
-                       "was written to; its rows are shared by all micro-batches, and read-only",
+                       "was modified, but its rows are shared by all micro-batches and are read-only",
                        "Write to a copy, or set fields." + name + ".share: none");
     }
     ranges[i] = source.samples()[place.sequence];
   }
-  return first.lend_to(SampleRows::shared(std::move(ranges), first.rows()));
+  return first.make_borrowing_copy(SampleRows::shared(std::move(ranges), first.rows()));
 }
 
-/// Describes the columns that a micro-batch will own, for the fields of `from`. Columns with shared rows are
-/// borrowed, and therefore omitted.
+/// Describes the columns that a micro-batch will own, for the fields of `from`. Omits columns with shared
+/// rows, since they are borrowed.
 std::vector<ColumnDescription> columns_of(std::span<const PackedMicroBatch> from,
                                           const std::unordered_map<EntryId, Place>& places,
                                           const PackedMicroBatch& to, const MicroBatchPlan& plan) {
@@ -138,7 +138,7 @@ void copy_sequence(const PackedMicroBatch& from, std::int64_t at, PackedMicroBat
   }
 }
 
-// Returns whether every sequence has the same rows on each rank in both passes.
+// Returns whether each rank has the same rows of every sequence in both passes.
 bool have_equal_cuts(const StepAssignment& one, const StepAssignment& other, const PlanSettings& settings,
                      const PlanSettings& other_settings) {
   return settings.cp == other_settings.cp && settings.delivery == other_settings.delivery &&
@@ -149,7 +149,7 @@ bool have_equal_cuts(const StepAssignment& one, const StepAssignment& other, con
 void require_kept(const Step& before) {
   if (before.record->mine) return;
   throw InputError("step " + std::to_string(before.index), "has no samples to assign again",
-                   "Use a step of a service with profiles: only these keep their samples");
+                   "Use a step of a service with profiles, since only such steps keep their samples");
 }
 
 // Takes the tensors that the trainer has left in a pass's micro-batches.
@@ -193,15 +193,15 @@ void replace_fields(std::span<PackedMicroBatch> micro_batches, std::span<PackedM
     return std::ranges::find(fields, column.spec().name, &FieldSpec::name) != fields.end();
   };
   for (std::size_t m = 0; m < columns.size(); ++m) {
-    // Includes pipeline stages that are not sent these fields, since columns with these names are derived
-    // there.
+    // Remove these fields also on pipeline stages to which they are not sent, since columns with these names
+    // are derived there.
     std::erase_if(micro_batches[m].fields, is_added);
     std::ranges::move(columns[m].fields | std::views::filter(is_added),
                       std::back_inserter(micro_batches[m].fields));
   }
 }
 
-/// Fields that owners add to a pass, as they are transferred.
+/// Fields that owners add to a pass, in the form in which they are transferred.
 struct AddedFields {
   std::span<const CarriedField> fields;
   std::span<const RowCounts> row_counts;  // row counts of counted fields
@@ -216,13 +216,13 @@ void require_cutting_fields(const StepSamples& samples, const AddedFields& added
   for (const CarriedField& field : samples.fields) {
     if (field.cut_by.empty() || added.has(field.name()) || !added.has(field.cut_by)) continue;
     throw InputError("field '" + field.cut_by + "'",
-                     "cuts '" + field.name() + "', but is replaced without it",
+                     "determines how '" + field.name() + "' is cut, but only one of the two is replaced",
                      "Add both, or leave both as they are");
   }
 }
 
-// Returns this rank's kept samples with the fields that it adds; null if samples were not kept. Kept columns
-// are lent, so their bytes are not copied.
+// Returns this rank's kept samples with the fields that it adds; null if samples were not kept. The columns
+// of kept samples are borrowed, so their bytes are not copied.
 std::shared_ptr<const RaggedBatch> add_fields_to_samples(const std::shared_ptr<const RaggedBatch>& kept,
                                                          const AddedFields& added) {
   if (!kept || kept->size() == 0) return kept;
@@ -235,8 +235,8 @@ std::shared_ptr<const RaggedBatch> add_fields_to_samples(const std::shared_ptr<c
   return std::make_shared<const RaggedBatch>(std::move(all));
 }
 
-// Returns a step's samples with added fields, which replace fields with the same names. Owners send the added
-// fields, too, if samples are sent again.
+// Returns a step's samples with the added fields, which replace fields with the same names. If samples are
+// sent again, owners also send the added fields.
 std::shared_ptr<const StepSamples> add_fields_to_samples(const StepSamples& samples,
                                                          const AddedFields& added) {
   auto all = std::make_shared<StepSamples>(samples);
@@ -260,11 +260,12 @@ std::shared_ptr<const StepSamples> add_fields_to_samples(const StepSamples& samp
 /// Tensors that a pass leaves on this rank for the next pass.
 struct RemainingTensors {
   std::vector<PackedMicroBatch> tensors;
-  bool stays = false;           ///< whether sequences stay on their ranks; the same on all ranks
-  bool stays_together = false;  ///< whether they also stay in their micro-batches
+  bool stays = false;           ///< whether all sequences stay on their ranks; the same on all ranks
+  bool stays_together = false;  ///< whether sequences that share a micro-batch also stay together
 };
 
-// Takes the tensors of the previous pass, with only those fields of samples that are sent for this pass.
+// Takes the tensors that the previous pass has left on this rank. Removes fields of samples that are not sent
+// for this pass.
 RemainingTensors take_remaining_tensors(const StepContext& context, Step& before, const Planned& planned,
                                         std::span<const CarriedField> fields) {
   const DpRankPlan& plan_before = before.record->plan;
@@ -280,7 +281,7 @@ RemainingTensors take_remaining_tensors(const StepContext& context, Step& before
                      "has " + std::to_string(before.micro_batches.size()) + " of its " +
                          std::to_string(plan_before.micro_batches.size()) +
                          " micro-batches left, but all are needed to run the step again",
-                     "Leave them in the step");
+                     "Do not remove micro-batches from the step");
   }
   left.tensors = take_tensors(before);
   const Mesh& mesh = context.mesh;
@@ -308,7 +309,8 @@ std::vector<PackedMicroBatch> regroup_pass(const StepContext& context, std::span
     const MicroBatchPlan& plan = plans[i];
     add_uncounted_columns(context.mesh, transfer, plan, derived, m);
     // Filler and padding rows are not copied from `from`, so their fields are completed here. Fields that
-    // `from` lacks are removed, since an earlier pass may have added them only for the last pipeline stage.
+    // `from` does not have are removed, since an earlier pass may have added them only for the last pipeline
+    // stage.
     if (plan.tokens > 0 && !plan.shape) continue;
     complete_fields(m, brought, make_zero_halo(m, derived), derived);
     std::erase_if(m.fields, [&](const Column& c) { return from.front().find(c.spec().name) == nullptr; });
@@ -323,7 +325,7 @@ ExchangedSamples send_again(const StepContext& context, const Step& before, cons
   const StepSamples& samples = planned.samples();
   require_kept(before);
   const RaggedBatch& mine = *before.record->mine;
-  require_shared_rows(context, planned, have_shared_rows(samples.fields), samples.fields, mine, work);
+  require_shared_rows(context, planned, must_compare_rows(samples.fields), samples.fields, mine, work);
   StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
   const std::vector<RowCuts> cuts = gather_cuts(context, transfer, work);
   transfer.row_cuts = cuts;
@@ -362,7 +364,7 @@ ExchangedSamples reuse_or_resend(const StepContext& context, Step& before, Plann
   work.agree(context.world());
   const bool shared = planned.assignment.shared();
   if (shared)
-    left.stays_together = context.world().all_reduce(left.stays_together ? 1 : 0, Extreme::least) != 0;
+    left.stays_together = context.world().all_reduce(left.stays_together ? 1 : 0, ReduceOp::min) != 0;
   if (left.stays_together) return {std::move(left.tensors), {}};
   if (!left.stays || shared) return send_again(context, before, planned, fields, work);
   ExchangedSamples stayed;
@@ -393,7 +395,7 @@ Exchanged add_fields(const StepContext& context, const Step& before, Planned pla
     work.agree(context.world());
   } else {
     const std::vector<CarriedField> traveling = carried_fields_of(context, added.fields, added.ranges);
-    require_shared_rows(context, planned, have_shared_rows(added.fields), traveling, added.mine, work);
+    require_shared_rows(context, planned, must_compare_rows(added.fields), traveling, added.mine, work);
     const std::vector<RowCounts> row_counts = gather_row_counts(
         context.world(), planned.samples().table, added.fields, added.mine, context.config.fields);
     const std::vector<FieldSums> field_sums = gather_field_sums(

@@ -14,19 +14,20 @@
 
 namespace evenkeel {
 
-/// Allocates the arenas of micro-batches `to` for the columns that regroup() will add. `to` must be laid out,
-/// and must not have columns yet.
+/// Allocates the arenas of the micro-batches `to` for the columns that regroup() will add. `to` must be laid
+/// out, but must not have columns yet.
 void add_arenas(std::span<const PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
                 std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan);
 
 /// Moves the sequences that a rank holds to other micro-batches, without communication. Every sequence keeps
 /// its rows, including padding, in every field of `from`.
 ///
-/// `to` holds the new micro-batches, laid out. Micro-batches without samples already have all their fields,
-/// with filler rows set, and get columns of zeros for fields of `from` that they lack. A field whose samples
-/// share rows keeps its single column, which `to` borrows from `from`. Throws InputError if the micro-batches
-/// of `from` no longer share that column, because it was written to. Preconditions: both plans have the same
-/// entries in total, and every sequence has the same aligned length in both layouts. O(rows).
+/// `to` has the new micro-batches, which must be laid out. Micro-batches without samples must already have
+/// all their fields, with filler rows set; they get columns of zeros for the fields of `from` that they lack.
+/// A field whose samples share rows keeps its single column, which `to` borrows from `from`. Throws
+/// InputError if the micro-batches of `from` no longer share that column, because it was written to.
+/// Preconditions: both plans have the same entries in total, and every sequence has the same aligned length
+/// in both layouts. O(rows).
 void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
              std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan);
 

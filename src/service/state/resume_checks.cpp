@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-/// Adds a text with its length, to separate adjacent texts.
+/// Adds a text, preceded by its length, so that adjacent texts remain separate.
 void add(Fnv1a& hash, std::string_view text) {
   hash.add(static_cast<std::int64_t>(text.size()));
   hash.add(text);
@@ -24,7 +24,7 @@ void add(Fnv1a& hash, double number) {
   hash.add(std::bit_cast<std::int64_t>(number));
 }
 
-// Does not use JSON, since the library ends the process if memory runs out.
+// Does not use JSON, since nlohmann::json ends the process if memory runs out.
 std::uint64_t hash_of(const ServiceState& state) {
   Fnv1a hash;
   hash.add(state.next_step);

@@ -3,20 +3,21 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text/parse_number.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/service/service_state.hpp"
 
 namespace evenkeel {
 namespace {
 
-/// The effect on steps if a key with this prefix changes; empty if the change is allowed. The first entry
+/// How steps change if a key with this prefix changes; empty if the change is allowed. Only the first entry
 /// that matches a key counts.
 struct Consequence {
   std::string_view prefix;
@@ -73,7 +74,7 @@ std::string_view consequence_of(std::string_view path, bool delays_outliers) {
   const auto* const found =
       std::ranges::find_if(consequences, [&](const Consequence& c) { return key.starts_with(c.prefix); });
   if (found == consequences.end()) return other_cuts;
-  // Profiles plan later passes, so they do not affect which samples are delayed.
+  // Profiles only affect how later passes are planned, and therefore not which samples are delayed.
   return delays_outliers && found->text == other_cuts && key == path ? other_samples : found->text;
 }
 
@@ -109,7 +110,7 @@ void compare_settings(const ServiceState& saved, const ServiceState& now, std::v
   }
 }
 
-/// Describes how a source differs; nullopt if it does not.
+/// Describes how a source has changed; nullopt if it has not.
 std::optional<std::string> describe_change(const SourceFingerprint& was, const SourceFingerprint& is) {
   if (was.samples != is.samples) return fmt::format("had {} samples and now has {}", was.samples, is.samples);
   if (was.bytes != is.bytes) return fmt::format("had {} bytes and now has {}", was.bytes, is.bytes);
@@ -120,10 +121,9 @@ std::optional<std::string> describe_change(const SourceFingerprint& was, const S
 
 void compare_sources(const ServiceState& saved, const ServiceState& now, std::vector<std::string>& found) {
   if (saved.sources.size() != now.sources.size()) {
-    std::string names;
-    for (const SourceFingerprint& source : now.sources) names += (names.empty() ? "" : ", ") + source.name;
     found.push_back(fmt::format("the job had {} sources and now has {} ({}): {}", saved.sources.size(),
-                                now.sources.size(), names, other_samples));
+                                now.sources.size(), join(now.sources, &SourceFingerprint::name),
+                                other_samples));
     return;
   }
   bool changed = false;
@@ -223,11 +223,10 @@ class Reader {
   }
   [[nodiscard]] std::uint64_t hash(const char* key) const {
     const std::string digits = text(key);
-    std::uint64_t number = 0;
-    const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
-    if (failure != std::errc() || digits.size() != 16 || end != digits.data() + digits.size())
+    const std::optional<std::uint64_t> number = parse_hexadecimal_as<std::uint64_t>(digits);
+    if (!number || digits.size() != 16)
       reject(fmt::format("has a '{}' that is not a number of 16 hexadecimal digits", key));
-    return number;
+    return *number;
   }
   [[nodiscard]] const Json& items(const char* key, Json::value_t type) const {
     const Json& value = at(key);
@@ -242,7 +241,7 @@ class Reader {
       reject(fmt::format("has a '{}' that is not an integer from {} to {}", key, least, most));
     return value.get<std::int64_t>();
   }
-  /// Returns 0 or a positive number within the range of measurements, since costs are later converted to
+  /// Returns zero or a positive number within the range of measurements, since costs are later converted to
   /// integers.
   [[nodiscard]] double seconds(const char* key) const {
     constexpr double least = 1e-30;
@@ -297,7 +296,7 @@ PackedShape shape_of(const Json& json) {
           reader.integer("max_seqlen", 1, most), reader.integer("cp", 1, largest_axis)};
 }
 
-std::string job_of(std::string name) {
+std::string require_job_name(std::string name) {
   const bool plain = name.size() <= 64 && std::ranges::all_of(name, [](unsigned char c) {
                        return std::isalnum(c) != 0 || c == '-' || c == '_';
                      });
@@ -309,10 +308,10 @@ ServiceState state_of(const Json& json) {
   const Reader reader(json, "the state");
   const std::int64_t of_text = reader.integer("evenkeel_state", 1, any_size);
   if (of_text != version)
-    reader.reject(fmt::format("has version {}; this program knows version {}", of_text, version));
+    reader.reject(fmt::format("has version {}; this program supports version {}", of_text, version));
   ServiceState state;
   state.next_step = reader.integer("next_step", 0, max_steps);
-  state.job = job_of(reader.text("job"));
+  state.job = require_job_name(reader.text("job"));
   const Reader mesh = reader.object("mesh");
   const auto axis = [&](const char* name) { return static_cast<int>(mesh.integer(name, 1, largest_axis)); };
   state.mesh = {.tp = axis("tp"), .cp = axis("cp"), .dp = axis("dp"), .pp = axis("pp")};
@@ -367,7 +366,7 @@ void require_same_job(const ServiceState& saved, const ServiceState& now, std::s
   for (std::size_t i = 0; i < found.size(); ++i) message += (i == 0 ? "" : "; ") + found[i];
   throw ConfigError(
       std::string(name), message,
-      "Use the configuration and the files that it was saved with, or accept the changes (--allow-changed)");
+      "Use the configuration and the files that it was saved with, or accept the changes (--accept-changes)");
 }
 
 std::string to_text(const ServiceState& state) {

@@ -6,13 +6,14 @@
 #include <utility>
 
 #include "base/activity.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "exchange/result_exchange.hpp"
 
 namespace evenkeel {
 namespace {
 
-// Throws InputError for a result of which this rank has only a part.
+// Throws InputError for a result that is distributed over several ranks.
 void require_whole_results(const Config& config, const StepResults& results) {
   for (const MicroBatchResults& of_micro_batch : results.micro_batches()) {
     for (const Column& column : of_micro_batch.fields) {
@@ -21,14 +22,14 @@ void require_whole_results(const Config& config, const StepResults& results) {
         throw InputError("result '" + name + "'",
                          "has rows that are split over context-parallel ranks, but results are collected "
                          "only from the first of them",
-                         "Put that rank's rows under another name");
+                         "Add that rank's rows under another name");
       }
       const auto field = config.fields.find(name);
       if (field == config.fields.end() || !field->second.layers) continue;
       throw InputError("result '" + name + "'",
                        "has layers that are split over pipeline stages, but results are collected only from "
                        "the last stage",
-                       "Put the last stage's layers under another name");
+                       "Add the last stage's layers under another name");
     }
   }
 }
@@ -73,8 +74,8 @@ RaggedBatch collect_on(const StepContext& context, const Step& step, const StepR
   const int ranks = context.mesh.grid().num_ranks();
   work.run_on_replicated_data([&] {
     if (root >= 0 && root < ranks) return;
-    throw InputError("rank to collect on",
-                     std::to_string(root) + " is not in the mesh, which has " + std::to_string(ranks));
+    throw InputError("rank to collect on", std::to_string(root) + " is not a rank of the mesh, which has " +
+                                               format_plain_count(ranks, "rank"));
   });
   std::string where;
   work([&] { where = " on rank " + std::to_string(root); });

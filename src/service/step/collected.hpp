@@ -13,7 +13,7 @@ namespace evenkeel {
 [[nodiscard]] RaggedBatch collect(const StepContext& context, const Step& step, const StepResults& results,
                                   const GuardedWork& error);
 
-/// Does the same as collect(), and gathers all results on rank `root` of the grid.
+/// Same as collect(), but gathers all results on rank `root` of the grid.
 [[nodiscard]] RaggedBatch collect_on(const StepContext& context, const Step& step, const StepResults& results,
                                      int root, const GuardedWork& error);
 

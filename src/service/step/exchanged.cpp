@@ -27,8 +27,8 @@ RowRange mask_rows(const PackedMicroBatch& micro_batch, const Column& mask, std:
   return {micro_batch.shared->prediction_offsets[sample], micro_batch.shared->prediction_offsets[sample + 1]};
 }
 
-// Returns the column of an earlier pass, to be overwritten; a new column if its form differs or other ranks
-// may still be reading it.
+// Returns the weights' column of an earlier pass, to be overwritten, or a new column if the form differs or
+// other ranks may still be reading the old one.
 Column column_for_weights(Column* before, const ColumnDescription& weights, MicroBatchArena& arena) {
   const bool is_as_it_was = before != nullptr && !before->is_borrowed() && before->spec() == weights.spec &&
                             before->rows() == weights.rows && before->samples() == weights.samples;
@@ -56,8 +56,8 @@ void set_weights(PackedMicroBatch& micro_batch, const Column& mask, std::string 
   micro_batch.fields.push_back(std::move(weights));
 }
 
-// With profiles, takes this rank's samples for later passes, which may assign them again, and lends their
-// columns so that passes with added fields can share them. Without profiles, returns null.
+// With profiles, keeps this rank's samples for later passes, which may assign them again. Lends the columns,
+// so that passes with added fields can share them. Without profiles, returns null.
 std::shared_ptr<const RaggedBatch> keep_samples(const Config& config, RaggedBatch& mine) {
   if (config.profiles.empty()) return nullptr;
   for (Column& column : mine.fields()) static_cast<void>(column.lend());
@@ -165,7 +165,7 @@ Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch
   Phase::switch_to("exchange");
   Pass& pass = planned.gathered.pass;
   const StepSamples& samples = planned.samples();
-  require_shared_rows(context, planned, have_shared_rows(samples.fields), samples.fields, mine, work);
+  require_shared_rows(context, planned, must_compare_rows(samples.fields), samples.fields, mine, work);
   const std::vector<CarriedField> fields = select_sent_fields(planned, samples.fields, work);
   StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
   const std::vector<RowCuts> cuts = gather_cuts(context, transfer, work);
@@ -197,7 +197,7 @@ Step make_step(Exchanged exchanged) {
   for (const LengthEntry& entry : table.entries()) step.num_loss_tokens += loss_tokens_of(entry);
   step.volume = exchanged.moved.volume;
   step.seconds = gathered.pass.seconds;
-  step.waited = step.seconds.total();
+  step.waited_seconds = step.seconds.total();
   step.record = std::make_shared<const StepRecord>(StepRecord{
       .samples = std::move(gathered.samples),
       .mine = std::move(exchanged.mine),

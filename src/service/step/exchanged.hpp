@@ -29,7 +29,7 @@ struct Exchanged {
 };
 
 /// Collective over all ranks: sends the samples of a first pass (`mine` on this rank) to the ranks to which
-/// the plan assigns them. Either all ranks throw the error of any rank, or no rank throws.
+/// the plan assigns them. If any rank has an error, all ranks throw it.
 [[nodiscard]] Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch mine,
                                       GuardedWork& work);
 
@@ -49,13 +49,13 @@ struct Exchanged {
 void require_shared_rows(const StepContext& context, const Planned& planned, bool are_shared,
                          std::span<const CarriedField> fields, const RaggedBatch& mine,
                          const GuardedWork& work);
-/// Local: returns the transfer for this plan. It refers to the arguments, which must outlive it.
+/// Local: returns the transfer for this plan. It keeps references to the arguments, which must outlive it.
 [[nodiscard]] StepTransfer transfer_of(const StepContext& context, const Planned& planned,
                                        std::span<const CarriedField> fields, const RaggedBatch& mine,
                                        std::span<const RowCounts> row_counts);
-/// Collective over all ranks: returns the cuts of fields whose rows are cut along with their samples' tokens;
-/// empty if there are no such fields. If any rank has failed, all ranks throw its error before the gather,
-/// which needs a plan on every rank.
+/// Collective over all ranks: returns the cuts of fields whose rows are cut together with their samples'
+/// tokens; empty if there are no such fields. If any rank has failed, all ranks throw its error before the
+/// gather, which needs a plan on every rank.
 [[nodiscard]] std::vector<RowCuts> gather_cuts(const StepContext& context, const StepTransfer& transfer,
                                                const GuardedWork& work);
 /// Local: returns the micro-batches of this plan with their weights in the loss.

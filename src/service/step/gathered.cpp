@@ -8,6 +8,7 @@
 #include "base/activity.hpp"
 #include "base/hash.hpp"
 #include "base/sample_names_in_errors.hpp"
+#include "exchange/gather/announcement.hpp"
 #include "exchange/gather/field_agreement.hpp"
 #include "exchange/gather/length_gather.hpp"
 #include "exchange/gather/prefix_trees.hpp"
@@ -65,7 +66,8 @@ std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
   work([&] {
     mine = read();
     samples.names_in_errors = mine.names_in_errors();
-    // Adds names before ranks agree on errors, since a rank that failed to read does not have names.
+    // Add names to errors before ranks agree on errors, since a rank that failed to read its samples does not
+    // have names.
     with_sample_names_in_errors(samples.names_in_errors, [&] {
       prepare_samples(mine, fields_as_read(config, mine), shares_prefixes);
       samples.left_out = apply_filter(config.filter, shares_prefixes, mine);

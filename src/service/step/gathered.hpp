@@ -19,7 +19,7 @@
 
 namespace evenkeel {
 
-/// Settings of a pass, and durations of its stages so far.
+/// Settings of a pass, and the durations of its stages so far.
 struct Pass {
   std::string profile;
   PlanSettings settings;  // the strategy may still be undecided
@@ -29,7 +29,8 @@ struct Pass {
   Stopwatch stopwatch;
 };
 
-/// The first stage of every pass: what all ranks know about its samples before planning. Replicated.
+/// The first stage of every pass: everything that all ranks know about the pass's samples before planning.
+/// Replicated.
 struct Gathered {
   Pass pass;
   std::int64_t index = 0;  // index of the step
@@ -40,7 +41,7 @@ struct Gathered {
 
 /// Collective over all ranks: reads this rank's samples of step `index` with `read`, and gathers the data
 /// about all samples that every rank needs. Also returns this rank's samples. Either all ranks throw or no
-/// rank does. Later errors of this rank go to `work`.
+/// rank does. Errors that occur later on this rank go to `work`.
 [[nodiscard]] std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
                                                                  const std::function<RaggedBatch()>& read,
                                                                  std::string_view profile, std::int64_t index,
@@ -53,9 +54,9 @@ struct Added {
   const RaggedBatch& mine;  // fields of this rank's samples; belongs to the caller
 };
 
-/// Collective over all ranks: does the same for another pass over the samples of `before`, to which the
-/// fields of `mine` are added. Throws the errors of gather_first_pass(); later errors of this rank go to
-/// `work`.
+/// Collective over all ranks: same as gather_first_pass(), for another pass over the samples of `before`, to
+/// which the fields of `mine` are added. Throws the errors of gather_first_pass(); errors that occur later on
+/// this rank go to `work`.
 [[nodiscard]] std::pair<Gathered, Added> gather_later_pass(const StepContext& context, const Step& before,
                                                            std::string_view profile, const RaggedBatch& mine,
                                                            GuardedWork& work);

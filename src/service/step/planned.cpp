@@ -16,7 +16,7 @@ namespace {
 bool plans_are_equal(const Communicator& world, std::uint64_t hash, bool failed) {
   const auto word = static_cast<std::int64_t>(hash);
   std::array<std::int64_t, 3> most{failed ? 1 : 0, word, ~word};
-  world.all_reduce(most, Extreme::largest);
+  world.all_reduce(most, ReduceOp::max);
   return most[0] != 0 || most[1] == ~most[2];
 }
 

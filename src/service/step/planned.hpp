@@ -11,10 +11,11 @@
 
 namespace evenkeel {
 
-/// The second stage of every pass: assigns samples to ranks and cuts the shares into micro-batches.
+/// The second stage of every pass: samples are assigned to ranks, and each rank's share is cut into
+/// micro-batches.
 struct Planned {
   Gathered gathered;
-  PlanSettings settings;                   // settings with the strategy decided
+  PlanSettings settings;                   // settings with the final strategy
   std::optional<StrategyChoice> strategy;  // set if the strategy was decided by the step's samples
   StepAssignment assignment;               // replicated
   DpRankPlan plan;                         // plan of this rank's DP rank

@@ -35,7 +35,7 @@ std::string name_of(const SampleShape& sample) {
   return "sample " + std::to_string(sample.id.value());
 }
 
-/// Maximum size of a row. With at most 2^31 - 1 rows, the size of a column fits in 64 bits.
+/// Maximum size of a row. With this limit and at most 2^31 - 1 rows, the size of a column fits in 64 bits.
 constexpr std::size_t max_row_bytes = std::numeric_limits<std::int32_t>::max();
 
 /// Throws InputError unless the field, which contains text or bytes, has one valid value per sample.
@@ -82,8 +82,8 @@ void require_rows(const Column& column, const PackedMicroBatch& micro_batch,
     const std::int64_t samples = std::ssize(micro_batch.samples);
     if (column.samples().size() == samples) return;
     throw InputError(name_of(spec) + of_micro_batch,
-                     "has " + kind + " of " + std::to_string(column.samples().size()) +
-                         " samples; the micro-batch has " + std::to_string(samples));
+                     "has " + kind + " for " + std::to_string(column.samples().size()) +
+                         " samples, but the micro-batch has " + std::to_string(samples));
   }
   const std::int64_t rows = micro_batch.rows_of(spec.kind);
   if (column.rows() == rows) return;
@@ -105,7 +105,7 @@ void require_valid_ids(const RaggedBatch& batch) {
   const auto wrong = std::ranges::find_if(batch.samples(),
                                           [](const SampleShape& sample) { return sample.id < SampleId{0}; });
   if (wrong == batch.samples().end()) return;
-  throw InputError(wrong->id, "ids are line numbers of the source, which cannot be negative");
+  throw InputError(wrong->id, "has a negative id, but ids are line numbers of the source");
 }
 
 void require_valid_tokens(const RaggedBatch& batch) {
@@ -232,14 +232,15 @@ void require_addable(const LengthTable& table, const NamedFields& fields, WorldR
   if (added.fields().empty()) return;
   for (const std::string_view name : {input_ids_field, loss_mask_field, response_mask_field}) {
     if (added.find(name) == nullptr) continue;
-    throw InputError("field '" + std::string(name) + "'", "cannot be added to a step that is planned with it",
+    throw InputError("field '" + std::string(name) + "'",
+                     "cannot be added later, because the plan of the step depends on it",
                      "Provide it with the samples");
   }
   require_valid_fields(added);
   require_rows_in_place(added, fields);
   if (added.size() != owned) {
-    throw InputError("added fields", "are of " + std::to_string(added.size()) +
-                                         " samples; this rank provided " + std::to_string(owned));
+    throw InputError("added fields", "cover " + std::to_string(added.size()) +
+                                         " samples, but this rank provided " + std::to_string(owned));
   }
   for (const LengthEntry& entry : table.entries()) {
     if (entry.owner == rank)
@@ -264,14 +265,15 @@ void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<co
       const FieldSpec& spec = column.spec();
       const Column* const first = micro_batches.front().find(spec.name);
       if (first == nullptr || first->spec() != spec || !names.insert(spec.name).second) {
-        throw InputError(name_of(spec) + of_micro_batch, "appears twice, or differs from micro-batch 0",
-                         "Add a field of your own to every micro-batch, with one dtype, kind and shape");
+        throw InputError(
+            name_of(spec) + of_micro_batch, "appears twice, or differs from micro-batch 0",
+            "If you add a field, add it to every micro-batch, with the same dtype, kind and shape");
       }
       require_rows(column, micro_batch, of_micro_batch);
     }
     if (micro_batch.fields.size() == micro_batches.front().fields.size()) continue;
     throw InputError("micro-batch " + std::to_string(m), "does not have all fields of micro-batch 0",
-                     "Add a field of your own to every micro-batch");
+                     "If you add a field, add it to every micro-batch");
   }
 }
 

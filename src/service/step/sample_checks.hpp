@@ -14,8 +14,8 @@
 
 namespace evenkeel {
 
-/// Checks of external data, each on the rank that supplies the data. All throw InputError, or LimitError if a
-/// row is too long.
+/// Checks of external data, made on the rank that supplies the data. All of them throw InputError, or
+/// LimitError if a row is too long.
 
 /// Returns the field settings that describe `batch` as it was read: those for dumps (fields_of_dumps) if all
 /// of the job's sources are dumps, otherwise the configured ones.

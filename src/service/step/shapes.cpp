@@ -1,4 +1,4 @@
-// Planning with micro_batch.shapes.
+// Plans steps with micro_batch.shapes.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -24,14 +24,15 @@ struct Need {
   PackedShape shape;
 };
 
-/// A pass over the step's samples, planned to find out which shapes it needs.
+/// A pass over the step's samples. It is only planned to find out which shapes it needs.
 struct PlannedPass {
   PlanSettings settings;
   StepAssignment assignment;
   std::vector<PackedShape> needed;  // needs of this rank's DP rank
 };
 
-// Returns the needs of the micro-batches that this DP rank leads, so that each is counted once.
+// Returns the shapes that the micro-batches led by this DP rank need, so that each micro-batch is counted
+// once.
 std::vector<PackedShape> needs_of(const LengthTable& table, DpRank rank,
                                   std::span<const MicroBatchPlan> plans, const PlanSettings& settings) {
   std::vector<PackedShape> needed;
@@ -47,8 +48,8 @@ std::vector<PassNeeds> group_by_pass(std::span<const PlannedPass> passes, std::s
   return of_passes;
 }
 
-// Returns whether a pass with these settings is possible. A pass with a sample above a cap would be refused
-// when it is requested. So would a pass that is balanced by a field that samples do not have, unless an
+// Returns whether a pass with these settings is possible. A pass would be refused on request if a sample
+// exceeds a cap. It would also be refused if it is balanced by a field that samples do not have, unless an
 // earlier pass adds the field.
 bool is_pass_possible(const LengthTable& table, const PlanSettings& settings) {
   try {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <random>
-#include <span>
 #include <utility>
 
 #include "base/hash.hpp"
@@ -64,8 +63,8 @@ std::string name_of(const Step& step) {
 
 void require_not_moved_from(const Step& step) {
   if (step.record) return;
-  throw InputError("step", "was moved from, or never made",
-                   "A pass consumes the step that it is given: use the step that it returns");
+  throw InputError("step", "is empty: it was moved from, or never created",
+                   "A pass consumes its step, so use the step that it returns");
 }
 
 StepContext::StepContext(const Communicator& ranks, const Config& config_of_job, const ServiceState& from)
@@ -91,7 +90,7 @@ void StepContext::find_cost_fields() {
     if (profile.balance.cost_field) cost_fields.insert(*profile.balance.cost_field);
 }
 
-// Continues with the shapes of `from` if there are at most micro_batch.shapes of them and they include the
+// Continues with the shapes of `from` if their number is at most micro_batch.shapes and they include the
 // first shapes of these settings; otherwise, starts with the first shapes. The input is replicated.
 void StepContext::prepare_shapes(const ServiceState& from) {
   std::vector<PlanSettings> passes{plan_settings({})};
@@ -145,7 +144,7 @@ std::uint64_t StepContext::cut_hash(const PlanSettings& settings) const {
   return hash.value();
 }
 
-// The cut hash covers the settings that determine where the rows of samples are.
+// The cut hash covers the settings that determine which rows of a sample each rank has.
 CallKey StepContext::key_of(std::string_view action, const Step& step, std::string_view how) const {
   const StepOrigin& origin = step.record->origin;
   if (origin.cut != cut_hash(plan_settings(step.profile))) {

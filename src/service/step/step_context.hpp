@@ -13,7 +13,7 @@
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "evenkeel/service/service_state.hpp"
 #include "evenkeel/service/step.hpp"
-#include "exchange/gather/field_agreement.hpp"
+#include "exchange/gather/announcement.hpp"
 #include "service/step/time_reports.hpp"
 #include "service/step_record.hpp"
 #include "transport/messages/message_exchange.hpp"
@@ -39,7 +39,7 @@ struct StepContext {
   /// Returns a hash of how samples are cut for the ranks of the mesh.
   [[nodiscard]] std::uint64_t cut_hash(const PlanSettings& settings) const;
   /// Returns the key that identifies a collective call on `step`; `how` is appended to its text. Throws
-  /// InputError if the step was made by a service with another mesh or configuration. Precondition:
+  /// InputError if the step was made by a service with a different mesh or configuration. Precondition:
   /// `step.record` is not null.
   [[nodiscard]] CallKey key_of(std::string_view action, const Step& step, std::string_view how) const;
 
@@ -49,7 +49,7 @@ struct StepContext {
   std::unique_ptr<TimeReports> times;
   // Profiles whose needs determine shapes, in addition to the first pass.
   std::vector<std::string> planned_profiles;
-  std::set<std::string> cost_fields;  // fields by which passes of any profile are balanced
+  std::set<std::string> cost_fields;  // fields by which the passes of some profile are balanced
   ChosenShapes first_shapes;          // shapes before the first step
   std::uint64_t number = 0;           // identifies the service in the origins of its steps
   bool sends_messages = true;         // whether exchanges send messages; equal on all ranks

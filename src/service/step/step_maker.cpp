@@ -38,9 +38,10 @@ void StepMaker::report_time(const Step& step, std::size_t micro_batch, double se
   const std::string where = "time of micro-batch " + std::to_string(micro_batch);
   const std::vector<MicroBatchPlan>& plans = step.record->plan.micro_batches;
   if (micro_batch >= plans.size())
-    throw InputError(where, "there are " + std::to_string(plans.size()) + " in " + name_of(step));
+    throw InputError(where, "cannot be reported: " + name_of(step) + " has " + std::to_string(plans.size()) +
+                                " micro-batches");
   if (!std::isfinite(seconds) || seconds <= 0)
-    throw InputError(where, std::to_string(seconds) + " seconds is not a valid time",
+    throw InputError(where, "is " + std::to_string(seconds) + " seconds, which is not a valid time",
                      "Report seconds above 0");
   const MicroBatchPlan& plan = plans[micro_batch];
   if (plan.empty() || !context_.times->is_measured(step.profile)) return;
@@ -50,8 +51,8 @@ void StepMaker::report_time(const Step& step, std::size_t micro_batch, double se
                                             DpRank{mesh().here().dp}, seconds));
 }
 
-// All ranks have succeeded so far, so passes get the same numbers on all ranks.
-void StepMaker::assign_step_number(Gathered& gathered) {
+// All ranks have succeeded so far, so all of them give this pass the same number.
+void StepMaker::assign_pass_number(Gathered& gathered) {
   gathered.origin = {context_.number, ++passes_, gathered.pass.cut};
 }
 
@@ -66,7 +67,7 @@ Step StepMaker::first_pass(const std::function<RaggedBatch()>& read, std::string
     const Phase phase("read samples", next_step_);
     GuardedWork work;
     auto [gathered, mine] = gather_first_pass(context_, read_with_names, profile, next_step_, work);
-    assign_step_number(gathered);
+    assign_pass_number(gathered);
     Planned planned = plan_pass(context_, std::move(gathered), work);
     planned = choose_shapes(context_, std::move(planned), shapes_, work);
     Step step = make_step(exchange_pass(context_, std::move(planned), std::move(mine), work));
@@ -84,7 +85,7 @@ Step StepMaker::later_pass(Step before, std::string_view profile, const RaggedBa
     const Phase phase("agree on fields", before.index);
     GuardedWork work(error);
     auto [gathered, fields] = gather_later_pass(context_, before, profile, added, work);
-    assign_step_number(gathered);
+    assign_pass_number(gathered);
     Planned planned = plan_pass(context_, std::move(gathered), work);
     planned = with_shapes(std::move(planned), before.record->shapes, shapes_, work);
     ExchangedSamples passed = reuse_or_resend(context_, before, planned, work);

@@ -21,11 +21,11 @@ struct Gathered;
 /// Implements DataService; see its header for the contracts. Takes samples through the stages of a step; each
 /// stage is a function of the previous stage's result.
 ///
-///   first pass   gather_first_pass -> plan_pass, choose_shapes -> exchange_pass       -> finish
-///   later pass   gather_later_pass   -> plan_pass, with_shapes   -> reuse_or_resend, add_fields -> finish
+///   first pass   gather_first_pass -> plan_pass, choose_shapes -> exchange_pass               -> finish
+///   later pass   gather_later_pass -> plan_pass, with_shapes   -> reuse_or_resend, add_fields -> finish
 class StepMaker {
  public:
-  /// `from` must be equal on all ranks, and its job must already have been compared.
+  /// `from` must be equal on all ranks, and the caller must have compared its job with this one.
   StepMaker(const Communicator& world, const Config& config, const ServiceState& from = {});
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return context_.mesh; }
@@ -33,7 +33,7 @@ class StepMaker {
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const {
     return context_.plan_settings(profile);
   }
-  /// Makes a step from the samples that `read` returns. `read` may throw on one rank alone.
+  /// Makes a step from the samples that `read` returns. `read` may throw on a single rank.
   [[nodiscard]] Step first_pass(const std::function<RaggedBatch()>& read, std::string_view profile);
   /// Makes a later pass. Here and below, `error` is an error that has already occurred on this rank.
   [[nodiscard]] Step later_pass(Step before, std::string_view profile, const RaggedBatch& added,
@@ -53,7 +53,7 @@ class StepMaker {
   void set_next_step(std::int64_t step) noexcept { next_step_ = step; }
 
  private:
-  void assign_step_number(Gathered& gathered);
+  void assign_pass_number(Gathered& gathered);
 
   StepContext context_;
   ChosenShapes shapes_;  // shapes of the steps made so far

@@ -34,7 +34,7 @@ template <class Archive>
 void serialize(Archive& archive, evenkeel::ArrivalFigures& figures, unsigned /*version*/) {
   archive& figures.received& figures.duplicates& figures.trained& figures.formed& figures.waiting;
   archive& figures.dropped& figures.received_tokens& figures.trained_tokens& figures.staleness& figures
-      .waited;
+      .waited_seconds;
 }
 
 }  // namespace boost::serialization
@@ -50,7 +50,7 @@ void require_same_rule(const std::string& key, const std::optional<Value>& wante
                        const std::optional<Value>& has, const std::string& url, Words&& words) {
   if (!wanted || wanted == has) return;
   throw ConfigError("stream." + key,
-                    "is " + words(*wanted) + ", and the buffer at " + url + " has " +
+                    "is " + words(*wanted) + ", but the buffer at " + url + " has " +
                         (has ? words(*has) : std::string("none")),
                     "Leave it out, or start the buffer with the same value");
 }
@@ -69,13 +69,13 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
   require_same_rule<OnStale>("on_stale", wanted.on_stale, has.on_stale, url, word);
 }
 
-/// Logs if the job sets a ticket deadline that differs from the buffer's, which is the one in effect. It is a
-/// rule of the buffer for producers, and steps do not depend on it.
+/// Logs if the job sets a ticket deadline that differs from the buffer's, which is the one in effect. The
+/// deadline only concerns producers; steps do not depend on it.
 void note_other_ticket_deadline(const ArrivalSettings& wanted, const stream::StreamSettings& has,
                                 const std::string& url) {
   if (!wanted.ticket_deadline || *wanted.ticket_deadline == has.ticket_deadline) return;
   note_waiting(
-      fmt::format("stream.ticket_deadline is {:g}, and the buffer at {} has {:g}, which is used. To change "
+      fmt::format("stream.ticket_deadline is {:g}, but the buffer at {} uses {:g}. To change "
                   "it, restart the buffer with another --ticket-deadline",
                   *wanted.ticket_deadline, url, has.ticket_deadline));
 }
@@ -87,8 +87,8 @@ void require_same_formats(const DeclaredFormats& wanted, const DeclaredFormats& 
     if (known != has.end() && known->second == format) continue;
     throw ConfigError(
         "fields." + name + ".read_as",
-        "is " + std::string(name_of(format)) + ", and the buffer at " + url + " reads the field " +
-            (known == has.end() ? "as its lines show it" : "as " + std::string(name_of(known->second))),
+        "is " + std::string(name_of(format)) + ", but the buffer at " + url + " reads the field " +
+            (known == has.end() ? "without a declared format" : "as " + std::string(name_of(known->second))),
         "Leave it out, or start the buffer with --read-as " + name + "=" + std::string(name_of(format)));
   }
 }
@@ -125,8 +125,8 @@ Acceptance make_acceptance(const Config& config, std::span<const PlanSettings> p
   return accepts;
 }
 
-/// Sets the loss mask of masked samples to 0. Adds a mask of ones, one value per response token, if there is
-/// none.
+/// Sets the loss mask of masked samples to 0. If there is no loss mask, first adds a mask of ones, with one
+/// value per response token.
 void set_loss_masks(RaggedBatch& batch, std::span<const std::int64_t> arrivals,
                     std::span<const std::int64_t> masked) {
   if (find_loss_mask(batch) == nullptr) {
@@ -174,21 +174,21 @@ struct ArrivingStream::Parts {
   int reader = 0;
   int num_readers = 1;
   std::vector<StreamSource> told;
-  std::unique_ptr<OwnBuffer> own;  // on the first reader, if the job has its own buffer
+  std::unique_ptr<OwnBuffer> own;  // only on the first reader, and only if the job has its own buffer
   OpenedBuffer opened;
-  std::optional<stream::StreamSettings> rules_of_buffer;  // on the first reader
-  std::optional<FormingRules> rules;                      // on the first reader
-  std::optional<Heartbeats> heartbeats;                   // on the first reader
+  std::optional<stream::StreamSettings> rules_of_buffer;  // only on the first reader
+  std::optional<FormingRules> rules;                      // only on the first reader
+  std::optional<Heartbeats> heartbeats;                   // only on the first reader
   std::vector<PlanSettings> passes;
   std::int64_t longest = 0;  // longest sample that the filter keeps, in tokens
   std::atomic<bool> must_stop{false};
-  std::atomic<bool> has_ended{false};    // no more steps will be formed
+  std::atomic<bool> has_ended{false};    // whether no more steps will be formed
   std::optional<StepsOfBuffer> steps;    // used by the reading thread
-  std::optional<StepsOfBuffer> telling;  // used by the trainer's thread; first reader only
+  std::optional<StepsOfBuffer> telling;  // used by the trainer's thread; only on the first reader
   std::int64_t trained = 0;              // number of steps reported to the buffer as trained
 };
 
-/// On the first reader: opens the job's own buffer, or connects to the one in source.path, and begins the job
+/// On the first reader, opens the job's own buffer, or connects to the one in source.path, and begins the job
 /// there.
 void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork& work) {
   const std::vector<int> nodes = nodes_of_ranks(readers);
@@ -203,15 +203,14 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
       opened.url = own->url();
       const bool is_one_node = std::ranges::all_of(nodes, [&](int node) { return node == nodes.front(); });
       if (!is_one_node && !own->is_open_to_others()) {
-        throw ConfigError(
-            "stream.listen",
-            "is " + settings.listen + ", which the ranks of other machines that read cannot reach",
-            "Set it to an address of the network, with stream.token_file");
+        throw ConfigError("stream.listen",
+                          "is " + settings.listen + ", which ranks that read on other machines cannot reach",
+                          "Set it to an address of the network, with stream.token_file");
       }
     }
     steps.emplace(BufferAccess{opened.url, opened.token, settings.ca_file, settings.patience}, must_stop);
-    // If no other server shares the store of the job's own buffer, any earlier job must be gone, since two
-    // processes cannot have the store open.
+    // If no other server shares the store of the job's own buffer, any earlier job must have ended, since two
+    // processes cannot have the store open at the same time.
     const bool takes_over = settings.take_over || (own && own->has_exclusive_store());
     const JobStartReply reply =
         steps->begin(config.batch.global_batch, {takes_over, make_acceptance(config, passes)});
@@ -257,8 +256,8 @@ stream::FormedStep ArrivingStream::Parts::get_step(std::int64_t step) {
 }
 
 /// Returns this rank's contiguous share of the step's samples. Shares are equal, except that the first ones
-/// may have one sample more. Files are divided in the same way, so a step is distributed alike for every kind
-/// of source.
+/// may have one sample more. Samples of files are divided in the same way, so a step is distributed in the
+/// same way for every kind of source.
 std::vector<std::int64_t> ArrivingStream::Parts::share_of(const stream::FormedStep& step) const {
   std::vector<std::int64_t> arrivals;
   for (const stream::WaitingGroup& group : step.groups) {
@@ -313,7 +312,7 @@ void ArrivingStream::open(const Config& /*config*/, std::span<const std::string>
     const BufferAccess access{parts.opened.url, parts.opened.token, settings.ca_file, settings.patience,
                               parts.opened.pass};
     if (!parts.steps) parts.steps.emplace(access, parts.must_stop);
-    parts.steps->read_as(parts.opened.formats);
+    parts.steps->set_formats(parts.opened.formats);
     if (parts.reader == 0) parts.telling.emplace(access, parts.must_stop);
     const SourceSettings& source = parts.config.source;
     const std::string spool = source.names_buffer() ? "" : source.path.string();
@@ -328,7 +327,7 @@ const std::vector<StreamSource>& ArrivingStream::sources() const noexcept {
 }
 
 std::int64_t ArrivingStream::num_steps() const noexcept {
-  return SampleStream::all_steps;
+  return SampleStream::unknown_num_steps;
 }
 
 RaggedBatch ArrivingStream::read(std::int64_t step) {
@@ -377,8 +376,8 @@ ArrivalFigures ArrivingStream::arrival_figures() {
 void ArrivingStream::report_saved_before(std::int64_t next_step) {
   run_together(readers(), [&] {
     if (!parts_->telling || next_step <= parts_->trained) return;
-    // Best effort, since no trainer should wait for this: a failed report is repeated with the next step.
-    // After the last step, there is no next one, so its report must wait.
+    // Best effort, since the trainer should not wait for this: if a report fails, it is repeated with the
+    // next step. There is no step after the last one, so this report must wait for the buffer.
     if (parts_->has_ended)
       parts_->telling->report_trained_until_reached(next_step - 1);
     else if (!parts_->telling->report_trained(next_step - 1))

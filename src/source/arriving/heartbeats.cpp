@@ -9,7 +9,8 @@ namespace evenkeel {
 namespace {
 
 constexpr std::chrono::seconds between_beats{2};
-constexpr std::chrono::seconds longest_answer{2};  // so the end of the job waits for at most two calls
+// Short, so that the end of the job waits for at most two calls.
+constexpr std::chrono::seconds longest_answer{2};
 
 }  // namespace
 
@@ -28,7 +29,8 @@ Heartbeats::~Heartbeats() {
   try {
     client_.leave();
   } catch (const std::exception&) {
-    // Either another job has fenced this one, or the buffer cannot be reached and the job lapses there.
+    // Either another job has fenced this one, or the buffer cannot be reached. In the latter case, the buffer
+    // will consider the job gone after the lapse time.
   }
 }
 

@@ -8,8 +8,9 @@
 
 namespace evenkeel {
 
-/// Reports to a buffer every two seconds that the job is alive, so that no other job can begin there. On
-/// destruction, the job leaves the buffer. If the job is killed, it lapses.
+/// Reports to a buffer every two seconds that the job is alive, so that no other job can begin there. When
+/// this object is destroyed, the job leaves the buffer. If the job is killed, the buffer considers it gone
+/// after a while.
 class Heartbeats {
  public:
   explicit Heartbeats(JobClient client);

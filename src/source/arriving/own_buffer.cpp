@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -50,7 +49,7 @@ bool is_any_address(const std::string& address) {
 
 std::string url_of_machine(int port) {
   std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) throw IoError("this machine", "has no name");
+  if (::gethostname(name.data(), name.size() - 1) != 0) throw IoError("this machine", "has no hostname");
   return std::string("http://") + name.data() + ":" + std::to_string(port);
 }
 
@@ -70,7 +69,7 @@ class OwnBuffer::Parts {
 
 namespace {
 
-/// A buffer whose store no other process can use.
+/// A buffer whose store cannot be used by any other process.
 class AloneParts final : public OwnBuffer::Parts {
  public:
   AloneParts(const ArrivalSettings& settings, const DeclaredFormats& formats, const std::string& token)
@@ -124,7 +123,7 @@ SharedServerSettings shared_server_of(const ArrivalSettings& settings, const Dec
           .formats = formats};
 }
 
-/// A server for a buffer in Redis, which may have other servers, too.
+/// A server for a buffer in Redis. Other servers may serve the same buffer.
 class SharedParts final : public OwnBuffer::Parts {
  public:
   SharedParts(const ArrivalSettings& settings, const DeclaredFormats& formats, const std::string& token)

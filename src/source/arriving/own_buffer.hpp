@@ -13,8 +13,8 @@ class Spool;
 /// it as soon as it is constructed.
 class OwnBuffer {
  public:
-  /// `token` is empty if clients need none. source.path, if set, is the folder of a Spool, and `fields`
-  /// declare the formats of lines. Throws the errors of the buffer, its store, its server and its spool:
+  /// `token` is empty if clients do not need one. source.path, if set, is the folder of a Spool, and `fields`
+  /// declares the formats of lines. Throws the errors of the buffer, its store, its server and its spool:
   /// ConfigError, and IoError if another buffer uses the folder or another program uses the address.
   OwnBuffer(const Config& config, const std::string& token);
   ~OwnBuffer();

@@ -31,9 +31,9 @@ std::string describe_lack(const OutstandingTickets& tickets) {
                      std::max(tickets.expires_in, 0.0));
 }
 
-std::string describe_lack(const std::map<std::string, std::int64_t>& lacking) {
+std::string describe_lack(const std::map<std::string, std::int64_t>& missing_fields) {
   std::string words;
-  for (const auto& [field, samples] : lacking)
+  for (const auto& [field, samples] : missing_fields)
     if (samples > 0)
       words += fmt::format("{} {} '{}'; ", format_count(samples, "sample"), samples == 1 ? "lacks" : "lack",
                            field);
@@ -46,7 +46,7 @@ std::string describe_lack(const UnformedStep& lack) {
                                                           : "no sample has come since the buffer was started";
   return fmt::format("step {} needs {}; {} {} complete, {} {} for samples; {}{}{}", lack.step,
                      format_count(lack.needed, "group"), lack.ready, lack.ready == 1 ? "is" : "are",
-                     lack.open, lack.open == 1 ? "waits" : "wait", describe_lack(lack.lacking),
+                     lack.open, lack.open == 1 ? "waits" : "wait", describe_lack(lack.missing_fields),
                      describe_lack(lack.tickets), last) +
          (lack.full.empty() ? "" : "; the buffer " + lack.full);
 }

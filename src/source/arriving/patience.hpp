@@ -12,8 +12,8 @@
 
 namespace evenkeel {
 
-/// Receives a line of text about what a stream waits for, or about another event of a buffer. Called from any
-/// thread.
+/// Receives a line of text that says what a stream waits for, or reports another event of a buffer. Called
+/// from any thread.
 using WaitingNotes = std::function<void(const std::string& line)>;
 
 /// Sets the destination of waiting notes in this process, for example its log. The default is standard error.
@@ -29,18 +29,18 @@ struct UnformedStep {
   std::int64_t needed = 0;  ///< number of groups
   std::int64_t ready = 0;   ///< number of ready groups
   std::int64_t open = 0;    ///< number of groups that still wait for samples or fields
-  std::optional<double> seconds_since_last_sample;  ///< seconds; null if no sample has arrived
+  std::optional<double> seconds_since_last_sample;  ///< null if no sample has arrived
   OutstandingTickets tickets;
   std::string full{};  ///< why the buffer refuses samples now; empty if it does not
-  std::map<std::string, std::int64_t> lacking{};  ///< number of samples that wait for each late field
+  std::map<std::string, std::int64_t> missing_fields{};  ///< number of samples that wait for each late field
 };
 
 /// Limits one wait of a rank, which begins at construction, and logs what the rank waits for. Does not wait
 /// for samples itself: the caller polls the buffer and calls these functions between polls.
 class Patience {
  public:
-  /// `most` is in seconds; the wait is unlimited if it is unset. `where` is the address of the buffer. If it
-  /// `tells`, sends waiting notes.
+  /// `most` is the time limit in seconds; unlimited if unset. `where` is the address of the buffer. If
+  /// `tells` is true, this object sends waiting notes.
   Patience(std::optional<double> most, std::string where, bool tells)
       : most_(most), where_(std::move(where)), tells_(tells) {}
 
@@ -64,7 +64,8 @@ class Patience {
   std::optional<Clock::time_point> lost_;
   std::chrono::milliseconds pause_{};
 
-  static constexpr std::chrono::seconds first_note{8};  // at most 10 seconds together with one wait of a call
+  // Together with one wait of a call, this is at most 10 seconds.
+  static constexpr std::chrono::seconds first_note{8};
 };
 
 }  // namespace evenkeel

@@ -5,9 +5,9 @@
 
 namespace evenkeel {
 
-/// Returns a function that completes error reports about samples of this step, which identify samples only by
-/// arrival number: it adds the step, the group, the index, and a hint on how to make the step without the
-/// samples. It does not change reports about other samples.
+/// Returns a function that completes error reports about samples of this step. These reports identify samples
+/// only by arrival number. The function adds the step, the group, the index, and a hint on how to make the
+/// step without the samples. It does not change reports about other samples.
 [[nodiscard]] NamesInErrors names_of_samples(stream::FormedStep step);
 
 }  // namespace evenkeel

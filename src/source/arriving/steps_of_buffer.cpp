@@ -18,14 +18,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds one_wait{2};  // after which must_stop_ is checked
+constexpr std::chrono::seconds one_wait{2};  // time after which must_stop_ is checked
 constexpr std::chrono::seconds no_wait{0};
 constexpr std::chrono::milliseconds first_pause{50};
-constexpr int max_tries = 3;                       // for reports that can be repeated later
+constexpr int max_tries = 3;  // number of attempts for reports that can be repeated later
 constexpr std::chrono::seconds longest_moment{2};  // time limit of the answers to these reports
-constexpr int max_changes = 100;                   // see changes_
+constexpr int max_changes = 100;                   // limit for changes_
 
-/// Shortens a client's time limit for answers during the lifetime of this object.
+/// Shortens a client's time limit for answers as long as this object lives.
 class ShortTimeout {
  public:
   explicit ShortTimeout(JobClient& client) : client_(client) { client_.set_answer_timeout(longest_moment); }
@@ -56,7 +56,7 @@ bool try_briefly(JobClient& client, Call&& call) {
   throw EndOfSamples("samples", "have ended: no more will arrive, and all are in earlier steps");
 }
 
-/// Throws InputError unless the step has been formed or is the next one to form.
+/// Throws InputError unless the step has already been formed or is the next one to form.
 void require_next_step(std::int64_t number, const JobStep& known) {
   if (known.step) return;
   const std::string step = "step " + std::to_string(number);
@@ -70,7 +70,7 @@ void require_next_step(std::int64_t number, const JobStep& known) {
     const bool is_ahead = number > *known.formed_step;
     throw InputError(
         step, "is not the next one: the buffer has formed steps up to " + std::to_string(*known.formed_step),
-        is_ahead ? "Is the buffer an older copy? Then POST /v1/skip {\"step\": " +
+        is_ahead ? "If the buffer was restored from an older copy, POST /v1/skip {\"step\": " +
                        std::to_string(number - 1) + "} gives up steps " +
                        std::to_string(*known.formed_step + 1) + " to " + std::to_string(number - 1) +
                        ": samples of these that the copy has are trained again, and later ones are lost"
@@ -181,7 +181,8 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
   if (come.step) return *std::move(come.step);
   if (!come.failure.empty()) abandon_step(number, "");  // clears an earlier failure
   if (rules.publishes_steps) publish(number);
-  // Urgent groups may be anywhere in the queue; otherwise only the window at its front is needed.
+  // Urgent groups may be anywhere in the queue. Without them, only the window at the front of the queue is
+  // needed.
   const std::int64_t most = rules.stream.max_staleness ? std::numeric_limits<std::int32_t>::max()
                                                        : (1 + rules.stream.look_ahead) * rules.groups;
   while (true) {
@@ -192,7 +193,8 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
       return *std::move(formed);
     if (waiting.has_ended && waiting.ready_groups + waiting.open_groups == 0) throw_end_of_samples();
     patience.on_unformed({number, rules.groups, waiting.ready_groups, waiting.open_groups,
-                          waiting.seconds_since_last_sample, waiting.tickets, waiting.full, waiting.lacking});
+                          waiting.seconds_since_last_sample, waiting.tickets, waiting.full,
+                          waiting.missing_fields});
   }
 }
 
@@ -210,8 +212,8 @@ bool StepsOfBuffer::drop_filtered(const FormingRules& rules, const JobWaiting& w
   return true;
 }
 
-// If, in the meantime, a producer aborts a group or the trainer publishes a version, the buffer refuses the
-// step, and the caller gets the waiting groups again.
+// The buffer refuses the step if a producer has aborted a group in the meantime, or the trainer has published
+// a version. The caller then gets the waiting groups again.
 std::optional<stream::FormedStep> StepsOfBuffer::try_form_step(std::int64_t number, const FormingRules& rules,
                                                                const JobWaiting& waiting,
                                                                Patience& patience) {
@@ -223,7 +225,7 @@ std::optional<stream::FormedStep> StepsOfBuffer::try_form_step(std::int64_t numb
   if (!is_formed && ++changes_ > max_changes) {
     throw InputError("step " + std::to_string(number),
                      "cannot be recorded: the waiting samples changed at every attempt",
-                     "Do producers close or abort groups constantly?");
+                     "Check whether producers close or abort groups constantly");
   }
   JobStep come = poll_step(number, no_wait, patience);
   if (come.step) changes_ = 0;
@@ -234,7 +236,7 @@ RaggedBatch StepsOfBuffer::read(std::span<const std::int64_t> arrivals) {
   if (arrivals.empty()) return {};
   Patience patience = this->patience(false);
   if (!schema_) schema_ = retry_until_reached(patience, [&] { return client_.schema(); });
-  const std::string lines = retry_until_reached(patience, [&] { return client_.lines(arrivals); });
+  const std::string lines = retry_until_reached(patience, [&] { return client_.fetch_samples(arrivals); });
   return parse_samples(lines, arrivals, *schema_, formats_);
 }
 
@@ -257,7 +259,7 @@ ArrivalFigures StepsOfBuffer::figures() {
 void StepsOfBuffer::add_steps_to(ArrivalFigures& figures) const {
   const std::lock_guard lock(steps_mutex_);
   figures.staleness = staleness_;
-  figures.waited = waited_;
+  figures.waited_seconds = waited_;
 }
 
 void StepsOfBuffer::publish(std::int64_t version) {

@@ -22,38 +22,39 @@
 
 namespace evenkeel {
 
-/// The address of a buffer, and how long to retry.
+/// The address of a buffer, and the time to keep retrying.
 struct BufferAccess {
   std::string url;
   std::string token{};
   std::filesystem::path ca{};
-  std::optional<double> patience{};  ///< seconds; unlimited if unset
+  std::optional<double> patience{};  ///< time limit in seconds; unlimited if unset
   JobPass pass{};                    ///< the pass of a job that has begun
 };
 
 /// Rules by which a job forms steps.
 struct FormingRules {
-  stream::StreamSettings stream;              ///< the buffer's settings, with the job's look_ahead
-  std::int64_t groups = 1;                    ///< number of groups per step
-  PlanSettings plan{};                        ///< settings of the job's costliest pass
-  bool publishes_steps = true;                ///< publish each step's number as the version before forming it
-  bool drops_empty = false;                   ///< drop samples without tokens
-  std::optional<std::int64_t> drops_above{};  ///< drop samples with more tokens
+  stream::StreamSettings stream;  ///< the buffer's settings, with the job's look_ahead
+  std::int64_t groups = 1;        ///< number of groups per step
+  PlanSettings plan{};            ///< settings of the job's costliest pass
+  bool publishes_steps = true;    ///< whether to publish each step's number as the version before forming it
+  bool drops_empty = false;       ///< whether to drop samples without tokens
+  /// Drop samples with more tokens than this; nullopt to keep all.
+  std::optional<std::int64_t> drops_above{};
 };
 
 /// The steps of a job, as one of its readers gets them from the buffer. One reader forms steps; the others
 /// wait until a step is recorded in the buffer.
 ///
 /// Local; not thread-safe. If the buffer cannot be reached, calls retry for the configured time
-/// (BufferAccess::patience). The reader that forms steps sends waiting
-/// notes after 10 seconds without enough samples, or after one second without the buffer.
+/// (BufferAccess::patience). The reader that forms steps sends waiting notes after 10 seconds without enough
+/// samples, or after the buffer has been unreachable for one second.
 class StepsOfBuffer {
  public:
   /// `must_stop` ends waiting from another thread; it must outlive this object.
   StepsOfBuffer(BufferAccess access, const std::atomic<bool>& must_stop);
 
-  /// Sets the formats of lines, which the buffer has reported to the first reader.
-  void read_as(DeclaredFormats formats) { formats_ = std::move(formats); }
+  /// Sets the formats of lines, which the buffer reported to the first reader.
+  void set_formats(DeclaredFormats formats) { formats_ = std::move(formats); }
   /// Calls JobClient::begin().
   [[nodiscard]] JobStartReply begin(std::int64_t samples_per_step, const JobStart& start = {});
 
@@ -72,15 +73,15 @@ class StepsOfBuffer {
   /// now, returns the latest known figures; only the first call retries for the configured time.
   [[nodiscard]] ArrivalFigures figures();
   /// Sets the figures about the steps that step() returned: the staleness of their samples, and the seconds
-  /// spent waiting for them.
-  /// Thread-safe.
+  /// spent waiting for them. Thread-safe.
   void add_steps_to(ArrivalFigures& figures) const;
 
-  /// Sets the policy version, see Buffer::publish().
+  /// Sets the policy version. See Buffer::publish().
   void publish(std::int64_t version);
   /// Reports a trained step with a few quick attempts. Returns whether the buffer was reached.
   [[nodiscard]] bool report_trained(std::int64_t step);
-  /// Reports a trained step. Throws IoError if retrying takes too long, and EndOfSamples if it must stop.
+  /// Reports a trained step. Throws IoError if retrying takes too long, and EndOfSamples if it was told to
+  /// stop.
   void report_trained_until_reached(std::int64_t step);
 
  private:

@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 constexpr const char* marker_name = "evenkeel-run.json";
 constexpr std::int64_t longest_marker = std::int64_t{1} << 20;
 
-/// Returns the folder of a place along dp and cp, which contains the folders of its tensor-parallel ranks.
+/// Returns the folder of a place along dp and cp. It contains the folders of the place's tensor-parallel
+/// ranks.
 fs::path place_folder(const fs::path& folder, const DumpedPart& part) {
   const int cp = std::max(1, part.cp);
   return dumped_place_folder(folder, part.step, {.cp = part.place % cp, .dp = part.place / cp}, part.cp == 0);
@@ -115,11 +116,11 @@ class StepLister {
     part.stages = schema_.mesh.pp;
     const fs::path first = file_of(folder_, part, 0, 0);
     if (!path_exists(first)) {
-      // With a tree of groups, a rank may not have any micro-batch; its folder is empty then.
+      // If groups form a tree, a rank may not have any micro-batches. Its folder is empty in that case.
       if (!schema_.flexible || !path_exists(place_folder(folder_, part))) reject_missing(first);
       return;
     }
-    const std::int64_t files = parse_dump_schema(*open_safetensors(first)).micro_batches;
+    const std::int64_t files = parse_dump_schema(TensorFile(first)).micro_batches;
     for (; part.number < files; ++part.number) add_part(part);
   }
 
@@ -135,14 +136,14 @@ class StepLister {
     groups_[group].emplace(rank, part);
   }
 
-  /// Returns the group that runs a part, and the part's rank in the group. With a fixed cp, they follow from
+  /// Returns the group that runs a part, and the part's rank in the group. With a fixed cp, both follow from
   /// the place.
   [[nodiscard]] DumpedContext context_of(const DumpedPart& part) const {
     if (!schema_.flexible)
       return {part.place / part.cp * part.cp, part.cp, part.place % part.cp, part.number};
-    const auto file = open_safetensors(file_of(folder_, part, 0, 0));
-    const DumpSchema schema = parse_dump_schema(*file);
-    require_matching_place(schema, part, 0, file->path());
+    const TensorFile file(file_of(folder_, part, 0, 0));
+    const DumpSchema schema = parse_dump_schema(file);
+    require_matching_place(schema, part, 0, file.path());
     return schema.context;
   }
 
@@ -174,7 +175,7 @@ fs::path dump_marker(const fs::path& folder) {
   std::error_code unknown;
   if (!fs::is_directory(folder, unknown)) {
     if (fs::exists(folder, unknown))
-      throw InputError(folder.string(), "is a file; the folder of a dump is needed",
+      throw InputError(folder.string(), "is a file, not the folder of a dump",
                        "Give the folder of evenkeel run --dump");
     throw IoError(folder.string(), "does not exist", "Give the folder of evenkeel run --dump");
   }
@@ -216,10 +217,10 @@ DumpSchema schema_of_step(const fs::path& folder, std::int64_t step) {
     file = file_of(folder, part, 0, 0);
   }
   if (!path_exists(file)) reject_missing(file_of(folder, first_part(step, flexible, 0), 0, 0));
-  const auto tensors = open_safetensors(file);
-  DumpSchema schema = parse_dump_schema(*tensors);
+  const TensorFile tensors(file);
+  DumpSchema schema = parse_dump_schema(tensors);
   if (schema.flexible != flexible || schema.step != step || (flexible && schema.mesh.cp != 1))
-    throw InputError(tensors->path(), "has metadata of a different place in the mesh",
+    throw InputError(tensors.path(), "has metadata of a different place in the mesh",
                      "Give the folder of evenkeel run --dump, as the run wrote it");
   return schema;
 }

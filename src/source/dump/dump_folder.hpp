@@ -14,9 +14,11 @@ namespace evenkeel {
 struct DumpedPart {
   std::int64_t step = 0;
   std::int64_t samples = 0;  ///< number of samples in the step, over all ranks
-  std::int64_t number = 0;   ///< number of the rank's micro-batch in the step, and therefore of the file
-  std::int32_t place = 0;    ///< position along dp and cp (DataPlace)
-  std::int32_t cp = 0;       ///< cp of the mesh; 0 if groups have different sizes
+  /// Number of the micro-batch among those of the rank in this step, which is also the number in the file's
+  /// name.
+  std::int64_t number = 0;
+  std::int32_t place = 0;  ///< position along dp and cp (DataPlace)
+  std::int32_t cp = 0;     ///< cp of the mesh; 0 if groups have different sizes
   std::int32_t stages = 1;
   std::int32_t size = 1;  ///< number of parts of the micro-batch: the size of its context group
 };
@@ -31,26 +33,26 @@ struct DumpedSteps {
 [[nodiscard]] std::filesystem::path dumped_file_path(const std::filesystem::path& folder,
                                                      const DumpedPart& part, std::int64_t stage);
 
-/// Returns the marker file, which identifies the run that owns the folder and states whether it has ended.
-/// With several profiles, it is in the parent folder. Throws IoError if the folder does not exist, and
-/// InputError if there is no marker.
+/// Returns the marker file, which identifies the run that owns the folder, and states whether this run has
+/// ended. If there are several profiles, the file is in the parent folder. Throws IoError if the folder does
+/// not exist, and InputError if there is no marker.
 [[nodiscard]] std::filesystem::path dump_marker(const std::filesystem::path& folder);
 
-/// Returns the steps of a dump. Throws the errors of dump_marker(), and InputError if the folder does not
-/// contain a dump, if its run has failed, has not ended or has not written any step, or if the folder
-/// contains one dump per profile instead of a dump.
+/// Returns the steps of a dump. Throws the errors of dump_marker(). Throws InputError if the folder does not
+/// contain a dump; if its run has failed, has not ended or has not written any step; or if the folder
+/// contains several dumps, one per profile.
 [[nodiscard]] DumpedSteps steps_of_dump(const std::filesystem::path& folder);
 
 /// Returns the schema in the first existing file of a step. Throws InputError naming a missing file.
 [[nodiscard]] DumpSchema schema_of_step(const std::filesystem::path& folder, std::int64_t step);
 
-/// Returns the parts of all micro-batches of a step; the parts of one micro-batch are consecutive, in the
-/// order of its CP ranks. Checks that every file written by the step's ranks exists, and reads at most one
-/// header per part. Throws InputError naming the first missing file.
+/// Returns the parts of all micro-batches of a step. The parts of one micro-batch are consecutive, in the
+/// order of its CP ranks. Checks that every file that the step's ranks should have written exists, and reads
+/// at most one header per part. Throws InputError naming the first missing file.
 [[nodiscard]] std::vector<DumpedPart> list_dumped_step(const std::filesystem::path& folder,
                                                        std::int64_t step);
 
-/// Throws InputError if the file's schema does not match its place, which happens if a file was moved.
+/// Throws InputError if the file's schema does not match its location. This happens if a file was moved.
 void require_matching_place(const DumpSchema& schema, const DumpedPart& part, std::int64_t stage,
                             const std::string& path);
 

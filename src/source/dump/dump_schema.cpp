@@ -55,11 +55,11 @@ class SchemaReader {
     schema.step = integer(object, "step");
     schema.samples = integer(object, "samples");
     schema.profile = text(object, "profile");
-    if (object["flexible"].get(schema.flexible)) fail("a 'flexible' that is not true or false");
+    if (object["flexible"].get(schema.flexible)) fail("'flexible' is neither true nor false");
     schema.mesh = point(object, "mesh", 1);
     schema.place = point(object, "place", 0);
     for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp, Axis::pp})
-      if (schema.place[axis] >= schema.mesh[axis]) fail("a 'place' outside its 'mesh'");
+      if (schema.place[axis] >= schema.mesh[axis]) fail("'place' is outside 'mesh'");
     schema.writers = integer(object, "writers", 1);
     schema.micro_batches = integer(object, "micro_batches", 1);
     schema.micro_batch = integer(object, "micro_batch");
@@ -68,13 +68,13 @@ class SchemaReader {
     schema.fields = fields(list(object, "fields"));
     schema.prompts = integers(list(object, "prompts"), "prompts");
     schema.groups = groups(list(object, "groups"));
-    if (schema.groups.size() != schema.prompts.size()) fail("'prompts' and 'groups' of different lengths");
+    if (schema.groups.size() != schema.prompts.size()) fail("'prompts' and 'groups' have different lengths");
     return schema;
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw InputError(path_, "has metadata " + std::string(DumpSchema::metadata_name) + " with " + what,
-                     "Is it a file of evenkeel run --dump, as the run wrote it?");
+    throw InputError(path_, "has metadata " + std::string(DumpSchema::metadata_name) + " in which " + what,
+                     "Check that evenkeel run --dump wrote the file, and that it was not modified");
   }
 
  private:
@@ -82,25 +82,25 @@ class SchemaReader {
                                      std::int64_t least = 0) const {
     std::int64_t value = 0;
     if (object[name].get(value) || value < least)
-      fail("no integer '" + std::string(name) + "' of at least " + std::to_string(least));
+      fail("'" + std::string(name) + "' is not an integer of at least " + std::to_string(least));
     return value;
   }
 
   [[nodiscard]] std::string text(const Object& object, std::string_view name) const {
     std::string_view value;
-    if (object[name].get(value)) fail("no string '" + std::string(name) + "'");
+    if (object[name].get(value)) fail("'" + std::string(name) + "' is not a string");
     return std::string(value);
   }
 
   [[nodiscard]] simdjson::dom::array list(const Object& object, std::string_view name) const {
     simdjson::dom::array values;
-    if (object[name].get(values)) fail("no list '" + std::string(name) + "'");
+    if (object[name].get(values)) fail("'" + std::string(name) + "' is not a list");
     return values;
   }
 
   [[nodiscard]] Object object_in(const Object& object, std::string_view name) const {
     Object inner;
-    if (object[name].get(inner)) fail("no object '" + std::string(name) + "'");
+    if (object[name].get(inner)) fail("'" + std::string(name) + "' is not an object");
     return inner;
   }
 
@@ -109,7 +109,7 @@ class SchemaReader {
     GridPoint point;
     for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp, Axis::pp}) {
       const std::int64_t value = integer(inner, name_of(axis), least);
-      if (value > std::numeric_limits<int>::max()) fail("a '" + std::string(name) + "' too large");
+      if (value > std::numeric_limits<int>::max()) fail("'" + std::string(name) + "' is too large");
       point[axis] = static_cast<int>(value);
     }
     return point;
@@ -120,14 +120,14 @@ class SchemaReader {
     const DumpedContext context{integer(inner, "first"), integer(inner, "size", 1), integer(inner, "rank"),
                                 integer(inner, "number")};
     if (context.rank >= context.size || context.size > std::numeric_limits<int>::max())
-      fail("a 'rank' outside its 'context'");
+      fail("'rank' is outside 'context'");
     return context;
   }
 
   [[nodiscard]] CpLayout cut(const std::string& word) const {
     for (const auto& [layout, name] : cut_words)
       if (word == name) return layout;
-    fail("an unknown 'cut'");
+    fail("'cut' is unknown");
   }
 
   [[nodiscard]] std::vector<std::int64_t> integers(const simdjson::dom::array& list,
@@ -135,7 +135,7 @@ class SchemaReader {
     std::vector<std::int64_t> values;
     for (const Element element : list) {
       std::int64_t value = -1;
-      if (element.get(value) || value < 0) fail("'" + name + "' that are not a list of integers from 0");
+      if (element.get(value) || value < 0) fail("'" + name + "' is not a list of integers of at least 0");
       values.push_back(value);
     }
     return values;
@@ -148,7 +148,7 @@ class SchemaReader {
       if (element.is_null()) {
         values.emplace_back();
       } else if (element.get(value) || is_single_sample_group(value)) {
-        fail("'groups' that are neither integers below 2^63 nor null");
+        fail("'groups' has an entry that is neither null nor an integer below 2^63");
       } else {
         values.emplace_back(value);
       }
@@ -160,12 +160,12 @@ class SchemaReader {
     std::vector<DumpedField> fields;
     for (const Element element : list) {
       Object object;
-      if (element.get(object)) fail("'fields' that are not objects");
+      if (element.get(object)) fail("'fields' has an entry that is not an object");
       fields.push_back(field(object));
     }
     const auto name = [](const DumpedField& field) -> const std::string& { return field.spec.name; };
     if (std::ranges::adjacent_find(fields, std::ranges::greater_equal(), name) != fields.end())
-      fail("'fields' that are not in the order of their names, or repeated");
+      fail("'fields' is not sorted by name, or has a name twice");
     return fields;
   }
 
@@ -178,7 +178,7 @@ class SchemaReader {
     const FieldRule* const rule = find_rule(kind);
     const auto* const of_dtype = std::ranges::find(all_dtypes, dtype, [](DType d) { return name_of(d); });
     if (rule == nullptr || of_dtype == all_dtypes.end())
-      fail("a field '" + spec.name + "' of an unknown kind or dtype");
+      fail("field '" + spec.name + "' has an unknown kind or dtype");
     spec.kind = rule->kind;
     spec.dtype = *of_dtype;
     spec.trailing = integers(list(object, "trailing"), "trailing");
@@ -192,7 +192,7 @@ class SchemaReader {
     std::set<std::int64_t> named(layers.begin(), layers.end());
     const bool fits = !is_counted(spec.kind) && !spec.trailing.empty() && named.size() == layers.size() &&
                       (named.empty() || *named.rbegin() < spec.trailing.front());
-    if (!fits) fail("'layers' of '" + spec.name + "' that do not exist, or are repeated");
+    if (!fits) fail("the 'layers' of '" + spec.name + "' do not exist, or are repeated");
     return layers;
   }
 
@@ -237,7 +237,7 @@ DumpSchema parse_dump_schema(const TensorFile& file) {
   }
   const SchemaReader reader(file.path());
   const JsonText json(text->second);
-  if (!json.object()) reader.fail("no JSON object");
+  if (!json.object()) reader.fail("the value is not a JSON object");
   return reader.read(*json.object());
 }
 

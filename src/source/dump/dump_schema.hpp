@@ -10,16 +10,18 @@
 #include "evenkeel/base/grid.hpp"
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
-#include "io/samples/tensor_file.hpp"
+#include "io/safetensors/tensor_file.hpp"
 
 namespace evenkeel {
 
 /// A field of the samples in a dump.
 struct DumpedField {
-  FieldSpec spec;  ///< spec of whole rows: with all layers, in the delivered type
-  /// Layers in this file's pipeline stage, in its order; unset if rows are not split by layers.
+  FieldSpec spec;  ///< spec of whole rows, which have all layers and the delivered type
+  /// Layers of this file's pipeline stage, in the order in which it has them; unset if rows are not split by
+  /// layers.
   std::optional<std::vector<std::int64_t>> layers{};
-  /// Field with the token ranges that determine each CP rank's rows; empty if all CP ranks have all rows.
+  /// Field with the token ranges that determine the rows of each CP rank; empty if every CP rank has all
+  /// rows.
   std::string cut_by{};
 
   friend bool operator==(const DumpedField&, const DumpedField&) = default;
@@ -47,15 +49,16 @@ struct DumpSchema {
   bool flexible = false;     ///< whether mesh.cp is flexible: each micro-batch has its own group
   GridPoint mesh{1, 1, 1, 1};
   GridPoint place;  ///< place of the rank that wrote the file
-  /// Number of ranks that write to the same folder; nodes may have separate folders.
+  /// Number of ranks that write to the same folder. It may differ from the number of all ranks, since nodes
+  /// may have separate folders.
   std::int64_t writers = 1;
-  std::int64_t micro_batches = 1;  ///< files of this rank in this step
+  std::int64_t micro_batches = 1;  ///< number of this rank's files in this step
   std::int64_t micro_batch = 0;    ///< number of this file
   DumpedContext context;
   CpLayout cut = CpLayout::zigzag;
   std::vector<DumpedField> fields;    ///< sorted by name, without input_ids
-  std::vector<std::int64_t> prompts;  ///< prompt tokens of each sample in the file
-  /// Group of each sample; unset if the sample forms its own group.
+  std::vector<std::int64_t> prompts;  ///< number of prompt tokens of each sample in the file
+  /// Group of each sample; unset for samples that form their own groups.
   std::vector<std::optional<std::uint64_t>> groups;
 };
 

@@ -52,7 +52,7 @@ std::unique_ptr<DumpSource> DumpSource::open(const Communicator& comm, const fs:
   return source;
 }
 
-// Throws if ranks see different folders.
+// Throws if different ranks see different folders.
 void DumpSource::find_micro_batches(const Communicator& comm) {
   const auto marker =
       run_together(comm, [&] { return std::make_unique<const InputFile>(dump_marker(folder_)); });
@@ -100,12 +100,12 @@ void DumpSource::require_same_fields(const DumpedMicroBatch& micro_batch) const 
   throw InputError(micro_batch.path(),
                    "differs from " + fields_from_ + ": tensor '" + name +
                        "' is in only one of them, or has another type or shape",
-                   "With hand_out: narrow types may change from step to step; dump without it");
+                   "With dtype: narrow types may change from step to step; dump without it");
 }
 
 void DumpSource::find_samples(const Communicator& comm) {
   std::vector<DumpedSample> mine;
-  std::vector<std::int64_t> my_counts;  // of each counted field, sample by sample
+  std::vector<std::int64_t> my_counts;  // number of rows of each counted field, ordered by sample
   GuardedWork work;
   work([&] {
     const ByteRange share = share_of(num_micro_batches(), comm);
@@ -183,10 +183,8 @@ SourceFingerprint DumpSource::fingerprint(const Communicator& comm) const {
       const DumpedMicroBatch micro_batch = open_micro_batch(m);
       std::uint64_t digest = mix_64(static_cast<std::uint64_t>(m));
       for (const TensorFile* const tensors : micro_batch.files()) {
-        for (const InputFile* const file : tensors->files()) {
-          mine.bytes += file->size();
-          digest = mix_64(digest ^ file->sampled_digest()) + 1;
-        }
+        mine.bytes += tensors->input().size();
+        digest = mix_64(digest ^ tensors->input().sampled_digest()) + 1;
       }
       mine.digest += digest;
     }
@@ -270,7 +268,8 @@ void DumpSource::require_unchanged(const DumpedMicroBatch& now, const DumpedSamp
   if (!is_same) throw IoError(now.path(), "has changed while in use", "Do not modify a dump that is in use");
 }
 
-// Labels, masks and positions are derived again from tokens and prompts, unless the samples supply them.
+// Labels, masks and positions are derived again from tokens and prompts, unless the samples have them as
+// fields.
 std::string DumpSource::ignored_content() const {
   std::string text = "'loss_weights' (derived again)";
   for (const std::string_view name : {labels_field, loss_mask_field, position_ids_field}) {

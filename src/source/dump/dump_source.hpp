@@ -15,9 +15,10 @@ namespace evenkeel {
 
 /// Samples from the dump of a job, with all fields that its sources had, ordered by step and then by
 /// sample_index, the position of the sample in the job's source. Every file describes itself (DumpSchema);
-/// the files of all ranks and pipeline stages are merged. Opening reads headers and small tensors, each rank
-/// for a share of the micro-batches. Afterwards, each rank reads its own share of each step. Keeps 72 bytes
-/// per sample on every rank, and 8 bytes per sample and field with its own row counts.
+/// the files of all ranks and pipeline stages are merged. When the source is opened, each rank reads the
+/// headers and small tensors for a share of the micro-batches. Afterwards, each rank reads its own share of
+/// each step. Keeps 72 bytes per sample on every rank, and 8 bytes per sample and field with its own row
+/// counts.
 class DumpSource : public SampleSource {
  public:
   /// Collective over `comm`. Throws the same error on every rank: the errors of steps_of_dump(),
@@ -67,13 +68,14 @@ class DumpSource : public SampleSource {
 
   std::filesystem::path folder_;
   DumpedSteps steps_;
-  std::vector<DumpedPart> parts_;         // of all micro-batches
-  std::vector<std::size_t> first_parts_;  // index of each micro-batch's first part, and the end
-  std::vector<DumpedField> fields_;       // with the layers of one stage
-  std::string fields_from_;               // file from which fields_ were read
-  std::vector<std::size_t> counted_;      // indexes in fields_ of fields with their own row counts
+  std::vector<DumpedPart> parts_;  // of all micro-batches
+  // Index of each micro-batch's first part, followed by the number of parts.
+  std::vector<std::size_t> first_parts_;
+  std::vector<DumpedField> fields_;   // with the layers of one stage
+  std::string fields_from_;           // file from which fields_ were read
+  std::vector<std::size_t> counted_;  // positions, in fields_, of the fields with their own row counts
   std::vector<DumpedSample> samples_;
-  std::vector<std::int64_t> counts_;  // rows of each sample in each field of counted_
+  std::vector<std::int64_t> counts_;  // number of rows of each sample in each field of counted_
 };
 
 }  // namespace evenkeel

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "pack/sample_fields.hpp"
@@ -23,22 +25,16 @@ const std::string& name_of_field(const DumpedField& field) {
   return field.spec.name;
 }
 
-/// Compares fields except for their layers, which differ between stages.
+/// Compares fields without their layers, which differ between stages.
 bool is_same_field(const DumpedField& a, const DumpedField& b) {
   return a.spec == b.spec && a.cut_by == b.cut_by && a.layers.has_value() == b.layers.has_value();
 }
 
-/// Returns the part of a field's rows on one stage.
+/// Returns the spec of the part of a field's rows that is on one stage.
 FieldSpec spec_on_stage(const DumpedField& field) {
   FieldSpec spec = field.spec;
   if (field.layers) spec.trailing.front() = std::ssize(*field.layers);
   return spec;
-}
-
-std::string describe_shape(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t d : shape) text += (text.empty() ? "" : ", ") + std::to_string(d);
-  return "[" + text + "]";
 }
 
 }  // namespace
@@ -61,7 +57,7 @@ void DumpedMicroBatch::open_stage(const std::filesystem::path& folder, std::span
                                   std::size_t stage) {
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     ranks_[rank][stage] =
-        open_safetensors(dumped_file_path(folder, parts[rank], static_cast<std::int64_t>(stage)));
+        std::make_unique<TensorFile>(dumped_file_path(folder, parts[rank], static_cast<std::int64_t>(stage)));
     const TensorFile& opened = file(rank, stage);
     DumpSchema schema = parse_dump_schema(opened);
     require_matching_place(schema, parts[rank], static_cast<std::int64_t>(stage), opened.path());
@@ -108,9 +104,9 @@ void DumpedMicroBatch::read_sequences() {
     const auto all = static_cast<std::int64_t>(sequences);
     const bool is_even = !is_padded_ || (padded_.back() % all == 0 && aligned == padded_.back() / all);
     if (aligned % cp.chunks() == 0 && tokens <= aligned && schema_.prompts[i] <= tokens && is_even) continue;
-    fail(first, "has sequence " + std::to_string(i) + " of " + std::to_string(tokens) + " tokens, " +
-                    std::to_string(schema_.prompts[i]) + " of them prompt, in " + std::to_string(aligned) +
-                    " rows on " + std::to_string(cp.size) + " ranks");
+    fail(first, "has an invalid sequence " + std::to_string(i) + ": it has " + std::to_string(tokens) +
+                    " tokens, with a prompt of " + std::to_string(schema_.prompts[i]) + ", in " +
+                    std::to_string(aligned) + " rows on " + std::to_string(cp.size) + " ranks");
   }
 }
 
@@ -166,9 +162,8 @@ void DumpedMicroBatch::require_tensor(const FieldSpec& spec, std::size_t stage) 
     }
     shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
     if (stored.shape == shape && stored.dtype == spec.dtype) continue;
-    fail(here, "has a tensor '" + spec.name + "' of " + stored.stored + " " + describe_shape(stored.shape) +
-                   ", but its metadata says " + std::string(name_of(spec.dtype)) + " " +
-                   describe_shape(shape));
+    fail(here, "has a tensor '" + spec.name + "' of " + stored.stored + " " + shape_text(stored.shape) +
+                   ", but its metadata says " + std::string(name_of(spec.dtype)) + " " + shape_text(shape));
   }
 }
 
@@ -224,8 +219,8 @@ std::int64_t DumpedMicroBatch::counted_rows(std::size_t field, const DumpedSampl
   return std::ssize(cut_rows(static_cast<std::size_t>(source.ranges), sample.place));
 }
 
-// Returns the rows in the order of their tokens. Every rank that has a token range has all of its rows, so
-// the copies on other ranks are dropped.
+// Returns the rows in the order of their tokens. If several ranks have tokens of a row, each of them has the
+// whole row; only one copy is returned.
 std::vector<DumpedMicroBatch::CutRow> DumpedMicroBatch::cut_rows(std::size_t ranges,
                                                                  std::int64_t place) const {
   const std::string& name = schema_.fields[ranges].spec.name;
@@ -281,8 +276,8 @@ void DumpedMicroBatch::read_stage(const FieldSpec& spec, const Source& source, c
                                   const DumpedSample& sample, std::span<std::byte> out) const {
   if (spec.rule().is_per_token()) return read_token_rows(spec.name, stage, sample, out);
   if (spec.rule().is_per_response_token()) {
-    // The value of response token t is in row t - 1 of the sample, where the token is predicted. The first
-    // token of a sample without a prompt does not have such a row.
+    // The value of response token t is in row t - 1 of the sample, which predicts the token. For the first
+    // token of a sample without a prompt, there is no such row.
     std::vector<std::byte> rows(static_cast<std::size_t>(sample.tokens) * stage.row_bytes);
     read_token_rows(spec.name, stage, sample, rows);
     const std::size_t missing = sample.prompt > 0 || out.empty() ? 0 : stage.row_bytes;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "evenkeel/batch/field.hpp"
-#include "io/samples/tensor_file.hpp"
+#include "io/safetensors/tensor_file.hpp"
 #include "source/dump/dump_folder.hpp"
 
 namespace evenkeel {
@@ -21,15 +21,15 @@ struct DumpedSample {
   std::int64_t micro_batch = 0;  ///< number of the micro-batch in the dump
   std::int64_t place = 0;        ///< position in the micro-batch
   std::int64_t index = 0;        ///< sample_index
-  std::int64_t begin = 0;        ///< first row, over the whole group of ranks
-  std::int64_t padded = 0;       ///< number of rows with alignment
+  std::int64_t begin = 0;        ///< first row, counted over all ranks of the group
+  std::int64_t padded = 0;       ///< number of rows, including alignment
   std::int64_t tokens = 0;
   std::int64_t prompt = 0;
   std::uint64_t group = 0;
   bool has_group = false;  ///< if false, the sample forms its own group
 };
 
-/// One micro-batch of a dump, opened: one file per rank of its group and required pipeline stage. Local.
+/// One open micro-batch of a dump: one file per rank of its group and per required pipeline stage. Local.
 class DumpedMicroBatch {
  public:
   /// Throws InputError naming the file if it contradicts its schema or has shared prefixes.
@@ -55,7 +55,8 @@ class DumpedMicroBatch {
   [[nodiscard]] const std::string& path() const noexcept { return last_stage_file(0).path(); }
 
  private:
-  /// Location of a field: the stages that have it, each with its layers; a single stage if rows are whole.
+  /// Location of a field: the stages that have it, each with its layers. If rows are not split by layers,
+  /// there is only one stage.
   struct Source {
     struct Stage {
       std::size_t stage = 0;
@@ -63,16 +64,17 @@ class DumpedMicroBatch {
       std::size_t row_bytes = 0;
     };
     std::vector<Stage> stages{};
-    std::vector<SampleRows> rows{};  // per rank, for a field that counts its rows
-    std::ptrdiff_t ranges = -1;      // index of the field that cuts this one over ranks, or -1
+    std::vector<SampleRows> rows{};  // rows of each sample, per rank; used for fields that count their rows
+    // Index of the field with the token ranges by which this one is cut over ranks, or -1.
+    std::ptrdiff_t ranges = -1;
   };
   /// A row of a sample that is cut over ranks, and a rank that has it.
   struct CutRow {
     std::int64_t begin = 0;  // token range
     std::int64_t end = 0;
-    std::int64_t copy = 0;  // number among rows with the same token range
+    std::int64_t copy = 0;  // number among rows of the sample with the same token range
     std::size_t rank = 0;
-    std::int64_t row = 0;  // among the sample's rows on the rank
+    std::int64_t row = 0;  // position among the rows that the rank has of the sample
 
     friend auto operator<=>(const CutRow&, const CutRow&) = default;
   };
@@ -105,14 +107,15 @@ class DumpedMicroBatch {
 
   std::int64_t number_;
   DumpSchema schema_;
-  // By rank of the group and by stage. The last stage is always open; stages that are not needed are null.
+  // Open files, by rank of the group and by stage. The last stage is always open; stages that are not needed
+  // are null.
   std::vector<std::vector<std::unique_ptr<const TensorFile>>> ranks_;
   std::vector<std::vector<DumpedField>> fields_;  // per stage, from its files
   std::vector<std::int64_t> lengths_;             // cu_seqlens
   std::vector<std::int64_t> padded_;              // cu_seqlens_padded
   std::vector<std::int64_t> indices_;             // sample_index
-  std::int64_t rows_ = 0;                         // per rank
-  bool is_padded_ = false;                        // token fields are [sequences, rows, ...]
+  std::int64_t rows_ = 0;                         // number of rows per rank
+  bool is_padded_ = false;  // whether samples are padded: token fields have the shape [sequences, rows, ...]
   Source tokens_;
   std::vector<Source> sources_;  // per field of schema().fields
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <utility>
 
 #include "evenkeel/base/error.hpp"
 #include "io/samples/ragged_body.hpp"
@@ -12,8 +11,8 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t max_bytes_of_request = 4 << 20;
-// Limits a request to a fraction of the buffer's capacity, so that the buffer can accept it as soon as it has
-// some room.
+// Limits the size of a request to this fraction of the buffer's capacity, so that the buffer can accept a
+// request as soon as it has some room.
 constexpr std::int64_t requests_in_buffer = 16;
 
 std::string name_of_sample(std::int64_t number) {
@@ -28,7 +27,7 @@ std::span<std::int64_t> add_integers(RaggedBatch& samples, const char* name) {
 
 }  // namespace
 
-// Retries while the buffer is full or restarting. If it refuses for another reason, throws an error.
+// Retries while the buffer is full or restarting. Throws an error if it refuses for any other reason.
 template <typename Call>
 auto Feeder::retry_until_answered(Call&& call) {
   Patience patience(settings_.patience, settings_.url, true);
@@ -83,7 +82,7 @@ std::vector<std::string> Feeder::name_samples(RaggedBatch& samples) {
       uids.push_back(settings_.name + ":" + std::to_string(next_));
       indexes.push_back(0);
     } else {
-      indexes.push_back(count_in_group(sample));
+      indexes.push_back(assign_index(sample));
       uids.push_back(settings_.name + ":" + std::to_string(sample.group));
     }
     ++next_;
@@ -92,7 +91,7 @@ std::vector<std::string> Feeder::name_samples(RaggedBatch& samples) {
   return uids;
 }
 
-std::int64_t Feeder::count_in_group(const SampleShape& sample) {
+std::int64_t Feeder::assign_index(const SampleShape& sample) {
   const std::string limit =
       "the groups of the buffer at " + settings_.url + " have " + std::to_string(group_size_);
   if (is_single_sample_group(sample.group))
@@ -121,8 +120,8 @@ void Feeder::send_body(const std::string& body) {
 
 namespace {
 
-/// Throws ConfigError if a dump is read and fields have FieldSettings::at = token: the values in a dump are
-/// already in the rows that predict their tokens, and the job would move them again.
+/// Throws ConfigError if a dump is read and fields have FieldSettings::at = token. The values in a dump are
+/// already in the rows that predict their tokens, so the job would move them a second time.
 void require_conventions_of_dumps(const Config& job) {
   const auto is_dump = [](const auto& source) { return source.second.kind == SourceKind::dump; };
   if (job.source.kind != SourceKind::dump && std::ranges::none_of(job.sources, is_dump)) return;

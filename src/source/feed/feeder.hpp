@@ -19,12 +19,12 @@ struct FeedSettings {
   std::filesystem::path ca;
   /// Seconds to retry while the buffer is full or cannot be reached; unlimited if nullopt.
   std::optional<double> patience;
-  std::string name;  ///< starts the uid of each group
-  /// Version of samples that do not have one; if nullopt, the latest version known to the buffer.
+  std::string name;  ///< prefix of the uid of each group
+  /// Version of samples that do not have one; if nullopt, the latest version that the buffer has reported.
   std::optional<std::int64_t> version;
 };
 
-/// Numbers of samples sent, by outcome.
+/// Number of samples sent, by outcome.
 struct FeedFigures {
   std::int64_t accepted = 0;
   std::int64_t duplicates = 0;  ///< the buffer had them already
@@ -43,7 +43,7 @@ struct FeedFigures {
 /// - larger groups: uid "NAME:GROUP", where GROUP is the sample's uid (an integer, or a hash of a text). The
 ///   index counts the samples of the group.
 ///
-/// If the samples have a field `index`, it is their index in either case.
+/// If the samples have a field named `index`, its value is their index in both cases.
 ///
 /// Memory: one number per group if groups have several samples. Not thread-safe.
 class Feeder {
@@ -64,7 +64,7 @@ class Feeder {
 
  private:
   [[nodiscard]] std::vector<std::string> name_samples(RaggedBatch& samples);
-  [[nodiscard]] std::int64_t count_in_group(const SampleShape& sample);
+  [[nodiscard]] std::int64_t assign_index(const SampleShape& sample);
   void set_versions(RaggedBatch& samples) const;
   void send_body(const std::string& body);
   template <typename Call>
@@ -74,9 +74,9 @@ class Feeder {
   JobClient client_;
   std::int64_t group_size_ = 1;
   std::int64_t bytes_of_request_ = 0;
-  std::int64_t version_ = 0;                                    // latest version known to the buffer
+  std::int64_t version_ = 0;                                    // latest version that the buffer has reported
   std::int64_t next_ = 0;                                       // number of the next sample
-  std::unordered_map<std::uint64_t, std::int64_t> in_group_{};  // samples so far, by group
+  std::unordered_map<std::uint64_t, std::int64_t> in_group_{};  // number of samples sent so far, by group
   FeedFigures figures_;
 };
 

@@ -16,12 +16,12 @@
 namespace evenkeel {
 namespace {
 
-/// What a rank sees of the file that it has open.
+/// The properties of a file that a rank has open, as this rank sees them.
 struct ObservedFile {
   FileVersion version;
   std::uint64_t digest = 0;  ///< digest of 64 places
 
-  [[nodiscard]] bool same_copy(const ObservedFile& other) const {
+  [[nodiscard]] bool is_same_copy(const ObservedFile& other) const {
     return std::tuple(version.inode, version.modified) ==
            std::tuple(other.version.inode, other.version.modified);
   }
@@ -66,14 +66,14 @@ std::uint64_t digest_of_part(const InputFile& file, std::int64_t part, std::int6
   return file.digest({begin_of(part), begin_of(part + 1)});
 }
 
-/// Returns this rank's part of the digest of the whole file. The ranks that have the same copy open divide
-/// its blocks among themselves.
+/// Returns this rank's part of the digest of the whole file. The ranks that have opened the same copy
+/// divide its blocks among themselves.
 std::uint64_t share_of_digest(const InputFile& file, const std::vector<ObservedFile>& sights,
                               std::size_t rank) {
   std::int64_t sharers = 0;
   std::int64_t before = 0;
   for (std::size_t other = 0; other < sights.size(); ++other) {
-    if (!sights[other].same_copy(sights[rank])) continue;
+    if (!sights[other].is_same_copy(sights[rank])) continue;
     ++sharers;
     if (other < rank) ++before;
   }
@@ -84,14 +84,14 @@ std::uint64_t digest_of_copy(const std::vector<ObservedFile>& sights, const std:
                              std::size_t rank) {
   std::uint64_t sum = 0;
   for (std::size_t other = 0; other < sights.size(); ++other) {
-    if (sights[other].same_copy(sights[rank])) sum += parts[other];
+    if (sights[other].is_same_copy(sights[rank])) sum += parts[other];
   }
   return sum;
 }
 
 }  // namespace
 
-// The gathered values are equal on all ranks, so all ranks throw, each with the name of its own copy.
+// The gathered values are equal on all ranks, so all ranks throw. Each error names the rank's own copy.
 void require_same_content(const Communicator& comm, const InputFile& file) {
   GuardedWork work;
   ObservedFile mine;
@@ -101,14 +101,14 @@ void require_same_content(const Communicator& comm, const InputFile& file) {
   const auto other =
       std::ranges::find_if(sights, [&](const ObservedFile& s) { return s.digest != sights[0].digest; });
   if (other != sights.end()) reject_content(file, static_cast<std::size_t>(other - sights.begin()));
-  if (std::ranges::all_of(sights, [&](const ObservedFile& s) { return s.same_copy(sights[0]); })) return;
+  if (std::ranges::all_of(sights, [&](const ObservedFile& s) { return s.is_same_copy(sights[0]); })) return;
 
   std::uint64_t part = 0;
   work([&] { part = share_of_digest(file, sights, static_cast<std::size_t>(comm.rank())); });
   const std::vector<std::uint64_t> parts = value_of_each_rank(comm, part, work);
   const std::uint64_t first = digest_of_copy(sights, parts, 0);
   for (std::size_t rank = 1; rank < sights.size(); ++rank) {
-    const bool seen = sights[rank].same_copy(sights[rank - 1]);
+    const bool seen = sights[rank].is_same_copy(sights[rank - 1]);
     if (!seen && digest_of_copy(sights, parts, rank) != first) reject_content(file, rank);
   }
 }

@@ -16,7 +16,7 @@
 namespace evenkeel {
 namespace {
 
-// Larger runs would no longer be in the processor's caches when they are widened.
+// In larger runs, the first tokens would no longer be in the processor's caches when they are widened.
 constexpr std::int64_t tokens_per_batch = 1 << 14;
 
 void require_tokens(const IndexedDataset& dataset) {
@@ -78,7 +78,7 @@ void IndexedSource::reject_negative(const RaggedBatch& batch) const {
   throw InputError(dataset_.files()[1]->path(),
                    "has " + std::to_string(*bad) + " as token " + std::to_string(at - offsets[sample]) +
                        " of document " + std::to_string(batch.samples()[sample].id.value()) +
-                       "; a token is an integer of at least 0",
+                       "; a token must be an integer of at least 0",
                    "Name the dataset that holds the token ids; ids above 32767 do not fit into int16");
 }
 

@@ -12,13 +12,13 @@
 namespace evenkeel {
 
 /// The documents of a Megatron-Core indexed dataset. Each document is a sample without a prompt, with the
-/// tokens of all its sequences; it forms its own group, and its id is its number. Opening checks that all
-/// ranks have the same files open, and reads the index on every rank. Afterwards, a rank reads only the
+/// tokens of all its sequences; it forms its own group, and its id is its number. Opening checks that the
+/// files are the same on all ranks, and reads the index on every rank. Afterwards, a rank reads only the
 /// tokens of its own share of each step.
 class IndexedSource : public SampleSource {
  public:
   /// Collective over `comm`. `prefix` is the files' name with or without ".bin" or ".idx". Throws the same
-  /// error on every rank: the errors of IndexedDataset, and IoError if ranks have different bytes open.
+  /// error on every rank: the errors of IndexedDataset, and IoError if the files differ between ranks.
   [[nodiscard]] static std::unique_ptr<IndexedSource> open(const Communicator& comm,
                                                            const std::filesystem::path& prefix);
 

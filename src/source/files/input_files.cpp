@@ -52,7 +52,8 @@ class Matches {
   int status_;
 };
 
-/// Returns the files that match, sorted by bytes in every locale; empty if the name is not a pattern.
+/// Returns the files that match. They are sorted by bytes, regardless of the locale. Returns an empty list if
+/// the name is not a pattern.
 std::vector<std::string> expand_pattern(const std::string& pattern) {
   std::error_code unknown;  // errors are reported when the file is opened
   if (pattern.find_first_of("*?[") == std::string::npos || fs::exists(pattern, unknown)) return {};
@@ -69,8 +70,8 @@ std::vector<std::string> expand_pattern(const std::string& pattern) {
 constexpr const char* needs_room =
     "Set TMPDIR to a folder with enough space, which every rank of a node can open";
 
-/// A temporary file for the content of one compressed file. It has a name until all ranks of the node have
-/// opened it.
+/// A temporary file for the content of one compressed file. It keeps its name until all ranks of the node
+/// have opened it.
 class Room {
  public:
   explicit Room(const std::string& packed) {
@@ -209,7 +210,8 @@ SourceFingerprint fingerprint_of(const Communicator& comm, std::span<const Input
     for (const InputFile* file : files) {
       const std::uint64_t of_file =
           of_all ? content_digest(comm, *file) : run_together(comm, [&] { return file->sampled_digest(); });
-      // With several files, their order matters; the digest of a single file depends only on its content.
+      // With several files, the digest depends on their order. The digest of a single file depends only on
+      // its content.
       sum = files.size() == 1 ? of_file : mix_64(sum + of_file) + 1;
     }
     return sum;

@@ -21,10 +21,10 @@ using InputFiles = std::vector<std::unique_ptr<const InputFile>>;
 /// 0.
 [[nodiscard]] std::vector<std::filesystem::path> files_matching(const std::filesystem::path& pattern);
 
-/// Collective over `comm`: returns the files that a path or pattern names. If a rank's name exists, that rank
-/// uses it unchanged, since nodes may have copies with different names. Rank 0 expands a pattern of glob(7)
-/// (`*`, `?`, `[...]`) for all ranks, sorted by bytes. Throws the same IoError on every rank if a pattern
-/// matches no file.
+/// Collective over `comm`: returns the files that a path or pattern names. If the path exists on a rank, that
+/// rank uses it unchanged, since nodes may have copies with different names. Rank 0 expands a pattern of
+/// glob(7) (`*`, `?`, `[...]`) for all ranks, sorted by bytes. Throws the same IoError on every rank if a
+/// pattern matches no file.
 [[nodiscard]] std::vector<std::filesystem::path> files_of_pattern(const Communicator& comm,
                                                                   const std::filesystem::path& pattern);
 /// Collective over `comm`: calls files_of_pattern() for all paths of a source, in order. Also throws
@@ -32,8 +32,8 @@ using InputFiles = std::vector<std::unique_ptr<const InputFile>>;
 [[nodiscard]] std::vector<std::filesystem::path> files_of_source(const Communicator& comm,
                                                                  const SourceSettings& settings);
 
-/// Collective over `comm`: opens these files on every rank, and checks that all ranks have the same bytes
-/// open. Throws the same error on every rank.
+/// Collective over `comm`: opens these files on every rank, and checks that their content is the same on
+/// all ranks. Throws the same error on every rank.
 [[nodiscard]] InputFiles open_files(const Communicator& comm,
                                     const std::vector<std::filesystem::path>& paths);
 
@@ -43,18 +43,18 @@ using InputFiles = std::vector<std::unique_ptr<const InputFile>>;
 /// error on every rank.
 void unpack_on_nodes(const Communicator& comm, InputFiles& files);
 
-/// Local: returns a compressed file's content, decompressed in the same way, or the file itself if it is not
-/// compressed.
+/// Local: returns a compressed file's content, decompressed in the same way. Returns the file itself if it is
+/// not compressed.
 [[nodiscard]] std::unique_ptr<const InputFile> unpack_file(std::unique_ptr<const InputFile> file);
 
 /// Maximum total size of files that are read completely for a fingerprint. This takes a core at most a few
 /// seconds; ranks share the work.
 inline constexpr std::int64_t max_bytes_compared_whole = std::int64_t{8} << 30;
 
-/// Collective over `comm`, whose ranks must have the same files open: returns the fingerprint of a source of
-/// these files, with its name and number of samples. If `whole`, the digest covers the files completely.
-/// Otherwise it covers 64 places of each file, and there is a second digest of their complete content, unless
-/// they have more than max_bytes_compared_whole bytes in total.
+/// Collective over `comm`, whose ranks must have opened the same files: returns the fingerprint of a source
+/// of these files, with its name and number of samples. If `whole`, the digest covers the complete files.
+/// Otherwise, it covers 64 places of each file, and a second digest covers the complete files, unless they
+/// have more than max_bytes_compared_whole bytes in total.
 [[nodiscard]] SourceFingerprint fingerprint_of(const Communicator& comm,
                                                std::span<const InputFile* const> files,
                                                const std::string& name, std::int64_t samples, bool whole);

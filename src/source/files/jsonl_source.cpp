@@ -101,8 +101,8 @@ std::int64_t JsonlSource::file_bytes() const {
   return bytes;
 }
 
-// Covers the decompressed content, so the same rollouts are the same source even if they are compressed
-// differently.
+// The fingerprint covers the decompressed content, so sources with the same rollouts are equal even if they
+// are compressed differently.
 SourceFingerprint JsonlSource::fingerprint(const Communicator& comm) const {
   return fingerprint_of(comm, run_together(comm, [&] { return file_pointers(files_); }), name_, num_samples(),
                         true);

@@ -15,13 +15,14 @@
 
 namespace evenkeel {
 
-/// Rollouts as JSON Lines, from one file or all files of a pattern, compressed or not. Opening
-/// 1. checks that all ranks have the same bytes open,
-/// 2. decompresses compressed files once per node,
-/// 3. scans and checks the files once, each rank a range of the bytes.
-/// Afterwards, a rank reads only the lines of its own share of each step, from the files that it opened, even
-/// if other files have taken their names. Keeps 32 bytes per line on every rank. Lines, and thus samples, are
-/// numbered consecutively over all files.
+/// Rollouts as JSON Lines, from one file or all files that match a pattern, compressed or not. When the
+/// source is opened,
+/// 1. all ranks check that they see the same content;
+/// 2. each node decompresses the compressed files once;
+/// 3. each rank scans and checks a range of the files' bytes.
+/// Afterwards, a rank reads only the lines of its own share of each step, from the files that it has open,
+/// even if other files have taken their names. Uses 32 bytes per line on every rank. Lines, and therefore
+/// samples, are numbered consecutively over all files.
 class JsonlSource : public SampleSource {
  public:
   /// Collective over `comm`.

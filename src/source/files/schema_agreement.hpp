@@ -8,8 +8,8 @@
 namespace evenkeel {
 
 /// Collective over `comm`: returns the schema of all lines, merged from the schemas of the ranks' parts.
-/// `names` provides the line names used in error messages. Throws the same error on every rank: those of
-/// merge() and require_valid_fields().
+/// `names` provides the line names used in error messages. Throws the errors of merge() and
+/// require_valid_fields(), the same error on every rank.
 [[nodiscard]] JsonlSchema merge_over_ranks(const Communicator& comm, const JsonlSchema& mine,
                                            const LineNames& names);
 

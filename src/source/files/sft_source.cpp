@@ -29,7 +29,7 @@ fs::path part_path(const fs::path& prefix, std::string_view part) {
   return fs::path(prefix.string() + std::string(part));
 }
 
-/// Returns the path without the part's name.
+/// Returns the path without the suffix of a part.
 fs::path strip_part(const fs::path& path) {
   const std::string name = dataset_prefix(path).string();
   for (const std::string_view part : part_names) {
@@ -38,7 +38,7 @@ fs::path strip_part(const fs::path& path) {
   return name;
 }
 
-/// Returns whether a path names such a dataset: it ends with the name of a part, or the parts exist.
+/// Returns whether a path names an SFT dataset: it ends like the name of a part, or the parts exist.
 bool is_sft_dataset(const fs::path& path) {
   const fs::path name = dataset_prefix(path);
   if (strip_part(path) != name) return true;
@@ -78,7 +78,7 @@ void require_valid(std::span<const IndexedDataset> parts, const SftDocument& doc
     const std::int64_t label = document.labels[t];
     if (token < 0) {
       reject(parts[0], document, t, "the token " + std::to_string(token),
-             "A token is an integer of at least 0; ids above 32767 do not fit into int16");
+             "A token must be an integer of at least 0; ids above 32767 do not fit into int16");
     }
     if (document.mask[t] != 1) {
       reject(parts[1], document, t, "the value " + std::to_string(document.mask[t]),
@@ -120,7 +120,7 @@ SftSource::SftSource(const fs::path& prefix)
   for (const IndexedDataset& part : parts_) {
     if (part.has_tokens()) continue;
     throw InputError(part.files()[0]->path(),
-                     "has elements of " + std::string(name_of(part.dtype())) + "; integers are needed");
+                     "has elements of " + std::string(name_of(part.dtype())) + "; they must be integers");
   }
   require_equal_documents();
 }
@@ -130,7 +130,8 @@ void SftSource::require_equal_documents() const {
     const std::string path = parts_[p].files()[0]->path();
     if (parts_[p].num_documents() != tokens().num_documents()) {
       throw InputError(path, "has " + std::to_string(parts_[p].num_documents()) +
-                                 " documents; the tokens have " + std::to_string(tokens().num_documents()));
+                                 " documents, but the token dataset has " +
+                                 std::to_string(tokens().num_documents()));
     }
     for (std::int64_t d = 0; d < tokens().num_documents(); ++d) {
       const std::int64_t size = parts_[p].tokens_in(parts_[p].document(d));

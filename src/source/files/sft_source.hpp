@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -18,9 +17,9 @@ namespace evenkeel {
 /// The SFT datasets of MindSpeed-RL and MindSpeed-LLM: three indexed datasets with one document per sample,
 /// PREFIX_packed_input_ids_document, PREFIX_packed_attention_mask_document and PREFIX_packed_labels_document.
 /// Labels are aligned with their own tokens and are -100 for tokens without loss. The prompt ends before the
-/// first token with loss, and has at least one token; without such a token, the whole document is prompt. The
-/// labels after the prompt become the field `loss_mask`, one value per response token. Each sample forms its
-/// own group, and its id is its number.
+/// first token with loss, and has at least one token. If no token carries loss, the whole document is the
+/// prompt. The labels after the prompt become the field `loss_mask`, one value per response token. Each
+/// sample forms its own group, and its id is its number.
 class SftSource : public SampleSource {
  public:
   /// Returns PREFIX if the path names such a dataset, by its prefix or by one of the three names; otherwise
@@ -28,7 +27,7 @@ class SftSource : public SampleSource {
   [[nodiscard]] static std::optional<std::filesystem::path> prefix_of(const Communicator& comm,
                                                                       const std::filesystem::path& path);
   /// Collective over `comm`. Throws the same error on every rank: the errors of IndexedDataset, InputError if
-  /// the three datasets have different documents, and IoError if ranks have different bytes open.
+  /// the three datasets have different documents, and IoError if the files differ between ranks.
   [[nodiscard]] static std::unique_ptr<SftSource> open(const Communicator& comm,
                                                        const std::filesystem::path& prefix);
 

@@ -6,6 +6,7 @@
 
 #include "evenkeel/base/error.hpp"
 #include "io/files/input_file.hpp"
+#include "io/safetensors/tensor_file.hpp"
 #include "mesh/fail_together.hpp"
 #include "source/agreed_fields.hpp"
 #include "source/files/file_agreement.hpp"
@@ -32,7 +33,7 @@ std::unique_ptr<TensorSource> TensorSource::open(const Communicator& comm, const
 
 void TensorSource::open_files(const std::vector<fs::path>& paths) {
   for (const fs::path& path : paths)
-    files_.push_back(std::make_unique<const SampleTensors>(open_safetensors(path)));
+    files_.push_back(std::make_unique<const SampleTensors>(std::make_unique<TensorFile>(path)));
   std::int64_t samples = 0;
   for (const auto& file : files_) {
     first_samples_.push_back(samples);
@@ -58,7 +59,7 @@ void TensorSource::agree_on_fields() {
 
 std::vector<const InputFile*> TensorSource::files() const {
   std::vector<const InputFile*> files;
-  for (const auto& file : files_) std::ranges::copy(file->file().files(), std::back_inserter(files));
+  for (const auto& file : files_) files.push_back(&file->file().input());
   return files;
 }
 
@@ -72,7 +73,7 @@ void TensorSource::gather_lengths(const Communicator& comm) {
       sizes.push_back(file->num_samples());
       samples += sizes.back();
     }
-    // split_bytes() splits numbers of samples as well as bytes.
+    // split_bytes() can split any number, such as the number of samples.
     const ByteRange share = split_bytes(samples, comm.size())[static_cast<std::size_t>(comm.rank())];
     for (const FilePart& part : parts_of(sizes, share)) {
       const auto lengths = files_[part.file]->lengths({part.range.begin, part.range.end});

@@ -13,14 +13,14 @@
 
 namespace evenkeel {
 
-/// Samples in tensors of safetensors files (one file or all files of a pattern), ragged or padded. Opening
-/// checks that all ranks have the same bytes open, and reads offsets or masks, each rank for a share of the
-/// samples. Afterwards, a rank reads only its own share of each step. Keeps 16 bytes per sample on every
-/// rank. A sample's id is its number over all files.
+/// Samples in tensors of safetensors files (one file or all files of a pattern), ragged or padded. When the
+/// source is opened, all ranks check that they see the same content, and each rank reads the offsets or masks
+/// of a share of the samples. Afterwards, a rank reads only its own share of each step. Keeps 16 bytes
+/// per sample on every rank. A sample's id is its number over all files.
 class TensorSource : public SampleSource {
  public:
   /// Collective over `comm`. Throws the same error on every rank: the errors of SampleTensors, InputError if
-  /// files have different fields, and IoError if ranks have different bytes open.
+  /// files have different fields, and IoError if the files differ between ranks.
   [[nodiscard]] static std::unique_ptr<TensorSource> open(const Communicator& comm,
                                                           const SourceSettings& settings);
 
@@ -57,7 +57,7 @@ class TensorSource : public SampleSource {
   std::vector<std::unique_ptr<const SampleTensors>> files_;
   std::vector<SourceField> fields_;          // common fields, in the order of the fields of each file
   std::vector<std::int64_t> first_samples_;  // per file
-  std::vector<std::int64_t> tokens_{0};      // before each sample, and the total
+  std::vector<std::int64_t> tokens_{0};      // number of tokens before each sample, followed by the total
   std::vector<std::int64_t> responses_{0};
 };
 

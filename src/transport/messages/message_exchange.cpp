@@ -13,7 +13,7 @@ MessageTraffic exchange_messages(const Communicator& comm, const std::vector<Blo
   PreparedExchange exchange(comm, sends, receives, options, error.has_value());
   exchange.agree(error);
   const MessageTraffic traffic = exchange.run();
-  // This agreement also guarantees to every owner that its neighbors have read its bytes.
+  // This agreement also guarantees to every owner that its neighbors have finished reading its bytes.
   if (exchange.is_read_by_others()) fail_together(comm, exchange.error());
   return traffic;
 }

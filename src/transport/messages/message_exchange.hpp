@@ -16,7 +16,7 @@
 namespace evenkeel {
 
 /// Default maximum number of bytes per message; longer messages are sent in chunks. MPI counts are 32-bit,
-/// and one huge message would stall all others.
+/// and a single huge message would delay all others.
 inline constexpr std::int64_t default_max_message_bytes = std::int64_t{1} << 30;
 
 struct TransportSettings {
@@ -29,16 +29,16 @@ struct TransportSettings {
 /// Traffic of one rank in one exchange.
 struct MessageTraffic {
   std::int64_t between_nodes = 0;  ///< number of messages that this rank sent to ranks of other nodes
-  std::int64_t passed_on = 0;      ///< bytes received from its own node in the rounds through leaders
+  std::int64_t forwarded = 0;  ///< bytes received from ranks of its own node in the rounds through leaders
 };
 
 /// Collective over `comm`: determines whether the ranks of each node can read each other's memory; without
 /// this call, the first exchange over `comm` does so.
 ///
-/// Columns allocated afterwards are in the process's shared heap, on every exchange path, unless the program
-/// has set its own memory (set_column_memory). Neighbors can read them there, and their pages are reused in
-/// every step, whereas the system would have to map and clear new ones. Exchanges through shared memory copy
-/// older columns one additional time.
+/// Columns allocated afterwards are in the process's shared heap, regardless of the exchange path, unless the
+/// program has set its own memory (set_column_memory). Neighbors can read them there. Their pages are reused
+/// in every step; otherwise, the system would have to map and clear new pages. Exchanges through shared
+/// memory copy older columns one additional time.
 ///
 /// Throws the same error on every rank: the obstacle if `options` requires shared memory that some rank
 /// cannot use, and ConfigError if `options` requires leaders and MPI does not connect the ranks.
@@ -49,19 +49,19 @@ void prepare_exchange(const Communicator& comm, const TransportSettings& options
 /// errors of prepare_exchange().
 [[nodiscard]] bool moves_without_messages(const Communicator& comm, const TransportSettings& options);
 
-/// Sends `sends[r]` to rank r, where it fills `receives[r]`. Collective over `comm`; both vectors have
-/// comm.size() lists. Bytes that a rank sends itself are copied. The sizes of the lists must match pairwise,
-/// which the transfer plan guarantees. Before any byte is transferred, one all-reduce confirms that all ranks
-/// are ready.
+/// Sends `sends[r]` to rank r, which receives the bytes in its list for this rank (`receives`). Collective
+/// over `comm`; both vectors have comm.size() lists. Bytes that a rank sends to itself are copied. The sizes
+/// of the lists must match pairwise, which the transfer plan guarantees. Before any byte is transferred, one
+/// all-reduce confirms that all ranks are ready.
 ///
 /// Throws the errors of prepare_exchange(). On every rank, also throws the `error` that a rank passes instead
 /// of its lists, and LimitError if a rank runs out of memory or open files. Only MpiError may be thrown by
 /// one rank alone.
 ///
-/// Small messages between nodes go through leaders unless `options` disables that (node_aggregation.hpp
-/// defines which messages and how). The first call for which leaders are allowed, of this function or of
-/// prepare_exchange(), allocates 2 * leader_staging_bytes on each leader, which keeps this memory and does
-/// not need more. If leaders are allowed, and there are several nodes at least one of which has several
+/// Small messages between nodes go through leaders unless `options` disables this (node_aggregation.hpp
+/// defines which messages, and how). The first call for which leaders are allowed, of this function or of
+/// prepare_exchange(), allocates 2 * leader_staging_bytes on each leader. A leader keeps this memory and does
+/// not need more. If leaders are allowed, and there are several nodes, at least one of which has several
 /// ranks, each exchange also gathers the sizes of its lists inside each node: one MPI_Allgather of 16 bytes
 /// per rank of `comm`.
 MessageTraffic exchange_messages(const Communicator& comm, const std::vector<BlockList>& sends,
@@ -79,8 +79,8 @@ using WantedRanks = std::function<bool(int rank)>;
 /// wait() throw only if MPI fails.
 class Messages {
  public:
-  /// Prepares to send `sends[r]` to each rank r that `to` accepts, and to receive `receives[r]` from each
-  /// rank r that `from` accepts.
+  /// Prepares to send `sends[r]` to each rank r for which `to` returns true, and to receive `receives[r]`
+  /// from each rank r for which `from` returns true.
   Messages(const std::vector<BlockList>& sends, const WantedRanks& to, const std::vector<BlockList>& receives,
            const WantedRanks& from, std::int64_t max_bytes);
 

@@ -13,7 +13,7 @@
 namespace evenkeel {
 namespace {
 
-/// Builds the leader plan of one rank.
+/// Makes the leader plan of one rank.
 class Planner {
  public:
   Planner(const NodeLeaders& leaders, int rank, const NodeSizes& sizes)
@@ -191,14 +191,14 @@ void NodeGroup::reserve(const Communicator& comm) {
     row_.resize(ranks);
     rows_.resize(ranks * static_cast<std::size_t>(node_.size()));
     if (!is_leader()) return;
-    outgoing_ = heap_bytes(leader_staging_bytes);
-    incoming_ = heap_bytes(leader_staging_bytes);
+    outgoing_ = allocate_heap_bytes(leader_staging_bytes);
+    incoming_ = allocate_heap_bytes(leader_staging_bytes);
   });
   reserved_ = true;
 }
 
-void NodeGroup::compare_sizes(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
-                              NodeAggregation mode) {
+void NodeGroup::gather_sizes(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
+                             NodeAggregation mode) {
   if (!may_use_leaders(mode)) return;
   EVENKEEL_PRECONDITION(cheap, reserved_);
   const std::size_t ranks = row_.size() / 2;

@@ -12,12 +12,13 @@
 
 namespace evenkeel {
 
-/// Maximum memory that a rank stages for other nodes, in each direction.
+/// Maximum amount of memory that a rank uses for staging bytes to and from other nodes, in each direction.
 inline constexpr std::int64_t leader_staging_bytes = std::int64_t{8} << 20;
 
-/// Nodes of a communicator's ranks, numbered in the order of their lowest ranks, and their leaders. For each
-/// other node, one rank of a node is the leader: it collects the bytes that its node sends there and receives
-/// the bytes that come from there. A node's ranks are the leaders for the other nodes in turn.
+/// The nodes of a communicator's ranks, numbered in the order of their lowest ranks, and their leaders. For
+/// each other node, one rank of a node is the leader: it collects the bytes that its node sends to that node,
+/// and receives the bytes that come from there. The ranks of a node take turns as leaders for the other
+/// nodes.
 class NodeLeaders {
  public:
   /// `nodes[r]` is the lowest rank on rank r's node.
@@ -40,7 +41,8 @@ class NodeLeaders {
   [[nodiscard]] bool any_pair_shares_messages() const noexcept;
 
  private:
-  [[nodiscard]] std::int64_t max_led(int node) const noexcept;  // maximum number of other nodes per rank
+  // Maximum number of other nodes for which a rank is the leader.
+  [[nodiscard]] std::int64_t max_led(int node) const noexcept;
 
   std::vector<int> node_of_rank_;
   std::vector<std::vector<int>> ranks_;  // by node
@@ -66,29 +68,32 @@ struct StagedPart {
 /// order within a list.
 struct LeaderPlan {
   static constexpr int direct = -1;
-  std::vector<int> send_by;     ///< by rank: leader on this node that collects bytes for it, or direct
-  std::vector<int> receive_by;  ///< by rank: leader on this node that passes on bytes from it, or direct
-  /// Staged parts of a leader. `collected` and `outgoing` share one staging memory; `incoming` and
-  /// `handed_on` share the other. In a message, the bytes for each rank of the receiving node are contiguous,
-  /// in ascending order of sender.
+  /// By rank: the leader on this node that collects the bytes for that rank, or `direct`.
+  std::vector<int> send_by;
+  /// By rank: the leader on this node that passes on the bytes from that rank, or `direct`.
+  std::vector<int> receive_by;
+  /// The parts of a leader's staging memory. `collected` and `outgoing` use the same memory; so do `incoming`
+  /// and `handed_on`. In a message, the bytes for each rank of the receiving node are contiguous, in
+  /// ascending order of sender.
   std::vector<StagedPart> collected;  ///< from members of this node, ordered by final receiver
   std::vector<StagedPart> outgoing;   ///< to leaders of other nodes
   std::vector<StagedPart> incoming;   ///< from leaders of other nodes
   std::vector<StagedPart> handed_on;  ///< to members of this node
 
-  /// Returns whether any bytes of this rank, or of ranks that it leads for, go through leaders.
+  /// Returns whether any bytes of this rank, or of ranks whose leader it is, go through leaders.
   [[nodiscard]] bool any() const noexcept;
 };
 
-/// Returns whether one node's messages to another go through their leaders; `messages[i]` is the number of
-/// bytes of the i-th pair of ranks. They do if all fit in `max_bytes`, at least two messages are not empty,
-/// and these are small on average or `mode` is `always`. Both nodes get the same result, since they pass the
-/// same numbers.
+/// Returns whether messages from one node to another go through the nodes' leaders. `messages[i]` is the
+/// number of bytes for the i-th pair of ranks. Messages do if all of them together fit in `max_bytes`, at
+/// least two are not empty, and they are small on average or `mode` is `always`. Both nodes get the same
+/// result, since they pass the same numbers.
 [[nodiscard]] bool should_use_leaders(NodeAggregation mode, std::span<const std::int64_t> messages,
                                       std::int64_t max_bytes) noexcept;
 
-/// Returns the plan of `rank`, given the sizes of its node, which are ignored if `mode` is `never`. Pure.
-/// Both sides of every message agree if the ranks' sizes match pairwise. O(ranks of the node x ranks).
+/// Returns the plan of `rank`, given the sizes of its node, which are ignored if `mode` is `never`. Pure. If
+/// the ranks' sizes match pairwise, the sender and the receiver of every message have matching plans. O(ranks
+/// of the node x ranks).
 [[nodiscard]] LeaderPlan plan_leaders(const NodeLeaders& leaders, int rank, const NodeSizes& sizes,
                                       NodeAggregation mode);
 
@@ -112,9 +117,9 @@ class NodeGroup {
 
   /// Collective over the node: gathers the number of bytes that each of its ranks sends and receives. If a
   /// rank could not make its lists, they count as empty. Precondition: reserve() was called.
-  void compare_sizes(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
-                     NodeAggregation mode);
-  /// Returns the plan for the lists of compare_sizes(). Local.
+  void gather_sizes(const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
+                    NodeAggregation mode);
+  /// Returns the plan for the lists of gather_sizes(). Local.
   [[nodiscard]] LeaderPlan plan(NodeAggregation mode) const;
 
   /// Staging buffers of leader_staging_bytes bytes each; null unless this rank is a leader. They are in the
@@ -133,14 +138,15 @@ class NodeGroup {
   NodeLeaders leaders_;
   HeapBytes outgoing_;
   HeapBytes incoming_;
-  std::vector<std::int64_t> row_;   // bytes that this rank sends to each rank, then bytes that it receives
+  // Bytes that this rank sends to each rank, followed by the bytes that it receives from each rank.
+  std::vector<std::int64_t> row_;
   std::vector<std::int64_t> rows_;  // the rows of all members
   bool reserved_ = false;
 };
 
-/// Lists of the three rounds in which bytes go through leaders, by rank of the communicator: inside the
-/// sending node, between leaders, and inside the receiving node. They refer to the memory of the original
-/// lists and of the group.
+/// Lists of the three rounds in which bytes go through leaders: inside the sending node, between leaders, and
+/// inside the receiving node. Lists are ordered by rank of the communicator. They refer to the memory of the
+/// original lists and of the group.
 struct LeaderRounds {
   struct Lists {
     explicit Lists(std::size_t ranks) : sends(ranks), receives(ranks) {}

@@ -49,13 +49,13 @@ MappedFile::~MappedFile() {
   munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
-HeapBytes heap_bytes(std::size_t bytes) {
+HeapBytes allocate_heap_bytes(std::size_t bytes) {
   return {static_cast<std::byte*>(SharedHeap::instance().allocate(bytes)), ReleaseToHeap{bytes}};
 }
 
 SharedBuffer::SharedBuffer(std::size_t bytes) {
   const std::size_t size = std::max(bytes, SharedHeap::smallest_block);
-  data_ = heap_bytes(size);
+  data_ = allocate_heap_bytes(size);
   const std::optional<SharedHeap::Place> place = SharedHeap::instance().find(data_.get(), size);
   if (!place) {
     throw LimitError("shared memory",
@@ -72,13 +72,13 @@ NodeMemory& NodeMemory::get(const Communicator& comm) {
       return std::unique_ptr<NodeMemory>(
           new NodeMemory(static_cast<std::size_t>(comm.size()), static_cast<std::size_t>(node.size())));
     });
-    memory->meet(comm, node);
+    memory->connect_neighbors(comm, node);
     return memory;
   });
 }
 
-void NodeMemory::meet(const Communicator& comm, const Communicator& node) {
-  any_neighbors_ = comm.all_reduce(node.size(), Extreme::largest) > 1;
+void NodeMemory::connect_neighbors(const Communicator& comm, const Communicator& node) {
+  any_neighbors_ = comm.all_reduce(node.size(), ReduceOp::max) > 1;
   GuardedWork work;
   Introduction own;
   if (node.size() > 1) work([&] { own = introduce(comm.rank()); });
@@ -89,15 +89,15 @@ void NodeMemory::meet(const Communicator& comm, const Communicator& node) {
   try {
     work.agree(comm);
   } catch (const Error&) {
-    obstacle_ = report_current_exception();
+    obstacle_ = current_exception_report();
   }
 }
 
 namespace {
 
 /// Allocates words that are never freed. A lender may read a borrower's words after the borrower's service
-/// and communicator are gone, and must not find unrelated data there.
-std::shared_ptr<SharedBuffer> kept_words(std::size_t bytes) {
+/// and communicator have been destroyed, and must not find unrelated data there.
+std::shared_ptr<SharedBuffer> allocate_kept_words(std::size_t bytes) {
   static std::mutex mutex;
   static std::vector<std::shared_ptr<SharedBuffer>>& kept = *new std::vector<std::shared_ptr<SharedBuffer>>;
   const std::lock_guard lock(mutex);
@@ -108,7 +108,7 @@ std::shared_ptr<SharedBuffer> kept_words(std::size_t bytes) {
 
 NodeMemory::Introduction NodeMemory::introduce(int rank) {
   Introduction mine{rank, getpid(), {}, secret_number()};
-  words_ = kept_words(num_words * sizeof mine.secret);
+  words_ = allocate_kept_words(num_words * sizeof mine.secret);
   std::memset(words_->data(), 0, num_words * sizeof mine.secret);
   std::memcpy(words_->data(), &mine.secret, sizeof mine.secret);
   mine.place = words_->place();

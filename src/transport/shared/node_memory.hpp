@@ -41,7 +41,7 @@ using HeapBytes = std::unique_ptr<std::byte, ReleaseToHeap>;
 
 /// Allocates uninitialized memory from the process's shared heap. Other processes can read it only if the
 /// system provides memory files (see SharedHeap).
-[[nodiscard]] HeapBytes heap_bytes(std::size_t bytes);
+[[nodiscard]] HeapBytes allocate_heap_bytes(std::size_t bytes);
 
 /// Uninitialized memory of the process's shared heap that other processes can read.
 class SharedBuffer {
@@ -58,8 +58,8 @@ class SharedBuffer {
   SharedHeap::Place place_;
 };
 
-/// The ranks of a communicator that are on this rank's node (its neighbors), and mappings of their shared
-/// heaps. Each heap file is mapped on first use and remains mapped.
+/// The neighbors of a rank, which are the ranks of a communicator on the same node, and mappings of their
+/// shared heaps. Each heap file is mapped on first use and remains mapped.
 class NodeMemory {
  public:
   /// Returns the NodeMemory of `comm`, which is stored with the communicator. The first call is collective
@@ -88,13 +88,13 @@ class NodeMemory {
   [[nodiscard]] std::shared_ptr<const std::uint64_t> words_of(int rank);
   static constexpr std::size_t num_words = SharedHeap::smallest_block / sizeof(std::uint64_t);
 
-  /// Returns the number of the next loan of columns over this communicator, counted from 0 and equal on all
-  /// its ranks.
-  [[nodiscard]] std::uint64_t count_loan() noexcept { return num_loans_++; }
+  /// Returns the number of the next loan of columns over this communicator. Numbers begin at 0 and are equal
+  /// on all of its ranks.
+  [[nodiscard]] std::uint64_t take_loan_number() noexcept { return num_loans_++; }
 
  private:
   /// Message from a rank to its neighbors: the place of a random number in its heap. Reading that number
-  /// verifies the mapping. A process number is not sufficient, since another process in another container may
+  /// verifies the mapping. A process number is not sufficient, since a process in a different container may
   /// have the same number.
   struct Introduction {
     std::int64_t rank = 0;
@@ -105,7 +105,7 @@ class NodeMemory {
 
   NodeMemory(std::size_t ranks, std::size_t ranks_of_node)
       : processes_(ranks, 0), introductions_(ranks_of_node) {}
-  void meet(const Communicator& comm, const Communicator& node);
+  void connect_neighbors(const Communicator& comm, const Communicator& node);
   [[nodiscard]] Introduction introduce(int rank);
   void open_neighbor_memory(const Introduction& other);
   [[nodiscard]] pid_t process_of(int rank) const noexcept {

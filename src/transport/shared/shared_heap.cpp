@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <iterator>
 #include <new>
-#include <utility>
 
 #include "base/memory.hpp"
 #include "evenkeel/batch/field.hpp"
@@ -27,22 +26,22 @@ constexpr std::size_t whole_pages(std::size_t bytes) noexcept {
   return (bytes + page - 1) / page * page;
 }
 
-// Linux-only functions, with fallbacks for other systems.
+// Functions that exist only on Linux, with fallbacks for other systems.
 #ifdef __linux__
 /// Returns the descriptor of a new file in memory, or -1.
-int memory_file() {
+int create_memory_file() {
   return memfd_create("evenkeel", MFD_CLOEXEC);
 }
 
 void* map_whole(int file, std::size_t bytes) {
   void* const begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-  // Fails harmlessly if the system does not support huge pages for shared memory.
+  // If the system does not support huge pages for shared memory, this fails without consequences.
   if (begin != MAP_FAILED) madvise(begin, bytes, MADV_HUGEPAGE);
   return begin;
 }
 
-/// Makes the system allocate the pages now, while it can still report a lack of memory. Systems without this
-/// function allocate pages when they are written.
+/// Makes the system allocate the pages now, while it can still report that memory is exhausted. Systems
+/// without this function allocate pages when they are written.
 void allocate_pages(int file, std::size_t offset, std::size_t bytes) {
   while (fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
     if (errno == EOPNOTSUPP || errno == ENOSYS) return;
@@ -55,9 +54,9 @@ void release_pages(int file, std::size_t offset, std::size_t bytes) noexcept {
             static_cast<off_t>(bytes));
 }
 #else
-// Without /proc/PID/fd, other processes could not open a memory file. Therefore, memory files are not used
-// here: all blocks come from the standard heap, and ranks of a node send messages.
-int memory_file() {
+// Without /proc/PID/fd, other processes could not open a memory file. Memory files are therefore not used on
+// these systems: all blocks come from the standard heap, and the ranks of a node send messages.
+int create_memory_file() {
   return -1;
 }
 void* map_whole(int, std::size_t) {
@@ -121,8 +120,8 @@ void SharedHeap::do_deallocate(void* address, std::size_t bytes, std::size_t ali
   }
 }
 
-// Allocates the pages of a segment up to `end`, in advance where possible. Blocks are taken from the front of
-// a hole, so the bytes that were never handed out are at the end of the segment.
+// Allocates the pages of a segment up to `end`, and more in advance if possible. Blocks are taken from the
+// front of a hole, so the bytes that were never handed out are at the end of the segment.
 void SharedHeap::allocate_pages_until(Segment& segment, const std::byte* end) {
   const auto wanted = static_cast<std::size_t>(end - segment.begin);
   if (wanted <= segment.backed) return;
@@ -131,7 +130,7 @@ void SharedHeap::allocate_pages_until(Segment& segment, const std::byte* end) {
   require_memory(target - before);
   try {
     while (segment.backed < target) {
-      // Allocates in small pieces, since other processes of the node request memory at the same time.
+      // Allocate in small pieces, since other processes of the node request memory at the same time.
       const std::size_t bytes = std::min(target - segment.backed, backed_at_once);
       require_memory(bytes);
       allocate_pages(segment.file, segment.backed, bytes);
@@ -162,13 +161,13 @@ SharedHeap::Free::iterator SharedHeap::find_smallest_fit(std::size_t bytes) {
   return best;
 }
 
-// Each segment is as large as all previous ones together, which limits their number. Memory is allocated only
-// for blocks that are handed out.
+// Each segment is as large as all previous ones together, which limits the number of segments. Memory is
+// allocated only for blocks that are handed out.
 bool SharedHeap::add_segment(std::size_t bytes) {
   require_memory(bytes);
   const std::size_t growth =
       std::clamp(static_cast<std::size_t>(usage_.reserved), first_segment, largest_growth);
-  Segment segment{nullptr, std::max(bytes, growth), 0, memory_file()};
+  Segment segment{nullptr, std::max(bytes, growth), 0, create_memory_file()};
   if (segment.file < 0) return false;
   void* begin = MAP_FAILED;
   if (ftruncate(segment.file, static_cast<off_t>(segment.bytes)) == 0)

@@ -10,31 +10,33 @@
 
 namespace evenkeel {
 
-/// Memory of this process that other processes of the same user on the node can map and read: large blocks in
-/// anonymous memory files. Freed blocks are kept and handed out again, so every step uses the same pages,
-/// which need not be cleared or mapped again. Blocks below `smallest_block`, and all blocks if the system
-/// does not provide memory files, come from the standard heap instead and cannot be read by other processes.
+/// Memory of this process that other processes of the same user on the same node can map and read. It
+/// consists of large blocks in anonymous memory files. Freed blocks are kept and handed out again, so every
+/// step uses the same pages, which need not be cleared or mapped again. Blocks below `smallest_block`, and
+/// all blocks if the system does not provide memory files, come from the standard heap instead and cannot be
+/// read by other processes.
 ///
-/// Pages are allocated when a block is handed out for the first time, not when it is written. So if a block
-/// does not fit in memory, LimitError or std::bad_alloc is thrown, and no process is killed.
+/// Pages are allocated when a block is handed out for the first time, not when it is written. Therefore, if a
+/// block does not fit in memory, LimitError or std::bad_alloc is thrown, and no process is killed.
 ///
-/// The files vanish with the last process that has them open. A forked child shares the memory and must not
-/// write to it. Thread-safe.
+/// The files disappear when the last process that has them open ends. A forked child shares the memory and
+/// must not write to it. Thread-safe.
 class SharedHeap final : public std::pmr::memory_resource {
  public:
   static constexpr std::size_t smallest_block = std::size_t{64} << 10;
 
-  /// Location of a byte of this heap, for other processes: file descriptor `file` of this process, and the
-  /// offset in that file.
+  /// Location of a byte of this heap, for other processes: `file` is a file descriptor of this process, and
+  /// `offset` a position in that file.
   struct Place {
     std::int64_t file = -1;
     std::int64_t offset = 0;
   };
 
   struct Usage {
-    std::int64_t in_use = 0;    ///< number of bytes handed out now
-    std::int64_t peak = 0;      ///< maximum of `in_use` so far
-    std::int64_t reserved = 0;  ///< total size of all files; pages never handed out do not use memory
+    std::int64_t in_use = 0;  ///< number of bytes that are handed out at present
+    std::int64_t peak = 0;    ///< maximum of `in_use` so far
+    /// Total size of all files; pages that were never handed out do not use memory.
+    std::int64_t reserved = 0;
   };
 
   SharedHeap() = default;

@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-// The ranks of a node exchange no other messages over this communicator during this time, so any tag works.
+// The ranks of a node do not exchange other messages over this communicator at this time, so any tag works.
 constexpr int notice_tag = 0;
 constexpr std::int64_t notice_bytes = sizeof(OfferNotice);
 
@@ -28,7 +28,7 @@ std::size_t count(const std::vector<bool>& ranks) {
   return static_cast<std::size_t>(std::ranges::count(ranks, true));
 }
 
-/// Header of a view in memory that other ranks read. The view's pieces follow it.
+/// Header of a view in memory that other ranks read. The pieces of the view follow the header.
 struct OfferedView {
   std::int64_t row_bytes = 0;
   DType in_memory = DType::uint8;
@@ -36,7 +36,7 @@ struct OfferedView {
   std::int64_t num_pieces = 0;
 };
 
-/// Builds the announcement of all lists: their extents, followed by the views used by the extents.
+/// Builds the announcement of all lists: their extents, followed by the views that the extents use.
 class Announced {
  public:
   std::vector<Extent> extents;
@@ -94,7 +94,7 @@ RowView read_view(NodeMemory& memory, int rank, const SharedHeap::Place& place) 
   return view;
 }
 
-// Returns, by rank, whether that rank is a neighbor with a non-empty list.
+// Returns, for each rank, whether it is a neighbor and has a non-empty list.
 std::vector<bool> are_shared_with(const NodeMemory& memory, const std::vector<BlockList>& lists) {
   std::vector<bool> any(lists.size());
   for (std::size_t rank = 0; rank < lists.size(); ++rank)

@@ -12,22 +12,23 @@
 
 namespace evenkeel {
 
-/// A run of bytes in a rank's shared heap: contiguous bytes, or rows that are read through a view.
+/// A run of bytes in a rank's shared heap: either contiguous bytes, or rows that are read through a view.
 struct Extent {
   SharedHeap::Place place;
-  std::int64_t bytes = 0;  ///< number of transferred bytes, that is, after the view is applied
+  std::int64_t bytes = 0;  ///< number of transferred bytes, which is the number after the view is applied
   std::int64_t view = -1;  ///< offset of the view in the announced file; -1 if the bytes are contiguous
 };
 
-/// Message from an owner to a neighbor: the place, in the owner's heap, of the extents of one list, and their
-/// number. The number is negative if the owner failed to make the extents.
+/// Message from an owner to a neighbor: the place, in the owner's heap, of the extents of one list, and the
+/// number of extents. The number is negative if the owner failed to make them.
 struct OfferNotice {
   SharedHeap::Place place;
   std::int64_t num_extents = -1;
 };
 
-/// Lists of bytes that neighbors may read, together with their views. Bytes outside the shared heap are
-/// copied there, in the form in which they are transferred. Neighbors may read until the object is destroyed.
+/// Lists of bytes that neighbors may read, together with their views. Bytes that are not in the shared heap
+/// are copied there, in the form in which they are transferred. Neighbors may read the bytes until this
+/// object is destroyed.
 class SharedOffer {
  public:
   SharedOffer() = default;
@@ -35,8 +36,8 @@ class SharedOffer {
   /// neighbors can read.
   explicit SharedOffer(std::span<const BlockList* const> lists);
 
-  /// Copies the bytes outside the shared heap into it. Call this when the lists' bytes have their final
-  /// values; neighbors may read only after that.
+  /// Copies the bytes that are outside the shared heap into it. Call this when the lists' bytes have their
+  /// final values. Neighbors may read only after that.
   void fill() noexcept;
 
   /// Returns one notice per list.
@@ -46,7 +47,7 @@ class SharedOffer {
   std::vector<OfferNotice> announcements_;
   BlockList elsewhere_;  // blocks outside the shared heap
   BlockList copies_;     // destination of `elsewhere_` in `outbox_`
-  SharedBuffer outbox_;  // the extents, then the views, then the copied bytes
+  SharedBuffer outbox_;  // has the extents, then the views, then the copied bytes
 };
 
 /// Returns the extents that rank `rank` announced. Throws IoError if its memory cannot be mapped.
@@ -56,17 +57,18 @@ class SharedOffer {
 [[nodiscard]] BlockList offered_bytes(NodeMemory& memory, int rank, const OfferNotice& notice);
 
 /// Exchanges one OfferNotice between each pair of neighbors that transfer bytes in one exchange. The
-/// constructor allocates all memory; afterwards only a failure of the communication itself throws.
+/// constructor allocates all memory; after that, only a failure of the communication itself throws.
 class Notices {
  public:
-  /// Sends a notice to each rank r with `to[r]` and expects one from each rank r with `from[r]`. Local.
-  /// Throws LimitError if MPI could not count the notices.
+  /// Sends a notice to each rank r with `to[r]`, and expects a notice from each rank r with `from[r]`. Local.
+  /// Throws LimitError if MPI cannot count the notices.
   Notices(std::vector<bool> to, std::vector<bool> from);
 
   /// Starts the exchange. Collective over the ranks that exchange notices. `mine[r]` goes to rank r, and must
   /// remain valid and unchanged until end() returns or this object is destroyed.
   void begin(const Communicator& comm, std::span<const OfferNotice> mine);
-  /// Returns a rank whose notice has arrived, each rank once; nullopt after the last one. Waits if necessary.
+  /// Returns a rank whose notice has arrived, and each rank only once; nullopt after the last one. Waits if
+  /// necessary.
   [[nodiscard]] std::optional<int> next();
   [[nodiscard]] const OfferNotice& notice_from(int rank) const {
     return told_[static_cast<std::size_t>(rank)];
@@ -80,11 +82,11 @@ class Notices {
 
   std::vector<bool> to_;
   std::vector<bool> from_;
-  std::vector<OfferNotice> told_;  // by sending rank
+  std::vector<OfferNotice> told_;  // received notices, by sending rank
   // Used if ranks exchange notices over MPI.
   OpenRequests sending_{OpenRequests::Kind::others};
   OpenRequests receiving_{OpenRequests::Kind::receives};
-  // Used with NonMpiRanks, which send all notices in one call.
+  // Used with NonMpiRanks, which send all notices with a single call.
   std::vector<OfferNotice> outgoing_;
   std::vector<OfferNotice> incoming_;
   std::vector<std::int64_t> outgoing_bytes_;
@@ -92,14 +94,14 @@ class Notices {
   std::optional<std::size_t> next_;
 };
 
-/// The part of one exchange that stays inside a node, through shared memory:
+/// The part of an exchange that stays inside a node and uses shared memory:
 ///
 /// 1. Each owner copies bytes that are outside its shared heap (small columns, columns allocated before the
 ///    heap was in use) into the heap.
 /// 2. The owner tells each neighbor the places of the bytes for that neighbor, and their views.
 /// 3. The neighbor copies the bytes from the owner's heap directly to their destinations.
 ///
-/// The constructor allocates all memory and may throw. Afterwards only failed communication throws; other
+/// The constructor allocates all memory and may throw. After that, only failed communication throws; other
 /// errors are stored in error(). Owners may change or free their bytes only after all ranks have compared
 /// these errors (fail_together).
 class SharedTransfer {

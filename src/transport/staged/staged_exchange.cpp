@@ -7,7 +7,7 @@ namespace {
 
 const std::optional<ErrorReport> no_failure;
 
-// Returns, by rank, whether the bytes for that rank go through all_to_all.
+// Returns, for each rank, whether the bytes for that rank go through all_to_all.
 std::vector<bool> ranks_sent_to(const NodeMemory* memory, int rank, std::size_t ranks) {
   std::vector<bool> sent(ranks);
   for (std::size_t other = 0; other < ranks; ++other) {
@@ -27,7 +27,7 @@ StagedExchange::Staging::Staging(const std::vector<BlockList>& lists, const std:
     total += bytes_of[rank];
   }
   size = static_cast<std::size_t>(total);
-  bytes = heap_bytes(size);  // The shared heap reuses its pages in every step.
+  bytes = allocate_heap_bytes(size);  // the shared heap reuses its pages in every step
 }
 
 std::vector<BlockList> StagedExchange::Staging::places() const {
@@ -89,7 +89,7 @@ StagedViews::StagedViews(const std::vector<BlockList>& lists, const WantedRanks&
   }
   if (!any()) return;
   const auto size = static_cast<std::size_t>(viewed_.bytes());
-  bytes_ = heap_bytes(size);  // The shared heap reuses its pages in every step.
+  bytes_ = allocate_heap_bytes(size);  // the shared heap reuses its pages in every step
   staged_.add(bytes_.get(), size);
   plain_ = lists;
   const std::byte* next = bytes_.get();

@@ -15,9 +15,9 @@
 
 namespace evenkeel {
 
-/// An exchange over ranks that MPI does not connect. All bytes are packed into one buffer, sent in one call
-/// of NonMpiRanks::all_to_all, and unpacked. If shared memory is used, bytes inside a node are not sent;
-/// instead, a second all_to_all exchanges the notices that announce them.
+/// An exchange between ranks that are not connected by MPI. All bytes are packed into one buffer, sent with
+/// one call of NonMpiRanks::all_to_all, and unpacked. If shared memory is used, bytes inside a node are not
+/// sent this way; instead, a second all_to_all exchanges the notices that announce them.
 class StagedExchange {
  public:
   /// Local; allocates all memory that the exchange needs. The lists must outlive the exchange.
@@ -30,8 +30,8 @@ class StagedExchange {
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept;
 
  private:
-  /// Staging buffer of one direction: the bytes of all ranks in `is_sent`, contiguous, in ascending rank
-  /// order.
+  /// Staging buffer for one direction. It has the bytes of all ranks in `is_sent`, contiguous, in ascending
+  /// order of ranks.
   struct Staging {
     Staging(const std::vector<BlockList>& lists, const std::vector<bool>& is_sent);
     [[nodiscard]] std::span<std::byte> all() const noexcept { return {bytes.get(), size}; }
@@ -58,18 +58,18 @@ class StagedExchange {
 /// receiving. Other bytes are used in place.
 class StagedViews {
  public:
-  /// Local; allocates all memory that staging needs. Stages the lists of the ranks that `wanted` accepts.
-  /// `lists` must outlive this object.
+  /// Local; allocates all memory that staging needs. Stages the lists of the ranks for which `wanted` returns
+  /// true. `lists` must outlive this object.
   StagedViews(const std::vector<BlockList>& lists, const WantedRanks& wanted);
   StagedViews(const StagedViews&) = delete;
   StagedViews& operator=(const StagedViews&) = delete;
 
-  /// Returns the lists to use in messages: those of the `wanted` ranks are plain.
+  /// Returns the lists to use in messages. The lists of the `wanted` ranks are plain.
   [[nodiscard]] const std::vector<BlockList>& lists() const noexcept { return any() ? plain_ : lists_; }
 
-  /// Copies rows with a view into the staging memory, before sending.
+  /// Copies rows with a view into the staging memory. Call this before sending.
   void gather() const noexcept { viewed_.copy_to(staged_, viewed_.bytes()); }
-  /// Copies staged bytes to their rows, after receiving.
+  /// Copies staged bytes to their rows. Call this after receiving.
   void scatter() const noexcept { staged_.copy_to(viewed_, viewed_.bytes()); }
 
  private:
@@ -77,10 +77,10 @@ class StagedViews {
   void make_plain(BlockList& list, const std::byte*& staging) const;
 
   const std::vector<BlockList>& lists_;
-  BlockList viewed_;  // blocks with a view in the lists of all `wanted` ranks
+  BlockList viewed_;  // the blocks with a view in the lists of all `wanted` ranks
   HeapBytes bytes_;
-  BlockList staged_;              // staging memory of `viewed_`, in the transfer format
-  std::vector<BlockList> plain_;  // copy of `lists_` for messages; empty if nothing is staged
+  BlockList staged_;              // staging memory for `viewed_`, in the transfer format
+  std::vector<BlockList> plain_;  // a copy of `lists_` for messages; empty if nothing is staged
 };
 
 }  // namespace evenkeel

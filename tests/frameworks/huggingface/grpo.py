@@ -12,11 +12,12 @@ import sys
 import tempfile
 
 import datasets
-import evenkeel
 import numpy as np
+from trl import GRPOConfig, GRPOTrainer
+
+import evenkeel
 from evenkeel.huggingface import balanced
 from train import VOCABULARY, Record, make_model, shared_folder, tokenizer
-from trl import GRPOConfig, GRPOTrainer
 
 BATCH, GENERATIONS, CAP = 8, 4, 96
 

@@ -1,9 +1,9 @@
 """python -m evenkeel.compare runs the code of Transformers, TRL, Megatron-Core and torchtitan."""
 
-import compared
 import pytest
 from transformers.trainer_pt_utils import BatchRebalanceSampler
 
+import compared
 from evenkeel import _peers
 
 PACKAGES = "transformers,trl,megatron-core,torchtitan"

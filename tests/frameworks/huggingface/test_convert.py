@@ -5,9 +5,10 @@ import json
 import datasets
 import pyarrow
 import pytest
+from pyarrow import parquet
+
 from evenkeel import convert
 from evenkeel.convert.__main__ import main
-from pyarrow import parquet
 
 ROWS = {"input_ids": [[1, 2], [3, 4, 5]], "assistant_masks": [[0, 1], [0, 0, 1]], "source": ["a", "b"]}
 

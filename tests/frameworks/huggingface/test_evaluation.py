@@ -2,10 +2,10 @@
 
 import datasets
 import pytest
-import train
 from transformers import Trainer, TrainingArguments
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
+import train
 from evenkeel.collate import Padded, PaddingFree
 from evenkeel.huggingface import balanced
 

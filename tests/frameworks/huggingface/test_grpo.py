@@ -3,11 +3,11 @@
 import pathlib
 import sys
 
-import jobs
 import numpy as np
 import pytest
 
 import evenkeel
+import jobs
 from evenkeel.huggingface import balanced
 
 HERE = pathlib.Path(__file__).parent
@@ -71,11 +71,12 @@ def test_settings_that_the_trainer_decides_are_refused():
 
 def test_batches_with_images_are_refused():
     import torch
+
     from evenkeel._grpo import _rows_of
 
     ones = torch.ones(2, 3)
     batch = {"prompt_ids": ones, "prompt_mask": ones, "completion_ids": ones, "completion_mask": ones, "pixel_values": ones}
-    with pytest.raises(evenkeel.InputError, match="input 'pixel_values': is not supported: only text batches are"):
+    with pytest.raises(evenkeel.InputError, match="input 'pixel_values': is not supported: batches must contain only text"):
         _rows_of(batch, [0])
 
 

@@ -12,7 +12,7 @@ SAMPLES = [{"input_ids": [index + 1] * length} for index, length in enumerate(LE
 
 
 def sampler():
-    return BalancedBatchSampler(LENGTHS, 24, samples=10, ranks=2, rank=1)
+    return BalancedBatchSampler(LENGTHS, 24, global_batch=10, ranks=2, rank=1)
 
 
 def micro_batch_loader(workers):

@@ -5,10 +5,11 @@ import pathlib
 import re
 import sys
 
-import jobs
 import pytest
-import train
 from transformers import AutoModelForCausalLM
+
+import jobs
+import train
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 

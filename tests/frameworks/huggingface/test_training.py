@@ -4,9 +4,10 @@ frameworks' own padded batches, on one process and on two."""
 import pathlib
 import sys
 
-import jobs
 import numpy as np
 import pytest
+
+import jobs
 
 HERE = pathlib.Path(__file__).parent
 

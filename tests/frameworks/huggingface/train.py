@@ -162,7 +162,7 @@ def with_accelerate(prepare):
 
 def sampler(rank):
     lengths = [len(sample["input_ids"]) for sample in make_samples()]
-    return BalancedBatchSampler(lengths, CAP, samples=SAMPLES, ranks=WORLD, rank=rank, shuffle=False)
+    return BalancedBatchSampler(lengths, CAP, global_batch=SAMPLES, ranks=WORLD, rank=rank, shuffle=False)
 
 
 def steps_of_evenkeel(accelerator):

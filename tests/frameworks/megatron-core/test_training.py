@@ -6,9 +6,10 @@ import pathlib
 import random
 import sys
 
-import jobs
 import numpy as np
 import pytest
+
+import jobs
 
 HERE = pathlib.Path(__file__).parent
 WRONG = ["wrong.shifted", "wrong.dropped"]

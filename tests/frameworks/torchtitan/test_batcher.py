@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torchtitan.experiments
+
 import train
 
 package = types.ModuleType("torchtitan.experiments.rl")

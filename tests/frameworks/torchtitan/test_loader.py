@@ -4,10 +4,10 @@
 import numpy as np
 import pytest
 import torch
-import train
 from torchtitan.components.loss import IGNORE_INDEX
 
 import evenkeel
+import train
 from evenkeel.torchtitan import BalancedDataLoader, plan_rows
 
 
@@ -115,7 +115,7 @@ def test_a_state_of_other_samples_is_refused():
     "tokens, error, text",
     [
         ([1] * 70, evenkeel.LimitError, r"samples\[1\]: has 70 tokens, above the 65 of a row .* Raise training.seq_len to at least 69"),
-        ([1], evenkeel.InputError, r"samples\[1\]: has 1 token, but predicting needs at least 2 tokens"),
+        ([1], evenkeel.InputError, r"samples\[1\]: has 1 token, but at least 2 are required to predict one"),
     ],
 )
 def test_samples_that_fit_no_row_are_refused(tokens, error, text):

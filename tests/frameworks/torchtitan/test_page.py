@@ -4,8 +4,9 @@ import json
 import pathlib
 import re
 
-import train
 from torchtitan.config import ConfigManager
+
+import train
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 

@@ -4,9 +4,10 @@ process and on two (FSDP over gloo)."""
 import pathlib
 import sys
 
-import jobs
 import numpy as np
 import pytest
+
+import jobs
 
 HERE = pathlib.Path(__file__).parent
 BALANCED = ["balanced", "two rows", "resumed"]

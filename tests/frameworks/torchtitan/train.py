@@ -18,8 +18,8 @@ from unittest import mock
 
 import numpy as np
 import torch
-import torch.nn.functional as functional
 import torch._utils
+import torch.nn.functional as functional
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "python/tests/service"))
 import jobs

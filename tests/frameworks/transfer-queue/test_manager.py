@@ -8,7 +8,6 @@ import ray
 import torch
 import transfer_queue
 from omegaconf import OmegaConf
-from stores import Store
 from tensordict import NonTensorStack, TensorDict
 from transfer_queue.metadata import BatchMeta
 from transfer_queue.storage.managers.simple_storage_manager import AsyncSimpleStorageManager
@@ -16,6 +15,7 @@ from transfer_queue.storage.managers.simple_storage_manager import AsyncSimpleSt
 import evenkeel
 import evenkeel.transfer_queue
 from evenkeel.transfer_queue import BalancedSampler, Share, get_share
+from stores import Store
 
 PARTITION = "train"
 
@@ -155,9 +155,9 @@ def test_a_checkpoint_brings_values_back(store):
 
 @pytest.mark.parametrize("section, why", [
     ({}, r"backend.Evenkeel.url: is missing"),
-    ({"url": "http://127.0.0.1:1", "capacity": 5}, r"backend.Evenkeel.capacity: is not known; there are url, token_file, ca, existing, patience"),
-    ({"url": "http://127.0.0.1:1", "existing": "drop"}, r"backend.Evenkeel.existing: is 'drop'; it can be refuse, clear or keep"),
-    ({"url": "http://127.0.0.1:1", "patience": "long"}, r"backend.Evenkeel.patience: is 'long'; it must be a number of seconds, 0 or more"),
+    ({"url": "http://127.0.0.1:1", "capacity": 5}, r"backend.Evenkeel.capacity: is not a known key; the keys are: url, token_file, ca, existing, patience"),
+    ({"url": "http://127.0.0.1:1", "existing": "drop"}, r"backend.Evenkeel.existing: is 'drop'; it must be refuse, clear or keep"),
+    ({"url": "http://127.0.0.1:1", "patience": "long"}, r"backend.Evenkeel.patience: is 'long'; it must be a number of seconds of at least 0"),
     ({"url": "http://127.0.0.1:1", "token_file": "/nowhere"}, r"backend.Evenkeel.token_file: .*nowhere"),
 ], ids=["missing", "unknown", "word", "patience", "token"])
 def test_a_wrong_configuration_is_refused_by_the_name_of_its_key(section, why):
@@ -317,7 +317,7 @@ def test_an_index_that_was_cleared_and_used_again_is_dealt_out_again():
 
 @pytest.mark.parametrize("tags, request_, error, why", [
     ({0: {"uid": 1}, 1: {"total_lengths": 5}}, {}, evenkeel.InputError, "sample 0: has no tag 'total_lengths'; it has uid"),
-    ({0: {"total_lengths": 5}, 1: {"total_lengths": 99}}, {}, evenkeel.LimitError, "sample 1: has 99 tokens; max_tokens is 64"),
+    ({0: {"total_lengths": 5}, 1: {"total_lengths": 99}}, {}, evenkeel.LimitError, "sample 1: has 99 tokens, but max_tokens is 64"),
     ({}, {"task_name": None}, evenkeel.ConfigError, "sampling_config.task_name: is missing"),
     ({}, {"dp_rank": 2}, evenkeel.ConfigError, "sampling_config.dp_rank: is 2; there are 2 ranks"),
 ], ids=["no length", "too long", "no task", "no such rank"])

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import transfer_queue
+
 from stores import Store
 
 TESTS = pathlib.Path(transfer_queue.__file__).parents[1] / "tests"

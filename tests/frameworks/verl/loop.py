@@ -12,7 +12,6 @@ import ray
 import torch
 import torch.distributed as distributed
 import transfer_queue
-from engine import Engine, PlatformCPU, jagged, model_of_shards
 from tensordict import TensorDict
 from verl.plugin.platform import set_platform
 from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage
@@ -21,6 +20,8 @@ from verl.utils.transferqueue_utils import batch_meta2kv_batch_meta, tqbridge
 from verl.workers.config import ActorConfig
 from verl.workers.utils.losses import ppo_loss
 from verl.workers.utils.padding import no_padding_2_padding
+
+from engine import Engine, PlatformCPU, jagged, model_of_shards
 
 GROUPS, GROUP_SIZE, RANKS, VOCABULARY = 32, 4, 2, 50
 STEPS = GROUPS // RANKS

@@ -1,12 +1,12 @@
 """python -m evenkeel.compare runs verl's own balancing of ranks and micro-batches."""
 
-import compared
 import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
 from verl.utils.seqlen_balancing import rearrange_micro_batches
 
+import compared
 from evenkeel import _peers
 
 

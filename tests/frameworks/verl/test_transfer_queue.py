@@ -14,7 +14,6 @@ from omegaconf import OmegaConf
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "transfer-queue"))
 
-import evenkeel.transfer_queue  # noqa: E402
 from evenkeel.transfer_queue import BalancedSampler  # noqa: E402
 from stores import Store  # noqa: E402
 

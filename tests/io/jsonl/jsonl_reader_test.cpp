@@ -132,17 +132,17 @@ TEST(ReadSamples, values_that_contradict_the_declared_format_are_an_error_at_the
     return report_of<InputError>([&] { (void)read_told(rollout_with(field)); }).message;
   };
   EXPECT_THAT(said_of(R"("source": 3)"), HasSubstr("field 'source' (text) is"));
-  EXPECT_THAT(said_of(R"("raw": "not base64")"), HasSubstr("base64 is needed"));
-  EXPECT_THAT(said_of(R"("patches": 3)"), HasSubstr("a list of rows is needed"));
+  EXPECT_THAT(said_of(R"("raw": "not base64")"), HasSubstr("it must be base64"));
+  EXPECT_THAT(said_of(R"("patches": 3)"), HasSubstr("it must be a list of rows"));
   EXPECT_THAT(said_of(R"("patches": [[1], [1, 2]])"), HasSubstr("rows of different shapes"));
   EXPECT_THAT(said_of(R"("patches": ["a"])"), HasSubstr("has text, null or objects"));
-  EXPECT_THAT(said_of(R"("positions": [0, 1, 2])"), HasSubstr("a list of numbers for each axis is needed"));
-  EXPECT_THAT(said_of(R"("positions": [])"), HasSubstr("a list of numbers for each axis is needed"));
+  EXPECT_THAT(said_of(R"("positions": [0, 1, 2])"), HasSubstr("it must be a list of numbers for each axis"));
+  EXPECT_THAT(said_of(R"("positions": [])"), HasSubstr("it must be a list of numbers for each axis"));
   EXPECT_THAT(said_of(R"("positions": [[0, 1, 2], [0, 1]])"), HasSubstr("rows of different shapes"));
   EXPECT_THAT(said_of(R"("positions": [[0], [1]])"), HasSubstr("has 1 rows; the sample has 3 tokens"));
-  EXPECT_THAT(said_of(R"("versions": [3, 1])"), HasSubstr("a list of [number, count] is needed"));
-  EXPECT_THAT(said_of(R"("versions": [[3, -1]])"), HasSubstr("a list of [number, count] is needed"));
-  EXPECT_THAT(said_of(R"("versions": [["a", 3]])"), HasSubstr("a list of [number, count] is needed"));
+  EXPECT_THAT(said_of(R"("versions": [3, 1])"), HasSubstr("it must be a list of [number, count]"));
+  EXPECT_THAT(said_of(R"("versions": [[3, -1]])"), HasSubstr("it must be a list of [number, count]"));
+  EXPECT_THAT(said_of(R"("versions": [["a", 3]])"), HasSubstr("it must be a list of [number, count]"));
   EXPECT_THAT(said_of(R"("versions": [[true, 1], [1, 1]])"), HasSubstr("mixes booleans and numbers"));
   EXPECT_THAT(said_of(R"("versions": [[3, 4]])"), HasSubstr("has 4 rows; the sample has 3 tokens"));
   EXPECT_THAT(said_of(R"("versions": [[3, 9223372036854775807], [3, 3]])"),
@@ -232,7 +232,7 @@ TEST(ReadSamples, the_largest_token_is_read_and_one_more_is_refused) {
   const TemporaryFile file(R"({"prompt_ids": [9223372036854775807], "response_ids": []})", ".jsonl");
   EXPECT_THAT(read_all(file.path()).at("input_ids").values<std::int64_t>(), ElementsAre(9223372036854775807));
   EXPECT_EQ(jsonl_error(R"({"prompt_ids": [9223372036854775808], "response_ids": []})").message,
-            "prompt_ids[0] is 9223372036854775808; a token is an integer from 0 to 9223372036854775807");
+            "prompt_ids[0] is 9223372036854775808; a token must be an integer from 0 to 9223372036854775807");
 }
 
 TEST(ReadSamples, an_invalid_token_is_an_error_with_position_and_value) {
@@ -254,8 +254,8 @@ TEST(ReadSamples, a_line_that_is_not_a_json_object_is_an_error) {
               HasSubstr("not valid JSON in column "));
   EXPECT_THAT(jsonl_error(R"({"prompt_ids": [1], "response_ids": [2]} {})").message,
               HasSubstr("not valid JSON in column 42: "));
-  EXPECT_EQ(jsonl_error("[1, 2]").message, "is [1,2]; a JSON object is needed");
-  EXPECT_EQ(jsonl_error("3").message, "is 3; a JSON object is needed");
+  EXPECT_EQ(jsonl_error("[1, 2]").message, "is [1,2]; it must be a JSON object");
+  EXPECT_EQ(jsonl_error("3").message, "is 3; it must be a JSON object");
 }
 
 TEST(ReadSamples, numbers_that_are_not_finite_are_refused_by_name_field_and_column) {
@@ -274,7 +274,7 @@ TEST(ReadSamples, invalid_json_is_refused_with_field_and_column) {
   const auto message = [](const std::string& field) { return jsonl_error(rollout_with(field)).message; };
   EXPECT_EQ(
       message(R"("note": "é\ud83d\ude00 \ud83d!")"),
-      R"(field 'note' has half of a surrogate pair (\ud83d) in column 68; a character above U+FFFF takes two of these escapes)");
+      R"(field 'note' has half of a surrogate pair (\ud83d) in column 68; a character above U+FFFF requires two of these escapes)");
   EXPECT_THAT(message(R"("note": "\ude00")"), HasSubstr("field 'note' has half of a surrogate pair"));
   EXPECT_EQ(message(R"("meta": {"n": [1, 1e999]})"),
             "field 'meta' holds 1e999 in column 63; a number must fit into 64 bits");
@@ -324,7 +324,7 @@ TEST(ReadSamples, missing_or_odd_token_lists_are_errors) {
   EXPECT_EQ(jsonl_error(R"({"response_ids": [2]})").message, "has no prompt_ids");
   EXPECT_EQ(jsonl_error(R"({"prompt_ids": [2]})").message, "has no response_ids");
   EXPECT_EQ(jsonl_error(R"({"prompt_ids": 2, "response_ids": []})").message,
-            "prompt_ids is 2; a list of tokens is needed");
+            "prompt_ids is 2; it must be a list of tokens");
 }
 
 TEST(ReadSamples, a_duplicate_key_is_an_error) {
@@ -334,7 +334,7 @@ TEST(ReadSamples, a_duplicate_key_is_an_error) {
 
 TEST(ReadSamples, a_uid_that_is_neither_text_nor_integer_is_an_error) {
   EXPECT_EQ(jsonl_error(R"({"uid": 1.5, "prompt_ids": [], "response_ids": []})").message,
-            "uid is 1.5; a string or an integer is needed");
+            "uid is 1.5; it must be a string or an integer");
 }
 
 TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {
@@ -347,18 +347,18 @@ TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {
   EXPECT_EQ(jsonl_error(rollout_with("\"adv\": [1]"), {advantages}).message,
             "field 'adv' (response_token, float32) has 1 rows; the sample needs 2");
   EXPECT_EQ(jsonl_error(rollout_with("\"adv\": 1"), {advantages}).message,
-            "field 'adv' (response_token, float32) has 1 where a list is needed");
-  EXPECT_EQ(
-      jsonl_error(rollout_with("\"adv\": [1, true]"), {advantages}).message,
-      "field 'adv' (response_token, float32) has an element true; a number that fits into float32 is needed");
+            "field 'adv' (response_token, float32) has 1 where a list is expected");
+  EXPECT_EQ(jsonl_error(rollout_with("\"adv\": [1, true]"), {advantages}).message,
+            "field 'adv' (response_token, float32) has an element true; it must be a number that fits into "
+            "float32");
   EXPECT_THAT(jsonl_error(rollout_with("\"adv\": [1, 1e39]"), {advantages}).message,
               HasSubstr("a number that fits into float32"));
   EXPECT_EQ(jsonl_error(rollout_with("\"n\": 1.5"), {count}).message,
-            "field 'n' (sample, int64) has an element 1.5; a 64-bit integer is needed");
+            "field 'n' (sample, int64) has an element 1.5; it must be a 64-bit integer");
   EXPECT_THAT(jsonl_error(rollout_with("\"n\": 9223372036854775808"), {count}).message,
-              HasSubstr("a 64-bit integer is needed"));
+              HasSubstr("it must be a 64-bit integer"));
   EXPECT_THAT(jsonl_error(rollout_with("\"mask\": [true, 1, false]"), {mask}).message,
-              HasSubstr("true or false is needed"));
+              HasSubstr("it must be true or false"));
   EXPECT_EQ(jsonl_error(rollout_with("\"top\": [[1, 2], [3]]"), {pairs}).message,
             "field 'top' (response_token, int64) has 1 elements in a row; other samples have 2");
   EXPECT_THAT(jsonl_error(rollout_with("\"top\": [[1, 2], [3, [4]]]"), {pairs}).message,

@@ -22,6 +22,12 @@ using testing_support::report_of;
 using testing_support::scan_whole;
 using testing_support::TemporaryFile;
 
+void write_jsonl(const std::filesystem::path& path, const RaggedBatch& batch) {
+  JsonlWriter writer(path);
+  writer.write(batch);
+  writer.close();
+}
+
 RaggedBatch read_back(const std::filesystem::path& path) {
   const std::vector<LineRef> lines = scan_whole(path).lines;
   return read_samples(InputFile(path), lines, infer_schema(InputFile(path), lines));

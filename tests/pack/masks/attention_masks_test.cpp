@@ -162,7 +162,7 @@ RC_GTEST_PROP(BlockMask, lists_full_and_partial_tiles_by_rows_and_columns, ()) {
         (is_full ? full_q : q)[static_cast<std::size_t>(j)].push_back(i);
       }
     }
-    RC_ASSERT(mask.computed() == computed);
+    RC_ASSERT(mask.num_computed_tiles() == computed);
     for (std::int64_t i = 0; i < m; ++i) {
       RC_ASSERT(listed(mask.kv_num_blocks, mask.kv_indices, i, n) == kv[static_cast<std::size_t>(i)]);
       RC_ASSERT(listed(mask.full_kv_num_blocks, mask.full_kv_indices, i, n) ==

@@ -19,7 +19,7 @@ TEST(BranchStates, identify_the_continuing_state_and_when_it_can_be_freed) {
   EXPECT_THAT(states.from, ElementsAre(-1, 0, 1, 1, 0));
   EXPECT_THAT(states.uses, ElementsAre(2, 2, 0, 0, 0));
   EXPECT_THAT(states.last_use, ElementsAre(4, 3, -1, -1, -1));
-  EXPECT_EQ(states.most_kept, 2);
+  EXPECT_EQ(states.peak_kept, 2);
 }
 
 TEST(BranchStates, go_through_a_segment_without_tokens) {
@@ -49,7 +49,7 @@ void compute_depth_first(const PrefixTree& tree, const BranchStates& states) {
   }
   RC_ASSERT(kept.empty());
   RC_ASSERT(uses == states.uses);
-  RC_ASSERT(static_cast<std::int64_t>(most) == states.most_kept);
+  RC_ASSERT(static_cast<std::int64_t>(most) == states.peak_kept);
 }
 
 RC_GTEST_PROP(BranchStates, are_there_whenever_a_segment_needs_one_and_no_longer, ()) {

@@ -34,25 +34,25 @@ TEST(DepthFirst, keeps_a_path_or_computes_its_first_rows_again) {
   EXPECT_THAT(all.steps, ElementsAre(S{Kind::visit, 0}, S{Kind::visit, 1}, S{Kind::visit, 2}, S{Kind::pop, 2},
                                      S{Kind::visit, 3}, S{Kind::pop, 3}, S{Kind::pop, 1}, S{Kind::visit, 4},
                                      S{Kind::pop, 4}, S{Kind::pop, 0}));
-  EXPECT_EQ(all.most_keys, 5);
-  EXPECT_EQ(all.most_kept, 5);
-  EXPECT_EQ(all.computed_again, 0);
+  EXPECT_EQ(all.peak_keys, 5);
+  EXPECT_EQ(all.peak_kept, 5);
+  EXPECT_EQ(all.recomputed, 0);
 
   const DepthFirstSchedule two = depth_first_schedule(layout, 2);
   EXPECT_EQ(two.rows, all.rows);
   EXPECT_THAT(two.steps, ElementsAre(S{Kind::push, 0}, S{Kind::push, 1}, S{Kind::visit, 2}, S{Kind::pop, 2},
                                      S{Kind::visit, 3}, S{Kind::pop, 3}, S{Kind::visit, 1}, S{Kind::pop, 1},
                                      S{Kind::visit, 4}, S{Kind::pop, 4}, S{Kind::visit, 0}, S{Kind::pop, 0}));
-  EXPECT_EQ(two.most_keys, 5);
-  EXPECT_EQ(two.most_kept, 2);
-  EXPECT_EQ(two.computed_again, 3);
+  EXPECT_EQ(two.peak_keys, 5);
+  EXPECT_EQ(two.peak_kept, 2);
+  EXPECT_EQ(two.recomputed, 3);
 }
 
 TEST(DepthFirst, cuts_a_segment_above_the_cap_at_multiples_of_the_alignment) {
   const DepthFirstSchedule schedule = depth_first_schedule(laid_out(tree_of({Tokens(11, 1)}), 2), 5);
   EXPECT_THAT(schedule.rows, ElementsAre(RowRange{0, 4}, RowRange{4, 8}, RowRange{8, 12}));  // a pad row
-  EXPECT_EQ(schedule.computed_again, 8);
-  EXPECT_EQ(schedule.most_kept, 4);
+  EXPECT_EQ(schedule.recomputed, 8);
+  EXPECT_EQ(schedule.peak_kept, 4);
 }
 
 TEST(DepthFirst, refuses_a_cap_below_every_piece) {
@@ -74,7 +74,7 @@ TEST(DepthFirst, refuses_a_cap_below_every_piece) {
 void run(const PackedTreeLayout& layout, const DepthFirstSchedule& schedule) {
   std::vector<std::int64_t> open;
   std::set<std::int64_t> visited, popped;
-  std::int64_t keys = 0, kept = 0, most_keys = 0, most_kept = 0, again = 0;
+  std::int64_t keys = 0, kept = 0, peak_keys = 0, peak_kept = 0, again = 0;
   const auto size = [&](std::int64_t piece) { return schedule.rows[static_cast<std::size_t>(piece)].size(); };
   for (const auto [kind, piece] : schedule.steps) {
     const bool is_open = !open.empty() && open.back() == piece;
@@ -97,12 +97,12 @@ void run(const PackedTreeLayout& layout, const DepthFirstSchedule& schedule) {
       keys -= size(piece);
       open.pop_back();
     }
-    most_keys = std::max(most_keys, keys);
-    most_kept = std::max(most_kept, kept);
+    peak_keys = std::max(peak_keys, keys);
+    peak_kept = std::max(peak_kept, kept);
   }
   RC_ASSERT(open.empty() && popped.size() == schedule.rows.size());
-  RC_ASSERT(most_keys == schedule.most_keys && most_kept == schedule.most_kept);
-  RC_ASSERT(again == schedule.computed_again);
+  RC_ASSERT(peak_keys == schedule.peak_keys && peak_kept == schedule.peak_kept);
+  RC_ASSERT(again == schedule.recomputed);
 
   std::int64_t row = 0;  // the pieces cover all rows, and each comes after the rows before it in its samples
   for (std::size_t p = 0; p < schedule.rows.size(); ++p) {
@@ -129,7 +129,7 @@ RC_GTEST_PROP(DepthFirst, every_piece_finds_its_path_and_is_done_after_those_bel
   const auto cap = *rc::gen::inRange<std::int64_t>(alignment, 20);
   const DepthFirstSchedule schedule = depth_first_schedule(laid_out(tree, alignment), cap);
   run(laid_out(tree, alignment), schedule);
-  RC_ASSERT(schedule.most_kept <= cap);
+  RC_ASSERT(schedule.peak_kept <= cap);
 }
 
 /// Returns the minimum number of rows that must be recomputed: over all sets of rows without a path longer
@@ -154,7 +154,7 @@ RC_GTEST_PROP(DepthFirst, no_choice_of_rows_to_keep_computes_fewer_again, ()) {
   while (tree_of(samples).num_rows() > 12) samples.pop_back();
   const PrefixTree tree = tree_of(samples);
   for (std::int64_t cap = 1; cap <= 5; ++cap)
-    RC_ASSERT(depth_first_schedule(laid_out(tree), cap).computed_again == fewest_again(tree, cap));
+    RC_ASSERT(depth_first_schedule(laid_out(tree), cap).recomputed == fewest_again(tree, cap));
 }
 
 }  // namespace depth_first

@@ -83,7 +83,7 @@ TEST(PrefixLayout, refuses_a_mask_with_another_number_of_tokens_or_groups) {
   // The total is correct, but a row is not.
   const Entries swapped{1, 1, 0, 1, 1, 1};
   EXPECT_THAT(message_of(made({2, 3, swapped})), HasSubstr("row 0 has 2 ones"));
-  EXPECT_THAT(message_of(made({1, 3, Entries(3, 1)})), HasSubstr("has 1 rows; 2 are needed"));
+  EXPECT_THAT(message_of(made({1, 3, Entries(3, 1)})), HasSubstr("has 1 rows; it must have 2"));
 }
 
 TEST(SplitOutput, with_no_prefix_token_included_is_plain_ungrouping) {

@@ -10,6 +10,7 @@
 #include "plan/micro_batches/padded_batching.hpp"
 #include "plan/reference/micro_batches.hpp"
 #include "support/made_up_table.hpp"
+#include "support/reference_micro_batches.hpp"
 #include "support/strategies.hpp"
 
 namespace evenkeel {
@@ -19,6 +20,7 @@ using testing_support::use;
 
 using testing::ElementsAre;
 using testing_support::made_up_table;
+using testing_support::reference_micro_batches_of_ranks;
 using testing_support::table_of;
 
 using Entries = std::vector<std::int64_t>;
@@ -144,7 +146,7 @@ TEST(GridStep, keeps_mini_batches_that_are_split_first) {
   PlanSettings settings = grid_settings(3, 200);
   settings.mini_batches = {4, true, true};
   PlanSettings hierarchical = settings;
-  use<PackedSettings>(hierarchical).or_grid = false;
+  use<PackedSettings>(hierarchical).allow_grid = false;
   const auto samples_of = [](const MiniBatchAssignment& mini_batch) {
     Entries entries = numbers_of(mini_batch.units.ids());
     std::ranges::sort(entries);
@@ -165,7 +167,7 @@ TEST(GridStep, waits_less_at_every_micro_batch_than_assigning_first_does) {
   PlanSettings settings = grid_settings(8, 6000);
   settings.balance.cost = CostModel::flops_7b();
   const double grid = step_waiting(step_balance(plan_step({table_of(lengths), settings}))).every_micro_batch;
-  use<PackedSettings>(settings).or_grid = false;
+  use<PackedSettings>(settings).allow_grid = false;
   const double assigned_first =
       step_waiting(step_balance(plan_step({table_of(lengths), settings}))).every_micro_batch;
   EXPECT_LT(grid, assigned_first / 2);

@@ -188,7 +188,7 @@ TEST(RequireSamplesFit, suggests_no_cap_above_the_maximum) {
       FAIL() << length << " tokens are above every cap";
     } catch (const LimitError& error) {
       EXPECT_EQ(error.report().hint,
-                "Shorten or drop the sample: micro_batch.max_tokens can be 2147483647 at most");
+                "Shorten or drop the sample: micro_batch.max_tokens cannot be more than 2147483647");
     }
   }
 }

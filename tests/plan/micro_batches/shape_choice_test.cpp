@@ -191,7 +191,7 @@ TEST(FirstShapes, contain_the_largest_shape_of_each_kind_of_pass_once) {
 TEST(FirstShapes, reject_too_many_shapes_and_passes_without_shapes) {
   const std::vector<PlanSettings> caps{settings_of(1000, 1), settings_of(500, 1)};
   EXPECT_THAT(testing_support::message_of([&] { (void)first_shapes(caps); }),
-              HasSubstr("1 are fewer than the 2 shapes"));
+              HasSubstr("is 1, but 2 shapes are required"));
   for (const std::vector<PlanSettings>& passes :
        {std::vector{settings_of(1000, 4), settings_of(1000, 5)}, {settings_of(1000, 4), PlanSettings{}}})
     EXPECT_THAT(testing_support::message_of([&] { (void)first_shapes(passes); }),
@@ -229,7 +229,7 @@ TEST(ShapeChoice, covers_every_micro_batch_below_the_cap_with_the_allowed_number
       settings.dp = 4;
       settings.cp.size = 1;
       settings.strategy = context_groups(4, run % 12 != 5);
-      settings.balance.meet = run % 12 == 5 ? Meeting::once_a_step : Meeting::every_micro_batch;
+      settings.balance.meet = run % 12 == 5 ? SyncPoint::step : SyncPoint::micro_batch;
       *settings.micro_batch.shapes += 3;
     }
     settings.validate();

@@ -7,12 +7,14 @@
 #include "balance/random_costs.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
+#include "support/reference_micro_batches.hpp"
 
 namespace evenkeel {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing_support::reference_micro_batches_of_ranks;
 
 using Lengths = std::vector<std::int64_t>;
 using Groups = std::vector<std::vector<Item>>;
@@ -30,7 +32,7 @@ Lengths sums(const Lengths& lengths, const Batching& batching) {
   return group_sums(Partition(groups), lengths);
 }
 
-// These presets do not keep the cap; plan_micro_batches keeps it for the same inputs (see its tests).
+// These presets do not keep the cap; plan_step() keeps it for the same inputs (see micro_batches_test).
 TEST(MindSpeedBatching, repeats_the_micro_batch_above_the_cap) {
   EXPECT_THAT(sums({2, 3, 3, 4, 6, 6, 6, 8}, MindSpeedBatching{13, {}}), ElementsAre(14, 12, 12));
 }

@@ -22,7 +22,7 @@ namespace {
 using testing_support::made_up_table;
 using testing_support::table_of;
 
-PlanSettings open_settings(int dp, std::int64_t max_tokens, Meeting meet) {
+PlanSettings open_settings(int dp, std::int64_t max_tokens, SyncPoint meet) {
   PlanSettings settings;
   settings.dp = dp;
   settings.balance.meet = meet;
@@ -36,13 +36,13 @@ PlanSettings as_grid(PlanSettings settings) {
 }
 
 PlanSettings hierarchical(PlanSettings settings) {
-  testing_support::use<PackedSettings>(settings).or_grid = false;
+  testing_support::use<PackedSettings>(settings).allow_grid = false;
   return settings;
 }
 
 TEST(AutomaticStrategy, chooses_the_strategy_that_ends_first) {
   const LengthTable table = made_up_table(400, 1);
-  for (const Meeting meet : {Meeting::once_a_step, Meeting::every_micro_batch}) {
+  for (const SyncPoint meet : {SyncPoint::step, SyncPoint::micro_batch}) {
     const PlanSettings settings = open_settings(8, 128, meet);
     const StrategyChoice choice = choose_strategy({table, settings});
     EXPECT_EQ(choice.is_grid(), choice.grid_end < choice.hierarchical_end);
@@ -53,13 +53,13 @@ TEST(AutomaticStrategy, chooses_the_strategy_that_ends_first) {
 
 TEST(AutomaticStrategy, is_a_grid_if_ranks_meet_at_every_micro_batch_and_lengths_vary) {
   const LengthTable table = made_up_table(400, 1);
-  EXPECT_TRUE(choose_strategy({table, open_settings(8, 128, Meeting::every_micro_batch)}).is_grid());
+  EXPECT_TRUE(choose_strategy({table, open_settings(8, 128, SyncPoint::micro_batch)}).is_grid());
 }
 
 RC_GTEST_PROP(AutomaticStrategy, ends_no_later_than_either_way, ()) {
   const LengthTable table = table_of(*rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange(1, 60)));
-  PlanSettings settings = open_settings(*rc::gen::inRange(1, 6), 64,
-                                        *rc::gen::element(Meeting::once_a_step, Meeting::every_micro_batch));
+  PlanSettings settings =
+      open_settings(*rc::gen::inRange(1, 6), 64, *rc::gen::element(SyncPoint::step, SyncPoint::micro_batch));
   settings.mini_batches.count = *rc::gen::inRange(1, 3);
   const auto end_time_of = [&](const PlanSettings& of) {
     const StepPlan plan = plan_step({table, of});
@@ -77,7 +77,7 @@ testing_support::BranchingStep two_responses() {
 
 TEST(AutomaticStrategy, keeps_the_units_that_its_grid_has_cut) {
   const testing_support::BranchingStep step = two_responses();
-  for (const Meeting meet : {Meeting::once_a_step, Meeting::every_micro_batch}) {
+  for (const SyncPoint meet : {SyncPoint::step, SyncPoint::micro_batch}) {
     PlanSettings settings = open_settings(2, 64, meet);
     settings.sharing = PrefixSharing::trees;
     const AssignedPlan planned = assign_and_plan({step.table, settings, 0, step.trees});
@@ -89,8 +89,8 @@ TEST(AutomaticStrategy, keeps_the_units_that_its_grid_has_cut) {
 
 RC_GTEST_PROP(AutomaticStrategy, has_micro_batches_of_the_units_of_its_assignment, ()) {
   const testing_support::BranchingStep step = testing_support::any_branching_step();
-  PlanSettings settings = open_settings(*rc::gen::inRange(1, 17), 1,
-                                        *rc::gen::element(Meeting::once_a_step, Meeting::every_micro_batch));
+  PlanSettings settings =
+      open_settings(*rc::gen::inRange(1, 17), 1, *rc::gen::element(SyncPoint::step, SyncPoint::micro_batch));
   settings.sharing = *rc::gen::element(PrefixSharing::trees, PrefixSharing::prompts);
   settings.tp = *rc::gen::inRange(1, 4);
   settings.mini_batches.count = *rc::gen::inRange(1, 3);
@@ -125,14 +125,14 @@ RC_GTEST_PROP(AutomaticStrategy, has_micro_batches_of_the_units_of_its_assignmen
 
 TEST(AutomaticStrategy, is_hierarchical_if_balance_meet_is_not_set) {
   const LengthTable table = made_up_table(100, 1);
-  PlanSettings settings = open_settings(4, 128, Meeting::every_micro_batch);
+  PlanSettings settings = open_settings(4, 128, SyncPoint::micro_batch);
   settings.balance.meet = std::nullopt;
   EXPECT_FALSE(is_strategy_open(settings));
   EXPECT_EQ(plan_step({table, settings}), plan_step({table, hierarchical(settings)}));
 }
 
 TEST(AutomaticStrategy, is_hierarchical_if_a_grid_would_be_refused) {
-  PlanSettings settings = open_settings(2, 9, Meeting::every_micro_batch);
+  PlanSettings settings = open_settings(2, 9, SyncPoint::micro_batch);
   EXPECT_TRUE(is_strategy_open(settings));
   settings.balance.speeds = {1000, 500};
   EXPECT_FALSE(is_strategy_open(settings));

@@ -21,12 +21,12 @@ PlanSettings settings_with(bool free_counts, int dp, std::int64_t max_tokens) {
   PlanSettings settings;
   settings.dp = dp;
   settings.balance.cost = CostModel{1, 1};
-  settings.balance.meet = Meeting::once_a_step;
+  settings.balance.meet = SyncPoint::step;
   settings.balance.overhead = 20;
   settings.micro_batch.max_tokens = max_tokens;
   auto& packed = testing_support::use<PackedSettings>(settings);
   packed.free_counts = free_counts;
-  packed.or_grid = false;
+  packed.allow_grid = false;
   return settings;
 }
 
@@ -74,7 +74,7 @@ TEST(FreeCounts, each_count_is_a_multiple_and_at_least_the_minimum) {
 TEST(FastestGrids, have_more_columns_if_these_save_more_than_their_overhead) {
   const LengthTable table = table_of({8, 5, 3, 3, 3, 3, 1});
   PlanSettings settings = settings_with(false, 2, 13);
-  settings.balance.meet = Meeting::every_micro_batch;
+  settings.balance.meet = SyncPoint::micro_batch;
   settings.balance.cost = CostModel{0, 1};
   const auto columns = [&](CountRule count, Cost overhead) {
     settings.balance.overhead = overhead;
@@ -89,7 +89,7 @@ TEST(FastestGrids, have_more_columns_if_these_save_more_than_their_overhead) {
 RC_GTEST_PROP(FastestGrids, end_no_later_than_those_of_fewest_columns, ()) {
   const LengthTable table = table_of(*rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange(1, 60)));
   PlanSettings settings = settings_with(false, *rc::gen::inRange(1, 6), 64);
-  settings.balance.meet = Meeting::every_micro_batch;
+  settings.balance.meet = SyncPoint::micro_batch;
   settings.balance.overhead = *rc::gen::inRange<Cost>(0, 200);
   settings.strategy = GridSettings{};
   const Cost fewest = end_time_of(table, settings);
@@ -115,7 +115,7 @@ RC_GTEST_PROP(FreeCounts, never_end_later_than_equal_counts_nor_than_a_grid, ())
   testing_support::use<PackedSettings>(equal).free_counts = false;
   RC_ASSERT(end_time_of(table, free) <= end_time_of(table, equal));
   PlanSettings open = free;
-  testing_support::use<PackedSettings>(open).or_grid = true;
+  testing_support::use<PackedSettings>(open).allow_grid = true;
   const StrategyChoice choice = choose_strategy({table, open});
   RC_ASSERT(choice.hierarchical_end == end_time_of(table, free));
   RC_ASSERT(end_time_of(table, open) == std::min(choice.hierarchical_end, choice.grid_end));

@@ -42,9 +42,9 @@ TEST(Strategies, depend_on_owners_only_if_placed_shares_are_cut_in_random_order)
 TEST(Strategies, could_be_a_grid_unless_they_already_are_or_may_choose_one) {
   PlanSettings settings;
   EXPECT_TRUE(allows_grid(settings));
-  settings.balance.meet = Meeting::once_a_step;
+  settings.balance.meet = SyncPoint::step;
   EXPECT_FALSE(allows_grid(settings)) << "the plan decides";
-  use<PackedSettings>(settings).or_grid = false;
+  use<PackedSettings>(settings).allow_grid = false;
   EXPECT_TRUE(allows_grid(settings));
   const PlanSettings chosen = with_choice(settings, StrategyChoice{2, 1});
   EXPECT_FALSE(allows_grid(chosen));

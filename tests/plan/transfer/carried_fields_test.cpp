@@ -31,7 +31,7 @@ FieldRouting ways_of(const FieldSettings& settings, IntegerRange range = {0, 0},
 
 FieldSettings narrow() {
   FieldSettings settings;
-  settings.wire = FieldWidth::narrow;
+  settings.wire_dtype = FieldWidth::narrow;
   return settings;
 }
 
@@ -84,13 +84,13 @@ TEST(CarriedFields, are_sent_in_the_smallest_type_that_holds_every_element) {
 
 TEST(CarriedFields, are_delivered_in_the_original_or_the_sent_type) {
   FieldSettings settings = narrow();
-  for (const DType handed_out : {DType::int16, DType::uint8}) {
+  for (const DType delivered_dtype : {DType::int16, DType::uint8}) {
     const auto carried = carried_fields(std::vector{experts}, ways_of(settings));
     EXPECT_EQ(carried.front().spec.dtype, DType::uint8);
-    EXPECT_EQ(carried.front().handed_out, handed_out);
-    EXPECT_EQ(field_transfers(carried, {1, 2}, false).front().spec.dtype, handed_out)
+    EXPECT_EQ(carried.front().delivered_dtype, delivered_dtype);
+    EXPECT_EQ(field_transfers(carried, {1, 2}, false).front().spec.dtype, delivered_dtype)
         << "the consumer's column";
-    settings.hand_out = FieldWidth::narrow;
+    settings.dtype = FieldWidth::narrow;
   }
 }
 
@@ -103,10 +103,10 @@ TEST(CarriedFields, are_not_narrowed_if_nothing_is_sent_and_the_original_type_is
   EXPECT_THROW((void)carried_fields(std::vector{floats}, ways), InputError) << "refused all the same";
 
   FieldSettings settings = narrow();
-  settings.hand_out = FieldWidth::narrow;
+  settings.dtype = FieldWidth::narrow;
   ways = ways_of(settings);
   ways.sends_messages = false;
-  EXPECT_EQ(carried_fields(std::vector{experts}, ways).front().handed_out, DType::uint8);
+  EXPECT_EQ(carried_fields(std::vector{experts}, ways).front().delivered_dtype, DType::uint8);
 }
 
 TEST(CarriedFields, are_refused_by_name_if_they_contradict_their_settings) {
@@ -149,7 +149,7 @@ TEST(CarriedFields, with_shared_values_are_counted_and_not_sent_per_sample) {
 }
 
 TEST(CarriedFields, are_sent_only_in_passes_of_their_profiles) {
-  FieldRouting ways = ways_of({LayerMap{}, FieldWidth::as_brought});
+  FieldRouting ways = ways_of({LayerMap{}, FieldWidth::original});
   ways.settings["experts"].profiles = {"encoder", "model"};
   const std::vector<CarriedField> carried = carried_fields(std::vector{token_field, experts}, ways);
   ASSERT_EQ(carried.size(), 3U) << "layers of two stages";

@@ -50,10 +50,11 @@ TEST(LayersOfRanks, layers_that_cannot_be_split_are_refused_with_the_reason) {
     EXPECT_EQ(report.where, "field 'x'");
     return report.message + ". " + report.hint;
   };
-  EXPECT_THAT(refusal({}, 6), HasSubstr("has 6 layers, which pp 2 x vpp 2 stages cannot evenly share"));
+  EXPECT_THAT(refusal({}, 6),
+              HasSubstr("has 6 layers, which cannot be divided evenly among pp 2 x vpp 2 stages"));
   EXPECT_THAT(refusal({}, 6), HasSubstr("List them for each stage"));
-  EXPECT_THAT(refusal({{{0}, {1}, {2}, {4}}}, 4), HasSubstr("name layer 4"));
-  EXPECT_THAT(refusal({{{0}, {1}, {3}, {}}}, 4), HasSubstr("leave out layer 2"));
+  EXPECT_THAT(refusal({{{0}, {1}, {2}, {4}}}, 4), HasSubstr("contains layer 4"));
+  EXPECT_THAT(refusal({{{0}, {1}, {3}, {}}}, 4), HasSubstr("does not contain layer 2"));
 }
 
 TEST(FieldSettings, reject_inconsistent_settings) {
@@ -61,9 +62,9 @@ TEST(FieldSettings, reject_inconsistent_settings) {
     return testing_support::report_of<ConfigError>([&] { require_valid(field, name, 2, 1); });
   };
   FieldSettings narrow;
-  narrow.hand_out = FieldWidth::narrow;
-  EXPECT_EQ(refusal(narrow).where, "fields.x.hand_out");
-  narrow.wire = FieldWidth::narrow;
+  narrow.dtype = FieldWidth::narrow;
+  EXPECT_EQ(refusal(narrow).where, "fields.x.dtype");
+  narrow.wire_dtype = FieldWidth::narrow;
   require_valid(narrow, "x", 2, 1);
   EXPECT_THAT(refusal(narrow, "input_ids").message, HasSubstr("is a built-in field"));
   FieldSettings axes;
@@ -72,8 +73,8 @@ TEST(FieldSettings, reject_inconsistent_settings) {
   axes.read_as = LineFormat::rows;
   EXPECT_THAT(refusal(axes, "position_ids").message, HasSubstr("is a built-in field"));
   EXPECT_THAT(refusal({LayerMap{{{0}}}}).message,
-              HasSubstr("lists layers for 1 stages, but mesh has pp 2 x vpp 1"));
-  EXPECT_THAT(refusal({LayerMap{{{0}, {1, 1}}}}).message, HasSubstr("names a layer of stage 1 twice"));
+              HasSubstr("lists layers for 1 stages, but the mesh has pp 2 x vpp 1"));
+  EXPECT_THAT(refusal({LayerMap{{{0}, {1, 1}}}}).message, HasSubstr("lists a layer twice for stage 1"));
   require_valid({LayerMap{}}, "x", 2, 1);
   require_valid({}, "input_ids", 2, 1);
 }

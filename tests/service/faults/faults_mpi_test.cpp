@@ -171,7 +171,7 @@ TEST(Faults, lack_of_memory_in_a_step_assigned_per_node_is_everybodys_error) {
     shapes.push_back({SampleId{id}, 0, 1, id % 3});
   const RaggedBatch mine = made_up_batch(std::move(shapes), {});
   Config config;
-  config.balance.meet = Meeting::every_micro_batch;  // one rank decides the strategy for the others
+  config.balance.meet = SyncPoint::micro_batch;  // one rank decides the strategy for the others
   DataService service(world, config);
   const Step expected = service.step(mine);
   expect_faults_to_be_shared(
@@ -212,7 +212,7 @@ std::vector<Case> layered_cases(int ranks) {
   for (Case& each : cases) {
     if (ranks % (2 * each.config.mesh.tp * each.config.mesh.cp) == 0) each.config.mesh.pp = 2;
     for (const char* name : {"experts of a token", "experts of a response_token"})
-      each.config.fields[name] = {LayerMap{}, FieldWidth::narrow, FieldWidth::as_brought};
+      each.config.fields[name] = {LayerMap{}, FieldWidth::narrow, FieldWidth::original};
     for (const char* name : {"image_patches", "data_source"})
       each.config.fields[name].share = FieldSharing::equal;
   }

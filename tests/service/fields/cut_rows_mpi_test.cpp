@@ -289,9 +289,11 @@ TEST(CutRows, stay_together_with_their_token_ranges) {
     RaggedBatch one{{added.samples().begin(), added.samples().end()}};
     one.add_field(added.at(name));
     const std::string why = message_of([&] { (void)service.step(service.step(patches_of(world)), "", one); });
-    EXPECT_THAT(why, HasSubstr(name == std::string("spans")
-                                   ? "field 'spans': cuts 'patches', but is replaced without it"
-                                   : "field 'patches': is cut by 'spans', which samples do not have"));
+    EXPECT_THAT(
+        why,
+        HasSubstr(name == std::string("spans")
+                      ? "field 'spans': determines how 'patches' is cut, but only one of the two is replaced"
+                      : "field 'patches': is cut by 'spans', which samples do not have"));
   }
 }
 

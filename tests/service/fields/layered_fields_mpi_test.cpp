@@ -41,8 +41,8 @@ struct Job {
   ExchangePath path = ExchangePath::automatic;
   TensorParallelCopies copies = TensorParallelCopies::own;
   PrefixSharing sharing = PrefixSharing::none;
-  FieldWidth wire = FieldWidth::as_brought;
-  FieldWidth hand_out = FieldWidth::as_brought;
+  FieldWidth wire_dtype = FieldWidth::original;
+  FieldWidth dtype = FieldWidth::original;
   std::int64_t most = 200;  ///< elements are from 0 to this
   std::int64_t least = 0;
 
@@ -54,13 +54,13 @@ std::string text_of(const Job& job) {
          " vpp " + std::to_string(job.vpp) + " path " + std::to_string(static_cast<int>(job.path)) +
          " copies " + std::to_string(static_cast<int>(job.copies)) + " sharing " +
          std::to_string(static_cast<int>(job.sharing)) + " wire " +
-         std::to_string(static_cast<int>(job.wire));
+         std::to_string(static_cast<int>(job.wire_dtype));
 }
 
 /// Returns the fields that samples have, and the type in which ranks get the experts.
 std::vector<Carried> fields_of(const Job& job, DType experts = DType::int16) {
   return {{{"experts", DType::int16, FieldKind::token, {layers, per_layer}},
-           {LayerMap{}, job.wire, job.hand_out},
+           {LayerMap{}, job.wire_dtype, job.dtype},
            job.least,
            job.most,
            experts},
@@ -172,17 +172,17 @@ void expect_whole_job(const Job& job, DType narrow) {
   const testing::ScopedTrace trace(__FILE__, __LINE__, text_of(job));
   DataService service(world, config_of(job));
   const GridPoint& here = service.mesh().here();
-  const DType delivered = job.hand_out == FieldWidth::narrow ? narrow : DType::int16;
+  const DType delivered_dtype = job.dtype == FieldWidth::narrow ? narrow : DType::int16;
   // Values that are read in place are not narrowed, because they would have to be widened again.
-  const DType wire = moves_without_messages(job, service.mesh()) ? delivered : narrow;
+  const DType wire = moves_without_messages(job, service.mesh()) ? delivered_dtype : narrow;
   Step step = service.step(share_of(world, fields_of(job)));
-  expect_delivered(step, job, here, delivered);
+  expect_delivered(step, job, here, delivered_dtype);
   expect_volume(step, job, service.mesh(), wire);
   // Repacks the step on each rank, then sends it again.
   step = service.step(std::move(step), "large");
-  expect_delivered(step, job, here, delivered);
+  expect_delivered(step, job, here, delivered_dtype);
   step = service.step(std::move(step), "other");
-  expect_delivered(step, job, here, delivered);
+  expect_delivered(step, job, here, delivered_dtype);
 }
 
 /// Returns all meshes with up to eight ranks, including virtual stages.
@@ -209,9 +209,9 @@ TEST(LayeredFields, each_stage_gets_its_layers_on_every_mesh) {
 TEST(LayeredFields, are_sent_narrow_and_optionally_widened) {
   for (Job job : all_meshes()) {
     if (job.vpp > 1) continue;
-    job.wire = FieldWidth::narrow;
+    job.wire_dtype = FieldWidth::narrow;
     expect_whole_job(job, DType::uint8);
-    job.hand_out = FieldWidth::narrow;
+    job.dtype = FieldWidth::narrow;
     expect_whole_job(job, DType::uint8);
   }
 }
@@ -223,7 +223,7 @@ TEST(LayeredFields, work_on_every_path_and_with_shared_tensors) {
       for (Job job : {Job{2, 1, 2, 1}, Job{1, 2, 2, 1}, Job{2, 2, 2, 1}, Job{1, 1, 2, 1}, Job{2, 1, 1, 1}}) {
         job.path = path;
         job.copies = copies;
-        job.wire = FieldWidth::narrow;
+        job.wire_dtype = FieldWidth::narrow;
         expect_whole_job(job, DType::uint8);
       }
     }
@@ -235,7 +235,7 @@ TEST(LayeredFields, are_stored_once_for_shared_prefixes) {
     for (Job job : all_meshes()) {
       if (job.vpp > 1 || job.pp == 3) continue;
       job.sharing = sharing;
-      job.wire = FieldWidth::narrow;
+      job.wire_dtype = FieldWidth::narrow;
       expect_whole_job(job, DType::uint8);
     }
   }
@@ -251,7 +251,7 @@ TEST(LayeredFields, are_sent_in_the_smallest_type) {
   // Elements are drawn from these; 20 samples have several thousand of them.
   for (const Case& c : {Case{0, 1, DType::uint8}, {-1, 1, DType::int8}, {-30000, 30000, DType::int16}}) {
     Job job{1, 1, world.size() % 2 == 0 ? 2 : 1, 1};
-    job.wire = FieldWidth::narrow;
+    job.wire_dtype = FieldWidth::narrow;
     job.least = c.least;
     job.most = c.most;
     expect_whole_job(job, c.wire);
@@ -297,7 +297,7 @@ TEST(LayeredFields, one_element_of_one_rank_decides_the_type_on_all) {
 TEST(LayeredFields, may_be_added_to_a_later_pass) {
   const boost::mpi::communicator world;
   Job job{1, 1, world.size() % 2 == 0 ? 2 : 1, 1};
-  job.wire = FieldWidth::narrow;
+  job.wire_dtype = FieldWidth::narrow;
   DataService service(world, config_of(job));
   Step step = service.step(share_of(world, {}));
   step = service.step(std::move(step), "large", share_of(world, fields_of(job), /*with_tokens=*/false));
@@ -367,8 +367,9 @@ TEST(LayeredFields, invalid_ones_are_refused_on_every_rank_with_the_reason) {
   };
   EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {}}),
               HasSubstr("field 'x': has one element per row"));
-  EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {3, 2}}), HasSubstr("leave out layer 2"));
-  EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {1, 2}}), HasSubstr("name layer 1"));
+  EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {3, 2}}),
+              HasSubstr("does not contain layer 2"));
+  EXPECT_THAT(step_with({"x", DType::int16, FieldKind::token, {1, 2}}), HasSubstr("contains layer 1"));
   EXPECT_THAT(step_with({"x", DType::float32, FieldKind::token, {2, 2}}),
               HasSubstr("only integers can be narrowed"));
   EXPECT_EQ(step_with({"x", DType::int16, FieldKind::token, {2, 2}}), "nothing was thrown");

@@ -115,7 +115,7 @@ struct BranchStates {
   std::vector<std::int64_t> uses;  ///< number of segments that begin with its last state
   /// The last of these, after which its state may be freed; -1 if there is none.
   std::vector<std::int64_t> last_use;
-  std::int64_t most_kept = 0;  ///< maximum number of states needed at once
+  std::int64_t peak_kept = 0;  ///< maximum number of states needed at once
 
   friend bool operator==(const BranchStates&, const BranchStates&) = default;
 };
@@ -210,10 +210,10 @@ struct DepthFirstSchedule {
   std::vector<std::int64_t> keys_before;  ///< rows of all pieces before it on its path
   std::vector<TreeStep> steps;            ///< two or three per piece
   /// Maximum number of rows whose keys and values exist at once: the longest path.
-  std::int64_t most_keys = 0;
-  std::int64_t most_kept = 0;  ///< maximum number of rows that were visited but not yet popped
+  std::int64_t peak_keys = 0;
+  std::int64_t peak_kept = 0;  ///< maximum number of rows that were visited but not yet popped
   /// Number of rows of pieces that are pushed, and therefore computed twice.
-  std::int64_t computed_again = 0;
+  std::int64_t recomputed = 0;
 
   friend bool operator==(const DepthFirstSchedule&, const DepthFirstSchedule&) = default;
 };
@@ -278,7 +278,7 @@ struct BlockMask {
   std::vector<std::int32_t> full_q_indices;      ///< [n, m]
 
   /// Returns the number of computed tiles, both partial and full.
-  [[nodiscard]] std::int64_t computed() const noexcept;
+  [[nodiscard]] std::int64_t num_computed_tiles() const noexcept;
   friend bool operator==(const BlockMask&, const BlockMask&) = default;
 };
 /// Throws InputError if tiles do not have rows. Allocates nothing if `reuse`, a mask that is no longer

@@ -45,7 +45,7 @@ def ranks_of(group: Any) -> Ranks:
     _c.raise_error(
         "input",
         "group",
-        f"is a {type(group).__name__}; a communicator of mpi4py or a process group of torch.distributed is needed",
+        f"is a {type(group).__name__}; it must be an mpi4py communicator or a torch.distributed process group",
         "Pass MPI.COMM_WORLD, or torch.distributed.group.WORLD once it is initialized",
     )
 
@@ -56,14 +56,14 @@ def _ranks_of_mpi(mpi: Any, group: Any) -> Ranks:
         _c.raise_error(
             "mesh",
             "group",
-            f"is a communicator of mpi4py, and evenkeel found no MPI when it loaded its library ({lib.missing})",
+            f"is an mpi4py communicator, but evenkeel found no MPI when it loaded its library ({lib.missing})",
             "This wheel is for Open MPI; for another MPI, build the package from its sources",
         )
     text, length = ctypes.create_string_buffer(8192), ctypes.c_int()
     load.MPI_Get_library_version(text, ctypes.byref(length))
     mine, theirs = _c.text(text.value).rstrip("\n"), mpi.Get_library_version().rstrip("\0\n")
     if mine.split(",")[0] != theirs.split(",")[0]:
-        _c.refuse("communicator", f"is of {theirs}; this package was built with {mine}", "Build both with the same MPI")
+        _c.refuse("communicator", f"uses {theirs}, but this package was built with {mine}", "Build both with the same MPI")
     handle = int.from_bytes(ctypes.string_at(mpi._addressof(group), mpi._sizeof(group)), sys.byteorder)
     return Ranks(_arrays.create(lib.evenkeel_ranks_of_mpi, handle), group, group.Get_rank(), group.Get_size())
 
@@ -278,8 +278,8 @@ def _new_group(members: list[int], *, asked_by: list[int]) -> _Group:
     if _is_whole_job(asked_by):
         return _Group(distributed.new_group(members, backend="gloo"), is_own=True)
     if distributed.get_backend() == "mpi":
-        _c.raise_error("input", "group", "belongs to a job that uses torch's MPI backend, which cannot create the groups that are needed",
-                          "Pass a communicator of mpi4py")
+        _c.raise_error("input", "group", "belongs to a job that uses torch's MPI backend, which cannot create the groups that evenkeel needs",
+                          "Pass an mpi4py communicator")
     return _Group(_create_by_members(members), is_own=True)
 
 

@@ -93,7 +93,7 @@ def _read_named(path: str) -> Optional[str]:
 def _write(path: str, text: str) -> None:
     """Writes the file atomically."""
     if os.path.isdir(path):
-        raise IoError(f"{path}: is a folder; a file is needed", path)
+        raise IoError(f"{path}: is a folder, not a file", path)
     if os.path.exists(path) and not os.path.isfile(path):
         raise IoError(f"{path}: exists and is not a regular file", path)
     try:
@@ -147,7 +147,7 @@ def _import(options: argparse.Namespace) -> int:
     )
     if imported.missing and not options.allow_missing:
         print(import_table(imported, _width(sys.stderr)), file=sys.stderr)
-        _tell(
+        _print_error(
             f"nothing is written: {len(imported.missing)} settings of memory, batches, the mesh or the loss are not found; "
             "with --allow-missing, Evenkeel's defaults are used for them"
         )
@@ -161,7 +161,7 @@ def _import(options: argparse.Namespace) -> int:
     return 0
 
 
-def _tell(message: str) -> None:
+def _print_error(message: str) -> None:
     print(f"evenkeel-import: error: {message}", file=sys.stderr)
 
 
@@ -171,5 +171,5 @@ def run(arguments: list[str]) -> int:
     try:
         return _import(_parser().parse_args(arguments))
     except Error as error:
-        _tell(str(error))
+        _print_error(str(error))
         return 2 if isinstance(error, ConfigError) else 1

@@ -10,7 +10,7 @@ from typing import Optional
 
 from evenkeel.config_import.overrides import Override, apply_override
 from evenkeel.config_import.references import LostPart
-from evenkeel.config_import.values import Path, Value, dotted, merge_at, one_line, read_yaml, refuse, split_path
+from evenkeel.config_import.values import Path, Value, merge_at, one_line, read_yaml, refuse, split_path
 
 DEEPEST = 32
 MOST_FILES = 1000

@@ -183,7 +183,7 @@ class Facts:
         for fact in rule.facts.split():
             earlier = self.facts.get(fact)
             if earlier is not None and earlier.key is not None and at is not None:
-                add_once(self.outcomes[earlier.key].reasons, f"{path} sets the same and takes precedence")
+                add_once(self.outcomes[earlier.key].reasons, f"{path} sets the same value, and takes precedence")
             self.facts[fact] = _Fact(at, path, lost=lost)
 
     def why_lost(self, path: str) -> str:

@@ -97,12 +97,12 @@ def _recognize(document: Document, name: str) -> str:
         for system, module in SYSTEMS.items()
     }
     most = max(count.values())
-    hint = "Name its system: --from mindspeed-rl, roll or verl"
+    hint = "Specify its system with --from mindspeed-rl, roll or verl"
     if most == 0:
-        refuse(name, "is not a known configuration of MindSpeed-RL, ROLL or verl", hint)
+        refuse(name, "is not recognized as a configuration of MindSpeed-RL, ROLL or verl", hint)
     best = [system for system, signs in count.items() if signs == most]
     if len(best) > 1:
-        refuse(name, "could be the configuration of several systems", hint)
+        refuse(name, "could be a configuration of several systems", hint)
     return best[0]
 
 

@@ -9,7 +9,7 @@ SIGNS = "rl_config megatron_training actor_config generate_config ref_config sft
 
 _CAP = "counted after alignment, and it always holds"
 _OPTIONAL = "always holds; there it only raised the number of micro-batches"
-_PROMPTS = "counts prompts: times n_samples_per_prompt"
+_PROMPTS = "counts prompts, so it is multiplied by n_samples_per_prompt"
 _MODEL = "the model and its training"
 
 
@@ -70,7 +70,7 @@ _OUTSIDE = {
     "*.sequence_parallel": "the alignment always allows for it",
     "*.seq_length": "real lengths decide, not a padded width",
     "megatron_training.stage": "it determines which passes there are",
-    "rl_config.epochs": "the trainer repeats passes over a step: iterate its micro-batches again",
+    "rl_config.epochs": "the trainer repeats passes over a step: iterate over its micro-batches again",
     "generate_config": "generation",
     **outside(_MODEL, "megatron_training actor_config ref_config"),
     "reward_config": "the reward model",
@@ -167,10 +167,10 @@ def _token_mean(stage: str) -> Table:
     """GRPO and PPO take the mean over the tokens of each micro-batch; for DAPO it is configurable."""
     table = _rl()
     table.marks = [f"megatron_training.stage={stage}"]
-    told = "rl_config.token_level_loss"
-    table.keys = [key._replace(facts="loss_of_dapo") if key.path == told else key for key in table.keys]
-    table.outside[told] = "only DAPO reads it"
-    table.implied.append(Implied("loss", "true", "GRPO and PPO take means over tokens"))
+    key_path = "rl_config.token_level_loss"
+    table.keys = [key._replace(facts="loss_of_dapo") if key.path == key_path else key for key in table.keys]
+    table.outside[key_path] = "only DAPO reads it"
+    table.implied.append(Implied("loss", "true", "GRPO and PPO average over tokens"))
     return table
 
 
@@ -194,7 +194,7 @@ def _sft() -> Table:
     table = _tuning("sft")
     table.marks = ["sft"]
     table.not_marks = ["rl_config"]
-    table.implied.append(Implied("loss", "tokens", "SFT takes means over tokens"))
+    table.implied.append(Implied("loss", "tokens", "SFT averages over tokens"))
     table.loss_words = {"tokens": "token-mean"}
     return table
 

@@ -82,7 +82,7 @@ def apply_override(root: Value, change: Override, lost: list[LostPart]) -> None:
     known = section.get(path[-1])
     if known is None and change.kind in ("", "~") and not _may_be_lost(path, lost):
         if change.kind == "~":
-            refuse(change.place, f"there is no key {change.key} to remove")
+            refuse(change.place, f"the key {change.key} cannot be removed, because it does not exist")
         refuse(change.place, f"the configuration has no key {dotted(path)}", f"To add it, write +{change.key}=...")
     if change.kind == "~":
         section.pop(path[-1], None)

@@ -12,7 +12,7 @@ SIGNS = (
 _MODEL = "the model and its training"
 _OUTSIDE = {
     "*.expert_model_parallel_size": "experts are spread over dp, without their own axis",
-    "ppo_epochs": "the trainer repeats passes over a step: iterate its micro-batches again",
+    "ppo_epochs": "the trainer repeats passes over a step: iterate over its micro-batches again",
     "train_batch_size": "ROLL makes its batches from per_device_train_batch_size, accumulation and DP ranks",
     **outside("generation", "actor_infer student_infer"),
     "rewards": "rewards",
@@ -121,7 +121,7 @@ def _rl(actor: str = "actor_train", infer: str = "actor_infer", reference: str =
     _add_workers(table, reference, "", "reference")
     _add_workers(table, "critic", "critic_train", "critic_forward")
     table.keys += [
-        Key("rollout_batch_size", "prompts", "counts prompts: times num_return_sequences_in_group"),
+        Key("rollout_batch_size", "prompts", "counts prompts, so it is multiplied by num_return_sequences_in_group"),
         Key(f"{infer}.generating_args.num_return_sequences", "responses"),
         Key("num_return_sequences_in_group", "responses"),
         Key("loss_agg_mode", "loss"),

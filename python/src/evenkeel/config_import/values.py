@@ -117,7 +117,7 @@ class _Reader:
             refuse(
                 f"{self.place(node)}:{node.start_mark.column + 1}",
                 f"has more than {MOST_VALUES} values or {DEEPEST} levels, aliases followed",
-                "Aliases expand to too much here, or to something that contains them",
+                "An alias expands to too many values here, or to something that contains the alias",
             )
         value = Value(place=self.place(node))
         if isinstance(node, yaml.MappingNode):
@@ -157,13 +157,13 @@ def read_yaml(text: str, name: str) -> Value:
     """Parses the only YAML document in `text`. Raises ConfigError for malformed YAML, and for surrogates (not UTF-8)."""
     text = text[1:] if text.startswith("\ufeff") else text
     if len(text) > MOST_BYTES:
-        refuse(name, f"is larger than a configuration can be, {MOST_BYTES} bytes", "Is it the right file?")
+        refuse(name, f"is larger than {MOST_BYTES} bytes, the limit for a configuration", "Check that it is the right file")
     wrong = _NO_TEXT.search(text)
     if wrong:
         before = text[: wrong.start()].split("\n")
         refuse(
             f"{name}:{len(before)}:{len(before[-1]) + 1}",
-            f"malformed YAML: a byte that is not text, shown as {printable(wrong[0])}",
+            f"malformed YAML: the byte shown as {printable(wrong[0])} is not text",
             "Save it as UTF-8; in double quotes, \\xNN stands for a control character",
         )
     try:
@@ -175,7 +175,7 @@ def read_yaml(text: str, name: str) -> Value:
         mark = error.problem_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
         if error.context == "expected a single document in the stream":
-            refuse(where, "expected one YAML document, found another")
+            refuse(where, "expected one YAML document, found a second one")
         line = text.split("\n")[mark.line] if mark else ""
         tabbed = re.match(r" *\t", line) is not None
         hint = "Indent with spaces: the line begins with a tab" if tabbed else ""

@@ -52,7 +52,7 @@ def _rl_keys() -> list[Key]:
         Key(_ACTOR + _ULYSSES, "ulysses"),
         Key(_ACTOR + "fsdp_config." + _ULYSSES, "engine_ulysses"),
         Key(_ACTOR + "strategy", "trainer"),
-        Key("data.train_batch_size", "prompts", "counts prompts: times rollout.n"),
+        Key("data.train_batch_size", "prompts", "counts prompts, so it is multiplied by rollout.n"),
         Key(_ROLLOUT + "n", "responses"),
         Key(_ACTOR + "ppo_mini_batch_size", "mini", "counts prompts, as train_batch_size does"),
         Key(_ACTOR + "shuffle", "random_mini"),
@@ -119,7 +119,7 @@ _RUN = {
     "model_engine": "the name of the files its defaults list chooses",
 }
 _RL_OUTSIDE = {
-    "*.ppo_epochs": "the trainer repeats passes over a step: iterate its micro-batches again",
+    "*.ppo_epochs": "the trainer repeats passes over a step: iterate over its micro-batches again",
     _ACTOR + "use_prefix_grouper": "shared prompts are prefix.share: set it where your version has it",
     _ACTOR + "use_kl_loss": "the RL algorithm; it determines whether ref_log_prob runs",
     "algorithm.use_kl_in_reward": "the RL algorithm; it determines whether ref_log_prob runs",

@@ -75,4 +75,4 @@ def to_jsonl(
         _c.raise_error("io", str(target), f"cannot be written: {error.strerror or error}")
     finally:
         part.unlink(missing_ok=True)
-    return made.told
+    return made.summary

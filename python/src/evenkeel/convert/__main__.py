@@ -25,17 +25,20 @@ def _parser() -> _Parser:
                      description="Turn Parquet and Arrow files, and JSON lines of chats or input_ids, into JSON lines of rollouts; "
                                  "and .npz and .npy files into .safetensors, or .safetensors into .npz.",
                      epilog="Reading Parquet and Arrow needs pyarrow. Exit status: 0 success; 1 the work failed; 2 the command line is wrong.")
-    parser.add_argument("source", metavar="IN", nargs="+", help="files or patterns: .parquet, .arrow, .feather, .ipc, .jsonl, .jsonl.gz; .npz, .npy, .safetensors")
-    parser.add_argument("path", metavar="OUT", help="what to write: .jsonl, which evenkeel convert turns into other formats; .safetensors or .npz for tensors")
+    parser.add_argument("source", metavar="INPUT", nargs="+",
+                        help="files or patterns: .parquet, .arrow, .feather, .ipc, .jsonl, .jsonl.gz; .npz, .npy, .safetensors")
+    parser.add_argument("path", metavar="OUTPUT",
+                        help="what to write: .jsonl, which evenkeel convert turns into other formats; .safetensors or .npz for tensors")
     parser.add_argument("--mask", metavar="COLUMN", help="the column that specifies which tokens carry loss; all: every token")
-    parser.add_argument("--uid", metavar="COLUMN", default="uid", help="the column that specifies which rows have the same prompt; default: uid")
+    parser.add_argument("--uid", metavar="COLUMN", default="uid",
+                        help="the column that specifies which rows have the same prompt; default: uid")
     parser.add_argument("--messages", metavar="COLUMN", default="messages", help="the column of chats; default: messages")
     parser.add_argument("--tokenizer", metavar="NAME", help="the tokenizer that turns chats into tokens; needs transformers")
     parser.add_argument("--drop", metavar="COLUMNS", default="", help="leave these columns out, separated by commas")
     parser.add_argument("--as-is", metavar="COLUMNS", default="", help="keep these columns unchanged, with lists of any length")
-    parser.add_argument("--at", metavar="COLUMN=WORD", default="",
+    parser.add_argument("--at", metavar="COLUMN=CONVENTION", default="",
                         help="row conventions of lists, separated by commas: token, next or response")
-    parser.add_argument("--overwrite", action="store_true", help="replace OUT")
+    parser.add_argument("--overwrite", action="store_true", help="replace OUTPUT")
     return parser
 
 
@@ -44,21 +47,21 @@ def _conventions(text: str) -> dict[str, str]:
     for part in filter(None, text.split(",")):
         name, equals, word = part.rpartition("=")
         if not equals or not name:
-            raise ConfigError(f"--at: {part!r} is not COLUMN=WORD")
+            raise ConfigError(f"--at: {part!r} is not COLUMN=CONVENTION")
         at[name] = word
     return at
 
 
 def _convert_tensors(names: Sequence[str], target: str, given: Mapping[str, Any]) -> int:
     if target.endswith(".npy"):
-        raise ConfigError(f"{target}: holds one array. Write .npz, which holds several")
+        raise ConfigError(f"{target}: can hold only one array. Write .npz, which can hold several")
     for name in names:
         if not name.endswith(ENDINGS):
             raise ConfigError(f"{name}: does not end in {', '.join(ENDINGS)}, but {target} holds tensors. Write .jsonl, which "
                               "evenkeel convert turns into .safetensors")
     for option in ("mask", "tokenizer", "drop", "as_is", "at"):
         if given[option]:
-            raise ConfigError(f"--{option.replace('_', '-')}: is for rows of datasets, but {target} holds tensors")
+            raise ConfigError(f"--{option.replace('_', '-')}: applies only to rows of datasets, but {target} holds tensors")
     count = convert_tensors(names, pathlib.Path(target), overwrite=given["overwrite"])
     print(f"{target}: {count:,} tensors")
     return 0
@@ -79,18 +82,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for option in ("drop", "as_is"):
             given[option] = [name for name in given[option].split(",") if name]
         given["at"] = _conventions(given["at"])
-        told = to_jsonl(names, target, **given)
+        summary = to_jsonl(names, target, **given)
     except ConfigError as error:
         print(f"evenkeel.convert: error: {error}", file=sys.stderr)
         return 2
     except (Error, ImportError) as error:
         print(f"evenkeel.convert: error: {error}", file=sys.stderr)
         return 1
-    print(f"{target}: {told.samples:,} samples, {told.tokens:,} tokens")
-    if told.without_response:
-        print(f"evenkeel.convert: {told.without_response:,} samples have no token with loss", file=sys.stderr)
-    if told.read_as:
-        print(f"evenkeel.convert: to read all columns: fields: {json.dumps(told.read_as)}", file=sys.stderr)
+    print(f"{target}: {summary.samples:,} samples, {summary.tokens:,} tokens")
+    if summary.without_response:
+        print(f"evenkeel.convert: {summary.without_response:,} samples have no token with loss", file=sys.stderr)
+    if summary.read_as:
+        print(f"evenkeel.convert: to read all columns: fields: {json.dumps(summary.read_as)}", file=sys.stderr)
     return 0
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, Optional
 
 from evenkeel import _c
-from evenkeel._conventions import IGNORED, LABELS, OF_INPUTS, WITHOUT_LOSS, of_response, require_conventions
+from evenkeel._conventions import IGNORED, OF_INPUTS, WITHOUT_LOSS, of_response, require_conventions
 from evenkeel.errors import InputError
 
 MASKS = ("assistant_masks", "assistant_mask", "assistant_tokens_mask", "completion_mask", "loss_mask", "response_mask")
@@ -43,12 +43,12 @@ class Rows:
         self._drop, self._as_is = drop, as_is
         self._first: set[str] = set()
         self._names: set[str] = set()  # the columns of all rows, including dropped ones
-        self.told = Converted()
+        self.summary = Converted()
 
     def line(self, row: Any) -> dict[str, Any]:
-        self._at = f"row {self.told.samples}"
+        self._at = f"row {self.summary.samples}"
         if not isinstance(row, Mapping):
-            self._refuse("", f"is a {type(row).__name__}; a mapping of columns is needed")
+            self._refuse("", f"is a {type(row).__name__}; it must be a mapping of columns")
         columns = {str(name): value for name, value in row.items() if name not in self._drop}
         self._require_columns(set(columns))
         self._names.update(map(str, row))
@@ -62,33 +62,34 @@ class Rows:
         tokens = len(line["prompt_ids"]) + len(line["response_ids"])
         for name, value in columns.items():
             line[name] = self._value(name, value, kept, moves, len(line["prompt_ids"]), len(line["response_ids"]))
-        self.told.samples, self.told.tokens = self.told.samples + 1, self.told.tokens + tokens
-        self.told.without_response += not line["response_ids"]
-        self.told.columns = self.told.columns or list(line)
+        self.summary.samples, self.summary.tokens = self.summary.samples + 1, self.summary.tokens + tokens
+        self.summary.without_response += not line["response_ids"]
+        self.summary.columns = self.summary.columns or list(line)
         return line
 
     def require_whole(self) -> None:
         self._at = "dataset"
-        if self.told.samples == 0:
+        if self.summary.samples == 0:
             self._refuse("", "has no rows")
         for name in sorted((self._drop | self._as_is | set(self._at_of)) - self._names):
             self._refuse(name, f"does not exist; the columns are {', '.join(sorted(self._names))}")
-        if self.told.mask not in (None, "all") and self.told.without_response == self.told.samples:
-            self._refuse(str(self.told.mask), "does not mark a token in any row, so nothing could be learned",
+        if self.summary.mask not in (None, "all") and self.summary.without_response == self.summary.samples:
+            self._refuse(str(self.summary.mask), "does not mark any token in any row, so there is nothing to train",
                          "Does the chat template have {% generation %} around the assistant's messages?")
 
     def _require_columns(self, names: set[str]) -> None:
-        if self.told.samples == 0:
+        if self.summary.samples == 0:
             self._first = names
         for name in sorted(names ^ self._first):
-            self._refuse(name, "is not in every row", "Give every row the same columns, or drop it")
+            self._refuse(name, "is missing in some rows", "Give every row the same columns, or drop it")
 
     def _split(self, line: dict[str, Any], columns: dict[str, Any]) -> list[bool] | None:
         """Splits prompt and response. Returns which entries of padded columns are tokens, or None if nothing is padded.
         """
         if "prompt_ids" in columns or "response_ids" in columns:
             if self._mask is not None:
-                self._refuse("prompt_ids", "already separates prompts from responses, as mask would", "Leave mask out; a loss_mask is carried as it is")
+                self._refuse("prompt_ids", "already separates prompts from responses, so mask must not be passed",
+                             "Leave mask out; a loss_mask is carried as it is")
             for name in ("prompt_ids", "response_ids"):
                 if name not in columns:
                     self._refuse(name, "is missing", "Rows have prompt_ids and response_ids, or input_ids and a mask")
@@ -104,7 +105,7 @@ class Rows:
         carries = self._loss_of(columns, tokens)
         if kept is not None:
             tokens, carries = _select(tokens, kept), _select(carries, kept)
-        if self.told.mask == "all":
+        if self.summary.mask == "all":
             line["prompt_ids"], line["response_ids"] = [], tokens
             return kept
         # The first token, which is not predicted, always belongs to the prompt. Thus the mask has one value per response
@@ -117,9 +118,9 @@ class Rows:
     def _loss_of(self, columns: dict[str, Any], tokens: list[int]) -> list[bool]:
         """Returns which tokens carry loss, and removes the columns that specify it."""
         name = self._mask or self._only_mask(columns)
-        if self.told.mask not in (None, name):
-            self._refuse(name, f"specifies which tokens carry loss, but {self.told.mask} did so in earlier rows")
-        self.told.mask = name
+        if self.summary.mask not in (None, name):
+            self._refuse(name, f"specifies which tokens carry loss, but {self.summary.mask} did so in earlier rows")
+        self.summary.mask = name
         labels = self._integers("labels", columns.pop("labels"), len(tokens)) if "labels" in columns else None
         if name == "all":
             carries = [True] * len(tokens)
@@ -160,7 +161,7 @@ class Rows:
             if value is None:
                 continue
             if not isinstance(value, (list, tuple)):
-                self._refuse(name, f"is a {type(value).__name__}; a list is needed", "Write a list, or drop it")
+                self._refuse(name, f"is a {type(value).__name__}; it must be a list", "Write a list, or drop it")
             arguments[name] = list(value)
         return arguments
 
@@ -187,7 +188,7 @@ class Rows:
                 chat, tokenize=True, return_dict=True, return_assistant_tokens_mask=True, **arguments)
             return list(made["input_ids"]), list(made["assistant_masks"])
         except Exception as error:  # anything that a template or its tokenizer may raise
-            self._refuse(self._messages, f"is not rendered by the chat template: {type(error).__name__}: {error}")
+            self._refuse(self._messages, f"cannot be rendered by the chat template: {type(error).__name__}: {error}")
 
     def _loss_flag(self, message: Any, number: int) -> bool | None:
         """Returns whether a message specifies that it carries loss, or None if it does not specify it."""
@@ -197,11 +198,11 @@ class Rows:
             if value is None:
                 continue
             if not isinstance(value, (bool, int, float)) or value not in (0, 1):
-                self._refuse(self._messages, f"has a message {number} of {name} {value!r}; a message carries loss (1) or not (0)",
+                self._refuse(self._messages, f"has {name} {value!r} in message {number}; it must be 1 if the message carries loss, or 0 if not",
                              "Remove it, or write input_ids and a mask instead")
             flags[name] = bool(value)
         if len(set(flags.values())) > 1:
-            self._refuse(self._messages, f"has a message {number} of {flags}, which contradict each other")
+            self._refuse(self._messages, f"has {flags} in message {number}, which contradict each other")
         return next(iter(flags.values()), None)
 
     def _tokens_of_message(self, chat: Any, number: int, tokens: list[int], arguments: dict[str, Any]) -> tuple[int, int]:
@@ -219,11 +220,11 @@ class Rows:
     def _value(self, name: str, value: Any, kept: list[bool] | None, moves: bool, prompt: int, responses: int) -> Any:
         tokens = prompt + responses
         if isinstance(value, bytes):
-            self.told.read_as[name] = {"read_as": "bytes"}
+            self.summary.read_as[name] = {"read_as": "bytes"}
             return base64.b64encode(value).decode()
         plain = self._plain(name, value)
         if isinstance(plain, str):
-            self.told.read_as[name] = {"read_as": "text"}
+            self.summary.read_as[name] = {"read_as": "text"}
         if not isinstance(plain, list) or name in self._as_is:
             return plain
         at = self._at_of.get(name)
@@ -233,9 +234,9 @@ class Rows:
             plain = _select([None, *plain], kept)[1:]
         elif at is None and len(plain) not in (tokens, responses):
             self._refuse(name, f"has {len(plain)} values; the sample has {tokens} tokens, {responses} of them in the response",
-                         "Drop it, or carry it as_is for a job whose fields say how it is read")
+                         "Drop it, or pass it as_is and declare in the job's fields how to read it")
         if any(isinstance(each, str) for each in plain):
-            self._refuse(name, "has texts; a sample can have one", "Drop it, or carry it as_is")
+            self._refuse(name, "is a list of strings; a sample can have only one string", "Drop it, or carry it as_is")
         return self._response_values(name, plain, at, moves, prompt, responses)
 
     def _response_values(self, name: str, values: list[Any], at: str | None, moves: bool, prompt: int, responses: int) -> list[Any]:
@@ -245,12 +246,12 @@ class Rows:
         if at is None and is_of_tokens and name in WITHOUT_LOSS:
             self._refuse(name, "has a value for each token, but it is not specified whether a token's value is at the token or at the row "
                          "that predicts it", f"Pass at={{'{name}': 'token'}} (Hugging Face) or 'next' (shifted, as in Megatron-LM)")
-        if at is None and moves and name not in OF_INPUTS and (is_of_tokens or self.told.mask == "all"):
+        if at is None and moves and name not in OF_INPUTS and (is_of_tokens or self.summary.mask == "all"):
             at = "token"
         if at is None:
             return values
         if prompt == 0:  # equally long, so the job cannot infer the convention
-            self.told.read_as[name] = {"at": "response"}
+            self.summary.read_as[name] = {"at": "response"}
         try:
             return of_response(name, values, at, prompt, responses)
         except InputError as error:
@@ -272,7 +273,7 @@ class Rows:
             return value
         if isinstance(value, (list, tuple)):
             return [self._plain(name, each) for each in value]
-        what = "has no value" if value is None else f"is a {type(value).__name__}, which no field is"
+        what = "has no value" if value is None else f"is a {type(value).__name__}, which is not a supported type of field"
         self._refuse(name, what, "Drop it")
 
     def _integers(self, name: str, value: Any, size: int | None = None) -> list[int]:
@@ -286,7 +287,7 @@ class Rows:
     def _tokens(self, name: str, value: Any) -> list[int]:
         tokens = self._integers(name, value)
         if any(token < 0 for token in tokens):
-            self._refuse(name, f"holds {min(tokens)}; tokens are numbers from 0")
+            self._refuse(name, f"holds {min(tokens)}; tokens must be at least 0")
         return tokens
 
     def _flags(self, name: str, value: Any, size: int) -> list[bool]:
@@ -298,14 +299,14 @@ class Rows:
     def _attention(self, value: Any, size: int) -> list[bool]:
         plain = self._plain("attention_mask", value)
         if isinstance(plain, list) and (wrong := [each for each in plain if each not in (0, 1)]):
-            self._refuse("attention_mask", f"holds {wrong[0]!r}; a mask has only 0 and 1",
+            self._refuse("attention_mask", f"holds {wrong[0]!r}; a mask can have only 0 and 1",
                          "Write 1 at each token and 0 at padding, and give each sequence its own row")
         return self._flags("attention_mask", plain, size)
 
     def _uid_of(self, value: Any) -> Any:
         plain = None if value is None else self._plain(self._uid, value)
         if isinstance(plain, bool) or not isinstance(plain, (int, str, type(None))):
-            self._refuse(self._uid, f"is {value!r}; a string or an integer is needed")
+            self._refuse(self._uid, f"is {value!r}; it must be a string or an integer")
         return plain
 
     def _refuse(self, name: str, message: str, hint: str = "") -> NoReturn:

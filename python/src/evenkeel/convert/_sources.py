@@ -36,7 +36,7 @@ def _rows_of_columns(columns: Mapping[Any, Any]) -> Iterator[Any]:
         if sizes[name] and isinstance(next(iter(column)), Mapping):
             _c.raise_error("input", "dataset", f"has several splits: {', '.join(map(str, columns))}", f"Choose one: dataset[{name!r}]")
         if sizes[name] != max(sizes.values()):
-            _c.raise_error("input", f"column {name!r}", f"has {sizes[name]} rows; others have {max(sizes.values())}")
+            _c.raise_error("input", f"column {name!r}", f"has {sizes[name]} rows; other columns have {max(sizes.values())}")
     for values in zip(*columns.values()):
         yield dict(zip(columns, values))
 
@@ -55,7 +55,8 @@ def _rows_of_file(name: str) -> Iterator[Any]:
     kind = pathlib.Path(name).suffix
     if kind not in (".parquet", ".arrow", ".feather", ".ipc"):
         _c.raise_error("input", name, "is not a .parquet, .arrow, .feather, .ipc, .jsonl or .jsonl.gz file",
-                          "evenkeel convert reads safetensors; NumPy files become safetensors first: python3 -m evenkeel.convert IN.npz OUT.safetensors")
+                          "evenkeel convert reads safetensors; NumPy files become safetensors first: "
+                          "python3 -m evenkeel.convert INPUT.npz OUTPUT.safetensors")
     try:
         import pyarrow
         import pyarrow.parquet

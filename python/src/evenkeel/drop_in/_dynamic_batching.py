@@ -35,7 +35,7 @@ def make_mini_batch_iter_for_dynamic_batching(
     lengths = list(data.meta_info["global_micro_batch_lengths"])
     _require_whole(ranges, lengths, _shared.size_of(data))
     if ga_steps < 1:
-        _shared.refuse("ga_steps", f"is {ga_steps}; it can be 1 or more")
+        _shared.refuse("ga_steps", f"is {ga_steps}; it must be at least 1")
     parts = list(zip(ranges, lengths))
     if keep_mini_batch:
         multiple = (pipeline_model_parallel_size or 1) if virtual_pipeline_model_parallel_size else 1
@@ -90,7 +90,7 @@ def _split_to(multiple: int, group: list[Any], strict: bool) -> list[Any]:
 
 def _mini_batch(data: Any, group: list[Any]) -> Any:
     first, last = group[0][0][0], group[-1][0][1]
-    mini_batch = _shared.selected(data, range(first, last))
+    mini_batch = _shared.select(data, range(first, last))
     mini_batch.meta_info["micro_batch_indices"] = [[begin - first, end - first] for (begin, end), _ in group]
     mini_batch.meta_info["micro_batch_lengths"] = [length for _, length in group]
     mini_batch.meta_info["mini_batch_size"] = last - first
@@ -103,7 +103,7 @@ def make_micro_batch_iter_for_dynamic_batching(mini_batch: Any) -> Iterator[Any]
     "input_ids", and "position_ids", if their last dimension is as wide as that of "input_ids", or one less."""
     ranges, lengths = mini_batch.meta_info["micro_batch_indices"], mini_batch.meta_info["micro_batch_lengths"]
     for (begin, end), length in zip(ranges, lengths):
-        micro_batch = _shared.selected(mini_batch, range(begin, end))
+        micro_batch = _shared.select(mini_batch, range(begin, end))
         ids = micro_batch.batch["input_ids"]
         width, dims = ids.shape[-1], ids.dim()
         for name in list(micro_batch.batch.keys()):

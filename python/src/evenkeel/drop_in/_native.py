@@ -15,7 +15,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c, packing, padding, prefix
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
-from evenkeel.balance import lists_of, packed_bins, partitioned
+from evenkeel.balance import compute_bins, compute_partition, lists_of
 
 Numbers = Any
 Int64s = npt.NDArray[np.int64]
@@ -44,7 +44,7 @@ def _as_sequence(values: Any, name: str) -> list[Any] | tuple[Any, ...]:
             return listed
     elif not isinstance(values, (str, bytes)) and isinstance(values, Iterable):
         return list(values)
-    _c.raise_error("input", name, f"is a {type(values).__name__}; a list of whole numbers is needed")
+    _c.raise_error("input", name, f"is a {type(values).__name__}; it must be a list of whole numbers")
 
 
 def _whole_number(entry: Any, where: str) -> int:
@@ -65,20 +65,20 @@ def _whole_number(entry: Any, where: str) -> int:
 # Partitions: `checked` rejects fewer values than groups, and sorts the values of each group.
 
 def karmarkar_karp(seqlen_list: Numbers, k_partitions: int, equal_size: bool, checked: bool) -> Lists:
-    return _partitioned(c.EVENKEEL_KARMARKAR_KARP, seqlen_list, k_partitions, equal_size, checked)
+    return _partition(c.EVENKEEL_KARMARKAR_KARP, seqlen_list, k_partitions, equal_size, checked)
 
 
 def longest_processing_time(seqlen_list: Numbers, k_partitions: int, equal_size: bool, checked: bool) -> Lists:
-    return _partitioned(c.EVENKEEL_LONGEST_PROCESSING_TIME, seqlen_list, k_partitions, equal_size, checked)
+    return _partition(c.EVENKEEL_LONGEST_PROCESSING_TIME, seqlen_list, k_partitions, equal_size, checked)
 
 
-def _partitioned(algorithm: int, seqlen_list: Numbers, k_partitions: int, equal_size: bool, checked: bool) -> Lists:
+def _partition(algorithm: int, seqlen_list: Numbers, k_partitions: int, equal_size: bool, checked: bool) -> Lists:
     costs, k = whole_numbers(seqlen_list, "seqlen_list"), _c.int64(k_partitions)
     if checked and len(costs) < k:
         _c.raise_error("input", "k_partitions", f"is {k}, but there are only {len(costs)} values, so some groups would be empty")
     if equal_size and k >= 1 and len(costs) % k != 0:
         _c.raise_error("input", "equal_size", f"{len(costs)} values cannot be divided into {k} groups of equal size")
-    items, offsets = partitioned(algorithm, costs, k, equal_size)
+    items, offsets = compute_partition(algorithm, costs, k, equal_size)
     if checked:
         lib.evenkeel_sort_groups(_c.address(items), len(items), _c.address(offsets), k)
     return lists_of(items, offsets)
@@ -94,7 +94,7 @@ def longest_processing_time_with_cap(seqlen_list: Numbers, k_partitions: int, ma
 
 def balanced_bin_packing(seqlen_list: Numbers, max_capacity: int) -> Lists:
     sizes = whole_numbers(seqlen_list, "seqlen_list")
-    return lists_of(*packed_bins(c.EVENKEEL_BALANCED_BINS, sizes, None, _c.int64(max_capacity), UNLIMITED))
+    return lists_of(*compute_bins(c.EVENKEEL_BALANCED_BINS, sizes, None, _c.int64(max_capacity), UNLIMITED))
 
 
 def balance_whole_groups(seqlen_list: Numbers, keys: Numbers, k_partitions: int, equal_groups: bool) -> Lists:
@@ -162,14 +162,14 @@ class MicroBatches:
         lib.evenkeel_batching_count(self._batching, *self._samples(), ctypes.byref(count))
         return count.value
 
-    def agreed(self, largest: int) -> int:
+    def agreed_count(self, largest: int) -> int:
         count = ctypes.c_int64()
-        lib.evenkeel_batching_agreed(self._batching, _c.int64(largest), ctypes.byref(count))
+        lib.evenkeel_batching_agreed_count(self._batching, _c.int64(largest), ctypes.byref(count))
         return count.value
 
-    def kept_count(self, count: int) -> int:
+    def count_under_cap(self, count: int) -> int:
         kept = ctypes.c_int64()
-        lib.evenkeel_batching_kept_count(self._batching, *self._samples(), _c.int64(count), ctypes.byref(kept))
+        lib.evenkeel_batching_count_under_cap(self._batching, *self._samples(), _c.int64(count), ctypes.byref(kept))
         return kept.value
 
     def of(self, count: int) -> Lists:
@@ -250,7 +250,7 @@ class MindSpeedCp:
     def __init__(self, size: int, algorithm: str, ulysses_degree: int, cut_each_sequence: bool) -> None:
         if algorithm not in self._ALGORITHMS:
             _c.raise_error("input", "context_parallel_algo",
-                           f"is '{algorithm}'; it can be megatron_cp_algo, ulysses_cp_algo or hybrid_cp_algo")
+                           f"is '{algorithm}'; it must be megatron_cp_algo, ulysses_cp_algo or hybrid_cp_algo")
         self._cp = c.evenkeel_mindspeed_cp(_c.int32(size), self._ALGORITHMS[algorithm], _c.int32(ulysses_degree),
                                            bool(cut_each_sequence))
 
@@ -273,6 +273,6 @@ def take_rows(
     """Copies rows between addresses in memory owned by the caller."""
     items, offsets = _groups_of(partitions)
     if len(targets) != len(offsets) - 1:
-        _c.raise_error("input", "targets", f"{len(targets)} for {len(offsets) - 1} groups")
+        _c.raise_error("input", "targets", f"there are {len(targets)} for {len(offsets) - 1} groups")
     lib.evenkeel_take_rows(source, num_rows, row_bytes, _c.address(items), len(items), _c.address(offsets), len(offsets) - 1,
                            (ctypes.c_void_p * len(targets))(*targets), threads)

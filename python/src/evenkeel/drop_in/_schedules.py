@@ -9,7 +9,7 @@ from evenkeel._c import refuse
 from evenkeel.planning import plan
 
 
-def planned(lengths: Sequence[int], dp: int, micro_batch: dict[str, Any], sections: dict[str, Any]) -> list[list[list[int]]]:
+def plan_micro_batches(lengths: Sequence[int], dp: int, micro_batch: dict[str, Any], sections: dict[str, Any]) -> list[list[list[int]]]:
     """Returns the samples of each micro-batch of each of ``dp`` ranks, ascending, as evenkeel.plan assigns them. All ranks have
     the same number of micro-batches, some of which may be empty. Raises InputError if ``sections`` sets what the framework determines.
     """
@@ -25,12 +25,12 @@ def planned(lengths: Sequence[int], dp: int, micro_batch: dict[str, Any], sectio
 def plan_without_empty(
     lengths: Sequence[int], dp: int, micro_batch: dict[str, Any], sections: dict[str, Any], where: str
 ) -> list[list[list[int]]]:
-    """Like ``planned``, for frameworks in which no micro-batch can be empty.
+    """Like ``plan_micro_batches``, for frameworks in which no micro-batch can be empty.
 
     A rank with few long samples may have fewer samples than other ranks have micro-batches. Each of its empty micro-batches gets
     the shortest sample of any micro-batch that has several. Raises InputError if there are fewer samples than micro-batches.
     """
-    ranks = planned(lengths, dp, micro_batch, sections)
+    ranks = plan_micro_batches(lengths, dp, micro_batch, sections)
     parts = [part for rank in ranks for part in rank]
     if len(lengths) < len(parts):
         refuse(where, f"has {len(lengths)} samples for {len(parts)} micro-batches on {dp} ranks, but no micro-batch can be empty",

@@ -45,7 +45,7 @@ def require_flags(mask: torch.Tensor, name: str = "attention_mask") -> None:
         return
     wrong = (mask != 0) & (mask != 1)
     if wrong.any():
-        refuse(name, f"holds {mask[wrong][0].item()}; a mask has only 0 and 1",
+        refuse(name, f"holds {mask[wrong][0].item()}; a mask can have only 0 and 1",
                "Write 1 at each token and 0 at padding, and give each sequence its own row")
 
 
@@ -74,7 +74,7 @@ def rows_of(values: Any, indices: Sequence[int] | torch.Tensor) -> Any:
     return values[wanted.numpy() if type(values).__module__ == "numpy" else wanted]
 
 
-def selected(data: Any, indices: Sequence[int]) -> Any:
+def select(data: Any, indices: Sequence[int]) -> Any:
     """Returns the samples with these indices from a mapping of columns, a batch that supports ``batch[indices]``, or an
     object with ``.batch`` and ``.meta_info``, whose meta_info is copied."""
     if tensors_of(data) is not data:
@@ -91,17 +91,17 @@ def selected(data: Any, indices: Sequence[int]) -> Any:
 
 
 def split(data: Any, partitions: Sequence[Sequence[int]]) -> list[Any]:
-    """Returns selected() for each partition. One call copies a tensor of a mapping to all partitions."""
+    """Returns select() for each partition. One call copies a tensor of a mapping to all partitions."""
     tensors = tensors_of(data)
     if not _is_mapping(tensors):
-        return [selected(data, partition) for partition in partitions]
+        return [select(data, partition) for partition in partitions]
     columns = {key: _split_column(str(key), values, partitions) for key, values in tensors.items()}
     batches = [{key: parts[i] for key, parts in columns.items()} for i in range(len(partitions))]
     if tensors is data:
         return batches
     rest = copy.copy(data)
     rest.batch = None
-    chosen = [selected(rest, partition) for partition in partitions]
+    chosen = [select(rest, partition) for partition in partitions]
     for each, batch in zip(chosen, batches):
         each.batch = batch
     return chosen
@@ -149,7 +149,7 @@ def reorder(data: Any, indices: Sequence[int]) -> None:
 def _set_rows(data: Any, indices: Sequence[int]) -> None:
     others = getattr(data, "non_tensor_batch", None)
     if data.batch is not None:
-        data.batch = selected(data.batch, indices)
+        data.batch = select(data.batch, indices)
     if others:
         data.non_tensor_batch = {key: rows_of(values, indices) for key, values in others.items()}
 
@@ -166,22 +166,22 @@ def is_distributed() -> bool:
     return distributed is not None and distributed.is_available() and distributed.is_initialized()
 
 
-def planned_together(make: Callable[[], Any], group: Any, *, together: bool, strict: bool) -> list[list[int]]:
+def plan_together(make: Callable[[], Any], group: Any, *, together: bool, strict: bool) -> list[list[int]]:
     """Returns this rank's micro-batches; all ranks of the group have the same number. ``make`` creates a planner of this rank's
-    samples (count, agreed, kept_count and of; see _native.MicroBatches). If it raises on one rank, all ranks raise.
+    samples (count, agreed_count, count_under_cap and of; see _native.MicroBatches). If it raises on one rank, all ranks raise.
     ``strict``: use the maximum of the ranks' counts; otherwise the smallest from there on with which every rank keeps its cap."""
     planners: list[Any] = []
 
     def first_count() -> int:
         planners.append(make())
-        return int(planners[0].count() if strict else planners[0].kept_count(planners[0].count()))
+        return int(planners[0].count() if strict else planners[0].count_under_cap(planners[0].count()))
 
     largest = _largest if together else _own
     count: int = largest(first_count, group)
     (planner,) = planners
-    count = planner.agreed(count)
+    count = planner.agreed_count(count)
     while not strict:
-        needed = largest(lambda: int(planner.kept_count(count)), group)
+        needed = largest(lambda: int(planner.count_under_cap(count)), group)  # noqa: B023, called at once
         if needed == count:
             break
         count = needed
@@ -221,7 +221,7 @@ def _all_reduce_max(value: int, group: Any) -> int:
 
 # Tokens
 
-def moved(rows: Any, source: Any, target: Any, size: int, pad: float = 0) -> Any:
+def move_rows(rows: Any, source: Any, target: Any, size: int, pad: float = 0) -> Any:
     """Returns a tensor of `size` rows in which row target[i] is rows[source[i]], and other rows are `pad`. Gradients flow."""
     import torch
 

@@ -90,7 +90,7 @@ def rearrange_micro_batches(
             _shared.refuse("seqlen_list", "is empty")
         return _native.mindspeed_micro_batches(seqlen_list, max_token_len, dynamic_max_batch_size)
 
-    return _shared.planned_together(planner, dp_group, together=_shared.is_distributed(), strict=strict_reference)
+    return _shared.plan_together(planner, dp_group, together=_shared.is_distributed(), strict=strict_reference)
 
 
 # Removing padding
@@ -125,7 +125,7 @@ def preprocess_packed_seqs(
     aligned = cu_seqlens_padded.long().diff()
     position_ids = torch.arange(size, dtype=torch.int32, device=device)
     position_ids -= cu_seqlens_padded[:-1].repeat_interleave(aligned)
-    packed = [_shared.moved(tensor.flatten(), source, rows, size)[None] for tensor in (input_ids, labels)]
+    packed = [_shared.move_rows(tensor.flatten(), source, rows, size)[None] for tensor in (input_ids, labels)]
     seqlens_in_batch = torch.tensor(lengths, dtype=torch.int32, device=device)
     return packed[0], position_ids[None], packed[1], seqlens_in_batch, cu_seqlens_padded
 
@@ -161,7 +161,7 @@ def postprocess_packed_seqs(
     before the sequence as column 0, and raises InputError for the first sequence.
     """
     if output.dim() < 2 or output.shape[0] != 1:
-        _shared.refuse("output", f"has the shape {tuple(output.shape)}; one packed row is needed")
+        _shared.refuse("output", f"has the shape {tuple(output.shape)}; it must be one packed row")
     lengths = seqlens_in_batch.tolist()
     starts = cu_seqlens_padded.tolist()[:-1]
     if len(starts) != len(lengths):
@@ -171,13 +171,13 @@ def postprocess_packed_seqs(
         if end - begin > seq_len:
             _shared.refuse("seq_len", f"{seq_len} columns do not hold the {end - begin} rows of sequence {i}")
         if start + end > output.shape[1]:
-            _shared.refuse("output", f"has {output.shape[1]} rows; sequence {i} ends at {start + end}")
+            _shared.refuse("output", f"has {output.shape[1]} rows, but sequence {i} ends at row {start + end}")
     source, target = [], []
     for i, (start, (begin, end)) in enumerate(zip(starts, kept)):
         first = begin if strict_reference else max(begin, 0)  # a sequence's first token is not predicted
         source.append((start + first, start + max(first, end)))
         target.append((i * seq_len + first - begin, i * seq_len + max(first, end) - begin))
-    rows = _shared.moved(output[0], _shared.ranges(source), _shared.ranges(target), len(lengths) * seq_len)
+    rows = _shared.move_rows(output[0], _shared.ranges(source), _shared.ranges(target), len(lengths) * seq_len)
     return rows.reshape(len(lengths), seq_len, *output.shape[2:])
 
 
@@ -190,7 +190,7 @@ def _kept_rows(lengths: list[int], starts: list[int], prompts: Any, strict_refer
     kept = []
     for length, start, prompt in zip(lengths, starts, prompts.tolist()):
         if prompt == 0 and start == 0 and length > 0:
-            _shared.refuse("prompt_length", "is 0 for the first sequence, with no row in front of it")
+            _shared.refuse("prompt_length", "is 0 for the first sequence, which has no row in front of it")
         kept.append((prompt - 1, length - 1) if prompt <= length else (0, length))
     return kept
 
@@ -206,7 +206,7 @@ def get_ring_degree(megatron_config: Any, *, strict_reference: bool = False) -> 
     degree = int(_cp_of(megatron_config).ring_degree())
     is_hybrid = _algorithm_of(megatron_config) == "hybrid_cp_algo" and megatron_config.context_parallel_size > 1
     if strict_reference and is_hybrid and degree == 1:
-        _shared.refuse("ulysses_degree_in_cp", "leaves rings of one rank")
+        _shared.refuse("ulysses_degree_in_cp", "leaves only one rank per ring")
     return degree
 
 

@@ -136,8 +136,8 @@ class PrefixGrouper:
             _require_mask(padding_mode, "padding_mode")
             target = padding_mode.to(lengths.device) != 0
             if target.shape[0] != x_mask.shape[0] or not torch.equal(target.sum(1), lengths):
-                _shared.refuse("padding_mode", "has another number of tokens in a row than x_mask")
-        rows = _shared.moved(x.flatten(0, 1), _flat(x_mask), _flat(target), target.numel())
+                _shared.refuse("padding_mode", "has a row with a different number of tokens than x_mask")
+        rows = _shared.move_rows(x.flatten(0, 1), _flat(x_mask), _flat(target), target.numel())
         return rows.reshape(*target.shape, *x.shape[2:])
 
     # Tensors
@@ -294,7 +294,7 @@ class PrefixGrouper:
     def _grouped(self, rows: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
         """Moves the rows of all prefixes' tokens, followed by those of all suffixes, to their positions in a grouped tensor."""
         target = torch.cat([self._prefix.source, self._suffix.source])
-        grouped = _shared.moved(rows, source, target, math.prod(self._shape))
+        grouped = _shared.move_rows(rows, source, target, math.prod(self._shape))
         return grouped.reshape(*self._shape, *rows.shape[1:])
 
     def _move(self, places: Any) -> _Move:
@@ -307,7 +307,7 @@ class PrefixGrouper:
 
     def _require_heads(self, x: torch.Tensor, name: str) -> None:
         if x.dim() != 4:
-            _shared.refuse(name, f"has the shape {tuple(x.shape)}; [batch, heads, width, elements] is needed")
+            _shared.refuse(name, f"has the shape {tuple(x.shape)}; it must be [batch, heads, width, elements]")
         self._require_grouped(x.transpose(1, 2), f"{name}.transpose(1, 2)")
 
     @staticmethod
@@ -317,7 +317,7 @@ class PrefixGrouper:
             _shared.refuse(f"{name}_mask", f"has the shape {tuple(mask.shape)}, but the tensor has {tuple(x.shape)}")
         found = _lengths_of(mask).tolist()
         if found != lengths.tolist():
-            _shared.refuse(f"{name}_mask", f"has rows of {found} tokens; group_info has {lengths.tolist()}")
+            _shared.refuse(f"{name}_mask", f"has rows with {found} tokens, but group_info has {lengths.tolist()}")
 
 
 class PrefixGrouperForPackedSequence(PrefixGrouper):
@@ -433,7 +433,7 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
 
     def _require_heads(self, x: torch.Tensor, name: str) -> None:
         if x.dim() != 3:
-            _shared.refuse(name, f"has the shape {tuple(x.shape)}; [tokens, heads, elements] is needed")
+            _shared.refuse(name, f"has the shape {tuple(x.shape)}; it must be [tokens, heads, elements]")
         self._require_grouped(x, name)
 
 
@@ -452,7 +452,7 @@ class _Move:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         rows = x.flatten(0, 1) if self.batched else x
-        return _shared.moved(rows, self.source, self.target, self.size).reshape(*self.shape, *rows.shape[1:])
+        return _shared.move_rows(rows, self.source, self.target, self.size).reshape(*self.shape, *rows.shape[1:])
 
     def with_heads(self, x: torch.Tensor) -> torch.Tensor:
         """Like calling it, for [batch, heads, width, elements] or [tokens, heads, elements], to [batch, heads, width, elements]."""
@@ -461,7 +461,7 @@ class _Move:
 
 def _side_of(padding_mode: str) -> str:
     if padding_mode not in ("left", "right"):
-        _shared.refuse("padding_mode", f"is {padding_mode!r}; it can be left, right or a mask")
+        _shared.refuse("padding_mode", f"is {padding_mode!r}; it must be left, right or a mask")
     return padding_mode
 
 
@@ -480,7 +480,7 @@ def _mask_of(places: Any, device: Any) -> torch.Tensor:
 def _require_mask(mask: Any, name: str) -> None:
     if not isinstance(mask, torch.Tensor) or mask.dim() != 2:
         shape = f"has the shape {tuple(mask.shape)}" if isinstance(mask, torch.Tensor) else f"is a {type(mask).__name__}"
-        _shared.refuse(name, f"{shape}; a tensor of two dimensions is needed")
+        _shared.refuse(name, f"{shape}; it must have two dimensions")
     _shared.require_flags(mask, name)
 
 

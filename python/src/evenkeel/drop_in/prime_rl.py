@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from evenkeel._c import refuse
-from evenkeel.drop_in._schedules import planned
+from evenkeel.drop_in._schedules import plan_micro_batches
 
 __all__ = ["prepare_batch"]
 
@@ -42,7 +42,7 @@ def prepare_batch(
         theirs._assert_token_arrays_aligned(made)
         return made
 
-    def joined(samples: list[Any]) -> Any:
+    def concatenate(samples: list[Any]) -> Any:
         return padded(theirs._materialize_bin(theirs._MicroBatchBin(samples, sum(map(_length_of, samples)))))
 
     samples = [theirs.prepare_sample(rollout, seq_len) for rollout in rollouts]
@@ -56,11 +56,12 @@ def prepare_batch(
         balance["cost"] = _cost_of(bin_cost, seq_len)
     texts = [sample for sample in samples if sample.mm_kwargs is None]
     if len({sample.routed_experts is None for sample in texts}) > 1:
-        refuse("rollouts", "have routed experts in some samples only, but samples with and without them cannot share micro-batches", "Use prime-rl's own function")
+        refuse("rollouts", "have routed experts in some samples only, but samples with and without them cannot share micro-batches",
+               "Use prime-rl's own function")
     if not texts:
         return workers
-    ranks = planned(list(map(_length_of, texts)), num_train_workers, {"max_tokens": seq_len}, {**sections, "balance": balance})
-    made = [[joined([texts[index] for index in part]) if part else None for part in rank] for rank in ranks]
+    ranks = plan_micro_batches(list(map(_length_of, texts)), num_train_workers, {"max_tokens": seq_len}, {**sections, "balance": balance})
+    made = [[concatenate([texts[index] for index in part]) if part else None for part in rank] for rank in ranks]
     without_loss = theirs._make_dummy_batch(next(each for rank in made for each in rank if each is not None))
     for worker, rank in zip(workers, made):
         worker.extend(without_loss if each is None else each for each in rank)

@@ -74,7 +74,7 @@ def batch_balance(
     """
     lengths = _shared.lengths_of(batch.batch["attention_mask"])
     if keep_minibatch and minibatch_size < 1:
-        _shared.refuse("minibatch_size", f"is {minibatch_size}; at least 1 is needed")
+        _shared.refuse("minibatch_size", f"is {minibatch_size}; it must be at least 1")
     planned = len(lengths)
     if strict_reference:
         run = minibatch_size if keep_minibatch else len(lengths)
@@ -129,10 +129,10 @@ def dynamic_batching_shard(
         _require_one_split(lengths, multiple, settings)
     elif max_tokens_per_microbatch < sequence_length_round:
         _c.raise_error("limit", "max_tokens_per_microbatch",
-                          f"{max_tokens_per_microbatch} is below one sample of {sequence_length_round} tokens")
+                          f"is {max_tokens_per_microbatch}, less than one sample of {sequence_length_round} tokens")
     shards, positions, padded_lengths, padded_tokens = _native.padded_batches(lengths, *settings, multiple)
 
-    batch = _shared.selected(origin_batch, [sample for shard in shards for sample in shard])
+    batch = _shared.select(origin_batch, [sample for shard in shards for sample in shard])
     batch.meta_info["global_micro_batch_indices"] = positions
     batch.meta_info["global_micro_batch_lengths"] = padded_lengths
     batch.meta_info["micro_batch_indices"] = positions
@@ -197,13 +197,13 @@ class SequencePackingPacker:
         """Returns runs of `micro_batch_size` samples, which must divide their number."""
         size = _shared.size_of(mini_batch)
         if not micro_batch_size or micro_batch_size < 1:
-            _shared.refuse("micro_batch_size", f"is {micro_batch_size}; at least 1 is needed")
+            _shared.refuse("micro_batch_size", f"is {micro_batch_size}; it must be at least 1")
         if size % micro_batch_size != 0:
             _shared.refuse("mini_batch", f"{size} samples cannot be split into micro-batches of {micro_batch_size}")
         mini_batch.meta_info["partition_indices_list"] = []
         mini_batch.meta_info["num_micro_batchs"] = size // micro_batch_size
         runs = [list(range(i, i + micro_batch_size)) for i in range(0, size, micro_batch_size)]
-        return (_shared.selected(mini_batch, run) for run in runs)
+        return (_shared.select(mini_batch, run) for run in runs)
 
     @staticmethod
     def restore_results_order(
@@ -245,11 +245,11 @@ class LoadBalancePacker(SequencePackingPacker):
             mask = mini_batch.batch["attention_mask"]
             if self.strict_reference and cap < mask.shape[-1]:
                 _shared.refuse(f"max_packed_sequence_length_{phase}",
-                               f"{cap} is below the {mask.shape[-1]} columns of the batch")
+                               f"is {cap}, less than the {mask.shape[-1]} columns of the batch")
             alignment = self.get_pad_factor(cp_size, tp_size)
             return _native.roll_micro_batches(_shared.lengths_of(mask), cap, least, max(1, vp_size or 1), alignment)
 
-        partitions = _shared.planned_together(planner, dp_group, together=together, strict=self.strict_reference)
+        partitions = _shared.plan_together(planner, dp_group, together=together, strict=self.strict_reference)
         size = _shared.size_of(mini_batch)
         if self.strict_reference and len(partitions) > size:
             _shared.refuse("mini_batch", f"has {size} samples for {len(partitions)} micro-batches")
@@ -258,7 +258,7 @@ class LoadBalancePacker(SequencePackingPacker):
 
     @staticmethod
     def _micro_batch(mini_batch: Any, size: int, partitions: list[list[int]], i: int) -> Any:
-        micro_batch = _shared.selected(mini_batch, partitions[i])
+        micro_batch = _shared.select(mini_batch, partitions[i])
         micro_batch.meta_info.update(
             micro_batch_idx=i, is_padding_batch=False, partition_indices=partitions[i], num_micro_batchs=len(partitions),
             mini_batch_size=size,
@@ -291,7 +291,7 @@ def get_sequence_packing_packer(config: Any = None, *, strict_reference: bool = 
     packers = {"none": SequencePackingPacker, "load_balance": LoadBalancePacker}
     algorithm = "none" if config is None else config.algorithm
     if algorithm not in packers:
-        _shared.refuse("algorithm", f"is {algorithm!r}; it can be none or load_balance")
+        _shared.refuse("algorithm", f"is {algorithm!r}; it must be none or load_balance")
     return packers[algorithm](config, strict_reference=strict_reference)
 
 
@@ -375,7 +375,7 @@ def _pack_sequences(
     tokens, rows, size, cu_seqlens, cu_seqlens_padded, max_seqlen = _native.packed_rows(
         lengths, self._get_pad_factor(), sizes.cp_size, sizes.cp_rank, pad_packed_seq_to)
     source = positions[torch.from_numpy(tokens).to(positions.device)]
-    packed = _shared.moved(input_tensor.flatten(0, 1), source, rows, size, pad_val)[None]
+    packed = _shared.move_rows(input_tensor.flatten(0, 1), source, rows, size, pad_val)[None]
     cu_seqlens, cu_seqlens_padded = (torch.from_numpy(c).to(input_tensor.device) for c in (cu_seqlens, cu_seqlens_padded))
     params = _packed_seq_params_class()(
         qkv_format="thd", cu_seqlens_q=cu_seqlens_padded, cu_seqlens_kv=cu_seqlens_padded,

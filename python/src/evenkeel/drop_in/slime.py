@@ -76,10 +76,10 @@ def build_dp_schedule(
 
 def _cap_of(args: Any, cp: int) -> int:
     if not args.use_dynamic_batch_size:
-        refuse("args.use_dynamic_batch_size", "is off, so micro-batches have a fixed number of samples and nothing is left to plan",
+        refuse("args.use_dynamic_batch_size", "is off, so micro-batches have a fixed number of samples and there is nothing to plan",
                "Use slime's own function, or --use-dynamic-batch-size")
     if args.max_tokens_per_gpu is None:
-        refuse("args.max_tokens_per_gpu", "is missing, but is needed as the cap of a micro-batch")
+        refuse("args.max_tokens_per_gpu", "is missing, but it must be set as the cap of a micro-batch")
     return max(1, int(args.max_tokens_per_gpu * cp * getattr(args, "packing_safety_margin", 1.0)))
 
 

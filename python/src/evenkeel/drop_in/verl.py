@@ -86,7 +86,7 @@ def greedy_partition(seqlen_list: Sequence[int], k_partitions: int, equal_size: 
     """Partitions indices into `k_partitions` groups: in input order, each value goes to the group with the smallest sum, or
     the first of several. With ``equal_size``, a group with fewer values counts as lighter."""
     if k_partitions < 1:
-        _shared.refuse("k_partitions", f"{k_partitions} groups; at least 1 is needed")
+        _shared.refuse("k_partitions", f"is {k_partitions}; it must be at least 1")
     if equal_size and len(seqlen_list) % k_partitions != 0:
         _shared.refuse("equal_size", f"{len(seqlen_list)} values cannot be divided into {k_partitions} groups")
     partitions: list[list[int]] = [[] for _ in range(k_partitions)]
@@ -178,13 +178,13 @@ def rearrange_micro_batches(
         lengths, width = _lengths_and_width(_shared.tensors_of(batch))
         num_samples = len(lengths)
         if strict_reference and max_token_len < width:
-            _shared.refuse("max_token_len", f"{max_token_len} is below the {width} columns of the batch")
+            _shared.refuse("max_token_len", f"is {max_token_len}, less than the {width} columns of the batch")
         settings = (max_token_len, min_num_micro_batch or 1, num_batches_divided_by or 1, use_dynamic_bsz_balance)
         if force_group_size == 1:
             return _native.verl_micro_batches(lengths, *settings)
         return _GroupedMicroBatches(lengths, force_group_size, *settings)
 
-    partitions = _shared.planned_together(planner, dp_group, together=together, strict=strict_reference)
+    partitions = _shared.plan_together(planner, dp_group, together=together, strict=strict_reference)
     if strict_reference and len(partitions) > num_samples // force_group_size:
         _shared.refuse("batch", f"has {num_samples} samples for {len(partitions)} micro-batches")
     return _shared.split(batch, partitions), partitions
@@ -220,16 +220,16 @@ class _GroupedMicroBatches:
     def count(self) -> int:
         return self.least
 
-    def agreed(self, largest: int) -> int:
+    def agreed_count(self, largest: int) -> int:
         return roundup_divisible(largest, self.multiple_of)
 
-    def kept_count(self, count: int) -> int:
+    def count_under_cap(self, count: int) -> int:
         for group, tokens in enumerate(self.tokens):
             if tokens > self.max_tokens:
-                _c.raise_error("limit", f"group {group}", f"takes {tokens} tokens; a micro-batch holds {self.max_tokens}")
-        count = self.agreed(count)
+                _c.raise_error("limit", f"group {group}", f"takes {tokens} tokens, but a micro-batch can hold only {self.max_tokens}")
+        count = self.agreed_count(count)
         while count < len(self.tokens) and not self._is_kept(count):
-            count = self.agreed(count + 1)
+            count = self.agreed_count(count + 1)
         return count
 
     def of(self, count: int) -> list[list[int]]:

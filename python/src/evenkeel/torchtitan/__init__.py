@@ -73,7 +73,7 @@ class BalancedDataLoader(BaseDataLoader):
         rows = config.global_batch_size if config.global_batch_size > 0 else dp_world_size * local_batch_size
         if rows % (dp_world_size * local_batch_size) != 0:
             refuse(
-                "global_batch_size", f"is {rows}, not a multiple of {dp_world_size} ranks with batches of {local_batch_size} rows",
+                "global_batch_size", f"is {rows}, which is not a multiple of {dp_world_size} ranks with batches of {local_batch_size} rows",
                 "Pass training.global_batch_size",
             )
         self.config, self.ranks, self.rank, self.seq_len = config, dp_world_size, dp_rank, seq_len
@@ -158,7 +158,7 @@ class BalancedDataLoader(BaseDataLoader):
         for at in np.flatnonzero((self.lengths < 1) | (self.lengths > self.seq_len))[:1]:
             where, tokens = f"samples[{at}]", self.lengths[at] + 1
             if tokens < 2:
-                refuse(where, f"has {tokens} token, but predicting needs at least 2 tokens", "Leave the sample out of the data set")
+                refuse(where, f"has {tokens} token, but at least 2 are required to predict one", "Leave the sample out of the data set")
             raise_error(
                 "limit", where, f"has {tokens} tokens, above the {self.seq_len + 1} of a row and the token it predicts last",
                 f"Raise training.seq_len to at least {self.lengths.max()}, or truncate or leave out the sample",

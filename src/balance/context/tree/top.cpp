@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
-#include <functional>
 #include <tuple>
-#include <utility>
 
 #include "balance/context/free_ranks.hpp"
 #include "balance/partition/least_loaded.hpp"
@@ -13,7 +11,7 @@
 namespace evenkeel::context {
 namespace {
 
-/// Maximum number of a block's micro-batches that are searched for room.
+/// Maximum number of a block's micro-batches that are examined for room.
 constexpr int max_tasks_to_examine = 16;
 
 /// The blocks of one level, and the micro-batches of each.
@@ -40,13 +38,14 @@ class LevelBlocks {
     task.add(item, tokens, samples, *levels_);
     heights[block] += task.time - before;
   }
-  /// Starts over from these heights after items were placed on given blocks.
+  /// Starts over with these heights, after items were placed on given blocks.
   void start(const std::vector<Cost>& heights) { first_ = EarliestFinish(*levels_, level_, heights); }
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
 
-  /// Returns the fullest micro-batch with room, or a new one if there is none.
+  /// Returns the fullest of the block's newest micro-batches with room, or a new micro-batch if there is
+  /// none.
   std::size_t task_for(std::int64_t tokens, std::int64_t samples, std::size_t block) {
     std::size_t fullest = none;
     std::size_t at = newest_[block];
@@ -86,7 +85,7 @@ void set_heights(const std::vector<Cost>& blocks, const Levels& levels, int leve
   for (const Cost height : blocks) next = std::fill_n(next, levels.size(level), height);
 }
 
-/// An item to be placed on its level. `anywhere` is set if the item has no given block.
+/// An item to be placed on its level. `anywhere` is set if its block is not given.
 struct TopItem {
   bool anywhere;
   Cost time;
@@ -109,10 +108,10 @@ std::vector<std::vector<TopItem>> group_by_level(const Levels& levels, std::span
   return of_levels;
 }
 
-/// The micro-batches of one rank that have room, by ascending room.
+/// The micro-batches of one rank that still have room, in ascending order of room.
 class RankTasks {
  public:
-  /// Returns the position of the micro-batch with the least sufficient room, or -1.
+  /// Returns the position of the micro-batch with the least room that is sufficient; -1 if there is none.
   [[nodiscard]] std::int64_t find(std::int64_t size, std::int64_t count, const std::vector<OpenTask>& tasks,
                                   std::int64_t max_items) const {
     constexpr int max_examined_tasks = 16;
@@ -192,7 +191,8 @@ Fit best_fit(const Levels& levels, const BlockHeights& heights, Item item, Cost 
     const std::span<const Cost> ends = heights.at_level(level);
     for (std::size_t block = 0; block < ends.size(); ++block) {
       const Cost time = levels.speeds().block_time(fastest, level, block);
-      // Ranks that wait for slower ranks could do other work in that time, so it also counts as area.
+      // Ranks that wait for slower ranks could do other work in that time, so the waiting time also counts as
+      // area.
       const Cost area =
           levels.speeds().are_unequal() ? levels.speeds().work_in(time, level, block) : least_area;
       const Fit here{area, ends[block] + time, level, block};

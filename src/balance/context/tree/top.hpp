@@ -11,7 +11,7 @@ namespace evenkeel::context {
 struct LeveledItem {
   Item item = 0;
   int level = 0;
-  /// Number of the block on its level; -1 for the block on which the item ends first.
+  /// Number of the block on its level; -1 if the item goes to the block on which it ends first.
   std::int64_t block = -1;
 };
 
@@ -21,10 +21,10 @@ struct TreeTop {
   std::vector<Cost> heights;    ///< busy time of each rank
 };
 
-/// Places items level by level, from the highest level down. On each level, items with a block come first,
-/// then the others, each by descending time. An item goes to its block, or to the block on which it ends
-/// first. There, it goes into the fullest micro-batch with room, or into a new one. Replaces the contents of
-/// `top`, and reuses its memory. Precondition: levels are at least 1. O(items log + ranks).
+/// Places items level by level, from the highest level down. On each level, the items with a given block come
+/// first, then the others, both in descending order of time. An item goes to its given block, or to the block
+/// on which it ends first. There, it goes into the fullest micro-batch with room, or into a new one. Replaces
+/// the contents of `top`, and reuses its memory. Precondition: levels are at least 1. O(items log + ranks).
 void place_tree_top(const Levels& levels, std::span<const LeveledItem> items, TreeTop& top);
 
 /// Chooses levels and blocks for `items`, which are in descending order of work, so that they end within

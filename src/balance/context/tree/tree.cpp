@@ -17,13 +17,13 @@
 namespace evenkeel::context {
 namespace {
 
-/// Maximum number of items placed in all trials with leaves together. The same limit applies to all trials
-/// without leaves.
+/// Maximum number of items placed, over all trials that place leaves. A separate limit of the same size
+/// applies to all trials without leaves.
 constexpr std::int64_t max_placed = 1 << 17;
 constexpr std::int64_t max_trials = 64;
 /// Number of places examined per item when the whole tree is improved.
 constexpr std::int64_t looks_per_item = 1 << 12;
-/// An end that is within 1 / near_enough of the bound is not improved further.
+/// An end time within 1 / near_enough of the bound is not improved further.
 constexpr Cost near_enough = 4096;
 
 /// The micro-batches of a schedule, and the busy time of each rank.
@@ -33,7 +33,7 @@ struct Tree {
 
   [[nodiscard]] Cost end() const { return *std::ranges::max_element(heights); }
 
-  void find_heights(const Levels& levels) {
+  void compute_heights(const Levels& levels) {
     std::ranges::fill(heights, 0);
     for (const OpenTask& task : tasks) {
       const auto first = heights.begin() + task.first;
@@ -100,8 +100,8 @@ class TreeSearch {
            (placements_left_ >= levels_.num_items() && best_.end() - bound_ > bound_ / near_enough);
   }
 
-  /// Returns one choice per trial length, most promising first, in which long items take the least area
-  /// within that length.
+  /// Returns one choice for each trial length, most promising first. In each choice, long items get the group
+  /// sizes with the least area within that length.
   [[nodiscard]] std::vector<std::pair<Cost, Choice>> trial_choices() {
     const auto longs = static_cast<std::int64_t>(longs_.size());
     const std::int64_t trials = std::clamp<std::int64_t>(max_placed / 2 / (longs + 1), 4, max_trials);
@@ -120,8 +120,8 @@ class TreeSearch {
     return choices;
   }
 
-  /// Adds choices of blocks in which long items end within several limits, unless there are too many long
-  /// items.
+  /// Adds choices of blocks with which the long items end within several limits. Does nothing if there are
+  /// too many long items.
   void add_fits(std::vector<std::pair<Cost, Choice>>& choices) {
     const auto longs = static_cast<std::int64_t>(longs_.size());
     const std::int64_t fits =
@@ -140,7 +140,7 @@ class TreeSearch {
     }
   }
 
-  /// Does the same as Levels::cheapest_level_within() for a long item.
+  /// Same as Levels::cheapest_level_within(), for a long item.
   [[nodiscard]] int cheapest_level_within(std::size_t i, Cost limit) const {
     const auto count = static_cast<std::size_t>(levels_.count());
     const auto times = std::span(times_).subspan(i * count, count);
@@ -163,7 +163,7 @@ class TreeSearch {
     return items;
   }
 
-  /// Returns the time at which the last rank ends if leaves are treated as divisible.
+  /// Returns the time at which the last rank ends, treating leaves as divisible.
   [[nodiscard]] Cost end_time_of_top(const Choice& choice) {
     const std::vector<LeveledItem> items = top_items(choice);
     Cost leaves = leaf_work_;
@@ -172,7 +172,7 @@ class TreeSearch {
     return levels_.speeds().even_end(trial_top_.heights, leaves);
   }
 
-  /// Builds the tree of a choice. Returns whether it is the best so far.
+  /// Builds the tree for a choice. Returns whether it is the best tree so far.
   bool try_choice(const Choice& choice) {
     TreeTop top;
     top.tasks.reserve(static_cast<std::size_t>(levels_.num_items()));
@@ -191,8 +191,8 @@ class TreeSearch {
     return true;
   }
 
-  /// Merges the short items into the leaves in order of work, since long items may have less work than short
-  /// ones.
+  /// Merges the short items into the leaves in order of work, since some long items have less work than some
+  /// short ones.
   void merge_shorts(std::vector<Item>& leaves) const {
     const auto middle = static_cast<std::ptrdiff_t>(leaves.size());
     leaves.insert(leaves.end(), shorts_.begin(), shorts_.end());
@@ -201,7 +201,7 @@ class TreeSearch {
     });
   }
 
-  /// Moves one item at a time to a larger or smaller group, as long as that makes the end earlier.
+  /// Moves one item at a time to a larger or smaller group, as long as that makes the schedule end earlier.
   void improve_levels() {
     bool improved = true;
     while (improved && may_try()) {
@@ -225,7 +225,7 @@ class TreeSearch {
     std::int64_t evaluations_left = max_looks / (1 + n / 4096);
     if (levels_.problem().ranks + std::ssize(best_.tasks) > evaluations_left / 1024) return;
     improve_tree(best_.tasks, levels_, bound_ + bound_ / near_enough, evaluations_left);
-    best_.find_heights(levels_);
+    best_.compute_heights(levels_);
   }
 
   [[nodiscard]] bool is_within(Cost part) const { return best_.end() - bound_ <= bound_ / part; }
@@ -234,7 +234,7 @@ class TreeSearch {
   /// are nested, so any wave plan is also a valid tree, and the tree finishes no later than the waves.
   void try_waves() {
     constexpr std::int64_t most_items = 1 << 14;
-    // Improving waves is slow, so small gaps (1/512 of the bound) are tolerated.
+    // Improving waves is slow, so an end time up to 1/512 of the bound later is tolerated.
     constexpr Cost max_behind = 512;
     if (levels_.num_items() > most_items) return;
     for (int level = 0; level < levels_.count() && !is_within(near_enough); ++level) {
@@ -246,7 +246,7 @@ class TreeSearch {
   void try_tasks(std::vector<OpenTask> tasks) {
     for (OpenTask& task : tasks) task.wave = -1;
     Tree tree{.tasks = std::move(tasks), .heights = std::vector<Cost>(best_.heights.size())};
-    tree.find_heights(levels_);
+    tree.compute_heights(levels_);
     if (tree.end() >= best_.end()) return;
     best_ = std::move(tree);
     improve_places();
@@ -300,7 +300,8 @@ class TreeMoves {
     return static_cast<std::size_t>(task.first / levels_->size(task.level));
   }
 
-  /// Removes the micro-batches of some ranks whose groups are not too large. Returns whether there are any.
+  /// Removes some of the micro-batches that run on rank `last` or on a few random other ranks, up to a random
+  /// group size. Returns whether any items were removed.
   bool remove_micro_batches(std::size_t last) {
     items_.clear();
     const auto ranks = heights_.at_level(0).size();
@@ -356,7 +357,7 @@ class TreeMoves {
     return true;
   }
 
-  /// Sorts items in descending order of work; in half of the cases only roughly.
+  /// Sorts items in descending order of work; in half of the cases only approximately.
   void sort_items() {
     std::vector<std::pair<Cost, Item>> order;
     const int spread = random_.below(2) == 0 ? 1 : 512;
@@ -429,7 +430,7 @@ class TreeMoves {
   const Levels* levels_;
   BlockHeights heights_;
   SearchMoves random_;
-  Cost limit_ = 0;  ///< maximum end of any rank
+  Cost limit_ = 0;  ///< latest allowed end of any rank
   std::int64_t looks_ = 0;
   std::vector<std::size_t> chosen_;
   std::vector<Item> items_;

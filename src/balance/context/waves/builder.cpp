@@ -20,7 +20,7 @@ Cost longest_of(std::span<const OpenTask> tasks) {
   return time;
 }
 
-/// Maximum number of partial schedules kept per number of waves.
+/// Maximum number of partial schedules that are kept for each number of waves.
 constexpr std::int64_t most_kept = 24;
 constexpr Cost any_height = sum_limit >> 20;
 /// Candidate heights of a wave: the time of its first item, plus 1 / extra of that time if extra is not 0.
@@ -66,7 +66,7 @@ class WaveBeam {
     return least;
   }
 
-  /// Extends a partial schedule by one more wave, for each candidate height.
+  /// Extends a partial schedule by one wave, once for each candidate height.
   void extend(const State& state, std::vector<State>& next) {
     const Item item = builder_.largest_unplaced_item(state.waves);
     Cost last = -1;
@@ -97,7 +97,7 @@ class WaveBeam {
     }
   }
 
-  /// Returns the best distinct states, at most `most` of them but at least one.
+  /// Returns the best distinct states: at most `most` of them, but at least one.
   [[nodiscard]] static std::vector<State> best_states(std::vector<State> states, std::int64_t most) {
     std::ranges::stable_sort(states, {}, &State::score);
     const auto same = std::ranges::unique(states, {}, &State::score);
@@ -161,7 +161,7 @@ std::size_t WaveBuilder::find_companion(const OpenTask& task, std::size_t from, 
   const CommunicationCost& cost = levels_->problem().communication;
   const std::int64_t size = levels_->size(task.level);
   const Cost fast_height = levels_->fastest_time_within(height, task.level, task.first);
-  // Ignores the communication that pooling would save in addition.
+  // Does not consider the additional communication that pooling would save.
   const Cost spare =
       (fast_height - cost.overhead) * size - task.work.work - exposed_communication(task.work, size, cost);
   if (spare < 0) return order_.size();
@@ -189,7 +189,7 @@ void WaveBuilder::fill(OpenTask& task, std::size_t from, Cost height) {
   }
 }
 
-void WaveBuilder::raise_heights(std::span<OpenTask> started, Cost height, Waves& waves) {
+void WaveBuilder::fill_started(std::span<OpenTask> started, Cost height, Waves& waves) {
   for (OpenTask& task : started) {
     fill(task, 0, height);
     waves.tasks.push_back(std::move(task));
@@ -203,7 +203,7 @@ void WaveBuilder::build_wave(const WaveTrial& trial, std::int64_t wave, std::spa
   Cost height = longest_of(started);
   for (const OpenTask& task : started) free.take(task.level, task.first);
   if (trial.slack > 0) height += height / trial.slack;
-  raise_heights(started, height, waves);
+  fill_started(started, height, waves);
   for (std::size_t at = next_unplaced(0); at < order_.size() && free.count() > 0;
        at = next_unplaced(at + 1)) {
     const Item item = order_[at];

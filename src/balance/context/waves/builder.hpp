@@ -11,16 +11,17 @@ namespace evenkeel::context {
 
 /// The parameters of building waves in one trial.
 struct WaveTrial {
-  /// Time limit of a wave's first item, which gets the group with the least area within it.
+  /// Time limit for the first item of a wave. The item gets the group with the least area within this limit.
   Cost first_limit = 0;
   Cost height = 0;  ///< time up to which waves are filled; the time of their first item if that is longer
-  /// If not 0, waves that already have items may become longer by 1 / slack of their time when they are
+  /// If not 0, waves that already have items may become longer by 1 / slack of their time while they are
   /// filled.
   Cost slack = 0;
 };
 
-/// Micro-batches in the order of their waves, with the number of their wave, and the sum of the waves' times.
-/// Micro-batches are assigned to ranks only if speeds differ; otherwise, settle_waves() assigns them.
+/// Micro-batches in the order of their waves, each with the number of its wave, and the sum of the waves'
+/// times. Micro-batches are assigned to ranks here only if speeds differ; otherwise, settle_waves() assigns
+/// them.
 struct Waves {
   std::vector<OpenTask> tasks;
   Cost end = 0;
@@ -37,7 +38,7 @@ class WaveBuilder {
   /// `items` are sorted by descending work.
   WaveBuilder(const Levels& levels, std::vector<Item> items);
 
-  /// Returns waves of all items. The waves of `start` are kept; items are added to them, then more waves.
+  /// Returns waves of all items. Keeps the waves of `start`, adds items to them, and then adds waves.
   [[nodiscard]] Waves build(const WaveTrial& trial, Waves start = {});
   /// Adds items to the waves of `start`, without adding waves.
   [[nodiscard]] Waves fill_up(const WaveTrial& trial, Waves start);
@@ -53,8 +54,8 @@ class WaveBuilder {
 
  private:
   void start_with(const Waves& waves);
-  void raise_heights(std::span<OpenTask> started, Cost height, Waves& waves);
-  /// Returns the first position >= `at` whose item remains; the number of items if there is none.
+  void fill_started(std::span<OpenTask> started, Cost height, Waves& waves);
+  /// Returns the first position >= `at` whose item is not placed yet; the number of items if there is none.
   std::size_t next_unplaced(std::size_t at);
   void take(std::size_t at) { next_[at] = at + 1; }
   [[nodiscard]] std::size_t first_place_within(std::size_t from, Cost work, std::int64_t tokens) const;
@@ -64,22 +65,23 @@ class WaveBuilder {
 
   const Levels* levels_;
   std::vector<Item> order_;
-  std::vector<Cost> works_;           ///< in the order of the items
-  std::vector<std::int64_t> tokens_;  ///< aligned for one rank, in the order of the items
+  std::vector<Cost> works_;           ///< in the order of `order_`
+  std::vector<std::int64_t> tokens_;  ///< aligned for one rank; in the order of `order_`
   bool tokens_fall_ = true;           ///< whether tokens decrease with work
   std::vector<std::size_t> places_;   ///< position of each item in the order
-  std::vector<std::size_t> next_;     ///< by position: itself if its item remains, otherwise a later position
+  /// By position: the position itself if its item is not placed yet, otherwise a later position.
+  std::vector<std::size_t> next_;
 };
 
-/// The total of the small items, which are treated as divisible, since they will fill the remaining room of
+/// Totals of the small items. They are treated as divisible, since they will fill the remaining room of
 /// waves.
 struct SmallItems {
-  Cost work = 0;  ///< including their share of overheads
+  Cost work = 0;  ///< includes their share of overheads
   Cost per_token = 0;
 };
 
 /// Returns schedules of waves of all items of `builder`, found by beam search; those that end first come
-/// first. The height of a wave is the time of the largest remaining item on one of its groups, or slightly
+/// first. The height of a wave is the time of the largest remaining item on a group of some size, or slightly
 /// more; all these heights are tried. Among partial schedules with the same number of waves, those with the
 /// earliest estimated end are kept. The estimate uses the waves' times and the minimum area of the remaining
 /// items. After `placements` placed items, the most promising partial schedule is completed greedily.

@@ -23,16 +23,16 @@ struct OpenWave {
   Cost time = 0;
   std::int64_t kept_for = 0;  ///< number of the last trial that saved the wave's previous state
 
-  void find_time() {
+  void compute_time() {
     time = 0;
     for (const OpenTask& task : tasks) time = std::max(time, task.time);
   }
 };
 
-/// A possible place of an item.
+/// A possible place for an item.
 struct WaveSpot {
   Cost longer = std::numeric_limits<Cost>::max();  ///< increase of the wave's time
-  Cost idle = 0;                                   ///< work that the group could do while it waits for others
+  Cost idle = 0;  ///< work that the group could do while it waits for other groups
   std::size_t wave = 0;
   std::size_t task = 0;    ///< number of the task in the wave; the number of tasks for a new task
   int level = 0;           ///< level of the task
@@ -53,7 +53,7 @@ class WaveMoves {
       waves_[w].free.take(task.level, task.first);
       waves_[w].tasks.push_back(std::move(task));
     }
-    for (OpenWave& wave : waves_) wave.find_time();
+    for (OpenWave& wave : waves_) wave.compute_time();
     num_tasks_ = static_cast<std::int64_t>(waves.tasks.size());
   }
 
@@ -61,7 +61,7 @@ class WaveMoves {
     bool improved = true;
     while (improved && looks_left_ > 0) {
       improved = false;
-      for (const std::size_t w : by_idle_ranks())
+      for (const std::size_t w : waves_by_idle_time())
         for (const Cost share : {0, 50, 10, 4, 2}) improved |= try_on_all_levels({w, w, share});
       if (!improved && waves_.size() <= max_waves_in_pairs) improved = try_pairs();
     }
@@ -80,7 +80,7 @@ class WaveMoves {
 
  private:
   /// Returns the waves in descending order of idle time.
-  [[nodiscard]] std::vector<std::size_t> by_idle_ranks() const {
+  [[nodiscard]] std::vector<std::size_t> waves_by_idle_time() const {
     std::vector<std::pair<Cost, std::size_t>> idle;
     for (std::size_t w = 0; w < waves_.size(); ++w) {
       Cost sum = waves_[w].free.work_in(waves_[w].time);
@@ -94,7 +94,7 @@ class WaveMoves {
     return order;
   }
 
-  /// Returns the work that a group could do in `time`.
+  /// Returns the amount of work that a group can do in `time`.
   [[nodiscard]] Cost area_within(Cost time, int level, std::int64_t first) const {
     return levels_->fastest_time_within(time, level, first) * levels_->size(level);
   }
@@ -119,7 +119,7 @@ class WaveMoves {
     return sum;
   }
 
-  /// Returns the number of tokens of small items for which a group has time. Their communication also takes
+  /// Returns the number of tokens of small items that a group has time for. Their communication also takes
   /// time, except for the part hidden by the attention of the group's items.
   [[nodiscard]] std::int64_t num_fitting_small_tokens(const OpenTask& task, Cost wave_time) const {
     const CommunicationCost& cost = levels_->problem().communication;
@@ -131,8 +131,8 @@ class WaveMoves {
                     (area + spare) / (small_.per_token + communication_of(1, size, cost)));
   }
 
-  /// The micro-batches to remove from one wave (first == second) or two waves: those that end within the last
-  /// 1 / share of the wave's time, or all if `share` is 0.
+  /// Describes the micro-batches to remove from one wave (first == second) or from two waves: those that end
+  /// within the last 1 / share of the wave's time, or all of them if `share` is 0.
   struct Ruin {
     std::size_t first = 0;
     std::size_t second = 0;  ///< at least `first`
@@ -147,7 +147,7 @@ class WaveMoves {
     return false;
   }
 
-  /// Tries new groups of all sizes, then only smaller ones.
+  /// Tries new groups of all sizes, then repeats this with smaller and smaller maximum sizes.
   bool try_on_all_levels(const Ruin& ruin) {
     bool improved = false;
     for (highest_ = levels_->count() - 1; highest_ >= 0 && looks_left_ > 0; --highest_) {
@@ -178,7 +178,7 @@ class WaveMoves {
     return false;
   }
 
-  /// A change of a wave by a trial.
+  /// A change that a trial made to a wave.
   struct Change {
     enum class Kind { changed, erased, added };
     Kind kind = Kind::added;
@@ -186,7 +186,7 @@ class WaveMoves {
     OpenWave before{};
   };
 
-  /// Saves a wave before its first change in a trial.
+  /// Saves the state of a wave before its first change in a trial.
   void keep(std::size_t w) {
     if (waves_[w].kept_for == trial_) return;
     changes_.push_back({.kind = Change::Kind::changed, .wave = w, .before = waves_[w]});
@@ -231,11 +231,11 @@ class WaveMoves {
       wave.free.release(task.level, task.first);
       return true;
     });
-    wave.find_time();
+    wave.compute_time();
     if (wave.tasks.empty()) erase(w);
   }
 
-  /// Places all items. Returns whether the end is earlier than `before` afterwards.
+  /// Places all items. Returns whether the waves then end earlier than `before`.
   bool put_all(std::vector<Item> items, Cost before) {
     std::ranges::sort(items, [&](Item left, Item right) {
       return std::pair(-levels_->work(left).work, left) < std::pair(-levels_->work(right).work, right);
@@ -328,8 +328,8 @@ void improve_waves(Waves& waves, const Levels& levels, const SmallItems& small,
 
 namespace {
 
-/// Places groups, which are in descending order of size, next to each other, starting at rank 0. Sizes are
-/// powers of two, so each group begins at a multiple of its size.
+/// Assigns adjacent ranks, from rank 0 on, to groups in descending order of size. Sizes are powers of two, so
+/// each group begins at a multiple of its size.
 void settle_wave(std::span<OpenTask> tasks, const Levels& levels) {
   std::int64_t first = 0;
   for (OpenTask& task : tasks) {

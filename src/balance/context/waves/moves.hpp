@@ -7,7 +7,7 @@
 namespace evenkeel::context {
 
 /// Makes `waves` end earlier by ruin and recreate (Schrimpf et al., 2000):
-/// 1. Remove all items of a wave, or of the micro-batches for which a wave waits.
+/// 1. Remove all items of a wave, or only those of the micro-batches that end last in it.
 /// 2. Insert the items in descending order of work, each where it increases the waves' times the least: into
 ///    a micro-batch with room, onto free ranks of a wave, or into a new wave.
 /// 3. Keep the result if the end is earlier.

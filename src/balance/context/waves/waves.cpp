@@ -1,7 +1,6 @@
 #include "balance/context/waves/waves.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <numeric>
 #include <optional>
@@ -26,7 +25,7 @@ namespace {
 constexpr std::int64_t max_wave_placements = 1 << 17;
 /// Maximum number of items for which grids of equal-size groups are tried.
 constexpr std::int64_t max_in_a_grid = 1 << 14;
-/// An end that is within 1 / waves_near_enough of the bound is not improved further.
+/// An end time within 1 / waves_near_enough of the bound is not improved further.
 constexpr Cost waves_near_enough = 4096;
 /// Number of places examined per item when waves are improved.
 constexpr std::int64_t wave_looks_per_item = 1 << 12;
@@ -34,13 +33,13 @@ constexpr std::int64_t wave_looks_per_item = 1 << 12;
 constexpr std::int64_t max_started = 24;
 /// Number of improved trials that are completed with all items.
 constexpr std::size_t max_filled = 4;
-/// Number of these in which the remaining small items are spread evenly.
+/// Number of completed trials for which the remaining small items are also spread evenly.
 constexpr std::size_t most_even = 4;
 constexpr Cost unlimited = sum_limit >> 20;
 
-/// Searches for waves: first places long items, treating the others as divisible, then the others, then
-/// improves the whole. An item is long if it does not fit on one rank or takes longer than a rank full of
-/// small items.
+/// Searches for waves. First places the long items, treating the others as divisible; then adds the others;
+/// then improves the whole. An item is long if it does not fit on one rank, or takes longer than a rank full
+/// of small items.
 class WaveSearch {
  public:
   explicit WaveSearch(const Levels& levels)
@@ -71,7 +70,7 @@ class WaveSearch {
   }
 
  private:
-  /// Waves of long items, and how they were built.
+  /// Waves of long items, and the parameters with which they were built.
   struct Start {
     Waves waves;
     WaveTrial trial;
@@ -109,8 +108,8 @@ class WaveSearch {
     small_.work = small_.per_token * tokens;
   }
 
-  /// Returns the divisor of the search effort. It increases with the items per rank, since many waves are
-  /// even without a search.
+  /// Returns the divisor of the search effort. It increases with the number of items per rank: if there are
+  /// many waves, they are even without a search.
   [[nodiscard]] std::int64_t effort_divisor() const {
     return 1 + levels_.num_items() / levels_.problem().ranks / 256;
   }
@@ -125,10 +124,11 @@ class WaveSearch {
 
   static bool ends_earlier(const Start& left, const Start& right) { return left.waves.end < right.waves.end; }
 
-  /// Returns waves of long items only, the most promising first.
+  /// Returns waves of long items only, most promising ones first.
   [[nodiscard]] std::vector<Start> built_starts() const {
     std::vector<Start> starts;
-    // Without long items, starts with no wave. The trials give a wave's first item one rank, or any number.
+    // Without long items, both starts have no waves. In the first, the first item of a wave gets one rank; in
+    // the second, it may get any number.
     if (longs_.empty()) {
       return {{.waves = {}, .trial = {.first_limit = unlimited, .height = unlimited}},
               {.waves = {}, .trial = {.height = unlimited}}};
@@ -158,7 +158,7 @@ class WaveSearch {
     starts.erase(same.begin(), same.end());
   }
 
-  /// Does the same as built_starts(), by a beam search over the height of each wave.
+  /// Same as built_starts(), but finds waves by a beam search over the height of each wave.
   [[nodiscard]] std::vector<Start> searched_starts() const {
     std::vector<Start> starts;
     if (longs_.empty()) return starts;
@@ -187,15 +187,15 @@ class WaveSearch {
     return starts;
   }
 
-  /// A start, the way in which it is filled up, and the resulting end.
+  /// A start, the parameters with which it is filled up, and the resulting end time.
   struct Filling {
     const Start* start = nullptr;
     Cost slack = 0;
     Cost end = 0;
   };
 
-  /// Returns waves of all items: made from several starts, then from the best of them with the remaining
-  /// items spread evenly and with several heights of the additional waves.
+  /// Returns waves of all items. Completes several starts; then varies the best of them by spreading the
+  /// remaining items evenly, and by using several heights for the additional waves.
   [[nodiscard]] std::vector<Waves> filled_starts(const std::vector<Start>& starts) {
     constexpr std::int64_t few_items = 1 << 15;
     std::int64_t fills = (levels_.num_items() <= few_items ? 2 * max_wave_placements : max_wave_placements) /
@@ -227,7 +227,7 @@ class WaveSearch {
     return builder_.build(trial, filling.start->waves);
   }
 
-  /// Fills up the start, and spreads the remaining small items over all ranks.
+  /// Fills up the start, and spreads the remaining small items evenly over all ranks.
   [[nodiscard]] Waves filled_evenly(const Filling& filling) {
     WaveTrial trial = filling.start->trial;
     trial.slack = filling.slack;
@@ -257,7 +257,8 @@ class WaveSearch {
     best_ = std::move(*best);
   }
 
-  /// Tries grids, which are more even than waves built one by one if all items are short compared with a cap.
+  /// Tries grids. If all items are short compared with the cap of a group, grids are more even than waves
+  /// built one by one.
   void try_uniform() {
     if (levels_.num_items() > max_in_a_grid) return;
     for (int level = 0; level < levels_.count() && !is_near(best_.end); ++level) {

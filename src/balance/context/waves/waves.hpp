@@ -13,14 +13,14 @@ namespace evenkeel::context {
 /// ranks may be idle. The number of waves is a multiple of `multiple_of`, and at least `min_waves`; the last
 /// waves may be empty. Waves are in descending order of time.
 ///
-/// 1. Place long items, which do not fit in a wave of full single ranks: for several heights common to all
-///    waves, and by a beam search over the height of each wave. The largest item of a wave determines its
-///    height; other long items fill it up.
+/// 1. Place the long items, which are those that a rank cannot run, or that take longer than a rank full of
+///    small items. Do this for several heights that all waves have in common, and by a beam search over the
+///    height of each wave. The largest item of a wave determines its height; other long items fill it up.
 /// 2. Improve these waves by ruin and recreate, treating small items as divisible.
 /// 3. Add the small items: fill up the waves and add more waves, or spread the small items evenly.
 /// 4. Improve the best results by ruin and recreate.
 ///
-/// If speeds differ, each group gets the fastest free block of its size, and is filled with as much work as
+/// If speeds differ, each group gets the fastest free block of its size. It is filled with as much work as
 /// its slowest rank can do in the time of the wave.
 ///
 /// Throws the errors of require_fits(), and InputError if multiple_of is below 1 or min_waves below 0.
@@ -34,10 +34,10 @@ namespace evenkeel::context {
 
 /// Returns a schedule of all items on groups of one size, as with a fixed cp: a grid of these groups and the
 /// fewest waves that their caps allow (partition_into_grid). Returns nullopt if an item does not fit. If all
-/// items are short compared with a cap, no mix of sizes is more even than this.
+/// items are short compared with the cap, mixing sizes does not give a more even schedule.
 [[nodiscard]] std::optional<Waves> uniform_waves(const Levels& levels, int level);
 
-/// Does the same for some of the items, which must all fit.
+/// Same as uniform_waves(), for some of the items. Precondition: each of them fits in a group of this size.
 [[nodiscard]] Waves make_uniform_waves(std::vector<Item> items, const Levels& levels, int level);
 
 }  // namespace evenkeel::context

@@ -1,4 +1,4 @@
-#include "plan/transfer/restore_order.hpp"
+#include "balance/partition/item_order.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 
 #include "balance/random_costs.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
+#include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
 namespace {
@@ -13,10 +14,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-Partition groups(const std::vector<std::vector<Item>>& of) {
-  return Partition(of);
-}
 
 template <typename Act>
 std::string input_error_of(Act act) {
@@ -34,23 +31,9 @@ TEST(InverseOrder, gives_the_position_of_each_item) {
 }
 
 // The inverse order that MindSpeed-RL's document gives for its partitions [[0,5],[1,6],[2,3],[4,7]].
-TEST(RestoreOrder, puts_the_results_of_mindspeeds_micro_batches_back) {
-  const std::vector<int> results{10, 15, 11, 16, 12, 13, 14, 17};
-  EXPECT_THAT(restore_order<int>(groups({{0, 5}, {1, 6}, {2, 3}, {4, 7}}), results),
-              ElementsAre(10, 11, 12, 13, 14, 15, 16, 17));
-}
-
-TEST(RestoreOrder, skips_empty_groups_and_works_for_any_type) {
-  const std::vector<std::string> results{"c", "a", "b"};
-  EXPECT_THAT(restore_order<std::string>(groups({{2, 0}, {}, {1}}), results), ElementsAre("a", "b", "c"));
-}
-
-TEST(RestoreOrder, refuses_another_number_of_results_and_names_both) {
-  const std::vector<int> results{5, 6, 7};
-  EXPECT_THAT(input_error_of([&] {
-                (void)restore_order<int>(groups({{0}, {1}}), results);
-              }),
-              HasSubstr("there are 3 for 2 samples"));
+TEST(InverseOrder, puts_the_results_of_mindspeeds_micro_batches_back) {
+  const Partition partition(std::vector<std::vector<Item>>{{0, 5}, {1, 6}, {2, 3}, {4, 7}});
+  EXPECT_THAT(inverse_order(partition.items()), ElementsAre(0, 2, 4, 5, 6, 1, 3, 7));
 }
 
 TEST(InverseOrder, refuses_lists_that_are_not_permutations) {
@@ -68,12 +51,13 @@ TEST(InverseOrder, refuses_lists_that_are_not_permutations) {
               HasSubstr("item 1 twice"));
 }
 
-RC_GTEST_PROP(RestoreOrder, undoes_any_partition, ()) {
-  const std::vector<Cost> costs = *cost_lists(40);
-  const Partition partition = karmarkar_karp(costs, *rc::gen::inRange<std::int64_t>(1, 9));
-  std::vector<Cost> handed_out;
-  for (const Item item : partition.items()) handed_out.push_back(costs[static_cast<std::size_t>(item)]);
-  RC_ASSERT(restore_order<Cost>(partition, handed_out) == costs);
+RC_GTEST_PROP(InverseOrder, undoes_any_partition, ()) {
+  const Partition partition = karmarkar_karp(*cost_lists(40), *rc::gen::inRange<std::int64_t>(1, 9));
+  const std::vector<std::int64_t> inverse = inverse_order(partition.items());
+  RC_ASSERT(std::ssize(inverse) == partition.num_items());
+  for (std::size_t i = 0; i < inverse.size(); ++i) {
+    RC_ASSERT(inverse[static_cast<std::size_t>(partition.items()[i])] == static_cast<std::int64_t>(i));
+  }
 }
 
 }  // namespace

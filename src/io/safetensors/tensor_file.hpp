@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,48 +31,50 @@ struct StoredTensor {
 /// are read on demand. The file must not change (InputFile). Reads are local and thread-safe.
 class TensorFile {
  public:
-  TensorFile() = default;
-  TensorFile(const TensorFile&) = delete;
-  TensorFile& operator=(const TensorFile&) = delete;
-  virtual ~TensorFile() = default;
+  /// Throws IoError if the file cannot be read, and InputError naming the violated rule: the header fits in
+  /// the file and in 100,000,000 bytes, and is a JSON object of well-formed entries with unique names; each
+  /// tensor's bytes match its shape and element size; tensors are adjacent, starting at offset 0, and the
+  /// last one ends at the end of the file. Accepts every dtype of the format.
+  explicit TensorFile(const std::filesystem::path& path);
+  /// Opens bytes in memory, which must outlive this object. `name` is their name in errors.
+  TensorFile(const std::string& name, std::string_view content);
 
   /// Returns the file's name in errors.
-  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] const std::string& path() const noexcept { return file_.path(); }
   [[nodiscard]] const std::vector<StoredTensor>& tensors() const noexcept { return tensors_; }
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept;
-  /// Returns the underlying files.
-  [[nodiscard]] virtual std::vector<const InputFile*> files() const = 0;
+  /// Returns the underlying file.
+  [[nodiscard]] const InputFile& input() const noexcept { return file_; }
 
   /// Fills `out` with rows along the first axis, as elements of the tensor's dtype. Precondition: the tensor
   /// has a dtype, 0 <= rows.begin <= rows.end <= rows(), and `out` has the size of the rows. Throws
   /// InputError naming the byte of the first element that is neither 0 nor 1 in a boolean tensor, or does not
   /// fit in int64 in a uint64 tensor. Throws IoError. O(elements).
-  virtual void read_rows(std::size_t tensor, RowRange rows, std::span<std::byte> out) const = 0;
-  /// Adds the byte ranges that read_rows() will read to `ahead`, if they are in a file. Has the preconditions
-  /// of read_rows().
-  virtual void add_rows_to_read_ahead(std::size_t tensor, RowRange rows, ReadAhead& ahead) const {
-    static_cast<void>(tensor), static_cast<void>(rows), static_cast<void>(ahead);
-  }
+  void read_rows(std::size_t tensor, RowRange rows, std::span<std::byte> out) const;
+  /// Adds the byte ranges that read_rows() will read to `ahead`. Has the preconditions of read_rows().
+  void add_rows_to_read_ahead(std::size_t tensor, RowRange rows, ReadAhead& ahead) const;
   /// Returns rows of an integer tensor as int64. Also accepts float32 and float64, but throws InputError
   /// unless all elements are whole numbers with a magnitude of at most 2^24.
   [[nodiscard]] std::vector<std::int64_t> read_integers(std::size_t tensor, RowRange rows) const;
   /// Returns whether the tensor has integers or booleans, so read_integers() does not depend on its values.
   [[nodiscard]] bool has_integers(std::size_t tensor) const noexcept;
 
- protected:
-  std::string path_;
+ private:
+  void read_header();
+  [[nodiscard]] std::int64_t place_of(std::size_t tensor, std::int64_t element) const;
+  void require_truth_values(std::size_t tensor, std::int64_t first, std::span<const std::byte> values) const;
+  void require_below_2_to_63(std::size_t tensor, std::int64_t first, std::span<const std::byte> values) const;
+  [[noreturn]] void fail(std::size_t tensor, std::int64_t element, const std::string& what) const;
+
+  InputFile file_;
   std::vector<StoredTensor> tensors_;
+  std::vector<std::int64_t> begins_;  // per tensor, in bytes from the start of the file
   std::map<std::string, std::string> metadata_;
 };
 
 /// Returns the number of elements per row: the product of all dimensions except the first. Precondition: the
 /// shape was checked.
 [[nodiscard]] std::int64_t row_elements(const StoredTensor& tensor) noexcept;
-
-/// Throws the errors of SafetensorsFile, but accepts every dtype of the format.
-[[nodiscard]] std::unique_ptr<TensorFile> open_safetensors(const std::filesystem::path& path);
-/// Opens bytes in memory, which must outlive the result. `name` is their name in errors.
-[[nodiscard]] std::unique_ptr<TensorFile> open_safetensors(const std::string& name, std::string_view content);
 
 }  // namespace evenkeel
