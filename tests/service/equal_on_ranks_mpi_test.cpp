@@ -119,7 +119,7 @@ Config two_profiles() {
 /// and the service must remain usable.
 void expect_error_on_all(const std::function<void(DataService&, const Step&)>& usual,
                          const std::function<void(DataService&, const Step&)>& other,
-                         const std::vector<std::string>& told) {
+                         const std::vector<std::string>& expected) {
   const boost::mpi::communicator world;
   for (const int odd : odd_ranks(world)) {
     DataService service(world, two_profiles());
@@ -128,7 +128,7 @@ void expect_error_on_all(const std::function<void(DataService&, const Step&)>& u
     EXPECT_EQ(report.kind, ErrorKind::input);
     EXPECT_THAT(report.message, HasSubstr("ranks make different calls"));
     EXPECT_THAT(report.message, HasSubstr("rank " + std::to_string(first_other(odd)) + " "));
-    for (const std::string& part : told) EXPECT_THAT(report.message, HasSubstr(part));
+    for (const std::string& part : expected) EXPECT_THAT(report.message, HasSubstr(part));
     DataService fresh(world, two_profiles());
     (void)fresh.step(share_of(world), "measured");
     expect_equal(service.step(share_of(world), "measured"), fresh.step(share_of(world), "measured"));
