@@ -1,4 +1,4 @@
-"""Runs a buffer and a store of the program in separate processes, for tests."""
+"""Runs a buffer or a store of the program in a separate process, for tests."""
 
 import http.client
 import json

@@ -50,7 +50,7 @@ def rows_of_rank(layout, cp_rank):
     return places
 
 
-def packed_plainly(layout, values, cp_rank, pad):
+def reference_pack(layout, values, cp_rank, pad):
     """Returns the expected result of pack, row by row."""
     rows = []
     for sequence, t in rows_of_rank(layout, cp_rank):

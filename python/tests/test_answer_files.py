@@ -1,4 +1,4 @@
-"""Clients of a store's socket share memory with it: what evenkeel.values promises holds as without."""
+"""Clients of a store's socket share memory with it. Everything that evenkeel.values promises also holds then."""
 
 import concurrent.futures
 import gc
@@ -36,7 +36,7 @@ def fixture_client(socket):
 
 @pytest.fixture(name="received")
 def fixture_received(monkeypatch):
-    """The sizes of what is read from sockets, except for JSON."""
+    """Records the sizes of all reads from sockets, except for JSON."""
     received = []
     read = values._read
     monkeypatch.setattr(values, "_read", lambda response, into: received.append(into.size) or read(response, into))
@@ -52,7 +52,7 @@ def files_of(client):
 
 
 @pytest.mark.parametrize("size", [1, 1000, LARGE, 3_000_000])
-def test_values_of_any_size_come_back_in_aligned_memory(client, received, size):
+def test_values_of_any_size_are_returned_in_aligned_memory(client, received, size):
     random = np.random.default_rng(size)
     fields = {"bytes": random.integers(0, 255, (5, size), np.uint8), "doubles": random.random((5, size)), "odd": np.zeros((5, 3), np.int8),
               "ragged": [random.random((i, 3)) for i in range(5)]}
@@ -73,7 +73,7 @@ def test_slices_arrive_in_shared_memory(client, received):
 
 def test_a_value_never_changes_while_a_view_of_it_exists(client):
     client.put(range(20), {"a": np.arange(20, dtype=np.uint8)[:, None].repeat(LARGE, 1)})
-    views = [client.get([i], ["a"])["a"][0][i:i + 5] for i in range(20)]  # the Values and the whole array are gone
+    views = [client.get([i], ["a"])["a"][0][i:i + 5] for i in range(20)]  # neither the Values object nor the whole array exists anymore
     for i in range(20):
         client.get([i], ["a"])
     assert all((view == i).all() for i, view in enumerate(views))
@@ -113,14 +113,14 @@ def test_idle_files_do_not_keep_more_memory_than_the_limit(client, monkeypatch):
     assert sum(file.size for file in files_of(client)) <= 4 * LARGE
 
 
-def test_a_forked_child_keeps_its_view_while_the_parent_goes_on(client):
+def test_a_forked_child_keeps_its_view_while_the_parent_continues(client):
     client.put([0, 1], {"a": np.concatenate([full(7), full(9)])})
     view = client.get([0], ["a"])["a"][0]
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.read(reading, 1)
-        mine = ValueClient.get(client, [1], ["a"])["a"][0]  # over files of its own
+        mine = ValueClient.get(client, [1], ["a"])["a"][0]  # uses files of its own
         os._exit(0 if (view == 7).all() and (mine == 9).all() else 1)
     del view
     for _ in range(3):
@@ -180,9 +180,9 @@ def test_a_failed_attempt_does_not_leave_its_file_to_others(client):
     assert first != second and client._files._idle == [answered] and answered is not failed
 
 
-def test_what_was_acknowledged_survives_kills_of_the_store(tmp_path):
-    """Each put writes one version into two fields of all samples. The store must have the last acknowledged version, or one that was
-    being put, and never half of one."""
+def test_acknowledged_values_survive_kills_of_the_store(tmp_path):
+    """Each put writes one version into two fields of all samples. The store must have the last acknowledged version, or the one
+    that was being put, and never a mix of both."""
     options = ["--dir", str(tmp_path / "values"), "--socket", str(tmp_path / "socket"), "--capacity", "256MiB"]
     acknowledged, ending = [0], threading.Event()
 

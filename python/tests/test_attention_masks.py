@@ -1,4 +1,4 @@
-"""The same mask in every form that attention kernels take, compared with its definition by two comparisons."""
+"""Compares each form of mask that attention kernels accept with the definition of the mask."""
 
 import numpy as np
 import pytest
@@ -66,6 +66,6 @@ def test_every_form_is_the_mask(layout, cp_rank, keys):
         (lambda: LAYOUTS[0].startend_row_indices(cp_rank=1), "1 is outside"),
     ],
 )
-def test_what_is_wrong_is_refused(call, what):
+def test_invalid_arguments_are_refused(call, what):
     with pytest.raises(evenkeel.InputError, match=what):
         call()

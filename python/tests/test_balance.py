@@ -1,4 +1,4 @@
-"""Partitions, bins and costs."""
+"""Tests of partitions, bins and costs."""
 
 import itertools
 import pickle
@@ -80,7 +80,7 @@ def test_a_partition_is_a_value():
         partition[3]
 
 
-def test_what_a_partition_hands_out_is_a_copy():
+def test_arrays_of_a_partition_are_copies():
     partition = Partition([[0, 1]])
     partition[0][0] = 9
     partition.items[0] = 9
@@ -130,19 +130,19 @@ def test_a_cost_model_comes_from_a_shape():
         (lambda: CostModel(quadratic=1).of_group(-1, []), evenkeel.InputError, "prefix"),
     ],
 )
-def test_bad_input_is_an_error_that_says_what_is_wrong(call, error, what):
+def test_bad_input_is_an_error_that_names_the_problem(call, error, what):
     with pytest.raises(error, match=what):
         call()
 
 
 @pytest.mark.parametrize("k", [1.0, "2", None])
-def test_a_number_of_groups_that_is_no_int_is_a_wrong_type(k):
+def test_a_number_of_groups_must_be_an_int(k):
     with pytest.raises(TypeError):
         karmarkar_karp([1], k)
 
 
 def test_other_threads_run_meanwhile():
-    """While C++ works, another thread gets many turns: fewer than a handful would mean that the lock is held."""
+    """While C++ works, another thread must run many times; only a few runs would mean that the lock is held."""
     costs = np.random.default_rng(0).integers(1, 10**9, size=200_000)
     turns, done = 0, threading.Event()
 

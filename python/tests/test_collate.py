@@ -1,4 +1,4 @@
-"""Collators: rows keep their samples' tokens and labels, and no token predicts one of another sequence."""
+"""Collators keep the tokens and labels of samples, and no token predicts a token of another sequence."""
 
 import numpy as np
 import pytest

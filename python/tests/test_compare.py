@@ -113,7 +113,7 @@ def test_the_table_has_evenkeel_and_the_framework_with_its_version(run):
     ([], 2, "the following arguments are required: --with"),
     (["--with", "numpy", "--linear", "-1"], 1, "linear: is -1; it must be at least 0"),
 ])
-def test_what_cannot_be_compared_is_named(run, arguments, status, expected):
+def test_frameworks_that_cannot_be_compared_are_named(run, arguments, status, expected):
     found, table, errors = run(*arguments)
     assert (found, table) == (status, "") and expected in errors
 

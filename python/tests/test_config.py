@@ -1,4 +1,4 @@
-"""The configuration by file, text, mapping and keywords."""
+"""A configuration can be a file, a text, a mapping or keywords."""
 
 import pickle
 
@@ -16,7 +16,7 @@ def job(tmp_path):
     return path
 
 
-def test_files_texts_mappings_and_keywords_say_the_same(job):
+def test_files_texts_mappings_and_keywords_are_equivalent(job):
     expected = Config(mesh={"dp": 4}, micro_batch={"max_tokens": 512})
     assert Config(job) == Config(str(job)) == Config.load(job) == expected
     assert Config.parse(job.read_text(encoding="utf-8")) == expected
@@ -30,7 +30,7 @@ def test_numbers_of_tokens_may_have_a_unit():
         Config(micro_batch={"max_tokens": "32768"})
 
 
-def test_keywords_change_what_the_base_says(job):
+def test_keywords_override_the_base(job):
     changed = Config(job, micro_batch={"max_tokens": 1024})
     assert changed == Config(mesh={"dp": 4}, micro_batch={"max_tokens": 1024})
     assert Config(changed, mesh={"dp": 2}).settings()["mesh.dp"] == 2
@@ -64,7 +64,7 @@ def test_a_configuration_is_a_value(job):
         (lambda: Config(mesh=3), "mesh: "),
     ],
 )
-def test_what_is_wrong_is_named_by_its_place(make, text):
+def test_errors_name_their_place(make, text):
     with pytest.raises(evenkeel.ConfigError) as caught:
         make()
     assert str(caught.value).startswith(text)
@@ -76,7 +76,7 @@ def test_a_file_that_is_not_there_is_an_io_error(tmp_path):
     assert isinstance(caught.value, OSError) and "none.yaml" in str(caught.value)
 
 
-def test_what_is_no_configuration_is_a_wrong_type():
+def test_a_configuration_must_have_a_supported_type():
     with pytest.raises(TypeError, match="not a int"):
         Config(3)
     with pytest.raises(TypeError, match="cannot be the value of a key of a configuration"):

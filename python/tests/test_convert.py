@@ -1,4 +1,4 @@
-"""Datasets become JSON lines of rollouts: tokens and masks of every kind in which they come, and nothing lost silently."""
+"""Datasets become JSON lines of rollouts. All kinds of tokens and masks are read, and nothing is lost silently."""
 
 import json
 import os
@@ -16,24 +16,24 @@ from evenkeel.convert.__main__ import main
 @pytest.fixture
 def lines_of(tmp_path):
     """Returns the lines made from rows, and the messages."""
-    def made(rows, **options):
-        told = convert.to_jsonl(rows, tmp_path / "out.jsonl", overwrite=True, **options)
+    def convert_rows(rows, **options):
+        summary = convert.to_jsonl(rows, tmp_path / "out.jsonl", overwrite=True, **options)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl"]
-        return [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()], told
+        return [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()], summary
 
-    return made
+    return convert_rows
 
 
 def chat(tokens, mask, **more):
     return {"input_ids": tokens, "assistant_masks": mask, **more}
 
 
-def test_a_chat_begins_to_answer_at_the_first_masked_token_and_what_users_say_later_carries_no_loss(lines_of):
+def test_a_response_begins_at_the_first_masked_token_and_later_user_turns_have_no_loss(lines_of):
     rows = [chat([5, 6, 7, 8, 9, 10], [0, 0, 1, 0, 0, 1], uid="q"), chat([1, 2], [0, 1], uid="r")]
-    lines, told = lines_of(rows)
+    lines, summary = lines_of(rows)
     assert lines[0] == {"uid": "q", "prompt_ids": [5, 6], "response_ids": [7, 8, 9, 10], "loss_mask": [1, 0, 0, 1]}
     assert lines[1] == {"uid": "r", "prompt_ids": [1], "response_ids": [2], "loss_mask": [1]}
-    assert (told.samples, told.tokens, told.mask, told.without_response) == (2, 8, "assistant_masks", 0)
+    assert (summary.samples, summary.tokens, summary.mask, summary.without_response) == (2, 8, "assistant_masks", 0)
 
 
 def test_the_first_token_belongs_to_the_prompt_since_nothing_predicts_it(lines_of):
@@ -44,8 +44,8 @@ def test_the_first_token_belongs_to_the_prompt_since_nothing_predicts_it(lines_o
 
 
 def test_labels_of_hugging_face_are_a_mask_and_must_be_the_tokens(lines_of):
-    lines, told = lines_of([{"input_ids": [5, 6, 7], "labels": [-100, 6, 7]}])
-    assert lines == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1]}] and told.mask == "labels"
+    lines, summary = lines_of([{"input_ids": [5, 6, 7], "labels": [-100, 6, 7]}])
+    assert lines == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1]}] and summary.mask == "labels"
     assert lines_of([chat([5, 6], [0, 1], labels=[-100, 6])])[1].mask == "assistant_masks"
     assert "labels" not in lines_of([chat([5, 6], [0, 1], labels=[-100, 6])])[0][0]
     for wrong in ([-100, 7], [5, 6], [6, -100]):
@@ -53,14 +53,14 @@ def test_labels_of_hugging_face_are_a_mask_and_must_be_the_tokens(lines_of):
             lines_of([chat([5, 6], [0, 1], labels=wrong)])
 
 
-def test_pretraining_says_that_every_token_carries_loss(lines_of):
+def test_pretraining_has_a_loss_for_every_token(lines_of):
     lines, _ = lines_of([{"input_ids": [5, 6, 7]}], mask="all")
     assert lines == [{"prompt_ids": [], "response_ids": [5, 6, 7]}]
     with pytest.raises(evenkeel.InputError, match="no column specifies which tokens carry loss.*or all"):
         lines_of([{"input_ids": [5, 6, 7]}])
 
 
-def test_padding_goes_and_lists_as_wide_lose_it_too(lines_of):
+def test_padding_is_removed_from_all_lists_of_the_same_width(lines_of):
     row = {"input_ids": np.array([0, 5, 6, 7, 0]), "attention_mask": np.array([0, 1, 1, 1, 0]),
            "loss_mask": [0, 0, 1, 1, 0], "entropy": np.array([9, 0.5, 0.25, 1, 9], np.float32), "advantages": [1.0, 2.0]}
     assert lines_of([row])[0] == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1], "entropy": [0.25, 1.0],
@@ -83,15 +83,15 @@ def test_padded_columns_of_every_convention_lose_their_padding(lines_of):
         {"prompt_ids": [1, 2], "response_ids": [3], "loss_mask": [1], "shifted": [0.5], "own": [0.5]}]
 
 
-def test_where_all_tokens_are_response_a_job_is_told_the_convention(lines_of):
-    lines, told = lines_of([{"input_ids": [5, 6, 7], "weights": [0.0, 1.0, 2.0]}], mask="all")
+def test_the_convention_is_stated_if_all_tokens_are_response_tokens(lines_of):
+    lines, summary = lines_of([{"input_ids": [5, 6, 7], "weights": [0.0, 1.0, 2.0]}], mask="all")
     assert lines == [{"prompt_ids": [], "response_ids": [5, 6, 7], "weights": [0.0, 1.0, 2.0]}]
-    assert told.read_as == {"weights": {"at": "response"}}
+    assert summary.read_as == {"weights": {"at": "response"}}
 
 
 @pytest.mark.parametrize("at, mask, labels", [("token", [0, 0, 1, 1], [-100, -100, 3, 4]), ("next", [0, 1, 1, 0], [-100, 3, 4, -100]),
                                               ("next", [0, 1, 1], [-100, 3, 4]), ("response", [1, 1], [3, 4])])
-def test_masks_and_labels_of_rollouts_follow_the_convention_that_is_said(lines_of, at, mask, labels):
+def test_masks_and_labels_of_rollouts_follow_the_specified_convention(lines_of, at, mask, labels):
     row = {"prompt_ids": [1, 2], "response_ids": [3, 4], "loss_mask": mask, "labels": labels}
     assert lines_of([row], at={"loss_mask": at, "labels": at})[0] == [{**row, "loss_mask": [1, 1], "labels": [3, 4]}]
 
@@ -106,7 +106,7 @@ def test_masks_and_labels_of_rollouts_follow_the_convention_that_is_said(lines_o
     ({"old": [1.0, 2.0]}, {"old": "tokens"}, "Use one of token, next, response"),
     ({"old": [1.0, 2.0]}, {"new": "token"}, "'new': does not exist"),
 ])
-def test_what_fits_no_convention_is_refused(lines_of, columns, at, why):
+def test_columns_that_match_no_convention_are_refused(lines_of, columns, at, why):
     with pytest.raises(evenkeel.Error, match=why):
         lines_of([{"prompt_ids": [1, 2], "response_ids": [3, 4], **columns}], at=at)
 
@@ -122,17 +122,17 @@ def test_masks_may_be_real_numbers(lines_of):
     assert lines_of([row])[0] == [{"prompt_ids": [5], "response_ids": [6, 7], "loss_mask": [1, 1]}]
 
 
-def test_rollouts_keep_their_fields_and_say_how_texts_and_bytes_are_read(lines_of):
+def test_rollouts_keep_their_fields_and_report_how_texts_and_bytes_are_read(lines_of):
     row = {"uid": 7, "prompt_ids": (1, 2), "response_ids": [3], "reward": 0.5, "done": True, "turn": [0, 0, 1], "weight": [2],
            "source": "math", "image": b"\0\xff", "boxes": [[1, 2], [3, 4], [5, 6], [7, 8]], "note": None}
-    lines, told = lines_of([row], drop=["note"], as_is=["boxes"])
+    lines, summary = lines_of([row], drop=["note"], as_is=["boxes"])
     del row["note"]
     assert lines == [{**row, "prompt_ids": [1, 2], "image": "AP8="}]
-    assert told.read_as == {"source": {"read_as": "text"}, "image": {"read_as": "bytes"}}
-    assert told.columns[:3] == ["uid", "prompt_ids", "response_ids"] and told.mask is None
+    assert summary.read_as == {"source": {"read_as": "text"}, "image": {"read_as": "bytes"}}
+    assert summary.columns[:3] == ["uid", "prompt_ids", "response_ids"] and summary.mask is None
 
 
-def test_a_mask_is_of_no_use_beside_prompts(lines_of):
+def test_a_mask_cannot_be_combined_with_prompts(lines_of):
     row = {"prompt_ids": [1], "response_ids": [2, 3], "loss_mask": [1, 0]}
     assert lines_of([row])[0] == [row]
     with pytest.raises(evenkeel.InputError, match="Leave mask out"):
@@ -140,12 +140,12 @@ def test_a_mask_is_of_no_use_beside_prompts(lines_of):
 
 
 @pytest.mark.skipif("EVENKEEL_PROGRAM" not in os.environ, reason="needs the program")
-def test_the_program_reads_what_was_written(tmp_path):
+def test_the_program_reads_the_converted_file(tmp_path):
     path = tmp_path / "out.jsonl"
     convert.to_jsonl([chat([5, 6, 7, 8], [0, 1, 0, 1], uid="q", reward=0.5), chat([1, 2, 3], [0, 1, 1], uid="q", reward=1.0)], path)
-    told = subprocess.run([os.environ["EVENKEEL_PROGRAM"], "inspect", path], capture_output=True, text=True, check=True).stdout
-    assert "2 samples in 1 group" in told
-    rows = [line.split() for line in told.splitlines()]
+    summary = subprocess.run([os.environ["EVENKEEL_PROGRAM"], "inspect", path], capture_output=True, text=True, check=True).stdout
+    assert "2 samples in 1 group" in summary
+    rows = [line.split() for line in summary.splitlines()]
     assert ["loss_mask", "int64", "response_token"] in rows and ["reward", "float32", "sample"] in rows
 
 
@@ -174,7 +174,7 @@ class Tokenizer:
                 "assistant_masks": [flag for _, flag in said]}
 
     marks = True
-    forgets = False  # what was said before the last message
+    forgets = False  # if set, leaves out all messages before the last one
 
 
 TURNS = [{"role": "user", "content": "ab"}, {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"},
@@ -204,7 +204,7 @@ def test_a_message_that_is_not_trained_carries_no_loss(lines_of, flag):
     assert mask({}, {}, {}, flag) == [1, 0, 0, 0]
     assert lines_of([{"messages": flagged({}, flag, flag, {})}], tokenizer=Tokenizer())[0] == [
         {"prompt_ids": [97, 98, 99, 100], "response_ids": [101, 102], "loss_mask": [1, 1]}]
-    missing = {name: None for name in flag}  # as datasets fill in keys that other messages have
+    missing = {name: None for name in flag}  # datasets add keys that only other messages have
     assert mask(missing, missing, missing, missing) == [1, 0, 1, 1]
     trained = {name: 1 for name in flag}
     assert mask({}, trained, {}, trained) == [1, 0, 1, 1]
@@ -284,7 +284,7 @@ def test_lines_of_tokens_or_chats_are_rows(tmp_path, lines_of):
     (chat([1, 2], [0, 1], big=1 << 64), "column 'big': holds 18446744073709551616"),
     ([1, 2], "row 0: is a list"),
 ])
-def test_what_a_line_cannot_hold_is_refused_by_name_and_nothing_is_written(tmp_path, row, message):
+def test_values_that_a_line_cannot_represent_are_refused_by_name_and_nothing_is_written(tmp_path, row, message):
     with pytest.raises(evenkeel.InputError, match=message.replace("(", "\\(")):
         convert.to_jsonl([row], tmp_path / "out.jsonl")
     assert list(tmp_path.iterdir()) == []
@@ -320,7 +320,7 @@ def test_a_file_that_is_there_stays(tmp_path):
         convert.to_jsonl([chat([1, 2], [0, 1])], tmp_path / "nowhere" / "out.jsonl")
 
 
-def test_the_command_says_what_it_needs(tmp_path, capsys):
+def test_the_command_reports_missing_arguments(tmp_path, capsys):
     out = str(tmp_path / "out.jsonl")
     assert main([str(tmp_path / "*.parquet"), out]) == 1 and "names no file" in capsys.readouterr().err
     assert main([out]) == 2 and "the following arguments are required" in capsys.readouterr().err
@@ -387,7 +387,7 @@ def test_tensors_that_no_file_holds_and_options_of_rows_are_refused(tmp_path, ca
     assert main([str(tmp_path / "x.npy"), out]) == 1 and "exists" in capsys.readouterr().err
 
 
-def test_without_pyarrow_files_are_refused_with_what_to_install(tmp_path, capsys, monkeypatch):
+def test_without_pyarrow_files_are_refused_with_an_install_hint(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "rows.parquet").write_bytes(b"")
     assert main([str(tmp_path / "rows.parquet"), str(tmp_path / "out.jsonl")]) == 1

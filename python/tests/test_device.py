@@ -1,4 +1,4 @@
-"""How tensors get to a device: one copy of the arena, and separate copies of the rest."""
+"""Tensors move to a device in one copy of the arena, and in separate copies if they are not in the arena."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def tensors_in(arena):
     }
 
 
-def test_all_that_lies_in_the_arena_is_one_copy(monkeypatch, arena):
+def test_everything_in_the_arena_is_copied_at_once(monkeypatch, arena):
     copies = Copies(monkeypatch)
     tensors = tensors_in(arena)
     moved = _fields.on_device(tensors, arena, "meta", True)
@@ -56,7 +56,7 @@ def test_all_that_lies_in_the_arena_is_one_copy(monkeypatch, arena):
 
 def test_views_of_the_copy_have_the_values_of_the_tensors(monkeypatch, arena):
     tensors = {**tensors_in(arena), "a trainer's slice": part(arena, 256, 100, np.int64)[3:5]}
-    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_, **__: tensor.clone())  # a device that can be read
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_, **__: tensor.clone())  # a device whose memory can be read
     moved = _fields.on_device(tensors, arena, "meta", False)
     for name in ("input_ids", "mask", "hidden", "a trainer's slice"):
         assert torch.equal(moved[name].view(torch.uint8), tensors[name].view(torch.uint8)), name
@@ -64,7 +64,7 @@ def test_views_of_the_copy_have_the_values_of_the_tensors(monkeypatch, arena):
     assert all(map(torch.equal, moved["offsets"], tensors["offsets"]))
 
 
-def test_what_lies_elsewhere_or_is_a_trainers_own_is_copied_apart(monkeypatch, arena):
+def test_tensors_outside_of_the_arena_and_those_of_a_trainer_are_copied_separately(monkeypatch, arena):
     tensors = tensors_in(arena)
     tensors["own"] = torch.zeros(5)
     tensors["strided"] = tensors["hidden"].T

@@ -1,4 +1,4 @@
-"""Errors of C++ arrive as Python exceptions of their own classes, with the same text."""
+"""Errors of C++ become Python exceptions of their own classes, with the same text."""
 
 import pickle
 
@@ -46,6 +46,6 @@ def test_an_error_travels_between_processes_with_its_parts(kind):
     assert vars(copy) == vars(caught.value)
 
 
-def test_an_unknown_kind_is_no_error_of_evenkeel():
+def test_an_unknown_kind_is_not_an_error_of_evenkeel():
     with pytest.raises(ValueError, match="oops is not a kind of error"):
         _c.raise_error("oops", "", "", "")

@@ -1,5 +1,5 @@
-"""Samples in the forms of other frameworks arrive in a buffer. Keys are those of the agent loops of verl 0.9.1, slime 0d234f3 and
-prime-rl 02f03ab, and prime-rl's later form without a separate prompt."""
+"""A buffer accepts samples in the forms of other frameworks. Their keys are those of the agent loops of verl 0.9.1, slime
+0d234f3 and prime-rl 02f03ab, and of prime-rl's later form without a separate prompt."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_samples_of_other_frameworks_are_taken(framework):
         assert buffer.status()["groups"]["ready"] == 1
 
 
-def test_their_keys_mean_what_they_meant():
+def test_their_keys_keep_their_meaning():
     verl, slime, prime_rl, later = (samples[1] for samples in FORWARDED.values())
     assert (verl["uid"], verl["index"], verl["version"], verl["loss_mask"]) == ("q", 1, 7, [1, 1, 0, 1])
     assert (verl["reward"], verl["rollout_log_probs"][0], verl["num_turns"]) == (1.0, -0.1, 4)
@@ -76,7 +76,7 @@ def test_values_of_prime_rl_move_with_its_mask():
     assert (made["logprobs"], made["advantages"], made["temperatures"]) == ([-.1, -.11, 0, -.12], [.5, .5, 0, .5], [1.0] * 4)
 
 
-def test_the_first_token_is_of_the_prompt_since_nothing_predicts_it():
+def test_the_first_token_belongs_to_the_prompt_since_nothing_predicts_it():
     made = rollouts.from_prime_rl(later_prime_rl_sample(mask=[True] * 5), uid="q", index=0, version=1)
     assert (made["prompt_ids"], made["loss_mask"], made["logprobs"]) == ([1], [True] * 4, [0.0, -1.0, 0.0, -0.5])
 
@@ -113,6 +113,6 @@ def test_a_mask_may_follow_every_convention(at, mask):
         (lambda: rollouts.from_slime(slime_sample(), group_size=2, at={"log_probs": "token"}), "'log_probs'.*does not exist"),
     ],
 )
-def test_what_would_lose_its_meaning_is_refused(forward, why):
+def test_values_that_would_lose_their_meaning_are_refused(forward, why):
     with pytest.raises(evenkeel.InputError, match=why):
         forward()

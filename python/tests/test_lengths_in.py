@@ -1,4 +1,4 @@
-"""Lengths and costs are accepted as lists, arrays and tensors. Nothing is converted if that would change a value."""
+"""Lengths and costs can be lists, arrays and tensors. A value is not converted if that would change it."""
 
 import array
 import threading
@@ -13,7 +13,7 @@ NUMBERS = [7, 0, 3, 2**40]
 
 
 class Indexed:
-    """A number of some other library."""
+    """A number type of another library."""
 
     def __index__(self):
         return 5
@@ -33,12 +33,12 @@ def test_every_kind_of_list_is_read(make):
     assert read(make(NUMBERS)) == NUMBERS
 
 
-def test_ranges_and_what_stands_for_a_number_are_read():
+def test_ranges_and_objects_with_an_index_are_read():
     assert read(range(2, 8, 2)) == [2, 4, 6]
     assert read([np.int32(4), Indexed(), 1]) == [4, 5, 1]
 
 
-def test_nothing_is_no_number_whatever_its_dtype():
+def test_an_empty_list_of_any_dtype_has_no_numbers():
     assert read([]) == read(()) == read(np.array([])) == read(range(0)) == []
 
 
@@ -78,13 +78,13 @@ def test_a_read_only_array_is_read():
         ([-(2**64)], r"lengths\[0\]: .* 64 bits"),
     ],
 )
-def test_what_is_no_list_of_whole_numbers_is_refused(values, what):
+def test_lists_without_whole_numbers_are_refused(values, what):
     with pytest.raises(evenkeel.InputError, match=what):
         read(values)
 
 
 @pytest.mark.parametrize("values", [None, 3, "123", {1, 2}, {1: 2}, object(), iter([1, 2])])
-def test_what_is_no_list_at_all_is_a_wrong_type(values):
+def test_an_object_that_is_not_a_list_has_a_wrong_type(values):
     with pytest.raises(TypeError, match="lengths is a"):
         read(values)
 
@@ -126,7 +126,7 @@ def test_an_array_that_others_write_to_meanwhile_does_no_harm():
             try:
                 assert evenkeel.karmarkar_karp(numbers, 8).sums(np.full(20_000, 5)).sum() == 100_000
             except evenkeel.InputError:
-                pass  # it was read while it held -1
+                pass  # the array was read while it contained -1
     finally:
         done.set()
         writer.join()

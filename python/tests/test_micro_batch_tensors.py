@@ -1,4 +1,4 @@
-"""The tensors of a planned micro-batch, as in a job, for a process that has the samples itself."""
+"""A process that has the samples itself gets the same tensors of a planned micro-batch as in a job."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def made_up_step(kind, seed=0, samples=20, **settings):
 
 @pytest.mark.parametrize("mode", ["packed", "padded", "fixed"])
 @pytest.mark.parametrize("cp", [1, 2])
-def test_every_row_holds_what_its_place_says(kind, mode, cp):
+def test_every_row_has_the_value_of_its_place(kind, mode, cp):
     step, fields, prompts = made_up_step(kind, mesh={"dp": 2, "cp": cp})
     step = plan(prompts=prompts, responses=[len(t) - p for t, p in zip(fields["input_ids"], prompts)],
                 mesh={"dp": 2, "cp": cp}, micro_batch={"max_tokens": 64, "mode": mode})
@@ -73,7 +73,7 @@ def test_an_empty_micro_batch_is_filler(kind):
     assert type(tensors["labels"]) is type(fields["input_ids"][0])
 
 
-def test_what_is_brought_is_not_derived(kind):
+def test_supplied_fields_are_not_derived(kind):
     fields = {"input_ids": [kind.make((3,), "int64")], "loss_mask": [kind.make((3,), "float32")]}
     fields["loss_mask"][0][:] = 0
     fields["loss_mask"][0][1] = 1

@@ -1,4 +1,4 @@
-"""What the package promises to programs that import it."""
+"""Tests what the package promises to programs that import it."""
 
 import inspect
 import pathlib
@@ -37,7 +37,8 @@ def test_importing_it_imports_neither_torch_nor_mpi_nor_omegaconf():
     assert run.stdout.strip() == "[]"
 
 
-# A wheel contains the service twice; the second is used if the one with MPI cannot be loaded. Here one library serves as both.
+# A wheel contains the service twice, with and without MPI; the second is used if the first cannot be loaded. Here the same
+# library serves as both.
 WHEEL_WITHOUT_MPI = """
 import ctypes
 
@@ -52,16 +53,16 @@ import evenkeel
 """
 
 
-def said_by(program):
+def output_of(program):
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_a_wheel_has_the_service_where_mpi_is_missing():
+def test_a_wheel_has_the_service_without_mpi():
     program = WHEEL_WITHOUT_MPI + "print(len(evenkeel.Samples(ids=[1], prompt_lengths=[1], response_lengths=[1])))"
-    assert said_by(program) == "1"
+    assert output_of(program) == "1"
 
 
-def test_a_wheel_that_found_no_mpi_refuses_its_communicators_and_says_why():
+def test_a_wheel_without_mpi_refuses_mpi_communicators_with_the_reason():
     pytest.importorskip("mpi4py")
     program = WHEEL_WITHOUT_MPI + """
 from mpi4py import MPI
@@ -70,5 +71,5 @@ try:
 except evenkeel.MeshError as error:
     print(error)
 """
-    said = said_by(program)
+    said = output_of(program)
     assert "found no MPI when it loaded its library (libmpi.so.40: cannot open" in said, said

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import evenkeel
-from conftest import DTYPES, made_up_layout, packed_plainly, rows_of_rank
+from conftest import DTYPES, made_up_layout, reference_pack, rows_of_rank
 from evenkeel import CpGroup, PackedLayout, merge, pack, pack_all, packing, unpack
 
 SEEDS = range(12)
@@ -21,7 +21,7 @@ def test_a_layout_is_the_example_of_its_header():
     assert layout.local_range(2) == layout.local_range(-2) == slice(4, 8, 1)
 
 
-def test_a_layout_is_aligned_to_what_the_mesh_needs():
+def test_a_layout_is_aligned_as_the_mesh_requires():
     assert PackedLayout([1], cp=2, tp=2).alignment == packing.sequence_alignment(2, 2) == 8
     assert PackedLayout([1], cp=CpGroup(2, "contiguous")).alignment == 2
     assert packing.sequence_alignment(extra=16) == 16
@@ -51,14 +51,14 @@ def test_runs_are_the_rows_of_the_cut(seed):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_packed_stands_where_the_definition_says(kind, seed, dtype):
+def test_packed_rows_are_where_the_definition_puts_them(kind, seed, dtype):
     layout = made_up_layout(seed)
     trailing = [(), (3,), (2, 0), (2, 2)][seed % 4]
     values = kind.make((layout.num_tokens, *trailing), dtype, seed)
     pad = 0 if dtype == "bool" else 7
     parts = [pack(layout, values, cp_rank=r, pad=pad) for r in range(layout.cp.size)]
     for r, part in enumerate(parts):
-        assert np.array_equal(np.asarray(part), packed_plainly(layout, np.asarray(values), r, pad))
+        assert np.array_equal(np.asarray(part), reference_pack(layout, np.asarray(values), r, pad))
     assert all(kind.equal(*both) for both in zip(parts, pack_all(layout, values, pad=pad, threads=2)))
     apart = packing.split(layout, values)
     assert all(kind.equal(pack(layout, apart, cp_rank=r, pad=pad), part) for r, part in enumerate(parts))
@@ -89,7 +89,7 @@ def test_derived_fields_follow_from_whole_sequences(kind, seed):
             assert weights[row] == (i + 0.5 if mask[row] else 0)
 
 
-def test_weights_of_filler_are_nothing():
+def test_weights_of_filler_are_zero():
     assert packing.loss_weights(PackedLayout([4], alignment=4), [], np.ones(4, np.float32)).tolist() == [0, 0, 0, 0]
 
 
@@ -113,7 +113,7 @@ def test_a_pad_of_floats_is_rounded_and_may_be_no_number(kind):
     assert np.isinf(np.asarray(pack(layout, values, pad=float("inf")))[1])
 
 
-def test_results_go_where_the_caller_wants_them(kind):
+def test_results_are_written_to_the_callers_array(kind):
     layout = PackedLayout([2, 1], alignment=2)
     values = kind.make((3,), "int64")
     out = kind.make((4,), "int64")
@@ -211,7 +211,7 @@ def read_only():
         (lambda: packing.cp_runs(7, 2, 0), "7 rows"),
     ],
 )
-def test_bad_input_is_an_error_that_says_what_is_wrong(call, what):
+def test_bad_input_is_an_error_that_names_the_problem(call, what):
     with pytest.raises(evenkeel.InputError, match=what):
         call()
 
@@ -224,6 +224,6 @@ def test_too_many_rows_are_above_a_limit():
 
 
 @pytest.mark.parametrize("values", [None, 3, "abc", {"a": 1}, object()])
-def test_what_is_no_array_is_a_wrong_type(values):
+def test_values_must_be_arrays(values):
     with pytest.raises((TypeError, evenkeel.InputError)):
         pack(LAYOUT, values)

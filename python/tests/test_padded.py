@@ -1,4 +1,5 @@
-"""Padded batches of every row convention become samples whose values belong to the right tokens, and results go back."""
+"""Padded batches of every row convention become samples whose values belong to the right tokens, and results return to the
+batch."""
 
 import numpy as np
 import pytest
@@ -9,18 +10,18 @@ from evenkeel import padded
 # Two samples, prompts padded on the left to 3 columns and responses on the right to 4: tokens 1 2 | 3 4 5 and 6 | 7 8.
 IDS = np.array([[0, 1, 2, 3, 4, 5, 0], [0, 0, 6, 7, 8, 0, 0]])
 ATTENTION = (IDS > 0).astype(np.int64)
-OF_RESPONSES = np.array([[1, 0, 1, 0], [1, 1, 0, 0]])  # token 4 is a tool's
+OF_RESPONSES = np.array([[1, 0, 1, 0], [1, 1, 0, 0]])  # token 4 comes from a tool
 OF_TOKENS = np.concatenate([np.zeros((2, 3), int), OF_RESPONSES], 1)
 VERL = {"input_ids": IDS, "attention_mask": ATTENTION, "response_mask": OF_RESPONSES}
 ROLL = {"input_ids": IDS, "attention_mask": ATTENTION, "response_mask": OF_TOKENS}
-# The value of each token is a tenth of it: at its own place, at the place before, and in the response.
+# The value of each token is a tenth of the token. It is stored at the token, at the token before it, or among the responses.
 OWN = IDS / 10
 SHIFTED = OWN[:, 1:]
 
 
 def samples_of(batch, **options):
     samples = padded.samples_of(batch, first_id=0, **options)
-    len(samples)  # raises what they keep
+    len(samples)  # raises the errors that the samples have stored
     return samples
 
 
@@ -68,7 +69,7 @@ def test_without_responses_one_begins_with_the_first_token_that_is_set():
 @pytest.mark.parametrize("at, column", [("token", OWN), ("next", SHIFTED), ("next", np.pad(SHIFTED, ((0, 0), (0, 1)))),
                                         ("response", OWN[:, 3:])])
 @pytest.mark.parametrize("batch", [VERL, {**ROLL, "responses": IDS[:, 3:]}])
-def test_a_column_follows_the_convention_that_is_said(batch, at, column):
+def test_a_column_follows_the_specified_convention(batch, at, column):
     assert rows(samples_of({**batch, "values": column}, at={"values": at}), "values") == [[0.3, 0.4, 0.5], [0.7, 0.8]]
 
 
@@ -84,7 +85,7 @@ def test_positions_of_several_axes_belong_to_tokens(batch, axes):
         samples_of({**batch, "position_ids": np.zeros((2, 7, 7), int)})
 
 
-def test_a_shifted_mask_may_be_said_too():
+def test_a_mask_may_be_declared_as_shifted():
     assert rows(samples_of({**ROLL, "response_mask": OF_TOKENS[:, 1:]}, at={"response_mask": "next"}), "loss_mask") == [[1, 0, 1], [1, 1]]
 
 
@@ -96,7 +97,7 @@ def test_labels_follow_it(at, labels):
     assert rows(samples, "labels") == [[3, -100, 5], [7, 8]] and samples.kinds()["labels"] == "response_token"
 
 
-def test_other_columns_stay_what_they_are():
+def test_other_columns_are_unchanged():
     samples = samples_of({**VERL, "values": OWN, "reward": np.array([1.0, 0.5]), "embedding": np.ones((2, 5))}, at={"embedding": "sample"})
     assert samples.kinds() == {"input_ids": "token", "values": "token", "reward": "sample", "embedding": "sample",
                                "loss_mask": "response_token"}
@@ -118,7 +119,7 @@ def test_other_columns_stay_what_they_are():
     ({"response_mask": ATTENTION, "responses": IDS[:, 3:]}, {}, "'response_mask': marks prompt tokens"),
     ({"response_mask": np.ones((2, 8))}, {}, "'response_mask': has the shape"),
 ])
-def test_what_fits_nothing_is_refused_by_name(changed, at, why):
+def test_columns_of_unknown_shape_are_refused_by_name(changed, at, why):
     with pytest.raises(evenkeel.Error, match=why):
         samples_of({**VERL, **changed}, at=at)
 
@@ -129,7 +130,7 @@ def test_a_mask_of_real_numbers_is_one():
 
 @pytest.mark.parametrize("batch, at, columns", [
     (VERL, None, OWN[:, 3:]), (ROLL, None, SHIFTED), (ROLL, "token", OWN), (VERL, "next", SHIFTED)])
-def test_results_come_back_where_the_batch_has_them(batch, at, columns):
+def test_results_are_returned_in_the_layout_of_the_batch(batch, at, columns):
     samples = samples_of({**batch, "values": SHIFTED}, at={"values": "next"})
     back = padded.results_like(samples, "values", batch, pad=-1, at=at)
     of_response = np.zeros(IDS.shape, bool)
@@ -138,7 +139,7 @@ def test_results_come_back_where_the_batch_has_them(batch, at, columns):
                                          columns, -1))
 
 
-def test_tensors_are_read_alike():
+def test_tensors_are_read_like_arrays():
     torch = pytest.importorskip("torch")
     batch = {name: torch.from_numpy(values) for name, values in {**ROLL, "old_log_probs": SHIFTED}.items()}
     assert rows(samples_of(batch), "old_log_probs") == [[0.3, 0.4, 0.5], [0.7, 0.8]]

@@ -1,4 +1,4 @@
-"""Padded tensors and ragged rows are each other's inverse, on whichever side the padding is."""
+"""Padding and unpadding are inverse to each other, on whichever side the padding is."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_masks_of_any_whole_numbers_mean_the_same(dtype):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_padding_to_the_right_keeps_what_is_wanted(kind, seed):
+def test_padding_to_the_right_keeps_the_requested_rows(kind, seed):
     random = np.random.default_rng(seed)
     lengths = random.integers(1, 8, size=5)
     prompts = [int(random.integers(0, n + 1)) for n in lengths]
@@ -48,11 +48,11 @@ def test_padding_to_the_right_keeps_what_is_wanted(kind, seed):
         rows = np.asarray(ragged)[bounds[i] : bounds[i + 1]]
         assert whole[i].tolist() == [*rows, *[-1] * (lengths.max() - n)]
         for j in range(n - prompts[i]):
-            t = prompts[i] + j - 1  # predicts response token j
+            t = prompts[i] + j - 1  # row t predicts response token j
             assert responses[i, j] == (rows[t] if t >= 0 else -1)
 
 
-def test_nothing_is_padded_to_nothing():
+def test_an_empty_batch_is_padded_to_an_empty_tensor():
     assert padding.pad_right(np.empty(0), []).shape == (0, 0)
     assert padding.remove_padding(np.empty((0, 3)), np.empty((0, 3), bool)).shape == (0,)
 
@@ -79,6 +79,6 @@ def test_nothing_is_padded_to_nothing():
         (lambda: padding.response_prediction_rows([3], [1, 1]), "2 entries for 1"),
     ],
 )
-def test_bad_input_is_an_error_that_says_what_is_wrong(call, what):
+def test_bad_input_is_an_error_that_names_the_problem(call, what):
     with pytest.raises(evenkeel.InputError, match=what):
         call()

@@ -1,4 +1,4 @@
-"""A plan from Python is the plan of the library: the cap holds, every sample comes once, losses are exact."""
+"""A plan from Python is the plan of the library: micro-batches keep the cap, every sample occurs once, losses are exact."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import evenkeel
 from evenkeel import Config, PackedLayout, plan
 
 MODES = [{"mode": "packed"}, {"mode": "padded"}, {"mode": "fixed", "size": 3}]
-PROGRAM = os.environ.get("EVENKEEL_PROGRAM")  # of the same build
+PROGRAM = os.environ.get("EVENKEEL_PROGRAM")  # the program of the same build
 
 
 def made_up_lengths(seed, n=200, longest=500):
@@ -24,7 +24,7 @@ def micro_batches_of(step):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("mesh", [{"dp": 1}, {"dp": 4}, {"dp": 3, "cp": 2, "tp": 2}])
-def test_every_sample_comes_once_and_the_cap_holds(mode, mesh):
+def test_every_sample_occurs_once_and_no_micro_batch_exceeds_the_cap(mode, mesh):
     lengths = made_up_lengths(1)
     step = plan(lengths, mesh=mesh, micro_batch={"max_tokens": 1024, **mode})
     assert len(step) == mesh["dp"] and step.num_samples == 200 and step.num_tokens == lengths.sum()
@@ -75,12 +75,12 @@ def test_weights_make_the_loss_of_the_whole_mini_batch(aggregation, mini_batches
             "prompt-mean": np.mean([np.mean(of) for of in of_prompts.values()]),
         }[aggregation]
         assert got == pytest.approx(expected, rel=1e-12)
-        # A trainer that sums over micro-batches and averages over DP ranks has the same with the scale.
+        # The scale makes the result equal for a trainer that sums over micro-batches and averages over DP ranks.
         assert all(m.scale == 3 for m in mine)
 
 
 @pytest.mark.parametrize("aggregation", ["token-mean", "seq-mean-token-mean", "prompt-mean"])
-def test_micro_batches_of_somebody_else_are_weighed_as_planned_ones_are(aggregation):
+def test_foreign_micro_batches_get_the_weights_of_planned_ones(aggregation):
     random = np.random.default_rng(4)
     prompts, responses = random.integers(1, 20, size=24), random.integers(0, 60, size=24)
     samples = dict(prompts=prompts, responses=responses, groups=[i // 3 for i in range(24)])
@@ -106,12 +106,12 @@ def test_micro_batches_of_somebody_else_are_weighed_as_planned_ones_are(aggregat
         ([], "sample 0 is in none of them"),
     ],
 )
-def test_micro_batches_that_are_no_partition_are_not_weighed(micro_batches, what):
+def test_micro_batches_that_are_not_a_partition_are_refused(micro_batches, what):
     with pytest.raises(evenkeel.InputError, match=what):
         evenkeel.planning.losses_of(micro_batches, [5, 6, 7])
 
 
-def test_a_masks_own_tokens_count_where_they_are_told():
+def test_loss_tokens_determine_token_weights():
     step = plan([4, 4], loss_tokens=[1, 3], mesh={"dp": 1}, micro_batch={"max_tokens": 64})
     m = step[0][0]
     assert dict(zip(m.samples.tolist(), m.token_weights.tolist())) == {0: 0.25, 1: 0.25}
@@ -130,7 +130,7 @@ def test_equal_arguments_make_equal_plans():
     assert one != plan(lengths[::-1], mesh={"dp": 4}, micro_batch={"max_tokens": 2048})
 
 
-def test_it_is_balanced_and_says_how_well():
+def test_it_is_balanced_and_reports_the_balance():
     step = plan(made_up_lengths(6, n=512), mesh={"dp": 8}, micro_batch={"max_tokens": 4096})
     quality = step.quality
     assert 1 <= quality["dp_max_over_mean"] < 1.001 < quality["dp_max_over_mean_before"]
@@ -159,7 +159,7 @@ def test_trees_are_found_in_tokens():
     step = plan([4, 5, 3], tokens=tokens, groups=[0, 0, 0], prefix={"share": "tree"}, mesh={"dp": 1},
                 micro_batch={"max_tokens": 64})
     assert step[0][0].tokens == 7
-    assert step[0][0].layout().lengths.tolist() == [2, 1, 1, 2, 1]  # the example of the header
+    assert step[0][0].layout().lengths.tolist() == [2, 1, 1, 2, 1]  # the example in the header
 
 
 def made_up_paths(random):
@@ -195,7 +195,7 @@ def test_a_tree_and_a_layout_are_those_of_the_planned_samples(meet, share, dp):
         assert sorted(np.concatenate([m.samples for m in micro_batches_of(step)])) == list(range(len(paths)))
 
 
-def test_paths_on_two_ranks_repeat_what_they_share():
+def test_paths_on_two_ranks_repeat_their_shared_tokens():
     step = plan([3, 4], prompts=[2, 2], tokens=[[1, 2, 3], [1, 2, 4, 5]], groups=[0, 0], prefix={"share": "tree"},
                 mesh={"dp": 2}, micro_batch={"max_tokens": 64}, balance={"meet": "step"})
     assert sorted(rank[0].tokens for rank in step) == [3, 4]
@@ -235,18 +235,18 @@ def test_the_program_plans_the_same(tmp_path):
         (lambda: plan([2], ranks=1, prefix={"share": True}, micro_batch={"mode": "padded"}), evenkeel.ConfigError, "prefix"),
     ],
 )
-def test_bad_input_is_an_error_that_says_what_is_wrong(call, error, what):
+def test_bad_input_is_an_error_that_names_the_problem(call, error, what):
     with pytest.raises(error, match=what):
         call()
 
 
 @pytest.mark.parametrize("arguments", [{}, {"prompts": [1]}, {"lengths": [1], "prompts": [1], "responses": [0]}])
-def test_lengths_must_be_told_in_one_way(arguments):
+def test_lengths_must_be_specified_in_exactly_one_way(arguments):
     with pytest.raises(TypeError, match="are described by lengths"):
         plan(**arguments, ranks=1)
 
 
-def test_nothing_to_plan_is_a_plan():
+def test_a_plan_without_samples_is_valid():
     step = plan([], mesh={"dp": 2})
     assert step.num_samples == 0 and all(m.empty for m in micro_batches_of(step))
 
@@ -266,7 +266,7 @@ def test_a_place_that_is_not_there_is_an_index_error():
 
 
 @pytest.mark.parametrize("strategy", ["hierarchical", "grid"])
-def test_a_micro_batch_has_a_group_of_its_own_size_where_cp_is_flexible(strategy):
+def test_a_micro_batch_has_its_own_group_size_if_cp_is_flexible(strategy):
     lengths = [30, 8, 8, 8, 8]
     step = plan(lengths, mesh={"cp": "flexible", "dp": 4}, micro_batch={"max_tokens_per_rank": 8},
                          balance={"strategy": strategy})

@@ -1,4 +1,4 @@
-"""Shared prefixes: layouts that hold every shared token once, and the way there and back."""
+"""Shared prefixes: layouts store every shared token once, and results are converted back to samples."""
 
 import pickle
 
@@ -13,7 +13,7 @@ GROUPS = [[3, 2, 1], [2, 4]]
 
 
 def made_up_samples(seed):
-    """Returns samples with few distinct tokens, so that they share much."""
+    """Returns samples with few distinct tokens, so they share long prefixes."""
     random = np.random.default_rng(seed)
     return [random.integers(0, 2, size=random.integers(0, 8)) for _ in range(random.integers(1, 9))]
 
@@ -39,7 +39,7 @@ def test_a_tree_is_the_example_of_its_header():
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_every_token_is_there_and_sees_what_is_in_front_of_it(seed):
+def test_every_token_exists_and_attends_to_all_tokens_before_it(seed):
     samples = made_up_samples(seed)
     tree = PrefixTree.from_tokens(samples)
     rows = prefix.tree_rows(tree, samples)
@@ -75,7 +75,7 @@ def test_a_packed_tree_is_packed_merged_and_predicts(seed, cp):
     assert found.tolist() == expected
 
 
-def test_a_tree_is_told_by_its_structure():
+def test_a_tree_is_specified_by_its_structure():
     tree = PrefixTree.from_tokens(SAMPLES)
     assert PrefixTree(tree.parents, tree.lengths, tree.sample_ends) == tree
     assert pickle.loads(pickle.dumps(tree)) == tree
@@ -128,7 +128,7 @@ def test_grouping_is_undone_by_ungrouping(kind, seed, padding, heads_first):
     grouped = kind.make(shape, "float32", seed)
     parts = prefix.ungroup(layout, grouped, pad=-1, heads_first=heads_first)
     for part, places in zip(parts, (layout.prefix, layout.suffix)):
-        # By index lists, which know nothing of runs of tokens.
+        # Computes the expected result from index lists, without runs of tokens.
         of = np.moveaxis(np.asarray(grouped), 1, 2) if heads_first else np.asarray(grouped)
         expected = np.full((*places[1].shape, *of.shape[2:]), -1, np.float32)
         expected.reshape(-1, *of.shape[2:])[places[1].indices()] = of.reshape(-1, *of.shape[2:])[places[0].indices()]
@@ -153,7 +153,7 @@ def test_prompts_and_responses_become_groups(kind):
     assert np.asarray(grouped).tolist() == [[*p[0, 1:], *r[0, :2], *r[1, :1]], [*p[1, 2:], *r[2, :4]]]
 
 
-def test_outputs_are_split_with_what_predicts_each_token(kind):
+def test_outputs_are_split_with_the_row_that_predicts_each_token(kind):
     layout = PrefixLayout(PrefixGroups(GROUPS))
     output = kind.make((2, 6), "float32")
     of_prefix, prefix_mask, of_suffix, suffix_mask = prefix.split_output(layout, output, include_prefix_last=1)
@@ -219,7 +219,7 @@ MASK = np.ones((2, 3), bool)
          None),
     ],
 )
-def test_bad_input_is_an_error_that_says_what_is_wrong(call, what):
+def test_bad_input_is_an_error_that_names_the_problem(call, what):
     with pytest.raises(evenkeel.InputError, match=what):
         call()
 

@@ -1,4 +1,4 @@
-"""What evenkeel.Producer promises to a rollout worker, against the program's own server."""
+"""Tests what evenkeel.Producer promises to a rollout worker, against the program's own server."""
 
 import http.server
 import os
@@ -25,14 +25,14 @@ def fixture_buffer():
         yield buffer
 
 
-def test_put_says_what_became_of_the_samples(buffer):
+def test_put_counts_what_happened_to_the_samples(buffer):
     producer = evenkeel.Producer(buffer.url)
     assert producer.put([sample("a", 0), sample("a", 1)]) == evenkeel.producer.Receipt(accepted=2)
     assert producer.put(sample("a", 1)) == evenkeel.producer.Receipt(duplicates=1)
     assert buffer.status()["groups"]["ready"] == 1
 
 
-def test_a_key_with_other_content_is_refused_by_name_and_what_was_sent_is_a_duplicate_after_the_end_too(buffer):
+def test_a_key_with_different_content_is_refused_and_a_resent_sample_is_a_duplicate_even_after_the_end(buffer):
     producer = evenkeel.Producer(buffer.url)
     producer.put([sample("a", 0), sample("a", 1)])
     with pytest.raises(evenkeel.InputError, match="body:2: sample 1 of group 'a' was already accepted with different content"):
@@ -70,10 +70,10 @@ def test_put_takes_arrays(buffer):
         producer.put(sample("b", 0, image=b"pixels"))
 
 
-def test_add_fields_says_what_became_of_them_and_refuses_another_value():
+def test_add_fields_counts_added_fields_and_refuses_a_different_value():
     with Buffer("--store", "memory", "--late-fields", "old_log_probs,values") as buffer:
         evenkeel.Producer(buffer.url).put([sample("a", 0), sample("b", 0)])
-        producer = evenkeel.Producer(buffer.url)  # another one than that of the samples
+        producer = evenkeel.Producer(buffer.url)  # not the producer that sent the samples
         fields = [{"uid": uid, "index": 0, "values": np.array([0.5], np.float32), "old_log_probs": [0, 0, -1.5]} for uid in "ab"]
         assert producer.add_fields(fields[0]) == evenkeel.producer.FieldsReceipt(added=1)
         assert buffer.status()["missing_fields"] == {"old_log_probs": 1, "values": 1}
@@ -90,7 +90,7 @@ def test_put_sends_many_samples_in_several_requests(buffer, monkeypatch):
     assert evenkeel.Producer(buffer.url).put(sample(f"g{i}", 0) for i in range(100)).accepted == 100
 
 
-def test_what_the_server_refuses_is_raised_with_its_text(buffer):
+def test_refusals_of_the_server_are_raised_with_their_text(buffer):
     producer = evenkeel.Producer(buffer.url)
     with pytest.raises(evenkeel.InputError, match="body:2: has no response_ids"):
         producer.put([sample("a", 0), {"uid": "a", "index": 1, "version": 0, "prompt_ids": []}])
@@ -112,7 +112,7 @@ def test_groups_close_and_abort_and_the_stream_ends(buffer):
     assert status["samples"]["dropped"]["aborted"] == 1 and status["samples"]["dropped"]["too_small"] == 1
 
 
-def test_a_token_is_needed_where_there_is_one(tmp_path):
+def test_a_token_is_required_if_the_server_has_one(tmp_path):
     token = tmp_path / "token"
     token.touch(0o600)
     token.write_text("secret\n", encoding="utf-8")
@@ -133,7 +133,7 @@ def test_an_integer_is_aborted_before_its_first_sample_and_a_group_is_closed_onl
     producer = evenkeel.Producer(buffer.url)
     producer.abort(7, 0, reason="the tool hung")
     producer.put(sample(7, 1))
-    assert buffer.status()["samples"]["dropped"]["late"] == 1  # the group is over: one of two was aborted
+    assert buffer.status()["samples"]["dropped"]["late"] == 1  # the group is closed, since one of its two samples was aborted
     producer.put(sample("7\n", 0))
     producer.close("7\n")
     assert buffer.status()["groups"]["open"] == 0
@@ -144,7 +144,7 @@ def test_an_integer_is_aborted_before_its_first_sample_and_a_group_is_closed_onl
 
 
 class Dropping(http.server.BaseHTTPRequestHandler):
-    """Grants tickets, and drops the connection instead of every first answer."""
+    """Grants tickets, but drops the connection before the first answer to each request."""
 
     protocol_version = "HTTP/1.1"
     requests: list = []
@@ -177,7 +177,7 @@ def test_a_retry_for_tickets_is_the_same_request():
 
 
 class Failing(http.server.BaseHTTPRequestHandler):
-    """Answers 429, then drops the connection after it has read the request, then takes it."""
+    """First answers 429, then drops the connection after reading the request, then accepts the request."""
 
     protocol_version = "HTTP/1.1"
     bodies: list = []
@@ -219,7 +219,7 @@ def test_it_needs_neither_the_c_library_nor_numpy(tmp_path):
     assert run.stdout.startswith("False\nevenkeel.plan needs the C library")
 
 
-def test_it_needs_no_numpy_where_the_c_library_is_installed():
+def test_it_does_not_need_numpy_if_the_c_library_is_installed():
     program = ("import sys; sys.modules['numpy'] = None\n"
                "import evenkeel; evenkeel.Producer('http://127.0.0.1:1')\n"
                "try: evenkeel.plan\nexcept ImportError as error: print(error)")

@@ -1,4 +1,4 @@
-"""The prototypes of the C library: the generator understands headers, and its output matches the library, tests and pages."""
+"""The generator of the C library's prototypes understands headers, and its output matches the library, tests and pages."""
 
 import ctypes
 import importlib.util
@@ -53,7 +53,7 @@ EVENKEEL_API void destroy(handle* unused);
 BELOW = "typedef int32_t evenkeel_status;\nenum { ZERO = 0 };\nEVENKEEL_API int64_t count_of(const int64_t* values);\n"
 
 
-def generated(folder, header, below=BELOW, of=("example.h",)):
+def generate(folder, header, below=BELOW, of=("example.h",)):
     """Returns the module that the generator writes for headers."""
     (folder / "base.h").write_text(below)
     (folder / "example.h").write_text(header)
@@ -66,7 +66,7 @@ def generated(folder, header, below=BELOW, of=("example.h",)):
 
 
 def test_constants_and_structures_are_those_of_the_header(tmp_path):
-    made = generated(tmp_path, EXAMPLE)
+    made = generate(tmp_path, EXAMPLE)
     assert (made.ZERO, made.ONE, made.TWO) == (0, 1, 2)
     assert made.pair._fields_ == [("name", ctypes.c_char_p), ("first", ctypes.c_int64), ("second", ctypes.c_int64),
                                   ("data", ctypes.c_void_p)]
@@ -77,7 +77,7 @@ def test_constants_and_structures_are_those_of_the_header(tmp_path):
 
 
 def test_functions_have_the_types_of_their_declarations(tmp_path):
-    made = generated(tmp_path, EXAMPLE)
+    made = generate(tmp_path, EXAMPLE)
     pointer, structure = ctypes.c_void_p, ctypes.POINTER(made.pair)
     assert made.FUNCTIONS["example"] == {
         "count_of": (ctypes.c_int64, [pointer], False),
@@ -89,7 +89,7 @@ def test_functions_have_the_types_of_their_declarations(tmp_path):
 
 
 def test_functions_are_listed_once_by_the_first_header_that_declares_them(tmp_path):
-    made = generated(tmp_path, EXAMPLE, of=("base.h", "example.h"))
+    made = generate(tmp_path, EXAMPLE, of=("base.h", "example.h"))
     assert list(made.FUNCTIONS) == ["base", "example"]
     assert list(made.FUNCTIONS["base"]) == ["count_of"] and list(made.FUNCTIONS["example"]) == ["version", "make", "listen", "destroy"]
 
@@ -98,23 +98,23 @@ def test_functions_are_listed_once_by_the_first_header_that_declares_them(tmp_pa
                                          "enum { A = B };", "typedef struct s { int64_t x[2]; } s;", "int64_t x"])
 def test_a_declaration_that_it_does_not_understand_is_an_error(tmp_path, declaration):
     with pytest.raises(subprocess.CalledProcessError) as failed:
-        generated(tmp_path, declaration)
+        generate(tmp_path, declaration)
     assert "ValueError" in failed.value.stderr
 
 
-def declared_in(header):
+def functions_declared_in(header):
     """Returns the functions of a header and of those that it includes."""
     text = re.sub(r"/\*.*?\*/", "", (HEADERS / header).read_text(), flags=re.DOTALL)
-    below = [declared_in(name) for name in re.findall(r'#include "evenkeel/c/(.*?)"', text)]
+    below = [functions_declared_in(name) for name in re.findall(r'#include "evenkeel/c/(.*?)"', text)]
     return set(re.findall(r"EVENKEEL_API [^;]*?\b(evenkeel_\w+)\(", text)).union(*below)
 
 
-DECLARED = declared_in("evenkeel_mpi.h")
+DECLARED = functions_declared_in("evenkeel_mpi.h")
 
 
 def test_every_function_of_the_libraries_has_a_prototype():
-    assert set(_prototypes.FUNCTIONS["evenkeel"]) == declared_in("evenkeel.h")
-    assert set(_prototypes.FUNCTIONS["evenkeel_mpi"]) == DECLARED - declared_in("evenkeel.h")
+    assert set(_prototypes.FUNCTIONS["evenkeel"]) == functions_declared_in("evenkeel.h")
+    assert set(_prototypes.FUNCTIONS["evenkeel_mpi"]) == DECLARED - functions_declared_in("evenkeel.h")
     for library, names in ((_c.lib, _prototypes.FUNCTIONS["evenkeel"]), (_c.service, _prototypes.FUNCTIONS["evenkeel_mpi"])):
         for name, (result, arguments, _) in names.items():
             function = getattr(library, name)

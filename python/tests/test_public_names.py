@@ -1,4 +1,4 @@
-"""What users see is typed and documented."""
+"""Everything that users see is typed and documented."""
 
 import inspect
 

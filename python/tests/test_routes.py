@@ -30,12 +30,12 @@ def exchanged(parts, of_members):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("seed", range(8))
-def test_rows_go_from_zigzag_to_flat_and_back(seed, dtype):
+def test_rows_move_from_zigzag_to_flat_and_back(seed, dtype):
     layout, tp = layout_of(seed)
     members = [(c, t) for c in range(layout.cp.size) for t in range(tp)]
     there = [routes.row_route(layout, "zigzag", "flat", cp_rank=c, tp_rank=t, tp=tp, dtype=dtype) for c, t in members]
     assert all(route.send_rows.dtype == dtype for route in there)
-    # Rows are known by their numbers in the whole micro-batch.
+    # Each row is identified by its number in the whole micro-batch.
     zigzag = [packing.partitioned_indices(layout.cu_seqlens_padded, layout.cp, c) for c in range(layout.cp.size)]
     parts = [part for rows in zigzag for part in np.split(rows, tp)]
     flat = exchanged(parts, there)
@@ -44,7 +44,7 @@ def test_rows_go_from_zigzag_to_flat_and_back(seed, dtype):
     assert all(np.array_equal(a, b) for a, b in zip(back, parts))
 
 
-def test_runs_say_where_states_come_from():
+def test_runs_identify_the_source_of_states():
     layout = PackedLayout([4, 7, 3], alignment=4, cp=2)
     runs = routes.sequence_runs(layout, "flat", cp_rank=1)
     assert runs.sequence.tolist() == [1, 2] and runs.cu_seqlens.tolist() == [0, 4, 8]
@@ -55,7 +55,7 @@ def test_runs_say_where_states_come_from():
 
 def test_runs_of_a_tree_are_of_segments():
     tree = PackedTreeLayout(PrefixTree.from_tokens([[1, 2, 3, 4], [1, 2, 3, 5, 6], [1, 2, 7]]), alignment=4, cp=2)
-    # 20 rows in segments of 4: the third of five is cut in its middle, where its one token is before the cut.
+    # The segments have 4 rows each, 20 in all: the third of five is cut in its middle, and its only token is before the cut.
     first, second = (routes.sequence_runs(tree, "flat", cp_rank=r) for r in range(2))
     assert (first.sequence.tolist(), second.sequence.tolist()) == ([0, 1, 2], [2, 3, 4])
     assert (first.sequence_before.tolist(), second.sequence_before.tolist()) == ([-1, 0, 1], [-1, 1, 0])
@@ -80,7 +80,7 @@ def test_a_halo_has_the_tokens_before_each_run(cut):
             assert halo.tolist() == expected
 
 
-def test_what_cannot_be_cut_is_refused():
+def test_layouts_that_cannot_be_cut_are_refused():
     layout = PackedLayout([9], alignment=3, cp=CpGroup(3, "contiguous"))
     for wrong in (
         lambda: routes.row_route(layout, "contiguous", "zigzag", cp_rank=0),

@@ -30,7 +30,7 @@ def test_segments_cover_all_rows_and_neighbors_differ():
         assert (values[1:] != values[:-1]).all() and offsets[-1] == length
 
 
-def test_tensors_come_back_as_tensors():
+def test_tensors_are_returned_as_tensors():
     torch = pytest.importorskip("torch")
     _, values = runs.segments(torch.tensor([1, 1, 2]))
     assert torch.equal(values, torch.tensor([1, 2]))
@@ -45,13 +45,13 @@ def test_tensors_come_back_as_tensors():
         ([[2**31, 2]], "runs[0]: have the value 2147483648, which int32 cannot hold. Choose another dtype"),
     ],
 )
-def test_what_are_no_runs_is_refused(wrong, error):
+def test_invalid_runs_are_refused(wrong, error):
     with pytest.raises(evenkeel.InputError) as raised:
         runs.expand([wrong])
     assert str(raised.value) == error
 
 
-def test_versions_of_the_policy_travel_beside_their_tokens_through_packing_cutting_and_merging():
+def test_policy_versions_stay_with_their_tokens_through_packing_cutting_and_merging():
     lengths = [7, 4, 9]
     versions = runs.expand([[[1, 3], [2, 4]], [[5, 4]], [[1, 1], [2, 1], [3, 7]]])
     layout = evenkeel.PackedLayout(lengths, alignment=4, cp=evenkeel.CpGroup(2))

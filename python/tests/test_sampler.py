@@ -1,4 +1,4 @@
-"""BalancedBatchSampler: every sample of an epoch comes once, on one rank, under the cap, in steps that all ranks agree on."""
+"""BalancedBatchSampler: every sample of an epoch occurs once, on one rank, under the cap, in steps that all ranks agree on."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def sorted_samples(micro_batches):
 
 
 @pytest.mark.parametrize("padded", [False, True])
-def test_each_sample_comes_once_and_no_micro_batch_exceeds_the_cap(padded):
+def test_each_sample_occurs_once_and_no_micro_batch_exceeds_the_cap(padded):
     found = [list(one) for one in samplers(padded=padded)]
     assert sorted_samples(sum(found, [])) == list(range(len(LENGTHS)))
     for micro_batch in sum(found, []):
@@ -81,19 +81,19 @@ def test_without_shuffling_steps_are_in_the_order_of_the_data_set():
     assert one.indices(0).tolist() == list(range(32)) and one.indices(6).tolist() == list(range(192, 203))
 
 
-def test_the_last_step_is_left_out_only_if_asked_to():
+def test_the_last_step_is_dropped_only_on_request():
     assert (sampler().num_steps, sampler(drop_last=True).num_steps) == (7, 6)
     assert len(sorted_samples(sum((list(one) for one in samplers(drop_last=True)), []))) == 192
 
 
 @pytest.mark.parametrize("taken", [0, 1, 7, 8, 15])
-def test_a_state_continues_after_the_last_list_that_was_handed_out(taken):
+def test_a_state_continues_after_the_last_delivered_list(taken):
     whole = list(sampler_at(1)) + list(sampler_at(2))
     before, after = sampler_at(1), sampler()
     lists = iter(before)
     head = [next(lists) for _ in range(taken)]
     after.load_state_dict(before.state_dict())
-    after.set_epoch(1)  # trainers call it for the epoch that they resume, too
+    after.set_epoch(1)  # trainers also call it for the epoch in which they resume
     assert head + list(after) + list(after) == whole
 
 
@@ -117,7 +117,7 @@ def test_a_state_inside_a_step_needs_the_same_plan():
         sampler(max_tokens=2048).load_state_dict(before.state_dict())
 
 
-def test_a_state_can_be_made_for_what_the_trainer_has_finished():
+def test_a_state_can_be_made_for_the_last_finished_step():
     one = sampler()
     ahead = iter(one.steps)
     for _ in range(4):
@@ -165,7 +165,7 @@ def test_a_state_of_other_data_or_another_order_is_refused(change):
         sampler(**change).load_state_dict(sampler().state_dict())
 
 
-def test_all_ranks_in_turn_are_what_accelerate_distributes():
+def test_micro_batches_of_all_ranks_in_turn_are_distributed_by_accelerate():
     together = list(sampler("all"))
     assert len(together) == len(sampler("all"))
     for rank in range(4):
@@ -195,7 +195,7 @@ def test_a_rank_with_too_few_samples_gets_empty_lists_or_an_error():
         ({"balance": {"cots": "tokens"}}, evenkeel.ConfigError, "balance.cots: unknown key"),
     ],
 )
-def test_what_cannot_be_is_refused_before_the_first_step(change, error, text):
+def test_impossible_settings_are_refused_before_the_first_step(change, error, text):
     with pytest.raises(error, match=text):
         sampler(**{"rank": 0, **change})
 
@@ -234,7 +234,7 @@ def list_of_first_tokens(micro_batches):
     ("mesh.cp", {"mesh": {"cp": "flexible"}, "balance": {"meet": "step"}, "micro_batch": {"max_tokens_per_rank": 1024}}),
     ("micro_batch.max_tokens", {"config": {"micro_batch": {"max_tokens": 2048}}}),
 ])
-def test_settings_that_contradict_what_the_sampler_promises_are_refused_by_name(key, sections):
+def test_settings_that_contradict_the_sampler_are_refused_by_name(key, sections):
     with pytest.raises((evenkeel.errors.InputError, evenkeel.errors.ConfigError), match=key.replace(".", r"\.")):
         sampler(**sections)
 

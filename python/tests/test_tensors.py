@@ -1,4 +1,4 @@
-"""Tensors are passed in and out over the same memory; one that cannot be is rejected with a hint."""
+"""Tensors are passed in and out without copies; a tensor for which that is impossible is refused with advice."""
 
 import gc
 
@@ -30,7 +30,7 @@ class ThroughDlpack:
 
 
 @pytest.mark.parametrize("dtype", TORCH_DTYPES, ids=str)
-def test_a_tensor_is_looked_at_where_it_is(dtype):
+def test_a_tensor_is_read_without_a_copy(dtype):
     tensor = torch.ones(5, dtype=dtype)
     array = _arrays.as_numpy(tensor, "x")
     assert array.__array_interface__["data"][0] == tensor.data_ptr()
@@ -38,7 +38,7 @@ def test_a_tensor_is_looked_at_where_it_is(dtype):
 
 
 @pytest.mark.parametrize("dtype", TORCH_DTYPES, ids=str)
-def test_what_comes_back_is_a_tensor_of_its_dtype(dtype):
+def test_results_are_tensors_of_the_same_dtype(dtype):
     values = (torch.arange(12).reshape(3, 4) % 2).to(dtype)
     parts = [pack(LAYOUT, values, cp_rank=r, pad=1) for r in range(2)]
     assert all(part.dtype == dtype and part.shape == (4, 4) for part in parts)
@@ -56,7 +56,7 @@ def test_numpys_results_are_taken_by_torch_without_a_copy():
     positions = packing.position_ids(LAYOUT)
     tensor = torch.from_numpy(positions)
     assert tensor.data_ptr() == positions.__array_interface__["data"][0]
-    tensor[0] = 77  # and may be written
+    tensor[0] = 77  # numpy's result is writable
     assert positions[0] == 77
 
 
@@ -109,7 +109,7 @@ def test_lengths_are_read_from_tensors(dtype):
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )
-def test_a_tensor_without_plain_memory_is_refused_with_what_to_do(tensor, what):
+def test_a_tensor_without_plain_memory_is_refused_with_advice(tensor, what):
     with pytest.raises(evenkeel.InputError, match=what):
         pack(LAYOUT, tensor)
 

@@ -1,4 +1,4 @@
-"""What evenkeel.values promises, against the program's own store."""
+"""Tests what evenkeel.values promises, against the program's own store."""
 
 import concurrent.futures
 import http.server
@@ -54,7 +54,7 @@ def same(one, other):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_arrays_come_back_bit_by_bit_in_the_order_of_the_indexes(client, dtype, shape):
+def test_arrays_are_returned_bit_by_bit_in_the_order_of_the_indexes(client, dtype, shape):
     rows = numbers((4, *shape), dtype)
     client.put([3, 1, 8, 2], {"rows": rows})
     found = client.get([1, 2, 3], ["rows"])["rows"]
@@ -80,7 +80,7 @@ def test_bytes_are_not_interpreted(client):
     assert list(client.get([2, 1, 0], ["text"])["text"]) == texts[::-1]
 
 
-def test_tensors_of_every_dtype_come_back_bit_by_bit(client):
+def test_tensors_of_every_dtype_are_returned_bit_by_bit(client):
     torch = pytest.importorskip("torch")
     names = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float16", "uint32", "int64", "bool", "complex64"]
     for dtype in (getattr(torch, name) for name in names if hasattr(torch, name)):
@@ -167,7 +167,7 @@ def test_large_puts_and_gets_are_halved(client, monkeypatch, most):
         assert all(same(one, other) for one, other in zip(found[name], rows)) and len(found[name]) == 7
 
 
-def test_what_a_store_cannot_keep_is_refused_with_the_name_of_the_field(client):
+def test_unsupported_values_are_refused_with_the_name_of_the_field(client):
     for rows, why in (([{"a": 1}], "has a dict"), (np.zeros(2), "has 2 values for 1 indexes"), (np.zeros(1, ">i4"), "dtype >i4"),
                       (np.float32(1), "float32' object is not iterable"), (np.ma.zeros(1), "masked"), (np.array(["a"]), "dtype <U1"),
                       (np.array(7), "is one number")):
@@ -232,7 +232,7 @@ def frame(head, data):
 
 
 class Unreliable(http.server.BaseHTTPRequestHandler):
-    """Answers with one after another of the prepared responses: a status, a body, and how many of its bytes are sent."""
+    """Sends prepared answers in order: each has a status, a body, and the number of its bytes that are sent."""
 
     protocol_version = "HTTP/1.1"
     responses: list = []
@@ -283,7 +283,7 @@ def test_an_outage_is_logged_once_and_a_full_store_is_not(unreliable, caplog):
     assert caplog.messages[1].startswith(f"{unreliable}: answers again, after 0.")
 
 
-def test_a_store_that_stays_away_is_an_error_with_the_limit_and_what_to_do(caplog):
+def test_a_store_that_stays_unreachable_is_an_error_with_the_limit_and_advice(caplog):
     with pytest.raises(evenkeel.IoError, match=r"gave up after 0.1 seconds: .*refused.*\. Start the server again, or raise patience"):
         ValueClient("http://127.0.0.1:1", patience=0.1).put([0], {"a": np.zeros(1)})
     assert len(caplog.records) == 1
@@ -312,7 +312,7 @@ def test_a_socket_takes_the_place_of_a_host_and_a_port(tmp_path):
     ({"indexes": [0], "fields": {"b": {"dtype": "U8", "shape": [3]}}}, b"abc"),
     ({"indexes": [0, 1], "fields": {"a": {"dtypes": ["U8", "U8"], "shapes": [[1], [2]]}}}, b"abc"),
 ], ids=["too few bytes", "too many bytes", "another field", "another number of values"])
-def test_an_answer_that_is_not_what_was_asked_for_is_never_returned(unreliable, head, data):
+def test_an_answer_to_a_different_request_is_never_returned(unreliable, head, data):
     whole = frame(head, data)
     Unreliable.responses = [(200, whole, len(whole))] * 9
     with pytest.raises(evenkeel.IoError, match="gave up after 0.1 seconds"):

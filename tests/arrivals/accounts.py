@@ -1,4 +1,5 @@
-"""What became of samples that were sent to a job: read from its dumps, as docs/streams.md and docs/micro-batches.md promise."""
+"""Reads from the dumps of a job what happened to the samples that were sent to it, and checks the promises of docs/streams.md
+and docs/micro-batches.md."""
 
 import array
 import dataclasses
@@ -9,18 +10,18 @@ import struct
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """Rules of the buffer and of the job."""
+    """Settings of the buffer and of the job."""
 
     group_size: int
     min_group: int
-    groups: int  # of a step
+    groups: int  # number of groups per step
     max_staleness: int | None
     masks_stale: bool
 
 
 @dataclasses.dataclass
 class Run:
-    """A start of the job: its ranks, and their output."""
+    """One start of the job: its ranks, and their output."""
 
     mesh: tuple[int, int]  # dp and cp
     dump: pathlib.Path
@@ -31,11 +32,11 @@ class Run:
 class Account:
     steps: int = 0
     trained: int = 0
-    keys: set[int] = dataclasses.field(default_factory=set)  # of trained samples
+    keys: set[int] = dataclasses.field(default_factory=set)  # keys of trained samples
     tokens: int = 0
     masked: int = 0
-    again: int = 0  # steps that a later run made again
-    files_again: int = 0  # of these on the same mesh, compared byte by byte
+    again: int = 0  # number of steps that a later run made again
+    files_again: int = 0  # number of these steps' files from the same mesh, which are compared byte by byte
     errors: list[str] = dataclasses.field(default_factory=list)
 
 
@@ -85,7 +86,7 @@ class Accountant:
         self._account.errors.append(what)
 
     def _samples_of(self, place, step, run):
-        """Key by place in the order of the buffer. Context-parallel ranks have parts of the same samples."""
+        """Maps sample indices to keys. Context-parallel ranks have parts of the same samples."""
         found = {}
         for path in files_of(place):
             if 'cp-000' not in path.parts:
@@ -93,7 +94,7 @@ class Accountant:
             tensors = tensors_in(path)
             for at, key in enumerate(tensors['key']):
                 if tensors['sample_index'][at] < 0:
-                    continue  # of a rank for which there was no sample
+                    continue  # The rank got filler, since there was no sample for it.
                 if tensors['sample_index'][at] in found:
                     self._wrong(f'{path} has a sample twice')
                 found[tensors['sample_index'][at]] = key
@@ -122,7 +123,7 @@ class Accountant:
                 self._wrong(f'{path}: sample {key} of version {version} is {"" if is_masked else "not "}masked')
 
     def _compare_again(self, number, earlier, earlier_is_whole, later, later_is_whole):
-        """A run that was killed may have written a part of its last step."""
+        """Compares two deliveries of a step. A run that was killed may have written only a part of its last step."""
         self._account.again += 1
         differ = any(later[place] != key for place, key in earlier.items() if place in later)
         if differ or (earlier_is_whole and later.keys() - earlier) or (later_is_whole and earlier.keys() - later):

@@ -3,12 +3,12 @@ import dataclasses
 import json
 import random
 
-MOST_TOKENS = 64  # of a sample that the job accepts
+MOST_TOKENS = 64  # maximum length of a sample that the job accepts
 UIDS = ['a\nb', 'tab\there', 'ü', '💥', 7, '7', 0, -5, 2**63 - 1, 2**63, 2**64 - 1, -2**63, 'x' * 1024, 'é' * 512, ' ', '"',
         '\x00', '..', 'a/b', '%2F', 'null', '007', '\u2028', 'close', 'a?b#c', "it's"]
 REFUSED_UIDS = ['', None, True, 1.5, 2**64, -2**63 - 1, ['a'], {'a': 1}, 'x' * 1025, 'é' * 513]
 
-# Keys that replace those of a sample, after which no job can train it; None leaves the key out.
+# Keys that replace those of a sample so that no job can train it; None removes the key.
 FAULTS = [
     {'response_ids': list(range(MOST_TOKENS))}, {'loss_mask': 1}, {'loss_mask': 0.5}, {'labels': [0.5, 1.5]},
     {'labels': 3}, {'position_ids': 0.5}, {'sample_index': 3}, {'loss_weights': [1.0, 1.0]}, {'cu_seqlens': 1},
@@ -25,10 +25,10 @@ class Settings:
     store: str
     group_size: int
     min_group: int
-    groups: int  # of a step
+    groups: int  # number of groups per step
     max_staleness: int | None
     on_stale: str
-    deadline: int | None  # of groups, in seconds
+    deadline: int | None  # deadline of groups, in seconds
     ticket_deadline: int
     state_every: int
     look_ahead: int
@@ -39,7 +39,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """`what` is the name of a method of the play; `given` are its arguments."""
+    """An event of the test: `what` is the name of a method of Play, and `given` are its arguments."""
 
     what: str
     given: dict
@@ -57,17 +57,17 @@ def draw_settings(draw):
 
 
 class Draws:
-    """The events of one seed."""
+    """Draws the events of one seed."""
 
     def __init__(self, seed):
         self._draw = random.Random(seed)
         self.settings = draw_settings(self._draw)
         self.uids = [*self._draw.sample(UIDS, 8), *(f'g{number}' for number in range(200))]
-        self.samples = []  # by key: group * group_size + index
+        self.samples = []  # indexed by key: group * group_size + index
         self._unsent = []
 
     def events(self):
-        """Ends with the job and its buffer in the middle of their work."""
+        """Yields events. The last one leaves the job and its buffer in the middle of their work."""
         draw = self._draw
         if draw.random() < 0.2 and self.settings.max_staleness is None:
             yield Event('begin_with_sample_that_is_too_long', {})
@@ -85,7 +85,7 @@ class Draws:
         yield self._send()
 
     def _new_samples(self, number):
-        """Samples of groups that several requests complete, in an order that mixes groups."""
+        """Draws samples of groups that several requests complete, in an order that mixes groups."""
         while len(self._unsent) < number + self.settings.group_size:
             group = len(self.samples) // self.settings.group_size
             for index in range(self.settings.group_size):
@@ -111,7 +111,7 @@ class Draws:
 
     def _refuse(self):
         key, = self._new_samples(1)
-        self._unsent.insert(0, key)  # it is sent later
+        self._unsent.insert(0, key)  # The sample is sent later.
         return Event('refuse', {'key': key, 'fault': self._draw.choice(FAULTS), 'is_first': self._draw.random() < 0.5})
 
     def _refuse_line(self):

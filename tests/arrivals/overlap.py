@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""overlap.py PROGRAM: two jobs on one buffer. The second is refused while the first is alive; with stream.take_over it trains,
-and the first ends with an error on every rank. A buffer that comes back with other rules ends the job with the difference."""
+"""overlap.py PROGRAM: runs two jobs on one buffer. The second job is refused while the first is alive; with stream.take_over it
+trains, and the first job ends with an error on every rank. A buffer that restarts with other rules ends the job with an error
+that names the difference."""
 import argparse
 import json
 import pathlib
@@ -16,7 +17,7 @@ RANKS = 2
 
 
 class Scene:
-    """A buffer in a folder, and jobs."""
+    """A buffer in a folder, and jobs that use it."""
 
     def __init__(self, arguments, scratch):
         self._program, self._launcher, self._folder = arguments.program, arguments.launcher, pathlib.Path(scratch)
@@ -63,10 +64,10 @@ class Scene:
 
 
 def require_error(job, words, status=1):
-    said, _ = job.communicate(timeout=60)
-    errors = [line for line in said.splitlines() if line.startswith('evenkeel: error: ')]
+    output, _ = job.communicate(timeout=60)
+    errors = [line for line in output.splitlines() if line.startswith('evenkeel: error: ')]
     if job.returncode != status or len(errors) != 1 or not all(word in errors[0] for word in words):
-        sys.exit(f'{words} are expected in one error; status {job.returncode}\n{said}')
+        sys.exit(f'{words} are expected in one error; status {job.returncode}\n{output}')
 
 
 def play(scene):
@@ -79,9 +80,9 @@ def play(scene):
     scene.send(['a', 'b'])
     call(scene.url + '/v1/end', b'')
     require_error(first, ['job 1: is fenced: job 2'])
-    said, _ = second.communicate(timeout=60)
-    if second.returncode != 0 or '4 in 1 step' not in said:
-        sys.exit(f'the second job has status {second.returncode}\n{said}')
+    output, _ = second.communicate(timeout=60)
+    if second.returncode != 0 or '4 in 1 step' not in output:
+        sys.exit(f'the second job has status {second.returncode}\n{output}')
     samples = json.loads(call(scene.url + '/v1/status'))['samples']
     if samples['trained'] != 4:
         sys.exit(f'the buffer says {samples}')

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""producer.py URL SAMPLES ACKNOWLEDGED --seed N [--versions K]: sends the lines of SAMPLES to a buffer's server, one to
-three a request, and some requests twice. A request that is not answered is sent
-again. The numbers of lines that the buffer has acknowledged are in ACKNOWLEDGED, on the disk; a producer that is killed and
-started again goes on after them. Samples are up to K versions behind what the server last told. The version of
-a line is in ACKNOWLEDGED.versions before it is sent, since a sample that is sent again must be the same."""
+"""producer.py URL SAMPLES ACKNOWLEDGED --seed N [--versions K]: sends the lines of SAMPLES to a buffer's server, one to three
+per request, and some requests twice. A request that is not answered is sent again. The file ACKNOWLEDGED lists the numbers of
+acknowledged lines, so a producer that is killed and restarted continues after them. Versions of samples are up to K behind the
+last version that the server reported. A line's version is written to ACKNOWLEDGED.versions before the line is sent, since a
+sample that is sent again must be the same."""
 import argparse
 import json
 import os
@@ -15,12 +15,12 @@ import urllib.error
 
 from servers import NoAnswer, call
 
-PATIENCE = 120  # seconds for which a request is sent again
-PAUSE = 0.6  # the longest between two requests, in seconds
+PATIENCE = 120  # seconds for which a request is retried
+PAUSE = 0.6  # longest pause between two requests, in seconds
 
 
 def lines_in(path):
-    """Whole lines: the last one may be torn."""
+    """Returns the numbers in complete lines: the last line may be torn."""
     return [int(line) for line in path.read_text(encoding='utf-8').split('\n')[:-1]] if path.exists() else []
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""random_events.py PROGRAM [--seeds 1-10] [--at-once 4]: plays events that are drawn by chance against a real buffer and its job.
+"""random_events.py PROGRAM [--seeds 1-10] [--at-once 4]: applies random events to a real buffer and its job.
 
-Producers take tickets and die, lose answers and ask again, repeat samples, send samples that no job can train, and name groups
-oddly; a second job begins; the buffer is killed, or comes back with other rules; the job is killed and resumed. After each event
-the sums of the buffer must be right. At the end every sample that was accepted is in one step, or dropped for a reason that the
-buffer tells, and the job ends with status 0."""
+Producers take tickets and die, lose answers and ask again, repeat samples, send samples that no job can train, and use unusual
+uids; a second job begins; the buffer is killed, or restarts with other rules; the job is killed and resumed. After each event
+the sums of the buffer must be right. At the end every accepted sample must be in exactly one step, or be dropped for a reason
+that the buffer reports, and the job must end with status 0."""
 import argparse
 import concurrent.futures
 import gzip
@@ -31,11 +31,11 @@ from servers import NoAnswer, call, free_ports
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'faults'))
 from jobs import TAG, Processes, send  # noqa: E402
 
-LIMIT = 60  # seconds after which something hangs
+LIMIT = 60  # seconds after which a process counts as hanging
 
 
 class Wrong(Exception):
-    """What a seed has found."""
+    """Raised if a check of a seed fails."""
 
 
 def require(is_right, *what):
@@ -43,7 +43,7 @@ def require(is_right, *what):
         raise Wrong(' '.join(map(str, what)))
 
 
-def settles(is_done):
+def becomes_true(is_done):
     until = time.monotonic() + LIMIT
     while not is_done():
         if time.monotonic() > until:
@@ -53,7 +53,7 @@ def settles(is_done):
 
 
 class Play:
-    """One folder, its buffer, its job, and what producers know about their samples."""
+    """Applies the events of one seed: has a folder, a buffer, a job, and what producers know about their samples."""
 
     def __init__(self, arguments, seed, folder, shared_memory):
         self._arguments, self._folder = arguments, folder
@@ -66,13 +66,13 @@ class Play:
         self._settings = self._draws.settings
         self._buffer = self._job = self._second = None
         self._jobs, self._runs, self._version = 0, [], 0
-        self._lines = {}  # of samples that were acknowledged, by key
-        self._aborted, self._closed = set(), set()  # groups, at least in part
-        self._set_aside = 0  # samples of no group of the draws, all of which are aborted
+        self._lines = {}  # acknowledged samples by key
+        self._aborted, self._closed = set(), set()  # groups that were aborted or closed, at least in part
+        self._set_aside = 0  # number of samples in groups that were not drawn, all of which are aborted
         self._longest_deadline = self._settings.ticket_deadline
         self.played = []
 
-    # What runs.
+    # Processes.
 
     def _start(self, name, command):
         with (self._folder / f'{name}.log').open('ab') as log:
@@ -96,7 +96,7 @@ class Play:
             options += ['--' + name.replace('_', '-'), str(value)]
         self._buffer = self._start('buffer', [self._arguments.program, 'buffer', '--listen', self._address, '--capacity', '64MiB',
                                               *options])
-        require(settles(lambda: self._buffer.poll() is not None or self._reaches()), 'the buffer does not listen')
+        require(becomes_true(lambda: self._buffer.poll() is not None or self._reaches()), 'the buffer does not listen')
         require(self._buffer.poll() is None, 'the buffer ends at once:', self._log('buffer'))
 
     def _reaches(self):
@@ -121,7 +121,7 @@ class Play:
         return config
 
     def _begin_job(self, ranks):
-        """Starts the program; the job has begun when the buffer counts it."""
+        """Starts the program. The job has begun once the buffer counts it."""
         run = Run((ranks, 1), self._folder / f'dump{len(self._runs)}')
         self._runs.append(run)
         (self._folder / 'job.log').unlink(missing_ok=True)
@@ -132,27 +132,27 @@ class Play:
     def start_job(self, ranks):
         self._begin_job(ranks)
         self._jobs += 1
-        require(settles(lambda: self._job.poll() is not None or self._has_begun()), 'the job does not begin:', self._log('job'))
+        require(becomes_true(lambda: self._job.poll() is not None or self._has_begun()), 'the job does not begin:', self._log('job'))
 
     def _has_begun(self):
-        """And has published its first version, as it has when it waits for samples or has formed a step."""
+        """Returns whether the job has begun and published its first version: it then waits for samples or has formed a step."""
         status = self._status()
         has_published = 'formed_step' in status and status['formed_step'] is not None or status['waited_seconds'] > 0
         return status['job']['number'] == self._jobs and has_published
 
     def _require_end(self, status, *words):
         """Requires that the job ends by itself with this status and one error."""
-        require(settles(lambda: self._job.poll() is not None), 'the job hangs', self._log('job'), self._processes.stacks())
-        said = self._log('job')
-        errors = [line for line in said.splitlines() if line.startswith('evenkeel: error: ')]
+        require(becomes_true(lambda: self._job.poll() is not None), 'the job hangs', self._log('job'), self._processes.stacks())
+        output = self._log('job')
+        errors = [line for line in output.splitlines() if line.startswith('evenkeel: error: ')]
         right = self._job.returncode == status and len(errors) == bool(words) and all(word in errors[0] for word in words)
-        require(right, 'the job should end with', status, words, 'and ends with', self._job.returncode, said)
+        require(right, 'the job should end with', status, words, 'and ends with', self._job.returncode, output)
         self._runs[-1].was_killed = bool(words)
 
-    # Calls.
+    # Requests.
 
     def _post(self, path, content, headers=None, timeout=LIMIT):
-        """Status and answer."""
+        """Returns the status and the answer."""
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         try:
             return 200, json.loads(call(self._url + path, body, timeout, headers))
@@ -185,7 +185,7 @@ class Play:
             self._version = answer['version']
 
     def send_again(self, share, seed, changes):
-        """A new version alone does not make a different sample; other tokens do."""
+        """Sends samples again. A different version alone does not make a sample different; different tokens do."""
         draw = random.Random(seed)
         keys = draw.sample(sorted(self._lines), max(1, int(share * len(self._lines))))
         samples = [json.loads(self._lines[key]) for key in keys]
@@ -200,14 +200,14 @@ class Play:
     def _require_refused(self, lines, codes, what):
         code, answer = self._post('samples', ''.join(lines).encode('utf-8', 'surrogatepass'))
         require(code in codes and answer.get('error'), what, 'is answered with', code, answer)
-        self._require_sums()  # nothing of the request was taken
+        self._require_sums()  # No part of the request was accepted.
 
     def refuse(self, key, fault, is_first):
-        """A sample that no job can train, together with one that could be trained."""
+        """Sends a sample that no job can train together with one that could be trained."""
         good = {**self._draws.samples[key], 'version': self._version}
         bad = {name: value for name, value in {**good, 'uid': 'bad', **fault}.items() if value is not None}
         lines = [json.dumps(sample) + '\n' for sample in ((bad, good) if is_first else (good, bad))]
-        # A field that only one line has may be refused for that, too.
+        # If only one of the lines has a field, the request may be refused for that reason instead.
         self._require_refused(lines, (422, 409), fault)
         if len(bad) <= len(good):
             self._require_refused([json.dumps(bad) + '\n'], (422,), fault)
@@ -224,7 +224,7 @@ class Play:
         return answer['granted']
 
     def lose_tickets(self, groups, holder, key):
-        """The answer is lost; the same request gets the same tickets, unless these have expired."""
+        """Requests tickets and ignores the answer. The same request then gets the same tickets, unless these have expired."""
         body = json.dumps({'groups': groups}).encode()
         head = (f'POST /v1/tickets HTTP/1.1\r\nHost: buffer\r\nEvenkeel-Holder: {holder}\r\nIdempotency-Key: {key}\r\n'
                 f'Content-Length: {len(body)}\r\n\r\n')
@@ -241,11 +241,11 @@ class Play:
         require(after['tickets'] <= most, after['tickets'], 'tickets are open, and', most, 'groups can be trained in time')
 
     def die_with_tickets(self, holder):
-        """A holder that takes all tickets and dies blocks others until the tickets expire."""
+        """Lets a holder take all tickets and die. Others get no tickets until these expire."""
         if not self._settings.limits_tickets():
             return
         taken = self._tickets(100, holder, '')
-        version = self._version  # the next one comes with tickets of its own
+        version = self._version  # A new version comes with new tickets.
         are_none_left = self._tickets(100, 'other', '') == 0
         require(are_none_left or self._version > version or self._status()['tickets_expired'], 'more tickets than there are')
         if self._longest_deadline < 2:
@@ -260,7 +260,7 @@ class Play:
         return range(group * size, (group + 1) * size)
 
     def _of_group(self, group, call_name, in_url, content):
-        """In the address only if it can identify the group."""
+        """Posts a request about a group. The uid is in the URL only if it identifies the group there."""
         uid = self._draws.uids[group]
         if in_url and isinstance(uid, str) and not uid.lstrip('-').isdigit() and '\x00' not in uid:
             return self._post(f'groups/{urllib.parse.quote(uid, safe="")}/{call_name}', content)
@@ -287,7 +287,8 @@ class Play:
     # Events of the job and of the buffer.
 
     def begin_with_sample_that_is_too_long(self):
-        """It arrived before any job: the job ends with its name, and continues when it is aborted."""
+        """Starts a job after a sample arrived that is too long for it. The job ends with an error that names the sample; after
+        the sample is aborted, the job continues."""
         uid = 'too long'
         size = self._settings.group_size
         lines = [json.dumps({'uid': uid, 'index': index, 'key': -1, 'version': 0, 'prompt_ids': [1],
@@ -314,11 +315,11 @@ class Play:
         self.start_job(ranks)
 
     def _await_end_of_killed_job(self):
-        """Open MPI's launcher may wait for nobody when its ranks are gone."""
+        """Waits for the end of the job. Open MPI's launcher may not end although its ranks have."""
         self._runs[-1].was_killed = True
         def is_gone():
             return all(rank < 0 for rank in self._processes.all().values())
-        require(settles(is_gone), 'ranks outlive the job', self._processes.stacks())
+        require(becomes_true(is_gone), 'ranks outlive the job', self._processes.stacks())
         try:
             self._job.wait(timeout=5)
         except subprocess.TimeoutExpired:
@@ -326,7 +327,7 @@ class Play:
             self._job.wait()
 
     def fence(self, ranks):
-        """Another job takes over; it becomes a zombie when the job comes back."""
+        """Lets another job take over. The first job is fenced off when it continues."""
         samples = self._settings.group_size * self._settings.groups
         code, answer = self._post('job/begin', {'samples_per_step': samples, 'take_over': True})
         require(code == 200, answer)
@@ -364,7 +365,7 @@ class Play:
         self.start_job(ranks)
 
     def refuse_second_job(self, is_program):
-        """It waits 10 seconds for the first one to die, which does not notice."""
+        """Starts a second job. It waits 10 seconds for the first one to end, which does not notice."""
         samples = self._settings.group_size * self._settings.groups
         if is_program:
             environment = dict(self._environment, TMPDIR=str(self._folder / 't2'))
@@ -376,7 +377,7 @@ class Play:
             code, answer = self._post('job/begin', {'samples_per_step': samples})
             require(code == 423 and f'job {self._jobs}' in answer['error'], code, answer)
 
-    # The whole.
+    # The whole test.
 
     def run(self):
         for name in ('t', 't2'):
@@ -421,7 +422,7 @@ class Play:
         dropped = samples['dropped']
         require(dropped['filtered'] == 0 and (settings.max_staleness is not None or dropped['stale'] == 0), samples)
         if settings.deadline or (settings.max_staleness is not None and settings.on_stale != 'mask'):
-            return  # groups may have been closed or dropped at any time
+            return  # Groups may have been closed or dropped at any time.
         trained = {key for run in self._runs for key in account.keys}
         for group in range(len(self._draws.samples) // settings.group_size):
             keys = set(self._keys_of(group))
@@ -430,14 +431,14 @@ class Play:
 
 
 def play(arguments, seed):
-    """What is wrong, if anything is."""
+    """Returns an error message, or None."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f'events-{seed}-', dir=arguments.keep))
     shared_memory = tempfile.mkdtemp(prefix='events-', dir='/dev/shm')
     begun = time.monotonic()
     this = Play(arguments, seed, folder, shared_memory)
     try:
         this.run()
-    except Exception as error:  # any other is a mistake of this program
+    except Exception as error:  # Any other exception is a bug in this program.
         what = str(error) if isinstance(error, Wrong) else traceback.format_exc()
         events = '\n'.join(f'  {event}' for event in this.played)
         return f'seed {seed} is wrong, kept in {folder}\n{this._settings}\n{events}\n{what}'

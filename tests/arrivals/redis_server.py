@@ -1,12 +1,12 @@
-"""A separate Redis server, which keeps everything that it has acknowledged."""
+"""Runs a separate Redis server, which keeps everything that it has acknowledged."""
 import socket
 import time
 
-LIMIT = 30  # seconds until it answers
+LIMIT = 30  # seconds in which it must answer
 
 
 class RedisServer:
-    """On a socket in `folder`, where its files are. `start(name, command)` starts a process."""
+    """A Redis server on a socket in `folder`, which also has its files. `start(name, command)` starts a process."""
 
     def __init__(self, folder, start):
         self._folder, self._start, self._process = folder, start, None

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """rounds.py PROGRAM [--rounds 100] [--at-once 2]: a job makes steps of samples that four producers send, while kill -9 hits a
-producer, the buffer, a rank or mpirun at random moments. What died is started again; the job resumes, mostly on other ranks. When
-all samples are acknowledged and the end was told, the job must end by itself, and every sample must be in one step, or dropped
-for a reason that the buffer tells. Each round draws the mesh, prefetching, look-ahead, the bound on staleness and the
-groups' deadline; in some the job has the buffer itself. With --store redis, two servers share a Redis, which is killed like
-all else; with --store memory, the buffer is spared, which would lose its samples."""
+producer, the buffer, a rank or mpirun at random moments. Each killed process is restarted; the job resumes, usually on another
+number of ranks. After all samples are acknowledged and the end is announced, the job must end by itself, and every sample must
+be in exactly one step, or dropped for a reason that the buffer reports. Each round draws the mesh, prefetching, look-ahead, the
+limit on staleness and the groups' deadline; in some rounds the job runs the buffer itself. With --store redis, two servers
+share a Redis, which is also killed; with --store memory, the buffer is not killed, since it would lose its samples."""
 import argparse
 import collections
 import concurrent.futures
@@ -33,15 +33,15 @@ PRODUCERS = 4
 GROUP_SIZE = 4
 SAMPLES = 192
 GROUPS_OF_A_STEP = 4
-LIMIT = 120  # seconds after which something hangs
+LIMIT = 120  # seconds after which a process counts as hanging
 
 
 class Wrong(Exception):
-    """What a round has found."""
+    """Raised if a check of a round fails."""
 
 
 class Settings:
-    """What a round draws once, and its job cannot change."""
+    """Settings that are drawn once per round and that its job cannot change."""
 
     def __init__(self, draw, store):
         self.store = store
@@ -69,14 +69,14 @@ class Settings:
 
 
 def draw_mesh(draw):
-    """Ranks, cp and prefetched steps."""
+    """Returns the number of ranks, cp and the number of prefetched steps."""
     ranks = draw.choice([1, 2, 2, 3, 4])
     cp = draw.choice([1, 1, 2]) if ranks % 2 == 0 else 1
     return ranks, cp, draw.randint(0, 2)
 
 
 class Round:
-    """One folder, its producers, its job, and its buffer with one server or two."""
+    """One round: its folder, producers and job, and its buffer with one or two servers."""
 
     def __init__(self, arguments, seed, folder, shared_memory):
         self._draw = random.Random(seed)
@@ -92,7 +92,7 @@ class Round:
         self.runs, self.killed, self.polls, self.duplicates, self.dropped = [], collections.Counter(), 0, 0, 0
         self._is_over, self._failure = threading.Event(), None
 
-    # Starting.
+    # Starting processes.
 
     def _start(self, name, command):
         with (self._folder / f'{name}.log').open('ab') as log:
@@ -103,7 +103,7 @@ class Round:
         return (self._folder / f'{name}.log').read_text(encoding='utf-8', errors='replace')[-3000:]
 
     def _write_samples(self):
-        """Producers have samples of each other's groups, which so become complete over all the time."""
+        """Writes the samples. Each group has samples of several producers, so groups become complete during the whole round."""
         for key in range(SAMPLES):
             tokens = [self._draw.randrange(1000) for _ in range(self._draw.randint(1, 60))]
             self._samples.append({'uid': f'g{key // GROUP_SIZE}', 'index': key % GROUP_SIZE, 'key': key,
@@ -122,11 +122,11 @@ class Round:
             '--seed', str(self._seed * PRODUCERS + number), '--versions', str(behind)])
 
     def _any_server(self):
-        """Draws only if there is a choice, so a round without Redis does not change."""
+        """Returns the number of a server. Draws only if there is a choice, so a round without Redis does not change."""
         return 0 if len(self._urls) == 1 else self._draw.randrange(len(self._urls))
 
     def _place(self, number):
-        """Where the buffer of a server keeps samples: keys of a job, and options of a program."""
+        """Returns where the buffer of a server keeps its samples, as keys of a job and as options of a program."""
         if self._redis:
             return {'store': self._redis.url, 'name': 'rounds'}
         if self.settings.store == 'memory':
@@ -162,7 +162,7 @@ class Round:
             self._folder / 'state', '--state-every', str(self._draw.randint(1, 6)), '--resume', '--dump', run.dump,
             '--progress', 'off'])
 
-    # Killing.
+    # Killing processes.
 
     def _may_kill_buffer(self):
         return not self.settings.is_embedded and self.settings.store != 'memory'
@@ -197,14 +197,15 @@ class Round:
             return
         send(chosen, signal.SIGKILL)
         if self._status_of_job() == 0:
-            return  # it was faster
+            return  # The job ended before it could be killed.
         self.runs[-1].was_killed = True
         self._await('ranks that outlive mpirun', lambda: all(rank < 0 for rank in self._processes.all().values()))
         self.killed[who] += 1
         self._start_job()
 
     def _status_of_job(self):
-        """Open MPI 4.1's launcher waits now and then, when a rank is killed that was about to meet it, and all ranks are gone."""
+        """Returns the status of the job. If a rank is killed just before it meets Open MPI 4.1's launcher, the launcher
+        sometimes waits although all ranks have ended."""
         with_ranks = begun = time.monotonic()
         while self._job.poll() is None:
             if any(rank >= 0 for rank in self._processes.all().values()):
@@ -221,7 +222,7 @@ class Round:
         process.kill()
         process.wait()
 
-    # Watching.
+    # Watching the round.
 
     def _require_sound(self):
         if self._failure:
@@ -253,7 +254,7 @@ class Round:
         self._await(what, is_done_and_sound)
 
     def _status(self):
-        """From the first server that answers, or None."""
+        """Returns the status from the first server that answers, or None."""
         for url in self._urls:
             try:
                 return json.loads(call(url + '/v1/status'))
@@ -262,7 +263,7 @@ class Round:
         return None
 
     def _poll(self):
-        """Whatever happens, the sums are right, and nothing that was received or trained is forgotten."""
+        """Checks all the time that the sums are right, and that no received or trained sample is forgotten."""
         before = collections.Counter()
         while not self._is_over.wait(0.05):
             if (status := self._status()) is None:
@@ -299,7 +300,7 @@ class Round:
             if poller.ident:
                 poller.join()
             if self._redis:
-                self._redis.kill()  # it overwrites its environment, by which others are found
+                self._redis.kill()  # Redis overwrites its environment, by which other processes are found.
             self._processes.end()
         return self._account(status)
 
@@ -311,18 +312,18 @@ class Round:
             self._require_sound()
             self._kill_one()
         self._await_soundly('producers', lambda: all(producer.poll() == 0 for producer in self._producers.values()))
-        self._await_soundly('the end to be told', self._tell_end)
+        self._await_soundly('the end to be announced', self._announce_end)
         for _ in range(self._draw.randint(0, 2)):
             time.sleep(self._draw.uniform(0, 0.5))
             self._kill_one()
         self._await_soundly('the job to end', lambda: self._job.poll() is not None)
 
     def _has_made_a_step(self):
-        """Or never will, as all samples have gone into steps."""
+        """Returns whether the job has made a step, or never will since all samples were sent."""
         are_done = all(producer.poll() == 0 for producer in self._producers.values())
         return are_done or any(self.runs[-1].dump.glob('step-*'))
 
-    def _tell_end(self):
+    def _announce_end(self):
         try:
             call(self._urls[self._any_server()] + '/v1/end', b'')
             return True
@@ -360,13 +361,13 @@ def run_round(arguments, seed):
         account, errors = None, [str(wrong)]
     finally:
         shutil.rmtree(shared_memory, ignore_errors=True)
-    told = f'round {seed}: {this.settings}; killed {dict(this.killed)}; {time.monotonic() - begun:.1f} s'
+    summary = f'round {seed}: {this.settings}; killed {dict(this.killed)}; {time.monotonic() - begun:.1f} s'
     if errors:
-        print(told, 'WRONG, kept in', folder, *errors[:10], sep='\n  ', flush=True)
+        print(summary, 'WRONG, kept in', folder, *errors[:10], sep='\n  ', flush=True)
     else:
         if not arguments.keep:
             shutil.rmtree(folder)
-        print(f'{told}; {account.steps} steps, {account.again} made again, {this.dropped} samples dropped', flush=True)
+        print(f'{summary}; {account.steps} steps, {account.again} made again, {this.dropped} samples dropped', flush=True)
     return this, account, errors
 
 

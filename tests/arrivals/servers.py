@@ -1,4 +1,4 @@
-"""How tests talk to the servers of buffers, which may be killed at any moment."""
+"""Sends requests to buffer servers, which may be killed at any moment."""
 import contextlib
 import http.client
 import pathlib
@@ -11,11 +11,11 @@ RANGE = pathlib.Path('/proc/sys/net/ipv4/ip_local_port_range')
 
 
 class NoAnswer(Exception):
-    """Nobody is there, or the answer broke off."""
+    """Raised if the server is not there, or its answer broke off."""
 
 
 def call(url, content=None, timeout=10, headers=None):
-    """The body of the answer; raises urllib.error.HTTPError if the server refuses."""
+    """Returns the body of the answer. Raises urllib.error.HTTPError if the server refuses the request."""
     try:
         with urllib.request.urlopen(urllib.request.Request(url, content, headers or {}), timeout=timeout) as answer:
             return answer.read()
@@ -26,7 +26,7 @@ def call(url, content=None, timeout=10, headers=None):
 
 
 def free_ports(count):
-    """Unused ports, all different, and below the ephemeral ports: ranks open many connections while a server starts."""
+    """Returns different unused ports below the ephemeral ports: ranks open many connections while a server starts."""
     ends = int(RANGE.read_text(encoding='ascii').split()[0]) if RANGE.is_file() else 32768
     ports = []
     with contextlib.ExitStack() as held:

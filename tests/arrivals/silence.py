@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""silence.py PROGRAM: jobs whose producers are silent for three times watchdog.seconds go on when samples come; stream.patience
-ends a job with one message and status 1. With and without steps made ahead, all at the same time."""
+"""silence.py PROGRAM: jobs whose producers send nothing for three times watchdog.seconds continue when samples arrive;
+stream.patience ends a job with one message and status 1. Jobs with and without prefetched steps run at the same time."""
 import argparse
 import concurrent.futures
 import json
@@ -14,11 +14,11 @@ import time
 from servers import NoAnswer, call, free_ports
 
 WATCHDOG = 2  # seconds
-MESHES = [(1, 0), (2, 0), (2, 1), (3, 2)]  # ranks, steps made ahead
+MESHES = [(1, 0), (2, 0), (2, 1), (3, 2)]  # number of ranks, number of prefetched steps
 
 
 def post(job, url, body):
-    """Retries until there is an answer, or the job has ended: then its output is relevant."""
+    """Sends a request again until it is answered. If the job ends before that, its output matters instead."""
     until = time.monotonic() + 60
     while job.poll() is None:
         try:
@@ -48,17 +48,17 @@ def run(arguments, mesh, patience, port, scratch):
             if not patience:
                 time.sleep(3 * WATCHDOG)
                 post(job, url + 'samples', ''.join(json.dumps({'uid': f'q{i}', **sample}) + '\n' for i in range(7)))
-                time.sleep(3 * WATCHDOG)  # between steps
+                time.sleep(3 * WATCHDOG)  # The pause is between steps.
                 post(job, url + 'end', '')
-            said, _ = job.communicate(timeout=60)
+            output, _ = job.communicate(timeout=60)
         finally:
             job.kill()
-    errors = [line for line in said.splitlines() if line.startswith('evenkeel: error: ')]
+    errors = [line for line in output.splitlines() if line.startswith('evenkeel: error: ')]
     if patience and job.returncode == 1 and len(errors) == 1 and 'stream.patience' in errors[0]:
         return None
-    if not patience and job.returncode == 0 and '8 in 2 steps' in said and not errors:
+    if not patience and job.returncode == 0 and '8 in 2 steps' in output and not errors:
         return None
-    return f'{mesh}, patience {patience}: status {job.returncode}\n{said}'
+    return f'{mesh}, patience {patience}: status {job.returncode}\n{output}'
 
 
 def main():

@@ -6,7 +6,7 @@
 
 namespace evenkeel::test {
 
-/// 1, 2, 4, ... 2^40: the largest is above the sum of the others.
+/// Returns 1, 2, 4, ... 2^40: the largest cost is above the sum of the others.
 inline std::vector<Cost> powers_of_two() {
   std::vector<Cost> costs;
   for (int power = 0; power <= 40; ++power) costs.push_back(Cost{1} << power);

@@ -94,7 +94,7 @@ RC_GTEST_PROP(BalanceItems, of_a_few_items_is_within_a_fifth_of_the_optimum, ())
   if (largest == max_sum_lower_bound(costs, k, group_size)) RC_ASSERT(largest == best);
 }
 
-/// Lengths with a long tail: each doubles with probability 1/2.
+/// Returns lengths with a long tail: each doubles with probability 1/2.
 std::vector<Cost> long_tailed_lengths(std::size_t n) {
   std::mt19937_64 random(7);
   std::vector<Cost> lengths(n);

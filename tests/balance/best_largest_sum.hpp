@@ -12,9 +12,9 @@
 namespace evenkeel {
 
 /// Tries every assignment of a few items.
-class EveryDeal {
+class ExhaustiveSearch {
  public:
-  EveryDeal(std::span<const Cost> costs, std::int64_t k, GroupSize group_size)
+  ExhaustiveSearch(std::span<const Cost> costs, std::int64_t k, GroupSize group_size)
       : costs_(costs), sums_(static_cast<std::size_t>(k)), counts_(sums_.size()) {
     if (group_size == GroupSize::equal) {
       quota_ = costs.size() / sums_.size();
@@ -49,7 +49,7 @@ class EveryDeal {
 
 /// Returns the optimum by exhaustive search; exponential. Precondition: k >= 1.
 inline Cost best_largest_sum(std::span<const Cost> costs, std::int64_t k, GroupSize group_size) {
-  return EveryDeal(costs, k, group_size).best_largest_sum();
+  return ExhaustiveSearch(costs, k, group_size).best_largest_sum();
 }
 
 }  // namespace evenkeel

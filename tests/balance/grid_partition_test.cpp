@@ -182,7 +182,8 @@ Cost two_level_meeting_cost(const std::vector<Cost>& costs, GridShape shape) {
   return cost_of(all, shape).meeting;
 }
 
-/// The waiting time at the columns, divided by that of two-stage differencing, which does not know the cap.
+/// Returns the waiting time at the columns, divided by that of two-stage differencing, which does not know
+/// the cap.
 double share_of_two_level_wait(const Sizes& lengths, std::int64_t cap, GridShape shape) {
   std::vector<Cost> costs;
   for (const std::int64_t length : lengths) costs.push_back(CostModel::flops_7b()(length));

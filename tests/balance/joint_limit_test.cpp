@@ -16,7 +16,7 @@ Amounts amounts_up_to(std::int64_t most, std::int64_t n) {
                                       rc::gen::inRange<std::int64_t>(0, most + 1));
 }
 
-/// The total of a set of items, in which bit i says whether item i is included.
+/// Returns the total of a set of items, in which bit i says whether item i is included.
 std::int64_t sum_of(const Amounts& amounts, unsigned set) {
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < amounts.size(); ++i)

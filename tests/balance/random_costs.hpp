@@ -12,7 +12,8 @@
 
 namespace evenkeel {
 
-/// Lists of 0 to `max_items` costs of one kind: all zero, many ties, lengths, large, huge, or all equal.
+/// Returns lists of 0 to `max_items` costs of one kind: all zero, many ties, lengths, large, huge, or all
+/// equal.
 inline rc::Gen<std::vector<Cost>> cost_lists(std::size_t max_items) {
   const auto of_range = [=](Cost end) {
     return rc::gen::mapcat(rc::gen::inRange<std::size_t>(0, max_items + 1), [=](std::size_t n) {
@@ -26,7 +27,7 @@ inline rc::Gen<std::vector<Cost>> cost_lists(std::size_t max_items) {
                         of_range(Cost{1} << 45), constant);
 }
 
-/// Fails unless the items of the partition are 0..n-1, each in exactly one group.
+/// Returns whether the items of the partition are 0..n-1, each in exactly one group.
 inline bool holds_every_item_once(const Partition& partition, std::size_t n) {
   std::vector<Item> items(partition.items().begin(), partition.items().end());
   std::ranges::sort(items);
@@ -35,7 +36,7 @@ inline bool holds_every_item_once(const Partition& partition, std::size_t n) {
   return items == expected;
 }
 
-/// The difference between the largest and the smallest number of items in a group.
+/// Returns the difference between the largest and the smallest number of items in a group.
 inline std::int64_t count_spread(const Partition& partition) {
   std::int64_t fewest = partition.num_items();
   std::int64_t most = 0;

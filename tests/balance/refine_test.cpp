@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using Groups = std::vector<std::vector<Item>>;
 
-/// Items 0..n-1 in k runs in input order, the first n mod k runs one longer.
+/// Returns items 0..n-1 in k runs in input order, the first n mod k runs one longer.
 Partition runs(std::size_t n, std::int64_t k) {
   Groups groups(static_cast<std::size_t>(k));
   Item item = 0;

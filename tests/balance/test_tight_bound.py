@@ -1,4 +1,4 @@
-"""Compares bench/tight_bound.py with the best schedule of waves, found by trying all, and with known ends."""
+"""Compares bench/tight_bound.py with the best schedule of waves, found by exhaustive search, and with known results."""
 
 import pathlib
 import random
@@ -17,7 +17,7 @@ import tight_bound  # noqa: E402
 
 
 def group_times(job: tight_bound.Job, lengths: np.ndarray, size: int) -> list[float]:
-    """The time of each set of samples as one micro-batch of a group, infinite if it does not fit."""
+    """Returns the time of each set of samples as one micro-batch of a group; infinite if the set does not fit."""
     times = []
     for chosen in range(1 << len(lengths)):
         own = np.array([length for i, length in enumerate(lengths) if chosen >> i & 1], dtype=int)
@@ -43,7 +43,7 @@ def best_splits(left: list[float], right: list[float], combine) -> list[float]:
 
 
 def least_end(job: tight_bound.Job, lengths: np.ndarray) -> float:
-    """The end of the best schedule of waves, by dynamic programming over sets of samples."""
+    """Returns the end of the best schedule of waves, by dynamic programming over sets of samples."""
 
     def block(size: int) -> list[float]:
         own = group_times(job, lengths, size) if size in job.sizes() else [0.0] + [np.inf] * (2 ** len(lengths) - 1)

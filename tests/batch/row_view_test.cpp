@@ -53,7 +53,7 @@ Column made_up_integers(FieldSpec spec, std::int64_t rows, DType other) {
   return column;
 }
 
-/// Any layers, in any order, sometimes none.
+/// Returns random layers in random order, sometimes none.
 std::vector<std::int64_t> any_layers(std::int64_t layers) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(layers));
   std::iota(all.begin(), all.end(), 0);
@@ -65,7 +65,7 @@ std::vector<std::int64_t> any_layers(std::int64_t layers) {
   return some;
 }
 
-/// A column with these layers of another column, as sent or where it is received.
+/// Returns a column with these layers of another column, as sent or where it is received.
 Column column_of(const Column& source, const std::vector<std::int64_t>& layers, DType dtype) {
   FieldSpec spec = source.spec();
   spec.dtype = dtype;

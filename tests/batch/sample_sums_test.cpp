@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Samples 7 and 9 with 1 + 2 and 2 + 0 tokens.
+/// Returns samples 7 and 9 with 1 + 2 and 2 + 0 tokens.
 RaggedBatch two_samples() {
   return RaggedBatch({{SampleId{7}, 7, 1, 2}, {SampleId{9}, 9, 2, 0}});
 }

@@ -1,4 +1,4 @@
-// Samples that no job accepts, and samples that the current job does not accept.
+// Tests samples that no job accepts, and samples that the current job does not accept.
 #include "buffer/intake/acceptance.hpp"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ using testing_support::message_of;
 using testing_support::received;
 using testing_support::rollout_line;
 
-/// A sample with a prompt of two tokens, a response of three, and additional fields.
+/// Returns a sample with a prompt of two tokens, a response of three, and additional fields.
 std::string line_with(const std::string& fields, const std::string& uid = "a", int index = 0) {
   return R"({"uid": ")" + uid + R"(", "index": )" + std::to_string(index) +
          R"(, "version": 0, "prompt_ids": [5, 6], "response_ids": [7, 8, 9], )" + fields + "}\n";

@@ -323,7 +323,7 @@ TEST(Buffer, closes_a_group_at_its_deadline_and_records_it) {
 }
 
 /// An in-memory store that can become unavailable for a while.
-class StoreThatGoes : public Store {
+class InterruptibleStore : public Store {
  public:
   void commit(const StoreChange& change) override {
     require_here();
@@ -368,8 +368,8 @@ TEST(Buffer, retries_an_unavailable_store_and_recovers) {
   stream::StreamSettings settings = groups_of(4);
   settings.min_group = 1;
   settings.deadline = 0.3;
-  auto made = std::make_unique<StoreThatGoes>();
-  StoreThatGoes& store = *made;
+  auto made = std::make_unique<InterruptibleStore>();
+  InterruptibleStore& store = *made;
   Buffer buffer(std::move(made), settings);
   buffer.accept_samples(received(rollout_line("a", 0)));
   store.is_gone = true;
@@ -383,8 +383,8 @@ TEST(Buffer, retries_an_unavailable_store_and_recovers) {
 }
 
 TEST(Buffer, reports_no_unstored_data_while_the_store_is_unavailable) {
-  auto made = std::make_unique<StoreThatGoes>();
-  StoreThatGoes& store = *made;
+  auto made = std::make_unique<InterruptibleStore>();
+  InterruptibleStore& store = *made;
   Buffer buffer(std::move(made), groups_of(1));
   buffer.accept_samples(received(rollout_line("a", 0)));
   buffer.form_step(step_of(buffer, 0, 1));
@@ -437,7 +437,7 @@ TEST(Buffer, grants_tickets_once_a_job_has_declared_the_size_of_a_step) {
   EXPECT_EQ(buffer.grant_tickets(100).groups, 0);
 }
 
-/// A buffer whose job takes four groups at a time, each with one sample.
+/// Returns a buffer whose job takes four groups at a time, each with one sample.
 std::unique_ptr<Buffer> with_tickets(std::unique_ptr<Store> store, double deadline,
                                      stream::OnStale on_stale = stream::OnStale::wait) {
   stream::StreamSettings settings = groups_of(1);
@@ -459,7 +459,7 @@ TEST(Buffer, grants_tickets_of_dead_holders_again_even_after_a_restart) {
   buffer.reset();
   buffer = open(600);
   EXPECT_EQ(buffer->grant_tickets(1, {.holder = "alive"}).groups, 1);
-  while (buffer->status().stream.tickets > 1) std::this_thread::sleep_for(10ms);  // nobody has to ask
+  while (buffer->status().stream.tickets > 1) std::this_thread::sleep_for(10ms);  // needs no other request
   EXPECT_EQ(buffer->status().stream.expired_tickets, 3);
   EXPECT_EQ(buffer->status().stream.oldest_tickets->holder, "alive");
   EXPECT_EQ(buffer->grant_tickets(100).groups, 3);
@@ -568,7 +568,7 @@ TEST(Buffer, closes_only_groups_with_received_samples) {
   EXPECT_THROW(buffer.close_group("a"), UnknownGroupError);
   buffer.accept_samples(received(rollout_line("a", 0)));
   buffer.close_group("a");
-  buffer.close_group("a");  // dropped by now, but known
+  buffer.close_group("a");  // the group was dropped, but is still known
   EXPECT_EQ(buffer.status().stream.dropped[2].samples, 1);
 }
 
@@ -586,7 +586,7 @@ TEST(Buffer, reads_lines_in_the_declared_format_only) {
               "body");
   }
   {
-    const auto buffer = open(DeclaredFormats{{"note", LineFormat::text}});  // nothing has come so far
+    const auto buffer = open(DeclaredFormats{{"note", LineFormat::text}});  // no samples have arrived so far
     buffer->accept_samples(received(line, buffer->formats()));
     ASSERT_EQ(buffer->schema().fields.size(), 3);
     EXPECT_EQ(buffer->schema().fields[1].kind, FieldKind::text);

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""client_kill_rounds.py PROGRAM buffer|store [--rounds 25] [--store lmdb|redis] [--keep FOLDER]: in every round a producer, a reader
-and the server are killed (kill -9), in random order. Producers add late fields: the buffer's after each sample was acknowledged, the
-store's in a request of their own after the other fields. Every client is a process that writes a journal, from which the parent
-knows what was acknowledged. Readers parse the server's answers themselves and check that every value is whole and that all fields of
-a sample belong together. With --keep, FOLDER gets rollouts.jsonl and acknowledged.txt of a buffer, and the program's URL is printed,
-so that a job can train the samples; the buffer runs until standard input ends."""
+"""client_kill_rounds.py PROGRAM buffer|store [--rounds 25] [--store lmdb|redis] [--keep FOLDER]: in every round a producer, a
+reader and the server are killed (kill -9) in random order. Producers also add late fields: for a buffer after each sample was
+acknowledged, for a store in a separate request after the other fields. Every client is a process that writes a journal, from
+which the parent reads what was acknowledged. Readers parse the server's answers themselves, and check that every value is
+complete and that all fields of a sample belong together. With --keep, rollouts.jsonl and acknowledged.txt of a buffer are
+written to FOLDER, and the buffer's URL is printed, so a job can train the samples; the buffer runs until standard input ends.
+"""
 import argparse
 import json
 import multiprocessing
@@ -27,7 +28,7 @@ PRODUCERS, READERS = 4, 2
 
 
 class Client(multiprocessing.get_context('fork').Process):
-    """Works until it is killed, the server is gone, or `ending` is set. Its journal outlives it."""
+    """A client that works until it is killed, the server is gone, or `ending` is set. Its journal remains."""
 
     def __init__(self, url, journal, ending):
         super().__init__(daemon=True)
@@ -62,7 +63,7 @@ def entries_of(journal):
 
 
 class BufferProducer(Client):
-    """Sends keys number, number + PRODUCERS, ... so that every group has samples of all producers."""
+    """Sends the keys number, number + PRODUCERS, ... so every group has samples of all producers."""
 
     def __init__(self, url, journal, ending, number):
         super().__init__(url, journal, ending)
@@ -90,7 +91,7 @@ class BufferProducer(Client):
 
 
 class BufferReader(Client):
-    """Fetches the samples that wait. Only whole groups with all late fields may be among them."""
+    """Fetches the samples that wait. All of them must belong to complete groups and have all late fields."""
 
     def work(self):
         waiting = json.loads(call(self.url + '/v1/job/waiting?groups=0&limit=1000000'))
@@ -103,7 +104,7 @@ class BufferReader(Client):
 
 
 class StoreProducer(Client):
-    """Clears the values of its samples, puts the fields a and b of the next version, and later the field c."""
+    """Clears the values of its samples, puts fields a and b of the next version, and later field c."""
 
     def __init__(self, url, journal, ending, number):
         super().__init__(url, journal, ending)
@@ -124,7 +125,8 @@ class StoreProducer(Client):
 
 
 def fetched_version(url, indexes, fields):
-    """The version of these values, None if none of them is there; 'torn' if values are not whole or of several versions."""
+    """Returns the version of these values, None if all are missing, or 'torn' if values are incomplete or of several versions.
+    """
     query = json.dumps({'indexes': indexes, 'fields': list(fields)}).encode()
     try:
         values = values_in(call(url + '/v1/values/get', query))
@@ -148,7 +150,8 @@ class StoreReader(Client):
 
 
 def check_store(url, journals):
-    """What the store has must be the last acknowledged state, or one that was sent after it. Returns how many differ."""
+    """Compares the store with the journals: it must have the last acknowledged state, or one that was sent later. Returns the
+    number of differences."""
     lost = 0
     for number, journal in enumerate(journals):
         may_be = [[None, None]]
@@ -177,7 +180,7 @@ def check_buffer(url, journals):
 
 
 def play_round(there, number, kinds, folder):
-    """Starts the clients, kills one of each kind and a server, and repairs the server."""
+    """Starts the clients, kills one client of each kind and a server, and repairs the server."""
     ending, urls = multiprocessing.get_context('fork').Event(), there.urls()
     producers = [kinds[0](random.choice(urls), folder / f'producer{i}', ending, i) for i in range(PRODUCERS)]
     readers = [kinds[1](random.choice(urls), folder / f'reader{i}', ending) for i in range(READERS)]
@@ -197,7 +200,7 @@ def play_round(there, number, kinds, folder):
 
 
 def resend(url, acknowledged):
-    """Sends every acknowledged sample and field again: the buffer must have all of them."""
+    """Sends every acknowledged sample and field again, and requires that the buffer already has all of them."""
     requests = [('/v1/samples', 'duplicates', lambda key: kill_rounds.line_of(key, 0))]
     requests += [('/v1/fields', 'duplicates', lambda key, field=field: kill_rounds.fields_line(key, field)) for field in LATE_FIELDS]
     keys = sorted(acknowledged)
@@ -210,7 +213,7 @@ def resend(url, acknowledged):
 
 
 def complete(there, journals):
-    """Sends what is missing of groups, so that every group that was begun can be trained. Returns the number of samples."""
+    """Sends the missing samples of all groups that were begun, so that they can be trained. Returns the number of samples."""
     keys = {key for journal in journals for word, content in entries_of(journal) if word == 'sent' for key in content}
     count = (max(keys) // GROUP_SIZE + 1) * GROUP_SIZE
     url = there.urls()[0]

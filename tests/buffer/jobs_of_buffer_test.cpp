@@ -1,4 +1,4 @@
-// Which job may train from a buffer.
+// Tests which job may train from a buffer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ class RestartedBuffer {
   std::thread serving_;
 };
 
-/// All calls of a job except begin.
+/// Returns all calls of a job except begin.
 std::vector<std::function<void()>> calls_of(JobClient& job) {
   return {[&] { job.wait_for(1, 1, 0ms); },
           [&] { job.wait_for_step(0, 0s); },

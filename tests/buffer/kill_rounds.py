@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""kill_rounds.py PROGRAM [--rounds 20] [--store lmdb|redis] [--late-fields]: evenkeel buffer is killed (kill -9) while producers
-send to it, and started again on the same folder, over and over. With --late-fields, producers add two fields to each sample after
-it was acknowledged, so that the buffer is also killed between a sample, its fields and their delivery. With redis there are two
-servers over one Redis that writes each commit to the disk before it answers, and what is killed is Redis, the active server, or the
-one that stands by; or the active one is stopped for longer than its lease. What was acknowledged must be there each time, once, as
-it was sent, and the sums must be right. Speaks to servers with the standard library alone."""
+"""kill_rounds.py PROGRAM [--rounds 20] [--store lmdb|redis] [--late-fields]: kills evenkeel buffer (kill -9) repeatedly while
+producers send to it, and restarts it on the same folder. With --late-fields, producers add two fields to each sample after it
+was acknowledged, so the buffer is also killed between a sample, its fields and their delivery. With redis, two servers use one
+Redis, which writes each commit to the disk before it answers. Redis, the active server or the standby server is killed, or the
+active server is stopped for longer than its lease. Each time, every acknowledged sample must exist once, as it was sent, and
+the sums must be right. Uses only the standard library to talk to servers."""
 import argparse
 import functools
 import json
@@ -34,12 +34,12 @@ class Buffer:
             [program, 'buffer', '--listen', '127.0.0.1:0', *store, '--capacity', '256MiB', '--group-size', str(GROUP_SIZE),
              *(('--late-fields', ','.join(late_fields)) if late_fields else ())],
             stdout=subprocess.PIPE, text=True)
-        said = ''
-        while not (found := re.search(r'Listening on (\S+)', said)):
+        output = ''
+        while not (found := re.search(r'Listening on (\S+)', output)):
             line = self.process.stdout.readline()
             if not line:
-                sys.exit(f'the buffer has ended with status {self.process.wait()}: {said}')
-            said += line
+                sys.exit(f'the buffer has ended with status {self.process.wait()}: {output}')
+            output += line
         self.url = found[1]
 
     def kill(self):
@@ -49,7 +49,7 @@ class Buffer:
 
 
 class OneBuffer:
-    """A buffer in a folder, which is killed."""
+    """A buffer in a folder. Each round kills it."""
 
     def __init__(self, program, scratch, late_fields):
         self.program, self.folder, self.late_fields = program, str(scratch / 'buffer'), late_fields
@@ -73,7 +73,8 @@ class OneBuffer:
 
 
 class SeveralServers:
-    """Two servers over one Redis. What is killed takes turns, since a server that dies costs the time of its lease."""
+    """Two servers over one Redis. Rounds take turns in which process they kill, since a killed server costs the duration of its
+    lease."""
 
     TURNS = ('Redis', 'the standby', 'Redis', 'the active server', 'Redis', 'the active server, for a while', 'both servers', 'Redis')
 
@@ -117,7 +118,7 @@ class SeveralServers:
             self.start_redis()
         if stopped := getattr(self, 'stopped', None):
             others = [server for server in self.servers if server is not stopped]
-            patient_call(others[0].url + '/v1/status')  # it has taken over
+            patient_call(others[0].url + '/v1/status')  # The other server has taken over.
             stopped.process.send_signal(signal.SIGCONT)
             self.stopped = None
         self.servers = [server if server.process.poll() is None else self.start_server() for server in self.servers]
@@ -132,7 +133,7 @@ class SeveralServers:
 
 
 def patient_call(url, content=None):
-    """Waits until somebody has taken over, and the store that was gone was read again."""
+    """Repeats a request until a server is active and has read the store."""
     for _ in range(600):
         try:
             return call(url, content)
@@ -169,8 +170,8 @@ def delivered_line(key, late_fields):
 
 
 class Producer(threading.Thread):
-    """Sends keys of its own, until the buffer is gone or `ending`. Those of a request that was not answered come again next
-    time."""
+    """Sends its own keys until the buffer is gone or `ending` is set. Keys of a request that was not answered are sent again
+    next time."""
 
     def __init__(self, url, keys, acknowledged, unsure, ending, late_fields):
         super().__init__()
@@ -202,7 +203,7 @@ class Producer(threading.Thread):
 
 
 def check(url, acknowledged, sent, late_fields):
-    """Everything acknowledged is there once, as it was sent; nothing is there that was never sent."""
+    """Returns an error unless every acknowledged sample exists exactly once, as it was sent, and no other sample exists."""
     waiting = json.loads(patient_call(url + '/v1/job/waiting?groups=0&limit=1000000'))
     status = json.loads(patient_call(url + '/v1/status'))
     samples = status['samples']

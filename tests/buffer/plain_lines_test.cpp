@@ -18,7 +18,7 @@ RequestBody spooled_lines(const std::string& text) {
   return body;
 }
 
-/// How a request was interpreted, or why it was rejected.
+/// The interpretation of a request, or the reason why it was refused.
 struct Outcome {
   std::string error;
   std::vector<ReceivedSample> samples;
@@ -38,7 +38,7 @@ Outcome outcome_of(Read read) {
   }
 }
 
-/// Expects both ways of reading a body to give the same result.
+/// Requires that both ways of reading a body give the same result.
 void expect_same(const std::string& text, const DeclaredFormats& told = stream_formats()) {
   const Outcome fast =
       outcome_of([&] { return ReceivedSamples(spooled_lines(text), SampleForm::lines, told); });

@@ -19,12 +19,12 @@
 #include "evenkeel/base/error.hpp"
 #include "support/scratch_folder.hpp"
 
-// Simulates a disk after a power loss that has only what was flushed: here, a copy of LMDB's file as of its
+// Simulates a power loss, after which the disk has only what was flushed: a copy of LMDB's file as of its
 // latest flush.
 namespace {
 
 std::mutex mutex;
-std::function<bool(int)> at_flush;  // false: it fails
+std::function<bool(int)> at_flush;  // false if the flush must fail
 
 int flush(int descriptor) {
   const std::lock_guard lock(mutex);
@@ -82,12 +82,12 @@ class PowerLoss : public testing::Test {
     const std::lock_guard lock(mutex);
     takes_ = time;
   }
-  /// Makes the flush after this many successful ones fail.
+  /// Makes the flush after `good_ones` successful ones fail.
   void fail_a_flush_after(int good_ones) {
     const std::lock_guard lock(mutex);
     good_flushes_ = good_ones;
   }
-  /// Simulates that this process is killed now: from here on, the folder is another one, with everything
+  /// Simulates that this process is killed now: from here on, uses another folder, which has everything
   /// written so far.
   void kill() {
     const std::lock_guard lock(mutex);
@@ -95,7 +95,7 @@ class PowerLoss : public testing::Test {
     copy(left, folder_);
     std::filesystem::remove_all(disk());
   }
-  /// Returns the result if the power was lost now.
+  /// Returns whether the event would exist if the power were lost now.
   bool would_have_event(const std::string& words) {
     std::filesystem::path after;
     {
@@ -172,7 +172,7 @@ TEST_F(PowerLoss, preserves_content_that_was_written_by_a_killed_buffer_and_read
 
 TEST_F(PowerLoss, preserves_samples_acknowledged_after_a_failed_flush) {
   Buffer buffer(open(), groups_of(1));
-  for (const int good_ones : {0, 1}) {  // of a transaction, and of its root
+  for (const int good_ones : {0, 1}) {  // flushes of a transaction, and of its root
     const std::string uid = "after " + std::to_string(good_ones);
     fail_a_flush_after(good_ones);
     EXPECT_THROW(buffer.accept_samples(received(rollout_line(uid, 0))), IoError);

@@ -73,7 +73,7 @@ class Tensors {
   std::map<std::string, std::string> metadata_;
 };
 
-/// Three samples with 2+1, 0+2 and 1+3 tokens in groups 7, 7 and 8.
+/// Returns three samples with 2+1, 0+2 and 1+3 tokens in groups 7, 7 and 8.
 Tensors three() {
   return Tensors()
       .with("input_ids", {9}, std::vector<std::int32_t>{1, 2, 3, 4, 5, 6, 7, 8, 9})
@@ -84,8 +84,8 @@ Tensors three() {
       .with("version", {4, 5, 6});
 }
 
-/// As a job receives them from a buffer.
-RaggedBatch handed_out(const ReceivedSamples& received, const std::vector<std::int64_t>& order) {
+/// Returns the samples as a job receives them from a buffer.
+RaggedBatch delivered_samples(const ReceivedSamples& received, const std::vector<std::int64_t>& order) {
   std::string answer;
   for (const std::int64_t sample : order) {
     const std::string_view body = received.samples()[static_cast<std::size_t>(sample)].body;
@@ -144,7 +144,7 @@ TEST(ReceivedTensors, are_returned_unchanged) {
           .with_texts("source", "mathcode", {0, 4, 4, 8})
           .with_kinds(R"({"source": "text"})")
           .sent();
-  const RaggedBatch batch = handed_out(received, {2, 0});
+  const RaggedBatch batch = delivered_samples(received, {2, 0});
   ASSERT_EQ(batch.size(), 2);
   EXPECT_EQ(batch.samples()[0], (SampleShape{SampleId{2}, 8, 1, 3}));
   EXPECT_EQ(batch.samples()[1], (SampleShape{SampleId{0}, 7, 2, 1}));
@@ -250,11 +250,11 @@ TEST(ReceivedTensors, determine_undecided_properties_of_fields) {
 
 TEST(SentSamples, are_read_like_a_file_of_lines) {
   const ReceivedSamples lines = received(rollout_line("a", 0) + rollout_line("b", 1, 7, 4));
-  const RaggedBatch batch = handed_out(lines, {1, 0});
+  const RaggedBatch batch = delivered_samples(lines, {1, 0});
   EXPECT_EQ(batch.samples()[0], (SampleShape{SampleId{1}, group_of_uid("b"), 1, 4}));
   EXPECT_THAT(batch.at("version").values<std::int64_t>(), ElementsAre(7, 0));
   EXPECT_THAT(batch.at("input_ids").values<std::int64_t>(), ElementsAre(7, 0, 1, 2, 3, 7, 0, 1, 2));
-  EXPECT_EQ(handed_out(lines, {}).fields().size(), 3);
+  EXPECT_EQ(delivered_samples(lines, {}).fields().size(), 3);
 }
 
 TEST(SentSamples, are_refused_if_they_are_not_the_requested_ones) {

@@ -26,14 +26,14 @@ extern char** environ;
 
 namespace evenkeel::testing_support {
 
-/// Why tests with a Redis are skipped; empty if there is one.
+/// Returns why tests with Redis are skipped; empty if Redis is installed.
 inline std::string no_redis() {
   return std::system("command -v redis-server >/dev/null 2>&1") == 0
              ? ""
              : "redis-server is not installed (launch/install-packages.sh --tests)";
 }
 
-/// A TCP port that nobody listens on, below the ephemeral ports.
+/// Returns a TCP port on which nothing listens, below the ephemeral ports.
 inline int free_port() {
   std::random_device device;
   while (true) {
@@ -87,7 +87,7 @@ class RedisServer {
     }
     throw std::runtime_error("redis-server does not answer");
   }
-  /// kill -9
+  /// Kills the server with SIGKILL.
   void kill() {
     if (process_ <= 0) return;
     ::kill(process_, SIGKILL);

@@ -251,7 +251,7 @@ TEST_F(RedisBuffer, counts_the_same_bytes_for_a_sample_as_it_reserves) {
 TEST_F(RedisBuffer, counts_the_bytes_that_redis_uses) {
   use();
   const auto store = open();
-  // Without what scripts and connections leave for later ones, which Redis 8 counts.
+  // Does not count what scripts and connections leave for later ones, which Redis 8 includes.
   const auto memory = [&] {
     const auto redis = redis_->connect();
     redis->call({"SCRIPT", "FLUSH", "SYNC"});
@@ -273,7 +273,7 @@ TEST_F(RedisBuffer, counts_the_bytes_that_redis_uses) {
       store->commit(change);
     }
   }
-  // Without the memory that events use for keys.
+  // Does not count the memory that events use for keys.
   const auto used = [&] { return store->used() - number * (store->cost_of_event(0) - store->cost_of(0)); };
   expect_near(used());
   for (int size = 1; size < 1400; ++size) {

@@ -9,7 +9,8 @@
 
 namespace evenkeel::testing_support {
 
-/// A safetensors file with one sample, the second one of group 1: tokens 5, 6 and 7, where 5 is the prompt.
+/// Returns a safetensors file with one sample, the second one of group 1: tokens 5, 6 and 7, where 5 is the
+/// prompt.
 inline std::string sample_tensors() {
   const std::vector<std::int64_t> tokens{5, 6, 7};
   const std::vector<std::int64_t> offsets{0, 3};

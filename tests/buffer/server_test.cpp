@@ -383,7 +383,7 @@ TEST(BufferServer, serves_others_while_a_client_sends_half_a_body) {
 }
 
 TEST(BufferServer, serves_others_despite_many_clients_without_the_token) {
-  // The server closes connections without the token if they exceed a quarter of the descriptors: 256.
+  // The server closes connections without the token if they use more than a quarter of the descriptors: 256.
   struct rlimit before {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const struct rlimit files { 1024, before.rlim_max };

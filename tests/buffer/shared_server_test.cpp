@@ -48,7 +48,7 @@ class Serving {
     return client_.Post(path, headers, body, "application/x-ndjson");
   }
   json status() { return json::parse(client_.Get("/v1/status")->body); }
-  /// Waits until it is active.
+  /// Waits until the server is active.
   void await() {
     while (server_.buffer() == nullptr) std::this_thread::sleep_for(5ms);
   }

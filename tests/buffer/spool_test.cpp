@@ -1,4 +1,4 @@
-// Files that producers rename into a folder, and that a separate process of a buffer takes from there.
+// Tests files that producers rename into a folder, and that a separate process of a buffer takes from there.
 #include "buffer/spool/spool.hpp"
 
 #include <gmock/gmock.h>

@@ -175,7 +175,7 @@ class LmdbFolder : public testing::Test {
   ScratchFolder folder_;
 };
 
-/// Opens a folder in a separate process: LMDB may crash if its pages are damaged.
+/// The outcome of opening a folder in a separate process: LMDB may crash if its pages are damaged.
 enum class Fate { as_it_was, told, crashed, wrong };
 
 Fate fate_of(const std::function<bool()>& is_as_it_was) {
@@ -358,7 +358,7 @@ TEST_F(LmdbFolder, detects_every_relevant_bit_flip_without_crashing) {
   std::mt19937_64 random(7);
   std::map<Fate, int> fates;
   for (int round = 0; round < 150; ++round) {
-    // Half of them where pages describe their contents.
+    // Half of these bytes are where pages describe their contents.
     const std::size_t page = random() % pages;
     const std::size_t place =
         page * 4096 + (page < 2 ? random() % 152 : random() % (round % 2 == 0 ? 64 : 4096));

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""value_kill_rounds.py PROGRAM [--rounds 20] [--store lmdb|redis]: evenkeel store is killed (kill -9) while
-clients put, replace and clear values, and started again, over and over; with redis as in kill_rounds.py. Each client has samples of its own, and writes a version number into both
-fields of all of them in each request, so it knows what the store must have: what was acknowledged last, or what the request that
-was not answered would have made of it, and never half of a request."""
+"""value_kill_rounds.py PROGRAM [--rounds 20] [--store lmdb|redis]: kills evenkeel store (kill -9) repeatedly while clients put,
+replace and clear values, and restarts it; with redis as in kill_rounds.py. Each client has its own samples, and each request
+writes a version number into both fields of all of them. So the client knows what the store must have: the values acknowledged
+last, or those of the request that was not answered, and never a part of a request."""
 import argparse
 import json
 import pathlib
@@ -26,7 +26,7 @@ CLIENTS, SAMPLES = 4, 6
 
 
 def bytes_of(version, index, field):
-    """The value that a request with this version puts: of one size, or of another."""
+    """Returns the value that a request with this version puts. Its size varies."""
     size = random.Random(f'{version} {index} {field}').choice((0, 10, 3000, 50_000))
     return (struct.pack('<q', version) + field.encode()) * (size // 9 + 1)
 
@@ -52,12 +52,12 @@ class Server:
     def __init__(self, program, *store):
         self.process = subprocess.Popen([program, 'store', '--listen', '127.0.0.1:0', *store, '--capacity', '256MiB'],
                                         stdout=subprocess.PIPE, text=True)
-        said = ''
-        while not (found := re.search(r'Listening on (\S+)', said)):
+        output = ''
+        while not (found := re.search(r'Listening on (\S+)', output)):
             line = self.process.stdout.readline()
             if not line:
-                sys.exit(f'the store has ended with status {self.process.wait()}: {said}')
-            said += line
+                sys.exit(f'the store has ended with status {self.process.wait()}: {output}')
+            output += line
         self.url = found[1]
 
     def kill(self):
@@ -77,8 +77,9 @@ class SeveralStores(kill_rounds.SeveralServers):
 
 
 class Client(threading.Thread):
-    """Puts, replaces and clears the values of its samples, until the store is gone or `ending`. `may_be` has the versions that the
-    store may have: one if the last request was answered, otherwise several. None stands for no values."""
+    """Puts, replaces and clears the values of its samples until the store is gone or `ending` is set. `may_be` lists the
+    versions that the store may have: one if the last request was answered, otherwise several. None means that there are no
+    values."""
 
     def __init__(self, url, number, may_be, version, ending):
         super().__init__()
@@ -110,7 +111,7 @@ class Client(threading.Thread):
     def check(self, url):
         """Returns the version that the store has, or exits."""
         query = json.dumps({'indexes': self.indexes, 'fields': ['a', 'b']}).encode()
-        kill_rounds.patient_call(url + '/v1/values/get', b'{"indexes": [], "fields": []}')  # until it answers
+        kill_rounds.patient_call(url + '/v1/values/get', b'{"indexes": [], "fields": []}')  # Waits until the store answers.
         try:
             answer = call(url + '/v1/values/get', query)
         except urllib.error.HTTPError as error:

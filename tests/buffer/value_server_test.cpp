@@ -173,7 +173,7 @@ TEST(ValueServer, is_also_found_at_a_socket_which_a_server_that_was_killed_may_h
 }
 
 TEST(ValueServer, closes_a_connection_after_as_many_requests_as_it_announces) {
-  OpenStore store;  // which has sent one request
+  OpenStore store;  // the store has sent one request
   const auto next = [&] { return store.client().Get("/v1/status"); };
   EXPECT_THAT(next()->get_header_value("Keep-Alive"), HasSubstr("max=1000"));
   for (int request = 3; request < 1000; ++request) ASSERT_FALSE(next()->has_header("Connection")) << request;

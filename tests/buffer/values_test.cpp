@@ -189,7 +189,7 @@ TEST(ValueStore, clears_fields_samples_or_all) {
               HasSubstr("'all'"));
 }
 
-/// A store with one value `a` of this shape, whose bytes are 0, 1, 2, ...
+/// Returns a store with one value `a` of this shape, whose bytes are 0, 1, 2, ...
 std::unique_ptr<ValueStore> store_of_grid(const std::vector<std::int64_t>& shape) {
   auto store = std::make_unique<ValueStore>(memory());
   std::string bytes(static_cast<std::size_t>(

@@ -33,7 +33,8 @@ Groups groups_of(const Numbers& items, const Numbers& offsets, std::int64_t k) {
   return groups;
 }
 
-/// The groups of `count` items that fill(items, offsets, num_groups) creates, in arrays for `room` groups.
+/// Returns the groups of `count` items that fill(items, offsets, num_groups) creates, in arrays for `room`
+/// groups.
 template <typename Fill>
 Groups filled(std::int64_t count, std::int64_t room, Fill fill) {
   Numbers items(static_cast<std::size_t>(count), -1);

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # check_symbols.sh LIBRARY HEADER VERSION: fails unless the library exports exactly the functions that the header and the
-# headers included by it declare, except those of evenkeel.h for another header, all under this version, and unless its
-# name has the first number of the version.
+# headers it includes declare, all under this version, except functions that evenkeel.h declares if HEADER is another header.
+# Also requires that the library's name contains the first number of the version.
 set -euo pipefail
 library=$1 header=$2 version=$3
 folder="$(dirname "$header")"
 
-# The headers of this folder that a header includes, and itself.
+# Prints the headers of this folder that a header includes, and the header itself.
 headers_of() {
   local file=$1 included
   echo "$file"

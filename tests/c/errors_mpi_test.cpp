@@ -222,7 +222,7 @@ TEST(CErrors, reach_all_ranks_if_a_later_pass_fails_and_the_step_is_consumed) {
   }
 }
 
-/// A result of one token, whose name is already used.
+/// Returns a result of one token, whose name is already used.
 evenkeel_field field_of(const std::int64_t* value) {
   evenkeel_field field{};
   field.name = "echo";

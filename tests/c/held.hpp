@@ -57,7 +57,7 @@ inline Held<evenkeel_service> c_service(const std::string& yaml, MPI_Comm comm =
       [&](auto** service) { return evenkeel_service_create(c_ranks(comm).get(), config.get(), service); });
 }
 
-/// The column as a C caller would pass it.
+/// Returns the column as a C caller would pass it.
 inline evenkeel_field c_field(const Column& column) {
   const FieldSpec& spec = column.spec();
   return {spec.name.c_str(),
@@ -74,7 +74,7 @@ inline evenkeel_field c_field(const Column& column) {
           0};
 }
 
-/// The same samples, created through the C API.
+/// Returns the same samples, created through the C API.
 inline Held<evenkeel_samples> c_samples(const RaggedBatch& batch) {
   std::vector<std::int64_t> ids;
   std::vector<std::uint64_t> groups;

@@ -190,7 +190,7 @@ void expect_equal_step(const evenkeel_step* step, const Step& expected) {
     expect_equal_micro_batch(step, m, expected.micro_batches[static_cast<std::size_t>(m)]);
 }
 
-/// What this rank computes, for each kind, from the packed tokens.
+/// Returns the results that this rank computes, for each kind, from the packed tokens.
 std::vector<Column> results_of(const PackedMicroBatch& tensors) {
   std::vector<Column> results;
   for (const auto& [name, kind, trailing] : {std::tuple{"scores", FieldKind::token, 2},
@@ -262,7 +262,7 @@ TEST(CService, delivers_the_same_bytes_as_the_cpp_service_and_collects_results) 
       const Held<evenkeel_step> found = c_step(service, samples, profile);
       expect_equal_step(found.get(), step);
       const bool shares = yaml.find("prefix") != std::string::npos;
-      if (shares) continue;  // whose result rows are predictions
+      if (shares) continue;  // result rows are predictions
       const Results results = compute(step, found.get());
       const auto home = made<evenkeel_samples>([&](auto** s) {
         return evenkeel_service_collect(service.get(), found.get(), results.of_c.get(), s);
@@ -274,7 +274,7 @@ TEST(CService, delivers_the_same_bytes_as_the_cpp_service_and_collects_results) 
       });
       expect_equal(all.get(), expected.collect_on(step, results.of_cpp, root));
     }
-    expect_equal(samples.get(), share_of(world));  // they remain the caller's
+    expect_equal(samples.get(), share_of(world));  // the samples still belong to the caller
   }
 }
 

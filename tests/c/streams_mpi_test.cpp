@@ -13,7 +13,7 @@
 namespace evenkeel::test {
 namespace {
 
-/// 50 samples in steps of 8, shuffled: 7 steps, the last of 2.
+/// Returns a job with 50 shuffled samples in steps of 8: 7 steps, the last of 2.
 std::string made_up_job(int prefetch, int samples = 50) {
   return "source: {kind: synthetic, samples: " + std::to_string(samples) +
          "}\n"
@@ -33,7 +33,7 @@ Held<evenkeel_step> next_of(const Held<evenkeel_stream>& stream) {
   return made<evenkeel_step>([&](auto** step) { return evenkeel_stream_next(stream.get(), step); });
 }
 
-/// All tokens of a step on this rank, preceded by its number.
+/// Returns all tokens of a step on this rank, preceded by its number.
 std::vector<std::int64_t> tokens_of(const evenkeel_step* step) {
   evenkeel_step_info info{};
   EXPECT_EQ(evenkeel_step_get_info(step, &info), EVENKEEL_OK);
@@ -218,7 +218,7 @@ TEST(CStream, reports_errors_of_sources_on_all_ranks) {
     EXPECT_EQ(stream, nullptr);
     return status;
   };
-  expect_everywhere(status_of("{}", nullptr, 0), EVENKEEL_ERROR_CONFIG);  // no source
+  expect_everywhere(status_of("{}", nullptr, 0), EVENKEEL_ERROR_CONFIG);  // the configuration has no source
   expect_everywhere(status_of("source: {kind: jsonl, path: /nowhere/at/all.jsonl}", nullptr, 0),
                     EVENKEEL_ERROR_IO);
   const char* const unknown[] = {"nobody"};

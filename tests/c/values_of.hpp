@@ -10,7 +10,7 @@
 
 namespace evenkeel::test {
 
-/// The array with this name.
+/// Returns the array with this name.
 inline evenkeel_array array_named(const evenkeel_arrays* arrays, const std::string& name) {
   evenkeel_array array{};
   for (std::int64_t i = 0; i < evenkeel_arrays_count(arrays); ++i) {

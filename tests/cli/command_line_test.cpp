@@ -210,7 +210,7 @@ TEST(Colour, is_used_on_terminals_or_if_forced) {
               Not(HasSubstr("\033")));
 }
 
-/// What is shown on a terminal of this kind.
+/// Returns the output on a terminal of this kind.
 std::string shown_on(const std::string& terminal, const std::string& words) {
   return run_command("TERM=" + terminal + " script -qec '" EVENKEEL_PROGRAM " " + words + "' /dev/null").out;
 }

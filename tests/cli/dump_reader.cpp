@@ -143,8 +143,8 @@ std::string file_name(std::int64_t micro_batch) {
   return "mb-" + std::string(5 - digits.size(), '0') + digits + ".safetensors";
 }
 
-// The part that all tensor- and pipeline-parallel ranks of one position have, after a check that they have
-// the same.
+// Returns the part that all tensor- and pipeline-parallel ranks of one position have, after a check that they
+// have the same.
 DumpedPart agreed_part(const std::filesystem::path& dump, std::int64_t step, GridPoint place,
                        const GridPoint& mesh, const std::string& file) {
   place.tp = place.pp = 0;

@@ -28,7 +28,7 @@ struct DumpedPart {
 /// Reads one file of a dump. Throws if something required is missing.
 [[nodiscard]] DumpedPart read_part(const std::filesystem::path& file);
 
-/// The number of steps in a dump, and the number of micro-batches in one rank's folder.
+/// Returns the number of steps in a dump, and the number of micro-batches in one rank's folder.
 [[nodiscard]] std::int64_t count_steps(const std::filesystem::path& dump);
 [[nodiscard]] std::int64_t count_micro_batches(const std::filesystem::path& folder);
 

@@ -21,7 +21,7 @@ using testing_support::ScratchFolder;
 using testing_support::write_text;
 
 /// Returns what `inspect` prints for a file or folder.
-std::string shown(const std::filesystem::path& path) {
+std::string inspect_output(const std::filesystem::path& path) {
   const ProgramResult result = run_evenkeel("inspect " + path.string());
   EXPECT_EQ(result.status, 0) << result.err;
   return result.out;
@@ -32,7 +32,7 @@ TEST(InspectCommand, distinguishes_rollouts_from_a_state_in_a_json_file) {
   write_text(scratch / "rollouts.json", R"({"prompt_ids": [1], "response_ids": [2, 3]})"
                                         "\n"
                                         R"({"prompt_ids": [4], "response_ids": [5]})");
-  EXPECT_THAT(shown(scratch / "rollouts.json"), HasSubstr("2 samples in 2 groups"));
+  EXPECT_THAT(inspect_output(scratch / "rollouts.json"), HasSubstr("2 samples in 2 groups"));
   write_text(scratch / "list.json", R"([{"prompt_ids": [1], "response_ids": [2]}])");
   const ProgramResult list = run_evenkeel("inspect " + (scratch / "list.json").string());
   EXPECT_EQ(list.status, 1);
@@ -49,8 +49,8 @@ TEST(InspectCommand, shows_tensors_of_a_dump) {
       run_evenkeel("run " + (scratch / "job.yaml").string() + " --log-level off --dump " + dump.string());
   ASSERT_EQ(run.status, 0) << run.err;
   const std::filesystem::path file = dump / "step-000000/dp-000/cp-000/tp-000/pp-000/mb-00000.safetensors";
-  EXPECT_THAT(shown(file), AllOf(HasSubstr("cu_seqlens_padded"), HasSubstr("num_tokens")));
-  EXPECT_THAT(shown(file),
+  EXPECT_THAT(inspect_output(file), AllOf(HasSubstr("cu_seqlens_padded"), HasSubstr("num_tokens")));
+  EXPECT_THAT(inspect_output(file),
               AllOf(HasSubstr("\ntensor             dtype    shape     bytes\n"),
                     HasSubstr("\nsample_index       int64    [24]        192\n"),
                     HasSubstr("\nevenkeel_dump  micro-batch 0 of 1 of step 0\nlayout         packed\n")));
@@ -84,7 +84,7 @@ TEST(InspectCommand, shows_fields_of_rollouts) {
              R"({"prompt_ids":[1],"response_ids":[2],"a_field_with_a_long_name_indeed":[[1,2]],"reward":1,)"
              R"("spoken":"word"})"
              "\n");
-  EXPECT_THAT(shown(scratch / "rollouts.jsonl"),
+  EXPECT_THAT(inspect_output(scratch / "rollouts.jsonl"),
               HasSubstr("field                            dtype  one row per     row shape\n"
                         "a_field_with_a_long_name_indeed  int64  response_token  [2]\n"
                         "reward                           int64  sample\n"
@@ -99,14 +99,14 @@ TEST(InspectCommand, reports_fields_whose_kind_depends_on_empty_prompts_like_a_j
                    "\n");
   write_text(scratch / "job.yaml", "source: {kind: jsonl, path: " + path + "}\n");
   const std::string run = "run " + (scratch / "job.yaml").string();
-  EXPECT_THAT(shown(path), AllOf(HasSubstr("turn    int64  token, since all prompts are empty\n"),
-                                 HasSubstr("reward  int64  sample\n")));
+  EXPECT_THAT(inspect_output(path), AllOf(HasSubstr("turn    int64  token, since all prompts are empty\n"),
+                                          HasSubstr("reward  int64  sample\n")));
   EXPECT_THAT(
       run_evenkeel(run).err,
       HasSubstr(path + ": all prompts are empty, so these fields are read as one row per token: 'turn'"));
   write_text(path, R"({"prompt_ids":[1],"response_ids":[2,3],"turn":[0,1],"reward":1})"
                    "\n");
-  EXPECT_THAT(shown(path), HasSubstr("turn    int64  response_token\n"));
+  EXPECT_THAT(inspect_output(path), HasSubstr("turn    int64  response_token\n"));
   EXPECT_THAT(run_evenkeel(run).err, Not(HasSubstr("prompts are empty")));
 }
 

@@ -65,7 +65,7 @@ class OutputFolder : public testing::Test {
   [[nodiscard]] nlohmann::json marker_of(const std::string& folder) const {
     return nlohmann::json::parse(read_text(scratch_ / (folder + "/evenkeel-run.json")));
   }
-  /// All files below a folder, except the marker.
+  /// Returns all files below a folder, except the marker.
   [[nodiscard]] std::set<std::string> files_in(const std::string& folder) const {
     std::set<std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(scratch_ / folder)) {

@@ -245,7 +245,8 @@ TEST(PlanTables, highlight_broken_caps) {
   EXPECT_THAT(run_command("CLICOLOR_FORCE=1 " EVENKEEL_PROGRAM + plan).out, HasSubstr("\033[1;31m"));
 }
 
-/// Times of micro-batches with one or two samples: 10 ms each, 3 us per token, 1 ns per squared length.
+/// Returns times of micro-batches with one or two samples: 10 ms each, 3 us per token, 1 ns per squared
+/// length.
 std::string table_of_times(std::int64_t rows) {
   std::ostringstream table;
   table << "step,lengths,seconds\n";

@@ -78,7 +78,7 @@ TEST(Prometheus, is_available_during_the_run) {
   EXPECT_THAT(answer, HasSubstr("\nevenkeel_tokens_total{profile=\"odd \\\"name\\\"\\\\\"} 200\n"));
 }
 
-/// The values of a file by name and labels.
+/// Returns the values of a file by name and labels.
 std::map<std::string, double> values_in(const std::string& text) {
   std::map<std::string, double> values;
   std::istringstream lines(text);

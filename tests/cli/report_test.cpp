@@ -145,7 +145,7 @@ TEST_F(ReportOfARun, comes_with_the_same_figures_in_metrics_and_trace) {
   }
 }
 
-/// The labels of a table: the text before its values, without continuation lines.
+/// Returns the labels of a table: the text before its values, without continuation lines.
 std::set<std::string> labels_of(const std::string& table) {
   std::set<std::string> labels;
   std::istringstream lines(table);

@@ -273,8 +273,8 @@ TEST_F(Resume, a_state_is_explained_by_inspect) {
   EXPECT_THAT(damaged.err, HasSubstr("its checksum differs"));
 }
 
-/// A line with each kind of field: layers by token, axes and ranges of tokens, rows, a text; some of them
-/// empty.
+/// Returns a line with each kind of field: layers by token, axes and ranges of tokens, rows, a text; some of
+/// them empty.
 std::string line_of_all_fields(int i) {
   nlohmann::json line{{"prompt_ids", {1, 2}}, {"response_ids", nlohmann::json::array()}};
   for (int t = 0; t < i % 7; ++t) line["response_ids"].push_back(t);

@@ -239,7 +239,7 @@ TEST_F(Run, presets_deliver_every_rollout_and_the_report_shows_broken_caps) {
   }
 }
 
-/// The hash of every token, computed from the rollouts directly.
+/// Returns the hash of every token, computed from the rollouts directly.
 std::vector<std::int64_t> expected_hashes(const std::filesystem::path& rollouts) {
   const InputFile file(rollouts);
   const LineScan scan = scan_lines(file);
@@ -290,7 +290,7 @@ TEST_F(Run, collects_results_in_source_order) {
   }
 }
 
-/// The bytes of one result of a run with one step.
+/// Returns the bytes of one result of a run with one step.
 std::string result_bytes(const std::filesystem::path& results, const char* name) {
   const SafetensorsFile file(results / "step-000000.safetensors");
   const std::span<const std::byte> bytes = file.at(name).bytes;

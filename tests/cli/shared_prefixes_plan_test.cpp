@@ -37,7 +37,7 @@ class PlanWithSharedPrefixes : public testing::Test {
   [[nodiscard]] nlohmann::json written() const {
     return nlohmann::json::parse(read_text(scratch_ / "plan.json"));
   }
-  /// The entries of a comparison.
+  /// Returns the entries of a comparison.
   [[nodiscard]] std::vector<nlohmann::json> ways_to_share() const {
     std::vector<nlohmann::json> ways;
     for (const auto& way : written()) {

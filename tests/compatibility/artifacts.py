@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Files that a release wrote, and what every later version does with them.
+"""Checks that every later version can use the files that a release wrote.
 
     artifacts.py make ARCHIVE BUILD --launcher MPIRUN...
     artifacts.py check ARCHIVE BUILD --launcher MPIRUN...
     artifacts.py both ARCHIVE BUILD --launcher MPIRUN...
 
-BUILD is a folder such as build/release. `make` runs with the build of a release. It writes sample files, a
-dump, a state, a buffer, requests to one, a configuration, a C program and the symbols of the C libraries, with what they must
-give, to ARCHIVE (.tar.xz). `check` reads or runs each kind with a later build, by the functions check_KIND.
+BUILD is a folder such as build/release. `make` runs with the build of a release. It writes sample files, a dump, a state, a
+buffer, requests to a buffer, a configuration, a C program and the symbols of the C libraries to ARCHIVE (.tar.xz), each with
+its expected results. `check` reads or runs each kind with a later build; the functions are called check_KIND.
 """
 import argparse
 import contextlib
@@ -51,7 +51,7 @@ class Build:
         return run([self._program, *words], self.folder)
 
     def symbols(self) -> str:
-        """The symbols of both C libraries with their versions, a line each."""
+        """Returns the symbols of both C libraries with their versions, one per line."""
         libraries = [self.path / f"src/c/lib{name}.so" for name in ("evenkeel", "evenkeel_mpi")]
         return run(["nm", "--dynamic", "--defined-only", "--format=just-symbols", *libraries], self.folder)
 
@@ -76,7 +76,7 @@ class Build:
 
     @contextlib.contextmanager
     def buffer(self):
-        """The URL of a buffer on the folder `buffer`, which ends with the context."""
+        """Yields the URL of a buffer that uses the folder `buffer` and ends with the context."""
         (port,) = free_ports(1)
         url = f"http://127.0.0.1:{port}"
         server = subprocess.Popen([self._program, "buffer", "--listen", f"127.0.0.1:{port}", "--dir", "buffer", "--capacity",
@@ -102,7 +102,7 @@ def run(command: list, folder: pathlib.Path, **more) -> str:
 
 
 def sequences(lines: str) -> list[list[int]]:
-    """The tokens of the samples of JSON Lines, in order."""
+    """Returns the tokens of the samples in JSON Lines, sorted."""
     return sorted(sample["prompt_ids"] + sample["response_ids"] for sample in map(json.loads, lines.splitlines()))
 
 
@@ -113,7 +113,7 @@ def without_owner(file: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def require_lines(what: str, found: str, kept: str) -> None:
-    """All kept lines are among those found."""
+    """Requires that all kept lines are among those found."""
     missing = sorted(set(kept.splitlines()) - set(found.splitlines()))
     if missing:
         sys.exit(f"{what}: missing or changed:\n" + "\n".join(missing))
@@ -130,7 +130,7 @@ def answer_to(url: str, body: str | None) -> dict:
 
 
 def make_requests(build: Build) -> None:
-    """The answers of an empty buffer to REQUESTS, which end what producers send."""
+    """Records the answers of an empty buffer to REQUESTS, the last of which ends the stream."""
     with build.buffer() as url:
         kept = [{"path": path, "body": body, "answer": answer_to(url + path, body)} for path, body in REQUESTS]
     (build.folder / "requests.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
@@ -182,15 +182,15 @@ def check_dump(build: Build) -> None:
 
 
 def require_rest(build: Build, first: str, rest: str) -> None:
-    """The dump `rest` holds exactly the samples that the first step did not."""
+    """Requires that the dump `rest` contains exactly the samples that the first step did not."""
     both = sequences(build.text(first)) + sequences(build.converted(rest, rest + ".jsonl"))
     require_equal("samples of both runs", sorted(both), sequences(build.text("samples.jsonl")))
 
 
 def check_state(build: Build) -> None:
-    said = build.job("job.yaml", "--state", "state", "--resume", "--dump", "rest")
-    if "resumes with step 1" not in said:
-        sys.exit(f"the job begins again:\n{said}")
+    output = build.job("job.yaml", "--state", "state", "--resume", "--dump", "rest")
+    if "resumes with step 1" not in output:
+        sys.exit(f"the job begins again:\n{output}")
     require_rest(build, "first-step.jsonl", "rest")
 
 
@@ -201,7 +201,7 @@ def check_buffer(build: Build) -> None:
 
 
 def check_requests(build: Build) -> None:
-    """Requests of a producer get the same answers, which may have more keys."""
+    """Requires that requests of a producer get the same answers, which may have more keys."""
     shutil.rmtree(build.folder / "buffer")
     with build.buffer() as url:
         for kept in json.loads(build.text("requests.json")):

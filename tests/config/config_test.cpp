@@ -40,7 +40,7 @@ TEST(ConfigGrid, runs_in_the_configured_order) {
   EXPECT_EQ(config.grid(8).point_of(WorldRank{1}), (GridPoint{.tp = 0, .cp = 0, .dp = 1, .pp = 0}));
 }
 
-/// A configuration in which every number of tokens is written as `number`.
+/// Returns a configuration in which every number of tokens is written as `number`.
 Config with_tokens(const std::string& number) {
   std::string yaml =
       "micro_batch: {max_tokens: N, length_round: N}\npack: {align: N, align_lcm: N}\nloss: {norm_length: "

@@ -12,8 +12,8 @@ inline Config parse(const std::string& yaml, const std::vector<std::string>& ove
   return parse_config(yaml, "job.yaml", overrides);
 }
 
-/// A valid configuration in which every member differs from its default. Shared prefixes, grids, speeds and
-/// packing methods are incompatible with its presets and modes, so they stay off.
+/// Returns a valid configuration in which every member differs from its default. Shared prefixes, grids,
+/// speeds and packing methods are incompatible with its presets and modes, so they stay off.
 inline Config changed_config() {
   Config config;
   config.mesh = {2, 4, 3, 5, 7, RankOrder("pp-dp-cp-tp")};
@@ -58,7 +58,7 @@ inline Config changed_config() {
   return config;
 }
 
-/// A configuration for samples that arrive, with every related key.
+/// Returns a configuration for samples that arrive, with every related key.
 inline Config arriving_config() {
   Config config;
   config.source.kind = SourceKind::stream;
@@ -95,7 +95,7 @@ inline Config measured_config() {
   return config;
 }
 
-/// Groups of different sizes, which cannot be combined with any of these.
+/// Returns groups of different sizes, which cannot be combined with any of these.
 inline Config flexible_config() {
   Config config;
   config.mesh.dp = 8;

@@ -21,7 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// A configuration that violates exactly one requirement, for each one in the table's order.
+/// Returns a configuration that violates exactly one requirement, for each one in the table's order.
 std::vector<std::string> broken_configurations() {
   std::vector<std::string> all;
   const auto add = [&](const std::string& feature, const std::vector<std::string>& others) {
@@ -64,7 +64,7 @@ std::vector<std::string> broken_configurations() {
   return all;
 }
 
-/// The key that an error names.
+/// Returns the key that an error names.
 std::string refusing_key(const Requirement& requirement) {
   std::string key(requirement.need.value.empty() ? requirement.need.key : requirement.feature.key);
   return key.starts_with("field.") ? "fields.x." + key.substr(6) : key;

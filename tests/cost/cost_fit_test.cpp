@@ -14,7 +14,7 @@ using Observations = std::vector<CostObservation>;
 
 constexpr TimeModel machine{0.02, 3e-6, 1e-9};
 
-/// Micro-batches with 1 to 8 samples of 100 to 8000 tokens.
+/// Returns micro-batches with 1 to 8 samples of 100 to 8000 tokens.
 Observations measured(const TimeModel& times, std::size_t n, double noise = 0) {
   std::mt19937_64 random(9);
   std::normal_distribution<double> error(1, noise);
@@ -123,7 +123,7 @@ TEST(CostModelOf, keeps_proportions_in_small_integers) {
   EXPECT_EQ(overhead_cost_of({2e-3, 1e-6, 0}), 2000);
 }
 
-/// The machine's times, with lengths in other units.
+/// Returns the machine's times, with lengths in other units.
 Observations scaled(double factor) {
   Observations observations = measured(machine, 40);
   for (CostObservation& each : observations) each.seconds *= factor;

@@ -37,7 +37,7 @@ TEST(CostModel, a_cost_of_two_to_the_62_is_an_error_that_names_the_length_and_sa
   }
 }
 
-/// A 7B model with plain multi-head attention.
+/// Returns a 7B model with plain multi-head attention.
 ModelDescription seven_billion() {
   return {.hidden_size = 4096, .layers = 32, .heads = 32, .ffn_size = 11008, .vocab_size = 32000};
 }

@@ -28,8 +28,8 @@ double seconds_on_group(const TimeModel& times, const FitGroups& groups, const C
   return times.overhead + (times.linear * tokens + attention + exposed) / ranks;
 }
 
-/// Micro-batches with 1 to 8 samples of up to `longest` tokens, on groups of 1 to `most` ranks, a power of
-/// two.
+/// Returns micro-batches with 1 to 8 samples of up to `longest` tokens, on groups of 1 to `most` ranks, a
+/// power of two.
 Observations measured(const TimeModel& times, const FitGroups& groups, std::size_t n, double noise = 0,
                       std::uint64_t most = 16, std::int64_t longest = 8000) {
   std::mt19937_64 random(11);

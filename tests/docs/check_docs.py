@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Runs what README, the pages of docs/ and the comments of configs/ tell readers to run, and compares what they show
-with what comes.
+"""Runs the commands that README, the pages of docs/ and the comments of configs/ tell readers to run, and compares their output
+with the output shown.
 
-    check_docs.py [--build DIR] [--scratch DIR] [PAGE...]     checks pages, all of them unless named
-    check_docs.py --renew [...]                               writes shown output that is no longer true anew
+    check_docs.py [--build DIR] [--scratch DIR] [PAGE...]     checks these pages, or all
+    check_docs.py --renew [...]                               also updates shown output that is out of date
 
---build is a folder with the program and the examples in bin/, build/release unless given. Each page has a shell of its
-own, in a fresh clone (session.py), that begins with the blocks marked `setup` in README.md. pages.py says which blocks
-are run, and outputs.py what may differ. Needs bash, git, Open MPI, CMake and Python with NumPy.
+--build is a folder with the program and the examples in bin/, by default build/release. Each page has its own shell in a fresh
+clone (session.py), which first runs the blocks marked `setup` in README.md. pages.py decides which blocks are run, and
+outputs.py which differences are allowed. Needs bash, git, Open MPI, CMake and Python with NumPy.
 
-Exit status: 0 when all is true, 1 when something is not, 2 when the check itself cannot be run.
+Exit status: 0 if all pages are right, 1 if one is not, 2 if the check itself cannot be run.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import session
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
-NO_NODES = 77  # what the scripts end with then
+NO_NODES = 77  # exit status of the scripts if nodes cannot be simulated
 SIMULATIONS = ("launch/simulate-nodes.sh", "launch/simulate-slurm.sh")
 
 
@@ -37,11 +37,11 @@ def all_pages() -> list[str]:
 
 
 class Failure(Exception):
-    """A block that is not true."""
+    """Raised if a block is not true."""
 
 
 class PageCheck:
-    """One page, its session, and what it is to become when it is renewed."""
+    """Checks one page in its session, and builds its new text if it is renewed."""
 
     def __init__(self, page: str, shell: session.Session, renew: bool):
         self.page = page
@@ -50,9 +50,9 @@ class PageCheck:
         self._shell = shell
         self._renew = renew
         self._lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
-        self._shift = 0  # how much longer the renewed page is up to here
+        self._shift = 0  # number of lines that renewal has added above the current block
         self._changed = False
-        self._python_lines: list[str] = []  # of the page's blocks of Python so far
+        self._python_lines: list[str] = []  # lines of the page's earlier Python blocks
 
     def check(self, block: pages.Block) -> None:
         self.count += 1
@@ -88,7 +88,7 @@ class PageCheck:
         for command in block.commands():
             status, printed = self._shell.run(command.text)
             if self._skips(block, command, status, printed):
-                return  # what follows shows what it has left
+                return  # The following commands depend on this one.
             self._expect(command, wanted, status, printed)
             self._compare(command, printed)
 
@@ -103,7 +103,7 @@ class PageCheck:
         self._run(pages.Command("evenkeel config show shown.yaml", [], 0, 0), 0)
 
     def _python(self, block: pages.Block) -> None:
-        """The block after the page's earlier ones, as one session."""
+        """Runs the block after the page's earlier Python blocks, as one session."""
         if not (self._shell.folder() / "build" / "release" / "python" / "evenkeel").is_dir():
             self.not_run.append(f"{block.where}: the build has no Python package")
             return
@@ -148,11 +148,11 @@ class PageCheck:
     @staticmethod
     def _expect(command: pages.Command, wanted: int, status: int, printed: list[str]) -> None:
         if status != wanted:
-            said = "\n".join(printed[-30:])
-            raise Failure(f"$ {command.text}\nends with status {status}, not {wanted}:\n{said}")
+            output = "\n".join(printed[-30:])
+            raise Failure(f"$ {command.text}\nends with status {status}, not {wanted}:\n{output}")
 
     def _skips(self, block: pages.Block, command: pages.Command, status: int, printed: list[str]) -> bool:
-        """Whether the machine permits no simulated nodes, or has no Slurm."""
+        """Returns whether the command was skipped because the machine permits no simulated nodes or has no Slurm."""
         if status != NO_NODES or not command.text.startswith(SIMULATIONS):
             return False
         self.not_run.append(f"{block.where}: {printed[-1] if printed else command.text}")
@@ -164,7 +164,7 @@ class PageCheck:
             return
         if not self._renew:
             raise Failure(f"$ {command.text}\nprints something else (check_docs.py --renew writes it anew):\n{wrong}")
-        fresh = outputs.renewed(command.shown, printed)
+        fresh = outputs.renew(command.shown, printed)
         begin, end = command.begin + self._shift, command.end + self._shift
         self._lines[begin:end] = fresh
         self._shift += len(fresh) - (end - begin)
@@ -172,24 +172,24 @@ class PageCheck:
 
 
 def wrong_mentions(page: str, shell: session.Session) -> list[str]:
-    """Commands of evenkeel that the text names in passing, with subcommands or options that its help does not know."""
+    """Returns the evenkeel commands in the text whose subcommands or options do not exist."""
     found = []
-    for code in pages.mentioned(ROOT, page):
+    for code in pages.inline_code(ROOT, page):
         words = code.split()
         if "evenkeel" not in words or words[0] not in ("evenkeel", "mpirun"):
             continue
         words = words[words.index("evenkeel") + 1 :]
         subcommands = list(itertools.takewhile(lambda word: re.fullmatch(r"[a-z]+", word), words))
-        status, said = shell.run(" ".join(["evenkeel", *subcommands, "--help"]))
-        known = re.findall(r"--[a-z-]+", "\n".join(said))
+        status, output = shell.run(" ".join(["evenkeel", *subcommands, "--help"]))
+        known = re.findall(r"--[a-z-]+", "\n".join(output))
         unknown = [word for word in words if word.startswith("--") and word.split("=")[0] not in known]
         if status != 0 or unknown:
-            found.append(f"{page}: `{code}` is no command of evenkeel: {' '.join(unknown) or ' '.join(said[:1])}")
+            found.append(f"{page}: `{code}` is no command of evenkeel: {' '.join(unknown) or ' '.join(output[:1])}")
     return found
 
 
 def check_page(page: str, arguments: argparse.Namespace, scratch: pathlib.Path) -> PageCheck | None:
-    """The page's check, or none when it failed."""
+    """Returns the page's check, or None if it failed."""
     folder = scratch / page.replace("/", "_")
     clone = session.make_clone(ROOT, arguments.build, folder)
     failures = pages.broken_links(ROOT, page) + pages.missing_files(ROOT, page)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Builds the documentation site and looks at what came: links, anchors, pictures, and what a reader sees.
+"""Builds the documentation site, and checks links, anchors, pictures and visible text.
 
-    check_site.py --build SITE     builds it in the folder SITE, and checks it
-    check_site.py SITE             checks what is there
+    check_site.py --build SITE     builds the site in the folder SITE, and checks it
+    check_site.py SITE             checks an existing site
 
-Every link and anchor of every page leads somewhere, every page is linked to, nothing is loaded from a network, and no
-Markdown was left as it is. Exit status: 0 when all is well, 1 when something is not, 77 where the site cannot be built.
+Requires that every link and anchor has a target, every page is linked to, no page loads anything from a network, and no
+Markdown is left. Exit status: 0 if all is right, 1 if something is not, 77 if the site cannot be built.
 """
 
 import argparse
@@ -17,14 +17,14 @@ import sys
 import urllib.parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NOT_MARKDOWN = "cpp"  # the folder of pages that Doxygen made
+NOT_MARKDOWN = "cpp"  # folder of pages that Doxygen makes
 LEFT_AS_IT_IS = re.compile(r"```|\]\(|(?<!\w)\*\*\w|^\s*[-*] \w|^\s*\|.*\|\s*$|^#+ \w", re.MULTILINE)
 LOADED = {"script": "src", "img": "src", "source": "src", "iframe": "src", "link": "href"}
 BLOCKS = {"p", "li", "td", "th", "h1", "h2", "h3", "h4", "div"}
 
 
 class Page(html.parser.HTMLParser):
-    """What one page links to, loads, and says."""
+    """Collects the links, loaded files and text of one page."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -32,8 +32,8 @@ class Page(html.parser.HTMLParser):
         self.links: list[str] = []
         self.loaded: list[str] = []
         self.comments: list[str] = []
-        self.words: list[str] = []  # what is read as text, without code
-        self._quiet = 0  # how many elements around this place are code, scripts or styles
+        self.words: list[str] = []  # visible text, without code
+        self._quiet = 0  # number of enclosing elements that are code, scripts or styles
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -98,7 +98,7 @@ class Site:
         return found
 
     def _wrong_link(self, path: pathlib.Path, link: str) -> str:
-        """What is wrong with a link, or nothing."""
+        """Returns an error about a link, or an empty string."""
         if re.match(r"(https?|mailto|javascript|data):", link):
             return ""
         name, _, anchor = link.partition("#")

@@ -1,16 +1,15 @@
-"""How shown output is compared with real output, and written anew.
+"""Compares shown output with real output, and renews shown output.
 
-Lines are equal when they are equal to the letter, but for what differs from run to run and from machine to machine:
-
-- times: a number before ` s`, ` ms`, ` us` or ` seconds`; numbers with a decimal point in a line that says `seconds`;
+Lines must be equal, except for parts that differ between runs and machines:
+- times: a number before ` s`, ` ms`, ` us` or ` seconds`; numbers with a decimal point in a line that contains `seconds`;
   the last number of each row under a heading that ends in `seconds` or `ms`
 - speeds: a number before `tokens/s` or `GB/s`
-- the most memory of tensors on a rank, since prefetching may be further ahead in one run than in another
+- the maximum memory of tensors on a rank, since prefetching may be further ahead in one run than in another
 - dates, times of day, process ids and the name of the machine
 
-Runs of blanks count as one where a line holds such a number, and a row of seconds may be broken anywhere. A line `...` stands for any lines, none included. Lines of
-the log, which begin with a time of day in brackets and go to standard error, are compared only where the page shows
-some: each must be there, in that order.
+In a line with such a number, repeated blanks count as one, and a row of seconds may be broken anywhere. A line `...` matches
+any number of lines, including none. Log lines begin with a time of day in brackets and go to standard error. They are compared
+only if the page shows some: each of these must occur, in that order.
 """
 
 import difflib
@@ -31,14 +30,14 @@ VARYING = [
 ]
 DECIMAL = re.compile(r"\b\d+\.\d+\b")
 LAST_NUMBER = re.compile(rf"{NUMBER}$")
-TIMED_HEADING = re.compile(r"^\D+ (?:seconds|ms)$")  # without a number, of which titles have some
+TIMED_HEADING = re.compile(r"^\D+ (?:seconds|ms)$")  # A column heading has no number, unlike some titles.
 
 
-def masked(lines: list[str]) -> list[str]:
-    """The lines with stand-ins for what may differ."""
+def mask_varying(lines: list[str]) -> list[str]:
+    """Returns the lines with placeholders for the parts that may differ."""
     result = []
     timed_column = False
-    for line in _rows_of_seconds_joined(lines):
+    for line in _join_rows_of_seconds(lines):
         text = line
         for pattern, stand_in in VARYING:
             text = pattern.sub(stand_in, text)
@@ -51,8 +50,8 @@ def masked(lines: list[str]) -> list[str]:
     return result
 
 
-def _rows_of_seconds_joined(lines: list[str]) -> list[str]:
-    """Where such a row is broken depends on how long its numbers are."""
+def _join_rows_of_seconds(lines: list[str]) -> list[str]:
+    """Joins rows of seconds, which are broken at places that depend on the widths of their numbers."""
     result: list[str] = []
     for line in (line.rstrip() for line in lines):
         if result and result[-1].lstrip().startswith("seconds") and line.startswith(" " * 20):
@@ -63,18 +62,18 @@ def _rows_of_seconds_joined(lines: list[str]) -> list[str]:
 
 
 def differences(shown: list[str], real: list[str]) -> str:
-    """What of the shown output is not true, for a reader of the check's output; empty when all is."""
+    """Describes the differences between shown and real output; empty if there are none."""
     shown_log, shown_rest = _split_log(shown)
     real_log, real_rest = _split_log(real)
     if shown == [] or (_matches(shown_rest, real_rest) and _in_order(shown_log, real_log)):
         return ""
     if not shown_log:
         real = real_rest
-    return "\n".join(difflib.unified_diff(masked(shown), masked(real), "shown on the page", "printed", lineterm=""))
+    return "\n".join(difflib.unified_diff(mask_varying(shown), mask_varying(real), "shown on the page", "printed", lineterm=""))
 
 
-def renewed(shown: list[str], real: list[str]) -> list[str]:
-    """The shown output as it should be: what is left out stays left out, and the last lines go on to the end."""
+def renew(shown: list[str], real: list[str]) -> list[str]:
+    """Returns the updated output: omitted lines stay omitted, and the last lines shown extend to the end."""
     real = [line.rstrip() for line in real]
     shown_log, _ = _split_log(shown)
     if not shown_log:
@@ -88,10 +87,10 @@ def renewed(shown: list[str], real: list[str]) -> list[str]:
         if run is None:
             result.append(ELLIPSIS)
         elif index == len(runs) - 1 and index > 0:
-            at = _most_alike(run[:1], real, at)
+            at = _most_similar(run[:1], real, at)
             result += real[at:]
         else:
-            at = _most_alike(run, real, at) if index > 0 else 0
+            at = _most_similar(run, real, at) if index > 0 else 0
             result += real[at : at + len(run)]
             at += len(run)
     return result
@@ -102,8 +101,8 @@ def _split_log(lines: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _matches(shown: list[str], real: list[str]) -> bool:
-    wanted, given = masked(shown), masked(real)
-    # reachable[j]: the shown lines so far may stand for the first j real ones.
+    wanted, given = mask_varying(shown), mask_varying(real)
+    # reachable[j]: the shown lines so far match the first j real lines.
     reachable = [True] + [False] * len(given)
     for line in wanted:
         if line.strip() == ELLIPSIS:
@@ -115,12 +114,12 @@ def _matches(shown: list[str], real: list[str]) -> bool:
 
 
 def _in_order(shown: list[str], real: list[str]) -> bool:
-    remaining = iter(masked(real))
-    return all(line in remaining for line in masked(shown))
+    remaining = iter(mask_varying(real))
+    return all(line in remaining for line in mask_varying(shown))
 
 
 def _runs(shown: list[str]) -> list[list[str] | None]:
-    """The shown lines between ellipses, and None for each of these."""
+    """Returns runs of shown lines, with None for each ellipsis between them."""
     runs: list[list[str] | None] = []
     for line in shown:
         if line.strip() == ELLIPSIS:
@@ -132,12 +131,12 @@ def _runs(shown: list[str]) -> list[list[str] | None]:
     return runs
 
 
-def _most_alike(run: list[str], real: list[str], begin: int) -> int:
-    """Where, from `begin` on, the lines are most like these, whatever their numbers."""
+def _most_similar(run: list[str], real: list[str], begin: int) -> int:
+    """Returns the index, at least `begin`, at which the real lines are most similar to these, ignoring numbers."""
 
-    def likeness(at: int) -> float:
+    def similarity(at: int) -> float:
         pairs = zip(run, real[at : at + len(run)])
         texts = ([re.sub(NUMBER, "", line) for line in pair] for pair in pairs)
         return sum(difflib.SequenceMatcher(None, a, b).ratio() for a, b in texts)
 
-    return max(range(begin, max(begin + 1, len(real) - len(run) + 1)), key=likeness)
+    return max(range(begin, max(begin + 1, len(real) - len(run) + 1)), key=similarity)

@@ -1,22 +1,22 @@
-"""What a page of Markdown asks the check to do: its fenced blocks, in order, each with a task.
+"""Reads the fenced blocks of a Markdown page, and the task of each block.
 
 A block's task follows from its language, or from a comment right above the block:
 
     ```sh                            the commands are run, one by one; each must succeed
-    ```console                       lines after `$ ` are run, and what follows is compared with what they print
-    ```yaml                          is a configuration that `evenkeel config show` accepts
-    ```pycon                         lines after `>>> ` are run by one Python a page, and what follows is what they print
+    ```console                       lines after `$ ` are run, and the following lines must be their output
+    ```yaml                          a configuration that `evenkeel config show` must accept
+    ```pycon                         lines after `>>> ` are run by one Python per page, and the following lines are their output
 
-    <!-- check: setup -->            a sh block that every other page begins with, too
+    <!-- check: setup -->            an sh block with which every other page begins, too
     <!-- check: status 2 -->         a console block whose commands end with that status
-    <!-- check: starts: WHY -->      commands that take long: they are started and stopped after a while
+    <!-- check: starts: WHY -->      commands that take long: they are started, and stopped after some seconds
     <!-- check: file: NAME -->       the block is written to this file
-    <!-- check: output: COMMAND -->  the block is what this command prints
-    <!-- check: compiles: NAME -->   C++ that compiles in the place of @SNIPPET@ in tests/docs/snippets/NAME
-    <!-- check: not run: WHY -->     nothing; the check lists these at its end
+    <!-- check: output: COMMAND -->  the block is the output of this command
+    <!-- check: compiles: NAME -->   C++ that compiles in place of @SNIPPET@ in tests/docs/snippets/NAME
+    <!-- check: not run: WHY -->     the block is not run; the check lists such blocks at its end
 
-Any other block is an error, so that nothing is left out by mistake. A line of its own, with no block below it, says
-that readers bring a file; the check takes it from tests/docs/given:
+Any other block is an error, so no block is skipped by mistake. This comment on a separate line, without a block below it, means
+that readers supply a file; the check takes it from tests/docs/given:
 
     <!-- check: given: NAME -->
 
@@ -30,24 +30,24 @@ import subprocess
 
 
 class PageError(Exception):
-    """A page that cannot be checked, or that is wrong."""
+    """Raised if a page is wrong or cannot be checked."""
 
 
 @dataclasses.dataclass
 class Command:
     text: str
     shown: list[str]  # the output lines on the page
-    begin: int  # where these stand: lines of the page, from 0
+    begin: int  # lines of the page with the shown output, from 0
     end: int
 
 
 @dataclasses.dataclass
 class Block:
     page: str
-    line: int  # of the opening fence, from 1
+    line: int  # line of the opening fence, from 1
     language: str
-    task: str  # a word of the list above, or the language
-    detail: str  # what stands behind the word
+    task: str  # a keyword of the list above, or the language
+    detail: str  # the text after the keyword
     lines: list[str]
 
     @property
@@ -104,7 +104,7 @@ def _block(page: str, lines: list[str], opened: int, closed: int) -> Block:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether a shell would run this, rather than wait for more lines."""
+    """Returns whether a shell would run this text rather than wait for more lines."""
     if text.endswith("\\"):
         return False
     looked = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
@@ -112,7 +112,7 @@ def _is_whole(text: str) -> bool:
 
 
 def _take_command(lines: list[str], first: int, text: str, where: str) -> tuple[str, int]:
-    """The command that begins with `text` in line `first`, and the line after it."""
+    """Returns the command that begins with `text` in line `first`, and the index of the line after it."""
     following = first + 1
     while not _is_whole(text):
         if following == len(lines):
@@ -144,7 +144,7 @@ def _console_commands(block: Block) -> list[Command]:
         begin = at
         while at < len(block.lines) and not block.lines[at].startswith("$ "):
             at += 1
-        # A blank line in front of the next command is the page's, not the program's.
+        # A blank line before the next command belongs to the page, not to the program's output.
         end = at
         while at < len(block.lines) and end > begin and not block.lines[end - 1].strip():
             end -= 1
@@ -152,21 +152,21 @@ def _console_commands(block: Block) -> list[Command]:
     return commands
 
 
-def mentioned(root: pathlib.Path, page: str) -> list[str]:
-    """What stands between single backquotes in the text, blocks left out."""
+def inline_code(root: pathlib.Path, page: str) -> list[str]:
+    """Returns the text between single backquotes, outside of blocks."""
     text = re.sub(r"^```.*?^```$", "", (root / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     return [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", text)]
 
 
 def missing_files(root: pathlib.Path, page: str) -> list[str]:
-    """Scripts, examples and configurations that the text names, and that are not there."""
-    words = (code.split()[0] for code in mentioned(root, page))
+    """Returns scripts, examples and configurations that the text names but that do not exist."""
+    words = (code.split()[0] for code in inline_code(root, page))
     named = {word for word in words if re.match(r"(launch|configs|examples|tests|cmake)/[\w./-]+$", word)}
     return [f"{page}: there is no {name}" for name in sorted(named) if not (root / name).exists()]
 
 
 def broken_links(root: pathlib.Path, page: str) -> list[str]:
-    """Links to files, and to headings in them, that are not there."""
+    """Returns links to files, or to headings in them, that do not exist."""
     found = []
     text = (root / page).read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)\s]+)\)", text):

@@ -1,9 +1,9 @@
-"""A reader's shell, in a clone of the project as a reader has it after building.
+"""Runs a reader's shell in a clone of the project that looks like a reader's after building.
 
-The clone is a copy of the tracked files. Its build/release is the folder that the program was really built in, so that
-nothing is built twice; launch/build.sh and launch/install-packages.sh are replaced by stand-ins that check what they
-are asked for. Home is an empty folder, and nothing of the caller's environment is passed on, but where tools are. Its
-python3 is one that has NumPy, and its terminal is so wide that no line is broken.
+The clone is a copy of the tracked files. Its build/release links to the folder in which the program was built, so nothing is
+built twice; launch/build.sh and launch/install-packages.sh are replaced by scripts that only check their arguments. HOME is an
+empty folder, and of the caller's environment only the locations of tools are passed on. python3 has NumPy, and the terminal is
+so wide that no line is broken.
 """
 
 import os
@@ -21,7 +21,7 @@ TIMEOUT = 300
 
 
 def python_with_numpy() -> str:
-    """The interpreter that runs this if it has NumPy, else the system's."""
+    """Returns the interpreter that runs this script if it has NumPy, else the system's."""
     for python in (sys.executable, "/usr/bin/python3"):
         tried = subprocess.run([python, "-c", "import numpy"], capture_output=True, check=False)
         if tried.returncode == 0:
@@ -51,7 +51,7 @@ def make_clone(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path) ->
 
 
 def _files_of(root: pathlib.Path) -> list[str]:
-    """The files of a clone: what git tracks or would track. All but build/ where there is no git."""
+    """Returns the files of a clone: those that git tracks or would track, or all but build/ if there is no git."""
     if shutil.which("git"):
         list_files = ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(list_files, capture_output=True, text=True, check=False)
@@ -62,7 +62,7 @@ def _files_of(root: pathlib.Path) -> list[str]:
 
 
 class Session:
-    """One bash that commands are typed into, one after the other."""
+    """A bash process that runs one command after another."""
 
     def __init__(self, folder: pathlib.Path, clone: pathlib.Path):
         self._folder = folder
@@ -79,7 +79,7 @@ class Session:
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # where it says, at any time, that a process in the background was killed
+            stderr=subprocess.DEVNULL,  # Here bash may report at any time that a background process was killed.
             text=True,
             start_new_session=True,
         )
@@ -95,11 +95,11 @@ class Session:
         self._shell.wait()
 
     def run(self, text: str, timeout: float = TIMEOUT) -> tuple[int, list[str]]:
-        """The exit status and everything that was printed. Raises TimeoutError, with the shell gone."""
+        """Returns the exit status and the printed lines. Raises TimeoutError, after which the shell has ended."""
         typed, printed = self._folder / "command", self._folder / "printed"
         typed.write_text(text + "\n", encoding="utf-8")
         assert self._shell.stdin and self._shell.stdout
-        # In the shell itself, so that variables and the folder stay for the commands that follow.
+        # The shell itself runs the command, so variables and the current folder remain for later commands.
         self._shell.stdin.write(f"source '{typed}' </dev/null >'{printed}' 2>&1; echo $?\n")
         self._shell.stdin.flush()
         ready, _, _ = select.select([self._shell.stdout], [], [], timeout)
@@ -112,7 +112,7 @@ class Session:
         return int(status), lines
 
     def starts(self, text: str, seconds: float = 5) -> tuple[int, list[str]]:
-        """Starts the command and stops it after some seconds: its status, 0 when it had not ended, and what it said."""
+        """Starts the command and stops it after `seconds`. Returns its status, or 0 if it was still running, and its output."""
         exported = dict(line.split("=", 1) for line in self.run("env")[1] if "=" in line)
         started = subprocess.Popen(
             ["bash", "--noprofile", "--norc", "-c", text],
@@ -125,7 +125,7 @@ class Session:
             start_new_session=True,
         )
         try:
-            said, _ = started.communicate(timeout=seconds)
+            output, _ = started.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             os.killpg(started.pid, signal.SIGTERM)
             try:
@@ -134,7 +134,7 @@ class Session:
                 os.killpg(started.pid, signal.SIGKILL)
                 started.wait()
             return 0, []
-        return started.returncode, said.splitlines()
+        return started.returncode, output.splitlines()
 
     def folder(self) -> pathlib.Path:
         return pathlib.Path(self.run("pwd")[1][0])

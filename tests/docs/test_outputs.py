@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The check of the documents finds what is not true, and lets pass only what may differ."""
+"""The check of the documentation finds output that is not true, and accepts only the differences that are allowed."""
 
 import pathlib
 import tempfile
@@ -44,14 +44,14 @@ class Differences(unittest.TestCase):
         self.assertFalse(same(table, table.replace("3", "4")))
         self.assertFalse(same("tp 2: 0.1 seconds\n  tokens 5", "tp 2: 0.1 seconds\n  tokens 6"))
 
-    def test_dots_stand_for_any_lines(self) -> None:
+    def test_dots_match_any_lines(self) -> None:
         self.assertTrue(same("...\nend", "a\nb\nend"))
         self.assertTrue(same("a\n...\nc\n...", "a\nb\nb\nc"))
         self.assertTrue(same("a\n...", "a"))
         self.assertFalse(same("a\n...\nc", "a\nb"))
         self.assertFalse(same("...\nb", "b\nc"))
 
-    def test_log_lines_count_only_where_some_are_shown(self) -> None:
+    def test_log_lines_are_compared_only_if_some_are_shown(self) -> None:
         log = "[02:27:01.986] [rank 0] [info] 2048 samples, 8 steps"
         self.assertTrue(same("done", log + "\ndone"))
         self.assertTrue(same(log.replace("02:27", "03:00") + "\ndone", "done\n" + log))
@@ -60,12 +60,12 @@ class Differences(unittest.TestCase):
 
 class Renewed(unittest.TestCase):
     def renew(self, shown: str, real: str) -> str:
-        return "\n".join(outputs.renewed(shown.split("\n"), real.split("\n")))
+        return "\n".join(outputs.renew(shown.split("\n"), real.split("\n")))
 
     def test_shown_output_becomes_the_real_one(self) -> None:
         self.assertEqual(self.renew("old", "new\nand more  "), "new\nand more")
 
-    def test_what_was_left_out_stays_left_out(self) -> None:
+    def test_omitted_lines_stay_omitted(self) -> None:
         real = "title 2\n1 sample\nprompt\n  min 3\nresponse\n  min 4\nfields\n  reward\n  turn"
         self.assertEqual(self.renew("title 1\n...\nresponse\n  min 9\n...\nfields\n  reward", real),
                          "title 2\n...\nresponse\n  min 4\n...\nfields\n  reward\n  turn")
@@ -78,13 +78,13 @@ class Blocks(unittest.TestCase):
             (pathlib.Path(folder) / "page.md").write_text(text, encoding="utf-8")
             return pages.blocks_of(pathlib.Path(folder), "page.md")
 
-    def test_a_block_that_nobody_said_how_to_run_is_an_error(self) -> None:
+    def test_a_block_without_a_known_task_is_an_error(self) -> None:
         for text in ("```\nx\n```\n", "```python\nx\n```\n", "<!-- check: skip -->\n```sh\nx\n```\n", "```sh\nx\n"):
             with self.assertRaises(pages.PageError):
                 self.blocks(text)
         self.assertEqual(self.blocks("<!-- check: not run: no need -->\n```python\nx\n```\n")[0].detail, "no need")
 
-    def test_commands_go_on_over_lines_and_here_documents(self) -> None:
+    def test_commands_may_span_lines_and_here_documents(self) -> None:
         text = "```console\n$ a \\\n    b\nout\n\n$ cat <<'END'\n$ x\nEND\n$ x\n```\n"
         commands = self.blocks(text)[0].commands()
         self.assertEqual([c.text for c in commands], ["a \\\n    b", "cat <<'END'\n$ x\nEND", "x"])
@@ -95,7 +95,7 @@ class Blocks(unittest.TestCase):
 
 
 class Shell(unittest.TestCase):
-    def test_a_process_that_was_killed_in_the_background_is_no_output_of_what_comes_next(self) -> None:
+    def test_the_message_about_a_killed_background_process_is_not_output_of_the_next_command(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             with session.Session(folder, folder) as shell:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The recipe of docs/rollouts.md that reads a dump reads those of other jobs than the page's, too.
+"""The recipe of docs/rollouts.md that reads a dump also reads dumps of jobs other than the page's.
 
 Usage: test_recipes.py BUILD_DIR
 """
@@ -20,7 +20,7 @@ BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if __name__ == "__main__" else R
 
 
 def write_rollouts(path: pathlib.Path) -> None:
-    """Rollouts of few tokens, with prompts and responses that are empty at times, and blank lines between some."""
+    """Writes short rollouts. Some prompts, responses and lines are empty."""
     drawn = random.Random(5)
     with path.open("w", encoding="utf-8") as file:
         for index in range(60):

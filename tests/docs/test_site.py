@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The site's pages are fitted as they should be, and its check finds what is wrong."""
+"""The site's pages are converted correctly, and the check of the site finds errors."""
 
 import pathlib
 import sys
@@ -32,7 +32,7 @@ class Check(InFolder):
             self.file(f"{name}.html", text)
         return check_site.Site(self.root).problems()
 
-    def test_a_site_whose_links_lead_somewhere_is_well(self) -> None:
+    def test_a_site_with_valid_links_has_no_problems(self) -> None:
         self.file("a.svg", "<svg/>")
         page = '<h2 id="x">a</h2><a href="index.html">b</a><a href="https://example.org">c</a>'
         self.assertEqual(self.problems('<a href="two.html#x">a</a><img src="a.svg#only-light">', two=page), [])
@@ -41,13 +41,13 @@ class Check(InFolder):
         page = '<a href="no.html">a</a><a href="#no">b</a><img src="no.png"><a href="two.html#no">c</a>'
         self.assertEqual(len(self.problems(page, two="")), 4)
 
-    def test_what_is_loaded_from_a_network_is_found(self) -> None:
+    def test_resources_loaded_from_a_network_are_found(self) -> None:
         page = '<script src="https://example.org/a.js"></script><link rel="stylesheet" href="//example.org/a.css">'
         self.assertEqual(len(self.problems(page)), 2)
         self.file("a.css", "a { background: url(https://example.org/a.png) }")
         self.assertEqual(len(self.problems("")), 1)
 
-    def test_a_page_that_nobody_links_to_is_found(self) -> None:
+    def test_a_page_without_incoming_links_is_found(self) -> None:
         self.assertEqual(self.problems("", two=""), ["two.html: no page links to it"])
 
     def test_comments_and_markdown_that_was_not_understood_are_found(self) -> None:
@@ -56,7 +56,7 @@ class Check(InFolder):
         for right in ("<!-- a theme's own -->", "<pre>- [a](b)</pre>", "<ul><li>a</li></ul>", "<p>2**32 and 2**31</p>"):
             self.assertEqual(self.problems(right), [], right)
 
-    def test_the_cpp_pages_may_stand_alone_but_have_no_dead_links(self) -> None:
+    def test_the_cpp_pages_need_no_incoming_links_but_have_no_dead_links(self) -> None:
         self.file("cpp/a.html", "<p>- a</p>")
         self.assertEqual(self.problems(""), [])
         self.file("cpp/a.html", '<a href="no.html">a</a>')
@@ -73,7 +73,7 @@ class Fit(InFolder):
     def fit(self, text: str, source: str = "docs/a.md") -> str:
         return fit_pages.fit_text(self.pages, source, self.pages.place_of(source), text + "\n").rstrip("\n")
 
-    def test_links_lead_to_the_site_s_pages(self) -> None:
+    def test_links_point_to_the_sites_pages(self) -> None:
         self.assertEqual(self.fit("[a](../README.md#x) [b](#y) [c](https://example.org)"),
                          "[a](index.md#x) [b](#y) [c](https://example.org)")
         self.assertEqual(self.fit("[a](docs/a.md) [b](docs)", "README.md"), "[a](a.md) [b](index.md#where-to-read-on)")
@@ -93,7 +93,7 @@ class Fit(InFolder):
             self.assertEqual(self.fit(kept), kept)
         self.assertEqual(self.fit("[`configs/c.yaml`\nand](a.md)"), "[`configs/c.yaml`\nand](a.md)")
 
-    def test_comments_go_and_blocks_stay_as_they_are(self) -> None:
+    def test_comments_are_removed_and_blocks_are_unchanged(self) -> None:
         block = "```cpp\n<!-- check: x -->\n[](const T& x) [a](no.md)\n```"
         self.assertEqual(self.fit(f"<!-- check: setup -->\n{block}\na"), f"\n{block}\na")
         with self.assertRaises(fit_pages.PageError):
@@ -104,7 +104,7 @@ class Fit(InFolder):
         both = "![p](b-light.png)\n\n![q](b-dark.png)"
         self.assertEqual(self.fit(both), both)
 
-    def test_a_link_that_leads_nowhere_is_an_error(self) -> None:
+    def test_a_link_without_a_target_is_an_error(self) -> None:
         for link in ("no.md", "../../outside.md"):
             with self.assertRaises(fit_pages.PageError):
                 self.fit(f"[a]({link})")
@@ -114,7 +114,7 @@ class Navigation(unittest.TestCase):
     README = "# A\n- [C](c.md)\n\n## Where to read on\n\n### One\n\n- [A](docs/a.md): b, [d](d.md)\n\n### Two\n- [B](docs/b.md)\n\n## E\n"
     FILES = ("README.md", "docs/a.md", "docs/b.md")
 
-    def test_groups_become_headings_with_what_is_made_below_a_page(self) -> None:
+    def test_groups_become_headings_and_generated_pages_are_below_their_page(self) -> None:
         found = navigation.of_readme(self.README, self.FILES, str.upper, {"docs/a.md": {"M": "m.md"}})
         self.assertEqual(found, [{"Evenkeel": "README.MD"}, {"One": [{"A": "DOCS/A.MD"}, {"M": "m.md"}]}, {"Two": [{"B": "DOCS/B.MD"}]}])
 

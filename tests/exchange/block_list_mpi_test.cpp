@@ -79,7 +79,7 @@ TEST(BlockList, copies_between_differently_cut_lists) {
 }
 
 // Splits `bytes` into blocks of `sizes` in turn, one byte apart.
-BlockList cut_up(const Bytes& bytes, std::initializer_list<std::size_t> sizes) {
+BlockList split_into_blocks(const Bytes& bytes, std::initializer_list<std::size_t> sizes) {
   BlockList blocks;
   auto size = sizes.begin();
   for (std::size_t at = 0; at + *size <= bytes.size();) {
@@ -100,7 +100,7 @@ Bytes joined(const BlockList& blocks) {
 
 TEST(BlockList, copies_that_bypass_caches_give_the_same_bytes) {
   const Bytes source = counting_bytes(5000, 7);
-  const BlockList from = cut_up(source, {1, 700, 63, 64, 65, 0, 129});
+  const BlockList from = split_into_blocks(source, {1, 700, 63, 64, 65, 0, 129});
   for (const std::int64_t total : {from.bytes(), std::int64_t{1} << 30}) {
     Bytes target(8000);
     BlockList to;
@@ -116,7 +116,8 @@ TEST(BlockList, copies_that_bypass_caches_give_the_same_bytes) {
   }
 }
 
-/// Rows [4 layers, 3] of int16, in which each element is a number below 128 that encodes its position.
+/// Returns rows [4 layers, 3] of int16, in which each element is a number below 128 that encodes its
+/// position.
 Column numbered_rows(std::int64_t rows, int first) {
   Column column({"x", DType::int16, FieldKind::token, {4, 3}}, rows);
   std::int64_t number = first;
@@ -124,7 +125,7 @@ Column numbered_rows(std::int64_t rows, int first) {
   return column;
 }
 
-/// The elements of these layers, row by row.
+/// Returns the elements of these layers, row by row.
 template <typename T>
 std::vector<T> elements_of(const Column& rows, const std::vector<std::int64_t>& layers) {
   std::vector<T> elements;
@@ -203,8 +204,8 @@ TEST(BlockList, copies_rows_of_views_together_with_plain_bytes) {
   }
 }
 
-/// What one rank sends another through a view, after some bytes without a view: the layers and the number of
-/// rows depend on both ranks.
+/// The message that one rank sends another through a view, after some bytes without a view: the layers and
+/// the number of rows depend on both ranks.
 struct ViewedMessage {
   ViewedMessage(int from, int to)
       : layers(to % 3 == 0   ? std::vector<std::int64_t>{0, 1}

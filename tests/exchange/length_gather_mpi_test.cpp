@@ -19,8 +19,8 @@ namespace {
 
 using testing_support::made_up_shape;
 
-// Samples with unequal numbers per rank: rank r of p owns every id with (id * id) % p == r, so some ranks own
-// none.
+// Returns samples with unequal numbers per rank: rank r of p owns every id with (id * id) % p == r, so some
+// ranks own none.
 std::vector<SampleSummary> shapes_of(int rank, int ranks, std::int64_t samples) {
   std::vector<SampleSummary> shapes;
   for (std::int64_t id = samples - 1; id >= 0; --id) {
@@ -80,7 +80,7 @@ TEST(GatherLengths, returns_the_fields_of_ranks_with_samples) {
 
 TEST(GatherLengths, fields_that_differ_are_everybodys_error) {
   const boost::mpi::communicator world;
-  if (world.size() == 1) return;  // nobody to differ from
+  if (world.size() == 1) return;  // there is no other rank to differ from
   const std::vector<SampleSummary> mine{{made_up_shape(world.rank())}};
   for (const int odd_one : std::set<int>{0, world.size() / 2, world.size() - 1}) {
     const DType dtype = world.rank() == odd_one ? DType::float64 : DType::float32;
@@ -98,7 +98,7 @@ TEST(GatherRowCounts, every_rank_gets_the_rows_of_every_sample_by_entry) {
       testing_support::made_up_batch(std::move(shapes), testing_support::made_up_fields());
   const GatheredLengths gathered = gather_lengths(world, summaries_of(mine), fields_of(mine), std::nullopt);
   const std::vector<RowCounts> counts = gather_row_counts(world, gathered.table, gathered.fields, mine);
-  EXPECT_EQ(counts.size(), 4U);  // a field each
+  EXPECT_EQ(counts.size(), 4U);  // one count per field
   for (const FieldSpec& spec : testing_support::made_up_fields()) {
     const std::span<const std::int64_t> rows = rows_of(counts, spec.name);
     if (!is_counted(spec.kind)) {
@@ -189,7 +189,7 @@ TEST(AgreeOnFields, ranks_without_samples_learn_the_fields_of_the_others) {
 
 TEST(AgreeOnFields, a_field_that_differs_is_named_with_both_ranks) {
   const boost::mpi::communicator world;
-  if (world.size() == 1) return;  // nobody to differ from
+  if (world.size() == 1) return;  // there is no other rank to differ from
   const int odd_one = world.size() - 1;
   const DType dtype = world.rank() == odd_one ? DType::float64 : DType::float32;
   const RaggedBatch mine = testing_support::made_up_batch(
@@ -206,7 +206,7 @@ TEST(AgreeOnFields, a_field_that_differs_is_named_with_both_ranks) {
 
 TEST(AgreeOnFields, a_field_that_one_rank_lacks_is_named) {
   const boost::mpi::communicator world;
-  if (world.size() == 1) return;  // nobody to differ from
+  if (world.size() == 1) return;  // there is no other rank to differ from
   std::vector<FieldSpec> extra{{"reward", DType::float32, FieldKind::sample, {}}};
   if (world.rank() == 0) extra.clear();
   EXPECT_THROW((void)agree_on_fields(

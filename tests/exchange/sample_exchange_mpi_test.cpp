@@ -78,7 +78,7 @@ const std::vector<BackEnd> back_ends{
 INSTANTIATE_TEST_SUITE_P(BackEnds, SampleExchange, testing::ValuesIn(back_ends),
                          [](const testing::TestParamInfo<BackEnd>& back_end) { return back_end.param.name; });
 
-// Fields with layers, with narrow types, with several axes, counted, with equal values. In some cases, one
+// The fields have layers, narrow types, several axes, counted rows, and equal values. In some cases, one
 // rank's rows of a field, or even those of one sample, exceed the maximum message size.
 TEST(SampleExchangeStep, fields_of_every_setting_make_a_round_trip_on_every_path) {
   const std::vector<Carried> carried = carried_fields_of_every_way();
@@ -103,7 +103,7 @@ TEST(SampleExchangeStep, fields_of_every_setting_make_a_round_trip_on_every_path
                          {step.table, step.assignment,
                           step.plan.ranks[static_cast<std::size_t>(here.dp)].micro_batches, step.settings},
                          results, back_end.options);
-      expect_carried_home(home, carried, {stages - 1, stages});
+      expect_carried_results(home, carried, {stages - 1, stages});
     }
   }
 }
@@ -121,8 +121,8 @@ TEST(SampleExchangeStep, supplied_fields_are_sent_instead_of_derived) {
   }
 }
 
-// The tokens of a sequence that a rank needs: its rows, and the one after each run that does not end the
-// sequence.
+// Returns the tokens of a sequence that a rank needs: its rows, and the one after each run that does not end
+// the sequence.
 std::int64_t tokens_needed(const PackedMicroBatch& m, std::int64_t sequence) {
   const std::int64_t length = m.samples[static_cast<std::size_t>(sequence)].length();
   std::int64_t tokens = 0;

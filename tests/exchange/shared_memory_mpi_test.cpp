@@ -25,7 +25,7 @@ constexpr TransportSettings by_memory{ExchangePath::shared_memory, default_max_m
 
 constexpr uid_t nobody = 65534;
 
-// Whether every rank can open files as another user, as root can.
+// Returns whether every rank can open files as another user, as root can.
 bool may_act_as_nobody(const boost::mpi::communicator& comm) {
   const auto before = static_cast<uid_t>(setfsuid(nobody));
   const bool became_nobody = static_cast<uid_t>(setfsuid(before)) == nobody;
@@ -91,7 +91,7 @@ struct AllToAll {
   std::vector<BlockList> receives;
 };
 
-// The first, a middle and the last rank, except those that are alone on their node.
+// Returns the first, a middle and the last rank, except those that are alone on their node.
 std::set<int> ranks_with_neighbors(const boost::mpi::communicator& world) {
   MPI_Comm raw = MPI_COMM_NULL;
   MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &raw);
@@ -196,7 +196,7 @@ TEST(SharedMemory, a_failure_of_one_rank_fails_all_and_the_next_exchange_works) 
   const boost::mpi::communicator world;
   if (!may_act_as_nobody(world)) GTEST_SKIP() << "only root can act as another user";
   prepare_exchange(duplicate(world), by_memory);
-  // Larger than all files of the heap, so it gets a separate file, which no rank has mapped yet.
+  // This is larger than all files of the heap, so it gets a separate file, which no rank has mapped yet.
   const std::int64_t reserved = SharedHeap::instance().usage().reserved;
   Column out(words, reserved / static_cast<std::int64_t>(sizeof(std::int64_t)) + 1);
   out.values<std::int64_t>()[0] = world.rank();

@@ -11,7 +11,7 @@ namespace {
 
 using namespace testing_support;
 
-// Wide enough for columns to be in the shared heap.
+// The image is so wide that its columns are in the shared heap.
 const FieldSpec image{"image", DType::uint8, FieldKind::token, {1000}};
 constexpr TransportSettings in_common{ExchangePath::automatic, default_max_message_bytes,
                                       TensorParallelCopies::shared};

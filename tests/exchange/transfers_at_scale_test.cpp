@@ -1,5 +1,5 @@
-// Steps on 16,384 ranks in one process: what every owner sends, what every consumer expects, and the bytes
-// themselves, which go from columns to packed tensors the way exchange_samples sends them.
+// Makes steps on 16,384 ranks in one process: what every owner sends, what every consumer expects, and the
+// bytes themselves, which are copied from columns to packed tensors like exchange_samples sends them.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using testing_support::made_up_batch;
 
 constexpr int num_ranks = 4096;
 
-/// What one consumer expects from one owner.
+/// The data that one consumer expects from one owner.
 struct Expected {
   WorldRank owner{0};
   std::vector<SegmentId> segments;
@@ -61,7 +61,7 @@ class Step {
       batches_.push_back(made_up_batch(std::move(of_rank), std::span(fields_).first(2)));
   }
 
-  /// The transfers of every rank: the bytes of its messages as an owner, and what it expects as a consumer.
+  /// Plans the transfers of a rank: the bytes of its messages as an owner, and what it expects as a consumer.
   void plan_transfers_of(int rank) {
     const TransferEnds ends{WorldRank{rank}, DataPlace{rank}, num_ranks};
     const auto segments = plan_transfers(table_, assignment_.segments, assignment_.groups, ends);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""fault_matrix.py PROGRAM LIBRARY [OPTIONS]: lets ranks of small jobs suffer faults, one a job, and looks at how each
-ends: in time, with one message that says what happened, with the right status, and with nothing left behind. Prints a
-table; fails when a job does not end as it should.
+"""fault_matrix.py PROGRAM LIBRARY [OPTIONS]: injects one fault into each of many small jobs, and checks how the job ends: in
+time, with one message that says what happened, with the right status, and with nothing left behind. Prints a table; fails if a
+job does not end as it should.
 
-PROGRAM is evenkeel, LIBRARY tests/faults/faulty_mpi.cpp. Faults that come at calls of MPI come where an undisturbed run
-makes them: each call in each phase of a step, on the first, a middle and the last rank, on each path of the exchange.
+PROGRAM is evenkeel, LIBRARY is built from tests/faults/faulty_mpi.cpp. Faults at MPI calls are injected where an undisturbed
+run makes calls: at each call in each phase of a step, on the first, a middle and the last rank, on each path of the exchange.
 """
 
 import argparse
@@ -36,31 +36,31 @@ PATHS = [
 ]
 ON_NODES = Job("two nodes", ("exchange.prefetch=1",), nodes="2,2")
 ON_SLOW_NODES = Job("two nodes, slow link", ("exchange.prefetch=1",), nodes="2,2", rate="4mbit")
-# All ranks have an error, which one of them tells.
-WRONG = Job("an error of all", ("source.path=/does/not/exist",))
+# All ranks have the same error, and one of them reports it.
+SHARED_ERROR = Job("an error of all", ("source.path=/does/not/exist",))
 ERRORS = "an error of MPI"
 ERRORS_TO_OTHERS = 10
-# What is freed at the end of its use: an error there loses nothing, and is nobody's.
-FREES = {"MPI_Comm_free", "MPI_Group_free", "MPI_Op_free", "MPI_Type_free"}
-# A service that goes asks whether there still is somebody to tell.
-ASKS_AT_THE_END = ("MPI_Comm_test_inter", "its own code")
-# Phases in which ranks begin to watch each other.
+# Calls that free an object after its last use: an error there loses nothing, so it may be ignored.
+FREEING_CALLS = {"MPI_Comm_free", "MPI_Group_free", "MPI_Op_free", "MPI_Type_free"}
+# When a service ends, it asks whether another side is still there to be notified.
+FINAL_QUERY = ("MPI_Comm_test_inter", "its own code")
+# Phases in which the watchdogs of the ranks start.
 BEGINNINGS = {"ranks meet", "watchdogs meet", "read the configuration"}
-WAITS = {"MPI_Allgather", "MPI_Allgatherv", "MPI_Allreduce", "MPI_Alltoallw", "MPI_Barrier", "MPI_Bcast",
+WAITING_CALLS = {"MPI_Allgather", "MPI_Allgatherv", "MPI_Allreduce", "MPI_Alltoallw", "MPI_Barrier", "MPI_Bcast",
          "MPI_Comm_create_group", "MPI_Comm_dup", "MPI_Comm_split", "MPI_Comm_split_type", "MPI_Finalize", "MPI_Gather",
          "MPI_Iallreduce", "MPI_Recv", "MPI_Reduce", "MPI_Test", "MPI_Testall", "MPI_Wait",
          "MPI_Waitall", "MPI_Waitany"}
 
 
 class Expected(enum.Enum):
-    """How a job should end."""
+    """The way in which a job should end."""
 
-    SAME = enum.auto()  # well, and with what the undisturbed one made
-    TOLD = enum.auto()  # the rank that has the error tells it
-    STUCK = enum.auto()  # the watchdog tells
-    GONE = enum.auto()  # the launcher tells
-    REFUSED = enum.auto()  # all ranks have an error, and one tells it; or the fault does not matter
-    ENDED = enum.auto()  # by a user, who knows
+    SAME = enum.auto()  # successfully, with the output of the undisturbed job
+    REPORTED = enum.auto()  # The rank that has the error reports it.
+    STUCK = enum.auto()  # The watchdog reports the rank.
+    GONE = enum.auto()  # The launcher reports the rank.
+    REFUSED = enum.auto()  # All ranks have an error, and one rank reports it; or the fault does not matter.
+    ENDED = enum.auto()  # The user ends the job, and needs no message.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,12 +69,12 @@ class Cell:
     job: Job
     fault: Fault
     expected: Expected
-    name: str = ""  # of its own, whatever the seed
+    name: str = ""  # unique, and independent of the seed
 
 
 @dataclasses.dataclass
 class Verdict:
-    """What came of a cell."""
+    """The result of a cell."""
 
     cell: str
     row: str
@@ -89,24 +89,24 @@ def is_same(end: End) -> bool:
 
 
 def has_one_message(cell: Cell, end: End) -> bool:
-    told, noticed = len(end.errors), len(end.notices)
+    reported, noticed = len(end.errors), len(end.notices)
     match cell.expected:
-        case Expected.TOLD if end.is_fatal_to_mpi:
-            return told == noticed == 0
-        case Expected.TOLD:
-            return (told == 1 and noticed == 0 and f"{cell.fault.call}:" in end.errors[0] and
+        case Expected.REPORTED if end.is_fatal_to_mpi:
+            return reported == noticed == 0
+        case Expected.REPORTED:
+            return (reported == 1 and noticed == 0 and f"{cell.fault.call}:" in end.errors[0] and
                     f"rank {cell.fault.rank})" in end.errors[0])
         case Expected.STUCK:
-            return told == 1 and noticed == 0 and "(watchdog.seconds: " in end.errors[0]
+            return reported == 1 and noticed == 0 and "(watchdog.seconds: " in end.errors[0]
         case Expected.GONE:
-            return told == 0 and noticed == 1 and f"rank {cell.fault.rank} " in end.notices[0]
+            return reported == 0 and noticed == 1 and f"rank {cell.fault.rank} " in end.notices[0]
         case Expected.REFUSED if end.crashed_in_mpi:
-            return told == 0 and noticed == 1
+            return reported == 0 and noticed == 1
         case Expected.REFUSED:
-            return told == 1 and noticed == 0
+            return reported == 1 and noticed == 0
         case Expected.ENDED:
-            return told + noticed <= 1
-    return told + noticed == 0
+            return reported + noticed <= 1
+    return reported + noticed == 0
 
 
 def has_right_status(cell: Cell, end: End) -> bool:
@@ -118,7 +118,7 @@ def has_right_status(cell: Cell, end: End) -> bool:
             return end.status == 128 + (cell.fault.signal or numbers[cell.fault.what])
         case Expected.ENDED:
             return end.status != 0
-        case Expected.TOLD if end.is_fatal_to_mpi:
+        case Expected.REPORTED if end.is_fatal_to_mpi:
             return end.status != 0
         case Expected.REFUSED if end.crashed_in_mpi:
             return end.status is not None and end.status > 128
@@ -128,24 +128,25 @@ def has_right_status(cell: Cell, end: End) -> bool:
 
 
 def launcher_may_fail(cell: Cell) -> bool:
-    """Open MPI 4.1's launcher waits for its own daemon behind a broken link. It also crashes (in PMIx_server_finalize) or
-    waits, now and then, when a rank aborts the job in MPI_Finalize, or ranks end that wait there for another one."""
-    return cell.fault.what == "cut" or (cell.expected in (Expected.STUCK, Expected.REFUSED, Expected.TOLD) and
+    """Returns whether Open MPI 4.1's launcher may fail. Behind a broken link it waits for its own daemon. Occasionally it also
+    crashes (in PMIx_server_finalize) or waits when a rank aborts the job in MPI_Finalize, or when ranks end while they wait
+    there for another rank."""
+    return cell.fault.what == "cut" or (cell.expected in (Expected.STUCK, Expected.REFUSED, Expected.REPORTED) and
                                         cell.fault.call == "MPI_Finalize")
 
 
 def judge(cell: Cell, end: End) -> dict[str, bool]:
-    """What the cell promises, and whether the job kept it."""
+    """Returns, for each promise of the cell, whether the job kept it."""
     may_end_well = (not end.suffered or cell.expected in (Expected.REFUSED, Expected.ENDED) or
-                    (cell.expected == Expected.TOLD and cell.fault.call in FREES) or
-                    (cell.fault.call, cell.fault.phase) == ASKS_AT_THE_END or
-                    (cell.fault.signal and end.status == 0))  # which may come too late
+                    (cell.expected == Expected.REPORTED and cell.fault.call in FREEING_CALLS) or
+                    (cell.fault.call, cell.fault.phase) == FINAL_QUERY or
+                    (cell.fault.signal and end.status == 0))  # The signal may come too late.
     well = may_end_well and is_same(end)
-    # What is Open MPI's stays where its launcher did not end by itself.
+    # If Open MPI's launcher did not end by itself, its own files may remain.
     killed = (cell.fault.rank < 0 and cell.fault.signal == signal.SIGKILL) or (launcher_may_fail(cell) and end.status != 1)
     left = [each for each in end.left if not killed or not each.startswith(("t/ompi.", "t/openmpi", "/dev/shm/"))]
-    # A rank that is killed in the moment in which a file gets its name leaves one part; the next run removes it.
-    if cell.expected in (Expected.TOLD, Expected.STUCK, Expected.GONE, Expected.ENDED) and not well:
+    # A rank that is killed while it renames a file leaves one temporary file, which the next run removes.
+    if cell.expected in (Expected.REPORTED, Expected.STUCK, Expected.GONE, Expected.ENDED) and not well:
         parts = [each for each in left if ".tmp-" in each]
         left = [each for each in left if each not in parts[:cell.job.ranks]]
     return {"ended in time": end.status is not None and (not end.launcher_waits or launcher_may_fail(cell)),
@@ -155,7 +156,7 @@ def judge(cell: Cell, end: End) -> dict[str, bool]:
 
 
 class Plan:
-    """All cells, in an order that a seed decides."""
+    """All cells, in an order determined by a seed."""
 
     def __init__(self, seed: int, usual: float):
         self._draw = random.Random(seed)
@@ -168,19 +169,20 @@ class Plan:
         self._named[name] += 1
         self.cells.append(Cell(row, job, Fault(**fault), expected, f"{name} ({self._named[name]})"))
 
-    def at_calls(self, job: Job, calls: dict[int, list[tuple[str, str, int]]]) -> None:
-        """Errors at every call; the rest where ranks wait for each other, once a phase and rank."""
+    def add_faults_at_calls(self, job: Job, calls: dict[int, list[tuple[str, str, int]]]) -> None:
+        """Adds errors at every call, and the other faults once per phase and rank, at a call in which ranks wait for each
+        other."""
         for rank in (0, job.ranks // 2, job.ranks - 1):
             waited = set()
             for number, (phase, call, times) in enumerate(calls[rank]):
                 if (phase, call) == ("its own code", "MPI_Comm_set_errhandler"):
-                    continue  # Boost.MPI's first call, before which every error is fatal
-                # The first, a middle or the last of those in this phase.
+                    continue  # This is Boost.MPI's first call; every earlier error is fatal.
+                # Picks the first, a middle or the last of these calls in this phase.
                 nth = [1, (times + 1) // 2, times][(number + rank) % 3]
                 at = {"rank": rank, "call": call, "phase": phase}
-                self.add(ERRORS, job, Expected.TOLD, what="error", nth=nth, **at)
+                self.add(ERRORS, job, Expected.REPORTED, what="error", nth=nth, **at)
                 part = call if call == "MPI_Finalize" else phase
-                if call not in WAITS or part in waited:
+                if call not in WAITING_CALLS or part in waited:
                     continue
                 waited.add(part)
                 self.add("a call that is late", job, Expected.SAME, what="delay", number=300, nth=nth, **at)
@@ -190,38 +192,38 @@ class Plan:
                 self.add("no memory from a call on", job, Expected.REFUSED, what="memory", **at)
                 self.add("no descriptors from a call on", job, Expected.REFUSED, what="descriptors", **at)
                 if part == "its own code":
-                    continue  # in which MPI begins, or ends: nobody watches before and after
+                    continue  # MPI begins or ends in this phase, and no watchdog runs before and after it.
                 begins = ", when a job begins" if phase in BEGINNINGS else ""
                 self.add(f"a call that never returns{begins}", job, Expected.STUCK, what="never", **at)
                 self.add(f"SIGSTOP in a call{begins}", job, Expected.STUCK, what="stop", **at)
 
-    def at_the_end_of(self, job: Job) -> None:
-        """An error more, while one is told that all ranks have, and while MPI ends then."""
+    def add_faults_after_an_error(self, job: Job) -> None:
+        """Adds a second error while the ranks report an error that all of them have, and while MPI then ends."""
         for rank in (0, job.ranks // 2, job.ranks - 1):
             for call, phase in (("MPI_Barrier", "report an error"), ("MPI_Finalize", "")):
                 self.add("an error of MPI after another one", job, Expected.REFUSED, what="error", rank=rank, call=call,
                          phase=phase)
 
-    def in_other_orders(self, job: Job) -> None:
+    def add_other_orders(self, job: Job) -> None:
         for seed in range(1, 4):
             self.add("every rank at an uneven pace", job, Expected.SAME, what="uneven", number=seed)
         for rank in (0, job.ranks // 2, job.ranks - 1):
             self.add("all messages of a rank late", job, Expected.SAME, what="late", rank=rank, number=20)
             self.add("messages that overtake others", job, Expected.SAME, what="overtake", rank=rank)
 
-    def at_any_time(self, job: Job, rounds: int) -> None:
+    def add_signals_at_any_time(self, job: Job, rounds: int) -> None:
         for _ in range(rounds):
             for rank in (0, job.ranks // 2, job.ranks - 1, -1):
                 for name in ("KILL", "TERM", "INT", "STOP"):
                     if rank == -1 and name == "STOP":
-                        continue  # a launcher that is stopped is suspended with its job
+                        continue  # Stopping the launcher suspends its job as well.
                     expected = (Expected.ENDED if rank == -1 else Expected.STUCK if name == "STOP" else Expected.GONE)
-                    first = self._usual / 4  # about when the ranks have begun with MPI
-                    last = self._usual / (2 if name == "STOP" else 1)  # well before the others have ended
+                    first = self._usual / 4  # About now, the ranks have called MPI_Init.
+                    last = self._usual / (2 if name == "STOP" else 1)  # well before the other ranks end
                     self.add(f"SIG{name} at any time{', to mpirun' if rank == -1 else ''}", job, expected,
                              signal=signal.Signals[f"SIG{name}"], rank=rank, after=self._draw.uniform(first, last))
 
-    def with_little(self, job: Job, is_apart: bool) -> None:
+    def add_scarce_resources(self, job: Job, is_apart: bool) -> None:
         for rank in (0, job.ranks // 2, job.ranks - 1):
             for limit in ("-v 400000", "-v 600000", "-v 1000000"):
                 self.add("an address space that is small", job, Expected.REFUSED, rank=rank, limit=limit)
@@ -232,10 +234,10 @@ class Plan:
         for size in (8, 1024, 4096, 8192, 16384) if is_apart else ():
             self.add("little shared memory", job, Expected.REFUSED, shared_memory=size)
 
-    def on_nodes(self, calls: dict[int, list[tuple[str, str, int]]]) -> None:
+    def add_faults_on_nodes(self, calls: dict[int, list[tuple[str, str, int]]]) -> None:
         self.add("a slow link", ON_SLOW_NODES, Expected.SAME)
         for rank in (0, 2, 3):
-            waited = {phase: call for phase, call, _ in reversed(calls[rank]) if call in WAITS}
+            waited = {phase: call for phase, call, _ in reversed(calls[rank]) if call in WAITING_CALLS}
             for phase in (*sorted(BEGINNINGS), "prepare the job", "plan", "exchange", "gather figures", "write the report"):
                 if phase not in waited:
                     continue
@@ -263,43 +265,44 @@ def table(verdicts: list[Verdict], skipped: dict[str, str]) -> str:
     return "\n".join(lines + [f"skipped: {name}: {reason}" for name, reason in skipped.items()])
 
 
-def tell(cell: Cell, end: End, kept: dict[str, bool]) -> None:
+def print_failure(cell: Cell, end: End, kept: dict[str, bool]) -> None:
     broken = [column for column in COLUMNS if not kept[column]]
     print(f"not {', not '.join(broken)}: {cell.row}; {cell.job.name}; {cell.fault.place}\n"
           f"  status {end.status} after {end.seconds:.1f} s; left: {end.left}; wrong: {end.wrong}; "
           f"launcher waits: {end.launcher_waits}\n" +
-          "".join(f"  | {line}\n" for line in (end.said + end.stacks).splitlines()), flush=True)
+          "".join(f"  | {line}\n" for line in (end.stderr + end.stacks).splitlines()), flush=True)
 
 
 def plan_cells(runner: Runner, arguments: argparse.Namespace, skipped: dict[str, str]) -> list[Cell]:
     calls = {job.name: runner.record(job) for job in PATHS}
     plan = Plan(arguments.seed, runner.usual)
     for job in PATHS:
-        plan.at_calls(job, calls[job.name])
-        plan.in_other_orders(job)
-        plan.at_any_time(job, 2)
-        plan.with_little(job, not skipped)
-    plan.at_the_end_of(WRONG)
+        plan.add_faults_at_calls(job, calls[job.name])
+        plan.add_other_orders(job)
+        plan.add_signals_at_any_time(job, 2)
+        plan.add_scarce_resources(job, not skipped)
+    plan.add_faults_after_an_error(SHARED_ERROR)
     nodes = subprocess.run([arguments.nodes, "2", "1", "--once", "--", "true"], check=False, capture_output=True, text=True,
                            stdin=subprocess.DEVNULL)
     if nodes.returncode == 0:
         runner.record(ON_SLOW_NODES)
-        plan.on_nodes(runner.record(ON_NODES))
+        plan.add_faults_on_nodes(runner.record(ON_NODES))
     else:
         skipped["faults on nodes"] = nodes.stderr.strip()
     return plan.cells
 
 
 def read_verdicts(file: pathlib.Path | None, program: str) -> dict[str, Verdict]:
-    """Returns the verdicts of earlier runs of this program. The file names the program first, and a new file is begun."""
+    """Returns the verdicts of earlier runs of this program. The first line of the file identifies the program. Creates the file
+    if it does not exist."""
     if file is None:
         return {}
-    tried = {"program": hashlib.sha256(pathlib.Path(program).read_bytes()).hexdigest()}
+    program_id = {"program": hashlib.sha256(pathlib.Path(program).read_bytes()).hexdigest()}
     if not file.exists():
-        file.write_text(json.dumps(tried) + "\n", encoding="utf-8")
+        file.write_text(json.dumps(program_id) + "\n", encoding="utf-8")
     first, *rest = file.read_text(encoding="utf-8").splitlines()
-    if json.loads(first) != tried:
-        raise SystemExit(f"{file} has results of another program than {program}: give another file")
+    if json.loads(first) != program_id:
+        raise SystemExit(f"{file} has results of a program other than {program}: name another file")
     verdicts = [Verdict(**json.loads(line)) for line in rest]
     return {verdict.cell: verdict for verdict in verdicts}
 
@@ -308,7 +311,7 @@ def run_cell(runner: Runner, cell: Cell, results: pathlib.Path | None) -> Verdic
     end = runner.run(cell.job, cell.fault)
     kept = judge(cell, end)
     if not all(kept.values()):
-        tell(cell, end, kept)
+        print_failure(cell, end, kept)
     verdict = Verdict(cell.name, cell.row, end.suffered, end.status is None, round(end.seconds, 2), kept)
     if results is not None:
         with results.open("a", encoding="utf-8") as file:
@@ -337,16 +340,16 @@ def main() -> int:
     parser.add_argument("--launcher", default="mpirun --oversubscribe", help="starts a program on ranks")
     parser.add_argument("--nodes", required=True, help="launch/simulate-nodes.sh")
     parser.add_argument("--each", type=int, default=0, metavar="COUNT",
-                        help=f"only so many cells of each kind of fault, and {ERRORS_TO_OTHERS} times as many errors of MPI")
+                        help=f"number of cells per kind of fault, and {ERRORS_TO_OTHERS} times as many errors of MPI")
     parser.add_argument("--only", default="", metavar="PATTERN", help="only cells whose names match")
-    parser.add_argument("--seed", type=int, default=1, help="of moments, and of the cells of --each")
+    parser.add_argument("--seed", type=int, default=1, help="decides the times of signals, and the cells that --each chooses")
     parser.add_argument("--results", type=pathlib.Path, metavar="FILE",
-                        help="what comes of each cell goes there, and cells that are there are not run again")
+                        help="records the result of each cell; cells that have a result there are not run again")
     parser.add_argument("--apart", choices=["no", "yes"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.apart is None:
-        return go_apart()
-    skipped = {} if arguments.apart == "yes" else {"a full disk, little shared memory": "no file system may be mounted here"}
+        return run_in_own_namespace()
+    skipped = {} if arguments.apart == "yes" else {"a full disk, little shared memory": "mounting file systems is not permitted here"}
     cells: list[Cell] = []
     verdicts: list[Verdict] = []
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="ekf-"))
@@ -366,15 +369,16 @@ def main() -> int:
             if len(verdicts) % 50 == 0:
                 print(f"{len(verdicts)} of {len(cells)}", flush=True)
     except KeyboardInterrupt:
-        print("interrupted")  # what was found so far is told all the same
+        print("interrupted")  # The results so far are printed below.
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print(table(verdicts, skipped))
     return 0 if verdicts and len(verdicts) == len(cells) and all(all(verdict.kept.values()) for verdict in verdicts) else 1
 
 
-def go_apart() -> int:
-    """Again, where only this program sees what it mounts; /dev/shm is then its own. Where that is not permitted, here."""
+def run_in_own_namespace() -> int:
+    """Runs this program again in a mount namespace of its own, which has its own /dev/shm, or in the current one if that is not
+    permitted."""
     own = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--", "sh", "-c",
            'mount -t tmpfs evenkeel /dev/shm && exec "$@"', "apart"]
     may = subprocess.run([*own, "true"], check=False, capture_output=True, stdin=subprocess.DEVNULL).returncode == 0

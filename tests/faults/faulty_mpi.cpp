@@ -1,19 +1,19 @@
-// A library between a program and MPI, for LD_PRELOAD: it makes one rank suffer a fault at a call of MPI, or
-// disturbs the order of events without harm. Its settings are environment variables:
+// A library for LD_PRELOAD between a program and MPI: it injects a fault into one rank at an MPI call, or
+// changes the order of events without harm. Its settings are environment variables:
 //
-// - FAULT: what happens, a word of `suffer` or `disturb` below; `record` only counts calls
-// - FAULT_RANK: the rank of MPI_COMM_WORLD that suffers it
-// - FAULT_CALL: the call of MPI, such as MPI_Allreduce
-// - FAULT_PHASE: the program's phase, in the words of base/activity; empty: any phase
-// - FAULT_NTH: which of these calls, from 1
+// - FAULT: the fault, one of the words in `suffer` and `disturb` below; `record` only counts calls
+// - FAULT_RANK: the rank of MPI_COMM_WORLD that gets the fault
+// - FAULT_CALL: the MPI call, such as MPI_Allreduce
+// - FAULT_PHASE: the program's phase, named as in base/activity; empty for any phase
+// - FAULT_NTH: which of these calls, counted from 1
 // - FAULT_NUMBER: milliseconds, MiB or a seed, depending on the fault
 // - FAULT_FOLDER: the folder for the files `begun.RANK` (written at a rank's first call of MPI), `suffered`,
 // and
 //   with `record` calls.RANK
 // - FAULT_ACTIVITY: the address of evenkeel::activities() in the program's file, in hexadecimal, from nm
 //
-// An error does what MPI would do: it calls the communicator's error handler, then the call returns its code.
-// The requested operation has not been done then, so other ranks wait for this one.
+// An injected error does what MPI would do: it calls the communicator's error handler, then the call returns
+// its code. The requested operation is not executed, so other ranks wait for this one.
 
 #include <fcntl.h>
 #include <link.h>
@@ -80,13 +80,13 @@ std::uintptr_t address_of_program() {
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* found) {
         *static_cast<std::uintptr_t*>(found) = info->dlpi_addr;
-        return 1;  // the first is the program
+        return 1;  // the first one is the program
       },
       &address);
   return address;
 }
 
-/// The phase of the program that the calling thread is in.
+/// Returns the phase of the program that the calling thread is in.
 std::string phase_of_thread() {
   using Activities = decltype(&evenkeel::activities);
   static const std::string place = setting("FAULT_ACTIVITY");
@@ -114,7 +114,7 @@ void limit_memory(std::uint64_t more) {
   setrlimit(RLIMIT_AS, &limits);
 }
 
-/// From here on, no file can be opened.
+/// Makes all later attempts to open a file fail.
 void limit_descriptors() {
   const int next = open("/dev/null", O_RDONLY);
   close(next);
@@ -153,8 +153,8 @@ int suffer(const std::string& fault, long amount, MPI_Comm comm) {
   return MPI_SUCCESS;
 }
 
-/// Sends that are delayed until their thread makes another call; then those to higher ranks are sent first.
-/// Messages to one rank keep their order, as MPI guarantees. Persistent requests are used, because a caller
+/// Delays sends until their thread makes another call, and then sends those to higher ranks first. Messages
+/// to the same rank keep their order, as MPI guarantees. This uses persistent requests, because the caller
 /// has them before they start.
 class HeldSends {
  public:
@@ -184,7 +184,7 @@ class Faults {
  public:
   ~Faults() { write_record(); }
 
-  /// Runs before a call. If it returns something other than MPI_SUCCESS, that replaces the call.
+  /// Runs before a call. If the result is not MPI_SUCCESS, the call returns it.
   int before(const char* call, MPI_Comm comm) {
     if (rank_ >= 0 && !has_begun_.exchange(true)) std::ofstream(folder_ + "/begun." + std::to_string(rank_));
     if (fault_.empty()) return MPI_SUCCESS;
@@ -201,7 +201,7 @@ class Faults {
  private:
   [[nodiscard]] bool is_at(const char* call) const { return is_here_ && call_ == call; }
 
-  /// Applied everywhere; must not have any visible effect.
+  /// Runs in every call; must not have any visible effect.
   void disturb(const char* call) {
     if (fault_ == "overtake" && std::strcmp(call, "MPI_Isend") != 0) held_sends.let_go();
     if (fault_ == "late" && is_here_ && std::strstr(call, "end") != nullptr) sleep_for(amount_);

@@ -1,4 +1,4 @@
-"""Jobs of `evenkeel run` with an injected fault: how they are started, and what is found when they have ended."""
+"""Starts jobs of `evenkeel run` with an injected fault, and collects what they leave behind."""
 
 import dataclasses
 import json
@@ -12,29 +12,29 @@ import struct
 import subprocess
 import time
 
-LIMIT = 120  # seconds after which a job hangs
-WATCHDOG = 8  # seconds, of the job's own
-PATIENCE = 10  # seconds for which a launcher may stand without ranks
-GRACE = 10  # seconds for a launcher's processes to go
+LIMIT = 120  # seconds after which a job counts as hanging
+WATCHDOG = 8  # the job's watchdog.seconds
+PATIENCE = 10  # seconds for which a launcher may run after all ranks have ended
+GRACE = 10  # seconds in which a launcher's processes must end
 POLL = 0.002
 TAG = "FAULT_CELL"
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One way that data can take, on this many ranks."""
+    """A job on this many ranks that uses one path of the exchange."""
 
     name: str
     settings: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     ranks: int = 4
-    nodes: str = ""  # ranks of each simulated node
-    rate: str = ""  # of their links
+    nodes: str = ""  # number of ranks on each simulated node
+    rate: str = ""  # bandwidth of the links between nodes
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """What happens, on which rank and where; the words are those of faulty_mpi.cpp."""
+    """A fault: what happens, on which rank and where. The words are those of faulty_mpi.cpp."""
 
     what: str = ""
     rank: int = 0
@@ -42,12 +42,12 @@ class Fault:
     phase: str = ""
     nth: int = 1
     number: int = 0
-    # Sent from outside after this many seconds, to a rank or, if the rank is -1, to the launcher.
+    # The signal is sent from outside after this many seconds, to a rank or, if the rank is -1, to the launcher.
     signal: int = 0
     after: float = 0
-    # From the start, on that rank.
+    # Resource limits of that rank from its start.
     limit: str = ""
-    # In the file system, in KiB.
+    # Sizes of file systems in KiB.
     disk: int = 0
     shared_memory: int = 0
 
@@ -62,46 +62,47 @@ class End:
     """How a job ended."""
 
     seconds: float
-    status: int | None  # None: it did not end
-    said: str  # on standard error
+    status: int | None  # None: the job did not end
+    stderr: str
     suffered: bool
-    left: list[str]  # what should not be there
-    wrong: list[str]  # output that is not that of the undisturbed job
-    complete: bool  # all of that is there
-    launcher_waits: bool = False  # for itself, when all ranks had ended
-    too_late: bool = False  # a rank was stopped when all others had ended; it has gone on since
-    stacks: str = ""  # where it hung
+    left: list[str]  # files and processes that should not remain
+    wrong: list[str]  # output that differs from that of the undisturbed job
+    complete: bool  # All output of the undisturbed job exists.
+    launcher_waits: bool = False  # The launcher still ran after all ranks had ended.
+    too_late: bool = False  # A rank was stopped after all others had ended; it has been continued since.
+    stacks: str = ""  # stacks of a job that hung
 
     @property
     def errors(self) -> list[str]:
-        return re.findall(r"^evenkeel: error: (.*)$", self.said, re.MULTILINE)
+        return re.findall(r"^evenkeel: error: (.*)$", self.stderr, re.MULTILINE)
 
     @property
     def notices(self) -> list[str]:
-        """The launcher's, of a process that a signal has ended."""
-        return re.findall(r"noticed that process rank \d+ with PID \d+ on node \S+ exited on\s+signal \d+", self.said)
+        """Returns the launcher's messages about processes that were ended by a signal."""
+        return re.findall(r"noticed that process rank \d+ with PID \d+ on node \S+ exited on\s+signal \d+", self.stderr)
 
     @property
     def launcher_failed(self) -> bool:
-        """Whether the launcher itself crashed, or waited when all ranks had ended."""
+        """Returns whether the launcher itself crashed, or still ran after all ranks had ended."""
         return self.launcher_waits or (self.status is not None and self.status < 0)
 
     @property
     def is_fatal_to_mpi(self) -> bool:
-        """MPI tells, and ends the process: on MPI_COMM_SELF it has its own way with errors. Open MPI 4.1's launcher loses
-        what it should tell now and then, and says so."""
-        told = re.findall(r"\*\*\* on communicator MPI_COMM_SELF$", self.said, re.MULTILINE)
-        lost = re.search(r"ORTE_ERROR_LOG: .* in file \S*orte/util/show_help\.c", self.said)
-        return len(told) == 1 or bool(lost and not told and not self.errors)
+        """Returns whether MPI itself reported the error and ended the process, as it does for errors on MPI_COMM_SELF. Open MPI
+        4.1's launcher sometimes loses such a message, and reports that it did."""
+        reported = re.findall(r"\*\*\* on communicator MPI_COMM_SELF$", self.stderr, re.MULTILINE)
+        lost = re.search(r"ORTE_ERROR_LOG: .* in file \S*orte/util/show_help\.c", self.stderr)
+        return len(reported) == 1 or bool(lost and not reported and not self.errors)
 
     @property
     def crashed_in_mpi(self) -> bool:
-        """Whether a rank crashed in Open MPI 4.1, which may happen if memory runs out: the innermost frame is its own."""
-        return not self.launcher_failed and re.search(r"\[ 1\] \S*(libmpi|openmpi|libopen|libpmix)\S*\(", self.said) is not None
+        """Returns whether a rank crashed inside Open MPI 4.1, as may happen if memory runs out: the innermost frame is Open
+        MPI's."""
+        return not self.launcher_failed and re.search(r"\[ 1\] \S*(libmpi|openmpi|libopen|libpmix)\S*\(", self.stderr) is not None
 
 
 def send(pid: int, number: int) -> None:
-    """A signal, if there still is somebody."""
+    """Sends a signal, unless the process has ended."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -109,14 +110,15 @@ def send(pid: int, number: int) -> None:
 
 
 class Processes:
-    """Processes that a job has started, found by a word in their environment even if they left their parents."""
+    """Processes started by a job. They are found by a tag in their environment, even if they are no longer children of the job.
+    """
 
     def __init__(self, tag: str):
         self._tag = f"{TAG}={tag}".encode()
 
     def all(self, states: str = "") -> dict[int, int]:
-        """Processes and their ranks; -1 if a process is not a rank. With `states`, only those in one of them (as in
-        ps)."""
+        """Maps processes to their ranks, or to -1 if they are not ranks. With `states`, returns only processes in one of these
+        states (as in ps)."""
         found = {}
         for entry in os.scandir("/proc"):
             if not entry.name.isdigit():
@@ -125,7 +127,7 @@ class Processes:
                 environment = pathlib.Path(entry.path, "environ").read_bytes().split(b"\0")
                 state = pathlib.Path(entry.path, "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
             except OSError:
-                continue  # gone meanwhile
+                continue  # The process has ended in the meantime.
             if self._tag not in environment or state == "Z" or (states and state not in states):
                 continue
             ranks = [int(word.split(b"=")[1]) for word in environment if word.startswith(b"OMPI_COMM_WORLD_RANK=")]
@@ -133,7 +135,8 @@ class Processes:
         return found
 
     def rank(self, number: int) -> list[int]:
-        """Once it is the program: before, its shell would be hit."""
+        """Returns the processes of a rank after they have executed the program, so a signal does not hit the shell before it.
+        """
         return [pid for pid, rank in self.all().items() if rank == number and self._name(pid) != "bash"]
 
     @staticmethod
@@ -141,10 +144,10 @@ class Processes:
         try:
             return pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
         except OSError:
-            return ""  # gone meanwhile
+            return ""  # The process has ended in the meantime.
 
     def are_stopped(self) -> bool:
-        """All ranks that there still are, and there is one."""
+        """Returns whether at least one rank is alive and all living ranks are stopped."""
         ranks = [pid for pid, rank in self.all().items() if rank >= 0]
         return bool(ranks) and set(ranks) <= set(self.all("T"))
 
@@ -166,7 +169,7 @@ class Processes:
                     shown = subprocess.run([gdb, "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"], check=False,
                                            capture_output=True, text=True, timeout=20)
                 except subprocess.TimeoutExpired:
-                    continue  # it waits for a process that is stopped
+                    continue  # gdb waits for a process that is stopped.
                 text += "".join(line + "\n" for line in shown.stdout.splitlines() if re.match(r"#|Thread", line))
         return text
 
@@ -190,7 +193,7 @@ def write_rollouts(path: pathlib.Path) -> None:
 
 
 def is_whole(path: pathlib.Path) -> bool:
-    """Whether a file in its final location is complete, according to its content."""
+    """Returns whether the content of a file in its final location is complete."""
     data = path.read_bytes()
     try:
         if path.suffix == ".json":
@@ -206,19 +209,19 @@ def is_whole(path: pathlib.Path) -> bool:
 
 
 def products_of(folder: pathlib.Path) -> dict[str, bytes]:
-    """What equal jobs write equally."""
+    """Returns the files that must be equal for equal jobs."""
     return {str(path.relative_to(folder)): path.read_bytes()
             for kind in ("dump", "results") for path in (folder / kind).rglob("*.safetensors")}
 
 
 def whole_files(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Returns files that a later program may read. A trace grows, and may be read at any length."""
+    """Returns the files that a later program may read. A trace grows, and may be read at any length, so it is left out."""
     return [path for path in folder.rglob("*")
             if path.is_file() and path.name != "trace.json" and path.suffix in (".json", ".safetensors")]
 
 
 class Runner:
-    """Runs jobs in folders below `scratch`. Where it `is_apart`, file systems may be mounted, and /dev/shm is its own."""
+    """Runs jobs in folders below `scratch`. If `is_apart`, this program may mount file systems and has its own /dev/shm."""
 
     def __init__(self, program: str, library: str, launcher: list[str], nodes: str, scratch: pathlib.Path,
                  is_apart: bool):
@@ -231,8 +234,8 @@ class Runner:
         self._activity = self._address_of_activity()
         self._products: dict[str, dict[str, bytes]] = {}
         self._started = 0
-        self._mounted: list[pathlib.Path] = []  # for one job
-        self.usual = 0.0  # seconds of an undisturbed job
+        self._mounted: list[pathlib.Path] = []  # mounts of the current job
+        self.usual = 0.0  # duration of an undisturbed job, in seconds
         write_rollouts(scratch / "rollouts.jsonl")
         (scratch / "job.yaml").write_text(
             f"source: {{kind: jsonl, path: {scratch}/rollouts.jsonl}}\n"
@@ -247,11 +250,11 @@ class Runner:
         return found[1]
 
     def record(self, job: Job) -> dict[int, list[tuple[str, str, int]]]:
-        """Runs it undisturbed, and returns each rank's calls: phase, call of MPI, how often."""
+        """Runs the job undisturbed, and returns each rank's calls: the phase, the MPI call, and how often it is made."""
         folder = self._scratch / "record"
         end = self._run_in(folder, job, Fault("record"))
         if end.status != 0:
-            raise SystemExit(f"the undisturbed job '{job.name}' ends with status {end.status}:\n{end.said}{end.stacks}")
+            raise SystemExit(f"the undisturbed job '{job.name}' ends with status {end.status}:\n{end.stderr}{end.stacks}")
         self._products[job.name] = products_of(folder)
         self.usual = max(self.usual, end.seconds)
         calls = {}
@@ -291,7 +294,7 @@ class Runner:
         left = self._left(processes, folder, shared_before)
         processes.end()
         started.wait()
-        said = (folder / "err").read_text(encoding="utf-8", errors="replace")
+        stderr = (folder / "err").read_text(encoding="utf-8", errors="replace")
         made, expected = products_of(out), self._products.get(job.name, {})
         wrong = [name for name, data in made.items() if expected and expected.get(name) != data]
         wrong += [str(path.relative_to(out)) for path in whole_files(out) if not is_whole(path)]
@@ -300,7 +303,7 @@ class Runner:
                 shutil.move(out / kind, folder / kind)
         suffered = ((folder / "suffered").exists() or not fault.call) and not too_late
         complete = made.keys() == expected.keys()
-        return End(seconds, status, said, suffered, left, wrong, complete, launcher_waits, too_late, stacks)
+        return End(seconds, status, stderr, suffered, left, wrong, complete, launcher_waits, too_late, stacks)
 
     def _command(self, job: Job, fault: Fault, out: pathlib.Path) -> list[str]:
         launcher = [*self._launcher, "-np", str(job.ranks)]
@@ -308,13 +311,13 @@ class Runner:
             launcher = [self._nodes, str(len(job.nodes.split(","))), job.nodes, *(["--rate", job.rate] if job.rate else []),
                         "--"]
         command = [self._program, "run", str(self._scratch / "job.yaml"), *job.options, "--progress", "off"]
-        # There, since it counts before the file is read.
+        # watchdog.seconds is given here, since it applies before the configuration is read.
         for setting in (f"watchdog.seconds={WATCHDOG}", *job.settings):
             command += ["--set", setting]
         for kind in ("dump", "state", "report", "trace", "results"):
             command += [f"--{kind}", str(out / kind)]
         limited = f'test "$OMPI_COMM_WORLD_RANK" != {fault.rank} || ulimit {fault.limit}; ' if fault.limit else ""
-        # The library is for ranks alone, not for launchers and daemons.
+        # The library is preloaded only into ranks, not into launchers and daemons.
         begin = f'{limited}export LD_PRELOAD="{self._library}"; exec "$@"'
         return [*launcher, "bash", "-c", begin, "rank", *command]
 
@@ -326,14 +329,14 @@ class Runner:
                  "FAULT_NTH": fault.nth, "FAULT_NUMBER": fault.number, "FAULT_FOLDER": folder,
                  "FAULT_ACTIVITY": self._activity}
         environment.update({name: str(value) for name, value in given.items()})
-        if job.nodes:  # whose daemons begin with an environment of their own
+        if job.nodes:  # Daemons on nodes start with an environment of their own.
             environment["OMPI_MCA_mca_base_env_list"] = ";".join([*given, TAG])
         return environment
 
     def _send(self, fault: Fault, ranks: int, started: subprocess.Popen, processes: Processes, folder: pathlib.Path) -> None:
-        """Sends the signal after the time, and not before the ranks have begun with MPI: while they are starting, a signal
-        may end mpirun itself. A rank is stopped only while a watchdog sees it: not before the job writes, and not after the
-        report, since soon nobody watches anymore."""
+        """Sends the signal after `fault.after` seconds, but not before the ranks have called MPI_Init: a signal during startup
+        may end mpirun itself. A rank is stopped only while a watchdog observes it: after the job has begun to write, and before
+        the report, since watchdogs end soon after it."""
         time.sleep(fault.after)
         out = folder / "out"
         awaited = [folder / f"begun.{rank}" for rank in range(ranks)]
@@ -353,8 +356,8 @@ class Runner:
     @staticmethod
     def _wait(started: subprocess.Popen, processes: Processes, begin: float,
               folder: pathlib.Path) -> tuple[int | None, bool, bool, str]:
-        """The status; whether the launcher waited on when all ranks had ended, and was killed; whether a rank was stopped
-        when the others had ended well, so that nobody was left to miss it; where a job hung."""
+        """Returns the status; whether the launcher still ran after all ranks had ended, and was killed; whether a rank was
+        stopped after the others had ended successfully, so no rank could notice; and the stacks of a job that hung."""
         had_ranks, with_ranks, moving, too_late = False, 0.0, time.monotonic(), False
         while True:
             try:
@@ -364,14 +367,14 @@ class Runner:
             if any(rank >= 0 for rank in processes.all().values()):
                 had_ranks, with_ranks = True, now
             elif not had_ranks and (folder / "begun.0").exists():
-                had_ranks, with_ranks = True, now  # they have come and gone
+                had_ranks, with_ranks = True, now  # All ranks have ended.
             if not processes.are_stopped():
                 moving = now
             if had_ranks and now - with_ranks > PATIENCE:
                 processes.end()
                 return started.wait(), True, too_late, ""
-            said = (folder / "err").read_text(encoding="utf-8", errors="replace")
-            if now - moving > PATIENCE and "evenkeel: error: " not in said:
+            stderr = (folder / "err").read_text(encoding="utf-8", errors="replace")
+            if now - moving > PATIENCE and "evenkeel: error: " not in stderr:
                 too_late, moving = True, now
                 processes.send_to_ranks(signal.SIGCONT)
             if now - begin > LIMIT:
@@ -384,7 +387,7 @@ class Runner:
         left = [f"process {pid} (rank {rank})" for pid, rank in processes.all().items()]
         left += [str(path.relative_to(folder)) for path in folder.rglob("*.tmp-*")]
         left += [str(path.relative_to(folder)) for path in (folder / "t").rglob("*") if not path.is_dir()]
-        if self._is_apart:  # else it may be another program's
+        if self._is_apart:  # Otherwise, the files may belong to another program.
             left += [f"/dev/shm/{name}" for name in set(os.listdir("/dev/shm")) - shared_before]
         return left
 

@@ -1,4 +1,4 @@
-"""What tests of evenkeel.compare share: they run it as users do, on lengths of one step."""
+"""Shared by tests of evenkeel.compare, which run it as users do, on lengths of one step."""
 
 import pathlib
 import random
@@ -17,12 +17,12 @@ def run(arguments, folder):
 
 
 def table(packages, folder, *, seed, samples, longest, dp, cap):
-    """By way, the numbers of its row."""
+    """Returns, for each way, the numbers of its row."""
     draw = random.Random(seed)
     lengths = [max(16, min(longest, round(draw.lognormvariate(7.5, 1)))) for _ in range(samples)]
     (folder / "lengths.csv").write_text("length\n" + "".join(f"{length}\n" for length in lengths))
     printed = run(["lengths.csv", "--with", packages, "--dp", str(dp), "--max-tokens", str(cap)], folder)
-    _, _, _, *rows, legend = printed.splitlines()  # tokens that are missing or repeated would stand below the legend
+    _, _, _, *rows, legend = printed.splitlines()  # tokens that are missing or repeated would be reported below the legend
     assert legend.startswith("once, at each:")
     found = {}
     for row in rows:
@@ -48,6 +48,6 @@ def check_page(packages, folder):
     for file, code in re.findall(r"\$ python3 - >(\S+) <<'END'\n(.*?\n)END\n", page, re.DOTALL):
         (folder / file).write_text(subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout)
     options, shown = re.search(rf"\$ python3 -m evenkeel.compare (\S+ --with {packages} .*)\n([^`]*)```", page).groups()
-    # Columns are wider where a time has more digits.
+    # Columns are wider if a time has more digits.
     lines = [re.sub(" +", " ", text).splitlines() for text in (shown, run(options.split(), folder))]
     assert not outputs.differences(*lines)

@@ -1,4 +1,4 @@
-"""Tests start jobs of several processes as those of the service do: python/tests/service/jobs.py."""
+"""Lets tests start jobs of several processes as those of the service do: python/tests/service/jobs.py."""
 
 import pathlib
 import sys

@@ -69,8 +69,8 @@ void require_readable(const ReceivedSamples& received) {
   }
 }
 
-/// A buffer that has not received anything yet. Most inputs leave it empty: creating one takes longer than
-/// rejecting a body.
+/// Returns a buffer that has not received anything yet. Most inputs leave it empty: creating one takes longer
+/// than rejecting a body.
 Buffer& new_buffer() {
   static std::unique_ptr<Buffer> buffer;
   const stream::Status now = buffer ? buffer->status().stream : stream::Status{};

@@ -87,7 +87,7 @@ void require_every_sample_once(const LengthTable& table, const StepPlan& plan) {
 void require_limits(const LengthTable& table, const PlanSettings& settings, const MicroBatchPlan& m) {
   const bool packed = settings.find<PaddedSettings>() == nullptr && settings.find<FixedSettings>() == nullptr;
   const bool is_reference = std::holds_alternative<ReferenceSettings>(settings.strategy);
-  if (is_reference && packed) return;  // none of the references keeps its caps
+  if (is_reference && packed) return;  // the references do not keep their caps
   const bool has_groups = settings.find<ContextGroupSettings>() != nullptr;
   const int size = has_groups ? m.context.size : settings.cp.size;
   require(m.aligned_tokens <= settings.cap(size), "no micro-batch is above the cap");

@@ -14,7 +14,7 @@
 namespace evenkeel::fuzz {
 namespace {
 
-/// Returns the next part of a text and leaves what follows its 0x1e.
+/// Returns the next part of a text, and removes it and the following 0x1e from the text.
 std::string next_part(std::string_view& text) {
   const std::size_t end = std::min(text.find('\x1e'), text.size());
   const std::string part(text.substr(0, end));
@@ -22,7 +22,7 @@ std::string next_part(std::string_view& text) {
   return part;
 }
 
-/// A buffer resumes from notes and events, and reports its contents.
+/// Resumes a buffer from notes and events, and reports its contents.
 void go_on_with(std::string_view text) {
   StoreChange change;
   for (const char* const name : {"totals", "tickets", "schema", "formats", "settings", "groups_per_step"}) {

@@ -1,5 +1,4 @@
-// Frames of values and the other requests of a store: what is taken comes back
-// as it was sent.
+// Frames of values and the other requests of a store: accepted values are returned as they were sent.
 #include <algorithm>
 #include <memory>
 #include <string>

@@ -23,7 +23,7 @@ GroupSize group_size_of(const json& input) {
   return input.at("equal_size").get<bool>() ? GroupSize::equal : GroupSize::free;
 }
 
-/// The checked result of the references: items ascending, and an error instead of an empty partition.
+/// Returns the checked result of the references: items ascending, and an error instead of an empty partition.
 json sorted_and_checked(const Partition& partition) {
   const auto groups = partition.with_sorted_items().to_vectors();
   if (std::ranges::any_of(groups, [](const auto& group) { return group.empty(); })) {

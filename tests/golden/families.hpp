@@ -8,17 +8,17 @@ namespace evenkeel::golden {
 
 using nlohmann::json;
 
-/// Runs Evenkeel on the input of one golden case and returns what it computes, with the keys of the family's
-/// expected values. A case that must fail throws evenkeel::Error; run_case turns that into {"error": ...}.
+/// Runs Evenkeel on the input of one golden case and returns its result, with the keys of the family's
+/// expected values. A case that must fail throws evenkeel::Error; run_case converts that into {"error": ...}.
 using Family = json (*)(const json& input);
 
-/// The families by name. The families of each room are defined in one source file.
+/// Returns the families by name. One source file per module defines its families.
 std::map<std::string, Family> balance_families();
 std::map<std::string, Family> pack_families();
 std::map<std::string, Family> plan_families();
 std::map<std::string, Family> prefix_families();
 
-/// All families that this build includes.
+/// Returns all families that this build includes.
 const std::map<std::string, Family>& families();
 
 /// Returns family(input), or {"error": {"type", "message"}} if Evenkeel throws.

@@ -15,8 +15,8 @@ json read_vectors(const std::string& family) {
 
 class GoldenVectors : public testing::TestWithParam<std::string> {};
 
-// A case marked `defect` shows where the reference contradicts its own documentation; the room's own tests
-// define what is correct.
+// In a case marked `defect`, the reference contradicts its own documentation; the tests of the module define
+// what is correct.
 TEST_P(GoldenVectors, every_case_agrees_with_the_reference) {
   const json document = read_vectors(GetParam());
   const Family family = families().at(GetParam());

@@ -47,7 +47,7 @@ json preprocess(const json& input) {
           {"cu_seqlens_padded", layout.cu_seqlens_padded()}};
 }
 
-/// The rows of each sequence to keep: all true ones, or those that predict its response.
+/// Returns the rows of each sequence to keep: all true ones, or those that predict its response.
 std::vector<RowRange> kept_rows(const json& input) {
   const Integers lengths = input.at("seqlens_in_batch");
   if (!input.at("prompt_length").is_null()) {
@@ -79,7 +79,7 @@ json remove_padding_family(const json& input) {
   return input.at("op") == "preprocess" ? preprocess(input) : postprocess(input);
 }
 
-/// The rows of each sequence in one CP rank's packed tensor.
+/// Returns the rows of each sequence in one CP rank's packed tensor.
 json split_by_sequence(const PackedLayout& layout, const Integers& local) {
   json sequences = json::array();
   for (std::int64_t i = 0; i < layout.size(); ++i) {

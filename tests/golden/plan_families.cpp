@@ -125,8 +125,8 @@ json roll_dynamic_batching(const json& input) {
           {"metrics", as_json(metrics)}};
 }
 
-/// The reason why the reference fails where Evenkeel continues: a padded tensor wider than the cap, or more
-/// micro-batches than samples.
+/// Returns the reason why the reference fails where Evenkeel continues: a padded tensor wider than the cap,
+/// or more micro-batches than samples.
 std::optional<std::string> roll_refusal(const json& input, const RankResults& ranks) {
   if (input.at("max_packed_sequence_length") < input.at("mask_width"))
     return "ROLL compares the cap with the padded width, which is larger";
@@ -190,7 +190,7 @@ json select_columns(const json& rows, const Integers& columns) {
   return selected;
 }
 
-/// The index that the reference returns with a rank's batch.
+/// Returns the index that the reference returns with a rank's batch.
 json reference_index(const MindSpeedCp& cp, const Integers& columns, CpRank rank) {
   if (cp.size == 1 || cp.algorithm != MindSpeedCpAlgorithm::ring) return nullptr;
   if (cp.cut_each_sequence) return columns;

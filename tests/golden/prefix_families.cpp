@@ -227,7 +227,7 @@ json position_ids_case(const json& input) {
           {"qwen_example_text_position_ids", nest<std::int64_t>(layout.position_ids(1), shape)}};
 }
 
-/// The first row of every run of equal uids, and the length of each run.
+/// Returns the first row of every run of equal uids, and the length of each run.
 std::pair<std::vector<std::size_t>, Integers> stretches(const json& uids) {
   std::vector<std::size_t> first;
   Integers sizes;

@@ -46,7 +46,7 @@ class Files {
   ScratchFolder folder_;
 };
 
-/// The tokens of adjacent sequences.
+/// Returns the tokens of adjacent sequences.
 inline std::vector<std::int64_t> tokens_of(const IndexedDataset& dataset, RowRange sequences) {
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(dataset.tokens_in(sequences)));
   static_cast<void>(dataset.read_tokens(std::span(&sequences, 1), tokens));

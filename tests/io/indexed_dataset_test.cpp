@@ -31,7 +31,7 @@ std::string indexed_error(const std::string& index, const std::string& data = sm
   return report.message;
 }
 
-/// The small index with these bytes at an offset.
+/// Returns the small index with these bytes at an offset.
 std::string small_index_with(std::size_t place, const std::string& bytes) {
   std::string index = small_index;
   return index.replace(place, bytes.size(), bytes);

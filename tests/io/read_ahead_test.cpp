@@ -64,7 +64,7 @@ class UncachedFile {
   void* map_ = MAP_FAILED;
 };
 
-/// Whether the file system of this folder evicts and prefetches pages on request.
+/// Returns whether the file system of this folder evicts and prefetches pages on request.
 bool follows_hints() {
   const UncachedFile file(page);
   if (file.pages_cached({0, page}) != 0) return false;
@@ -103,7 +103,7 @@ TEST(ReadAhead, is_empty_after_each_start) {
   }
 }
 
-/// Whether the condition holds within a few attempts: a busy system may ignore a hint.
+/// Returns whether the condition holds within a few attempts: a busy system may ignore a hint.
 bool comes_true(const std::function<bool()>& attempt) {
   for (int i = 0; i < 5; ++i)
     if (attempt()) return true;

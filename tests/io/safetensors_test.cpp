@@ -30,7 +30,7 @@ TensorView tensor_of(std::string name, const std::vector<T>& values) {
           std::as_bytes(std::span(values))};
 }
 
-/// The bytes of a file: the length of the header, the header, the data.
+/// Returns the bytes of a file: the length of the header, the header, the data.
 std::string file_text(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
   std::string text(8, '\0');

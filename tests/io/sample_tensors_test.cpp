@@ -308,7 +308,7 @@ TEST(SampleTensors, errors_name_the_tensor_and_the_position) {
       HasSubstr("source.kind dump"));
 }
 
-/// The whole content of a valid file with samples.
+/// Returns the whole content of a valid file with samples.
 std::string sound_bytes() {
   const RaggedBatch batch =
       made_up_batch({{SampleId{0}, 3, 1, 2}, {SampleId{1}, 3, 0, 1}, {SampleId{2}, 4, 2, 0}},

@@ -28,7 +28,7 @@ std::string unpacked(const TemporaryFile& file) {
   return text;
 }
 
-/// A text longer than a block, both compressed and decompressed.
+/// Returns a text longer than a block, both compressed and decompressed.
 std::string long_text() {
   std::mt19937_64 random(7);
   std::string text;

@@ -22,7 +22,8 @@ namespace {
 using testing::HasSubstr;
 using testing_support::SafetensorsFile;
 
-/// Three samples for one prompt, of which 0 and 2 are equal, and one sample for another prompt, on rank 0.
+/// Returns three samples for one prompt, of which 0 and 2 are equal, and one sample for another prompt, on
+/// rank 0.
 RaggedBatch equal_samples(const boost::mpi::communicator& comm) {
   if (comm.rank() != 0) return {};
   RaggedBatch batch(
@@ -52,7 +53,7 @@ std::vector<T> values_of(const SafetensorsFile& file, std::string_view name) {
   return {first, first + bytes.size() / sizeof(T)};
 }
 
-/// The first micro-batch of this rank, as in the dump.
+/// Returns the first micro-batch of this rank, as in the dump.
 SafetensorsFile dumped(const boost::mpi::communicator& comm, const Config& config) {
   DataService service(comm, config);
   const Step step = service.step(equal_samples(comm));

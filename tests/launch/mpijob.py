@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""launch/kubernetes/mpijob.yaml without Kubernetes.
+"""Checks launch/kubernetes/mpijob.yaml without Kubernetes.
 
-    mpijob.py fields                        the fields are those that the MPI Operator and Kubernetes know
-    mpijob.py run EVENKEEL                  its launcher and workers run on simulated nodes, as the operator would start them
-    mpijob.py --inside FOLDER EVENKEEL      the second one's part inside the simulation
+    mpijob.py fields                        checks that the MPI Operator and Kubernetes know all fields
+    mpijob.py run EVENKEEL                  runs the launcher and workers on simulated nodes, as the operator would start them
+    mpijob.py --inside FOLDER EVENKEEL      the part of `run` inside the simulation
 
-In place of containers, each worker and the launcher are a simulated node, with the files of the image and the mounts of the
-job's volumes; what the operator adds (keys, the list of hosts, variables) is added here. Exit status 77, with the reason,
-where nodes cannot be simulated.
+Each worker and the launcher run on a simulated node instead of a container, with the files of the image and the mounts of the
+job's volumes. This script supplies what the operator adds: keys, the list of hosts, variables. Exits with 77 and the reason if
+nodes cannot be simulated.
 """
 
 import json
@@ -25,7 +25,7 @@ FOLDER = ROOT / "launch" / "kubernetes"
 SKIPPED = 77
 HOME = "/home/evenkeel"
 
-# Fields of kubeflow.org/v2beta1 and of the parts of Kubernetes' v1 that the job uses. None stands for any value.
+# Fields of kubeflow.org/v2beta1 and of the parts of Kubernetes' v1 that the job uses. None matches any value.
 CONTAINER = {"name": None, "image": None, "imagePullPolicy": None, "command": [None], "args": [None],
              "env": [{"name": None, "value": None}], "resources": {"requests": None, "limits": None},
              "securityContext": {"runAsUser": None, "runAsGroup": None},
@@ -47,7 +47,7 @@ CONFIG_MAP = {"apiVersion": None, "kind": None, "metadata": {"name": None}, "dat
 
 
 def documents() -> tuple[dict, dict]:
-    """The configuration and the job."""
+    """Returns the configuration and the job."""
     try:
         import yaml
     except ImportError:
@@ -110,7 +110,7 @@ def run(evenkeel: str) -> int:
         print("mpijob: skipped: it takes root to give the simulated nodes the image's files and user")
         return SKIPPED
     _, job = documents()
-    # A node more for the launcher.
+    # One more node, for the launcher.
     nodes = job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] + 1
     with tempfile.TemporaryDirectory(prefix="evenkeel-mpijob-") as folder:
         os.chmod(folder, 0o755)
@@ -120,7 +120,7 @@ def run(evenkeel: str) -> int:
 
 
 def image(folder: pathlib.Path, evenkeel: str) -> None:
-    """What the image has, over what this machine has: only processes of this simulation see it."""
+    """Mounts the content of the image over the files of this machine. Only processes of this simulation see it."""
     for place in ("/home", "/usr/local/bin", "/etc/ssh/ssh_config.d"):
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "evenkeel", place], check=True)
     os.symlink(evenkeel, "/usr/local/bin/evenkeel")
@@ -137,7 +137,7 @@ def image(folder: pathlib.Path, evenkeel: str) -> None:
 
 
 def volumes(config: dict, slots: int, workers: int) -> None:
-    """What the operator and Kubernetes mount, owned by root as there."""
+    """Creates what the operator and Kubernetes mount, owned by root as there."""
     keys = pathlib.Path(HOME, ".ssh")
     keys.mkdir()
     subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-b", "521", "-m", "PEM", "-N", "", "-f", keys / "id_rsa"], check=True)
@@ -171,12 +171,12 @@ def inside(folder: pathlib.Path, evenkeel: str) -> int:
         variables = [f"{entry['name']}={entry['value']}" for entry in container.get("env", [])]
         return [*as_user, path, f"HOME={HOME}", *variables, *added, *container["command"], *container["args"]]
 
-    # The first node is the launcher's, the others the workers'.
+    # The first node is for the launcher, the others are for the workers.
     added: list[str] = []
     for i in range(worker["replicas"]):
         subprocess.Popen([os.environ["EVENKEEL_ON_NODE"], f"n{i + 2}", *command_of(worker)])
-    # What the operator adds, and what the crowded machine of a simulation needs: by the names of Open MPI 4's launcher, which
-    # the image has, and of Open MPI 5's, which this machine may have.
+    # Settings that the operator adds, and those that a busy machine needs, under the names of Open MPI 4's launcher, which is
+    # in the image, and of Open MPI 5's, which this machine may have.
     launchers = {"keep_fqdn_hostnames": "true", "default_hostfile": "/run/evenkeel/hostfile", "set_default_slots": slots,
                  "tmpdir_base": "/run/evenkeel/sessions"}
     added = [f"{prefix}_{name}={value}" for prefix in ("OMPI_MCA_orte", "PRTE_MCA_prte") for name, value in launchers.items()]
@@ -185,8 +185,8 @@ def inside(folder: pathlib.Path, evenkeel: str) -> int:
     network = os.environ["OMPI_MCA_btl_tcp_if_include"]
     added += [f"{name}={network}" for name in ("OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "PRTE_MCA_prte_if_include")]
     time.sleep(0.5)
-    # Linux 6.18 was seen to give both cores to ranks of one node that yield, and the other node none, for most of a minute;
-    # probably since zero_vruntime of its scheduler drifts then. That is not a rank that has gone.
+    # Under Linux 6.18, yielding ranks of one node sometimes got both cores, and the other node none, for most of a minute,
+    # probably because zero_vruntime of the scheduler drifts then. The watchdog must not take such a rank for a dead one.
     patient = ["--set", "watchdog.seconds=120"]
     for run_again in (False, True):
         done = subprocess.run(command_of(launcher) + patient, capture_output=True, text=True, check=False)

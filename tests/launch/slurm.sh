@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# slurm.sh CASE WORK_DIR EVENKEEL MPIRUN...: what the batch scripts of launch/slurm do on a Slurm cluster that
-# launch/simulate-slurm.sh starts: slurmctld, and a slurmd on each of two simulated nodes. A case is a function below.
-# Exit status 77, with the reason, where there can be no cluster.
+# slurm.sh CASE WORK_DIR EVENKEEL MPIRUN...: runs the batch scripts of launch/slurm on a Slurm cluster that
+# launch/simulate-slurm.sh starts: slurmctld, and a slurmd on each of two simulated nodes. Each case is a function below. Exits
+# with 77 and the reason if a cluster cannot be started.
 set -euo pipefail
 script="$(realpath "${BASH_SOURCE[0]}")"
 root="$(realpath "$(dirname "$script")/../..")"
 launchers=(srun mpirun)
 
-# fail WHAT [LOG]: ends the case, with the end of the log, and with what Slurm did on each node and which of its processes run.
+# fail WHAT [LOG]: ends the case. Prints the end of the log, what Slurm did on each node, and which of its processes run.
 fail() {
   echo "slurm.sh: $1" >&2
   [[ -z "${2:-}" ]] || tail -n 40 "$2" >&2
@@ -25,14 +25,14 @@ eventually() {
   fail "after a minute: not $*"
 }
 
-# submit LAUNCHER ARGUMENT...: the job's number. Options of sbatch stand in the array `options`.
+# submit LAUNCHER ARGUMENT...: prints the job's number. The array `options` has options of sbatch.
 options=()
 submit() { sbatch --parsable --job-name="$1" "${options[@]}" "$root/launch/slurm/$1.sbatch" "${@:2}"; }
 state_of() { scontrol --oneliner show job "$1" | grep -oP ' JobState=\K\w+'; }
 has_ended() { [[ "$(state_of "$1")" =~ ^(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)$ ]]; }
 status_of() { scontrol --oneliner show job "$1" | grep -oP ' ExitCode=\K\d+'; }
 log_says() { grep -qs -- "$2" "$1"; }
-# ends LAUNCHER JOB STATE STATUS: waits for the job's end.
+# ends LAUNCHER JOB STATE STATUS: waits until the job ends, and requires this state and status.
 ends() {
   eventually has_ended "$2"
   local state status
@@ -41,19 +41,19 @@ ends() {
 }
 
 a_job_delivers_what_mpirun_delivers() {
-  # Placement keeps samples on their nodes, so that it gives other ranks the same parts: it stays off here.
+  # Placement is off: it keeps samples on their nodes, so other ranks would get the same parts.
   local job=("$root/configs/quickstart.yaml" --set balance.placement=none --set source.samples=300 --set
              micro_batch.max_tokens=16384 --progress off) how
   "${mpirun[@]}" -np 8 "$evenkeel" run "${job[@]}" --dump alone/dump --results alone/results --log-level off
   [[ -n "$(find alone/dump -name 'mb-*.safetensors')" ]]
   for how in "${launchers[@]}"; do
     ends "$how" "$(EVENKEEL_NETWORK=tcp submit "$how" "${job[@]}" --dump "$how/dump" --results "$how/results")" COMPLETED 0
-    diff -r --exclude=evenkeel-run.json alone "$how" # which tells of hosts and times
+    diff -r --exclude=evenkeel-run.json alone "$how" # this file contains hosts and times
     log_says "$how"-*.log "bytes between nodes" || fail "$how: the ranks are on one node" "$how"-*.log
   done
 }
 
-# fails LAUNCHER JOB STATUS REASON: the job ends so, and says why in its log.
+# fails LAUNCHER JOB STATUS REASON: requires that the job fails with this status and logs the reason.
 fails() {
   ends "$1" "$2" FAILED "$3"
   log_says "$1-$2.log" "$4" || fail "$1: it does not say: $4" "$1-$2.log"
@@ -62,7 +62,7 @@ a_job_that_fails_says_why_and_ends_with_its_status() {
   local how
   local -A wrong missing empty network
   echo 'mesh: {tensor: 2}' >wrong.yaml
-  options=(--ntasks-per-node=1) # so that jobs run beside each other
+  options=(--ntasks-per-node=1) # lets jobs run at the same time
   for how in "${launchers[@]}"; do
     wrong[$how]="$(submit "$how" wrong.yaml)"
     missing[$how]="$(submit "$how" nowhere.yaml)"
@@ -102,7 +102,7 @@ a_cancelled_job_leaves_nothing_behind() {
     for round in 1 2; do
       job="$(submit "$how" "$root/configs/quickstart.yaml" --set source.samples=1000000 --progress lines)"
       eventually log_says "$how-$job.log" "1,000,000 samples"
-      ((round == 1)) || sleep 1 # in the middle of steps, too
+      ((round == 1)) || sleep 1 # also kills in the middle of steps
       [[ -n "$(find /dev/shm -mindepth 1)" ]] || fail "there is nothing to be left behind"
       scancel "$job"
       eventually has_ended "$job"
@@ -112,7 +112,7 @@ a_cancelled_job_leaves_nothing_behind() {
   done
 }
 
-# Steps done, of a job's state.
+# Prints the number of finished steps in a job's state.
 has_done() { (($(grep -ohP '"next_step": *\K\d+' "$1"/evenkeel-state.json 2>/dev/null || echo 0) >= $2)); }
 
 a_job_whose_time_is_over_goes_on_later_without_losing_a_step() {
@@ -124,16 +124,16 @@ source: {kind: lengths, path: lengths.csv}
 batch: {global_batch: 8, shuffle: true}
 balance: {placement: none}
 JOB
-  options=(--ntasks-per-node=2) # so that both run beside each other
+  options=(--ntasks-per-node=2) # lets both jobs run at the same time
   "${mpirun[@]}" -np 4 "$evenkeel" run job.yaml --dump alone --progress off --log-level off
   for how in "${launchers[@]}"; do
     jobs[$how]="$(submit "$how" job.yaml --state "$how-state" --dump "$how" --resume --progress off)"
   done
   for how in "${launchers[@]}"; do
     eventually has_done "$how-state" 2
-    scancel --batch --signal=USR1 "${jobs[$how]}" # as Slurm does before the time is over
+    scancel --batch --signal=USR1 "${jobs[$how]}" # as Slurm does before the time limit
   done
-  # Meanwhile a job that could only begin again: it is left alone.
+  # Meanwhile, a job that could only start over is not signaled.
   jobs[once]="$(submit srun job.yaml --dump once --progress off)"
   eventually test -e once/step-000000
   scancel --batch --signal=USR1 "${jobs[once]}"
@@ -169,10 +169,10 @@ ranks_keep_to_the_cores_of_their_tasks() {
   done
 }
 
-# Outside: after a cluster was killed at any moment, none of its daemons is left.
+# Runs outside of the cluster: requires that no daemon remains after a cluster was killed at any moment.
 a_cluster_leaves_nothing_behind_however_it_ends() {
   local signal status=0
-  seconds="86400.$$" # tells our tasks from all other processes
+  seconds="86400.$$" # distinguishes our tasks from all other processes
   "$root/launch/simulate-slurm.sh" 1 1 -- sh -c 'exit 7' || status=$?
   ((status != 77)) || exit 77
   ((status == 7)) || fail "a command that ends with 7 gives $status"
@@ -191,7 +191,7 @@ a_cluster_leaves_nothing_behind_however_it_ends() {
 }
 tasks() { pgrep -fx "[^ ]*sleep $seconds"; }
 tasks_are() { (($(tasks | wc -l) == $1)); }
-# Processes of the cluster's own space of processes.
+# Lists the processes in the cluster's PID namespace.
 residents() { find /proc/[0-9]*/ns/pid -maxdepth 0 -printf '%l %p\n' 2>/dev/null | grep -F "$space" || true; }
 is_empty() { [[ -z "$(residents)" ]]; }
 

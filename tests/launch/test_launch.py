@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the scripts of launch/ and .ci/ install, configure and start, as stand-ins for apt-get, cmake, ctest and mpirun
-see it."""
+"""Checks what the scripts of launch/ and .ci/ install, configure and start, using stand-ins for apt-get, cmake, ctest and
+mpirun that record their calls."""
 
 import json
 import os
@@ -30,10 +30,10 @@ class Scripts(unittest.TestCase):
             shutil.copytree(ROOT / part, self.root / part)
         self.stand_ins.mkdir()
         for name in ("apt-get", "cmake", "ctest", "mpirun", "dpkg-query", "sudo", "cpack"):
-            # sudo runs what follows its -n.
+            # sudo runs the command that follows -n.
             script = 'shift; exec "$@"' if name == "sudo" else f'echo "{name} $*" >>"{self.called}"'
             self.stand_in(name, script)
-        # No package is installed, and dpkg-query fails, as it does where it has never heard of one.
+        # No package is installed, and dpkg-query fails, as for packages that it has never seen.
         self.stand_in("dpkg-query", f'echo "dpkg-query $*" >>"{self.called}"; exit 1')
         self.environment = {"PATH": f"{self.stand_ins}:{os.environ['PATH']}"}
 
@@ -42,8 +42,8 @@ class Scripts(unittest.TestCase):
         (self.stand_ins / name).chmod(0o755)
 
     def commits(self, count: int) -> None:
-        """Continuous integration counts them to know whose turn it is. Stand-ins replace the compilation of single sources, the
-        checks of style, tests of two frameworks and those of the wheel."""
+        """Sets the number of commits, which decides what continuous integration runs. Stand-ins replace the compilation of
+        single sources, the checks of style, tests of two frameworks and tests of the wheel."""
         self.stand_in("git", f"echo {count}")
         alone = self.root / "tests/modules/check_sources_alone.py"
         alone.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ class Scripts(unittest.TestCase):
             script.write_text(f'#!/bin/sh\necho "{name} $*" >>"{self.called}"\necho "3 passed"\n', encoding="utf-8")
 
     def run_script(self, *command: str) -> list[list[str]]:
-        """The calls of the stand-ins, each as a list of words."""
+        """Returns the calls of the stand-ins, each as a list of words."""
         self.called.write_text("", encoding="utf-8")
         run = subprocess.run([self.root / command[0], *command[1:]], env=self.environment, capture_output=True,
                              text=True, check=False, cwd="/")
@@ -108,7 +108,7 @@ class Scripts(unittest.TestCase):
         self.assertIn("debs", self.configured(calls))
         self.assertEqual(calls[-1], ["cpack", "-G", "DEB"])
 
-    def test_packages_are_tried_where_there_are_some(self) -> None:
+    def test_packages_are_tested_if_they_exist(self) -> None:
         run = subprocess.run([self.root / "launch/test-debs.sh"], env=self.environment, capture_output=True,
                              text=True, check=False)
         self.assertEqual(run.returncode, 1)
@@ -122,7 +122,7 @@ class Scripts(unittest.TestCase):
         packages = re.search(r"COPY --from=build /evenkeel/(\S+)/evenkeel_\*\.deb ", lines).group(1)
         folder = pathlib.PurePath(packages)
         self.assertIn(f'cd "$root/{folder.parent}"\nrm -rf {folder.name}\n', script)
-        for name in ("build", ".git"):  # what an image must not be built from
+        for name in ("build", ".git"):  # must not be copied into an image
             self.assertIn(name, (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines())
 
     def test_the_tests_are_built_with_their_packages_and_run(self) -> None:
@@ -134,12 +134,12 @@ class Scripts(unittest.TestCase):
         self.assertEqual(tested, [["ctest", "--preset", "release", "-L", "quick", "--no-tests=error", "-L", "serial"],
                                   ["ctest", "--preset", "release", "-C", "nightly", "-N", "-LE", "quick"]])
 
-    def test_all_tests_but_those_that_take_hours_are_built_and_run_where_asked_for(self) -> None:
+    def test_option_all_builds_and_runs_all_tests_except_nightly_ones(self) -> None:
         calls = self.run_script("launch/test.sh", "--all", "--preset", "ci")
         self.assertIn(["cmake", "--build", f"{self.root}/build/ci", "--target", "all"], calls)
         self.assertIn(["ctest", "--preset", "ci", "-L", "quick|full", "--no-tests=error"], calls)
 
-    def test_what_is_left_out_is_named_at_the_end(self) -> None:
+    def test_optional_parts_that_are_left_out_are_named_at_the_end(self) -> None:
         listed = "".join(f"  Test  #{n}: {name}\n" for n, name in enumerate(["docs.site", "docs.pages", "nodes.n2-2"], 1))
         self.stand_in("ctest", f"case \"$*\" in *-N*) printf '{listed}';; esac")
         run = subprocess.run([self.root / "launch/test.sh"], env=self.environment, capture_output=True, text=True,
@@ -164,7 +164,7 @@ class Scripts(unittest.TestCase):
             self.assertIn("-L serial", " ".join(call))
         self.assertIn("-L quick ", " ".join(tested[0]))
         self.assertIn("-L full -I 1,,3", " ".join(tested[1]))
-        # The build with sanitizers builds only what is run, and every name is that of a program.
+        # The build with sanitizers builds exactly the programs that it runs.
         built = next(call for call in calls if call[:3] == ["cmake", "--build", f"{self.root}/build/asan"])
         self.assertIn(f"^({'|'.join(built[4:])})(\\.|$)", tested[2])
         for name in built[4:]:
@@ -214,7 +214,7 @@ class Scripts(unittest.TestCase):
                               f"{passed['ci']}% tests passed (full, 0 minutes after the start)",
                               f"{in_turn}, 0 minutes after the start)"])
 
-    def test_continuous_integration_tells_at_its_end_what_the_failed_tests_of_each_part_printed(self) -> None:
+    def test_continuous_integration_ends_with_the_output_of_failed_tests_of_each_part(self) -> None:
         printed = ["          Start   1: first", "  1/3 Test   #1: first ......   Passed    0.1 sec",
                    "          Start   2: second", "  2/3 Test   #2: second .....***Failed    0.1 sec", "Expected: 4",
                    *[f"line {n}" for n in range(100)], "", "          Start   3: third",

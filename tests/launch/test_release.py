@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What launch/release.sh makes, compares and refuses, with stand-ins for what builds; and the bill of materials of a small wheel."""
+"""Checks what launch/release.sh makes, compares and refuses, using stand-ins for builds; and the bill of materials of a small
+wheel."""
 
 import json
 import os

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""check_memory.py SUPPRESSIONS RANKS LAUNCHER... -- PROGRAM ARGUMENTS...: runs a program on ranks of valgrind's memcheck, and
-fails when it uses memory that is not its own or has no value, or loses some for good. What MPI and its threads do by
-themselves is not the program's: in MPI_Init and MPI_Finalize, and the keys of attributes, which are made once. 77 where there
-is no valgrind."""
+"""check_memory.py SUPPRESSIONS RANKS LAUNCHER... -- PROGRAM ARGUMENTS...: runs ranks of a program under valgrind's memcheck,
+and fails if the program uses invalid or uninitialized memory, or leaks memory. Ignores what MPI and its threads do by
+themselves: in MPI_Init and MPI_Finalize, and for attribute keys, which are created once. Exits with 77 if valgrind is not
+installed."""
 
 import collections
 import pathlib
@@ -17,7 +17,7 @@ MPI_ITSELF = {"PMPI_Init_thread", "MPI_Init_thread", "ompi_mpi_init", "ompi_mpi_
 
 
 def frames(error: xml.Element) -> list[tuple[str, str]]:
-    """Function and object, from the innermost out."""
+    """Returns function and object of each frame, innermost first."""
     return [(frame.findtext("fn", "?"), frame.findtext("obj", "?")) for frame in error.find("stack").iter("frame")]
 
 
@@ -30,7 +30,7 @@ def is_of(program: str, error: xml.Element) -> bool:
     return False
 
 
-def told(error: xml.Element) -> str:
+def describe(error: xml.Element) -> str:
     what = error.findtext("what") or error.findtext("xwhat/text", "")
     stack = "".join(f"\n    {function}  ({pathlib.Path(where).name})" for function, where in frames(error)[:16])
     return f"{error.findtext('kind')}: {what}{stack}"
@@ -49,7 +49,7 @@ def main() -> int:
         job = subprocess.run([*launcher, "-np", str(ranks), *memcheck, *command], check=False, stdin=subprocess.DEVNULL)
         reports = sorted(pathlib.Path(folder).glob("*.xml"))
         errors = [error for report in reports for error in xml.parse(report).getroot().findall("error")]
-    ours = collections.Counter(told(error) for error in errors if is_of(command[0], error))
+    ours = collections.Counter(describe(error) for error in errors if is_of(command[0], error))
     for text, times in ours.items():
         print(f"{times} times {text}")
     print(f"{len(reports)} ranks, {len(errors)} errors in all, {sum(ours.values())} of them ours; status {job.returncode}")

@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-// A few grids for the number of ranks that the test was started with.
+// Returns a few grids for the number of ranks with which the test was started.
 std::vector<Grid> grids_for(int world_size) {
   std::vector<Grid> grids;
   for (int tp = 1; tp <= world_size; ++tp) {

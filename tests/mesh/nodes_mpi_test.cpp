@@ -9,7 +9,8 @@
 namespace evenkeel {
 namespace {
 
-/// Whether this rank shares memory with each rank of `comm` according to MPI, without nodes_of_ranks.
+/// Returns, for each rank of `comm`, whether this rank shares memory with it according to MPI, without
+/// nodes_of_ranks.
 std::vector<bool> shares_memory(const boost::mpi::communicator& comm) {
   MPI_Comm shared = MPI_COMM_NULL;
   MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &shared);

@@ -49,7 +49,7 @@ TEST(OpenRequests, are_waited_for_together_or_one_by_one) {
   EXPECT_EQ(received, (std::vector<int>{previous, -previous}));
 }
 
-/// The requests left open on a rank that leaves an exchange because of an exception.
+/// Leaves requests open, as a rank does that leaves an exchange because of an exception.
 void begin_and_leave(const boost::mpi::communicator& world, std::vector<int>& into) {
   OpenRequests receives(Kind::receives);
   receives.resize(1);

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""check_headers_page.py SOURCE_DIR: fails unless docs/installing.md names every header of include/evenkeel once or more,
-and none that is not there; and
-when there are more than MOST of them."""
+"""check_headers_page.py SOURCE_DIR: fails unless docs/installing.md names every header of include/evenkeel at least once and no
+other header; also fails if there are more than MOST headers."""
 import pathlib
 import re
 import sys
 
-MOST = 64  # before you add one, look whether another can go
+MOST = 64  # before you add a header, check whether another one can be removed
 
 
 def main():

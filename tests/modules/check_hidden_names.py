@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""check_hidden_names.py SOURCE_DIR: fails where compiling several sources at once could change what a name means.
+"""check_hidden_names.py SOURCE_DIR: fails if compiling several sources at once could change what a name means.
 
-Sources of a module that stand in one namespace inside evenkeel, say evenkeel::cli, may be compiled together. What one of them
-declares in its anonymous namespace is then seen by those after it, and hides what evenkeel itself calls the same: a limit of
-16 stood for one of 64, and every compiler was content. So such a name must not be one of evenkeel's that another source of
-that namespace uses."""
+Sources of a module in the same namespace inside evenkeel, such as evenkeel::cli, may be compiled together. Later sources then
+see what an earlier one declares in its anonymous namespace, which hides names of evenkeel itself: once a limit of 16 replaced
+one of 64, and every compiler accepted it. So a name in an anonymous namespace must not equal a name of evenkeel that another
+source of the same namespace uses."""
 import pathlib
 import re
 import sys
@@ -20,7 +20,7 @@ def code_of(file):
 
 
 def declared(lines):
-    """Names declared on lines without indentation: the contents of namespaces are not indented."""
+    """Yields names declared on lines without indentation: the contents of namespaces are not indented."""
     for line in lines:
         found = line[:1].isalpha() and not line.startswith(('namespace', 'return')) and (TYPE.match(line) or VALUE.match(line))
         if found:
@@ -28,7 +28,7 @@ def declared(lines):
 
 
 def blocks(code, opening):
-    """The lines of each namespace that begins with the line `opening`."""
+    """Yields the lines of each namespace that begins with the line `opening`."""
     depth, lines = 0, []
     for line in code.split('\n'):
         if depth:
@@ -65,7 +65,7 @@ class Tree:
         return seen
 
     def sources_by_namespace(self):
-        """Sources of one module in the same namespace inside of evenkeel."""
+        """Returns the sources of each module that are in the same namespace inside evenkeel."""
         modules = {}
         for file, code in self.code.items():
             named = re.search(r'^namespace (evenkeel::\w+) \{$', code, re.MULTILINE)

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""check_links.py SOURCE_DIR: fails when a module includes a header of a module that it does not link, or a private header
-of another module that this module does not open to those above it (OPENS in its CMakeLists.txt); when a public header
-includes a private one; and when a module opens a header that no other folder includes. Folders are those of src,
-bench, and the bindings of the Python package."""
+"""check_links.py SOURCE_DIR: fails if a module includes a header of a module that it does not link, or a private header that
+another module does not open (OPENS in its CMakeLists.txt); if a public header includes a private one; or if a module opens a
+header that no other folder includes. Checks the folders of src, bench, and the bindings of the Python package."""
 import pathlib
 import re
 import sys
@@ -13,7 +12,7 @@ LISTS = {'SOURCES', 'LINKS', 'PRIVATE_LINKS', 'OPENS'}
 
 
 def lists_of(text):
-    """The words after each keyword of an evenkeel_add_module call."""
+    """Returns the words after each keyword of an evenkeel_add_module call."""
     lists, words = {name: [] for name in LISTS}, None
     for word in text.split():
         if word in LISTS:
@@ -33,7 +32,7 @@ def read_modules(source):
 
 
 def linked(modules, module):
-    """The modules that a module links, directly or through others."""
+    """Returns the modules that a module links, directly or through others."""
     seen, todo = set(), [module]
     while todo:
         for word in modules[todo.pop()]['LINKS']:
@@ -45,7 +44,7 @@ def linked(modules, module):
 
 
 def module_of(include, modules):
-    """The module that a header belongs to, and whether it is private there."""
+    """Returns the module that a header belongs to, and whether the header is private there."""
     parts = include.split('/')
     if parts[0] == 'evenkeel' and parts[1] in modules:
         return parts[1], False
@@ -53,7 +52,7 @@ def module_of(include, modules):
 
 
 def includes_of(source, folder):
-    """Every file of a folder's headers and sources, with each of its includes."""
+    """Yields every header and source of a folder with each of its includes."""
     for top in ('include/evenkeel', 'src', 'python', '.'):
         for file in sorted((source / top / folder).rglob('*.?pp')):
             for include in INCLUDE.findall(file.read_text()):
@@ -61,7 +60,8 @@ def includes_of(source, folder):
 
 
 def errors_of(source, modules, folder, used):
-    """What is wrong in a module, or in a folder of programs, which links what it likes. Notes opened headers in use."""
+    """Yields the errors of a module, or of a folder of programs, which may link any module. Adds the opened headers that it
+    includes to `used`."""
     below = linked(modules, folder) if folder in modules else set(modules)
     for file, include in includes_of(source, folder):
         other, private = module_of(include, modules)

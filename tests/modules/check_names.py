@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""check_names.py SOURCE_DIR: fails when a comment or a page names a file of the repository that is not there: headers,
-sources, scripts, pages, and in docs/architecture.md also names without an ending, such as `plan/assign`, and functions on a
-sample's path; when a page or a header names a library to link that no CMakeLists.txt makes; and when a header names another
-one than docs/installing.md."""
+"""check_names.py SOURCE_DIR: fails if a comment or a page names a file of the repository that does not exist: headers, sources,
+scripts, pages, and in docs/architecture.md also names without an extension, such as `plan/assign`, and functions on a sample's
+path; if a page or a header names a library to link that no CMakeLists.txt creates; or if a header names a different library
+than docs/installing.md."""
 import pathlib
 import re
 import sys
 
 TOPS = ('bench', 'cmake', 'configs', 'docs', 'examples', 'include', 'launch', 'python', 'src', 'tests')
-# Where a name in a comment may begin.
+# Folders to which a name in a comment may be relative.
 ROOTS = ('', 'src', 'include', 'include/evenkeel', 'tests', 'python', 'python/src')
 FILE = re.compile(r'(?<![\w/.<>@$-])((?:\.\./)*(?:\w[\w.-]*/)*\w[\w-]*\.(?:hpp|cpp|h|py|md|sh|cmake|pml))(?!\w|[/.]\w)')
 COMMENTS = {
@@ -20,9 +20,9 @@ COMMENTS = {
 }
 COMMENTS |= {'.hpp': COMMENTS['.cpp'], '.h': COMMENTS['.cpp'], '.c': COMMENTS['.cpp'], '.pml': COMMENTS['.cpp'],
              '.txt': COMMENTS['.cmake'], '.yaml': COMMENTS['.sh']}
-# Files of others, and names that stand for several.
+# Files of other projects, and names that represent several files.
 OTHERS = {'mpi.h', 'tools/preprocess_data.py', 'consumer/COMPONENT.cpp'}
-# Tests that make files up.
+# Tests that name invented files.
 MADE_UP = {'tests/docs/test_site.py', 'tests/docs/test_outputs.py', 'tests/modules/check_names.py'}
 
 
@@ -37,7 +37,8 @@ class Tree:
         self.stems |= {str(folder) for file in self.files for folder in pathlib.PurePosixPath(file).parents}
 
     def has(self, name, place):
-        """Whether there is a file of this name: beside the one that names it, below a root, or anywhere if it is short."""
+        """Returns whether a file of this name exists: relative to the file that names it, below a root, or anywhere if the name
+        is short."""
         beside = (self.source / place).parent / name
         return (any(str(pathlib.PurePosixPath(root) / name) in self.files for root in ROOTS) or beside.is_file()
                 or name in self.names)
@@ -52,7 +53,8 @@ def read(source, file):
 
 
 def missing(tree):
-    """Names of files in comments and pages. A page's own blocks may write files, which it may name."""
+    """Yields names of files in comments and pages that do not exist. Blocks of a page may write files, which the page may name.
+    """
     for file in sorted(tree.files - MADE_UP):
         pattern = COMMENTS.get(pathlib.PurePosixPath(file).suffix)
         if pattern is None or file == 'CHANGELOG.md':
@@ -65,7 +67,8 @@ def missing(tree):
 
 
 def missing_places(tree):
-    """Names without endings in docs/architecture.md: files or folders of src, include/evenkeel or the top."""
+    """Yields names without extensions in docs/architecture.md that are not files or folders of src, include/evenkeel or the
+    top."""
     text, _ = read(tree.source, 'docs/architecture.md')
     for name in sorted(set(re.findall(r'`([a-z_]+(?:/[a-z_]+)+)`', text))):
         if not any(str(pathlib.PurePosixPath(root) / name) in tree.stems for root in ('', 'src', 'include/evenkeel', 'src/page')):
@@ -73,7 +76,7 @@ def missing_places(tree):
 
 
 def missing_functions(tree):
-    """Functions in the table of a sample's path that are not defined where docs/architecture.md says."""
+    """Yields functions in the table of a sample's path that are not defined where docs/architecture.md says."""
     text, _ = read(tree.source, 'docs/architecture.md')
     rows = re.findall(r'^\| \d+ \| `([\w:]+)` \| `(src/[\w/.]+)` \|', text, re.MULTILINE)
     if not rows:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check_program_without_mpi.sh PROGRAM WORK_DIR: fails when PROGRAM, an evenkeel built without MPI, loads an MPI library,
-# cannot plan or show a configuration, or does not refuse commands that need MPI with the reason.
+# check_program_without_mpi.sh PROGRAM WORK_DIR: fails if PROGRAM, an evenkeel built without MPI, loads an MPI library, cannot
+# plan or show a configuration, or does not refuse commands that need MPI with the reason.
 set -euo pipefail
 program=$1
 work=$2
@@ -9,7 +9,7 @@ fail() {
   echo "$1" >&2
   exit 1
 }
-says() { # says TEXT COMMAND...: COMMAND succeeds and prints TEXT
+says() { # says TEXT COMMAND...: requires that COMMAND succeeds and prints TEXT
   local printed
   printed=$("${@:2}") || fail "failed: ${*:2}"
   [[ "$printed" == *"$1"* ]] || fail "'${*:2}' does not print '$1' but: $printed"
@@ -36,8 +36,8 @@ says 'Stopped: 0 samples received' timeout --preserve-status 2 "$program" buffer
 for arguments in 'run job.yaml --log-level debug' 'inspect rollouts.jsonl'; do
   status=0
   # shellcheck disable=SC2086
-  told=$("$program" $arguments 2>&1) || status=$?
+  output=$("$program" $arguments 2>&1) || status=$?
   [[ $status == 2 ]] || fail "'$arguments' ends with $status"
-  [[ "$told" == "evenkeel: error: ${arguments%% *} needs MPI, and this program was built without it"* ]] ||
-    fail "'$arguments' says: $told"
+  [[ "$output" == "evenkeel: error: ${arguments%% *} needs MPI, and this program was built without it"* ]] ||
+    fail "'$arguments' says: $output"
 done

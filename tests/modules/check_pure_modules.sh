@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check_pure_modules.sh SOURCE_DIR PROGRAM MODULE...: fails if one of these pure modules includes MPI, if a file other than
-# those of the program, examples and tests names MPI_COMM_WORLD, or if PROGRAM, which links all of them, loads an MPI library.
+# check_pure_modules.sh SOURCE_DIR PROGRAM MODULE...: fails if one of these pure modules includes MPI, if a file outside the
+# program, examples and tests names MPI_COMM_WORLD, or if PROGRAM, which links all of these modules, loads an MPI library.
 set -euo pipefail
 source_dir=$1
 program=$2

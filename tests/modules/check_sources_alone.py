@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Compiles sources one by one, without what a unity build or a precompiled header would lend them: an include that is
-missing comes out.
+"""Compiles sources one by one, without unity build and precompiled header, so missing includes become errors.
 
     check_sources_alone.py SOURCE_DIR BUILD_DIR [TURN/TURNS]
 
-BUILD_DIR is configured for this alone. With 3/7, every seventh source is compiled, those that stand third. Exit status: 0
-when all compile, 1 when one does not.
+BUILD_DIR is a separate build folder. With 3/7, compiles every seventh source, beginning with the third. Exit status: 0 if all
+sources compile, else 1.
 """
 
 import concurrent.futures

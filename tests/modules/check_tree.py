@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""check_tree.py SOURCE_DIR: fails when the tree is not as the pages say. Every module has a folder of tests, a line in
-CONTRIBUTING's table, and its name in docs/modules.svg, and nothing else is there. Every C++ test is built."""
+"""check_tree.py SOURCE_DIR: fails unless the tree is as documented. Every module, and nothing else, has a folder of tests, a
+row in CONTRIBUTING's table, and its name in docs/modules.svg. Every C++ test is built."""
 import pathlib
 import re
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""check_waits.py SOURCE_DIR: fails when a function of src waits for other ranks in a call of MPI and does not report it
-(Waiting of base/activity.hpp): the watchdog would take its polling for work. Benchmarks are left out."""
+"""check_waits.py SOURCE_DIR: fails if a function of src waits for other ranks in an MPI call without reporting it (Waiting of
+base/activity.hpp): the watchdog would mistake its polling for work. Benchmarks are not checked."""
 import pathlib
 import re
 import sys
@@ -9,11 +9,12 @@ WAITS = re.compile(
     r"MPI_(?:Bcast|Barrier|(?:All)?[Gg]atherv?|(?:All)?[Rr]educe|Alltoall[vw]?|Scatterv?|Recv|Send|Wait(?:all|any|some)?|Probe"
     r"|Comm_(?:dup|split|split_type|create|create_group))\("
     r"|boost::mpi::(?:broadcast|all_gather|gather|reduce|all_reduce|scatter|all_to_all)\(|\bworld\.barrier\(\)")
-REPORTED = re.compile(r'\bWaiting \w+\(|return make_communicator\("')  # which reports for its callers
+REPORTED = re.compile(r'\bWaiting \w+\(|return make_communicator\("')  # make_communicator reports for its callers
 
 
 def functions_of(text):
-    """Stretches that end with a brace in the first column: each has a function, maybe some lines before it."""
+    """Yields pieces of the text that end with a brace in the first column: each has one function, perhaps with some lines
+    before it."""
     first = 1
     for stretch in re.split(r"(?<=\n\})", text):
         yield first, stretch

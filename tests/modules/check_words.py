@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""check_words.py SOURCE_DIR: fails if a comment, a docstring or a page has a word or an opener that was replaced everywhere,
-because readers had to decode it. Prints each place with what to write instead."""
+"""check_words.py SOURCE_DIR: fails if a comment, a docstring or a page contains a banned word or opener, which readers would
+have to decode. Prints each place with a suggestion."""
 import pathlib
 import re
 import sys
@@ -8,7 +8,7 @@ import sys
 FOLDERS = {'.cpp': ('src', 'bench', 'examples', 'tests'), '.hpp': ('src', 'include', 'bench', 'tests'), '.h': ('include',),
            '.py': ('python', 'tests', 'examples', 'launch'), '.sh': ('launch', 'tests'), '.md': ('docs',)}
 COMMENTS = {'.cpp': r'//+(.*)', '.hpp': r'//+(.*)', '.h': r'//+(.*)', '.py': r'#(.*)|"""(.*)', '.sh': r'#(.*)', '.md': r'(.*)'}
-# A comment that begins like this has no subject. It is the opener of a comment if the line above is not one.
+# Comments that begin like this have no subject. A line begins a comment if the line above it is not a comment.
 OPENERS = {
     r'Those\b': 'a noun', r'Of (?!course)\w': 'a noun', r'Else\b': '"Otherwise", or the condition', r'Nor\b': 'a sentence with a subject',
     r'That\b(?! is)': 'a noun', r'As (?!if|a |an |of |long|many|soon)\w+ \w+ed\b': 'a verb',

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# leaves_nothing.sh SIMULATE_NODES: after a simulation ends well, fails, is interrupted, terminated or killed, none of
-# its processes, links, namespaces and session folders are left. Two run at once without meeting.
+# leaves_nothing.sh SIMULATE_NODES: requires that a simulation leaves no processes, links, namespaces and session folders after
+# it ends successfully, fails, or is interrupted, terminated or killed. Two simulations run at once without interfering.
 set -euo pipefail
 simulate=$1
-seconds="86400.$$" # tells our sleeping ranks from all other processes
+seconds="86400.$$" # distinguishes our sleeping ranks from all other processes
 
 traces() {
   ls /run/netns 2>/dev/null || true
@@ -11,7 +11,7 @@ traces() {
   ip -brief link 2>/dev/null | grep -E '^(switch|port[0-9])' || true
 }
 sleepers() { cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -o "sleep $seconds" | wc -l; }
-# eventually N: waits until this many processes name our sleep.
+# eventually N: waits until N processes have our sleep in their command.
 eventually() {
   for ((i = 0; i < 300; ++i)); do
     if (($(sleepers) == $1)); then return; fi
@@ -25,7 +25,7 @@ expect_status() {
   echo "$3: status $1, expected $2" >&2
   exit 1
 }
-ranks_and_launchers=8 # four ranks; mpirun and what launched it name the command too
+ranks_and_launchers=8 # four ranks, plus mpirun and its parents, whose commands also contain the sleep
 
 before="$(traces)"
 status=0

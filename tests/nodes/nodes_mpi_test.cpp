@@ -17,7 +17,7 @@
 namespace evenkeel {
 namespace {
 
-// The ranks of each node according to launch/simulate-nodes.sh; elsewhere, one node with all ranks.
+// Returns the ranks of each node according to launch/simulate-nodes.sh; elsewhere, one node with all ranks.
 std::vector<int> ranks_of_nodes(int world_size) {
   const char* told = std::getenv("EVENKEEL_NODES");
   if (told == nullptr) return {world_size};

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# wrong_arguments.sh SIMULATE_NODES: wrong arguments give status 2 and say what is right.
+# wrong_arguments.sh SIMULATE_NODES: requires that wrong arguments give status 2 and an explanation.
 set -euo pipefail
 simulate=$1
 
 refuses() {
-  local expected="$1" said status=0
+  local expected="$1" output status=0
   shift
-  said="$("$simulate" "$@" 2>&1)" || status=$?
-  if ((status == 2)) && [[ "$said" == *"$expected"*Usage:* ]]; then return; fi
-  echo "simulate-nodes $*: status $status, said: $said" >&2
+  output="$("$simulate" "$@" 2>&1)" || status=$?
+  if ((status == 2)) && [[ "$output" == *"$expected"*Usage:* ]]; then return; fi
+  echo "simulate-nodes $*: status $status, said: $output" >&2
   exit 1
 }
 

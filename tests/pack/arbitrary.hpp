@@ -23,14 +23,14 @@ inline CpGroup arbitrary_cp() {
           *rc::gen::element(CpLayout::zigzag, CpLayout::contiguous)};
 }
 
-/// Up to a dozen lengths, many of them 0 or 1.
+/// Returns up to a dozen lengths, many of them 0 or 1.
 inline Lengths arbitrary_lengths() {
   const auto size = *rc::gen::inRange<std::size_t>(0, 12);
   return *rc::gen::container<Lengths>(
       size, rc::gen::oneOf(rc::gen::inRange<std::int64_t>(0, 3), rc::gen::inRange<std::int64_t>(0, 80)));
 }
 
-/// A layout over any context-parallel group, sometimes padded to a larger total.
+/// Returns a layout over any context-parallel group, sometimes padded to a larger total.
 inline PackedLayout arbitrary_layout() {
   const CpGroup cp = arbitrary_cp();
   const std::int64_t alignment = cp.chunks() * *rc::gen::inRange<std::int64_t>(1, 4);

@@ -38,7 +38,7 @@ class Copies : public testing::TestWithParam<CopyCase> {
  protected:
   [[nodiscard]] static std::size_t row_bytes() { return GetParam().row_bytes; }
 
-  /// Lengths around 300, with some zeros and ones, whose total has the number of bytes that the case
+  /// Returns lengths around 300, with some zeros and ones, whose total has the number of bytes that the case
   /// requests.
   [[nodiscard]] static Lengths lengths() {
     Lengths lengths;

@@ -27,7 +27,7 @@ std::vector<std::int64_t> rows_of(const CpRuns& runs) {
   return rows;
 }
 
-/// The score entries of causal attention that these query rows need: row t attends to t + 1 keys.
+/// Returns the score entries of causal attention that these query rows need: row t attends to t + 1 keys.
 std::int64_t causal_entries(const CpRuns& runs) {
   std::int64_t entries = 0;
   for (const std::int64_t row : rows_of(runs)) entries += row + 1;

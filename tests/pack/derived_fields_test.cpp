@@ -39,7 +39,7 @@ Integers packed(const PackedLayout& layout, CpRank rank, const Integers& ragged)
   return local;
 }
 
-/// The token after each run; garbage if the run ends its sequence, because it must be ignored.
+/// Returns the token after each run; garbage if the run ends its sequence, because it must be ignored.
 Integers make_halo_route(const PackedLayout& layout, CpRank rank) {
   Integers halo;
   for (const PackedRun& run : packed_runs(layout, rank)) {

@@ -43,8 +43,8 @@ std::vector<std::span<Byte>> spans_of(std::vector<Bytes>& buffers) {
   return {buffers.begin(), buffers.end()};
 }
 
-/// The definition of packing, one row at a time: row k of a rank is row partitioned_indices[k] of the aligned
-/// sequences.
+/// Packs one row at a time, following the definition: row k of a rank is row partitioned_indices[k] of the
+/// aligned sequences.
 Bytes packed_row_by_row(const PackedLayout& layout, CpRank rank, const Bytes& ragged, const Bytes& pad_row,
                         std::size_t row_bytes) {
   Bytes expected;

@@ -6,7 +6,7 @@
 
 namespace evenkeel::test {
 
-/// The size in bytes of a padded tensor with its tokens at these positions.
+/// Returns the size in bytes of a padded tensor with its tokens at these positions.
 inline std::size_t tensor_bytes(const TokenPlaces& places, RowFormat format) {
   return static_cast<std::size_t>(places.shape().batch * places.shape().width * format.heads) *
          format.row_bytes;

@@ -93,8 +93,8 @@ RC_GTEST_PROP(LossMaskAhead, is_set_if_the_token_that_many_rows_after_the_label_
   }
 }
 
-/// A sample of 4 tokens, 2 in the prompt and 2 in the response, on rank 0 of two, with fields derived for two
-/// tokens ahead.
+/// Returns a sample of 4 tokens, 2 in the prompt and 2 in the response, on rank 0 of two, with fields derived
+/// for two tokens ahead.
 PackedMicroBatch completed(std::vector<SampleShape> samples, const DerivedFieldSettings& settings) {
   PackedMicroBatch m = lay_out(std::move(samples), {4, 0, zigzag2, {}}, CpRank{0});
   const RankTokens tokens = tokens_of(m.layout, m.cp_rank, settings.reach());

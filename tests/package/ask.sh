@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ask.sh MPI_BUILT TORCH_BUILT: calls find_package for the installed package in many ways, most of which are wrong.
+# ask.sh MPI_BUILT TORCH_BUILT: calls find_package for the installed package in many ways, most of which are errors.
 set -euo pipefail
 # shellcheck source=tests/package/environment.sh
 source "$(dirname "$0")/environment.sh"
@@ -12,9 +12,9 @@ find "$partial" -name 'EvenkeelTargets-*' | grep -E 'EvenkeelTargets-(service|jo
   -DPARTIAL="$partial" -DMPI_BUILT="$1" -DTORCH_BUILT="$2"
 
 # CMake's error for an unknown component must contain Evenkeel's reason.
-if said="$("$CMAKE" -G "$GENERATOR" -S "$SOURCE/tests/package/consumer" -B "$WORK/refused" \
+if output="$("$CMAKE" -G "$GENERATOR" -S "$SOURCE/tests/package/consumer" -B "$WORK/refused" \
   -DCMAKE_PREFIX_PATH="$PREFIX" -DCOMPONENT=nonsense 2>&1)"; then
   echo "A component that nobody knows was found" >&2
   exit 1
 fi
-[[ "$said" == *"Evenkeel has no component nonsense."* ]]
+[[ "$output" == *"Evenkeel has no component nonsense."* ]]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# build_parent.sh CMAKE EVENKEEL_SOURCE PARENT_SOURCE WORK_DIR BUILD_TYPE GENERATOR: configures a project that adds
-# Evenkeel's folder, which checks its own settings; with no build type it also builds and runs what uses two small
-# libraries of it. Then requests the optional parts, and checks that they exist.
+# build_parent.sh CMAKE EVENKEEL_SOURCE PARENT_SOURCE WORK_DIR BUILD_TYPE GENERATOR: configures a project that adds Evenkeel's
+# folder, and checks its own settings. Without a build type, also builds and runs a consumer of two small libraries. Then
+# requests the optional parts, and checks that they exist.
 set -euo pipefail
 cmake=$1 evenkeel=$2 source=$3 work=$4 type=$5 generator=$6
 

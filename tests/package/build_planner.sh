@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # build_planner.sh CMAKE EVENKEEL_SOURCE PARENT_SOURCE WORK_DIR GENERATOR: builds and runs the planner's consumer inside a
-# project that adds Evenkeel's folder, as on a machine without MPI. Compiles all that a plan needs.
+# project that adds Evenkeel's folder, as on a machine without MPI. This compiles everything that a plan needs.
 set -euo pipefail
 cmake=$1 evenkeel=$2 parent=$3 work=$4 generator=$5
 

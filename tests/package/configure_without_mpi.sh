@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# configure_without_mpi.sh CMAKE EVENKEEL_SOURCE PARENT_SOURCE WORK_DIR GENERATOR: configures Evenkeel with
-# EVENKEEL_MPI=OFF as on a machine that has neither MPI nor Boost, by itself and inside another project, and builds and
-# runs what uses a small library of it.
+# configure_without_mpi.sh CMAKE EVENKEEL_SOURCE PARENT_SOURCE WORK_DIR GENERATOR: configures Evenkeel with EVENKEEL_MPI=OFF as
+# on a machine without MPI and Boost, by itself and inside another project, and builds and runs a consumer of a small library.
 set -euo pipefail
 cmake=$1 evenkeel=$2 parent=$3 work=$4 generator=$5
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced by the scripts of this folder, which CTest calls with what they need in the environment: CMAKE, GENERATOR, CC
-# and CXX; SOURCE, Evenkeel's tree; BUILD, where it was built; WORK, a folder for these tests; BUILD_TYPE; SANITIZE; MPIRUN.
-# Evenkeel is installed in PREFIX, to which it was moved from another folder.
+# Sourced by the scripts of this folder. CTest passes them these variables: CMAKE, GENERATOR, CC and CXX; SOURCE, Evenkeel's
+# tree; BUILD, the build folder; WORK, a folder for these tests; BUILD_TYPE; SANITIZE; MPIRUN. Evenkeel is installed in PREFIX,
+# after it was moved from another folder.
 : "${CMAKE:?}" "${GENERATOR:?}" "${CC:?}" "${CXX:?}" "${SOURCE:?}" "${BUILD:?}" "${WORK:?}" "${BUILD_TYPE?}" "${SANITIZE?}"
 PREFIX="$WORK/elsewhere/prefix"
 flags=()

@@ -10,7 +10,7 @@ mkdir -p "$WORK/elsewhere"
 mv "$WORK/first" "$PREFIX"
 
 text_only=-I
-[[ "$BUILD_TYPE$SANITIZE" == Release ]] && text_only=-a # others have the paths of sources, for debuggers
+[[ "$BUILD_TYPE$SANITIZE" == Release ]] && text_only=-a # other builds contain the paths of sources, for debuggers
 if grep -rl "$text_only" -e "$SOURCE/" -e "$BUILD/" -e "$WORK/" "$PREFIX"; then
   echo "These files were installed with paths of the build in them" >&2
   exit 1

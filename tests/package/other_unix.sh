@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# other_unix.sh CXX EVENKEEL_SOURCE MPI_FLAG...: compiles the sources that use Linux's own features, without these features.
+# other_unix.sh CXX EVENKEEL_SOURCE MPI_FLAG...: compiles the sources that use Linux-only features with these features disabled.
 set -euo pipefail
 cxx=$1 source=$2
 

@@ -12,7 +12,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// A step with these micro-batch costs, one list per DP rank: a row costs 1, and all rows contain a token.
+/// Returns a step with these micro-batch costs, one list per DP rank: a row costs 1, and all rows contain a
+/// token.
 StepPicture step_of(const std::vector<std::vector<std::int64_t>>& costs) {
   StepPicture step;
   step.planning.cap = 1000;

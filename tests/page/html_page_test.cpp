@@ -29,7 +29,7 @@ std::size_t count(std::string_view text, std::string_view word) {
   return number;
 }
 
-/// The data that the page contains for its script.
+/// Returns the data that the page contains for its script.
 nlohmann::json data_in(const std::string& page) {
   const std::string begin = R"(id="data">)";
   const std::size_t from = page.find(begin) + begin.size();

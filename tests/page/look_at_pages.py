@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Opens pages of a run and of a plan in Chromium, without a network, and looks at what is drawn.
+"""Opens pages of a run and of a plan in Chromium, without a network, and checks what is drawn.
 
     look_at_pages.py PROGRAM FOLDER            makes pages below FOLDER and checks them
-    look_at_pages.py PROGRAM FOLDER --renew    also writes docs/report-light.png and docs/report-dark.png anew
+    look_at_pages.py PROGRAM FOLDER --renew    also updates docs/report-light.png and docs/report-dark.png
 
-Exit status: 0 when all is well, 1 when something is not, 77 without Chromium.
+Exit status: 0 if all is right, 1 if something is not, 77 without Chromium.
 """
 
 import html.parser
@@ -27,7 +27,7 @@ MOST_BYTES_IN_DOCS = 250 * 1024
 
 
 class Failure(Exception):
-    """Something that a page has not, or should not have."""
+    """Raised if a page lacks something, or has something that it should not have."""
 
 
 def require(is_so: bool, what: str) -> None:
@@ -42,7 +42,7 @@ def run(*command, folder: pathlib.Path | None = None) -> subprocess.CompletedPro
 
 
 class Browser:
-    """Chromium, each time anew. Nothing it asks of a network is answered."""
+    """Runs a new Chromium for each page. All of its network requests fail."""
 
     def __init__(self, program: str, folder: pathlib.Path):
         self._program = program
@@ -53,8 +53,8 @@ class Browser:
                    "--disable-dev-shm-usage", f"--user-data-dir={self._folder / 'chromium'}", "--no-first-run",
                    "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr",
                    "--force-device-scale-factor=1", *options, page.as_uri())
-        told = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-        require(not told, f"{page.name}: the browser's console says: {told}")
+        console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+        require(not console, f"{page.name}: the browser's console says: {console}")
         return done.stdout
 
     def document(self, page: pathlib.Path) -> str:
@@ -68,7 +68,7 @@ class Browser:
 
 
 class Elements(html.parser.HTMLParser):
-    """What a drawn page holds."""
+    """Counts the elements of a drawn page."""
 
     def __init__(self, document: str):
         super().__init__()
@@ -105,7 +105,7 @@ def check_page(browser: Browser, page: pathlib.Path, sections: list[str]) -> Non
 
 
 def check_words(browser: Browser, pages: dict[str, pathlib.Path]) -> None:
-    """The text of pages about several steps, and about the page itself."""
+    """Checks the text of pages about several steps, and about the page itself."""
     documents = {name: browser.document(pages[name]) for name in ("run", "profiles", "comparison")}
     require("Sums over all steps" in documents["run"], "a run of many steps has no sums over them")
     require("Sums over all steps" not in documents["profiles"], "a run of one step speaks of all steps")
@@ -125,7 +125,7 @@ def check_colours(browser: Browser, page: pathlib.Path, folder: pathlib.Path) ->
 
 
 def make_pages(program: pathlib.Path, folder: pathlib.Path) -> dict[str, pathlib.Path]:
-    def here(*command) -> None:  # files have names without a path, which pages show
+    def here(*command) -> None:  # Files are named without a path, since pages show the names.
         run(*command, folder=folder)
 
     here(program, "synth", "--samples", 2048, "--prompt-median", 300, "--response-median", 900, "--response-max", 12000,

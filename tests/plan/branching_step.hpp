@@ -51,7 +51,7 @@ inline Tokens path(std::int64_t length, std::int64_t shared) {
   return tokens;
 }
 
-/// The tokens of some entries; shared tokens are counted once.
+/// Returns the tokens of some entries; shared tokens are counted once.
 inline std::int64_t distinct_tokens(std::span<const SharedGroup> trees, std::span<const EntryId> entries) {
   std::int64_t tokens = 0;
   for (const SharedGroup& group : trees) {

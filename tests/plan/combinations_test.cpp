@@ -158,7 +158,8 @@ void draw_numbers(std::mt19937_64& random, Keys& keys) {
   }
 }
 
-/// The keys that are incompatible with the strategy or with other settings, according to the table of keys.
+/// Returns the keys that are incompatible with the strategy or with other settings, according to the table of
+/// keys.
 std::set<std::string> refusing_keys(const Keys& all) {
   const BalanceKeys& b = all.balance;
   const MicroBatchKeys& m = all.micro_batch;
@@ -239,7 +240,7 @@ class PlannedStep {
   }
 
  private:
-  /// Every member of a group lists its micro-batches in the same order.
+  /// Requires that every member of a group lists its micro-batches in the same order.
   void expect_promises_of_groups() const {
     std::vector<EntryId> entries;
     std::vector<std::vector<const MicroBatchPlan*>> of_all;  // what both DP ranks run
@@ -343,8 +344,8 @@ class PlannedStep {
     }
   }
 
-  /// The minimum number of micro-batches that units can be packed into under each single limit on rows of
-  /// fields, or under the other limits.
+  /// Returns the minimum number of micro-batches that units can be packed into under each single limit on
+  /// rows of fields, or under the other limits.
   [[nodiscard]] std::int64_t optimum_of(IdView<UnitId> units) const {
     std::vector<std::int64_t> sizes;
     std::vector<std::int64_t> samples;

@@ -21,7 +21,7 @@ using testing_support::made_up_table;
 using testing_support::mix;
 using testing_support::SampleLoss;
 
-/// A nonlinear loss of loss token t of a sample.
+/// Returns a nonlinear loss of loss token t of a sample.
 double loss_of(const LengthEntry& entry, std::int64_t t) {
   const std::uint64_t bits =
       mix(static_cast<std::uint64_t>(entry.shape.id.value()), static_cast<std::uint64_t>(t));
@@ -34,7 +34,7 @@ double sum_of_losses(const LengthEntry& entry) {
   return sum;
 }
 
-/// The loss without splitting, by definition.
+/// Returns the loss without splitting, by definition.
 double whole_loss(const LengthTable& table, const LossSettings& settings) {
   std::vector<SampleLoss<double>> samples;
   for (const LengthEntry& entry : table.entries()) {
@@ -49,7 +49,7 @@ std::vector<EntryId> all_entries(const LengthTable& table) {
   return testing_support::all_ids<EntryId>(table.size());
 }
 
-/// The result of a trainer's own reductions of the micro-batches' values.
+/// Returns the result of a trainer's own reductions of the micro-batches' values.
 template <typename Value>
 double reduced(const StepPlan& plan, const LengthTable& table, const LossSettings& settings, Value value) {
   const auto dp = static_cast<int>(plan.ranks.size());

@@ -46,7 +46,7 @@ struct WeightedTree {
   Doubles weights;
 };
 
-/// Each sample separately, without sharing.
+/// Computes each sample separately, without sharing.
 LossAndGradient repeated(const WeightedTree& weighted) {
   LossAndGradient result{0, Doubles(static_cast<std::size_t>(weighted.layout.tree().num_rows()), 0)};
   for (std::size_t i = 0; i < weighted.samples.size(); ++i) {
@@ -63,7 +63,8 @@ LossAndGradient repeated(const WeightedTree& weighted) {
   return result;
 }
 
-/// As in a trainer: hidden states of the tree's rows, split over CP ranks, gathered with the map.
+/// Computes the loss like a trainer: hidden states of the tree's rows, split over CP ranks, gathered with the
+/// map.
 LossAndGradient shared(const WeightedTree& weighted) {
   const PrefixTree& tree = weighted.layout.tree();
   const PackedLayout& segments = weighted.layout.segments();

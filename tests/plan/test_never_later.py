@@ -1,7 +1,7 @@
-"""Plans end no later than those of bench/never_later.py's alternatives, on lengths with real distributions.
+"""Plans end no later than the alternatives of bench/never_later.py, on lengths with real distributions.
 
-The distributions are quantiles of lengths of Mooncake's conversations, documents of ProLong, and articles of
-Wikipedia. Usage: test_never_later.py PROGRAM
+The distributions are length quantiles of Mooncake's conversations, ProLong's documents and Wikipedia's articles. Usage:
+test_never_later.py PROGRAM
 """
 
 import pathlib

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 """check_page.py SOURCE_DIR: fails unless the tables of docs/exchange.md name every part of the models, with functions that
-stand in the files they are said to stand in."""
+exist in the files that the tables name."""
 import pathlib
 import re
 import sys
 
 ROW = re.compile(r'^\| `(\w+)`[^|]*\|([^|]*)\|([^|]*)\|$', re.M)
-# What is of the model's own, and nothing of the code's.
-OF_THE_MODEL = {'conclude', 'forget_call', 'look_up', 'call_together', 'bring_fields'}
+# Parts of the models that do not correspond to code.
+MODEL_ONLY = {'conclude', 'forget_call', 'look_up', 'call_together', 'bring_fields'}
 
 
 def main():
     source = pathlib.Path(sys.argv[1])
     models = '\n'.join(file.read_text(encoding='utf-8') for file in sorted((source / 'tests/protocol').glob('*.pml')))
-    parts = set(re.findall(r'^inline (\w+)', models, re.M)) - OF_THE_MODEL
+    parts = set(re.findall(r'^inline (\w+)', models, re.M)) - MODEL_ONLY
     mutants = set(re.findall(r'#\s*ifn?def (MUTANT_\w+)', models))
     page = (source / 'docs/exchange.md').read_text(encoding='utf-8').partition('## Protocol')[2]
     errors = []

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""check_protocol.py WORK_DIR: has Spin look at every state of the models in this folder, which must hold, and then at
-mutants of them, each wrong in one place, in which it must find a way to fail. Says how many states it has seen."""
+"""check_protocol.py WORK_DIR: lets Spin check every state of the models in this folder, which must hold, and of mutants with
+one error each, in which Spin must find a failure. Prints how many states were checked."""
 import pathlib
 import re
 import resource
@@ -9,7 +9,7 @@ import sys
 
 MODELS = pathlib.Path(__file__).resolve().parent
 
-# Model, and what it is compiled with.
+# A model, and the macros with which it is compiled.
 MUST_HOLD = [
     ('service', ['CALLS=1']),
     ('ahead', ['STEPS=2', 'DEPTH=1']),
@@ -32,11 +32,11 @@ MUST_FAIL = [
 
 
 def search(work, model, defines):
-    """The output of Spin's verifier."""
+    """Returns the output of Spin's verifier."""
     folder = work / '-'.join([model, *defines]).lower()
     folder.mkdir(parents=True, exist_ok=True)
     given = ['-D' + define for define in defines]
-    # Optimizing what Spin writes takes longer than the search.
+    # The verifier is not optimized, since that would take longer than the search.
     for command in (['spin', *given, '-a', str(MODELS / f'{model}.pml')],
                     ['gcc', '-O0', '-w', '-DSAFETY', '-DCOLLAPSE', '-DMEMLIM=4000', '-o', 'verifier', 'pan.c']):
         run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -50,10 +50,10 @@ def main():
     wrong = []
     total = 0
     for model, defines in MUST_HOLD + MUST_FAIL:
-        said = search(work, model, defines)
-        found = re.search(r'errors: (\d+)\s+(\d+) states, stored', said)
-        what = re.search(r'assertion violated|invalid end state', '\n'.join(re.findall(r'^pan:\d+: .*', said, re.M)))
-        complete = bool(found) and 'Search not completed' not in said and 'max search depth too small' not in said
+        output = search(work, model, defines)
+        found = re.search(r'errors: (\d+)\s+(\d+) states, stored', output)
+        what = re.search(r'assertion violated|invalid end state', '\n'.join(re.findall(r'^pan:\d+: .*', output, re.M)))
+        complete = bool(found) and 'Search not completed' not in output and 'max search depth too small' not in output
         if (model, defines) in MUST_FAIL:
             holds = what is not None
         else:
@@ -63,7 +63,7 @@ def main():
         result = what.group() if what else 'no way to fail' if complete else 'not all was seen'
         print(f'{model:8} {" ".join(defines):52} {states:9} states: {result}', flush=True)
         if not holds:
-            wrong.append(f'{model} {" ".join(defines)}: {result}\n{said}')
+            wrong.append(f'{model} {" ".join(defines)}: {result}\n{output}')
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f'{total} states in {used.ru_utime + used.ru_stime:.0f} s of one processor')
     sys.exit('\n'.join(wrong) or 0)

@@ -1,11 +1,11 @@
-"""Reading a dump as a source gives back what was supplied, as far as it was delivered."""
+"""Checks that a job that reads a dump as its source delivers the samples that the dump contains."""
 
 from expected import Entry
 from jobs import Field, Job, Sample, Source
 
 
 def _is_whole(field: Field, job: Job) -> bool:
-    """Whether the stages together have all of its layers."""
+    """Returns whether the pipeline stages together have all layers of the field."""
     lists = field.settings.get("layers", "stage")
     return lists == "stage" or {layer for own in lists for layer in own} == set(range(field.trailing[0]))
 
@@ -15,23 +15,23 @@ def _can_be_read(job: Job, checks) -> bool:
         return False
     if any(field.settings.get("dtype") == "narrow" or not _is_whole(field, job) for field in checks.passing.fields.values()):
         return False
-    # Equal numbers in one step leave open which is which.
+    # If two samples of a step have the same number, the test cannot tell which one a dumped sequence is.
     return all(len({e.number for m in step for e in m if e}) == sum(1 for m in step for e in m if e) for step in checks.entries)
 
 
 def _sample(entry: Entry, number: int, fields: list[Field]) -> Sample:
     uid = None if entry.sample.uid is None else repr(entry.group)
-    values = {field.name: entry.moved(field) for field in fields}
+    values = {field.name: entry.moved_rows(field) for field in fields}
     return Sample(entry.tokens[:entry.prompt], entry.tokens[entry.prompt:], uid, values, number)
 
 
 def job_of_dump(job: Job, checks, ranks: int) -> Job | None:
-    """A small job whose source is another job's dump, or None if such a dump cannot be read."""
+    """Returns a small job whose source is the dump of `job`, or None if that dump cannot be read."""
     if not _can_be_read(job, checks):
         return None
     fields = [Field(field.name, field.kind, field.dtype, field.trailing) for field in checks.passing.fields.values()]
     entries = [e for step in checks.entries for e in sorted((e for m in step for e in m if e), key=lambda e: e.number)]
-    # The dump has values where the job moved them, so the settings of the dumped fields decide what is expected.
+    # The dump stores values after the job moved them, so the settings of the dumped fields decide what is expected.
     dumped = list(checks.passing.fields.values())
     samples = [_sample(entry, number, dumped) for number, entry in enumerate(entries)]
     longest = max(len(sample.tokens) for sample in samples)

@@ -1,4 +1,4 @@
-"""What a job must have delivered and collected, compared with what its ranks got."""
+"""Compares what the ranks of a job got with what the job must deliver and collect."""
 
 import collections
 import pathlib
@@ -14,16 +14,16 @@ from tensors import read_safetensors
 MASK = 2**64 - 1
 
 
-class Handed:
-    """The entries that the micro-batches of a step turn out to have."""
+class DeliveredEntries:
+    """Finds the entry that each sequence of a step's micro-batches contains, and counts that each entry is delivered once."""
 
     def __init__(self, job: Job, passing: Pass, expected: Expected):
         self._job, self._pass, self._expected = job, passing, expected
-        self._epochs = [expected.of_epoch() for _ in range(expected.epochs)]
+        self._epochs = [expected.counts_of_epoch() for _ in range(expected.epochs)]
 
-    def of(self, step: DumpedStep) -> list[list[Entry | None]]:
+    def match(self, step: DumpedStep) -> list[list[Entry | None]]:
         candidates = collections.defaultdict(list)
-        for entry in self._expected.of_step(step.number):
+        for entry in self._expected.entries_of_step(step.number):
             candidates[entry.number].append(entry)
         left = self._epochs[step.number // len(self._expected.sizes)]
         size = 0
@@ -42,22 +42,22 @@ class Handed:
 
     def _take(self, m: MicroBatch, at: int, candidates: list[Entry], left: collections.Counter) -> Entry:
         for entry in candidates:
-            if left[id(entry)] > 0 and self._is(m, at, entry):
+            if left[id(entry)] > 0 and self._contains(m, at, entry):
                 left[id(entry)] -= 1
                 return entry
         require(False, m.place, "sample", m.samples[at], "is not what the source has, or comes too often")
         raise AssertionError
 
-    def _is(self, m: MicroBatch, at: int, entry: Entry) -> bool:
+    def _contains(self, m: MicroBatch, at: int, entry: Entry) -> bool:
         if m.metadata["layout"] == "shared":
-            return True  # where its tokens are is looked for later
+            return True  # Segments looks for the tokens of this entry.
         true = m.structure("cu_seqlens")
         if true[at + 1] - true[at] != entry.length:
             return False
         zigzag = self._pass.settings.zigzag
         tokens = sequence_values(m, at, zigzag, 0, "input_ids")
         if entry.is_made_up:
-            # Pieces of as many tokens differ in their prompts.
+            # Pieces with equal numbers of tokens may differ in their prompts.
             if sequence_values(m, at, zigzag, -1, "loss_mask") != self._pass.mask(entry):
                 return False
             entry.tokens[:] = tokens
@@ -81,7 +81,7 @@ def sequence_values(m: MicroBatch, at: int, zigzag: bool, stage: int, name: str)
 
 
 class PassChecks:
-    """One pass over all steps."""
+    """Checks one pass over all steps."""
 
     def __init__(self, job: Job, profile: str, folder: pathlib.Path):
         self.job, self.passing = job, Pass(job, profile)
@@ -94,12 +94,12 @@ class PassChecks:
     def check(self) -> None:
         require(len(self.steps) == self.expected.num_steps, "there are", len(self.steps), "steps, not",
                 self.expected.num_steps)
-        handed = Handed(self.job, self.passing, self.expected)
+        delivered = DeliveredEntries(self.job, self.passing, self.expected)
         for step in self.steps:
-            entries = handed.of(step)
+            entries = delivered.match(step)
             self.entries.append(entries)
             self._check_counts(step)
-            ordered = self.expected.of_step(step.number) if self.expected.is_in_order else None
+            ordered = self.expected.entries_of_step(step.number) if self.expected.is_in_order else None
             losses = Losses(self.job, self.passing, step, entries, ordered)
             depths = [Losses(self.job, ahead, step, entries, ordered) for ahead in self.passing.depths]
             for at, m in enumerate(step.micro_batches):
@@ -109,7 +109,7 @@ class PassChecks:
                 reader(self.job, self.passing, m, entries[at]).check(losses.weights(at), [d.weights(at) for d in depths])
                 losses.check_mean_weight(at)
             losses.check_sum()
-        handed.require_all()
+        delivered.require_all()
 
     def _check_counts(self, step: DumpedStep) -> None:
         is_tree = self.settings.is_flexible and self.settings.key("balance.strategy") != "grid"
@@ -136,7 +136,8 @@ class PassChecks:
             require(len({pe - pb for _, _, pb, pe in lengths}) == 1, m.place, "has sequences of several widths")
         if m.metadata["layout"] != "shared":
             require(len(m.samples) == len(true) - 1, m.place, "has", len(m.samples), "samples in", len(true) - 1)
-            # Filler stands where there would be no row at all, and padding behind the samples of shapes.
+            # A micro-batch has filler only if it would have no rows otherwise, and padding only after the samples if shapes are
+            # limited.
             if self.settings.key("micro_batch.shapes") is None:
                 real = sum(pe - pb for i, (b, e, pb, pe) in enumerate(lengths) if m.samples[i] >= 0)
                 require(real in (0, padded[-1]), m.place, "has rows of nobody's")
@@ -155,7 +156,7 @@ class PassChecks:
             require(len(samples) <= size, m.place, "has", len(samples), "samples of", size)
 
     def _planned_rows(self, m: MicroBatch) -> int:
-        """The rows that the cap limits, pad rows included even where they are not delivered."""
+        """Returns the number of rows that the cap limits. Pad rows count even if they are not delivered."""
         padded = m.structure("cu_seqlens_padded")
         if not self.settings.delivers_samples:
             return padded[-1]
@@ -174,7 +175,7 @@ class PassChecks:
         return {m.shape for step in self.steps for m in step.micro_batches}
 
 
-def mixed(x: int) -> int:
+def mix(x: int) -> int:
     x = (x + 0x9e3779b97f4a7c15) & MASK
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 & MASK
     x = (x ^ x >> 27) * 0x94d049bb133111eb & MASK
@@ -182,24 +183,24 @@ def mixed(x: int) -> int:
 
 
 def token_hash(token: int, sample: int, position: int) -> int:
-    return mixed(mixed(mixed(token & MASK) + sample & MASK) + position & MASK) & MASK >> 1
+    return mix(mix(mix(token & MASK) + sample & MASK) + position & MASK) & MASK >> 1
 
 
 def check_results(checks: PassChecks, folder: pathlib.Path) -> None:
-    """What the demonstration consumer makes of each token, sample by sample in their original order."""
+    """Checks the values that the demonstration consumer computes for each token, sample by sample in the original order."""
     for step, entries in zip(checks.steps, checks.entries):
         path = folder / f"step-{step.number:06}.safetensors"
         found, _ = read_safetensors(path)
-        handed = [entry for of_micro_batch in entries for entry in of_micro_batch if entry is not None]
+        delivered = [entry for of_micro_batch in entries for entry in of_micro_batch if entry is not None]
         if checks.expected.is_in_order:
-            order = {id(entry): at for at, entry in reversed(list(enumerate(checks.expected.of_step(step.number))))}
-            handed.sort(key=lambda entry: order[id(entry)])
+            order = {id(entry): at for at, entry in reversed(list(enumerate(checks.expected.entries_of_step(step.number))))}
+            delivered.sort(key=lambda entry: order[id(entry)])
         numbers = found["sample_index"].values
-        require(sorted(numbers) == sorted(entry.number for entry in handed), path, "is of the samples", numbers)
+        require(sorted(numbers) == sorted(entry.number for entry in delivered), path, "is of the samples", numbers)
         if checks.expected.is_in_order:
-            require(numbers == [entry.number for entry in handed], path, "has the order", numbers)
+            require(numbers == [entry.number for entry in delivered], path, "has the order", numbers)
         left = collections.defaultdict(list)
-        for entry in handed:
+        for entry in delivered:
             left[entry.number].append(entry)
         offsets, responses = found["offsets"].values, 0
         for at, number in enumerate(numbers):
@@ -219,14 +220,14 @@ def hashes_of(entry: Entry) -> list[int]:
 
 
 def response_hashes(passing: Pass, entry: Entry) -> list[int]:
-    """Hashes of labels at the rows that predict each response token; a token at the start of its sequence is not
+    """Returns hashes of the labels at the rows that predict each response token. A token at the start of its sequence is not
     predicted."""
     labels = passing.labels(entry)
     return [token_hash(labels[t - 1], entry.number, t) if t else 0 for t in range(entry.prompt, entry.length)]
 
 
 def check_job(job: Job, folder: pathlib.Path, dump: str) -> list[PassChecks]:
-    """Checks all passes of a job that has ended, with its dump in that folder; throws what is wrong."""
+    """Checks all passes of a finished job whose dump is `folder / dump`. Throws Wrong if a check fails."""
     passes = []
     for profile in job.profiles or [""]:
         below = profile if len(job.profiles) > 1 else ""

@@ -1,4 +1,4 @@
-"""Random fields, and their values in samples."""
+"""Draws random fields, and their values in samples."""
 
 import math
 import os
@@ -6,8 +6,8 @@ import os
 from jobs import Field, Sample, Source
 
 
-def mixed(values: list[int]) -> int:
-    """A number that any difference in the values changes."""
+def hash_of(values: list[int]) -> int:
+    """Returns a hash of the values."""
     hashed = 17
     for value in values:
         hashed = (hashed * 1000003 + value + 1) % 2147483647
@@ -15,19 +15,19 @@ def mixed(values: list[int]) -> int:
 
 
 def eighths(number: int) -> float:
-    """A real number that every type of real numbers holds."""
+    """Returns a real number that every floating-point dtype represents exactly."""
     return (number % 4001 - 2000) / 8 + 0.125
 
 
 class FieldDrawing:
-    """A part of Drawing, which has the rest of a job."""
+    """Adds the fields of a job to Drawing, which draws everything else."""
 
     def _draw_fields(self) -> None:
         self.fields: list[Field] = []
-        self.segments_told = 0
+        self.num_segments = 0
         if not self.has_fields:
             return
-        # A dtype that all sources can hold.
+        # Dtypes that all sources of the job can store.
         small = "I64" if "jsonl" in self.kinds else self.draw.choice(["I16", "I32", "I64", "U8"])
         real = "F32" if "jsonl" in self.kinds else self.draw.choice(["F32", "F64"])
         mask = self.draw.choice(["BOOL", "I64", "F32"])
@@ -73,7 +73,7 @@ class FieldDrawing:
                 for field in self.fields:
                     sample.values[field.name] = self._values(field, sample, number == 0)
                 self._fit_pictures(sample, number == 0)
-            self._tell_segments(source)
+            self._draw_segment_ids(source)
             if source.kind == "safetensors" and not any(field.is_counted for field in self.fields):
                 source.is_padded = self.chance(0.4)
         self._draw_row_caps()
@@ -83,7 +83,7 @@ class FieldDrawing:
             self.config["fields"] = settings
 
     def _draw_row_caps(self) -> None:
-        """Caps that hold every sample alone."""
+        """Draws row caps under which every single sample fits."""
         if not self.has_row_caps:
             return
         caps = {}
@@ -112,7 +112,7 @@ class FieldDrawing:
         return own
 
     def _beside_labels(self, name: str, dtype: str) -> Field:
-        """With one value per token, files do not specify which row it belongs to."""
+        """Draws where the values belong: a file with one value per token does not say which row they belong to."""
         kind = self.draw.choice(["response_token"] if self.sharing else ["token", "response_token"])
         return Field(name, kind, dtype, settings={"at": self.draw.choice(["token", "next"]) if kind == "token" else "response"})
 
@@ -125,8 +125,8 @@ class FieldDrawing:
                   "rows": self.draw.choice([0, 1, 4]) + first}
         rows = []
         for t in range(counts[field.kind]):
-            # Samples that share tokens must bring the same there.
-            seed = mixed(tokens[:t + 1]) if field.kind == "token" else self.draw.choice([1, 2, self.draw.randint(0, 10**6)])
+            # Samples that share tokens must have equal values at these tokens.
+            seed = hash_of(tokens[:t + 1]) if field.kind == "token" else self.draw.choice([1, 2, self.draw.randint(0, 10**6)])
             rows.append([self._element(field, seed + i) for i in range(width)])
         if field.name == "loss_mask" and field.settings["at"] == "next" and rows:
             rows[-1] = [0 if field.dtype != "F32" else 0.0]  # the last row predicts nothing
@@ -146,7 +146,7 @@ class FieldDrawing:
         return number % (2 if field.dtype == "BOOL" else 120 if field.dtype in ("U8", "I16") else 70000)
 
     def _fit_pictures(self, sample: Sample, first: bool) -> None:
-        """Spans with nondecreasing ends, each with at least one token."""
+        """Draws spans with nondecreasing ends, each with at least one token."""
         if "pictures" not in sample.values:
             return
         length = len(sample.tokens)
@@ -159,19 +159,19 @@ class FieldDrawing:
         sample.values["spans"] = [[begin, end] for begin, end in zip(begins, ends)]
         sample.values["pictures"] = [[eighths(begin), eighths(end)] for begin, end in zip(begins, ends)]
 
-    def _tell_segments(self, source: Source) -> None:
-        """Samples of a uid use the same segment numbers for a part of their common prefix."""
+    def _draw_segment_ids(self, source: Source) -> None:
+        """Gives samples of a uid the same segment numbers for a part of their common prefix."""
         field = next((field for field in self.fields if field.name == "segment_ids"), None)
-        told: dict = {}
+        drawn: dict = {}
         for number, sample in enumerate(source.samples if field else []):
-            others = told.setdefault(number if sample.uid is None else repr(sample.uid), [])
+            others = drawn.setdefault(number if sample.uid is None else repr(sample.uid), [])
             names: list[int] = []
             if others and self.chance(0.8):
                 other, own = self.draw.choice(others)
                 names = own[:self.draw.randint(0, len(os.path.commonprefix([sample.tokens, other.tokens])))]
             while len(names) < len(sample.tokens):
-                self.segments_told += 1
-                names = names + [self.segments_told] * self.draw.randint(1, 9)
+                self.num_segments += 1
+                names = names + [self.num_segments] * self.draw.randint(1, 9)
             names = names[:len(sample.tokens)]
             others.append((sample, names))
             begin = 0 if field.kind == "token" else len(sample.prompt)

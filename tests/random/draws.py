@@ -1,7 +1,7 @@
-"""Jobs drawn by chance over nearly all keys: what they are configured with, and the samples they are given.
+"""Draws random jobs over nearly all configuration keys: the configuration, and the samples in the sources.
 
-Most draws are legal: what the pages say does not go together is left out, though not everywhere, so that refusals are
-seen as well.
+Most draws are legal: combinations that the documentation excludes are avoided. A few of them remain, so refusals are tested
+too.
 """
 
 import math
@@ -49,7 +49,7 @@ class Drawing(FieldDrawing):
         job = Job(self.seed, self.ranks, self.config, self.sources, self.fields, profiles)
         job.results, job.is_resumed, job.must_be_refused = self.chance(0.5), self.chance(0.15), self.chance(0.06)
         if job.must_be_refused:
-            self._spoil()
+            self._make_incompatible()
         return job
 
     def _draw_mesh(self) -> None:
@@ -147,7 +147,7 @@ class Drawing(FieldDrawing):
         self.put("balance.speeds", [self.draw.choice([1, 1, 0.5, 0.75, 2]) for _ in range(self.dp)])
 
     def _plan_encoder(self) -> None:
-        pass  # its cost says all
+        pass  # The cost model is the only setting that this kind of plan needs.
 
     def _plan_preset(self) -> None:
         self.put("balance.preset", self.draw.choice(["mindspeed-rl", "roll", "verl"]))
@@ -189,7 +189,7 @@ class Drawing(FieldDrawing):
         self.kinds = {source.kind for source in self.sources}
         self.has_fields = not self.kinds & {"lengths", "megatron"}
         for source in self.sources:
-            self._settle(source)
+            self._remove_unsupported(source)
         number = 0
         for source in self.sources:
             for sample in source.samples:
@@ -197,7 +197,7 @@ class Drawing(FieldDrawing):
                 number += 1
 
     def _samples(self, count: int, longest: int) -> list[Sample]:
-        """Groups with one prompt, whose responses may start with the same tokens."""
+        """Draws groups with a common prompt, whose responses may start with equal tokens."""
         samples: list[Sample] = []
         text_uids, none = self.chance(0.3), self.chance(0.2)
         for group in range(count):
@@ -212,7 +212,8 @@ class Drawing(FieldDrawing):
                 samples.append(Sample(list(own), response[:longest], uid))
         samples = samples[:count]
         self.draw.shuffle(samples)
-        # The first one tells what is a row a token, and what one a response token.
+        # The first sample decides which fields have a row per token and which a row per response token, so both parts have
+        # tokens.
         if not samples[0].prompt:
             samples[0].prompt = self._tokens(2)
         if not samples[0].response:
@@ -225,8 +226,8 @@ class Drawing(FieldDrawing):
     def _tokens(self, count: int) -> list[int]:
         return [self.draw.randint(1, 30000) for _ in range(count)]
 
-    def _settle(self, source: Source) -> None:
-        """What a kind of source cannot say, its samples do not have."""
+    def _remove_unsupported(self, source: Source) -> None:
+        """Removes from the samples everything that this kind of source cannot represent."""
         if source.kind == "megatron":
             source.samples = [Sample([], sample.tokens or [7], None) for sample in source.samples]
         if source.kind == "safetensors" and not all(isinstance(s.uid, int) for s in source.samples):
@@ -261,7 +262,7 @@ class Drawing(FieldDrawing):
         self.put_one_of(0.2, "pack.pad_token", 9)
         self.put_one_of(0.2, "pack.label_pad", -1, 0)
         self.put_one_of(0.3, "pack.padding_mask", True)
-        # A dump cannot hold whole samples of several context-parallel ranks.
+        # A dump cannot represent whole samples on several context-parallel ranks.
         if not (self.sharing or self.flexible or self.cp > 1 or self.get("micro_batch.shapes")):
             self.put_one_of(0.2, "pack.deliver", "samples")
         if not self.flexible:
@@ -281,27 +282,27 @@ class Drawing(FieldDrawing):
         self.put_one_of(0.5, "exchange.prefetch", 0, 2)
 
     def _draw_cap(self) -> None:
-        """A cap that every sample fits under, after a filter if there is one."""
+        """Draws a cap under which every sample fits, after filtering if there is a filter."""
         lengths = [len(sample.tokens) for source in self.sources for sample in source.samples]
         longest = max(lengths)
         settings = Job(self.seed, self.ranks, self.config, [], [], []).settings("")
         groups = self._group_sizes()
         if longest > 4 and self.chance(0.3):
             fates = ["drop"]
-            # Rows are cut where something says which go with which tokens; a text comes whole with every piece.
+            # Rows can be cut only if spans say which tokens each row belongs to. A text is delivered whole with every piece.
             if not any(field.kind == "rows" and field.name not in ("pictures", "spans") for field in self.fields):
                 fates += ["truncate"] if self.sharing else ["truncate", "split"]
             shortest = max(min(len(s.tokens) for s in source.samples if s.tokens) for source in self.sources)
             longest = self.draw.randint(max(shortest, longest // 2), longest)
             self.put("batch.too_long", self.draw.choice(fates))
             self.put("batch.max_length", longest)
-            self.put("batch.drop_last", False)  # or nothing might be left
+            self.put("batch.drop_last", False)  # Otherwise no sample might be left.
         if self.sharing:
             self.put_one_of(0.4, "prefix.max_path_tokens", max(1, longest), longest + 3)
         need = []
         for group in groups:
             step = settings.alignment(group)
-            # A prompt and its response are aligned each, where they are shared.
+            # A shared prompt and its response are aligned separately.
             rows = -(-max(1, longest) // step) * step + (2 * step if self.sharing else 0)
             need.append(-(-rows // group))
         loose = self.draw.choice([1, 1, 1.5, 2, 4])
@@ -311,13 +312,13 @@ class Drawing(FieldDrawing):
             return
         cap = math.ceil(need[0] * self.cp * loose)
         if self.get("batch.too_long") and self.chance(0.3):
-            # Then what is too long is what no micro-batch holds.
+            # With `auto`, a sample is too long only if it fits in no micro-batch.
             cap = -(-cap // settings.alignment(self.cp)) * settings.alignment(self.cp)
             self.put("batch.max_length", "auto")
         self.put("micro_batch.max_tokens", cap)
 
     def _group_sizes(self) -> list[int]:
-        """Sizes of context-parallel groups that a sample may come to."""
+        """Returns the possible sizes of a sample's context-parallel group."""
         if not self.flexible:
             return [self.cp]
         most = min(self.dp, self.get("mesh.max_cp", self.dp))
@@ -355,7 +356,7 @@ class Drawing(FieldDrawing):
         return chosen
 
     def _name_sources(self) -> None:
-        """Where the files will be; the job is started in their folder."""
+        """Names the files of the sources. The job is started in their folder."""
         endings = {"jsonl": ".jsonl", "safetensors": ".safetensors", "lengths": ".csv", "megatron": ""}
         for source in self.sources:
             own = {"kind": source.kind, "path": (source.name or "all") + endings[source.kind]}
@@ -368,9 +369,9 @@ class Drawing(FieldDrawing):
                 own["weight"] = self.draw.choice([0.5, 2, 3])
             self.config.setdefault("sources", {})[source.name] = own
 
-    def _spoil(self) -> None:
+    def _make_incompatible(self) -> None:
         """Requests an incompatible combination, regardless of the other draws."""
-        spoiled = self.draw.choice([
+        incompatible = self.draw.choice([
             {"micro_batch.mode": "padded", "prefix.share": True},
             {"balance.preset": "verl", "prefix.share": "tree"},
             {"prefix.share": False, "prefix.max_path_tokens": 64},
@@ -388,7 +389,7 @@ class Drawing(FieldDrawing):
             {"loss.aggregation": "mean"},
             {"fields.nobody": {"stage": "first"}},
             {"fields.nobody": {"layers": [[0]] * (self.pp * self.get("mesh.vpp", 1) + 1)}}])
-        for path, value in spoiled.items():
+        for path, value in incompatible.items():
             self.put(path, value)
 
 

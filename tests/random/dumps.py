@@ -1,4 +1,4 @@
-"""The content of a dump: for each step, the micro-batches, with everything that the ranks that run them got."""
+"""Reads a dump: the micro-batches of each step, with everything that each of their ranks got."""
 
 import dataclasses
 import json
@@ -7,12 +7,12 @@ import re
 
 from tensors import Tensor, read_safetensors
 
-# What says how a micro-batch is made up, and is the same on all of its ranks.
+# Tensors that describe the structure of a micro-batch, and are equal on all of its ranks.
 STRUCTURE = ["cu_seqlens", "cu_seqlens_padded", "sample_index", "segment_sample", "segment_group", "segment_parent"]
 
 
 class Wrong(Exception):
-    """What a page promises is not so."""
+    """Raised if a job does not do what the documentation promises."""
 
 
 def require(condition: bool, *words) -> None:
@@ -22,11 +22,11 @@ def require(condition: bool, *words) -> None:
 
 @dataclasses.dataclass
 class MicroBatch:
-    """One of a DP rank's, or of a group of its own size."""
+    """A micro-batch of a DP rank, or of a context-parallel group of flexible size."""
 
     place: str
-    first: int  # DP rank, or the group's first place
-    number: int  # among those of the DP rank or group
+    first: int  # DP rank, or the first place of the group
+    number: int  # index among the micro-batches of the DP rank or group
     parts: list[list[dict[str, Tensor]]]  # by pipeline stage and context-parallel rank
     metadata: dict[str, str]
 
@@ -47,7 +47,7 @@ class MicroBatch:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """What a graph is captured for."""
+        """Returns the shape for which a CUDA graph would be captured."""
         padded = self.structure("cu_seqlens_padded")
         return padded[-1] // self.size, len(padded) - 1, int(self.metadata["max_seqlen"]), self.size
 
@@ -56,7 +56,7 @@ class MicroBatch:
 class DumpedStep:
     number: int
     micro_batches: list[MicroBatch]
-    counts: list[int]  # of micro-batches, by DP rank
+    counts: list[int]  # number of micro-batches by DP rank
 
 
 def numbered(folder: pathlib.Path, name: str) -> list[pathlib.Path]:
@@ -67,7 +67,7 @@ def numbered(folder: pathlib.Path, name: str) -> list[pathlib.Path]:
 
 
 def _of_any_copy(path: pathlib.Path) -> tuple[dict, dict]:
-    """Tensors and metadata, except for what identifies one of the tensor-parallel copies."""
+    """Returns tensors and metadata, without the number of the tensor-parallel copy."""
     tensors, metadata = read_safetensors(path)
     schema = json.loads(metadata["evenkeel_dump"])
     schema["place"]["tp"] = None
@@ -75,7 +75,7 @@ def _of_any_copy(path: pathlib.Path) -> tuple[dict, dict]:
 
 
 def _files(place: pathlib.Path, tp: int) -> list[dict]:
-    """The micro-batches of a place, after a look at its tensor-parallel copies."""
+    """Returns the micro-batches of a place, and requires that all of its tensor-parallel copies are equal."""
     copies = numbered(place, "tp")
     require(len(copies) == tp, place, "has", len(copies), "tensor-parallel ranks")
     stages = [numbered(stage, "mb") for stage in numbered(copies[0], "pp")]
@@ -90,7 +90,7 @@ def _files(place: pathlib.Path, tp: int) -> list[dict]:
 
 
 def _whole(place: str, first: int, number: int, members: list[dict]) -> MicroBatch:
-    """`members` are the files of its context-parallel ranks."""
+    """Combines the files of the context-parallel ranks (`members`) into one micro-batch."""
     parts = [[member["stages"][stage][0] for member in members] for stage in range(len(members[0]["stages"]))]
     micro_batch = MicroBatch(place, first, number, parts, members[0]["stages"][0][1])
     for stage in parts:
@@ -121,8 +121,8 @@ def _flexible_step(folder: pathlib.Path, job, number: int) -> DumpedStep:
         files = _files(path, job.key("mesh.tp", 1))
         counts.append(len(files))
         for file in files:
-            said = file["stages"][0][1]
-            first, size, rank = (int(said["context_" + word]) for word in ("first", "size", "rank"))
+            metadata = file["stages"][0][1]
+            first, size, rank = (int(metadata["context_" + word]) for word in ("first", "size", "rank"))
             require(first + rank == place and 0 <= rank < size, file["path"], "says it is rank", rank, "of", size)
             of_group = seen.get((first, size), 0)
             seen[(first, size)] = of_group + 1

@@ -1,4 +1,4 @@
-"""What a job must deliver: its samples, after filters, and each sample's rows."""
+"""Computes what a job must deliver: its samples after filtering, and each sample's rows."""
 
 import collections
 import dataclasses
@@ -16,7 +16,7 @@ class Entry:
     begin: int
     end: int
     tokens: list[int]
-    is_made_up: bool  # its tokens are the program's own
+    is_made_up: bool  # The program generated the tokens, so the test does not know them.
 
     @property
     def number(self) -> int:
@@ -28,11 +28,11 @@ class Entry:
 
     @property
     def prompt(self) -> int:
-        """Tokens of the prompt that are in it."""
+        """Returns how many tokens of the prompt are in this entry."""
         return min(max(len(self.sample.prompt) - self.begin, 0), self.length)
 
     def rows(self, field: Field) -> list[list]:
-        """The supplied rows."""
+        """Returns the rows as they were supplied."""
         rows = self.sample.values[field.name]
         if field.kind == "token":
             return rows[self.begin:self.end]
@@ -47,23 +47,23 @@ class Entry:
 
     @property
     def spans(self) -> list[list[int]]:
-        """The tokens of each row that goes with tokens of it, counted from its first."""
+        """Returns the token spans of the rows that go with this entry, relative to the entry's first token."""
         begin, end = self.begin, self.end
         return [[max(b, begin) - begin, min(e, end) - begin] for b, e in self.sample.values["spans"] if self._has((b, e))]
 
     def _has(self, span) -> bool:
         return span[0] < self.end and self.begin < span[1]
 
-    def moved(self, field: Field) -> list[list]:
-        """The supplied values, at the rows that predict their tokens if the value of each token is at the token."""
+    def moved_rows(self, field: Field) -> list[list]:
+        """Returns the supplied values. A value at its own token (`at: token`) moves to the row that predicts the token."""
         rows = self.rows(field)
         if field.settings.get("at") != "token" or not rows:
             return rows
         return rows[1:] + [[-100 if field.name == "labels" else 0] * math.prod(field.trailing)]
 
-    def placed(self, field: Field, empty: list) -> list[list]:
-        """A row for each of its tokens; that of a response token is at the row that predicts it."""
-        rows = self.moved(field)
+    def rows_by_token(self, field: Field, empty: list) -> list[list]:
+        """Returns one row per token. The row of a response token is at the row that predicts it."""
+        rows = self.moved_rows(field)
         if field.kind == "token":
             return rows
         predicted = rows if self.prompt else rows[1:]
@@ -72,7 +72,7 @@ class Entry:
 
 
 class Pass:
-    """The rows of entries under the settings of a pass."""
+    """Computes the rows of entries under the settings of one pass."""
 
     def __init__(self, job: Job, profile: str):
         self.job, self._profile = job, profile
@@ -87,19 +87,19 @@ class Pass:
         field = self.fields.get("labels")
         if field is None:
             return entry.tokens[1:] + [self.label_pad] * min(1, entry.length)
-        return [row[0] for row in entry.placed(field, [self.label_pad])]
+        return [row[0] for row in entry.rows_by_token(field, [self.label_pad])]
 
     def mask(self, entry: Entry) -> list:
         field, labels = self.fields.get("loss_mask"), self.fields.get("labels")
         if field is None:
             mask = [1.0 if entry.prompt <= t + 1 < entry.length else 0.0 for t in range(entry.length)]
         else:
-            mask = [row[0] for row in entry.placed(field, [0])]
+            mask = [row[0] for row in entry.rows_by_token(field, [0])]
         has_last_label = labels is not None and labels.kind == "token"
         if field is not None and field.kind == "token" and mask and not has_last_label:
-            mask[-1] = 0  # the end of a piece
+            mask[-1] = 0  # The last row of a piece predicts nothing.
         if labels is not None:
-            mask = [0 if label[0] == -100 else value for value, label in zip(mask, entry.placed(labels, [None]))]
+            mask = [0 if label[0] == -100 else value for value, label in zip(mask, entry.rows_by_token(labels, [None]))]
         return mask
 
     def loss_tokens(self, entry: Entry) -> int:
@@ -107,7 +107,7 @@ class Pass:
 
     @property
     def depths(self) -> list["PassAhead"]:
-        """What is predicted in addition to the labels."""
+        """Returns the passes of multi-token prediction, which predict tokens after the next one."""
         return [PassAhead(self.job, self._profile, k) for k in range(1, self.settings.key("pack.predict_ahead", 0) + 1)]
 
     def positions(self, entry: Entry) -> list[list[int]]:
@@ -116,7 +116,7 @@ class Pass:
 
 
 class PassAhead(Pass):
-    """What module k of multi-token prediction trains on: token t + k in row t, to predict the one after it."""
+    """Computes the rows of multi-token prediction module k: row t has token t + k, and predicts the token after it."""
 
     def __init__(self, job: Job, profile: str, ahead: int):
         super().__init__(job, profile)
@@ -134,7 +134,7 @@ class PassAhead(Pass):
 
 
 def entries_of(job: Job) -> list[list[Entry]]:
-    """Returns the entries of each source for one epoch of it."""
+    """Returns the entries that each source has in one epoch."""
     limit, fate = job.key("batch.max_length", "auto"), job.key("batch.too_long", "error")
     if limit == "auto" and fate != "error":
         limit = min(job.settings(profile).cap(job.key("mesh.cp", 1)) for profile in job.profiles or [""])
@@ -158,7 +158,7 @@ def entries_of(job: Job) -> list[list[Entry]]:
 
 
 class Expected:
-    """Which entries are in which steps, as far as the configuration determines it without random draws."""
+    """Computes which entries are in which steps, as far as that does not depend on random draws."""
 
     def __init__(self, job: Job):
         sources = entries_of(job)
@@ -176,12 +176,12 @@ class Expected:
     def num_steps(self) -> int:
         return len(self.sizes) * self.epochs
 
-    def of_epoch(self) -> collections.Counter:
-        """How often each entry may come."""
+    def counts_of_epoch(self) -> collections.Counter:
+        """Returns how often each entry may be delivered."""
         return collections.Counter(map(id, self._drawn))
 
-    def of_step(self, step: int) -> list[Entry]:
-        """The entries that it may have: its own, in the order of the source, if that is known."""
+    def entries_of_step(self, step: int) -> list[Entry]:
+        """Returns the entries that a step may have. If the order is known, these are its own entries in source order."""
         if not self.is_in_order:
             return list({id(entry): entry for entry in self._drawn}.values())
         begin = sum(self.sizes[:step % len(self.sizes)])

@@ -1,4 +1,4 @@
-"""A job: its configuration and its samples."""
+"""Defines a job: its configuration and its samples."""
 
 import dataclasses
 import math
@@ -12,8 +12,8 @@ class Field:
     kind: str  # token, response_token, sample, rows, text or bytes
     dtype: str
     trailing: tuple[int, ...] = ()
-    written: str = "plain"  # how JSON lines have it
-    settings: dict = dataclasses.field(default_factory=dict)  # under `fields`
+    written: str = "plain"  # representation in JSON lines
+    settings: dict = dataclasses.field(default_factory=dict)  # the field's settings under `fields`
 
     @property
     def is_counted(self) -> bool:
@@ -25,8 +25,8 @@ class Sample:
     prompt: list[int]
     response: list[int]
     uid: int | str | None
-    values: dict[str, list[list]] = dataclasses.field(default_factory=dict)  # a list of elements for each row
-    number: int = 0  # sample_index
+    values: dict[str, list[list]] = dataclasses.field(default_factory=dict)  # a list of elements per row
+    number: int = 0  # the sample_index
 
     @property
     def tokens(self) -> list[int]:
@@ -39,7 +39,7 @@ class Source:
     kind: str
     samples: list[Sample]
     epochs: int = 1
-    is_padded: bool = False  # of tensors
+    is_padded: bool = False  # tensors are padded to a rectangle
 
 
 @dataclasses.dataclass
@@ -51,7 +51,7 @@ class Job:
     fields: list[Field]
     profiles: list[str]
     results: bool = False
-    is_resumed: bool = False  # after its first step
+    is_resumed: bool = False  # The job is stopped after its first step and resumed.
     must_be_refused: bool = False
 
     def key(self, path: str, default=None):
@@ -63,7 +63,7 @@ class Job:
 
 
 class Settings:
-    """What is said for a pass: a profile's own words first."""
+    """Settings of a pass: those of its profile take precedence over the configuration's."""
 
     def __init__(self, job: Job, profile: str):
         self._job, self._own = job, job.config.get("profiles", {}).get(profile, {})
@@ -78,7 +78,7 @@ class Settings:
 
     @property
     def has_free_counts(self) -> bool:
-        """Whether DP ranks may have different numbers of micro-batches."""
+        """Returns whether DP ranks may have different numbers of micro-batches."""
         return self.key("micro_batch.equal_counts") == "auto" and self.key("balance.meet") == "step"
 
     @property
@@ -87,11 +87,11 @@ class Settings:
 
     @property
     def delivers_samples(self) -> bool:
-        """Whether samples are delivered without pad rows."""
+        """Returns whether samples are delivered without pad rows."""
         return self.key("pack.deliver") == "samples"
 
     def alignment(self, group: int) -> int:
-        """Lengths are multiples of this, in a group of this many context-parallel ranks."""
+        """Returns the number of which padded lengths are multiples, in a group of `group` context-parallel ranks."""
         tp = self._job.key("mesh.tp", 1)
         chunks = 1 if group == 1 else group * (2 if self.zigzag else 1)
         rounding = self.key("pack.align_lcm", 1)
@@ -101,6 +101,6 @@ class Settings:
         return math.lcm(tp * chunks if align == "auto" else align, rounding)
 
     def cap(self, group: int) -> int:
-        """The maximum number of rows of a micro-batch on this many context-parallel ranks."""
+        """Returns the maximum number of rows of a micro-batch on `group` context-parallel ranks."""
         per_rank = self.key("micro_batch.max_tokens_per_rank")
         return self.key("micro_batch.max_tokens", 8192) if per_rank is None else per_rank * group

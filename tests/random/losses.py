@@ -1,4 +1,4 @@
-"""What a loss token weighs, from the pages' formulas alone."""
+"""Computes the weights of loss tokens from the formulas in the documentation alone."""
 
 import collections
 
@@ -7,8 +7,8 @@ from expected import Entry, Pass
 
 
 class Losses:
-    """Losses of one step, from its entries by micro-batch, in whole mini-batches. If mini-batches are drawn at random, weights are
-    not known."""
+    """Computes the loss weights of one step from the entries of its micro-batches. Weights are unknown if mini-batches are
+    drawn at random."""
 
     def __init__(self, job, passing: Pass, step, entries_of_micro_batches: list[list[Entry | None]], ordered):
         self._job, self._pass, self._step = job, passing, step
@@ -21,7 +21,7 @@ class Losses:
         self._totals = self._sums() if self._mini_batch is not None else {}
 
     def _mini_batches(self, ordered: list[Entry] | None) -> dict[int, int] | None:
-        """The mini-batch of each entry, by its identity."""
+        """Maps the identity of each entry to its mini-batch."""
         count = self._job.key("batch.mini_batches", 1)
         present = [e for entries in self._entries for e in entries if e is not None]
         if count == 1:
@@ -47,7 +47,7 @@ class Losses:
         return sum(1 for e in entries if e is not None and (self._counts_masked or self._pass.loss_tokens(e)))
 
     def weights(self, at: int) -> list[float | None]:
-        """Returns the weight of a loss token of each entry of a micro-batch."""
+        """Returns, for each entry of a micro-batch, the weight of a loss token."""
         return [self._weight(entry, at) for entry in self._entries[at]]
 
     def _weight(self, entry: Entry | None, at: int) -> float | None:
@@ -77,7 +77,8 @@ class Losses:
         return self._counted(self._entries[at]) / (of_rank * tokens * len(self._step.counts))
 
     def check_sum(self) -> None:
-        """Where mini-batches are drawn: the weights of each that has loss tokens sum to 1 in a mean over all of them."""
+        """Checks randomly drawn mini-batches: the weights of each mini-batch with loss tokens sum to 1, on average over all of
+        them."""
         is_whole = self._aggregation == "token-mean" or self._aggregation == "seq-mean-token-mean" and not self._counts_masked
         if self._mini_batch is not None or not is_whole:
             return
@@ -88,7 +89,7 @@ class Losses:
         require(fits, f"step {self._step.number}: loss weights sum to", whole)
 
     def check_mean_weight(self, at: int) -> None:
-        """What a trainer multiplies its own mean over a micro-batch by."""
+        """Checks the factor by which a trainer multiplies its own mean over a micro-batch."""
         if self._pass.settings.is_flexible or self._job.key("batch.mini_batches", 1) > 1 or not self._totals:
             return
         m, entries, total = self._step.micro_batches[at], self._entries[at], self._totals[0]
@@ -104,5 +105,5 @@ class Losses:
             part = self._counted(entries) / max(1, total["samples"])
         else:
             part = sum((self._weight(e, at) or 0) * self._pass.loss_tokens(e) for e in entries if e is not None)
-        said = float(m.metadata["loss_weight"])
-        require(abs(said - scale * part) <= 1e-12 * max(1, abs(said)), m.place, "loss_weight is", said, "not", scale * part)
+        stored = float(m.metadata["loss_weight"])
+        require(abs(stored - scale * part) <= 1e-12 * max(1, abs(stored)), m.place, "loss_weight is", stored, "not", scale * part)

@@ -1,4 +1,4 @@
-"""`evenkeel plan` and `evenkeel run` agree for the same samples."""
+"""Checks that `evenkeel plan` and `evenkeel run` make the same plan for the same samples."""
 
 import collections
 import json
@@ -10,7 +10,8 @@ from jobs import Job
 
 
 def can_be_planned(job: Job) -> bool:
-    """A plan takes one table as one step, and knows lengths and tokens alone."""
+    """Returns whether `evenkeel plan` has all the information it needs: it treats a table as one step, and knows only lengths
+    and tokens."""
     source = job.sources[0]
     if "encoder" in str(job.key("balance.cost")):
         return False
@@ -31,13 +32,13 @@ def depends_on_owners(job: Job, profile: str) -> bool:
 
 
 def is_placed(job: Job, profile: str) -> bool:
-    """Whether DP ranks are numbered by who holds which samples."""
+    """Returns whether the numbers of DP ranks depend on which ranks hold which samples."""
     settings = job.settings(profile)
     return settings.key("balance.placement", "locality") == "locality" and settings.key("balance.preset", "none") == "none"
 
 
-def planned(program: str, job: Job, folder: pathlib.Path, *options: str):
-    """What `evenkeel plan` writes of a job with these options."""
+def run_plan(program: str, job: Job, folder: pathlib.Path, *options: str):
+    """Returns the output of `evenkeel plan` for a job with these options."""
     own = job.config["source"]
     lengths = own["path"] + (".idx" if own["kind"] == "megatron" else "")
     command = [program, "plan", "--lengths", lengths, "--config", "job.yaml", "--ranks", str(job.ranks), "--json",
@@ -48,8 +49,8 @@ def planned(program: str, job: Job, folder: pathlib.Path, *options: str):
 
 
 def check_comparison(program: str, job: Job, folder: pathlib.Path) -> None:
-    """Compares ways to share the job's prefixes: time is never below work, and the work of trees never below what the cap
-    allows. (Trees that samples declare may share less than prompts do.)"""
+    """Compares ways to share the job's prefixes: time is never less than work, and the work of trees is never less than what
+    the cap allows. (Trees declared by samples may share less than prompts do.)"""
     by_lengths = not job.key("micro_batch.max_rows") and "field" not in str(job.key("balance.cost"))
     is_table = len(job.sources) == 1 and job.sources[0].kind == "jsonl" and job.sources[0].samples
     # A comparison sets balance.meet: step, which some settings of flexible groups refuse.
@@ -57,7 +58,7 @@ def check_comparison(program: str, job: Job, folder: pathlib.Path) -> None:
     is_read_whole = job.key("batch.too_long", "error") == "error"
     if not (job.key("prefix.share") and by_lengths and is_table and can_meet_once and is_read_whole):
         return
-    for way in planned(program, job, folder, "--compare"):
+    for way in run_plan(program, job, folder, "--compare"):
         if "share" not in way:
             continue
         ends = [way[key] for key in ("end_over_bound_once", "end_over_bound_every_micro_batch") if way[key] is not None]
@@ -72,7 +73,7 @@ def check_plan(program: str, job: Job, passes: list, folder: pathlib.Path) -> No
     if not can_be_planned(job):
         return
     for profile, checks in zip(job.profiles or [""], passes):
-        plan = planned(program, job, folder, *(["--profile", profile] if profile else []))
+        plan = run_plan(program, job, folder, *(["--profile", profile] if profile else []))
         step = checks.steps[0]
         if depends_on_owners(job, profile):
             continue

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs jobs that are drawn by chance, and compares what their ranks were handed with what their samples are.
+"""Runs random jobs, and compares what their ranks received with the samples in their sources.
 
     random_jobs.py PROGRAM [--first SEED] [--jobs N] [--mpirun COMMAND] [--keep FOLDER] [--at-once N]
 
-Each seed is a job: a configuration over nearly all keys, and files of samples written here. What it dumps and brings home
-is read by this program alone. A job may also be refused, as what does not go together is: by one line, with status 2, and
-before anything is handed out. Exit status: 0 when all is right and refusals are few, else 1.
+Each seed is a job: a configuration over nearly all keys, and files of samples that this program writes. It also reads the
+job's dumps and results without using Evenkeel. Incompatible settings must be refused with one line and status 2, before
+anything is delivered. Exit status: 0 if all checks pass and few jobs are refused, else 1.
 """
 
 import argparse
@@ -51,12 +51,12 @@ def write_sources(job: Job, folder: pathlib.Path) -> None:
 
 
 def require_refusal(job: Job, done: subprocess.CompletedProcess, folder: pathlib.Path) -> str:
-    """The reason, of a job that was refused as it should be."""
-    said = [line for line in done.stderr.splitlines() if line.startswith("evenkeel: error:")]
-    require(done.returncode == 2 and len(said) == 1, "ends with status", done.returncode, "and says:", *said or
+    """Returns the reason of a refusal. Requires that the job was refused properly."""
+    errors = [line for line in done.stderr.splitlines() if line.startswith("evenkeel: error:")]
+    require(done.returncode == 2 and len(errors) == 1, "ends with status", done.returncode, "and says:", *errors or
             done.stderr.splitlines()[:3])
-    require(not list(folder.glob("dump/**/*.safetensors")), "is refused after something was handed out:", said[0])
-    return said[0].removeprefix("evenkeel: error: ")
+    require(not list(folder.glob("dump/**/*.safetensors")), "is refused after something was delivered:", errors[0])
+    return errors[0].removeprefix("evenkeel: error: ")
 
 
 class Jobs:
@@ -66,7 +66,7 @@ class Jobs:
         self._scratch = scratch
 
     def run(self, seed: int) -> str | None:
-        """The error of a rejected job. Throws Wrong, and leaves the job's folder, if something is wrong."""
+        """Returns the error of a refused job, or None. Throws Wrong, and keeps the job's folder, if a check fails."""
         job = draw_job(seed)
         folder = self._scratch / f"job-{seed}"
         shutil.rmtree(folder, ignore_errors=True)
@@ -107,21 +107,21 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=100)
     parser.add_argument("--mpirun", default="mpirun --oversubscribe")
-    parser.add_argument("--keep", help="where folders of jobs that are wrong stay")
+    parser.add_argument("--keep", help="folder that keeps the files of jobs that fail a check")
     parser.add_argument("--at-once", type=int, default=1)
     arguments = parser.parse_args()
     scratch = pathlib.Path(arguments.keep or tempfile.mkdtemp(prefix="evenkeel-random-")).absolute()
     jobs = Jobs(arguments, scratch)
     wrong, refusals = 0, collections.Counter()
 
-    def tried(seed: int) -> tuple[int, str | None, str | None]:
+    def run_job(seed: int) -> tuple[int, str | None, str | None]:
         try:
             return seed, jobs.run(seed), None
         except (Wrong, subprocess.TimeoutExpired) as error:
             return seed, None, str(error)
 
     with concurrent.futures.ThreadPoolExecutor(arguments.at_once) as pool:
-        for seed, refusal, error in pool.map(tried, range(arguments.first, arguments.first + arguments.jobs)):
+        for seed, refusal, error in pool.map(run_job, range(arguments.first, arguments.first + arguments.jobs)):
             if refusal is not None:
                 refusals[re.sub(r"\d+", "N", refusal)] += 1
             if error is not None:

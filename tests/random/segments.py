@@ -1,20 +1,20 @@
-"""Micro-batches whose samples share prefixes: segments, each stored once, and predictions."""
+"""Checks micro-batches of samples with shared prefixes: segments, each stored once, and predictions."""
 
 import math
 
 from dumps import MicroBatch, require
 from expected import Entry, Pass, PassAhead
 from jobs import Field
-from sequences import FieldOfStage, of_these_tokens, require_counted, require_rows, require_weights, rows_of_rank
+from sequences import FieldOfStage, require_counted, require_rows, require_weights, rows_of_rank, rows_with_tokens
 
 
-def _num_alike(first: list, second: list) -> int:
-    """The length of the longest common prefix."""
+def common_prefix_length(first: list, second: list) -> int:
+    """Returns the length of the longest common prefix."""
     return next((i for i, (one, other) in enumerate(zip(first, second)) if one != other), min(len(first), len(second)))
 
 
 class Segments:
-    """Compares a micro-batch of shared prefixes with its entries."""
+    """Compares a micro-batch with shared prefixes with its entries."""
 
     def __init__(self, job, passing: Pass, micro_batch: MicroBatch, entries: list[Entry | None]):
         self._job, self._pass, self._m, self._entries = job, passing, micro_batch, entries
@@ -26,15 +26,15 @@ class Segments:
         self._tokens = [self._values(s, "input_ids", 0) for s in range(len(self._lengths))]
         self._paths = [self._path(s) for s in range(len(self._lengths))]
         self._starts = [sum(self._lengths[s] for s in path[:-1]) for path in self._paths]
-        self._taken: set[int] = set()  # segments where a sample ends that was found
+        self._taken: set[int] = set()  # last segments of the samples found so far
         self._path_of = [None if entry is None else self._find(entry) for entry in entries]
         used = {s for path in self._path_of if path for s in path}
-        self._is_filler = not used  # stands where there would be no row at all
+        self._is_filler = not used  # Filler is delivered only if the micro-batch would have no rows otherwise.
         for s, length in enumerate(self._lengths):
             require(s in used or self._is_filler or length == 0, micro_batch.place, "segment", s, "is nobody's")
 
     def _values(self, segment: int, name: str, stage: int) -> list[int]:
-        """What the tokens of a segment have in a tensor of one number per row."""
+        """Returns the values of a segment's tokens in a tensor that has one number per row."""
         rows = {}
         for rank, part in enumerate(self._m.parts[stage]):
             for i, row in zip(*self._rows(segment, rank)):
@@ -42,7 +42,7 @@ class Segments:
         return [rows[row] for row in range(self._lengths[segment])]
 
     def _rows(self, segment: int, rank: int) -> tuple[list[int], list[int]]:
-        """Local rows of a rank, and which of the segment's they are."""
+        """Returns the local rows of a rank, and their indices in the segment."""
         begin = sum(self._aligned[:segment]) // self._m.size
         rows = rows_of_rank(self._aligned[segment], rank, self._m.size, self._pass.settings.zigzag)
         return list(range(begin, begin + len(rows))), rows
@@ -55,7 +55,7 @@ class Segments:
         return path
 
     def _find(self, entry: Entry) -> list[int]:
-        """The segments that are the entry's tokens."""
+        """Returns the segments that together contain the entry's tokens."""
         if not entry.tokens:
             return []
         found = [path for path in self._paths if [t for s in path for t in self._tokens[s]] == entry.tokens]
@@ -63,14 +63,14 @@ class Segments:
         require(bool(found), self._m.place, "sample", entry.number, "is on no path of segments")
         ends = self._m.structure("segment_sample")
         own = [path for path in found if ends[path[-1]] == entry.number]
-        # A prompt tells of no sample that ends with it. Equal samples have a segment each, or one together.
+        # A shared prompt does not say which samples end with it. Equal samples have one segment each, or one in common.
         own = own or [path for path in found if ends[path[-1]] >= 0] or found
         path = next((path for path in own if path[-1] not in self._taken), own[0])
         self._taken.add(path[-1])
         return path
 
     def _has_ids_of(self, entry: Entry, path: list[int]) -> bool:
-        """Whether tokens on a path have the segment ids of an entry. True if they are not handed out token by token."""
+        """Returns whether the tokens of a path have the entry's segment ids. True if these are not delivered per token."""
         if self._named is None or self._named.kind != "token":
             return True
         stage = next((i for i, parts in enumerate(self._m.parts) if "segment_ids" in parts[0]), None)
@@ -99,8 +99,8 @@ class Segments:
                         require(sorted(rows) == expected, self._m.place, "sample", entry.number, "is predicted in", rows)
 
     def _check_sharing(self) -> None:
-        """Entries of a group have the rows in common that they begin alike with. Parts of a tree in one micro-batch have
-        none in common only if alignment makes that cheaper."""
+        """Checks that entries of a group share the rows of their common prefix. Parts of a tree in one micro-batch may share no
+        rows only if alignment makes that cheaper."""
         if self._job.key("prefix.share") != "tree" or self._pass.depths:
             return
         flexible = self._job.key("mesh.cp") == "flexible"
@@ -114,7 +114,7 @@ class Segments:
         for members in of_group.values():
             for at, (entry, names, rows) in enumerate(members):
                 for other, their_names, their_rows in members[:at]:
-                    alike, shared = _num_alike(names, their_names), _num_alike(rows, their_rows)
+                    alike, shared = common_prefix_length(names, their_names), common_prefix_length(rows, their_rows)
                     require(shared == alike or shared == 0 and not joined, self._m.place, "samples", entry.number, "and", other.number, "share", shared,
                             "rows, and begin with", alike, "alike")
 
@@ -124,7 +124,7 @@ class Segments:
         return entry.tokens[:entry.length - len(rows)] + rows
 
     def _check_ahead(self, ahead: PassAhead, weights: list[float]) -> None:
-        """What module k embeds and predicts, in rows that several entries may share."""
+        """Checks the inputs and predictions of module k in rows that several entries may share."""
         k = ahead.ahead
         for stage, parts in enumerate(self._m.parts):
             predicted: list[list[int]] = [[] for _ in self._entries]
@@ -201,10 +201,10 @@ class Segments:
 
     def _check_token_field(self, part: dict, field: FieldOfStage, rank: int, where) -> None:
         found = part[field.name].rows()
-        turns = field.turns(rank)
+        pad_rows = field.pad_rows(rank)
         places = [(s, row) for s in range(len(self._lengths)) for row in self._rows(s, rank)[1]]
         pads = [self._is_filler or row >= self._lengths[s] for s, row in places]
-        expected = [next(turns) if pad else field.empty for pad in pads]
+        expected = [next(pad_rows) if pad else field.empty for pad in pads]
         for entry, path in zip(self._entries, self._path_of):
             own = entry.rows(field.field) if entry is not None else []
             for s in path or []:
@@ -221,7 +221,7 @@ class Segments:
                 rows.append([])
             elif is_cut:
                 tokens = {self._starts[s] + row for s in path for row in self._rows(s, rank)[1] if row < self._lengths[s]}
-                rows.append(of_these_tokens(entry, field.field, tokens))
+                rows.append(rows_with_tokens(entry, field.field, tokens))
             else:
                 rows.append(entry.rows(field.field))
         return rows
@@ -248,5 +248,5 @@ class Segments:
                     if field.is_sent:
                         width = math.prod(field.trailing)
                         mine = part[field.name].values[p * width:(p + 1) * width]
-                        own = field.of_stage(entry.placed(field.field, field.empty)[at])
+                        own = field.of_stage(entry.rows_by_token(field.field, field.empty)[at])
                         require(mine == own, where, field.name, "of prediction", p, "is", mine, "not", own)

@@ -1,4 +1,4 @@
-"""Micro-batches of whole sequences: packed, padded or of a fixed number."""
+"""Checks micro-batches of whole sequences: packed, padded or with a fixed number of samples."""
 
 import math
 
@@ -11,7 +11,7 @@ DERIVED = ("input_ids", "labels", "position_ids", "loss_mask")
 
 
 def rows_of_rank(aligned: int, rank: int, size: int, zigzag: bool) -> list[int]:
-    """Which rows of a sequence a context-parallel rank has, in order."""
+    """Returns, in order, the rows of a sequence that a context-parallel rank has."""
     if size == 1:
         return list(range(aligned))
     chunks = 2 * size if zigzag else size
@@ -30,7 +30,7 @@ def layers_of_stage(field: Field, stage: int, job) -> list[int]:
 
 
 class FieldOfStage:
-    """What a pipeline stage gets of a field."""
+    """The part of a field that a pipeline stage gets."""
 
     def __init__(self, field: Field, stage: int, job):
         self.field, self.name = field, field.name
@@ -55,8 +55,8 @@ class FieldOfStage:
         width = len(row) // self.field.trailing[0]
         return [x for layer in self._layers for x in row[layer * width:(layer + 1) * width]]
 
-    def turns(self, rank: int):
-        """What pad rows have, one after the other: routes to the experts in turn, or nothing."""
+    def pad_rows(self, rank: int):
+        """Yields the values of successive pad rows: experts in rotation, or zeros."""
         experts, number = self.field.settings.get("spread_pads", 0), rank
         while True:
             slots = self.trailing[-1] if experts else 0
@@ -71,7 +71,7 @@ class FieldOfStage:
 
 
 def require_rows(tensor: Tensor, expected: list[list], shape: list[int], where, name: str) -> None:
-    """Element by element; None in place of a row that may be anything."""
+    """Compares rows element by element. None matches any row."""
     require(tensor.shape == shape, where, name, "has the shape", tensor.shape, "not", shape)
     width = math.prod(shape) // len(expected) if expected else 0
     for i, row in enumerate(expected):
@@ -81,7 +81,7 @@ def require_rows(tensor: Tensor, expected: list[list], shape: list[int], where, 
 
 
 def require_counted(part: dict, field: FieldOfStage, rows: list[list[list]], where) -> None:
-    """Rows that samples count themselves, sample after sample."""
+    """Compares a field whose samples have their own numbers of rows."""
     offsets = [0]
     for of_sample in rows:
         offsets.append(offsets[-1] + len(of_sample))
@@ -91,8 +91,8 @@ def require_counted(part: dict, field: FieldOfStage, rows: list[list[list]], whe
     require_rows(part[field.name], flat, [len(flat), *field.trailing], where, field.name)
 
 
-def of_these_tokens(entry: Entry, field: Field, tokens: set[int]) -> list[list]:
-    """Rows that have one of these tokens."""
+def rows_with_tokens(entry: Entry, field: Field, tokens: set[int]) -> list[list]:
+    """Returns the rows that go with at least one of these tokens."""
     return [row for row, span in zip(entry.rows(field), entry.spans) if not tokens.isdisjoint(range(*span))]
 
 
@@ -106,8 +106,8 @@ class Sequences:
         self._zigzag = passing.settings.zigzag
 
     def check(self, weights: list[float], of_depths: list[list[float]]) -> None:
-        """`weights` has that of a loss token of each entry, or None where it is not known; and so on for what is
-        predicted further ahead."""
+        """Checks all rows. `weights` has the weight of a loss token of each entry, or None if it is unknown. `of_depths` has
+        the same for each depth of multi-token prediction."""
         for stage, parts in enumerate(self._m.parts):
             for rank, part in enumerate(parts):
                 where = f"{self._m.place}, stage {stage}, cp {rank}:"
@@ -124,7 +124,8 @@ class Sequences:
                             field.name, "is of other passes")
 
     def _local(self, rank: int, values, padding) -> list:
-        """values(entry) are those of its rows; padding(i) what a row behind them has, `i` counted in the sequence."""
+        """Returns a rank's rows. `values(entry)` are the rows of an entry, and `padding(i, entry)` is row `i` of its sequence
+        after them."""
         local = []
         for entry, aligned in zip(self._entries, self._aligned):
             own = values(entry) if entry is not None else None
@@ -208,9 +209,9 @@ class Sequences:
         elif field.field.is_counted:
             require_counted(part, field, self._counted(field.field, rank), where)
         else:
-            empty, turns = [0] * math.prod(field.field.trailing), field.turns(rank)
-            local = self._local(rank, lambda e: e.placed(field.field, empty), lambda row, e: None)
-            rows = [next(turns) if row is None else field.of_stage(row) for row in local]
+            empty, pad_rows = [0] * math.prod(field.field.trailing), field.pad_rows(rank)
+            local = self._local(rank, lambda e: e.rows_by_token(field.field, empty), lambda row, e: None)
+            rows = [next(pad_rows) if row is None else field.of_stage(row) for row in local]
             require_rows(part[name], rows, self._shape(len(rows), field.trailing), where, name)
 
     def _counted(self, field: Field, rank: int) -> list[list[list]]:
@@ -221,14 +222,14 @@ class Sequences:
                 rows.append([])
             elif is_cut:
                 tokens = {t for t in rows_of_rank(aligned, rank, self._m.size, self._zigzag) if t < entry.length}
-                rows.append(of_these_tokens(entry, field, tokens))
+                rows.append(rows_with_tokens(entry, field, tokens))
             else:
                 rows.append(entry.rows(field))
         return rows
 
 
 def require_weights(found: list[float], expected: list, where) -> None:
-    """Compares with the accuracy of float32; None if only the sign is known."""
+    """Compares weights with the accuracy of float32. If a weight is None, only its sign is checked."""
     for i, (mine, weight) in enumerate(zip(found, expected)):
         if weight is None:
             require(mine >= 0, where, "loss_weights has", mine, "in row", i)

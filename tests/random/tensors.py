@@ -1,4 +1,4 @@
-"""Files of samples, written and read without Evenkeel's knowledge of formats."""
+"""Reads and writes files of samples without using Evenkeel."""
 
 import array
 import base64
@@ -7,12 +7,12 @@ import math
 import pathlib
 import struct
 
-# safetensors' name of a type: array's letter.
+# Maps dtypes of safetensors to type codes of array.
 TYPES = {"BOOL": "B", "U8": "B", "I8": "b", "I16": "h", "U16": "H", "I32": "i", "U32": "I", "I64": "q", "F32": "f", "F64": "d"}
 
 
 class Tensor:
-    """Elements in order, and how they are shaped."""
+    """A dtype, a shape, and the elements in row-major order."""
 
     def __init__(self, dtype: str, shape: list[int], values: list):
         self.dtype, self.shape, self.values = dtype, list(shape), values
@@ -21,7 +21,7 @@ class Tensor:
         return (self.dtype, self.shape, self.values) == (other.dtype, other.shape, other.values)
 
     def rows(self, dimensions: int = 1) -> list[list]:
-        """One list of elements for each place of the first dimensions."""
+        """Returns one list of elements per index of the first dimensions."""
         width = math.prod(self.shape[dimensions:])
         return [self.values[i * width:(i + 1) * width] for i in range(math.prod(self.shape[:dimensions]))]
 
@@ -57,7 +57,7 @@ def write_safetensors(path: pathlib.Path, tensors: dict[str, Tensor], metadata: 
 
 
 def _nested(row: list, trailing: tuple[int, ...]):
-    """A row as JSON lines have it."""
+    """Returns a row in the form that JSON lines use."""
     if not trailing:
         return row[0]
     width = len(row) // trailing[0]
@@ -110,7 +110,7 @@ def _offsets(lengths: list[int]) -> list[int]:
 
 
 def ragged_tensors(samples: list, fields: list) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Concatenated values, and whatever specifies a field's kind if its rows do not."""
+    """Returns tensors of concatenated values, and metadata with the kinds of fields."""
     tokens = [token for sample in samples for token in sample.tokens]
     tensors = {"input_ids": Tensor("I64", [len(tokens)], tokens),
                "offsets": Tensor("I64", [len(samples) + 1], _offsets([len(s.tokens) for s in samples])),
@@ -128,8 +128,8 @@ def ragged_tensors(samples: list, fields: list) -> tuple[dict[str, Tensor], dict
 
 
 def padded_tensors(samples: list, fields: list) -> dict[str, Tensor]:
-    """One row of columns per sample: prompts end, and responses begin, in the same column; a mask separates tokens from
-    padding."""
+    """Returns tensors with one row per sample. Prompts end, and responses begin, in the same column; a mask separates tokens
+    from padding."""
     left, right = max(len(s.prompt) for s in samples), max(len(s.response) for s in samples)
     count, width = len(samples), left + right
 
@@ -153,7 +153,7 @@ def padded_tensors(samples: list, fields: list) -> dict[str, Tensor]:
 
 
 def write_megatron(path: pathlib.Path, samples: list) -> None:
-    """PATH.bin and PATH.idx, a document a sample."""
+    """Writes PATH.bin and PATH.idx with one document per sample."""
     lengths = [len(sample.tokens) for sample in samples]
     path.with_name(path.name + ".bin").write_bytes(
         array.array("i", [token for sample in samples for token in sample.tokens]).tobytes())

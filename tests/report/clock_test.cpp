@@ -17,7 +17,7 @@ TEST(CommonClock, shows_no_rank_an_end_before_another_begins) {
     const double before = clock.now();
     world.barrier();
     const double after = clock.now();
-    // All of them have started before any ends, up to the latency of a message.
+    // All ranks have started before any of them ends, up to the latency of a message.
     const double last = boost::mpi::all_reduce(world, before, boost::mpi::maximum<double>());
     const double first = boost::mpi::all_reduce(world, after, boost::mpi::minimum<double>());
     EXPECT_LE(last, first + 1);

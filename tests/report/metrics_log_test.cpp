@@ -27,7 +27,7 @@ StepFigures measured_step(std::int64_t number, const std::string& profile = {}) 
 
 class Metrics : public testing::Test {
  protected:
-  /// "STEP PROFILE" from each line.
+  /// Returns "STEP PROFILE" of each line.
   [[nodiscard]] std::vector<std::string> lines() const {
     std::vector<std::string> found;
     std::istringstream file(read_text(path_));

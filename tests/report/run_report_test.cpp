@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// A step with 10 * number samples.
+/// Returns a step with 10 * number samples.
 StepFigures step_of(std::int64_t number, const std::string& profile = {}) {
   StepFigures figures;
   figures.step = number;

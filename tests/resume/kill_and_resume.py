@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Kills jobs at random moments, resumes them, and compares what they delivered with jobs that nobody killed.
+"""Kills jobs at random moments, resumes them, and compares what they delivered with jobs that were never killed.
 
     kill_and_resume.py PROGRAM [--rounds N] [--seed S] [--scratch DIR] [--nodes SCRIPT] [--mpirun COMMAND]
 
-Each round is a job of its own: SIGKILL to one random rank at a moment of the round's kind, then a resume, which may be
-killed in turn, until the job has ended. A fifth of the rounds resume on another mesh, or another number of ranks, and
-with --nodes (launch/simulate-nodes.sh) a fifth have their ranks on two nodes. A step that a mesh delivered must be, file
-by file and byte by byte, what a job that was never killed delivers on that mesh.
+Each round is a separate job: one random rank is killed (SIGKILL) at a moment of the round's kind, and the job is resumed, which
+may be killed again, until it ends. A fifth of the rounds resume on another mesh or another number of ranks, and with --nodes
+(launch/simulate-nodes.sh) a fifth run their ranks on two nodes. Each step delivered by a mesh must equal, byte by byte, the
+step that a job that was never killed delivers on that mesh.
 
-Prints a table in Markdown. Exit status: 0 when nothing was lost, repeated or different, 1 when something was, 2 when
-jobs could not be run.
+Prints a table in Markdown. Exit status: 0 if nothing was lost, repeated or different, 1 if something was, 2 if jobs could not
+be run.
 """
 
 import argparse
@@ -31,17 +31,17 @@ import time
 STEPS = 24
 SAMPLES = 12 * 16
 DEADLINE = 120  # seconds after which a job counts as hanging
-PATIENCE = 20  # seconds for which a launcher may stand without ranks
+PATIENCE = 20  # seconds for which a launcher may run after all ranks have ended
 POLL = 0.0005
 
 
 @dataclasses.dataclass(frozen=True)
 class Mesh:
-    """What a job runs on."""
+    """The ranks and the mesh of a job."""
 
     ranks: int
     settings: tuple[str, ...] = ()
-    nodes: str = ""  # ranks of each simulated node
+    nodes: str = ""  # number of ranks on each simulated node
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ KINDS = ["while starting", "inside a step", "inside a write of the state", "near
 
 
 class Jobs:
-    """Starts jobs that differ in their mesh and their folder only."""
+    """Starts jobs that differ only in mesh and folder."""
 
     def __init__(self, arguments: argparse.Namespace, scratch: pathlib.Path):
         self._program = arguments.program
@@ -90,14 +90,14 @@ class Jobs:
 
     def run_undisturbed(self, mesh: Mesh, dump: pathlib.Path) -> None:
         job = self.start(mesh, dump, None)
-        _, said = job.communicate(timeout=DEADLINE)
+        _, output = job.communicate(timeout=DEADLINE)
         if job.returncode != 0:
-            print(f"a job on {mesh.name} ends with status {job.returncode}:\n{said}", file=sys.stderr)
+            print(f"a job on {mesh.name} ends with status {job.returncode}:\n{output}", file=sys.stderr)
             sys.exit(2)
 
 
 def ranks_of(job: subprocess.Popen) -> list[int]:
-    """Living processes below the launcher that run the program."""
+    """Returns the living processes below the launcher that run the program."""
     children = collections.defaultdict(list)
     names = {}
     for entry in os.scandir("/proc"):
@@ -106,7 +106,7 @@ def ranks_of(job: subprocess.Popen) -> list[int]:
         try:
             stat = pathlib.Path(entry.path, "stat").read_text(encoding="utf-8")
         except OSError:
-            continue  # gone meanwhile
+            continue  # The process has ended in the meantime.
         name, rest = stat[stat.index("(") + 1:].rsplit(")", 1)
         state, parent = rest.split()[:2]
         names[int(entry.name)] = name if state != "Z" else ""
@@ -120,9 +120,9 @@ def ranks_of(job: subprocess.Popen) -> list[int]:
     return sorted(found)
 
 
-def end_of(job: subprocess.Popen) -> str:
-    """Waits, and returns what the job said. Open MPI's launcher may wait for itself once a rank was killed and all others
-    have ended: it is then killed, too."""
+def wait_for_end(job: subprocess.Popen) -> str:
+    """Waits for the end of the job, and returns its output. After a rank was killed and all others have ended, Open MPI's
+    launcher may keep waiting; then it is killed, too."""
     begin = with_ranks = time.monotonic()
     while True:
         try:
@@ -145,7 +145,7 @@ def next_step_in(state: pathlib.Path) -> int:
 
 
 class Killer:
-    """Waits for the moment of a kind, and kills one rank."""
+    """Waits for a moment of the given kind, and kills one rank."""
 
     def __init__(self, job: subprocess.Popen, mesh: Mesh, kind: str, state: pathlib.Path, draw: random.Random,
                  usual: float):
@@ -160,12 +160,12 @@ class Killer:
         self._only_writer = kind == "inside a write of the state"
 
     def kill(self) -> bool:
-        """Whether there was somebody to kill."""
+        """Returns whether a rank could be killed."""
         self._wait()
         ranks = ranks_of(self._job)
         if not ranks or self._job.poll() is not None:
             return False
-        writer = ranks[0]  # of the state
+        writer = ranks[0]  # the rank that writes the state
         try:
             os.kill(writer if self._only_writer else self._draw.choice(ranks), signal.SIGKILL)
         except ProcessLookupError:
@@ -218,7 +218,7 @@ class Tally:
 
 
 def compare(dump: pathlib.Path, makers: list[pathlib.Path], tally: Tally) -> None:
-    """Each step with that of the undisturbed job on the mesh that made it last."""
+    """Compares each step with that of the undisturbed job on the mesh that made it last."""
     names = [f"step-{number:06}" for number in range(STEPS)]
     tally.repeated += len(relative_files(dump) - {"evenkeel-run.json"} -
                           {f"{name}/{file}" for name, maker in zip(names, makers)
@@ -247,7 +247,7 @@ def one_round(jobs: Jobs, folder: pathlib.Path, references: dict[Mesh, pathlib.P
             tally.kills += 1
         kills -= 1
         try:
-            said = end_of(job)
+            output = wait_for_end(job)
         except subprocess.TimeoutExpired:
             job.kill()
             print(f"a job ({kind}, {mesh.name}) hangs in {folder}", file=sys.stderr)
@@ -255,7 +255,7 @@ def one_round(jobs: Jobs, folder: pathlib.Path, references: dict[Mesh, pathlib.P
         if job.returncode == 0 and next_step_in(state) == STEPS:
             break
         if kills < -3:
-            print(f"a job ({kind}, {mesh.name}) cannot be resumed in {folder}:\n{said}", file=sys.stderr)
+            print(f"a job ({kind}, {mesh.name}) cannot be resumed in {folder}:\n{output}", file=sys.stderr)
             sys.exit(1)
         mesh, kind = later, "at any time" if kills > 0 else kind
     compare(dump, makers, tally)

@@ -22,7 +22,7 @@ using test::share_of;
 using testing_support::ColumnsIn;
 using testing_support::CountingMemory;
 
-/// The sizes, by name, of what should be copied to a device.
+/// Sizes, by name, of the parts that should be copied to a device.
 using Parts = std::map<std::string, std::size_t>;
 
 void expect_copy(const MicroBatchArena& arena, const std::string& name, std::span<const std::byte> values,
@@ -33,7 +33,7 @@ void expect_copy(const MicroBatchArena& arena, const std::string& name, std::spa
   left.erase(name);
 }
 
-/// Fails unless the arena contains the whole micro-batch, except for what is borrowed, and nothing else.
+/// Requires that the arena contains the whole micro-batch, except for borrowed memory, and nothing else.
 void expect_all_in_arena(const PackedMicroBatch& m) {
   Parts left;
   for (const MicroBatchArena::Part& part : m.arena.index()) {
@@ -118,7 +118,7 @@ TEST(Arena, is_reused_so_later_steps_allocate_no_memory) {
   Config config;
   config.micro_batch.max_tokens = 400;
   DataService service(world, config);
-  std::deque<Step> steps;  // kept like steps that are made ahead
+  std::deque<Step> steps;  // keeps steps like those made ahead
   std::int64_t requests = 0;
   for (int s = 0; s < 40; ++s) {
     RaggedBatch mine = share_of(s % 5, world.rank(), world.size());

@@ -16,8 +16,8 @@ int collectives = 0;
 
 }  // namespace
 
-// The profiling interface: a program may define functions that take precedence over MPI's; the ones here
-// count calls. Any other collective that the library uses in the future belongs in this list.
+// The MPI profiling interface lets a program define functions that replace MPI's; those below count calls. If
+// the library uses another collective in the future, add it to this list.
 extern "C" {
 
 int MPI_Barrier(MPI_Comm comm) {
@@ -64,8 +64,8 @@ using testing_support::made_up_batch;
 using testing_support::made_up_shape;
 using testing_support::made_up_table;
 
-/// Each collective costs every rank at least one context switch if there are more ranks than cores, and a
-/// round trip over the network.
+/// Counts the collectives of `work`. Each collective costs every rank at least one context switch if there
+/// are more ranks than cores, and a round trip over the network.
 template <typename Work>
 int collectives_of(Work&& work) {
   const int before = collectives;
@@ -89,7 +89,7 @@ TEST(Collectives, include_calls_made_by_boost) {
 TEST(Collectives, lengths_and_fields_take_two_calls) {
   const boost::mpi::communicator world;
   const RaggedBatch mine = share_of(world, 20);
-  (void)gather_lengths(world, summaries_of(mine), fields_of(mine), std::nullopt);  // makes what it keeps
+  (void)gather_lengths(world, summaries_of(mine), fields_of(mine), std::nullopt);  // creates its caches
   EXPECT_EQ(
       collectives_of([&] { (void)gather_lengths(world, summaries_of(mine), fields_of(mine), std::nullopt); }),
       2);
@@ -121,8 +121,8 @@ TEST(Collectives, do_not_depend_on_the_size_of_the_step) {
   const int in_large = collectives_of([&] { (void)service.step(many); });
   const int to_assign = world.size() > 1 ? 1 : 0;
   EXPECT_EQ(in_large, in_small + to_assign);
-  // Two to gather, one to agree on the count, one more if contracts are checked, one to agree that all ranks
-  // are ready and one that all succeeded; two more among ranks that copy from each other.
+  // Two calls gather, one agrees on the count, one more checks contracts if that is enabled, one agrees that
+  // all ranks are ready and one that all succeeded. Ranks that copy from each other make two more calls.
   EXPECT_LE(in_small, 8);
 }
 

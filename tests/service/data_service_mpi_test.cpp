@@ -26,7 +26,7 @@ Config config_with_cap(std::int64_t max_tokens) {
   return config;
 }
 
-/// Ids first..first+count-1, owned by the ranks in turn.
+/// Returns samples first..first+count-1, owned by the ranks in turn.
 RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t first, std::int64_t count) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = first; id < first + count; ++id) {
@@ -167,7 +167,7 @@ TEST(DataService, samples_without_tokens_are_refused) {
   EXPECT_THROW((void)service.step(RaggedBatch({{SampleId{0}, 0, 1, 1}})), InputError);
 }
 
-/// Returns the error of a step for which rank `bad` supplies samples that `change` has made invalid.
+/// Returns the error of a step for which `change` has made the samples of rank `bad` invalid.
 std::string refusal_of(const boost::mpi::communicator& world, int bad,
                        const std::function<void(RaggedBatch&)>& change) {
   DataService service(world, Config{});
@@ -241,7 +241,7 @@ TEST(DataService, inconsistent_settings_of_fields_throw_on_every_rank) {
     }
   };
   FieldSettings settings;
-  settings.layers = LayerMap{{{0}, {1}}};  // for two stages, but there is only one
+  settings.layers = LayerMap{{{0}, {1}}};  // layers of two stages, but there is only one stage
   EXPECT_EQ(refusal(settings), "fields.experts.layers");
   settings = {};
   settings.share = FieldSharing::equal;

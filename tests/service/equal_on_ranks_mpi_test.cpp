@@ -27,13 +27,13 @@ RaggedBatch share_of(const boost::mpi::communicator& comm) {
   return made_up_batch(std::move(shapes), made_up_fields());
 }
 
-/// First (unless it is the one that others are compared with), middle and last.
+/// Returns the first rank (unless the others are compared with it), a middle one and the last one.
 std::set<int> odd_ranks(const boost::mpi::communicator& world) {
-  if (world.size() == 1) return {};  // nobody to differ from
+  if (world.size() == 1) return {};  // there is no other rank to differ from
   return {0, world.size() / 2, world.size() - 1};
 }
 
-/// The first rank that differs from rank 0 if `odd` differs from all others.
+/// Returns the first rank that differs from rank 0 if `odd` differs from all others.
 int first_other(int odd) {
   return odd == 0 ? 1 : odd;
 }
@@ -51,7 +51,7 @@ TEST(EqualConfigurations, are_required_before_anything_depends_on_them) {
   const boost::mpi::communicator world;
   const auto narrower = [](Config& config) { config.micro_batch.max_tokens = 64; };
   const auto other_order = [](Config& config) { config.mesh.order = RankOrder("pp-dp-cp-tp"); };
-  const auto other_mesh = [&](Config& config) { config.mesh.tp = 1 << 20; };  // fits no world
+  const auto other_mesh = [&](Config& config) { config.mesh.tp = 1 << 20; };  // more than all ranks
   const auto more_mini_batches = [](Config& config) { config.mini_batches.count = 3; };
   const auto other_path = [](Config& config) { config.exchange.path = ExchangePath::alltoallv; };
   const auto prefetched = [](Config& config) { config.exchange.prefetch = 4; };
@@ -81,7 +81,7 @@ TEST(EqualConfigurations, are_required_before_anything_depends_on_them) {
 
 TEST(EqualConfigurations, a_difference_is_reported_with_both_values_and_ranks) {
   const boost::mpi::communicator world;
-  if (world.size() == 1) return;  // nobody to differ from
+  if (world.size() == 1) return;  // there is no other rank to differ from
   Config config;
   config.micro_batch.max_tokens = 128;
   if (world.rank() == 1) config.micro_batch.max_tokens = 64;
@@ -115,11 +115,11 @@ Config two_profiles() {
   return config;
 }
 
-/// One rank makes a different call than all others; all of them get an error that names both calls, and the
-/// service remains usable.
-void expect_told(const std::function<void(DataService&, const Step&)>& usual,
-                 const std::function<void(DataService&, const Step&)>& other,
-                 const std::vector<std::string>& told) {
+/// Lets one rank make a different call than all others. All of them must get an error that names both calls,
+/// and the service must remain usable.
+void expect_error_on_all(const std::function<void(DataService&, const Step&)>& usual,
+                         const std::function<void(DataService&, const Step&)>& other,
+                         const std::vector<std::string>& expected) {
   const boost::mpi::communicator world;
   for (const int odd : odd_ranks(world)) {
     DataService service(world, two_profiles());
@@ -128,7 +128,7 @@ void expect_told(const std::function<void(DataService&, const Step&)>& usual,
     EXPECT_EQ(report.kind, ErrorKind::input);
     EXPECT_THAT(report.message, HasSubstr("ranks make different calls"));
     EXPECT_THAT(report.message, HasSubstr("rank " + std::to_string(first_other(odd)) + " "));
-    for (const std::string& part : told) EXPECT_THAT(report.message, HasSubstr(part));
+    for (const std::string& part : expected) EXPECT_THAT(report.message, HasSubstr(part));
     DataService fresh(world, two_profiles());
     (void)fresh.step(share_of(world), "measured");
     expect_equal(service.step(share_of(world), "measured"), fresh.step(share_of(world), "measured"));
@@ -142,9 +142,9 @@ TEST(EqualCalls, different_profiles_are_both_reported) {
       (void)service.step(share_of(service.mesh().world()), profile);
     };
   };
-  expect_told(step("log_prob"), step("update"),
-              {"makes step 1 under profile 'log_prob'", "makes step 1 under profile 'update'"});
-  expect_told(step("measured"), step(""), {"makes step 1 under profile 'measured'", "makes step 1"});
+  expect_error_on_all(step("log_prob"), step("update"),
+                      {"makes step 1 under profile 'log_prob'", "makes step 1 under profile 'update'"});
+  expect_error_on_all(step("measured"), step(""), {"makes step 1 under profile 'measured'", "makes step 1"});
 }
 
 TEST(EqualCalls, different_steps_are_reported_with_both_numbers) {
@@ -161,11 +161,13 @@ TEST(EqualCalls, different_steps_are_reported_with_both_numbers) {
     other.profile = "log_prob";
     (void)service.step(other, "update");
   };
-  expect_told(pass("update"), pass("log_prob"), {"under profile 'update'", "under profile 'log_prob'"});
-  expect_told(pass("update"), pass("measured"), {"under profile 'update'", "under profile 'measured'"});
-  expect_told(pass("update"), over_another, {"passes over step 0 ", "passes over step 7 "});
-  expect_told(pass("update"), over_another_pass,
-              {"step 0 (profile 'measured')", "step 0 (profile 'log_prob')"});
+  expect_error_on_all(pass("update"), pass("log_prob"),
+                      {"under profile 'update'", "under profile 'log_prob'"});
+  expect_error_on_all(pass("update"), pass("measured"),
+                      {"under profile 'update'", "under profile 'measured'"});
+  expect_error_on_all(pass("update"), over_another, {"passes over step 0 ", "passes over step 7 "});
+  expect_error_on_all(pass("update"), over_another_pass,
+                      {"step 0 (profile 'measured')", "step 0 (profile 'log_prob')"});
 }
 
 TEST(EqualCalls, new_samples_on_one_rank_and_a_step_on_others_are_reported) {
@@ -173,8 +175,8 @@ TEST(EqualCalls, new_samples_on_one_rank_and_a_step_on_others_are_reported) {
     (void)service.step(share_of(service.mesh().world()), "update");
   };
   const auto pass = [](DataService& service, const Step& before) { (void)service.step(before, "update"); };
-  expect_told(begin, pass, {"makes step 1 ", "passes over step 0 "});
-  expect_told(pass, begin, {"makes step 1 ", "passes over step 0 "});
+  expect_error_on_all(begin, pass, {"makes step 1 ", "passes over step 0 "});
+  expect_error_on_all(pass, begin, {"makes step 1 ", "passes over step 0 "});
 }
 
 TEST(EqualCalls, a_profile_that_one_rank_misspells_is_everybodys_error) {

@@ -8,12 +8,12 @@
 
 namespace evenkeel::test {
 
-/// A column as the samples have it, no matter where shared rows are stored.
+/// Returns a column in the order of the samples, no matter where shared rows are stored.
 inline Column unfolded(const Column& column) {
   return column.samples().are_shared() ? with_separate_rows(column) : column;
 }
 
-/// Fails unless both steps have the same micro-batches, with the same fields in any order, and equal losses.
+/// Requires that both steps have the same micro-batches, with the same fields in any order, and equal losses.
 inline void expect_equal(const Step& step, const Step& expected) {
   ASSERT_EQ(step.micro_batches.size(), expected.micro_batches.size());
   EXPECT_EQ(step.record->plan, expected.record->plan);

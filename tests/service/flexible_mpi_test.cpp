@@ -33,7 +33,7 @@ using testing_support::SampleLoss;
 constexpr std::int64_t num_samples = 50;
 constexpr std::int64_t norm_length = 24;
 
-/// A few samples are much longer than the others.
+/// Returns the shape of a sample. A few samples are much longer than the others.
 SampleShape shape_of(std::int64_t id) {
   SampleShape shape = made_up_shape(id, 20);
   if (id % 25 == 7) shape = {SampleId{id}, static_cast<std::uint64_t>(id / 4), 9, 58};
@@ -77,7 +77,7 @@ Dual inverse(const Dual& x) {
   return chain(x, 1 / x.value, -1 / (x.value * x.value));
 }
 
-/// Weight `number` of the model.
+/// Returns weight `number` of the model.
 Dual weight(std::size_t number) {
   constexpr std::array<double, 3> values{0.7, -0.4, 1.3};
   Dual w{values[number], {}};
@@ -89,7 +89,7 @@ double embedded(std::int64_t token, std::int64_t position) {
   return std::sin(0.001 * static_cast<double>(token)) + 0.02 * static_cast<double>(position);
 }
 
-/// Causal attention of one token over the embeddings up to its own.
+/// Computes causal attention of one token over the embeddings up to its own.
 Dual attention(double query, const std::vector<double>& keys) {
   const Dual q = weight(0) * Dual{query, {}};
   Dual sum;
@@ -121,12 +121,12 @@ Dual output_of(const SampleShape& sample, std::int64_t t) {
   return attention(query, keys);
 }
 
-/// The rows of a sample that carry loss: those before its response's tokens.
+/// Returns the rows of a sample that carry loss: those before its response's tokens.
 std::pair<std::int64_t, std::int64_t> loss_rows(const SampleShape& sample) {
   return {std::max<std::int64_t>(sample.prompt, 1) - 1, std::max<std::int64_t>(sample.length() - 1, 0)};
 }
 
-/// The loss of all samples, one by one, without splitting.
+/// Returns the loss of all samples, computed one by one without splitting.
 Dual whole_loss(LossAggregation aggregation) {
   std::vector<SampleLoss<Dual>> samples;
   for (std::int64_t id = 0; id < num_samples; ++id) {
@@ -140,7 +140,7 @@ Dual whole_loss(LossAggregation aggregation) {
   return testing_support::whole_loss(samples, aggregation, norm_length);
 }
 
-/// What a member of a group contributes: the embeddings of its true rows, by sequence and position.
+/// A member's contribution to a group: the embeddings of its true rows, by sequence and position.
 struct Row {
   double sequence;
   double position;
@@ -169,8 +169,8 @@ class GroupAttention {
                   static_cast<int>(own.size() * sizeof(Row)), MPI_BYTE, group);
   }
 
-  /// The loss of this rank's rows, as a trainer computes it; their outputs are compared with those of the run
-  /// without splitting.
+  /// Returns the loss of this rank's rows, as a trainer computes it. Compares their outputs with those of the
+  /// run without splitting.
   [[nodiscard]] Dual loss() const {
     const auto tokens = m_.tensors.find("input_ids")->values<std::int64_t>();
     const auto labels = m_.tensors.find("labels")->values<std::int64_t>();
@@ -210,8 +210,8 @@ class GroupAttention {
   std::vector<Row> all_;
 };
 
-/// Every rank runs its micro-batches in order and waits only for the members of their groups; at the end, the
-/// trainer reduces over the ranks.
+/// Runs the rank's micro-batches in order, waiting only for the members of their groups; at the end, reduces
+/// over the ranks like a trainer.
 Dual trained_loss(const DataService& service, const Step& step, const LossSettings& settings) {
   Dual sum;
   for (const MicroBatch& m : step.micro_batches) sum = sum + GroupAttention(service.mesh(), m).loss();
@@ -279,7 +279,7 @@ TEST_P(FlexibleContextService, mixes_groups_of_several_sizes_in_a_step) {
 
 /// Returns each micro-batch's tokens as a result, and looks for those of a rank's own samples in the
 /// collected results.
-void expect_tokens_home(DataService& service, const Step& step, const RaggedBatch& mine) {
+void expect_tokens_collected(DataService& service, const Step& step, const RaggedBatch& mine) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
     results.put(m, {"tokens", DType::int64, FieldKind::token, {}},
@@ -292,7 +292,7 @@ void expect_tokens_home(DataService& service, const Step& step, const RaggedBatc
 TEST_P(FlexibleContextService, collects_results_from_every_group) {
   DataService service(world_, config());
   const RaggedBatch mine = share_of(world_);
-  expect_tokens_home(service, service.step(mine), mine);
+  expect_tokens_collected(service, service.step(mine), mine);
 }
 
 TEST_P(FlexibleContextService, unused_ranks_take_part_in_results_and_later_passes) {
@@ -313,7 +313,7 @@ TEST_P(FlexibleContextService, unused_ranks_take_part_in_results_and_later_passe
     EXPECT_FALSE(weights.empty());
     EXPECT_EQ(std::ranges::all_of(weights, [](float weight) { return weight == 0; }), m.tensors.empty());
     EXPECT_EQ(boost::mpi::all_reduce(world_, m.tensors.empty() ? 1 : 0, std::plus<>()), world_.size() - 1);
-    expect_tokens_home(service, step, mine);
+    expect_tokens_collected(service, step, mine);
     if (pass == 0) step = service.step(std::move(step), "update");
   }
 }
@@ -340,7 +340,7 @@ TEST_P(FlexibleContextService, a_sample_too_long_for_every_group_is_everybodys_e
   EXPECT_THROW(DataService(world_, config), ConfigError);
 }
 
-/// The last rank has a quarter of the speed of the others.
+/// Requires that the last rank, which has a quarter of the speed of the others, gets less work.
 void expect_less_on_a_slow_rank(Strategy strategy) {
   const boost::mpi::communicator world;
   Config config = flexible_config(world.size());
@@ -359,7 +359,7 @@ void expect_less_on_a_slow_rank(Strategy strategy) {
   if (world.size() > 1) {
     EXPECT_LT(bytes.back() * world.size(), all);
   }
-  // Costs are times here, which the report does not divide by the speed again.
+  // Here costs are times, which the report does not divide by the speed again.
   std::vector<Cost> times;
   boost::mpi::all_gather(world, step.record->plan.cost(), times);
   const auto figures = gather_figures(service.mesh(), service.plan_settings(), step);

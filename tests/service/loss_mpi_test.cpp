@@ -24,19 +24,19 @@ using testing_support::SampleLoss;
 
 constexpr std::int64_t num_samples = 45;
 
-/// A nonlinear loss that depends on the label that a row predicts.
+/// Returns a nonlinear loss that depends on the label that a row predicts.
 double loss_of(std::int64_t label, std::int64_t position) {
   return std::log1p(static_cast<double>(label)) * std::cos(0.1 * static_cast<double>(position));
 }
 
-/// Whether the label at row t of a sample counts: some samples have a mask with holes, and some masks are all
-/// holes.
+/// Returns whether the label at row t of a sample counts: some samples have a mask with holes, and some masks
+/// consist only of holes.
 bool counts(const SampleShape& sample, std::int64_t t) {
   if (sample.id.value() % 7 == 0) return false;
   return t + 1 < sample.length() && t + 1 >= sample.prompt && (t + sample.id.value()) % 3 != 0;
 }
 
-/// Masks have one value per token or one per response token.
+/// Returns a rank's samples, whose masks have one value per token or one per response token.
 RaggedBatch share_of(const boost::mpi::communicator& comm, FieldKind of_masks = FieldKind::token) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < num_samples; ++id) {
@@ -56,7 +56,8 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, FieldKind of_masks = 
   return batch;
 }
 
-/// The samples' masks and labels with one value per token are at the rows that predict the tokens.
+/// Returns a configuration in which masks and labels with one value per token are at the rows that predict
+/// the tokens.
 Config config_with_rows_in_place() {
   Config config;
   config.fields["loss_mask"].at = RowConvention::next;
@@ -66,7 +67,7 @@ Config config_with_rows_in_place() {
 
 constexpr std::int64_t norm_length = 24;
 
-/// The loss of the whole step, computed sample by sample.
+/// Returns the loss of the whole step, computed sample by sample.
 double whole_loss(LossAggregation aggregation) {
   std::vector<SampleLoss<double>> samples;
   for (std::int64_t id = 0; id < num_samples; ++id) {
@@ -81,7 +82,7 @@ double whole_loss(LossAggregation aggregation) {
   return testing_support::whole_loss(samples, aggregation, norm_length);
 }
 
-/// One rank's part of a micro-batch's loss, as a trainer computes it on its CP share.
+/// Returns one rank's part of a micro-batch's loss, as a trainer computes it on its CP share.
 double micro_batch_loss(const PackedMicroBatch& m, const MicroBatchLoss& loss) {
   const auto labels = m.find("labels")->values<std::int64_t>();
   const auto positions = m.find("position_ids")->values<std::int64_t>();
@@ -197,7 +198,7 @@ TEST(Loss, includes_the_last_row_of_a_sample_with_a_supplied_label) {
   EXPECT_NEAR(boost::mpi::all_reduce(world, weights, std::plus<>()), 1.0, 1e-6);
 }
 
-// A first stage would derive different ones, and weights that match neither.
+// A first stage would derive other labels, and weights that match neither.
 TEST(Loss, with_supplied_masks_and_labels_is_known_only_to_the_last_pipeline_stage) {
   const boost::mpi::communicator world;
   if (world.size() % 2 != 0) return;

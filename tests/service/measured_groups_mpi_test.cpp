@@ -19,7 +19,7 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t step) {
   return test::skewed_share(comm, step, 64, 78);
 }
 
-/// Nodes with two ranks, where half of attention hides communication.
+/// Returns a configuration of nodes with two ranks, on which half of attention hides communication.
 Config measured_groups(int ranks, Strategy strategy) {
   Config config;
   config.mesh.flexible_cp = true;
@@ -30,8 +30,8 @@ Config measured_groups(int ranks, Strategy strategy) {
   return config;
 }
 
-/// Passing keys and values between ranks is so expensive that attention hides it only for the longest
-/// samples.
+/// A machine on which passing keys and values between ranks is so expensive that attention hides it only for
+/// the longest samples.
 constexpr TimeModel machine{0.0001, 2e-6, 1e-8, 2e-6, 5e-6};
 
 double seconds_of(const MicroBatch& m) {
@@ -57,7 +57,8 @@ void report(const DataService& service, const Step& step, Reports who = Reports:
   }
 }
 
-/// When the machine has finished the step: ranks are synchronized at its end, or at every micro-batch.
+/// Returns when the machine has finished the step: ranks are synchronized at its end, or at every
+/// micro-batch.
 double end_of_step(const boost::mpi::communicator& world, const Step& step, Strategy strategy) {
   std::vector<double> seconds;
   for (const MicroBatch& m : step.micro_batches)

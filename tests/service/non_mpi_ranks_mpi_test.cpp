@@ -32,7 +32,7 @@ Communicator foreign_world(bool threads = true) {
   return Communicator(std::make_shared<RanksBehindMpi>(boost::mpi::communicator(), threads));
 }
 
-/// Both ways, over all ranks.
+/// Makes the same steps with and without MPI, over all ranks.
 class ForeignSteps : public testing::Test {
  protected:
   [[nodiscard]] RaggedBatch read(std::int64_t step) const { return share_of(step, mpi_.rank(), mpi_.size()); }

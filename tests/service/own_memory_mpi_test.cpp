@@ -60,8 +60,8 @@ class OwnMemory final : public std::pmr::memory_resource {
   std::map<const std::byte*, std::size_t> blocks_;
 };
 
-/// Fails unless everything in the step is in this memory, except for what tensor-parallel ranks of a node
-/// share.
+/// Requires that everything in the step is in this memory, except for tensors that tensor-parallel ranks of a
+/// node share.
 void expect_in(OwnMemory& memory, const Step& step) {
   for (const MicroBatch& micro_batch : step.micro_batches) {
     for (const Column& column : micro_batch.tensors.fields) {

@@ -13,8 +13,8 @@ namespace {
 
 using testing_support::made_up_batch;
 
-/// One long sample per rank, and short samples from the ranks in turn: a part is one long sample and some
-/// short ones. Long sample i belongs to rank (i + shift) modulo the number of ranks.
+/// Returns one long sample per rank, and short samples from the ranks in turn: a part is one long sample and
+/// some short ones. Long sample i belongs to rank (i + shift) modulo the number of ranks.
 RaggedBatch share_of(const boost::mpi::communicator& comm, int shift) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < 5 * comm.size(); ++id) {

@@ -28,7 +28,7 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, std::vector<FieldSpec
   return made_up_batch(std::move(shapes), std::move(fields));
 }
 
-/// A job that computes log-probs with large micro-batches and updates with small ones.
+/// Returns jobs that compute log-probs with large micro-batches, and update with small ones.
 std::vector<Config> configs_for(int ranks) {
   std::vector<Config> configs;
   for (const auto& [tp, cp, pp] :
@@ -115,7 +115,7 @@ TEST(Profiles, added_columns_move_with_their_sequences) {
 TEST(Profiles, samples_keep_the_rows_left_by_the_trainer) {
   const boost::mpi::communicator world;
   const auto rows_left = [](const SampleShape& sample) {
-    return sample.id == filler_sample ? 0 : sample.id.value() % 5 + 9;  // more than samples bring
+    return sample.id == filler_sample ? 0 : sample.id.value() % 5 + 9;  // more than samples have
   };
   for (const Config& config : configs_for(world.size())) {
     DataService service(world, config);
@@ -147,9 +147,9 @@ TEST(Profiles, samples_keep_the_rows_left_by_the_trainer) {
   }
 }
 
-/// Without labels if there are pipeline stages: samples with labels also have a mask for them, which is sent
-/// to the last stage; a mask derived from tokens is also on the first stage, and stays if labels are added
-/// later.
+/// Returns fields that can be compared, which excludes labels if there are pipeline stages: samples with
+/// labels also have a mask for them, which is sent to the last stage, whereas a mask derived from tokens is
+/// also on the first stage, and stays if labels are added later.
 std::vector<FieldSpec> comparable(std::vector<FieldSpec> fields, const Config& config) {
   if (config.mesh.pp > 1) std::erase_if(fields, [](const FieldSpec& f) { return f.name == "labels"; });
   return fields;
@@ -180,7 +180,7 @@ TEST(Profiles, added_fields_are_sent_again_with_their_samples) {
   const boost::mpi::communicator world;
   const std::vector<FieldSpec> brought{{"advantages", DType::float32, FieldKind::response_token, {}},
                                        {"tool_calls", DType::int64, FieldKind::rows, {2}}};
-  // Replacing fields of the samples and derived fields; then with another kind, and in addition to them.
+  // Replaces supplied and derived fields; then adds fields of another kind.
   const std::vector<FieldSpec> all_first{{"advantages", DType::float64, FieldKind::sample, {3}},
                                          {"labels", DType::int64, FieldKind::token, {}}};
   const std::vector<FieldSpec> second{{"tool_calls", DType::uint8, FieldKind::text, {}},
@@ -250,7 +250,7 @@ TEST(Profiles, invalid_added_fields_are_everybodys_error) {
   EXPECT_EQ(service.step(step, "update").volume, ExchangeVolume{});
 }
 
-/// The error of a pass over a step after rank `bad` has changed its micro-batches.
+/// Returns the error of a pass over a step after rank `bad` has changed its micro-batches.
 std::string pass_over_changed(const boost::mpi::communicator& world, int bad,
                               const std::function<void(std::vector<MicroBatch>&)>& change) {
   DataService service(world, configs_for(world.size()).front());

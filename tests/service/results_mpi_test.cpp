@@ -56,7 +56,7 @@ std::vector<Config> configs_for(int ranks) {
   return configs;
 }
 
-/// This rank's samples, not in the order of their ids.
+/// Returns this rank's samples, which are not in the order of their ids.
 RaggedBatch share_of(const boost::mpi::communicator& comm) {
   std::vector<SampleShape> shapes;
   for (std::int64_t i = 0; i < num_samples; ++i) {
@@ -72,7 +72,7 @@ std::vector<std::int64_t> counts_of(const SampleRows& samples) {
   return counts;
 }
 
-/// Every field of the step, returned as if the trainer had computed it.
+/// Returns every field of the step as a result, as if the trainer had computed it.
 StepResults echo(const Step& step, const RaggedBatch& like) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
@@ -200,7 +200,7 @@ TEST(CollectResults, wrong_rows_are_everybodys_error) {
   EXPECT_THROW((void)service.collect(step, results), InputError);
 }
 
-/// The error of collecting if rank `bad` adds `wrong` to a correct result.
+/// Returns the error of collecting if rank `bad` adds `wrong` to a correct result.
 std::string refusal_of(const boost::mpi::communicator& world, int bad,
                        const std::function<void(StepResults&, const Step&)>& wrong) {
   DataService service(world, Config{});

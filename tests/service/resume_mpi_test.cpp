@@ -16,7 +16,8 @@ namespace {
 using test::expect_equal;
 using testing::HasSubstr;
 
-/// 50 samples in steps of 8, shuffled, three epochs: each epoch ends with a step of 2.
+/// Returns a job with 50 shuffled samples in steps of 8, for three epochs, each of which ends with a step of
+/// 2.
 Config made_up_job(std::int64_t prefetch = 1) {
   Config config;
   config.source.kind = SourceKind::synthetic;
@@ -42,7 +43,7 @@ TEST(Resume, after_any_step_gives_the_remaining_steps) {
     const Config config = made_up_job(prefetch);
     const std::vector<Step> whole = steps_of_a_run(world, config);
     ASSERT_EQ(whole.size(), 21U);
-    // Once per step: within an epoch, at its boundary, and after the last step.
+    // Resumes once per step: within an epoch, at its boundary, and after the last step.
     ServiceState state = state_of_new_job(config);
     for (std::size_t at = 0; at < whole.size(); ++at) {
       SampleStream stream(world, config);

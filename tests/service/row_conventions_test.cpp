@@ -23,7 +23,7 @@ using testing_support::message_of;
 constexpr auto token = FieldKind::token;
 constexpr auto response_token = FieldKind::response_token;
 
-/// A sample with prompt 1, 2 and response 10, 11, 12.
+/// Returns a sample with prompt 1, 2 and response 10, 11, 12.
 RaggedBatch one_sample() {
   RaggedBatch batch({{SampleId{7}, 0, 2, 3}});
   const std::vector<std::int64_t> tokens{1, 2, 10, 11, 12};

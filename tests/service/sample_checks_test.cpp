@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-/// The error for a sample whose labels are a field of this form.
+/// Returns the error for a sample whose labels are a field of this form.
 std::string refusal_of_labels(DType dtype, std::vector<std::int64_t> trailing) {
   RaggedBatch batch({SampleShape{}});
   batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
@@ -48,7 +48,7 @@ TEST(SampleChecks, explain_how_to_widen_int32_tokens) {
   }
 }
 
-/// The error for a sample with a counted field that has one value of these bytes.
+/// Returns the error for a sample with a counted field that has one value of these bytes.
 std::string refusal_of(const FieldSpec& spec, std::string_view value, const char* beside = nullptr) {
   RaggedBatch batch({SampleShape{SampleId{7}, 0, 0, 0}});
   batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});
@@ -86,8 +86,8 @@ TEST(SampleChecks, reject_a_loss_mask_of_counted_rows) {
               testing::HasSubstr("one value per token or response token"));
 }
 
-/// The error if fields are added to a sample of this shape that was supplied as id 7 of group 3, with a
-/// prompt of 2 and a response of 4 tokens.
+/// Returns the error if fields are added to a sample of this shape that was supplied as id 7 of group 3, with
+/// a prompt of 2 and a response of 4 tokens.
 std::string refusal_to_add_to(const SampleShape& added) {
   const LengthTable table({{SampleShape{SampleId{7}, 3, 2, 4}, WorldRank{0}, 0}});
   RaggedBatch batch({added});

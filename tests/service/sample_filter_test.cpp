@@ -16,8 +16,8 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Samples 5, 6 and 7 with prompt and response of 1 + 2, 2 + 0 and 0 + 2 tokens, which are 0, 1, 2, ... in
-/// order.
+/// Returns samples 5, 6 and 7 with prompt and response of 1 + 2, 2 + 0 and 0 + 2 tokens, which are 0, 1, 2,
+/// ... in order.
 RaggedBatch three_samples() {
   RaggedBatch batch({{SampleId{5}, 0, 1, 2}, {SampleId{6}, 1, 2, 0}, {SampleId{7}, 2, 0, 2}});
   Column& tokens = batch.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});

@@ -31,7 +31,7 @@ ServiceState made_up_state() {
   return state;
 }
 
-/// The text with a corrected checksum, as an attacker would write it.
+/// Returns the text with a corrected checksum, as an attacker would write it.
 std::string with_right_checksum(std::string text) {
   const std::size_t rest = text.find('\n', 2) + 1;
   std::string digits;
@@ -164,7 +164,7 @@ TEST(Differences, between_a_job_and_itself_are_empty) {
   EXPECT_THAT(differences(made_up_state(), made_up_state()), IsEmpty());
 }
 
-/// The state of the same job with these keys changed.
+/// Returns the state of the same job with these keys changed.
 ServiceState with_settings(const std::string& yaml) {
   ServiceState state = made_up_state();
   state.settings = list_settings(parse_config(yaml, "test"));
@@ -210,19 +210,21 @@ TEST(Differences, report_added_and_changed_profiles) {
 }
 
 TEST(Differences, report_how_a_source_changed) {
-  const auto told = [](auto change) {
+  const auto error_after = [](auto change) {
     ServiceState now = made_up_state();
     change(now);
     const std::vector<std::string> found = differences(made_up_state(), now);
     return found.size() == 1 ? found[0] : std::to_string(found.size()) + " differences";
   };
-  EXPECT_THAT(told([](ServiceState& s) { s.sources[0].samples = 5000; }),
+  EXPECT_THAT(error_after([](ServiceState& s) { s.sources[0].samples = 5000; }),
               HasSubstr("rollouts.jsonl had 4096 samples and now has 5000"));
-  EXPECT_THAT(told([](ServiceState& s) { s.sources[0].bytes = 7; }),
+  EXPECT_THAT(error_after([](ServiceState& s) { s.sources[0].bytes = 7; }),
               HasSubstr("1048576 bytes and now has 7"));
-  EXPECT_THAT(told([](ServiceState& s) { ++s.sources[0].digest; }), HasSubstr("has different content"));
-  EXPECT_THAT(told([](ServiceState& s) { s.sources.clear(); }), HasSubstr("had 1 sources and now has 0"));
-  EXPECT_THAT(told([](ServiceState& s) { ++s.order; }), HasSubstr("different samples of the sources"));
+  EXPECT_THAT(error_after([](ServiceState& s) { ++s.sources[0].digest; }),
+              HasSubstr("has different content"));
+  EXPECT_THAT(error_after([](ServiceState& s) { s.sources.clear(); }),
+              HasSubstr("had 1 sources and now has 0"));
+  EXPECT_THAT(error_after([](ServiceState& s) { ++s.order; }), HasSubstr("different samples of the sources"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A limited number of shapes (micro_batch.shapes): a run gets the same rows as without it.
+// Tests a limited number of shapes (micro_batch.shapes): a run gets the same rows as without the limit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ using testing_support::made_up_shape;
 
 constexpr std::int64_t max_shapes = 4;
 
-/// Samples with `factor` times the usual lengths.
+/// Returns samples with `factor` times the usual lengths.
 RaggedBatch longer_share(std::int64_t step, std::int64_t factor, const boost::mpi::communicator& world) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < 37; ++id) {
@@ -42,7 +42,7 @@ RaggedBatch share_of(std::int64_t step, const boost::mpi::communicator& world) {
   return test::share_of(step, world.rank(), world.size());
 }
 
-/// Jobs that can be combined with a limited number of shapes, without that limit.
+/// Returns jobs that can be combined with a limited number of shapes, without that limit.
 std::vector<Config> plain_configs(int ranks) {
   std::vector<Config> configs;
   for (Config& config : test::configs_for(ranks)) {
@@ -64,7 +64,7 @@ std::vector<Config> plain_configs(int ranks) {
   return configs;
 }
 
-/// Groups of different sizes need separate shapes.
+/// Returns the number of additional shapes for groups of different sizes, which need separate shapes.
 std::int64_t more_for_sizes(const Config& config, std::int64_t most) {
   return config.mesh.flexible_cp ? 3 * most : most;
 }
@@ -81,7 +81,7 @@ RowRange rows_of(const PackedMicroBatch& m, const Column& column, std::int64_t s
   return m.layout.local_range(sequence);
 }
 
-/// In total: padding has no rows in counted fields.
+/// Returns the total number of rows needed: padding has no rows in counted fields.
 std::int64_t rows_needed(const PackedMicroBatch& m, const Column& plain) {
   return is_counted(plain.spec().kind) ? plain.rows() : m.rows_of(plain.spec().kind);
 }
@@ -102,8 +102,8 @@ void expect_padding_is(const PackedMicroBatch& m, std::string_view name, std::in
   })) << name;
 }
 
-/// Fails unless the micro-batch with its shape starts with the sequences of the one without it, followed only
-/// by padding.
+/// Requires that the micro-batch with its shape starts with the sequences of the one without it, followed
+/// only by padding.
 void expect_padded(const PackedMicroBatch& m, const PackedMicroBatch& plain, const Config& config) {
   ASSERT_TRUE(m.shape.has_value());
   EXPECT_EQ(m.layout.local_rows(), m.shape->rows);
@@ -152,8 +152,8 @@ void expect_padded(const Step& step, const Step& plain, const Config& config) {
   }
 }
 
-/// Over all ranks.
-std::set<PackedShape> handed_out(const boost::mpi::communicator& world, std::span<const Step> steps) {
+/// Returns the delivered shapes over all ranks.
+std::set<PackedShape> delivered_shapes(const boost::mpi::communicator& world, std::span<const Step> steps) {
   std::vector<PackedShape> mine;
   for (const Step& step : steps)
     for (const MicroBatch& m : step.micro_batches) mine.push_back(m.tensors.shape.value());
@@ -209,7 +209,7 @@ TEST(FewShapes, stay_within_the_limit_as_lengths_drift) {
       EXPECT_TRUE(std::equal(before.begin(), before.end(), now.begin()));
       before = now;
     }
-    const std::set<PackedShape> all = handed_out(world, steps);
+    const std::set<PackedShape> all = delivered_shapes(world, steps);
     EXPECT_LE(std::ssize(all), most);
     EXPECT_EQ(std::set<PackedShape>(before.begin(), before.end()).size(), before.size());
     EXPECT_TRUE(std::ranges::includes(std::set<PackedShape>(before.begin(), before.end()), all));
@@ -219,8 +219,8 @@ TEST(FewShapes, stay_within_the_limit_as_lengths_drift) {
   }
 }
 
-/// A job with two passes, one with large and one with small micro-batches, and one that changes how sequences
-/// are aligned.
+/// Returns a job with two passes, one with large and one with small micro-batches, and a third that changes
+/// how sequences are aligned.
 Config with_profiles(Config config) {
   config.profiles["log_prob"] = config.profile({});
   config.profiles["log_prob"].micro_batch.max_tokens = 1000;
@@ -261,7 +261,7 @@ TEST(FewShapes, of_all_passes_are_one_set) {
     for (const char* profile : {"update", "aligned"})
       steps.push_back(service.step(Step(steps.back()), profile));
   }
-  EXPECT_LE(handed_out(world, steps).size(), 8U);
+  EXPECT_LE(delivered_shapes(world, steps).size(), 8U);
 }
 
 TEST(FewShapes, of_passes_with_equal_settings_are_equal_micro_batch_by_micro_batch) {

@@ -23,8 +23,8 @@ using testing_support::made_up_byte;
 constexpr std::int64_t num_samples = 60;
 constexpr std::int64_t samples_a_group = 6;
 
-/// Samples of one group start with the same tokens: the prompt, and a part of the response that two of them
-/// share.
+/// Returns a token. Samples of one group start with the same tokens: the prompt, and a part of the response
+/// that two of them share.
 std::int64_t token_at(SampleId sample, std::int64_t position) {
   const std::int64_t group = sample.value() / samples_a_group;
   const std::int64_t shared = 5 + group % 7 + (sample.value() / 2 % 3) * 2;
@@ -39,7 +39,7 @@ SampleShape shape_of(std::int64_t id) {
   return {SampleId{id}, static_cast<std::uint64_t>(1000 + group), 5 + group % 7, id * 13 % 23};
 }
 
-/// This rank's samples: groups are scattered over the ranks.
+/// Returns this rank's samples: groups are scattered over the ranks.
 RaggedBatch share_of(const boost::mpi::communicator& comm) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < num_samples; ++id) {
@@ -66,7 +66,7 @@ std::vector<Config> configs_for(int ranks) {
        {std::tuple{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 4, 1}, {2, 2, 1}, {1, 2, 2}, {1, 7, 1}}) {
     if (ranks % (tp * cp * pp) != 0) continue;
     for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees}) {
-      for (const std::int64_t cap : {84, 2000}) {  // the first splits groups
+      for (const std::int64_t cap : {84, 2000}) {  // the smaller cap splits groups
         Config& config = configs.emplace_back();
         config.mesh.tp = tp;
         config.mesh.cp = cp;
@@ -137,7 +137,7 @@ TEST(Sharing, delivers_every_segment_and_prediction_in_the_right_place) {
   }
 }
 
-/// This rank's samples of `groups` groups of `group_size`, only with tokens.
+/// Returns this rank's samples of `groups` groups of `group_size`, with only tokens.
 RaggedBatch tokens_of_groups(const boost::mpi::communicator& comm, std::int64_t groups,
                              std::int64_t group_size, std::int64_t prompt, std::int64_t response) {
   std::vector<SampleShape> shapes;
@@ -335,14 +335,14 @@ TEST(Sharing, supports_a_later_pass_under_another_profile) {
   }
 }
 
-/// A field with made-up bytes that differ between samples that share a prompt.
+/// Returns this rank's samples with a field of made-up bytes, which differ even if samples share a prompt.
 RaggedBatch share_with(const boost::mpi::communicator& comm, const FieldSpec& spec) {
   RaggedBatch batch = share_of(comm);
   testing_support::fill_made_up(batch, batch.add_field(spec));
   return batch;
 }
 
-/// A field that is equal wherever samples share tokens.
+/// Returns this rank's samples with a field that is equal wherever samples share tokens.
 RaggedBatch share_with_field_of_groups(const boost::mpi::communicator& comm) {
   RaggedBatch batch = share_of(comm);
   const auto tokens = batch.at("input_ids").values<std::int64_t>();
@@ -353,7 +353,7 @@ RaggedBatch share_with_field_of_groups(const boost::mpi::communicator& comm) {
   return batch;
 }
 
-// One shared row represents all of them, and which one would be arbitrary.
+// One shared row would represent different values, and the choice would be arbitrary.
 TEST(Sharing, refuses_different_token_fields_of_shared_tokens) {
   const boost::mpi::communicator world;
   for (const PrefixSharing sharing : {PrefixSharing::prompts, PrefixSharing::trees}) {

@@ -9,7 +9,7 @@
 
 namespace evenkeel::test {
 
-/// `count` samples of this rank with 1 to 600 tokens, few of them long; different in every step.
+/// Returns `count` samples of this rank with 1 to 600 tokens, few of them long; they differ in every step.
 inline RaggedBatch skewed_share(const boost::mpi::communicator& comm, std::int64_t step, std::int64_t count,
                                 std::uint64_t seed) {
   std::vector<SampleShape> shapes;

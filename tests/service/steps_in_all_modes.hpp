@@ -15,7 +15,7 @@
 
 namespace evenkeel::test {
 
-/// The ids of a step's samples, in an order that matches no rank and no table.
+/// Returns the ids of a step's samples, in an order that matches no rank and no table.
 inline std::vector<std::int64_t> ids_of(std::int64_t step) {
   std::vector<std::int64_t> ids;
   for (std::int64_t id = 0; id < 41 + 7 * step; ++id) ids.push_back(100 * step + id);
@@ -24,7 +24,7 @@ inline std::vector<std::int64_t> ids_of(std::int64_t step) {
   return ids;
 }
 
-/// The equal, contiguous share of a step that reader `rank` of `readers` supplies.
+/// Returns the equal, contiguous share of a step that reader `rank` of `readers` supplies.
 inline RaggedBatch share_of(std::int64_t step, int rank, int readers) {
   const std::vector<std::int64_t> ids = ids_of(step);
   const auto cut = [&](std::int64_t r) {
@@ -38,7 +38,7 @@ inline RaggedBatch share_of(std::int64_t step, int rank, int readers) {
   return testing_support::made_up_batch(std::move(shapes), fields);
 }
 
-/// Configurations for jobs with this many ranks.
+/// Returns configurations for jobs with this number of ranks.
 inline std::vector<Config> configs_for(int places) {
   std::vector<Config> configs;
   for (const auto& [tp, cp, pp] :
@@ -80,7 +80,7 @@ inline std::vector<Config> configs_for(int places) {
   return configs;
 }
 
-/// Every true row's token as a result, one number per sample, and its patches.
+/// Returns every true row's token as a result, with one number per sample, and its patches.
 inline StepResults results_of(const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {

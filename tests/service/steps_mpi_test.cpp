@@ -26,7 +26,7 @@ using testing_support::made_up_shape;
 constexpr std::int64_t steps = 6;
 constexpr std::int64_t cap = 200;
 
-/// Different samples, and a different number of them, in every step; some ranks supply none.
+/// Returns different samples, and a different number of them, in every step; some ranks supply none.
 RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t step) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 100 * step; id < 100 * step + 9 + 7 * step; ++id) {
@@ -213,8 +213,8 @@ TEST(StepsAhead, can_be_destroyed_while_a_failed_step_waits) {
   }
 }
 
-// Passes over a step, results on their way back, and the trainer's own collective calls do not interfere with
-// messages of the steps that are made meanwhile.
+// Passes over a step, the collection of results, and the trainer's own collective calls do not interfere with
+// messages of the steps that are made at the same time.
 TEST(StepsAhead, does_not_disturb_the_trainers_communication) {
   const boost::mpi::communicator world;
   for (Config config : configs_for(world.size())) {
@@ -310,7 +310,7 @@ TEST(StepsAhead, balances_later_steps_by_the_times_reported) {
 
 TEST(StepsAhead, reports_different_numbers_of_steps_or_profiles) {
   const boost::mpi::communicator world;
-  if (world.size() == 1) return;  // nobody to differ from
+  if (world.size() == 1) return;  // there is no other rank to differ from
   for (const std::int64_t depth : {0, 1}) {
     Config config = config_of_depth(depth);
     config.profiles["update"] = config.profile({});
@@ -335,7 +335,7 @@ TEST(StepsAhead, reports_different_numbers_of_steps_or_profiles) {
   }
 }
 
-// It would wait for room forever.
+// Otherwise, the thread would wait for space forever.
 TEST(StepsAhead, refuses_a_negative_depth) {
   const boost::mpi::communicator world;
   const auto read = [&](std::int64_t step) { return share_of(world, step); };

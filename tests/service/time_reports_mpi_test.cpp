@@ -20,7 +20,8 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t step) {
   return test::skewed_share(comm, step, 96, 77);
 }
 
-/// Packs such that the last micro-batch of each rank gets the remainder, so overhead can be determined.
+/// Returns a job in which the last micro-batch of each rank gets the remainder, so overhead can be
+/// determined.
 Config measured_job() {
   Config config;
   config.micro_batch.max_tokens = 830;
@@ -46,7 +47,7 @@ void report_all(const DataService& service, const Step& step, const TimeModel& t
     service.report_time(step, m, seconds_of(step.micro_batches[m].tensors, times));
 }
 
-/// The time of the slowest DP rank divided by the mean, on the machine.
+/// Returns the time of the slowest DP rank on the machine, divided by the mean.
 double time_max_over_mean(const boost::mpi::communicator& world, const Step& step) {
   double mine = 0;
   for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors))
@@ -60,7 +61,7 @@ bool same_on_all_ranks(const boost::mpi::communicator& world, std::int64_t value
          boost::mpi::all_reduce(world, value, boost::mpi::maximum<std::int64_t>());
 }
 
-/// What the trainer returned for each sample reaches its owner unchanged.
+/// Requires that the trainer's result for each sample reaches its owner unchanged.
 void expect_round_trip(const DataService& service, const Step& step, const RaggedBatch& mine) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m)
@@ -72,7 +73,8 @@ void expect_round_trip(const DataService& service, const Step& step, const Ragge
   EXPECT_TRUE(std::ranges::equal(received, sent));
 }
 
-/// The plan of this rank equals the one that a single process makes from the same table and settings.
+/// Requires that the plan of this rank equals the plan that a single process makes from the same table and
+/// settings.
 void expect_planned_alike(const DataService& service, const Step& step) {
   const StepPlan plan = plan_step({step.record->table(), service.plan_settings(step.profile), step.index});
   EXPECT_EQ(step.record->plan, plan.ranks.at(static_cast<std::size_t>(service.mesh().here().dp)));

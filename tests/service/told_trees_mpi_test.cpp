@@ -19,19 +19,19 @@ using testing_support::message_of;
 constexpr std::int64_t num_samples = 24;
 constexpr std::int64_t samples_a_group = 4;
 
-/// The segment that a token belongs to: the prompt, a turn that two samples of a group share, or a segment of
-/// one sample.
+/// Returns the segment that a token belongs to: the prompt, a turn that two samples of a group share, or a
+/// segment of one sample.
 std::int64_t segment_at(SampleId sample, std::int64_t position) {
   if (position < 3) return 0;
   return position < 6 ? 1 + sample.value() / 2 % 2 : 10 + sample.value();
 }
 
-/// Different for every segment.
+/// Returns a token that differs between segments.
 std::int64_t token_at(SampleId sample, std::int64_t position) {
   return 100 * segment_at(sample, position) + 10 * (sample.value() / samples_a_group) + position % 10;
 }
 
-/// This rank's samples: groups are scattered over the ranks.
+/// Returns this rank's samples: groups are scattered over the ranks.
 RaggedBatch samples_of(const boost::mpi::communicator& comm) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = comm.rank(); id < num_samples; id += comm.size())
@@ -95,7 +95,7 @@ TEST(ToldTrees, give_the_same_steps_as_trees_found_by_tokens) {
   }
 }
 
-/// The label of each response token, as on the ranks that predict it.
+/// Returns the label of each response token, as on the ranks that predict it.
 RaggedBatch predicted(DataService& service, const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {

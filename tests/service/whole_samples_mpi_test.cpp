@@ -61,7 +61,7 @@ RaggedBatch share_of(const boost::mpi::communicator& comm) {
   return made_up_batch(std::move(shapes), made_up_fields());
 }
 
-/// One sample as brought, in a micro-batch of its own on one rank.
+/// Returns one sample, as supplied, in a separate micro-batch on one rank.
 PackedMicroBatch alone(const SampleShape& shape, const Config& config) {
   const boost::mpi::communicator self(MPI_COMM_SELF, boost::mpi::comm_attach);
   Config of_one;
@@ -136,7 +136,7 @@ TEST(WholeSamples, have_the_plan_and_the_weights_of_packed_micro_batches) {
   }
 }
 
-// A pass gets what it would get as the first one.
+// A later pass gets what it would get as the first one.
 TEST(WholeSamples, are_a_property_of_a_pass) {
   const boost::mpi::communicator world;
   for (Config config : configs_for(world.size())) {

@@ -28,7 +28,7 @@ namespace evenkeel::arriving_test {
 using testing_support::received;
 using testing_support::rollout_line;
 
-/// A buffer in this process, which can be closed and reopened at the same port.
+/// A buffer in this process that can be closed, and reopened at the same port.
 class OpenBuffer {
  public:
   explicit OpenBuffer(stream::StreamSettings settings, const DeclaredFormats& formats = {})
@@ -91,7 +91,7 @@ class Arriving : public testing::Test {
     if (buffer_) act(**buffer_);
     world_.barrier();
   }
-  /// Groups "g<from>" .. "g<to - 1>" of two samples, whose tokens start with their number.
+  /// Sends groups "g<from>" .. "g<to - 1>" with two samples each, whose tokens start with their number.
   void send_groups(int from, int to, int version = 0) {
     on_buffer([&](Buffer& buffer) {
       for (int g = from; g < to; ++g) {
@@ -109,7 +109,7 @@ class Arriving : public testing::Test {
                         overrides);
   }
 
-  /// The lengths of a step's samples, over all ranks.
+  /// Returns the lengths of a step's samples, over all ranks.
   [[nodiscard]] std::vector<std::int64_t> lengths_of(SampleStream& stream, std::int64_t step) const {
     std::vector<std::int64_t> mine;
     const RaggedBatch batch = stream.read(step);

@@ -1,4 +1,4 @@
-// Samples that arrive in a buffer while a job reads them (source.kind: stream). Rank 0 runs the buffer.
+// Tests samples that arrive in a buffer while a job reads them (source.kind: stream). Rank 0 runs the buffer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

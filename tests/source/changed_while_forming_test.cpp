@@ -1,4 +1,4 @@
-// The contents of a buffer may change between a look at them and the step that is formed from them.
+// The contents of a buffer may change between the query and the step that is formed from its answer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>

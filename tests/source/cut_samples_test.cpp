@@ -29,7 +29,8 @@ NamedFields cut_by_spans() {
   return told;
 }
 
-/// One sample with a prompt of 3 and a response of 4 tokens, with rows of these tokens, numbered from 0.
+/// Returns one sample with a prompt of 3 and a response of 4 tokens, and with rows of these tokens, numbered
+/// from 0.
 RaggedBatch sample_with_rows(const std::vector<std::int64_t>& spans, std::int64_t patches) {
   RaggedBatch batch({{SampleId{5}, 1, 3, 4}});
   batch.add_field(tokens_spec);
@@ -49,7 +50,7 @@ RaggedBatch cut(const RaggedBatch& batch, const std::vector<RowRange>& pieces) {
 }
 
 TEST(CutSamples, give_each_piece_the_rows_of_its_tokens_with_relative_ranges) {
-  // A row of two pieces, rows with the same tokens, and tokens without rows.
+  // One row spans two pieces, two rows have the same tokens, and some tokens have no row.
   const RaggedBatch whole = sample_with_rows({0, 1, 1, 4, 1, 4, 6, 7}, 4);
   const RaggedBatch pieces = cut(whole, {{0, 3}, {3, 6}, {6, 7}});
   const Column& patches = pieces.at("patches");
@@ -96,7 +97,7 @@ TEST(CutSamples, need_a_field_of_token_ranges_if_samples_are_cut) {
   EXPECT_NO_THROW(require_rows_can_be_cut(fields, {}, "a source", {.samples = 9, .taken = 9}));
 }
 
-/// Keys of the last two tokens of a sample `prompt | 4 4 x x`, whose segments are `first first 5 5`.
+/// Returns keys of the last two tokens of a sample `prompt | 4 4 x x`, whose segments are `first first 5 5`.
 std::vector<std::int64_t> keys_of_last_piece(FieldKind kind, std::int64_t prompt, std::int64_t first) {
   RaggedBatch whole({{SampleId{5}, 1, 1, 4}});
   std::ranges::copy(std::vector<std::int64_t>{prompt, 4, 4, 10 * first, 11 * first},

@@ -41,8 +41,8 @@ SampleShape shape(std::int64_t id) {
           1 + static_cast<std::int64_t>(mix(seed, 2) % 30)};
 }
 
-/// In addition to tokens: fields of every kind, including counted ones, with rows without elements, and
-/// samples without rows.
+/// Fields that samples have in addition to tokens: of every kind, including counted ones, with rows without
+/// elements, and samples without rows.
 const std::vector<FieldSpec> fields{{"advantages", DType::float32, FieldKind::response_token, {}},
                                     {"values", DType::float32, FieldKind::token, {2}},
                                     {"rewards", DType::float64, FieldKind::sample, {}},
@@ -57,10 +57,10 @@ RaggedBatch share_of(const boost::mpi::communicator& comm) {
   return made_up_batch(std::move(shapes), fields);
 }
 
-/// What this rank supplies for a step.
+/// Returns what this rank supplies for a step.
 using Bring = std::function<RaggedBatch(const boost::mpi::communicator& comm, std::int64_t step)>;
 
-/// With the tokens of each patch; some patches overlap and some are equal.
+/// Adds the tokens of each patch; some patches overlap and some are equal.
 RaggedBatch with_spans(RaggedBatch batch) {
   Column spans({"spans", DType::int64, FieldKind::rows, {2}}, batch.at("patches").samples());
   for (std::int64_t i = 0; i < batch.size(); ++i) {
@@ -77,7 +77,7 @@ RaggedBatch with_spans(RaggedBatch batch) {
   return batch;
 }
 
-/// What all ranks received in two steps, dumped to a folder, which is removed once all are done.
+/// A dump of everything that all ranks received in two steps. Its folder is removed after all ranks are done.
 class Dumped {
  public:
   explicit Dumped(
@@ -146,7 +146,7 @@ class Dumped {
   ScratchFolder scratch_;
 };
 
-/// The error from opening it, which is the same on every rank.
+/// Returns the error from opening the dump, which is the same on every rank.
 std::string refusal_of(const Dumped& dumped) {
   const boost::mpi::communicator world;
   std::string message = "nothing was thrown";
@@ -165,7 +165,7 @@ Config flexible_config(int ranks, Strategy strategy) {
   Config config;
   config.mesh.flexible_cp = true;
   config.balance.strategy = strategy;
-  // So that some samples need several ranks.
+  // Makes some samples need several ranks.
   config.micro_batch.max_tokens_per_rank = ranks == 1 ? 70 : ranks < 4 ? 36 : 18;
   return config;
 }
@@ -195,14 +195,14 @@ std::vector<Config> configs_for(int ranks) {
   return configs;
 }
 
-/// All samples of a dump, from the last one to the first.
+/// Returns all samples of a dump, from the last one to the first.
 RaggedBatch all_of(const SampleSource& source) {
   std::vector<std::int64_t> positions(static_cast<std::size_t>(source.num_samples()));
   std::iota(positions.rbegin(), positions.rend(), 0);
   return source.read(positions);
 }
 
-/// Two steps with the same samples are read back as supplied, in their order.
+/// Requires that two steps with the same samples are read back as supplied, in their order.
 void expect_given_back(const Dumped& dumped,
                        const std::function<RaggedBatch(RaggedBatch)>& change = std::identity()) {
   const boost::mpi::communicator world;
@@ -214,7 +214,7 @@ void expect_given_back(const Dumped& dumped,
     const SampleShape expected = shape(position % num_samples);
     const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
     EXPECT_EQ(sample.prompt, expected.prompt);
-    // A sample without a group gets its own group, made from its position.
+    // A sample without a group gets its own group, whose number follows from its position.
     if (expected.group != 0) {
       EXPECT_EQ(sample.group, expected.group);
     }
@@ -272,7 +272,7 @@ TEST(DumpSource, returns_layers_and_fields_of_any_stages) {
   }
 }
 
-/// Samples with fields of every kind, some of which differ in the second step.
+/// Returns samples with fields of every kind, some of which differ in the second step.
 RaggedBatch carried_share(const boost::mpi::communicator& comm, const std::vector<Carried>& carried) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = comm.rank(); id < num_samples; id += comm.size())
@@ -280,7 +280,7 @@ RaggedBatch carried_share(const boost::mpi::communicator& comm, const std::vecto
   return testing_support::carried_batch(std::move(shapes), carried);
 }
 
-/// The value of a dump's sample in a field, as found at `i` of what is read.
+/// Requires that a dumped sample's value of a field is at index `i` of the batch.
 void expect_read_back(const RaggedBatch& batch, std::int64_t i, const SampleShape& sample,
                       const Carried& field) {
   const Column& column = batch.at(field.name());
@@ -384,7 +384,7 @@ TEST(DumpSource, a_missing_file_is_named) {
   };
   Config config;
   config.micro_batch.mode = MicroBatchMode::fixed;
-  config.micro_batch.size = 8;  // of 26 samples
+  config.micro_batch.size = 8;  // of 26 samples in all
   const std::string last = world.size() < 4 ? "mb-00001.safetensors" : "mb-00000.safetensors";
   EXPECT_THAT(refusal_without(config, ends_with(last)),
               HasSubstr(last + ": is missing, although the run wrote it"));
@@ -447,7 +447,7 @@ TEST(DumpSource, fingerprints_every_file_that_is_read) {
 
 TEST(DumpSource, offsets_that_do_not_match_rows_are_everybodys_error) {
   const Dumped dumped(Config{});
-  // The list exists as long as the object, under a name without meaning.
+  // The list remains in the file, but under a meaningless name.
   dumped.damage("step-000001/dp-000/cp-000/tp-000/pp-000/mb-00000", "\"raw_offsets\"", "\"raw_0ffsets\"");
   EXPECT_THAT(refusal_of(dumped), HasSubstr("raw_offsets"));
 }

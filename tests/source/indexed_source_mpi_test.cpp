@@ -26,7 +26,7 @@ using testing_support::message_of;
 using testing_support::ScratchFolder;
 using Document = std::vector<std::vector<std::int64_t>>;
 
-/// A dataset that rank 0 writes and all ranks open; it is removed once all are done.
+/// A dataset that rank 0 writes and all ranks open. It is removed after all ranks are done.
 class SharedDataset {
  public:
   explicit SharedDataset(const std::vector<Document>& documents, IndexedDType dtype = IndexedDType::uint16) {

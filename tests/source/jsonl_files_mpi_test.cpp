@@ -88,7 +88,7 @@ void expect_rollouts(const SampleSource& source, std::int64_t count) {
 
 TEST(JsonlFiles, of_a_pattern_are_one_source_in_the_order_of_their_names) {
   const boost::mpi::communicator world;
-  // Without line breaks at their ends, of very different sizes, and an empty one.
+  // The files do not end with line breaks, have very different sizes, and one is empty.
   const SharedFolder folder({{"a1.jsonl", rollouts(0, 3)},
                              {"a10.jsonl", rollouts(3, 4)},
                              {"a2.jsonl", rollouts(4, 40)},

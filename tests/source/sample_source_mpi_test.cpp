@@ -51,8 +51,8 @@ std::vector<std::int64_t> all_positions(const SampleSource& source) {
 std::string rollout(std::int64_t i) {
   std::string response;
   for (std::int64_t t = 0; t <= i % 5; ++t) response += (t ? "," : "") + std::to_string(10 * i + t);
-  // Integers on some lines and a real number on others: the field is real on all ranks, no matter which lines
-  // they read.
+  // Some lines have integers and another one has a real number: the field is real on all ranks, no matter
+  // which lines they read.
   return R"({"uid":"g)" + std::to_string(i / 2) + R"(","prompt_ids":[)" + std::to_string(i) +
          R"(],"response_ids":[)" + response + R"(],"reward":)" + (i == 17 ? "0.5" : "1") + "}\n";
 }
@@ -97,7 +97,7 @@ TEST(JsonlSource, lines_whose_fields_clash_are_everybodys_error_wherever_they_ar
   }
 }
 
-/// The error from opening a JSONL file; the same on every rank, even if the path differs between ranks.
+/// Returns the error from opening a JSONL file. It is the same on every rank, even if the path differs.
 template <typename E>
 ErrorReport opening_fails(const std::filesystem::path& path, std::int64_t max_tokens = any_length,
                           SourceKind kind = SourceKind::jsonl) {
@@ -119,7 +119,7 @@ std::string rollouts(std::int64_t count) {
   return text;
 }
 
-/// The ranks that tests treat specially.
+/// Returns the ranks that tests treat specially.
 std::vector<int> first_middle_and_last() {
   const int last = boost::mpi::communicator().size() - 1;
   return {0, last / 2, last};
@@ -140,7 +140,7 @@ class CopyOfEachRank {
 
 TEST(JsonlSource, copies_with_equal_bytes_are_one_source) {
   const boost::mpi::communicator world;
-  // Larger than what is sampled, so that the whole is compared in several blocks.
+  // The file is larger than the sampled part, so all of it is compared in several blocks.
   const CopyOfEachRank copy(rollouts(40) + std::string(3 << 20, '\n') + rollouts(1));
   SourceSettings config;
   config.kind = SourceKind::jsonl;
@@ -169,7 +169,7 @@ TEST(JsonlSource, a_copy_of_equal_size_with_other_content_is_refused_wherever_it
   const boost::mpi::communicator world;
   if (world.size() == 1) return;
   for (const int stale : first_middle_and_last()) {
-    // The second byte of the file, and one in the middle of a large file that is not sampled.
+    // Changes the second byte of the file, or a byte in the middle of a large file that is not sampled.
     for (const std::string& blank : {std::string(), std::string(static_cast<std::size_t>(8) << 20, ' ')}) {
       std::string text = rollout(0) + blank + rollout(1) + blank;
       if (world.rank() == stale) text.replace(text.rfind("[10,11]"), 7, "[10,12]");
@@ -350,7 +350,7 @@ TEST(OpenSource, reports_a_missing_setting_on_every_rank) {
 
 TEST(OpenSource, reports_different_sources) {
   const boost::mpi::communicator world;
-  if (world.size() == 1) return;  // nobody to differ from
+  if (world.size() == 1) return;  // there is no other rank to differ from
   SourceSettings config;
   config.kind = world.rank() == 1 ? SourceKind::synthetic : SourceKind::jsonl;
   config.path = "/no/such/file.jsonl";

@@ -37,7 +37,7 @@ class SampleStreams : public testing::Test {
     if (world_.rank() == 0) write_text(folder_ / name, text);
     world_.barrier();
   }
-  /// In the text, FOLDER is a placeholder for the folder.
+  /// Returns a configuration. In the text, FOLDER is a placeholder for the folder.
   [[nodiscard]] Config config_of(std::string yaml) const {
     for (std::size_t at = yaml.find("FOLDER"); at != std::string::npos; at = yaml.find("FOLDER"))
       yaml.replace(at, 6, folder_.string());
@@ -46,7 +46,7 @@ class SampleStreams : public testing::Test {
   [[nodiscard]] SampleStream stream_of(const std::string& yaml) const {
     return SampleStream(world_, config_of(yaml));
   }
-  /// The tokens of each sample of a step, over all ranks.
+  /// Returns the tokens of each sample of a step, over all ranks.
   [[nodiscard]] Samples tokens_of(SampleStream& stream, std::int64_t step) const {
     const RaggedBatch mine = stream.read(step);
     Samples samples;
@@ -246,7 +246,7 @@ TEST_F(SampleStreams, samples_of_different_sources_have_different_groups) {
     const auto first = static_cast<std::size_t>(mine.token_offsets()[index]);
     const std::int64_t token = mine.at("input_ids").values<std::int64_t>()[first];
     EXPECT_EQ(shape.id.value(), token < 200 ? token - 100 : 3 + token - 200);
-    // One uid in both files forms two groups.
+    // The same uid in both files means two groups.
     const SampleShape& other = mine.samples()[0];
     EXPECT_EQ(shape.group == other.group, (shape.id.value() < 3) == (other.id.value() < 3));
   }
@@ -259,7 +259,7 @@ TEST_F(SampleStreams, sources_with_other_fields_are_refused_with_both_names) {
               HasSubstr("source 'books': lacks the field 'reward' of source 'math'"));
 }
 
-// Each step of 4 contains samples of only one of them.
+// Each step of 4 contains samples of only one source.
 constexpr const char* one_after_the_other =
     "sources:\n"
     "  books: {kind: jsonl, path: FOLDER/books.jsonl, weight: 1000}\n"

@@ -12,10 +12,10 @@
 
 namespace evenkeel::test {
 
-/// A folder for all ranks, which is removed once all are done.
+/// A folder for all ranks. It is removed after all ranks are done.
 class SharedFolder {
  public:
-  /// Rank 0 fills it first.
+  /// Lets rank 0 fill the folder first.
   explicit SharedFolder(const std::function<void(const std::filesystem::path&)>& fill = {}) {
     std::string path;
     if (world_.rank() == 0) {

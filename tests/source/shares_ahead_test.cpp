@@ -22,7 +22,7 @@ BatchSchedule shuffled_schedule(std::int64_t epochs = 1) {
   return {num_samples, {.global_batch = global_batch, .epochs = epochs, .shuffle = true}};
 }
 
-/// A rank that takes steps, with a schedule of its own, as real ranks have.
+/// A rank that takes steps, with its own schedule, like real ranks.
 class Rank {
  public:
   Rank(SharesAhead::Reader reader, std::int64_t window, std::int64_t epochs = 1)
@@ -36,7 +36,7 @@ class Rank {
     asked_.clear();
     return steps_.take(step);
   }
-  /// What was requested when the last step was taken.
+  /// Returns what was requested when the last step was taken.
   [[nodiscard]] const std::vector<Entries>& asked() const noexcept { return asked_; }
 
  private:
@@ -45,7 +45,8 @@ class Rank {
   SharesAhead steps_;
 };
 
-/// What the ranks of one node request of windows, step by step: everything except a rank's own next share.
+/// Returns what the ranks of one node request of windows, step by step: everything except a rank's own next
+/// share.
 std::vector<Entries> windows_of(const std::vector<int>& node, int num_ranks, std::int64_t window) {
   BatchSchedule schedule = shuffled_schedule();
   std::vector<std::unique_ptr<Rank>> ranks;
@@ -117,7 +118,7 @@ TEST(SharesAhead, the_ranks_of_a_node_prefetch_each_sample_once) {
       ++read;
     }
   }
-  EXPECT_EQ(asked_at.size(), read);  // and for no others
+  EXPECT_EQ(asked_at.size(), read);  // and not for other shares
 }
 
 TEST(SharesAhead, prefetches_at_most_two_steps_at_once) {
@@ -132,7 +133,7 @@ TEST(SharesAhead, windows_grow_to_prefetch_neighbors_together) {
     return static_cast<double>(sorted.back() - sorted.front()) / static_cast<double>(sorted.size() - 1);
   };
   const std::vector<Entries> windows = windows_of({0}, 1, 16);
-  // 2, 4 and 8 steps before; from here on, 16 steps are requested as 8 and then 16.
+  // Requests are made 2, 4 and 8 steps ahead; from here on, 16 steps are requested, as 8 and then 16.
   const std::int64_t full = 14;
   EXPECT_LT(mean_distance(windows[full]), mean_distance(windows[0]) / 3);
 }

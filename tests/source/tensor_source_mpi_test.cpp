@@ -60,7 +60,7 @@ void expect_samples(const SampleSource& source, const RaggedBatch& expected) {
     EXPECT_EQ(sample.group, expected.samples()[i].group);
     EXPECT_EQ(source.tokens_in(positions[i]), sample.length());
   }
-  // Any of them, in any order.
+  // Draws any of the samples, in any order.
   std::vector<std::int64_t> some;
   for (std::int64_t p = expected.size() - 1; p >= 0; p -= 3) some.push_back(p);
   const RaggedBatch few = source.read(some);
@@ -146,7 +146,8 @@ TEST(TensorSource, has_fields_declared_by_any_of_its_files) {
     batch.add_field(
         Column({"p", DType::int16, FieldKind::rows, {2}}, SampleRows::from_counts(std::array{3L})));
     write(SampleFormat::safetensors, path / "b.safetensors", batch);
-    // No prompt and no row of p: kinds and types are unknown, and the file does not specify any.
+    // No sample has a prompt or a row of p, so kinds and types are unknown, and the file does not specify
+    // any.
     const std::vector<std::int64_t> two{0, 0};
     const std::vector<float> a{3, 4};
     const auto view = [](const char* name, const auto& values, std::vector<std::int64_t> shape) {
@@ -188,7 +189,7 @@ TEST(TensorSource, damaged_or_different_files_on_one_rank_are_everybodys_error) 
   });
   EXPECT_THROW((void)open_source(world, folder.source(SourceKind::safetensors, "a.safetensors")), InputError);
   EXPECT_THROW((void)open_source(world, folder.source(SourceKind::safetensors, "b.safetensors")), IoError);
-  if (world.size() == 1) return;  // nobody to differ from
+  if (world.size() == 1) return;  // there is no other rank to differ from
   const ScratchFolder mine;
   write(SampleFormat::safetensors, mine / "a.safetensors",
         samples(world.rank() == world.size() - 1 ? 1 : 0, 9));

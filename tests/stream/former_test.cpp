@@ -15,7 +15,7 @@
 namespace evenkeel::stream {
 namespace {
 
-/// One sample per group, with these lengths, ready in this order.
+/// Returns one sample per group, with these lengths, ready in this order.
 std::vector<WaitingGroup> waiting(const std::vector<std::int64_t>& lengths) {
   std::vector<WaitingGroup> groups;
   for (const std::int64_t length : lengths) {
@@ -62,7 +62,7 @@ TEST(Former, forms_no_step_until_it_is_full_or_the_stream_has_ended) {
 TEST(Former, long_samples_go_together_and_not_one_in_each_step) {
   const StreamSettings stream = looking_ahead(1);
   const PlanSettings plan = on_ranks(2);
-  // In order: 90 together with 10, twice, ends at 90 + 90; separately, at 10 and 90.
+  // In order, 90 and 10 are together twice, so the steps end at 90 + 90; otherwise, they end at 90 + 10.
   const auto groups = waiting({90, 10, 90, 10});
   const auto formed = form_step({groups, {}, 3, 7, 2, false, stream, plan});
   EXPECT_EQ(numbers(formed), (Numbers{0, 2}));
@@ -219,8 +219,8 @@ RC_GTEST_PROP(Former, is_deterministic_and_takes_whole_waiting_groups, ()) {
   }
 }
 
-/// The minimum total time over all ways to divide these groups into steps, and over those in which `next` is
-/// one step.
+/// Finds the minimum total time over all ways to divide these groups into steps, and over those in which
+/// `next` is one step.
 class BruteForce {
  public:
   BruteForce(const StepCostEstimate& price, std::size_t of_step) : price_(price), of_step_(of_step) {}
@@ -230,7 +230,7 @@ class BruteForce {
     const auto known = known_.find(left);
     if (known != known_.end()) return known->second;
     double least = std::numeric_limits<double>::infinity();
-    // Try every step that contains the first of the groups that are left.
+    // Tries every step that contains the first of the remaining groups.
     for (unsigned step = left; step != 0; step = (step - 1) & left) {
       const auto size = static_cast<std::size_t>(std::popcount(step));
       if ((step & left & (~left + 1)) == 0 || size != std::min<std::size_t>(of_step_, std::popcount(left)))

@@ -12,8 +12,8 @@ namespace {
 constexpr std::int64_t groups_of_step = 4;
 constexpr std::int64_t num_steps = 10'000 / static_cast<std::int64_t>(testing_support::one_in);
 
-/// A ledger from which a trainer forms steps, trains each of them immediately, and uses the step's number as
-/// its version.
+/// A trainer that forms steps from a ledger, trains each step immediately, and uses the step's number as its
+/// version.
 class Trainer {
  public:
   explicit Trainer(StreamSettings settings) : keeper(std::move(settings)) {
@@ -21,7 +21,7 @@ class Trainer {
     plan_.balance.cost = CostModel::flops_7b();
   }
 
-  /// Lengths that differ by orders of magnitude.
+  /// Sends samples whose lengths differ by orders of magnitude.
   void send(std::int64_t uid, std::int64_t version) {
     const auto length = static_cast<std::int64_t>(20 + draw() % 100 + (draw() % 9 == 0 ? draw() % 8000 : 0));
     keeper.tell(sample(uid, 0, version, length));

@@ -26,7 +26,7 @@ std::vector<std::string> any_late_fields() {
   return {"u", "v"};
 }
 
-/// Any calls that a server, a clock and a trainer may make to a ledger, in any order.
+/// Makes any calls that a server, a clock and a trainer may make to a ledger, in any order.
 class AnyStream {
  public:
   AnyStream() : keeper(any_settings(1 + pick(4), any_late_fields())) {}
@@ -85,7 +85,7 @@ class AnyStream {
       keeper.tell(DuplicatesReported{1});
     }
   }
-  /// Adds some of the fields that the sample lacks, if it waits.
+  /// Adds some of the fields that the sample lacks, if it is waiting.
   void add_fields(const SampleKey& key) {
     const WaitingSample* const sample = keeper.ledger.find_sample(key);
     if (sample == nullptr || keeper.ledger.step_of(key.uid)) return;
@@ -113,7 +113,7 @@ class AnyStream {
     for (const WaitingGroup& group : step.groups)
       for (const WaitingSample& sample : group.samples) in_steps.insert({group.uid, sample.index});
   }
-  /// A group is withdrawn from its step.
+  /// Withdraws a group from its step.
   void withdraw() {
     const std::vector<FormedStep> formed = keeper.ledger.untrained_steps();
     if (formed.empty() || pick(3) != 0) return;
@@ -179,7 +179,7 @@ RC_GTEST_PROP(Ledger, is_the_same_after_a_restart_from_current_events, ()) {
         for (const WaitingSample& sample : group.samples) RC_ASSERT(sample.missing == 0);
     }
     RC_ASSERT(again.count_grantable_groups(3) == ledger.count_grantable_groups(3));
-    if (pick(4) == 0) stream.keeper.ledger = again;  // and goes on as well
+    if (pick(4) == 0) stream.keeper.ledger = again;  // the old ledger continues as well
   }
 }
 
@@ -221,7 +221,7 @@ RC_GTEST_PROP(Ledger, a_store_keeps_little_besides_waiting_and_formed_groups, ()
   RC_ASSERT(std::ssize(stream.keeper.events) <=
             samples + steps + 1 + (groups + stream.withdrawn) * max_events_of_a_group);
   RC_ASSERT(std::ssize(stream.keeper.seen) * 24 == status.seen_bytes);
-  RC_ASSERT(std::ssize(stream.keeper.seen) <= 12 + std::ssize(stream.accepted));  // of 12 groups
+  RC_ASSERT(std::ssize(stream.keeper.seen) <= 12 + std::ssize(stream.accepted));  // there are 12 groups
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ inline SampleAccepted sample(const Uid& uid, std::int64_t index, std::int64_t ve
   return {{uid, index}, 5, response, version, 100};
 }
 
-/// Does the work of a buffer's server: numbers events, applies them and what is due after them, and keeps
+/// Does the work of a buffer's server: numbers events, applies them and the events due after them, and keeps
 /// what a restart needs.
 class Keeper {
  public:

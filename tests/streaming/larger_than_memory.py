@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Runs jobs over a file that is larger than the memory each rank may have.
+"""Runs jobs over a file that is larger than the memory that each rank may use.
 
     larger_than_memory.py PROGRAM jsonl|megatron|safetensors [--mpirun COMMAND]
 
-The file has 384 MiB. `evenkeel run` takes all of it on two ranks, in order and shuffled, with RLIMIT_DATA of 160 MiB:
-heap, stacks and private mappings. That leaves out the shared memory in which ranks exchange, so no process may ever have
-had more than 160 MiB resident either, as the system tells when it has ended (ru_maxrss): heap, shared memory and mapped
-files alike, but not the system's cache of files. A job whose only step is the whole file shows that this figure tells: it
-has to be above the file's size.
+The file has 384 MiB. `evenkeel run` reads all of it on two ranks, in order and shuffled, with RLIMIT_DATA of 160 MiB, which
+limits heap, stacks and private mappings. The limit does not cover the shared memory in which ranks exchange, so this test also
+requires that no process ever has more than 160 MiB resident, as the system reports at its end (ru_maxrss): heap, shared memory
+and mapped files, but not the page cache. A job whose only step is the whole file proves that this figure works: it must be
+larger than the file.
 
-Exit status: 0 when all jobs did as they should, else 1.
+Exit status: 0 if all jobs behave as required, else 1.
 """
 
 import argparse
@@ -27,13 +27,13 @@ import threading
 MIB = 1 << 20
 FILE_BYTES = 384 * MIB
 LIMIT_BYTES = 160 * MIB
-TOKENS = 32768  # of a sample
+TOKENS = 32768  # number of tokens per sample
 GLOBAL_BATCH = 8
 DEADLINE = 100
 
 
 def write_jsonl(folder: pathlib.Path) -> tuple[pathlib.Path, int]:
-    """Lines of 192 KiB and more."""
+    """Writes lines of at least 192 KiB."""
     tail = b',"prompt_ids":[1],"response_ids":[' + b",".join([b"12345"] * (TOKENS - 1)) + b"]}\n"
     samples = FILE_BYTES // len(tail) + 1
     path = folder / "samples.jsonl"
@@ -44,8 +44,8 @@ def write_jsonl(folder: pathlib.Path) -> tuple[pathlib.Path, int]:
 
 
 def write_zeros(path: pathlib.Path, head: bytes, tail: bytes = b"") -> None:
-    """A file with a hole of FILE_BYTES between head and tail: tokens of 0 that take no time to write. They are read
-    through the page cache, like other files."""
+    """Writes a file with a hole of FILE_BYTES between head and tail. The tokens in the hole are 0 and take no time to write.
+    Like other files, they are read through the page cache."""
     with path.open("wb") as file:
         file.write(head)
         file.seek(FILE_BYTES, os.SEEK_CUR)
@@ -80,7 +80,7 @@ def write_safetensors(folder: pathlib.Path) -> tuple[pathlib.Path, int]:
 
 
 class Jobs:
-    """Starts jobs over the file, which differ in how they take it."""
+    """Starts jobs that read the file in different ways."""
 
     def __init__(self, arguments: argparse.Namespace, path: pathlib.Path):
         self._program = arguments.program
@@ -94,24 +94,24 @@ class Jobs:
         command = [*self._mpirun, "-n", "2", *limited, self._program, "run", str(self._config), "--progress", "off"]
         for setting in settings:
             command += ["--set", setting]
-        with tempfile.TemporaryFile("w+") as told:
-            job = subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT)
+        with tempfile.TemporaryFile("w+") as output:
+            job = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
             timer = threading.Timer(DEADLINE, job.terminate)
             timer.start()
-            _, status, usage = os.wait4(job.pid, 0)  # of mpirun and of the ranks, for which it has waited
+            _, status, usage = os.wait4(job.pid, 0)  # The usage includes that of the ranks, for which mpirun has waited.
             timer.cancel()
             job.returncode = os.waitstatus_to_exitcode(status)
-            told.seek(0)
-            return Done(job.returncode, told.read(), usage.ru_maxrss * 1024)
+            output.seek(0)
+            return Done(job.returncode, output.read(), usage.ru_maxrss * 1024)
 
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """How a job ended."""
+    """The result of a job."""
 
     status: int
-    told: str
-    most_resident: int  # bytes, of the process that had the most
+    output: str
+    most_resident: int  # maximum resident size of any process, in bytes
 
 
 def main() -> int:
@@ -128,14 +128,14 @@ def main() -> int:
         for shuffle in ("false", "true"):
             done = jobs.run(f"batch.global_batch={GLOBAL_BATCH}", f"batch.shuffle={shuffle}")
             print(f"shuffle {shuffle}: {done.most_resident // MIB} MiB")
-            if done.status != 0 or f"{samples:,} in" not in done.told or done.most_resident > LIMIT_BYTES:
+            if done.status != 0 or f"{samples:,} in" not in done.output or done.most_resident > LIMIT_BYTES:
                 print(f"status {done.status}, at most {LIMIT_BYTES // MIB} MiB allowed, {samples:,} samples to be "
-                      f"read\n{done.told}")
+                      f"read\n{done.output}")
                 failures += 1
         whole = jobs.run(f"batch.global_batch={samples}")
         print(f"one step of the whole file: {whole.most_resident // MIB} MiB")
         if whole.status != 0 or whole.most_resident < FILE_BYTES:
-            print(f"status {whole.status}, at least {FILE_BYTES // MIB} MiB expected\n{whole.told}")
+            print(f"status {whole.status}, at least {FILE_BYTES // MIB} MiB expected\n{whole.output}")
             failures += 1
     return 1 if failures else 0
 

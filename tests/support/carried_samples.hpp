@@ -16,8 +16,8 @@
 #include "support/packed_rows.hpp"
 
 // Samples with a field of each kind that needs special treatment: layers, narrow types, several axes, rows,
-// text and bytes, and equal values. What a rank must receive of them, and which results must be collected, is
-// computed from the samples alone.
+// text and bytes, and equal values. The values that a rank must receive, and the results that must be
+// collected, are computed from the samples alone.
 
 namespace evenkeel::testing_support {
 
@@ -93,7 +93,7 @@ inline NamedFields settings_of(const std::vector<Carried>& fields) {
   return named;
 }
 
-/// Samples of a group share their prompt; some are empty, and some are long.
+/// Returns the shape of a sample. Samples of a group share their prompt; some are empty, and some are long.
 inline SampleShape carried_shape(std::int64_t id, std::int64_t longest = 20) {
   const auto group = static_cast<std::uint64_t>(id) / 4;
   if (id % 9 == 6) return {SampleId{id}, group, 0, 0};
@@ -102,7 +102,8 @@ inline SampleShape carried_shape(std::int64_t id, std::int64_t longest = 20) {
           static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(id), 2) % 16)};
 }
 
-/// Element `e` of row `row` of a sample; for its prompt's tokens and for equal values, that of its group.
+/// Returns element `e` of row `row` of a sample. The values of prompt tokens, and equal values, depend only
+/// on the group.
 inline std::int64_t carried_number(const Carried& field, const SampleShape& sample, std::int64_t row,
                                    std::int64_t e) {
   const bool of_group = is_counted(field.spec.kind)
@@ -115,14 +116,14 @@ inline std::int64_t carried_number(const Carried& field, const SampleShape& samp
          static_cast<std::int64_t>(drawn % static_cast<std::uint64_t>(field.most - field.least + 1));
 }
 
-/// The number of rows that a sample has.
+/// Returns the number of rows that a sample has.
 inline std::int64_t carried_rows(const Carried& field, const SampleShape& sample) {
   if (sample.id < SampleId{0}) return 0;
   const auto of = field.are_equal() ? sample.group : static_cast<std::uint64_t>(sample.id.value());
   return mix(of, field.name().size()) % 5 == 0 ? 0 : static_cast<std::int64_t>(mix(of, 9) % 7);
 }
 
-/// An element of a column as a number; if it is not an integer, its bits.
+/// Returns an element of a column as a number; if it is not an integer, its bits.
 inline std::int64_t number_at(const Column& column, std::int64_t row, std::int64_t e) {
   const DType dtype = column.spec().dtype;
   const std::byte* const at = column.row(row) + static_cast<std::size_t>(e) * size_of(dtype);
@@ -143,7 +144,7 @@ inline std::int64_t elements_of(const FieldSpec& spec) {
   return elements;
 }
 
-/// The fields of these samples, and their tokens.
+/// Returns the samples with their tokens and these fields.
 inline RaggedBatch carried_batch(std::vector<SampleShape> shapes, const std::vector<Carried>& fields,
                                  bool with_tokens = true) {
   RaggedBatch batch(std::move(shapes));
@@ -184,7 +185,7 @@ struct Stage {
     if (field.settings.stage == FieldStages::all) return true;
     return pp == (field.settings.stage == FieldStages::first ? 0 : of - 1);
   }
-  /// The elements of a supplied row that it gets, with layers numbered as in Megatron-Core.
+  /// Returns the elements of a supplied row that this stage gets, with layers numbered as in Megatron-Core.
   [[nodiscard]] std::vector<std::int64_t> elements(const Carried& field) const {
     std::vector<std::int64_t> mine;
     const std::int64_t all = elements_of(field.spec);
@@ -199,14 +200,14 @@ struct Stage {
   }
 };
 
-/// Row `row` of a sample in a column, or nothing.
+/// Row `row` of a sample in a column, or nullopt.
 struct CarriedRow {
   std::int64_t at = 0;
   const SampleShape* sample = nullptr;
   std::int64_t row = 0;
 };
 
-/// The rows of a column; shared rows are repeated for each sample that has them.
+/// Returns the rows of a column; shared rows are repeated for each sample that has them.
 inline std::vector<CarriedRow> carried_rows_of(const PackedMicroBatch& m, const Carried& field,
                                                const Column& column) {
   std::vector<CarriedRow> rows;
@@ -244,7 +245,7 @@ inline std::vector<CarriedRow> carried_rows_of(const PackedMicroBatch& m, const 
   return rows;
 }
 
-/// Fails unless a micro-batch has its samples' values of these fields, as far as they are sent to its stage.
+/// Requires that a micro-batch has its samples' values of these fields, as far as they are sent to its stage.
 inline void expect_carried(const PackedMicroBatch& m, const std::vector<Carried>& fields, const Stage& here) {
   for (const Carried& field : fields) {
     const Column* const column = m.find(field.name());
@@ -275,8 +276,8 @@ inline void expect_carried(const PackedMicroBatch& m, const std::vector<Carried>
   }
 }
 
-/// The fields of a micro-batch as results, on a rank of the last stage. It has only its own layers, which are
-/// returned under another name.
+/// Returns the fields of a micro-batch as results, on a rank of the last stage. That stage has only its own
+/// layers, and returns them under another name.
 inline std::vector<Column> carried_results(const PackedMicroBatch& m, const std::vector<Carried>& fields) {
   std::vector<Column> results;
   for (const Carried& field : fields) {
@@ -293,9 +294,9 @@ inline std::vector<Column> carried_results(const PackedMicroBatch& m, const std:
   return results;
 }
 
-/// Fails unless the results from the last stage arrived as their samples supplied them.
-inline void expect_carried_home(const RaggedBatch& home, const std::vector<Carried>& fields,
-                                const Stage& last) {
+/// Requires that the collected results of the last stage equal the supplied values.
+inline void expect_carried_results(const RaggedBatch& home, const std::vector<Carried>& fields,
+                                   const Stage& last) {
   for (const Carried& field : fields) {
     if (!last.is_sent(field)) continue;
     const Column& column = home.at(field.settings.layers ? field.name() + "_back" : field.name());

@@ -6,7 +6,7 @@
 
 namespace evenkeel::testing_support {
 
-/// New columns are allocated in that memory during the lifetime of this object.
+/// Allocates new columns in the given memory during the lifetime of this object.
 class ColumnsIn {
  public:
   explicit ColumnsIn(std::pmr::memory_resource& memory) : before_(set_column_memory(memory)) {}

@@ -7,7 +7,7 @@
 
 namespace evenkeel::testing_support {
 
-/// The standard heap, with counts of allocations and of allocated bytes. Full at `limit` bytes.
+/// The standard heap, limited to `limit` bytes. Counts allocations and allocated bytes.
 class CountingMemory final : public std::pmr::memory_resource {
  public:
   explicit CountingMemory(std::size_t limit = ~std::size_t{0}) : limit_(limit) {}

@@ -11,8 +11,8 @@
 
 namespace evenkeel::testing_support {
 
-/// Column memory whose allocations fail on request: replaces the process's column_memory() while it exists.
-/// The threads of the process share one count. Blocks may outlive it.
+/// Replaces column_memory() of the process by one whose allocations fail on request. All threads of the
+/// process share one count. Blocks may outlive this object.
 class FailingColumns {
  public:
   enum class Reach : std::uint8_t {
@@ -20,7 +20,7 @@ class FailingColumns {
     rest,  ///< all from that one on
   };
 
-  /// While it exists, allocations are not counted and do not fail.
+  /// While this object exists, allocations are not counted and do not fail.
   class Paused {
    public:
     Paused() { is_paused = true; }
@@ -34,8 +34,8 @@ class FailingColumns {
   FailingColumns& operator=(const FailingColumns&) = delete;
   ~FailingColumns() { set_column_memory(*before_); }
 
-  /// Starts counting; allocation number `fails` (0-based) throws std::bad_alloc. If `fails` is negative, none
-  /// does.
+  /// Starts counting; allocation number `fails` (0-based) throws std::bad_alloc. If `fails` is negative, no
+  /// allocation fails.
   void arm(std::int64_t fails, Reach reach = Reach::one) {
     const std::lock_guard lock(memory_.mutex);
     memory_.next = 0;
@@ -43,7 +43,7 @@ class FailingColumns {
     memory_.reach = reach;
     memory_.is_armed = true;
   }
-  /// From here on, no allocation fails. Returns the number of allocations since arm().
+  /// Lets all later allocations succeed. Returns the number of allocations since arm().
   std::int64_t disarm() {
     const std::lock_guard lock(memory_.mutex);
     memory_.is_armed = false;
@@ -82,8 +82,8 @@ class FailingColumns {
     std::pmr::memory_resource& upstream_;
   };
 
-  /// Always the same object for the same memory, for the rest of the process, because columns are returned to
-  /// it.
+  /// Returns the same object for the same memory as long as the process runs, because columns are returned to
+  /// that object.
   static Memory& memory_over(std::pmr::memory_resource& upstream) {
     static std::map<std::pmr::memory_resource*, Memory> all;
     return all.try_emplace(&upstream, upstream).first->second;

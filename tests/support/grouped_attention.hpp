@@ -18,8 +18,8 @@ struct HeadCounts {
 };
 
 /// Shared-prefix attention over grouped float64 tensors: prefixes attend to themselves, suffixes to their
-/// prefix and themselves. All tokens move by the library's maps. Queries are [b, heads, s, dim], keys and
-/// values [b, kv_heads, s, dim], outputs [b, s, heads, dim].
+/// prefix and themselves. The library's maps move all tokens. Queries are [b, heads, s, dim], keys and values
+/// [b, kv_heads, s, dim], outputs [b, s, heads, dim].
 class GroupedAttention {
  public:
   GroupedAttention(const PrefixLayout& layout, HeadCounts counts, AttentionOptions options,
@@ -64,7 +64,7 @@ class GroupedAttention {
     return static_cast<std::size_t>(places.shape().batch * places.shape().width * heads * counts_.dim);
   }
 
-  /// The target tensor of a map, from a grouped tensor with kv_heads.
+  /// Returns the target tensor of a map, from a grouped tensor with kv_heads.
   [[nodiscard]] std::vector<double> gathered(const TokenMap& map, std::span<const double> grouped) const {
     std::vector<double> target(elements(map.target, counts_.kv_heads), 0);
     move_tokens(map.source, map.target, {bytes(counts_.dim), counts_.kv_heads}, std::as_bytes(grouped),
@@ -72,8 +72,8 @@ class GroupedAttention {
     return target;
   }
 
-  /// The gradient with respect to the source of a gather: adds, because the map may refer to a grouped token
-  /// several times.
+  /// Computes the gradient with respect to the source of a gather. Adds values, because the map may refer to
+  /// a grouped token several times.
   void add_back(const TokenMap& map, std::span<const double> grad, std::span<double> grouped) const {
     const auto source = map.source.positions();
     const auto target = map.target.positions();

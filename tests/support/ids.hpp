@@ -8,7 +8,7 @@
 
 namespace evenkeel::testing_support {
 
-/// These numbers as ids.
+/// Returns the ids with these numbers.
 template <typename I>
 std::vector<I> ids(std::initializer_list<std::int64_t> numbers) {
   std::vector<I> list;
@@ -16,7 +16,7 @@ std::vector<I> ids(std::initializer_list<std::int64_t> numbers) {
   return list;
 }
 
-/// The ids 0..count-1.
+/// Returns the ids 0..count-1.
 template <typename I>
 std::vector<I> all_ids(std::int64_t count) {
   std::vector<I> list;

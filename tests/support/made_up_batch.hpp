@@ -11,7 +11,7 @@
 
 namespace evenkeel::testing_support {
 
-/// A number that depends on every argument: used as test data, so a row in the wrong place is detected.
+/// Returns a number that depends on every argument. Used as test data, it reveals rows in the wrong place.
 inline std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c = 0) {
   std::uint64_t x =
       a * 0x9e3779b97f4a7c15 + b * 0xbf58476d1ce4e5b9 + c * 0x94d049bb133111eb + 0x632be59bd9b4e019;
@@ -25,7 +25,7 @@ inline std::int64_t made_up_token(SampleId sample, std::int64_t row) {
       mix(static_cast<std::uint64_t>(sample.value()), static_cast<std::uint64_t>(row)) % 50000);
 }
 
-/// Sample `id` with lengths that vary with the id, some empty ones among them.
+/// Returns the shape of sample `id`. Lengths vary with the id, and some are zero.
 inline SampleShape made_up_shape(std::int64_t id, std::int64_t longest = 40) {
   const auto half = static_cast<std::uint64_t>(longest / 2 + 1);
   const auto seed = static_cast<std::uint64_t>(id);
@@ -34,20 +34,20 @@ inline SampleShape made_up_shape(std::int64_t id, std::int64_t longest = 40) {
           nothing ? 0 : static_cast<std::int64_t>(mix(seed, 2) % half)};
 }
 
-/// Byte `byte` of row `row` of a sample's field.
+/// Returns byte `byte` of row `row` of a sample's field.
 inline std::byte made_up_byte(SampleId sample, const std::string& field, std::int64_t row, std::size_t byte) {
   return static_cast<std::byte>(mix(static_cast<std::uint64_t>(sample.value()) + field.size() * 1000003,
                                     static_cast<std::uint64_t>(row), byte));
 }
 
-/// The same, but where it must be a character.
+/// Returns the same byte, or a character if the field is a text.
 inline std::byte made_up_byte(SampleId sample, const FieldSpec& field, std::int64_t row, std::size_t byte) {
   const std::byte made = made_up_byte(sample, field.name, row, byte);
   if (field.kind != FieldKind::text) return made;
   return static_cast<std::byte>('a' + std::to_integer<int>(made) % 26);
 }
 
-/// The number of rows of a sample in a counted field; zero for some samples.
+/// Returns the number of rows of a sample in a counted field; zero for some samples.
 inline std::int64_t made_up_rows(SampleId sample, const std::string& field) {
   const auto id = static_cast<std::uint64_t>(sample.value());
   return mix(id, field.size(), 7) % 4 == 0 ? 0 : static_cast<std::int64_t>(mix(id, field.size(), 8) % 9);
@@ -75,7 +75,7 @@ inline void fill_made_up(const RaggedBatch& batch, Column& column) {
   }
 }
 
-/// Samples with made-up tokens and with one field of every kind of size and shape that a trainer may have.
+/// Returns the fields of made-up samples: one of every kind of size and shape that a trainer may have.
 inline std::vector<FieldSpec> made_up_fields() {
   return {{"advantages", DType::float32, FieldKind::response_token, {}},
           {"flags", DType::boolean, FieldKind::token, {}},
@@ -87,7 +87,7 @@ inline std::vector<FieldSpec> made_up_fields() {
           {"image_patches", DType::float16, FieldKind::rows, {2, 3}},
           {"empty_rows", DType::int32, FieldKind::rows, {0}}};
 }
-/// The fields that are not counted per sample.
+/// Returns the fields whose rows are not counted per sample.
 inline std::vector<FieldSpec> made_up_uncounted_fields() {
   std::vector<FieldSpec> fields = made_up_fields();
   std::erase_if(fields, [](const FieldSpec& field) { return is_counted(field.kind); });

@@ -8,7 +8,7 @@
 
 namespace evenkeel::testing_support {
 
-/// Samples 0..n-1 with these lengths, only responses, owned by `owners` ranks in turn.
+/// Returns samples 0..n-1 with these response lengths and without prompts, owned by `owners` ranks in turn.
 inline LengthTable table_of(const std::vector<std::int64_t>& lengths, int owners = 1) {
   std::vector<LengthEntry> entries;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -20,7 +20,7 @@ inline LengthTable table_of(const std::vector<std::int64_t>& lengths, int owners
   return LengthTable(std::move(entries));
 }
 
-/// Samples 0..n-1 with made-up shapes, owned by `owners` ranks in turn.
+/// Returns samples 0..n-1 with made-up shapes, owned by `owners` ranks in turn.
 inline LengthTable made_up_table(std::int64_t samples, int owners, std::int64_t longest = 40) {
   std::vector<LengthEntry> entries;
   for (std::int64_t id = 0; id < samples; ++id) {

@@ -12,7 +12,7 @@
 
 namespace evenkeel::testing_support {
 
-/// MPI ranks accessed like those of another backend, only with bytes.
+/// Lets MPI ranks communicate through the interface of another backend, which transfers only bytes.
 class RanksBehindMpi final : public NonMpiRanks {
  public:
   explicit RanksBehindMpi(const Communicator& comm, bool threads = true)

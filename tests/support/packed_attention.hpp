@@ -35,8 +35,8 @@ inline RaggedInput arbitrary_input(std::int64_t rows, HeadCounts counts) {
   return {filled(counts.heads), filled(counts.kv_heads), filled(counts.kv_heads), filled(counts.heads)};
 }
 
-/// Attention over packed segments that share prefixes, with one head, as the ranks of a CP group compute it:
-/// each rank its own queries, with keys and values gathered from all ranks.
+/// Computes attention with one head over packed segments that share prefixes, as the ranks of a CP group do:
+/// each rank has its own queries, and keys and values are gathered from all ranks.
 template <typename Layout>
 class SharedPackedAttention {
  public:
@@ -63,7 +63,7 @@ class SharedPackedAttention {
   }
 
  private:
-  /// Pad rows contain a value that would be noticed if any query attended to one.
+  /// Packs the values. Pad rows contain a value that would be noticed if any query attended to one.
   [[nodiscard]] std::vector<double> packed(const PackedLayout& layout, CpRank rank,
                                            const std::vector<double>& ragged, double pad = 50) const {
     const std::vector<double> pad_row(static_cast<std::size_t>(dim_), pad);
@@ -110,7 +110,7 @@ class SharedPackedAttention {
                 std::as_writable_bytes(std::span(result.grads.q)));
   }
 
-  /// The rows of entry e: all of them, or the true ones at the beginning.
+  /// Returns the rows of entry e: all of them, or only the true ones at the beginning.
   [[nodiscard]] RowRange entry(const std::vector<std::int32_t>& cu_seqlens,
                                const std::vector<std::int32_t>& cu_seqlens_padded, std::size_t e) const {
     const auto& lengths = skip_pad_rows_ ? cu_seqlens : cu_seqlens_padded;

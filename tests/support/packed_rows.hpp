@@ -6,12 +6,12 @@
 
 #include "evenkeel/pack/packed_micro_batch.hpp"
 
-// The sample and token that each row of a micro-batch belongs to, computed only from the layout and in a
-// different way than in the code under test.
+// Computes the sample and token to which each row of a micro-batch belongs, using only the layout and a
+// different method than the code under test.
 
 namespace evenkeel::testing_support {
 
-/// The position of a local row in its aligned sequence.
+/// Returns the position of a local row in its aligned sequence.
 inline std::int64_t position_of(std::int64_t local, std::int64_t aligned, CpGroup cp, CpRank rank) {
   if (cp.size == 1) return local;
   if (cp.layout == CpLayout::contiguous) return rank.value() * (aligned / cp.size) + local;
@@ -20,14 +20,14 @@ inline std::int64_t position_of(std::int64_t local, std::int64_t aligned, CpGrou
                        : (2 * std::int64_t{cp.size} - 1 - rank.value()) * chunk + local - chunk;
 }
 
-/// A row of a micro-batch: token `t` of a sample (the first sample, if several share it), or nothing if no
-/// sample has it.
+/// A row of a micro-batch: token `t` of a sample (the first sample, if several share it), or a pad row, which
+/// belongs to no sample.
 struct PackedRow {
   const SampleShape* sample = nullptr;
   std::int64_t t = 0;
 };
 
-/// The local rows of a micro-batch, which must outlive the result.
+/// Returns the local rows of a micro-batch, which must outlive the result.
 inline std::vector<PackedRow> packed_rows_of(const PackedMicroBatch& m) {
   std::vector<PackedRow> rows(static_cast<std::size_t>(m.layout.local_rows()));
   for (std::int64_t s = 0; s < m.layout.size(); ++s) {

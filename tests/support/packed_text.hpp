@@ -9,7 +9,7 @@
 
 namespace evenkeel::testing_support {
 
-/// One member of a gzip file.
+/// Returns the text as one member of a gzip file.
 inline std::string gzipped(std::string_view text, int level = 6) {
   z_stream stream{};
   if (deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
@@ -25,7 +25,7 @@ inline std::string gzipped(std::string_view text, int level = 6) {
   return packed;
 }
 
-/// One frame of a zstd file, with a checksum.
+/// Returns the text as one frame of a zstd file, with a checksum.
 inline std::string zstd_packed(std::string_view text) {
   ZSTD_CCtx* const context = ZSTD_createCCtx();
   ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);

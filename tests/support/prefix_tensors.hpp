@@ -10,7 +10,7 @@ namespace evenkeel::testing_support {
 using Source = std::span<const std::byte>;
 using Target = std::span<std::byte>;
 
-/// Moves the map's tokens to the target and fills all its other places with padding.
+/// Moves the map's tokens to the target, and fills all other places of the target with padding.
 inline void move_and_pad(const TokenMap& map, RowFormat format, Source source, Source pad_row,
                          Target target) {
   move_tokens(map.source, map.target, format, source, target);

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-// Common code of programs in which every rank of a job runs every test.
+// Shared by programs in which every rank of a job runs every test.
 
 namespace evenkeel::test {
 
@@ -24,7 +24,7 @@ class RankedFailures : public testing::EmptyTestEventListener {
     std::cerr << prefix_ + (result.file_name() ? result.file_name() : "?") + ":" +
                      std::to_string(result.line_number()) + ": " + result.summary() + "\n"
               << std::flush;
-    // This rank leaves the test early, and the others would wait for it in their next collective call.
+    // This rank leaves the test early, so the others would wait for it in their next collective call.
     if (result.fatally_failed()) boost::mpi::environment::abort(1);
   }
 
@@ -42,7 +42,8 @@ inline bool run_tests_on_rank(int rank, int size, int printing_rank) {
   return status == 0 && testing::UnitTest::GetInstance()->test_to_run_count() != 0;
 }
 
-/// MPI must know this before initialization: `--threads=multiple` allows all threads to call it.
+/// Returns the thread level, which must be known before MPI is initialized: with `--threads=multiple`, all
+/// threads may call MPI.
 inline boost::mpi::threading::level wanted_threads(std::span<char*> arguments) {
   const bool multiple = std::ranges::count(arguments, std::string_view("--threads=multiple")) != 0;
   return multiple ? boost::mpi::threading::multiple : boost::mpi::threading::funneled;

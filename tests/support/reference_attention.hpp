@@ -8,11 +8,11 @@
 
 namespace evenkeel::testing_support {
 
-/// Plain attention in float64, forward and backward, written for clarity: what shared-prefix layouts are
-/// tested with. Queries are [batch, heads, queries, dim], keys and values [batch, kv_heads, keys, dim] with
-/// kv_heads dividing heads (grouped-query attention), the output [batch, queries, heads, dim]. Query i sees
-/// the unmasked keys j <= i + keys - queries when causal, all unmasked ones otherwise; a query that sees
-/// none gives 0.
+/// Plain attention in float64, forward and backward, written for clarity: the reference for shared-prefix
+/// layouts. Queries are [batch, heads, queries, dim], keys and values [batch, kv_heads, keys, dim], where
+/// kv_heads divides heads (grouped-query attention), and the output is [batch, queries, heads, dim]. If
+/// attention is causal, query i sees the unmasked keys j <= i + keys - queries, otherwise all unmasked keys.
+/// The output of a query that sees no key is 0.
 struct AttentionShape {
   std::int64_t batch = 0;
   std::int64_t heads = 0;
@@ -84,7 +84,7 @@ class ReferenceAttention {
     }
   }
 
-  /// The softmax over the visible keys; 0 for the others.
+  /// Returns the softmax over the visible keys, and 0 for the others.
   [[nodiscard]] std::vector<double> weights_of(Query query) const {
     std::vector<double> weights(static_cast<std::size_t>(shape_.keys), 0);
     double highest = -INFINITY;

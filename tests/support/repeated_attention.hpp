@@ -8,9 +8,9 @@
 
 namespace evenkeel::testing_support {
 
-/// The result of attention without sharing: every sample separately, after its own copy of the shared tokens;
-/// each copy gets an equal share of its token's output gradient. Tensors are ragged, [rows, heads, dim], and
-/// contain the shared tokens once; so do the results, with summed gradients.
+/// The result of attention without sharing: each sample is computed separately, with its own copy of the
+/// shared tokens. Each copy gets an equal share of its token's output gradient. Tensors are ragged, [rows,
+/// heads, dim], and contain shared tokens once; so do the results, whose gradients are sums over the copies.
 struct RepeatedResult {
   std::vector<double> out;
   AttentionGradients grads;

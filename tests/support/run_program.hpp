@@ -6,9 +6,9 @@
 
 namespace evenkeel::testing_support {
 
-/// Starts several programs in one job, whose ranks are numbered program after program. Open MPI 5 numbers
-/// them by where they run unless told so, and that of Debian 13 crashes unless PMIx leaves its variables,
-/// OMPI_COMM_WORLD_RANK and such, unset (open-mpi/ompi issue 13303).
+/// Starts several programs in one job, whose ranks are numbered program after program. Without this option,
+/// Open MPI 5 numbers ranks by where they run; and the version in Debian 13 crashes unless PMIx leaves its
+/// variables, such as OMPI_COMM_WORLD_RANK, unset (open-mpi/ompi issue 13303).
 inline const std::string mpirun_programs =
     std::string("env PMIX_MCA_pmdl=^ompi PRTE_MCA_rmaps_default_ranking_policy=slot ") + EVENKEEL_MPIRUN;
 

@@ -4,9 +4,9 @@
 
 namespace evenkeel::testing_support {
 
-/// Only one in this many random problems is tested. Sanitizers make tests ten times as slow, and
-/// what they detect occurs in a subset as well as in all problems. A prime, so that choices that cycle with
-/// the number of the problem all occur.
+/// With sanitizers, only one in this number of random problems is tested: sanitizers make tests ten times as
+/// slow, and they detect the same errors in a subset. The number is prime, so all choices that cycle with the
+/// number of the problem still occur.
 #ifdef __SANITIZE_ADDRESS__
 inline constexpr std::uint64_t one_in = 11;
 #else

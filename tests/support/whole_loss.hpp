@@ -18,8 +18,8 @@ inline constexpr std::array all_aggregations{LossAggregation::token_mean,
                                              LossAggregation::seq_mean_token_sum_norm,
                                              LossAggregation::prompt_mean};
 
-/// The sum of the losses of a sample's loss tokens, and how many they are. `Value` is a double, or a number
-/// with derivatives.
+/// The sum of the losses of a sample's loss tokens, and the number of these tokens. `Value` is a double, or a
+/// number with derivatives.
 template <typename Value>
 struct SampleLoss {
   std::uint64_t group = 0;
@@ -27,7 +27,7 @@ struct SampleLoss {
   std::int64_t tokens = 0;
 };
 
-/// The loss of samples without splitting, by definition.
+/// Returns the loss of samples without splitting, computed from its definition.
 template <typename Value>
 Value whole_loss(const std::vector<SampleLoss<Value>>& samples, LossAggregation aggregation,
                  std::int64_t norm_length) {

@@ -37,7 +37,7 @@ MPI_Datatype datatype_of(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? MPI_DOUBLE : MPI_FLOAT;
 }
 
-/// A tensor with this many rows that otherwise has the same shape and type as x.
+/// Returns a tensor with this many rows that otherwise has the same shape and type as x.
 at::Tensor empty_rows(const at::Tensor& x, std::int64_t rows) {
   std::vector<std::int64_t> shape{rows};
   for (const std::int64_t size : x.sizes().slice(1)) shape.push_back(size);
@@ -64,7 +64,7 @@ struct AllGatherRows : torch::autograd::Function<AllGatherRows> {
   }
 };
 
-/// A varlen kernel, as slow and simple as possible.
+/// Computes attention like a varlen kernel, as slowly and simply as possible.
 at::Tensor plain_varlen(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                         const at::Tensor& cu_seqlens_q, const at::Tensor& cu_seqlens_k,
                         std::int64_t max_seqlen_q, std::int64_t max_seqlen_k, double scale) {
@@ -107,7 +107,7 @@ struct LocalRows {
 
 using Samples = std::vector<std::vector<std::int64_t>>;
 
-/// Samples that branch at random depths; the same on every rank.
+/// Returns samples that branch at random depths; the same on every rank.
 Samples random_samples(std::uint64_t seed) {
   std::mt19937_64 generator(seed);
   const auto up_to = [&](std::uint64_t most) { return generator() % (most + 1); };
@@ -128,7 +128,7 @@ Samples rows_of(const PrefixTree& tree) {
   return rows;
 }
 
-/// Pad rows contain numbers that would be noticed in results.
+/// Returns a rank's rows as a leaf of the graph. Pad rows contain numbers that would be noticed in results.
 at::Tensor local_leaf(const at::Tensor& ragged, const LocalRows& rows, std::int64_t local_rows) {
   return empty_rows(ragged, local_rows)
       .fill_(50)

@@ -47,9 +47,9 @@ struct RaggedTensors {
   }
 };
 
-/// The result of attention without sharing: each sample separately, after its own copy of the shared tokens.
-/// The result contains shared rows once (all copies are equal); for gradients, each copy gets an equal share
-/// of the row.
+/// Returns the result of attention without sharing: each sample separately, after its own copy of the shared
+/// tokens. The result contains shared rows once (all copies are equal); for gradients, each copy gets an
+/// equal share of the row.
 inline at::Tensor repeated_attention(const RaggedTensors& ragged,
                                      const std::vector<std::vector<std::int64_t>>& samples, double scale) {
   at::Tensor copies = at::zeros({ragged.q.size(0)}, at::kDouble);

@@ -11,8 +11,8 @@
 namespace evenkeel {
 namespace {
 
-/// The bytes from each rank to each other rank, and everything derived from them, for all ranks in one
-/// process.
+/// The number of bytes from each rank to each other rank, and everything derived from it, for all ranks in
+/// one process.
 struct World {
   World(std::vector<int> nodes_of_ranks, std::vector<std::vector<std::int64_t>> bytes_between)
       : leaders(nodes_of_ranks), bytes(std::move(bytes_between)) {}
@@ -43,7 +43,7 @@ struct World {
   std::vector<std::vector<std::int64_t>> bytes;
 };
 
-// What rank `from` sends to rank `to`: letters that encode the pair and the position in the message.
+// Returns what rank `from` sends to rank `to`: letters that encode the pair and the position in the message.
 std::string text_of(const World& world, int from, int to) {
   std::string text;
   for (std::int64_t i = 0; i < world.between(from, to); ++i)
@@ -63,7 +63,7 @@ class Rehearsal {
     hand_on();
   }
 
-  /// What each rank received through leaders of its node, in order, by rank and leader.
+  /// Maps rank and leader to what the rank received through this leader of its node, in order.
   std::map<std::pair<int, int>, std::string> received;
   std::int64_t messages = 0;
 
@@ -118,7 +118,8 @@ class Rehearsal {
   std::vector<std::string> incoming_;
 };
 
-// Up to 9 ranks on up to 4 nodes, in any order, with few bytes between each pair, often none.
+// Returns a random world: up to 9 ranks on up to 4 nodes, in any order, with few bytes between each pair,
+// often none.
 World any_world() {
   const auto ranks = static_cast<std::size_t>(*rc::gen::inRange(1, 10));
   const auto groups = *rc::gen::container<std::vector<int>>(ranks, rc::gen::inRange(0, 4));

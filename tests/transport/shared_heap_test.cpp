@@ -88,7 +88,7 @@ TEST(SharedHeap, a_block_larger_than_all_before_gets_a_file_of_its_own) {
   heap.deallocate(large, large_bytes);
 }
 
-/// The number of bytes for which the system has allocated pages.
+/// Returns the number of bytes for which the system has allocated pages.
 std::size_t bytes_behind(const SharedHeap& heap, const std::byte* address) {
   struct stat status {};
   EXPECT_EQ(fstat(static_cast<int>(heap.find(address, 1).value().file), &status), 0);
@@ -100,7 +100,7 @@ TEST(SharedHeap, allocates_pages_before_they_are_written) {
   SharedHeap heap;
   std::byte* const first = take(heap, 32 * mebibyte);
   EXPECT_GE(bytes_behind(heap, first), 32 * mebibyte);
-  std::byte* const second = take(heap, 10 * mebibyte);  // in a file that has room for more
+  std::byte* const second = take(heap, 10 * mebibyte);  // in a file that has space for more
   EXPECT_GE(bytes_behind(heap, second), 10 * mebibyte);
   EXPECT_LT(bytes_behind(heap, second), 20 * mebibyte);
   const std::size_t before = bytes_behind(heap, second);

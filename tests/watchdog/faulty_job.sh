@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# faulty_job.sh FAULT VICTIM WORK_DIR EVENKEEL LAUNCHER...: runs a job whose rank VICTIM has FAULT after a few steps,
-# and checks how it ends. LAUNCHER starts a program on all ranks. FAULT is
+# faulty_job.sh FAULT VICTIM WORK_DIR EVENKEEL LAUNCHER...: runs a job whose rank VICTIM has FAULT after a few steps, and checks
+# how the job ends. LAUNCHER starts a program on all ranks. FAULT is
 #
-#   stop  the rank is stopped for good: the job ends in time with one message that names it, and leaves nothing behind
-#   cut   the rank's node loses its link: the same, and the ranks of that node end as well
-#   slow  the rank is stopped again and again, for less than the limit each time and twice the limit in all: the job goes
-#         on, until the rank is ended from outside
+#   stop  the rank is stopped for good: the job ends in time with one message that names the rank, and leaves nothing behind
+#   cut   the rank's node loses its link: as for stop, and the ranks of that node end as well
+#   slow  the rank is stopped again and again, each time for less than the limit, in total for twice the limit: the job
+#         continues until the rank is killed from outside
 set -euo pipefail
 fault=$1 victim=$2 work=$3 evenkeel=$4
 launcher=("${@:5}")
 here="$(dirname "$(realpath "$0")")"
 seconds=4 # the limit
-slack=5   # time for the launcher, on a loaded machine
+slack=5   # time allowed for the launcher, on a busy machine
 
 fail() {
   echo "$1" >&2

@@ -19,7 +19,7 @@ using Kind = Verdict::Kind;
 
 constexpr double patience = 45;
 
-// A rank whose messages were received.
+// Returns the state of a rank whose messages were received.
 RankState heard(double silent, double still) {
   RankState state;
   state.was_heard = true;

@@ -35,9 +35,9 @@ void sleep() {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
-// Whether a process is considered to make progress while its only thread does this. Sampled by another
-// thread.
-bool gets_on(const std::function<void()>& work, double seconds = 0.1) {
+// Returns whether a process is considered to make progress while its only thread does this work. Another
+// thread takes the samples.
+bool makes_progress(const std::function<void()>& work, double seconds = 0.1) {
   OwnProgress progress;
   std::jthread([&] { progress.sample(seconds); }).join();
   const std::uint64_t before = progress.count();
@@ -48,18 +48,18 @@ bool gets_on(const std::function<void()>& work, double seconds = 0.1) {
 
 TEST(OwnProgress, processor_time_is_progress) {
   const Phase phase("work");
-  EXPECT_TRUE(gets_on(use_processor));
+  EXPECT_TRUE(makes_progress(use_processor));
 }
 
-// Like a thread that starts work on a device and sleeps until it is done.
+// This is like a thread that starts work on a device and sleeps until it is done.
 TEST(OwnProgress, a_fiftieth_of_a_processor_is_progress) {
   const Phase phase("work");
-  EXPECT_TRUE(gets_on([] { use_processor_for(0.02); }, 1));
+  EXPECT_TRUE(makes_progress([] { use_processor_for(0.02); }, 1));
 }
 
 TEST(OwnProgress, a_sleeping_thread_shows_no_progress) {
   const Phase phase("work");
-  EXPECT_FALSE(gets_on(sleep));
+  EXPECT_FALSE(makes_progress(sleep));
 }
 
 // torch has one thread per group, which polls a hundred times per second.
@@ -79,34 +79,34 @@ TEST(OwnProgress, many_threads_that_wake_up_occasionally_show_no_progress) {
     }
     have_woken_up.arrive_and_wait();
   };
-  EXPECT_FALSE(gets_on(wake_up, 1));
+  EXPECT_FALSE(makes_progress(wake_up, 1));
   are_seen.arrive_and_wait();
 }
 
 TEST(OwnProgress, a_thread_that_worked_and_ended_is_progress) {
   const Phase phase("work");
-  EXPECT_TRUE(gets_on([] { std::jthread(use_processor).join(); }));
+  EXPECT_TRUE(makes_progress([] { std::jthread(use_processor).join(); }));
 }
 
 TEST(OwnProgress, processor_time_in_a_wait_for_ranks_is_not_progress) {
   const Phase phase("gather");
   const Waiting waiting("MPI_Allreduce");
-  EXPECT_FALSE(gets_on(use_processor));
+  EXPECT_FALSE(makes_progress(use_processor));
 }
 
 TEST(OwnProgress, bytes_that_are_read_or_written_are_progress_also_in_a_wait) {
   const testing_support::ScratchFolder scratch;
   const Phase phase("exchange");
   const Waiting waiting("MPI_Waitall");
-  EXPECT_TRUE(gets_on([&] { std::ofstream(scratch / "file") << std::string(1 << 16, 'x'); }));
+  EXPECT_TRUE(makes_progress([&] { std::ofstream(scratch / "file") << std::string(1 << 16, 'x'); }));
 }
 
 TEST(OwnProgress, phases_waits_and_recorded_progress_count) {
   const Phase phase("step");
-  EXPECT_TRUE(gets_on([] { const Phase inner("plan"); }));
-  EXPECT_TRUE(gets_on([] { const Waiting waiting("MPI_Bcast"); }));
-  EXPECT_TRUE(gets_on([] { Phase::switch_to("exchange"); }));
-  EXPECT_TRUE(gets_on(record_progress));
+  EXPECT_TRUE(makes_progress([] { const Phase inner("plan"); }));
+  EXPECT_TRUE(makes_progress([] { const Waiting waiting("MPI_Bcast"); }));
+  EXPECT_TRUE(makes_progress([] { Phase::switch_to("exchange"); }));
+  EXPECT_TRUE(makes_progress(record_progress));
 }
 
 TEST(OwnProgress, polling_is_not_progress) {

@@ -1,10 +1,9 @@
-// trainer FAULT: a program that embeds Evenkeel, without threads in MPI, whose rank 1 FAULT makes
+// trainer FAULT: a program that embeds Evenkeel, with MPI used by one thread only. FAULT decides what rank 1
+// does while the others continue; without the watchdog, they would wait forever.
 //
-//   throw  between a step and collecting its results; it catches the exception and exits
-//   skip   the second step, as if it had no more data
-//   sleep  between two steps, forever
-//
-// while the others continue. Without its watchdog, they would wait forever.
+//   throw  throws between a step and collecting its results, catches the exception and exits
+//   skip   skips the second step, as if it had no more data
+//   sleep  sleeps forever between two steps
 
 #include <boost/mpi/communicator.hpp>
 #include <boost/mpi/environment.hpp>
@@ -38,7 +37,7 @@ void train(const boost::mpi::communicator& world, const std::string& fault) {
   for (int i = 0; i < 2; ++i) {
     if (fails && i == 1 && fault == "skip") return;
     if (fails && i == 1 && fault == "sleep") std::this_thread::sleep_for(std::chrono::hours(1));
-    const Step step = service.step(RaggedBatch());  // of no samples
+    const Step step = service.step(RaggedBatch());  // without samples
     if (fails && fault == "throw") throw std::runtime_error("the loss is not a number");
     static_cast<void>(service.collect(step, StepResults(step.micro_batches.size())));
   }

@@ -28,9 +28,9 @@ using testing::StartsWith;
 using namespace std::chrono_literals;
 
 constexpr double limit = 2;
-constexpr auto longer = 3000ms;  // than the limit
+constexpr auto longer = 3000ms;  // longer than the limit
 
-/// The calls that a rank's watchdog made.
+/// Records the calls that a rank's watchdog made.
 class Heard {
  public:
   [[nodiscard]] WatchdogSettings settings() {
@@ -56,7 +56,7 @@ class Heard {
     const std::lock_guard lock(mutex_);
     return has_ended_;
   }
-  /// Complete once the watchdog has ended.
+  /// Returns a number that is complete once the watchdog has ended.
   [[nodiscard]] std::size_t told() const { return told_; }
   [[nodiscard]] std::size_t lines() const { return lines_; }
   [[nodiscard]] std::size_t never_heard() const { return never_heard_; }
@@ -93,7 +93,7 @@ TEST(Watchdog, reports_a_missing_rank_once_and_ends_all_ranks) {
     {
       const Watchdog watchdog(group, heard.settings());
       if (world.rank() == away) heard.wait();
-      group.barrier();  // where the others wait until the rank arrives after all
+      group.barrier();  // the others wait here until the rank arrives after all
       heard.wait();
     }
     EXPECT_EQ(boost::mpi::all_reduce(world, heard.told(), std::plus<>()), 1U) << "one rank tells";
@@ -216,7 +216,7 @@ TEST(Watchdog, detects_a_rank_stopped_before_the_first_meeting) {
   {
     Watchdog watchdog(OneRank{world.rank()}, heard.settings());
     if (world.rank() == world.size() - 1) stop_for_more_than_the_limit();
-    group.barrier();  // as for ranks that report to each other what each one does
+    group.barrier();  // like ranks that report their activity to each other
     watchdog.start_watching(group);
     if (world.rank() == 0) heard.wait();
   }

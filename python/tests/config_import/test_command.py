@@ -12,7 +12,7 @@ from evenkeel.config_import import main
 
 @pytest.fixture
 def command(tmp_path, monkeypatch, capfd):
-    """Runs it in a separate folder: status, standard output, standard error."""
+    """Runs the command in a separate folder. Returns its status, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
@@ -32,21 +32,21 @@ def write(name, text):
     path.write_text(text, encoding="utf-8")
 
 
-def test_the_configuration_is_written_and_what_became_of_each_key_is_told(command):
+def test_the_configuration_is_written_and_the_result_of_each_key_is_reported(command):
     write("grpo.yaml", "rl_config: {use_dp_batch_balance: true, gamma: 1.0}\n")
-    status, printed, told = command("grpo.yaml", "--allow-missing")
+    status, printed, messages = command("grpo.yaml", "--allow-missing")
     assert status == 0
     assert "algorithm: auto" in printed
     assert "# rl_config.use_dp_batch_balance" in printed
-    assert "balance.algorithm: auto" in told
-    assert "the RL algorithm" in told
+    assert "balance.algorithm: auto" in messages
+    assert "the RL algorithm" in messages
     status, out, err = command("grpo.yaml", "--allow-missing", "--preset", "--output", "evenkeel.yaml")
-    assert (status, out, err) == (0, told, "")
+    assert (status, out, err) == (0, messages, "")
     assert "preset: mindspeed-rl" in pathlib.Path("evenkeel.yaml").read_text(encoding="utf-8")
     assert sorted(os.listdir()) == ["evenkeel.yaml", "grpo.yaml"]
 
 
-def test_nothing_is_written_while_something_that_matters_is_not_found(command):
+def test_nothing_is_written_if_a_required_setting_is_missing(command):
     write("grpo.yaml", "rl_config: {use_dp_batch_balance: true, use_dynamic_bsz: true}\n")
     status, out, err = command("grpo.yaml", "--output", "evenkeel.yaml")
     assert (status, out) == (1, "")
@@ -105,7 +105,7 @@ def test_it_follows_defaults_lists_overrides_and_the_environment(command, monkey
         ("good.yaml --allow-missing --output absent/job.yaml", 1, "absent/job.yaml: cannot be created: No such file"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(command, arguments, status, error):
+def test_errors_are_reported_in_one_line(command, arguments, status, error):
     write("other.yaml", "services: {}\n")
     write("good.yaml", "rollout_batch_size: 8\n")
     pathlib.Path("no-text.yaml").write_bytes(b"a: \xff\n")
@@ -150,7 +150,7 @@ def test_output_that_cannot_be_written_is_an_error(tmp_path):
 
 def test_it_ends_without_a_word_when_its_reader_has_left(tmp_path):
     (tmp_path / "good.yaml").write_text("rollout_batch_size: 8\n", encoding="utf-8")
-    left = run_in_shell("{{ sleep 0.2; {} 2>told; echo $? >status; }} | true; cat status told", tmp_path)
+    left = run_in_shell("{{ sleep 0.2; {} 2>messages; echo $? >status; }} | true; cat status messages", tmp_path)
     assert left.stdout == "141\n"
 
 

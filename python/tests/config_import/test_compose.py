@@ -1,4 +1,4 @@
-"""Defaults lists and overrides, as Hydra defines them."""
+"""Defaults lists and overrides work as in Hydra."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_group_option_is_a_file_in_the_folder_of_that_name():
     assert keys_of("defaults: [{db: small}]\nx: 1", SMALL) == ["db.size=3", "x=1"]
 
 
-def test_a_package_says_where_the_keys_go():
+def test_a_package_determines_the_section_of_the_keys():
     assert keys_of("defaults: [{db@a.b: small}]", SMALL) == ["a.b.size=3"]
     assert keys_of("defaults: [{db@_global_: small}]", SMALL) == ["size=3"]
     assert keys_of("defaults: [db/small@_here_]", SMALL) == ["size=3"]
@@ -59,7 +59,7 @@ def test_a_group_may_be_named_from_the_root():
     assert keys_of("defaults: [{actor: dp}]", files) == ["actor.optim.lr=1"]
 
 
-def test_a_file_says_last_what_its_defaults_say_too_unless_self_stands_before_them():
+def test_a_file_overrides_its_defaults_unless_self_precedes_them():
     assert keys_of("defaults: [{db: small}]\ndb: {size: 5}", SMALL) == ["db.size=5"]
     assert keys_of("defaults: [{db: small}, _self_]\ndb: {size: 5}", SMALL) == ["db.size=5"]
     assert keys_of("defaults: [_self_, {db: small}]\ndb: {size: 5}", SMALL) == ["db.size=3"]
@@ -96,7 +96,7 @@ def test_files_are_looked_for_in_the_search_path_too():
     assert keys_of(text, {"lib/conf/base.yaml": "x: 1"}) == ["x=1", "hydra.searchpath=[file://lib/conf]"]
 
 
-def test_a_file_that_is_not_found_is_told_with_what_it_would_fill():
+def test_a_missing_file_is_reported_with_the_section_that_it_would_fill():
     lost = document("defaults: [{actor@m.actor: dp}, {optional db: none}]\nx: 1").lost
     assert len(lost) == 1, "an optional one may be absent"
     assert lost[0].package == ("m", "actor")
@@ -104,14 +104,14 @@ def test_a_file_that_is_not_found_is_told_with_what_it_would_fill():
     assert lost[0].entry == "actor@m.actor: dp"
 
 
-def test_what_a_lost_file_may_say_has_no_default():
+def test_keys_that_a_missing_file_may_have_get_no_default():
     references = 'x: "${oc.select:m.actor.cap,16384}"\ny: "${oc.select:m.other,1}"'
     x, y = document(f"defaults: [{{actor@m.actor: dp}}]\n{references}").keys
     assert "which actor/dp.yaml may set, but that file was not found" in x.value.missing
     assert y.text == "1"
 
 
-def test_lists_that_lead_in_a_circle_or_cannot_be_read_are_refused():
+def test_circular_and_unreadable_defaults_lists_are_refused():
     assert "form a cycle" in error_of("defaults: [a]", {"conf/a.yaml": "defaults: [a]"})
     assert "job.yaml:1: an entry of defaults is" in error_of("defaults: [[a]]")
     assert "no group engine" in error_of('defaults: [{actor: "${engine}_actor"}]')
@@ -119,7 +119,7 @@ def test_lists_that_lead_in_a_circle_or_cannot_be_read_are_refused():
     assert "expected a map" in error_of("defaults: [a]", {"conf/a.yaml": "- 1"})
 
 
-def test_a_defaults_key_that_is_no_list_is_a_key_like_others():
+def test_a_defaults_key_without_a_list_is_an_ordinary_key():
     assert keys_of("defaults: {x: 1}") == ["defaults.x=1"]
 
 
@@ -164,7 +164,7 @@ def test_overrides_choose_the_files_of_a_group():
     ("a: {b: [1]}", "+a.b=[2,3]", ["a.b=[2, 3]"]),
     ("a: {b: 1}", "+a={c: 2}", ["a.b=1", "a.c=2"]),
 ])
-def test_what_hydra_lets_be_added_can_be_added_here(text, override, keys):
+def test_additions_that_hydra_permits_are_permitted(text, override, keys):
     assert keys_of(text, overrides=[override]) == keys
 
 
@@ -186,6 +186,6 @@ def test_overrides_that_hydra_refuses_are_refused_here(override, why):
     assert why in error_of("a: {b: 1}", overrides=[override])
 
 
-def test_overrides_may_change_what_a_lost_file_has():
+def test_overrides_may_set_keys_of_a_missing_file():
     keys = keys_of("defaults: [{actor@m.actor: dp}]\nx: 1", overrides=["m.actor.cap=4096"])
     assert keys == ["x=1", "m.actor.cap=4096"]

@@ -1,5 +1,5 @@
-"""Configurations like those of the three systems are in corpus, and their results in expected: Evenkeel's configuration, an empty
-line, and the table. Run this file to rewrite the results, then check the difference."""
+"""The folder corpus has configurations like those of the three systems, and expected has their results: Evenkeel's
+configuration, an empty line, and the table. Run this file to rewrite the results, then check the difference."""
 
 import os
 import pathlib
@@ -59,20 +59,20 @@ def expected_file(job):
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_configuration_becomes_what_it_became(job):
+def test_import_results_match_the_recorded_ones(job):
     config = imported(job)
     assert f"{config.yaml}\n{import_table(config)}" == expected_file(job).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_what_comes_is_whole_and_valid(job):
+def test_imported_configurations_are_complete_and_valid(job):
     config = imported(job)
     assert config.missing == []
     assert Config.parse(config.yaml, "imported").profiles
 
 
 @pytest.mark.parametrize("job", ["verl_grpo_on_fsdp", "roll_rlvr_on_megatron", "mindspeed_rl_grpo_with_a_model_file"])
-def test_the_program_takes_what_comes(job, tmp_path):
+def test_the_program_accepts_the_imported_configuration(job, tmp_path):
     program = os.environ.get("EVENKEEL_PROGRAM")
     if not program:
         pytest.skip("EVENKEEL_PROGRAM names no program")
@@ -84,7 +84,7 @@ def test_the_program_takes_what_comes(job, tmp_path):
 
 
 @pytest.mark.parametrize("system", ["mindspeed-rl", "roll", "verl"])
-def test_pages_show_what_the_import_really_gives(system):
+def test_pages_show_the_actual_result_of_the_import(system):
     page = (DOCS / f"{system}.md").read_text(encoding="utf-8")
     section = page[page.index("## Import a configuration") :]
     theirs, ours, table = re.findall(r"^```.*?\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[:3]

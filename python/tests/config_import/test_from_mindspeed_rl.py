@@ -1,4 +1,4 @@
-"""What MindSpeed-RL's keys become."""
+"""Tests of the conversion of MindSpeed-RL's keys."""
 
 from evenkeel import Config
 from imports import imported, missing, note_of, outcome, outcomes, setting
@@ -69,7 +69,7 @@ rl_config:
     assert setting(config, "profiles.ref.micro_batch.max_samples") == "null"
 
 
-def test_the_profiles_can_be_asked_for_by_the_names_of_the_stages():
+def test_the_profiles_have_the_names_of_the_stages():
     config = imported("""
 actor_config: {context_parallel_size: 2, context_parallel_algo: megatron_cp_algo, micro_batch_size: 4}
 rl_config: {use_dynamic_bsz: true, update_max_packing_token_size: 4096, ref_max_packing_token_size: 16384}
@@ -81,7 +81,7 @@ rl_config: {use_dynamic_bsz: true, update_max_packing_token_size: 4096, ref_max_
     assert settings["profiles.ref.loss.micro_batches"] == "mean"
 
 
-def test_a_stage_without_a_cap_is_told_of_and_does_not_take_that_of_another():
+def test_a_stage_without_a_cap_is_reported_and_does_not_use_that_of_another():
     config = imported("""
 actor_config: {micro_batch_size: 2}
 rl_config: {use_dynamic_bsz: true, update_max_packing_token_size: 4096}
@@ -171,7 +171,7 @@ ref_config: {tensor_model_parallel_size: 4, pipeline_model_parallel_size: 4}
     )
 
 
-def test_batches_count_samples_where_mindspeed_counts_prompts():
+def test_batches_count_samples_instead_of_prompts():
     config = imported("""
 megatron_training: {global_batch_size: 64, seed: 3, no_shuffle: false}
 rl_config: {n_samples_per_prompt: 16, mini_batch_size: 24, epochs: 1, token_level_loss: false}
@@ -185,7 +185,7 @@ rl_config: {n_samples_per_prompt: 16, mini_batch_size: 24, epochs: 1, token_leve
     assert "unused: the trainer repeats passes over a step" in outcome(config, "rl_config.epochs")
 
 
-def test_the_preset_asks_for_its_own_partitions():
+def test_the_preset_uses_its_own_partitions():
     config = imported(dynamic_batch_size, preset=True)
     assert setting(config, "balance.preset") == "mindspeed-rl"
     assert setting(config, "balance.algorithm") == "none", "it balances over DP ranks only when asked to"
@@ -195,7 +195,7 @@ def test_the_preset_asks_for_its_own_partitions():
     assert setting(imported(dynamic_batch_size), "balance.algorithm") == "(not set)"
 
 
-def test_what_is_always_so_is_named_when_it_is_switched_off():
+def test_disabling_features_that_are_always_on_is_reported():
     config = imported("""
 megatron_training: {reset_position_ids: false, variable_seq_lengths: true}
 rl_config: {use_remove_padding: false}
@@ -206,7 +206,7 @@ rl_config: {use_remove_padding: false}
     assert outcome(config, "rl_config.use_remove_padding") == "unused: Evenkeel packs samples, so nothing is computed on padding"
 
 
-def test_the_kind_of_job_says_how_losses_are_summed_up():
+def test_the_kind_of_job_determines_the_loss_aggregation():
     def loss_of(stage, rest):
         config = imported(f"megatron_training: {{stage: {stage}, global_batch_size: 8}}\n{rest}")
         return setting(config, "loss.aggregation")

@@ -1,4 +1,4 @@
-"""What ROLL's keys become."""
+"""Tests of the conversion of ROLL's keys."""
 
 import pytest
 
@@ -223,7 +223,7 @@ def test_without_an_algorithm_packing_keeps_the_source_order_as_roll_does():
     assert setting(config, "profiles.forward.micro_batch.mode") == "fixed"
 
 
-def test_arguments_of_what_is_switched_off_are_named():
+def test_arguments_of_disabled_features_are_reported():
     config = imported("""
 actor_train:
   use_sequence_packing: false

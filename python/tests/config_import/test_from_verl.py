@@ -1,4 +1,4 @@
-"""What verl's keys become."""
+"""Tests of the conversion of verl's keys."""
 
 from evenkeel import Config
 from evenkeel.config_import.importer import import_config

@@ -1,4 +1,4 @@
-"""Properties of all files: the system they belong to, that no key is dropped, and what is rejected."""
+"""Properties of all imports: the system is detected, no key is dropped, and invalid files are refused."""
 
 import random
 
@@ -17,20 +17,20 @@ def error_of(text):
     return str(raised.value)
 
 
-def test_the_system_is_told_from_the_keys():
+def test_the_system_is_detected_from_the_keys():
     assert imported("rl_config: {use_dynamic_bsz: true}").system == "mindspeed-rl"
     assert imported("reference: {use_dynamic_batching_in_infer: true}").system == "roll"
     assert imported("rollout_batch_size: 64").system == "roll"
     assert imported("actor_rollout_ref: {rollout: {n: 4}}\ntrainer: {balance_batch: true}").system == "verl"
 
 
-def test_the_caller_may_say_whose_file_it_is():
+def test_the_caller_may_name_the_system():
     config = imported("trainer: {total_epochs: 3}", "verl")
     assert config.system == "verl"
     assert setting(config, "batch.epochs") == "3"
 
 
-def test_no_key_is_dropped_and_each_is_told_of_once_in_the_order_of_the_file():
+def test_every_key_is_reported_once_in_the_order_of_the_file():
     config = imported("""
 rl_config: {zeta: 1, use_dynamic_bsz: true, alpha: [1, 2], empty: {}, list: [{a: 1}, {b: 2}]}
 megatron_training: {bf16: true}
@@ -66,7 +66,7 @@ def test_a_slip_of_the_pen_is_recognised(slip):
     assert outcome(far, "rl_config.use_dynamic_qqq") == "unused: unknown here"
 
 
-def test_a_file_of_nobody_is_refused():
+def test_a_file_of_an_unknown_system_is_refused():
     assert "is not recognized as a configuration of MindSpeed-RL, ROLL or verl" in error_of("services: {web: {image: nginx}}")
     assert "several systems" in error_of("rl_config: {a: 1}\nactor_train: {b: 1}")
     with pytest.raises(ConfigError, match="none of its 0 keys says how verl makes batches"):
@@ -75,7 +75,7 @@ def test_a_file_of_nobody_is_refused():
 
 
 @pytest.mark.parametrize("text", ["", "just words", "- a\n- b", "# only a comment"])
-def test_what_is_no_map_is_refused(text):
+def test_a_document_that_is_not_a_map_is_refused(text):
     assert "expected a map of sections" in error_of(text)
 
 
@@ -121,7 +121,7 @@ def test_a_value_of_the_wrong_type_or_range_is_refused_with_its_line(text, why):
     assert why in error_of(text)
 
 
-def test_references_in_a_circle_lead_nowhere():
+def test_circular_references_are_unresolved():
     config = imported("""
 trainer: {balance_batch: true}
 data: {train_batch_size: "${data.seed}", seed: "${data.train_batch_size}"}

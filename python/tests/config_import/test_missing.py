@@ -1,11 +1,11 @@
-"""Settings that determine memory, batches, the mesh or the loss and cannot be found."""
+"""Settings that determine memory, batches, the mesh or the loss, and that cannot be found."""
 
 from evenkeel.config_import.text import import_table
 from imports import imported, missing, note_of, outcome, setting
 
 
 def verl(actor, rest=""):
-    """A whole verl job, except for the keys of `actor`."""
+    """Returns a complete verl job, except for the keys of `actor`."""
     return f"""
 data: {{train_batch_size: 64, max_response_length: 1024}}
 actor_rollout_ref:
@@ -17,11 +17,11 @@ actor_rollout_ref:
 dynamic = "use_dynamic_bsz: true, ppo_max_token_len_per_gpu: 8192, "
 
 
-def test_a_job_that_says_everything_misses_nothing():
+def test_a_complete_job_has_no_missing_settings():
     assert missing(imported(verl(dynamic + "loss_agg_mode: token-mean"))) == []
 
 
-def test_a_cap_that_leads_nowhere():
+def test_a_cap_whose_reference_cannot_be_resolved_is_missing():
     config = imported(verl('use_dynamic_bsz: true, ppo_max_token_len_per_gpu: "${my.cap}", loss_agg_mode: token-mean'))
     assert len(config.missing) == 1
     assert config.missing[0].foreign == "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
@@ -30,13 +30,13 @@ def test_a_cap_that_leads_nowhere():
     assert config.missing[0].why == "refers to my.cap, which this file does not have"
 
 
-def test_a_cap_that_no_key_says():
+def test_a_cap_without_a_key_is_missing():
     assert missing(imported(verl("use_dynamic_bsz: true, loss_agg_mode: token-mean"))) == [
         "actor_rollout_ref.actor.ppo_max_token_len_per_gpu -> micro_batch.max_tokens: 8192",
     ]
 
 
-def test_a_cap_has_to_be_known_only_where_it_is_used():
+def test_a_cap_is_required_only_if_it_is_used():
     fixed = 'use_dynamic_bsz: false, ppo_micro_batch_size_per_gpu: 2, ppo_max_token_len_per_gpu: "${my.cap}"'
     assert missing(imported(verl(fixed + ", loss_agg_mode: token-mean"))) == [
     ]
@@ -50,7 +50,7 @@ def test_a_cap_of_one_gpu_while_the_gpus_of_a_sequence_are_not_known():
     ]
 
 
-def test_a_size_that_no_key_says():
+def test_a_size_without_a_key_is_missing():
     assert missing(imported(verl("use_dynamic_bsz: false, loss_agg_mode: token-mean"))) == [
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu -> micro_batch.mode: packed",
     ]
@@ -64,7 +64,7 @@ def test_a_size_over_all_gpus_needs_their_number():
     assert setting(known, "micro_batch.size") == "2"
 
 
-def test_batches_and_what_sums_up_losses():
+def test_batches_and_loss_aggregation_can_be_missing():
     assert missing(imported("""
 actor_rollout_ref:
   actor: {strategy: fsdp, use_dynamic_bsz: true, ppo_max_token_len_per_gpu: 8192}
@@ -111,7 +111,7 @@ actor_train:
     assert missing(imported(job + "response_length: 2048")) == ["prompt_length -> loss.norm_length: 1"]
 
 
-def test_a_width_that_changes_with_each_micro_batch_is_no_divisor():
+def test_a_width_that_changes_with_each_micro_batch_is_not_a_divisor():
     assert missing(imported("""
 rollout_batch_size: 8
 sequence_length: 4096
@@ -190,7 +190,7 @@ reference:
     assert missing(imported(job + "{tensor_model_parallel_size: 4}}")) == []
 
 
-def test_passes_that_do_not_run_ask_for_nothing():
+def test_passes_that_do_not_run_require_no_settings():
     job = verl(dynamic + "loss_agg_mode: token-mean, use_kl_loss: false", """\
   ref: {log_prob_use_dynamic_bsz: true, megatron: {tensor_model_parallel_size: 8}}
 critic: {use_dynamic_bsz: true, strategy: megatron}
@@ -220,7 +220,7 @@ critic:
     assert setting(config, "loss.aggregation") == "token-mean"
 
 
-def test_what_a_file_that_is_not_found_may_say():
+def test_settings_that_a_missing_file_may_have_are_missing():
     config = imported("""
 defaults: [{actor@actor_rollout_ref.actor: dp_actor}, {optim@optim: adam}, _self_]
 data: {train_batch_size: 8}
@@ -234,7 +234,7 @@ actor_rollout_ref: {rollout: {n: 1, log_prob_micro_batch_size_per_gpu: 1}}
     assert "not found: optim/adam.yaml (optim@optim: adam)\n" in import_table(config)
 
 
-def test_a_section_that_leads_nowhere_hides_its_mesh():
+def test_the_mesh_of_an_unresolved_section_is_missing():
     job = """
 rollout_batch_size: 8
 actor_train:
@@ -272,7 +272,7 @@ distill_loss_weight: 0.85
 """)) == ["distill_loss_weight -> loss.aggregation: token-mean"]
 
 
-def test_is_in_the_table_with_what_would_be_used():
+def test_missing_settings_are_in_the_table_with_the_default():
     table = import_table(imported(verl("use_dynamic_bsz: true, loss_agg_mode: token-mean")))
     assert "not found " in table
     assert "Evenkeel would use" in table

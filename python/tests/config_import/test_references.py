@@ -1,4 +1,4 @@
-"""References, and scalars."""
+"""Tests of references and scalars."""
 
 import random
 
@@ -60,21 +60,21 @@ def via_of(text, key="b", environment=None):
         "x${oc.decode:'4'}y",
     ],
 )
-def test_a_reference_stands_for_what_omegaconf_gives(reference):
+def test_a_reference_has_the_value_that_omegaconf_resolves(reference):
     text = SECTIONS + "b: '" + reference.replace("'", "''") + "'"
     theirs = OmegaConf.create(text)["b"]
     ours = value_of(text)
     assert ours == str(theirs) or float(ours) == float(theirs)
 
 
-def test_a_reference_tells_what_it_follows():
+def test_a_reference_lists_the_keys_that_it_follows():
     assert via_of(SECTIONS + "b: ${nested.x}") == "follows nested.x"
     assert via_of(SECTIONS + "b: ${nested.deep.z}") == "follows nested.deep.z, follows a"
     assert via_of(SECTIONS + "b: ${oc.select:nothing,16384}") == "nothing does not exist, so its default is used"
     assert via_of(SECTIONS + "b: ${mul:2,3}") == "computed by mul"
 
 
-def test_dots_lead_to_the_sections_around_the_key():
+def test_leading_dots_refer_to_enclosing_sections():
     assert value_of(SECTIONS, "nested.same") == "3"
     assert value_of(SECTIONS, "nested.up") == "8192"
     assert value_of(SECTIONS, "nested.deep.z") == "8192"
@@ -82,7 +82,7 @@ def test_dots_lead_to_the_sections_around_the_key():
     assert value_of(SECTIONS + "b: ${list[7]}") == "! refers to list.7, which this file does not have"
 
 
-def test_a_section_stands_in_no_text():
+def test_a_section_cannot_be_part_of_a_text():
     assert "! has a section in the middle" in value_of(SECTIONS + 'b: "x${nested}"')
 
 
@@ -93,7 +93,7 @@ def test_a_section_may_be_taken_over_whole():
     assert value_of(text, "c") == "8192"
 
 
-def test_a_merge_key_takes_over_what_the_map_does_not_say():
+def test_a_merge_key_adds_keys_that_the_map_lacks():
     text = "grid: &grid {tp: 4, cp: 2}\nactor: {<<: *grid, cp: 1}"
     assert value_of(text, "actor.tp") == "4"
     assert value_of(text, "actor.cp") == "1"
@@ -111,7 +111,7 @@ def test_oc_select_may_look_around_itself():
     assert value_of('a: 8\ns: {b: "${oc.select:..a,1}"}', "s.b") == "8"
 
 
-def test_oc_env_is_what_the_caller_hands_in():
+def test_oc_env_reads_the_environment_that_the_caller_passes():
     environment = {"CAP": "2048"}
     assert value_of("b: ${oc.env:CAP}", "b", environment) == "2048"
     assert via_of("b: ${oc.env:CAP}", "b", environment) == "environment variable CAP"
@@ -151,7 +151,7 @@ def test_oc_decode_reads_a_text_as_a_value():
         ("${mul:2,${sum:${a},8}}", "16400"),
     ],
 )
-def test_arithmetic_goes_by_the_names_that_projects_give_it(reference, value):
+def test_arithmetic_resolvers_have_the_names_that_projects_use(reference, value):
     assert value_of(SECTIONS + "b: " + reference) == value
 
 
@@ -160,11 +160,11 @@ def test_arithmetic_goes_by_the_names_that_projects_give_it(reference, value):
     "${div:1,0}|${int_div:1,0}|${mul:a,2}|${mul:9223372036854775807,2}|${eval:'import os'}|${eval:'(1'}|${eval:''}|"
     "${mul:3}|${if:maybe,1,2}|${eval:'2 ** 9999'}|${nobody:1,2}|${now:%Y}".split("|"),
 )
-def test_arithmetic_that_makes_no_number_leads_nowhere(reference):
+def test_arithmetic_without_a_numeric_result_is_unresolved(reference):
     assert "! needs the resolver" in value_of(SECTIONS + "b: " + reference)
 
 
-def test_what_leads_nowhere_says_why():
+def test_unresolved_references_have_a_reason():
     assert value_of("b: ${my.cap}") == "! refers to my.cap, which this file does not have"
     assert value_of("b: ${a}\na: ${b}") == "! refers to itself through a"
     assert value_of("b: ???") == "! is ??? there: a value that must be set, for example on the command line"
@@ -172,7 +172,7 @@ def test_what_leads_nowhere_says_why():
         assert "cannot be read" in value_of(f'a: 1\nb: "{broken}"'), broken
 
 
-def test_references_that_decode_themselves_lead_nowhere():
+def test_references_that_decode_themselves_are_unresolved():
     environment = {"X": "${oc.decode:${oc.env:X}}"}
     assert "nested too deeply" in value_of("b: ${oc.decode:${oc.env:X}}", "b", environment)
 
@@ -184,7 +184,7 @@ def test_references_that_grow_without_bound_are_refused():
         Document("\n".join(bomb), "job.yaml")
 
 
-def test_any_text_is_followed_or_says_why():
+def test_any_text_is_resolved_or_has_a_reason():
     parts = "${ } a . .. b : , ' \" [ ] { \\ 0 1e9 oc.select: oc.env: oc.decode: mul: eval: - ( ) *".split() + [" "]
     chance = random.Random(1)
     for _ in range(300):

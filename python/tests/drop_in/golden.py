@@ -1,4 +1,4 @@
-"""The vectors of tests/golden, and the comparison of results with them."""
+"""Reads the vectors of tests/golden, and compares results with them."""
 
 import json
 import pathlib
@@ -40,8 +40,8 @@ def plain(value):
 
 
 def difference(expected, actual, exact_errors, path="result"):
-    """Returns what is wrong, or None. Compares integers exactly, floats to 1e-5, and the expected keys of a dict. An expected
-    error must be an error; unless `exact_errors`, any result is accepted instead."""
+    """Returns a description of the difference, or None. Compares integers exactly, floats to 1e-5, and only the expected keys
+    of a dict. An expected error must be an error; unless `exact_errors`, any result is accepted instead."""
     if is_error(expected):
         has_one = isinstance(actual, dict) and "error" in actual
         return None if has_one or not exact_errors else f"{path}: no error, but {actual}"

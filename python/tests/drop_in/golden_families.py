@@ -1,5 +1,5 @@
-"""Runs each family of tests/golden through the drop-in functions, for comparison with the vectors. Also checks what the other
-projects' documents promise about some of them."""
+"""Runs each family of tests/golden through the drop-in functions, for comparison with the vectors. Also checks some promises of
+the other projects' documentation."""
 
 from unittest import mock
 
@@ -104,9 +104,9 @@ def roll_batch_balance(case, strict):
 
 def roll_restore_results_order(case, strict):
     results = {"x": torch.tensor(case["results"]), "loss": torch.tensor(2.0), "name": "a"}
-    restored = roll.LoadBalancePacker.restore_results_order(results, case["partition_indices_list"])
-    assert restored["loss"] is results["loss"] and restored["name"] == "a"
-    return {"restored": restored["x"].tolist()}
+    restore = roll.LoadBalancePacker.restore_results_order(results, case["partition_indices_list"])
+    assert restore["loss"] is results["loss"] and restore["name"] == "a"
+    return {"restored": restore["x"].tolist()}
 
 
 def roll_pack(case, strict):
@@ -139,7 +139,7 @@ def remove_padding(case, strict):
     return {"output": output, "shape": list(output.shape)}
 
 
-def restored(settings, shares, indices, packed):
+def restore(settings, shares, indices, packed):
     """Combines all ranks' shares, with an all-gather that gives rank 0 the parts of the others."""
     gather = {True: mindspeed_rl.get_tensor_allgather_cp_with_pack,
               False: mindspeed_rl.get_tensor_allgather_cp_without_pack}[packed]
@@ -169,7 +169,7 @@ def mindspeed_cp_batch(case, strict):
             assert batch["attention_mask"] == "as it is" and batch["labels"] is None
             ids.append(batch["input_ids"]), positions.append(batch["position_ids"]), indices.append(index)
         packed = getattr(settings, "reset_attention_mask", False)
-        whole = result_of(lambda: restored(settings, ids, indices, packed))
+        whole = result_of(lambda: restore(settings, ids, indices, packed))
         return {"returns_tuple": isinstance(found, tuple), "input_ids_per_cp_rank": ids,
                 "position_ids_per_cp_rank": positions, "index_per_cp_rank": indices, "restored_input_ids": whole}
 
@@ -244,7 +244,7 @@ def verl_build_pg_from_micro_batch(case, strict):
 
 
 def plain_attention(q, k, v, key_mask, scale, causal):
-    """[x, h, queries, d] and [x, hkv, keys, d] to [x, queries, h, d]."""
+    """Computes attention of [x, h, queries, d] and [x, hkv, keys, d], as [x, queries, h, d]."""
     k, v = (part.repeat_interleave(q.shape[1] // part.shape[1], dim=1) for part in (k, v))
     scores = q @ k.transpose(2, 3) * scale
     seen = key_mask[:, None, None, :]
@@ -267,7 +267,7 @@ def prefix_grouper(case, strict):
     return globals()[case["op"]](case, strict)
 
 
-# Transformer Engine's and Megatron's cuts, which evenkeel.packing has.
+# Transformer Engine's and Megatron's cuts, which evenkeel.packing provides.
 
 def partitioned_indices(case):
     indices = [packing.partitioned_indices(case["cu_seqlens_padded"], case["cp_size"], rank).tolist()
@@ -312,7 +312,7 @@ FAMILIES = {function.__name__: function for function in (
     roll_restore_results_order, roll_pack, remove_padding, mindspeed_cp_batch, prefix_grouper, cp_thd_indices)}
 
 
-#: Those of functions that know strict_reference; the cuts of evenkeel.packing are as they are.
+# Families of functions that have strict_reference; the cuts of evenkeel.packing do not.
 STRICT = set(FAMILIES) - {"cp_thd_indices"}
 
 
@@ -320,7 +320,7 @@ def run(family, case, strict, **others):
     return result_of(lambda: plain(FAMILIES[family](case, strict, **others)))
 
 
-# What the documents promise
+# Promises of the documentation
 
 def holds(partitions, sizes, cap, most=None):
     """Returns whether no group is above the cap or has more samples than `most`."""
@@ -352,7 +352,7 @@ def keeps_prefix_grouper(case, result):
     return all(group[0] >= case["include_prefix_last"] for group in case["group_info"])
 
 
-#: Whether a result keeps its project's promise. Families that are missing here promise nothing beyond the result.
+# Functions that return whether a result keeps its project's promise. Other families promise nothing beyond the result.
 PROMISES = {
     "rearrange_micro_batches": keeps_mindspeed,
     "verl_rearrange_micro_batches": keeps_verl,

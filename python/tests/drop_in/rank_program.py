@@ -1,6 +1,6 @@
-"""rank_program.py RESULTS: process RANK of WORLD_SIZE (variables as set by torchrun) of torch.distributed (gloo); processes
-rendezvous in the folder RESULTS. Runs the vectors' cases for that many ranks and some of its own, and writes this rank's results
-to RESULTS/RANK.json."""
+"""rank_program.py RESULTS: process RANK of WORLD_SIZE (variables as set by torchrun) in torch.distributed (gloo). Processes
+rendezvous in the folder RESULTS. Runs the vectors' cases for that number of ranks and further cases, and writes this rank's
+results to RESULTS/RANK.json."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from golden import cases_of, plain, result_of
 from golden_families import run
 from stand_ins import columns_of, config, data_proto
 
-LENGTHS = {  # the keys of a case's own lengths
+LENGTHS = {  # names of the arguments with a case's lengths
     "rearrange_micro_batches": "seqlen_list",
     "verl_rearrange_micro_batches": "seqlens",
     "roll_sequence_packing": "lengths",
@@ -35,8 +35,8 @@ def golden_results(rank, size, group):
     return results
 
 
-def of_a_subgroup(rank, size):
-    """Only the ranks of dp_group agree on a count; the others have the count that they need."""
+def agree_in_subgroup(rank, size):
+    """Only the ranks of dp_group agree on a count; each other rank has the count that it needs."""
     group = distributed.new_group([0, 1])
     lengths = [4] * (8 if rank == 0 else 2)
     if rank > 1:
@@ -44,14 +44,14 @@ def of_a_subgroup(rank, size):
     return len(verl.rearrange_micro_batches(columns_of(lengths), 4, group)[1])
 
 
-def of_no_group(rank, size):
+def agree_without_group(rank, size):
     """All ranks of the job agree on a count, as in the calls of verl's actors and critics."""
     lengths = [4] * (8 if rank == size - 1 else 2)
     return [len(rearrange(columns_of(lengths), 4)[1]) for rearrange in (verl.rearrange_micro_batches, verl.prepare_dynamic_batch)]
 
 
-def an_error_on_the_last_rank(rank, size):
-    """A sample above the cap on one rank makes all ranks raise."""
+def fail_on_last_rank(rank, size):
+    """A sample above the cap on one rank makes all ranks raise an error."""
     lengths = [3, 9] if rank == size - 1 else [3, 3]
     try:
         verl.rearrange_micro_batches(columns_of(lengths), 8, distributed.group.WORLD)
@@ -60,7 +60,7 @@ def an_error_on_the_last_rank(rank, size):
     return "no error"
 
 
-def a_wrong_type_on_the_first_rank(rank, size):
+def pass_wrong_type_on_first_rank(rank, size):
     try:
         mindspeed_rl.rearrange_micro_batches("lengths" if rank == 0 else [1, 2], 8)
     except evenkeel.Error as error:
@@ -68,20 +68,20 @@ def a_wrong_type_on_the_first_rank(rank, size):
     return "no error"
 
 
-def caps_that_one_rank_breaks(rank, size):
-    """Rank 0 needs one more micro-batch than its tokens require, which the other ranks learn."""
+def exceed_cap_on_first_rank(rank, size):
+    """Rank 0 needs one more micro-batch than its number of tokens requires, and so do then the other ranks."""
     lengths = [2, 2, 2] if rank == 0 else [1, 1, 1]
     return verl.rearrange_micro_batches(columns_of(lengths), 3, distributed.group.WORLD)[1]
 
 
-def a_packing_without_a_group(rank, size):
+def pack_without_group(rank, size):
     settings = roll.SequencePackingConfig("load_balance", 64, 64)
     return result_of(lambda: list(roll.make_micro_batch_iter_for_sequence_packing(
         data_proto([3, 4]), 1, 1, 1, config=settings)))
 
 
 def context_parallel_round_trip(rank, size):
-    """A batch is cut and gathered from all ranks again, with this rank's gradient."""
+    """Cuts a batch, gathers it from all ranks again, and computes this rank's gradient."""
     whole = torch.arange(2 * 8 * size, dtype=torch.double).reshape(2, 8 * size)
     equal = {}
     for name, settings in {
@@ -104,8 +104,8 @@ def context_parallel_round_trip(rank, size):
     return equal
 
 
-SPECIFICATIONS = (of_a_subgroup, of_no_group, an_error_on_the_last_rank, a_wrong_type_on_the_first_rank, caps_that_one_rank_breaks,
-                  a_packing_without_a_group, context_parallel_round_trip)
+SPECIFICATIONS = (agree_in_subgroup, agree_without_group, fail_on_last_rank, pass_wrong_type_on_first_rank, exceed_cap_on_first_rank,
+                  pack_without_group, context_parallel_round_trip)
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Stand-ins for the objects that users of other projects pass, as far as the drop-in functions use them."""
+"""Minimal versions of the objects that users of other projects pass, with the attributes that the drop-in functions use."""
 
 import dataclasses
 import types
@@ -8,7 +8,7 @@ import torch
 
 
 class TensorDict:
-    """Columns by name and rows by index, which must not be confused."""
+    """A batch indexed by column name or by row; the two must not be confused."""
 
     def __init__(self, source, batch_size):
         self.columns = dict(source)
@@ -60,7 +60,7 @@ def mask_of(lengths, width=None, left=False):
 
 
 def columns_of(lengths, width=None):
-    """A batch in which every sample can be identified."""
+    """Returns a batch in which every sample can be identified."""
     mask = mask_of(lengths, width)
     sample = torch.arange(len(lengths))
     return {"input_ids": mask * (sample[:, None] + 1), "attention_mask": mask, "sample": sample}

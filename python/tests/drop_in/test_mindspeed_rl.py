@@ -1,4 +1,4 @@
-"""What the functions under MindSpeed-RL's names promise beyond the vectors."""
+"""Properties of the functions under MindSpeed-RL's names that the vectors do not cover."""
 
 import random
 import sys
@@ -24,7 +24,7 @@ def test_no_micro_batch_is_above_a_cap(seed):
 
 
 def test_known_breaches_are_mended_and_strict_reference_has_them():
-    breaches = {  # lengths, cap, most samples: what the reference makes of it
+    breaches = {  # lengths, cap, maximum number of samples: result of the reference
         "tokens": (([2, 3, 3, 4, 6, 6, 6, 8], 13, None), 14),
         "samples": (([1, 1, 1, 3], 6, 2), 3),
     }
@@ -40,7 +40,7 @@ def test_known_breaches_are_mended_and_strict_reference_has_them():
         mindspeed_rl.rearrange_micro_batches([2], 1)
 
 
-def test_beside_a_multimodal_mindspeed_it_packs_bins(monkeypatch):
+def test_it_packs_bins_if_mindspeed_is_multimodal(monkeypatch):
     lengths = [5, 4, 3, 2]
     for multimodal in (True, False):
         module = types.SimpleNamespace(is_multimodal=lambda: multimodal)
@@ -61,7 +61,7 @@ def test_settings_and_lengths_that_make_no_sense_are_refused(arguments):
 
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.long, torch.float32])
-def test_packed_sequences_come_back_by_the_mask(left, dtype):
+def test_packed_sequences_are_restored_by_the_mask(left, dtype):
     lengths = [3, 0, 5, 1]
     mask = mask_of(lengths, 6, left)
     ids = torch.arange(1, 25).reshape(4, 6) * mask
@@ -80,7 +80,7 @@ def test_gradients_flow_back_through_post_processing():
     output = torch.randn(1, 8, 2, dtype=torch.double, requires_grad=True)
     back = mindspeed_rl.postprocess_packed_seqs(output, seqlens, ends, 4, torch.tensor([1, 0]))
     assert torch.equal(back[0, :2], output[0, 0:2]) and not back[0, 2:].any()
-    assert not back[1, 0].any() and torch.equal(back[1, 1:2], output[0, 4:5])  # nothing predicts a first token
+    assert not back[1, 0].any() and torch.equal(back[1, 1:2], output[0, 4:5])  # nothing predicts the first token
     back.sum().backward()
     assert output.grad[0, :, 0].tolist() == [1, 1, 0, 0, 1, 0, 0, 0]
 
@@ -119,7 +119,7 @@ def test_tensors_that_do_not_belong_together_are_refused(call, arguments):
 
 # Context parallelism
 
-def test_mindspeeds_own_parallel_state_says_where_a_rank_stands(monkeypatch):
+def test_mindspeeds_parallel_state_determines_the_place_of_a_rank(monkeypatch):
     settings = config(context_parallel_size=2)
     with pytest.raises(evenkeel.InputError, match="cp_rank"):
         mindspeed_rl.get_batch_on_this_cp_rank(settings, {"x": torch.arange(8)[None]}, [])
@@ -139,7 +139,7 @@ def test_a_hybrid_cut_gives_every_rank_its_own_columns():
     assert whole["x"].shape == (1, 16) and index is None
 
 
-def test_columns_that_do_not_come_out_even_are_refused():
+def test_columns_that_cannot_be_divided_evenly_are_refused():
     each = config(context_parallel_size=2, reset_attention_mask=True, cp_attention_mask_type="causal")
     unknown = config(context_parallel_size=2, context_parallel_algo="rings")
     for settings, ends in ((config(context_parallel_size=2), []), (unknown, []), (each, [5])):
@@ -149,7 +149,7 @@ def test_columns_that_do_not_come_out_even_are_refused():
         mindspeed_rl.get_batch_on_this_cp_rank(config(context_parallel_size=2), {"x": torch.arange(8)[None]}, [], cp_rank=2)
 
 
-def test_trailing_dimensions_and_several_rows_are_cut_alike():
+def test_trailing_dimensions_and_several_rows_are_cut_equally():
     x = torch.arange(2 * 8 * 3).reshape(2, 8, 3)
     batch, _ = mindspeed_rl.get_batch_on_this_cp_rank(config(context_parallel_size=2), {"x": x, "n": None}, [], cp_rank=0)
     assert torch.equal(batch["x"], x[:, [0, 1, 6, 7]]) and batch["n"] is None

@@ -1,4 +1,5 @@
-"""The drop-in modules have the names that the projects' users import, documented, with their arguments in their order."""
+"""The drop-in modules have the names that the projects' users import, with documentation, and with arguments in the same order.
+"""
 
 import importlib
 import inspect
@@ -8,7 +9,7 @@ import pytest
 
 DOCS = pathlib.Path(__file__).parents[3] / "docs"
 PAGES = {"verl": "verl.md", "roll": "roll.md", "mindspeed_rl": "mindspeed-rl.md", "prefix_grouper": "prefix-sharing.md"}
-# What callers of the projects import from the modules that are covered here, of all versions that were read.
+# Names that callers of the projects import from the covered modules, in all versions that were examined.
 IMPORTED = {
     "verl": {
         "verl.utils.seqlen_balancing":
@@ -94,25 +95,25 @@ def imported():
             for name in names.split()]
 
 
-def not_here(page):
-    """The reasons why names have no function, by name."""
+def missing_names(page):
+    """Returns, for each name without a function, the reason on the page."""
     section = page.partition("### Names that are not here")[2].split("\n## ", 1)[0]
     rows = [line.split("|") for line in section.splitlines()]
     return {name: row[3].strip() for row in rows if len(row) > 3 for name in row[1].replace("`", "").replace(",", "").split()}
 
 
 @pytest.mark.skipif(not DOCS.exists(), reason="the package is tested without the repository")
-def test_each_name_that_callers_import_is_there_or_its_page_says_why_not():
+def test_each_name_that_callers_import_exists_or_its_page_gives_the_reason():
     pages = {ours: (DOCS / page).read_text(encoding="utf-8") for ours, page in PAGES.items()}
     for ours, theirs, name in imported():
-        page, missing = pages[ours], not_here(pages[ours])
+        page, missing = pages[ours], missing_names(pages[ours])
         there = hasattr(importlib.import_module(f"evenkeel.drop_in.{ours}"), name)
         assert there == (name not in missing), f"{theirs}.{name}"
         assert there or missing[name], f"no reason for {theirs}.{name}"
         assert f"`{name}`" in page, f"{theirs}.{name}"
 
 
-def thing_of(path):
+def resolve(path):
     module, *names = path.split(".")
     thing = importlib.import_module(f"evenkeel.drop_in.{module}")
     for name in names:
@@ -122,7 +123,7 @@ def thing_of(path):
 
 @pytest.mark.parametrize("path", SIGNATURES)
 def test_arguments_have_the_projects_names_and_order(path):
-    parameters = inspect.signature(thing_of(path)).parameters.values()
+    parameters = inspect.signature(resolve(path)).parameters.values()
     positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     assert positional == SIGNATURES[path].split()
     assert {p.name for p in parameters if p.kind is p.KEYWORD_ONLY} <= {"strict_reference", "cp_rank"}

@@ -1,4 +1,4 @@
-"""The sessions of pages about drop-in functions print what the pages show."""
+"""The sessions on pages about drop-in functions print the output that the pages show."""
 
 import doctest
 import pathlib
@@ -10,7 +10,7 @@ DOCS = pathlib.Path(__file__).resolve().parents[3] / "docs"
 
 
 @pytest.mark.parametrize("page", ["verl.md", "roll.md", "mindspeed-rl.md", "prefix-sharing.md"])
-def test_every_session_prints_what_the_page_shows(page):
+def test_every_session_prints_the_output_on_the_page(page):
     text = (DOCS / page).read_text(encoding="utf-8")
     sessions = [session for session in re.findall(r"^```pycon\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if "drop_in" in session]
     assert len(sessions) == 1

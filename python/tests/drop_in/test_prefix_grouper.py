@@ -1,4 +1,4 @@
-"""What PrefixGrouper promises beyond the vectors: gradients, dtypes, errors."""
+"""Properties of PrefixGrouper that the vectors do not cover: gradients, dtypes, errors."""
 
 import pytest
 import torch
@@ -39,7 +39,7 @@ def test_attention_over_groups_is_attention_of_each_sequence_alone(mode):
             begin += suffix
             rows = [x[g : g + 1, :, chosen] for x in (q, k, v)]
             alone = plain_attention(*rows, torch.ones(1, len(chosen), dtype=torch.bool), 0.3, True)[0]
-            first = 0 if s == 0 else prefix  # the prefix's own rows count once
+            first = 0 if s == 0 else prefix  # the rows of the prefix count only once
             assert torch.allclose(out[g, chosen], alone)
             total = total + (alone[first:] * weights[g, chosen[first:]]).sum()
     total.backward()
@@ -79,7 +79,7 @@ def test_outputs_may_have_no_trailing_or_many_dimensions():
 
 
 def test_a_step_of_grpo_gives_the_losses_of_separate_sequences():
-    """Ids are grouped, a model without attention runs, and each response token gets the logits of the preceding row."""
+    """Groups ids, runs a model without attention, and gives each response token the logits of the preceding row."""
     torch.manual_seed(1)
     prompts = torch.tensor([[0, 5, 6, 7], [0, 0, 8, 9]])
     responses = torch.tensor([[1, 2, 0, 0], [3, 0, 0, 0], [4, 5, 6, 7]])
@@ -96,7 +96,7 @@ def test_a_step_of_grpo_gives_the_losses_of_separate_sequences():
     assert torch.allclose(log_probs * mask, expected * mask)
 
 
-def test_groups_are_told_as_the_project_tells_them():
+def test_groups_are_specified_as_in_the_project():
     own = grouper()
     assert len(own.group_info) == own.group_info.batch_size == 2
     first = own.group_info[0]
@@ -111,14 +111,14 @@ def test_groups_are_told_as_the_project_tells_them():
     assert torch.equal(later.padding_mask, grouper("left").padding_mask)
 
 
-def test_position_ids_follow_the_padding_unless_the_reference_is_asked_for():
+def test_position_ids_follow_the_padding_unless_strict():
     own = PrefixGrouper([[1, 1], [1, 2]], padding_mode="left")
     assert verl.build_position_ids_for_prefix_grouper(own).tolist() == [[0, 0, 1], [0, 1, 2]]
     assert verl.build_position_ids_for_prefix_grouper(own, strict_reference=True).tolist() == [[0, 1, 0], [0, 1, 2]]
     assert own.position_ids(7).tolist() == [[7, 0, 1], [0, 1, 2]]
 
 
-def test_a_prefix_that_is_too_short_is_refused_unless_the_reference_is_asked_for():
+def test_a_prefix_that_is_too_short_is_refused_unless_strict():
     output = torch.arange(6.0).reshape(2, 3, 1)
     with pytest.raises(evenkeel.InputError):
         PrefixGrouper([[1, 1], [2, 1]]).split_output(output, 2)
@@ -157,15 +157,15 @@ def test_tensors_of_other_shapes_are_refused():
             call()
 
 
-def test_building_from_a_micro_batch_asks_for_as_many_of_everything():
+def test_building_from_a_micro_batch_requires_equal_counts():
     batch = {"prompts": torch.ones(2, 3, dtype=torch.long), "responses": torch.ones(2, 2, dtype=torch.long),
              "response_mask": torch.ones(2, 2, dtype=torch.long), "uid": ["a"]}
     with pytest.raises(evenkeel.InputError):
         verl.build_pg_from_micro_batch(batch, 0)
 
 
-def test_building_takes_what_engines_hand_in():
-    """Nested tensors of lists of tokens, uids as tensordict wraps them, another pad token than 0."""
+def test_building_accepts_the_inputs_of_engines():
+    """Tests nested tensors of lists of tokens, uids wrapped by tensordict, and a pad token other than 0."""
     class NonTensorData:
         data = ["a", "a", "b"]
 
@@ -188,7 +188,7 @@ def test_a_packed_grouper_moves_the_tokens_of_the_padded_one(mask):
     padded, packed = grouper(), PrefixGrouperForPackedSequence(GROUPS, padding_mode=mask)
     places = torch.arange(12) if mask is None else mask.nonzero()[:, 0]
     q = torch.randn(2, 6, 4, 8, dtype=torch.double)
-    rows = torch.full((packed.x_shape[0], 4, 8), 7.0, dtype=torch.double)  # 7 in padding
+    rows = torch.full((packed.x_shape[0], 4, 8), 7.0, dtype=torch.double)  # padding contains 7
     rows[places] = q[padded.padding_mask]
     for x, y in zip(packed.ungroup(rows, rows, rows), padded.ungroup(*[q.transpose(1, 2)] * 3)):
         assert torch.equal(x, y.transpose(1, 2))
@@ -220,7 +220,7 @@ def test_attention_over_a_packed_grouper_is_that_over_the_padded_one(mask):
     out.sum().backward()
     assert rows.grad[places].abs().sum() > 0
 
-    # The same by attention of variable lengths.
+    # The same with attention of variable lengths.
     queries, keys, values = packed.prepare_packed_qkv(rows, rows, rows)
     ends, key_ends = packed.cu_seq_lens_q.tolist(), packed.cu_seq_lens_kv.tolist()
     assert ends == [0, 3, 5, 6, 8, 12] and key_ends == [0, 3, 8, 12, 14, 20]

@@ -1,4 +1,4 @@
-"""Ranks of torch.distributed agree on their number of micro-batches: real processes, over gloo."""
+"""Ranks of torch.distributed agree on their number of micro-batches. The test uses real processes over gloo."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from golden import cases_of, difference, is_error
 from golden_families import keeps_promise
 
 PROGRAM = pathlib.Path(__file__).with_name("rank_program.py")
-KEYS = {  # where a case has the other ranks' results, and of what
+KEYS = {  # names under which a case has its lengths, its result, and the other ranks' results
     "rearrange_micro_batches": ("seqlen_list", "partitions", "other_ranks_partitions"),
     "verl_rearrange_micro_batches": ("seqlens", "micro_bsz_idx", "other_ranks_micro_bsz_idx"),
     "roll_sequence_packing": ("lengths", "partition_indices_list", "other_ranks_partition_indices_list"),
@@ -45,7 +45,7 @@ def golden_cases(size):
                 yield family, case
 
 
-def in_place_of(family, case, rank):
+def case_for_rank(family, case, rank):
     """Returns a case's input and expected result for that rank, or None if the vectors do not contain them."""
     lengths, result, others = KEYS[family]
     if rank == 0:
@@ -57,12 +57,12 @@ def in_place_of(family, case, rank):
     return given, partitions if is_error(partitions) else {result: partitions}
 
 
-def test_strict_reference_gives_what_the_reference_does(ranks):
+def test_strict_reference_gives_the_results_of_the_reference(ranks):
     compared = 0
     for family, case in golden_cases(len(ranks)):
         for rank, results in enumerate(ranks):
             actual = results["golden"][f"{family}/{case['name']}"][0]
-            _, expected = in_place_of(family, case, rank)
+            _, expected = case_for_rank(family, case, rank)
             if expected is None:
                 continue
             expected = {key: value for key, value in expected.items() if not key.startswith(("local_num", "other_ranks"))}
@@ -71,11 +71,11 @@ def test_strict_reference_gives_what_the_reference_does(ranks):
     assert compared > 50
 
 
-def test_the_default_keeps_the_promise_and_is_the_same_where_the_reference_does_on_every_rank(ranks):
+def test_the_default_keeps_the_promise_and_equals_the_reference_if_that_keeps_it_on_every_rank(ranks):
     same = 0
     for family, case in golden_cases(len(ranks)):
         actual = [results["golden"][f"{family}/{case['name']}"][1] for results in ranks]
-        given, expected = zip(*(in_place_of(family, case, rank) for rank in range(len(ranks))))
+        given, expected = zip(*(case_for_rank(family, case, rank) for rank in range(len(ranks))))
         for rank in range(len(ranks)):
             found = {"pad_factor": case["expected"].get("pad_factor"), **actual[rank]}
             assert keeps_promise(family, given[rank], found), (family, case["name"], rank)
@@ -100,32 +100,32 @@ def test_all_ranks_have_equally_many_by_default(ranks):
 
 
 def test_only_the_ranks_of_the_group_agree(ranks):
-    assert [results["of_a_subgroup"] for results in ranks] == [8, 8, 2, 2][: len(ranks)]
+    assert [results["agree_in_subgroup"] for results in ranks] == [8, 8, 2, 2][: len(ranks)]
 
 
 def test_without_a_group_all_ranks_of_the_job_agree_as_in_verl(ranks):
-    assert [results["of_no_group"] for results in ranks] == [[8, 8]] * len(ranks)
+    assert [results["agree_without_group"] for results in ranks] == [[8, 8]] * len(ranks)
 
 
 def test_an_error_of_one_rank_is_raised_on_all_of_them(ranks):
     expected = ["InputError"] * (len(ranks) - 1) + ["LimitError"]
-    assert [results["an_error_on_the_last_rank"] for results in ranks] == expected
-    assert [results["a_wrong_type_on_the_first_rank"] for results in ranks] == ["InputError"] * len(ranks)
+    assert [results["fail_on_last_rank"] for results in ranks] == expected
+    assert [results["pass_wrong_type_on_first_rank"] for results in ranks] == ["InputError"] * len(ranks)
 
 
 def test_a_cap_that_one_rank_breaks_makes_more_micro_batches_on_all(ranks):
     for results in ranks:
-        partitions = results["caps_that_one_rank_breaks"]
+        partitions = results["exceed_cap_on_first_rank"]
         assert len(partitions) == 3
         assert sorted(sample for part in partitions for sample in part) == [0, 1, 2]
 
 
 def test_packing_among_ranks_needs_a_group(ranks):
     for results in ranks:
-        assert "dp_group" in results["a_packing_without_a_group"]["error"]
+        assert "dp_group" in results["pack_without_group"]["error"]
 
 
-def test_what_context_parallel_ranks_were_given_comes_back_whole(ranks):
+def test_the_parts_of_context_parallel_ranks_are_gathered_again(ranks):
     for results in ranks:
         assert results["context_parallel_round_trip"] == {
             "ring": [True, True], "ulysses": [True, True], "packed": [True]}

@@ -1,4 +1,4 @@
-"""What the functions under ROLL's names promise beyond the vectors."""
+"""Properties of the functions under ROLL's names that the vectors do not cover."""
 
 import pickle
 import types
@@ -79,7 +79,7 @@ def test_micro_batches_are_split_as_often_as_virtual_stages_need():
 MORE = [5, 1, 4, 2, 3, 6, 2, 2]
 
 
-def sharded(ranks=1, cap=12, **stages):
+def shard_batch(ranks=1, cap=12, **stages):
     return roll.dynamic_batching_shard(data_proto(MORE, width=8), ranks, cap, 2, **stages)[0]
 
 
@@ -88,7 +88,7 @@ def samples_of(batches):
 
 
 def test_mini_batches_are_runs_of_micro_batches_and_these_are_cut_to_their_lengths():
-    data = sharded()
+    data = shard_batch()
     ranges = data.meta_info["global_micro_batch_indices"]
     whole = data.batch["sample"].tolist()
     mini_batches = list(roll.make_mini_batch_iter_for_dynamic_batching(data, epochs=2, ga_steps=2))
@@ -108,10 +108,10 @@ def test_mini_batches_are_runs_of_micro_batches_and_these_are_cut_to_their_lengt
 
 
 def test_a_mini_batch_has_its_own_lengths_and_the_shard_keeps_its():
-    data, _ = roll.dynamic_batching_shard(data_proto([2, 4, 7, 6, 3, 4], 20), 2, 20, 2)  # those of ROLL's own test
+    data, _ = roll.dynamic_batching_shard(data_proto([2, 4, 7, 6, 3, 4], 20), 2, 20, 2)  # the lengths of ROLL's own test
     of_shard = {name: values for name, values in data.meta_info.items() if "micro_batch" in name}
     assert of_shard["micro_batch_indices"] == [[0, 2], [2, 3]] and of_shard["micro_batch_lengths"] == [4, 8]
-    shard = type(data)({name: rows[:3] for name, rows in data.batch.items()}, {}, data.meta_info)  # its slices share meta_info
+    shard = type(data)({name: rows[:3] for name, rows in data.batch.items()}, {}, data.meta_info)  # slices share meta_info
     first, second = roll.make_mini_batch_iter_for_dynamic_batching(shard, 1, 1)
     assert first.meta_info["micro_batch_indices"] == [[0, 2]] and first.meta_info["micro_batch_lengths"] == [4]
     assert second.meta_info["micro_batch_indices"] == [[0, 1]] and second.meta_info["micro_batch_lengths"] == [8]
@@ -122,7 +122,7 @@ def test_a_mini_batch_has_its_own_lengths_and_the_shard_keeps_its():
 
 @pytest.mark.parametrize("size, stages", [(4, 1), (2, 1), (4, 2), (2, 4), (8, 3)])
 def test_mini_batches_that_are_kept_have_so_many_samples_and_a_multiple_of_micro_batches(size, stages):
-    data = sharded()
+    data = shard_batch()
     mini_batches = list(roll.make_mini_batch_iter_for_dynamic_batching(
         data, 1, keep_mini_batch=True, mini_batch_size=size, pipeline_model_parallel_size=stages,
         virtual_pipeline_model_parallel_size=2))
@@ -139,15 +139,15 @@ def test_mini_batches_that_are_kept_have_so_many_samples_and_a_multiple_of_micro
     {"ga_steps": 0}, {"keep_mini_batch": True}, {"keep_mini_batch": True, "mini_batch_size": 3}])
 def test_mini_batches_that_cannot_be_made_are_refused(wrong):
     with pytest.raises(evenkeel.InputError):
-        list(roll.make_mini_batch_iter_for_dynamic_batching(sharded(), 1, **wrong))
-    data = sharded()
+        list(roll.make_mini_batch_iter_for_dynamic_batching(shard_batch(), 1, **wrong))
+    data = shard_batch()
     data.meta_info["global_micro_batch_indices"] = data.meta_info["global_micro_batch_indices"][1:]
     with pytest.raises(evenkeel.InputError, match="for 8 samples"):
         list(roll.make_mini_batch_iter_for_dynamic_batching(data, 1))
 
 
-def test_mini_batches_with_too_few_samples_for_the_stages_get_empty_micro_batches_unless_the_reference_is_asked_for():
-    data, wanted = sharded(), {"keep_mini_batch": True, "mini_batch_size": 2, "pipeline_model_parallel_size": 4,
+def test_mini_batches_with_too_few_samples_for_the_stages_get_empty_micro_batches_unless_strict():
+    data, wanted = shard_batch(), {"keep_mini_batch": True, "mini_batch_size": 2, "pipeline_model_parallel_size": 4,
                                "virtual_pipeline_model_parallel_size": 2}
     first = next(roll.make_mini_batch_iter_for_dynamic_batching(data, 1, **wanted))
     assert first.meta_info["micro_batch_indices"] == [[0, 1], [1, 2], [2, 2], [2, 2]]
@@ -155,8 +155,8 @@ def test_mini_batches_with_too_few_samples_for_the_stages_get_empty_micro_batche
         list(strict_roll.make_mini_batch_iter_for_dynamic_batching(data, 1, **wanted))
 
 
-def test_what_strict_functions_raise_is_an_assertion_error_too():
-    data = sharded()
+def test_errors_of_strict_functions_are_also_assertion_errors():
+    data = shard_batch()
     data.meta_info["global_micro_batch_indices"] = [[0, 3], [4, 8]]
     for kind in (AssertionError, ValueError, evenkeel.InputError):
         with pytest.raises(kind, match="contiguous.*complete local batch"):
@@ -170,7 +170,7 @@ def test_what_strict_functions_raise_is_an_assertion_error_too():
 
 
 def test_means_over_micro_batches_become_one_over_samples():
-    mini_batch = next(roll.make_mini_batch_iter_for_dynamic_batching(sharded(cap=16), 1, ga_steps=9))
+    mini_batch = next(roll.make_mini_batch_iter_for_dynamic_batching(shard_batch(cap=16), 1, ga_steps=9))
     values, means = [], []
     for micro_batch in roll.make_micro_batch_iter_for_dynamic_batching(mini_batch):
         own = micro_batch.batch["sample"].double()
@@ -181,7 +181,7 @@ def test_means_over_micro_batches_become_one_over_samples():
         roll.get_dynamic_batching_loss_scale(mini_batch, "token-mean")
 
 
-def test_the_prefix_of_metrics_may_stand_where_older_versions_have_it():
+def test_the_prefix_of_metrics_may_be_passed_as_in_older_versions():
     old = roll.dynamic_batching_shard(data_proto(LENGTHS), 2, 12, 2, "actor")[1]
     assert old == roll.dynamic_batching_shard(data_proto(LENGTHS), 2, 12, 2, log_prefix="actor")[1]
 
@@ -192,7 +192,7 @@ def test_settings_of_dynamic_batching_that_make_no_sense_are_refused(arguments):
         roll.dynamic_batching_shard(data_proto(LENGTHS), *arguments)
 
 
-def test_packed_micro_batches_say_what_they_are():
+def test_packed_micro_batches_have_descriptive_metadata():
     data = data_proto(LENGTHS, 10)
     micro_batches = list(roll.make_micro_batch_iter_for_sequence_packing(data, 1, 1, 1, True, config=settings(32)))
     partitions = data.meta_info["partition_indices_list"]
@@ -234,7 +234,7 @@ def test_algorithm_none_packs_samples_as_they_come():
             roll.make_micro_batch_iter_for_sequence_packing(data, 1, 1, 1, micro_batch_size=size)
 
 
-def test_results_go_back_by_the_configured_algorithm():
+def test_results_are_restored_by_the_configured_algorithm():
     partitions = [[2, 0], [1]]
     results = {"x": torch.tensor([[3.0], [1.0], [2.0]], requires_grad=True), "loss": torch.tensor(1.0)}
     restored = roll.restore_results_order(results, partitions, settings(8))
@@ -248,7 +248,7 @@ def test_results_go_back_by_the_configured_algorithm():
 
 
 def strategy(tp_size, cp_size, cp_rank):
-    """ROLL's strategy, with the attributes that packing uses."""
+    """Returns a ROLL strategy with the attributes that packing uses."""
     rank_info = types.SimpleNamespace(tp_size=tp_size, cp_size=cp_size, cp_rank=cp_rank)
 
     class Strategy:

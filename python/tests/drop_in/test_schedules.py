@@ -1,4 +1,5 @@
-"""Planning functions of slime, miles, NeMo-RL and prime-rl. Their own tests assert what is asserted of schedules and bins here."""
+"""Tests the planning functions for slime, miles, NeMo-RL and prime-rl. The projects' own tests assert the same about schedules
+and bins."""
 
 import copy
 import dataclasses
@@ -89,14 +90,14 @@ def test_the_safety_margin_lowers_the_cap():
     ({}, [1, 2], {"rollout_indices": [0]}, "has 1 entries for 2 samples"),
     ({}, [1], {"global_batch_size": 1, "rollout_indices": [0]}, "step 0: has 1 samples for 2 micro-batches on 2 ranks"),
 ])
-def test_slime_is_told_what_is_not_planned(options, lengths, more, message):
+def test_unsupported_settings_of_slime_are_refused(options, lengths, more, message):
     settings = {"global_batch_size": 2, "rollout_indices": [0, 1]} | more
     with pytest.raises(evenkeel.InputError, match=message):
         build_dp_schedule(arguments(**options), parallel(2), lengths, **settings)
 
 
 @pytest.mark.parametrize("multiple, least, most", [(4, 4, None), (8, 24, None), (None, None, None), (4, 4, 3)])
-def test_bins_of_nemo_rl_are_as_many_as_it_asks_for_and_even_over_ranks(multiple, least, most):
+def test_nemo_rl_gets_the_requested_number_of_bins_balanced_over_ranks(multiple, least, most):
     lengths = lengths_of(128, seed=1)
     bins = Packer(4096, min_bin_count=least, bin_count_multiple=multiple, max_sequences_per_bin=most).pack(lengths)
     assert len(bins) % (multiple or 1) == 0 and len(bins) >= (least or 1)
@@ -107,7 +108,7 @@ def test_bins_of_nemo_rl_are_as_many_as_it_asks_for_and_even_over_ranks(multiple
     assert max(work) * len(work) <= 1.02 * sum(work)
 
 
-def test_nemo_rl_is_told_of_too_few_sequences_and_of_one_above_the_capacity():
+def test_too_few_sequences_and_one_above_the_capacity_are_errors_for_nemo_rl():
     with pytest.raises(evenkeel.InputError, match="has 3 samples for 4 micro-batches"):
         Packer(100, bin_count_multiple=4).pack([1, 2, 3])
     with pytest.raises(evenkeel.LimitError, match="101"):
@@ -117,7 +118,7 @@ def test_nemo_rl_is_told_of_too_few_sequences_and_of_one_above_the_capacity():
 
 
 @dataclasses.dataclass
-class Joined:
+class JoinedSample:
     """A sample or a micro-batch of prime-rl: its tokens, of which it counts those with loss."""
 
     input_ids: list
@@ -129,18 +130,18 @@ class Joined:
 
 @pytest.fixture
 def prime_rl(monkeypatch):
-    """Stands in for prime_rl.trainer.batch."""
+    """Replaces prime_rl.trainer.batch."""
 
     def prepare_sample(rollout, seq_len):
         number, length, *more = rollout
         length = min(length, seq_len)
-        return Joined([number] * length, [length], length, *more)
+        return JoinedSample([number] * length, [length], length, *more)
 
     def materialize(bin_):
         lengths = [len(sample.input_ids) for sample in bin_.samples]
         assert bin_.length == sum(lengths)
         tokens = [token for sample in bin_.samples for token in sample.input_ids]
-        return Joined(tokens, lengths, len(tokens), bin_.samples[0].mm_kwargs, bin_.samples[0].routed_experts)
+        return JoinedSample(tokens, lengths, len(tokens), bin_.samples[0].mm_kwargs, bin_.samples[0].routed_experts)
 
     def pad(micro_batch, multiple):
         micro_batch.input_ids += [-1] * (-len(micro_batch.input_ids) % multiple)
@@ -191,7 +192,7 @@ def test_images_of_prime_rl_come_first_and_workers_without_samples_run_without_l
     assert [len(own) for own in images_alone] == [1, 1]
 
 
-def test_prime_rl_is_told_what_is_not_planned(prime_rl):
+def test_unsupported_settings_of_prime_rl_are_refused(prime_rl):
     with pytest.raises(evenkeel.InputError, match="rollouts: have routed experts in some samples only"):
         prepare_batch([(0, 5), (1, 5, None, "experts")], 4096, 2, sum)
     with pytest.raises(evenkeel.InputError, match="bin_cost: is not linear s"):

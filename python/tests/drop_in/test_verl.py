@@ -1,4 +1,4 @@
-"""What the functions under verl's names promise beyond the vectors: kinds of batches and lists, options, errors."""
+"""Properties of the functions under verl's names that the vectors do not cover: kinds of batches and lists, options, errors."""
 
 import random
 import subprocess
@@ -79,7 +79,7 @@ def test_greedy_partition_gives_each_value_to_the_lightest_group():
 
 @pytest.mark.parametrize("uids", [["a", "b", "a", "c"], np.array(["a", "b", "a", "c"], dtype=object),
                                   torch.tensor([4, 9, 4, 2]), [torch.tensor(u) for u in (4, 9, 4, 2)]])
-def test_samples_with_the_same_uid_stay_together_wherever_they_stand(uids):
+def test_samples_with_the_same_uid_stay_together_in_any_order(uids):
     partitions = verl.get_group_balanced_partitions([1, 2, 3, 4], uids, 3)
     assert sorted(partitions) == [[0, 2], [1], [3]]
     assert len(verl.get_group_balanced_partitions([1, 2, 3, 4], uids, 2)) == 2
@@ -149,7 +149,7 @@ def test_a_micro_batch_is_of_the_batchs_own_kind(kind):
             assert micro_batch.non_tensor_batch["name"].tolist() == part
 
 
-def test_columns_of_every_kind_come_along():
+def test_columns_of_every_kind_are_selected():
     columns = columns_of(LENGTHS)
     weights = torch.arange(8.0, requires_grad=True)
     batch = {
@@ -187,7 +187,7 @@ def test_columns_that_have_lost_their_memory_or_their_rows_are_refused():
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32, torch.float32, torch.float16, torch.bfloat16])
 def test_a_mask_may_be_of_any_dtype_and_padded_on_any_side(dtype):
-    long = [600, 300, 200, 512]  # sums that float16 and bfloat16 do not count
+    long = [600, 300, 200, 512]  # sums that float16 and bfloat16 cannot represent
     for left in (False, True):
         batch = {"attention_mask": mask_of(long, 700, left).to(dtype)}
         _, partitions = verl.rearrange_micro_batches(batch, 812)
@@ -201,7 +201,7 @@ def test_a_mask_of_other_values_than_0_and_1_is_refused(mask):
         verl.rearrange_micro_batches({"attention_mask": torch.tensor([mask])}, 16)
 
 
-def test_nested_input_ids_tell_lengths_and_are_selected():
+def test_nested_input_ids_determine_lengths_and_are_selected():
     ids = torch.nested.nested_tensor([torch.full((n,), i) for i, n in enumerate(LENGTHS)])
     batch = {"input_ids": ids, "attention_mask": None, "sample": torch.arange(8)}
     micro_batches, partitions = verl.rearrange_micro_batches(batch, 12)
@@ -239,7 +239,7 @@ def test_a_sample_above_the_cap_is_named():
     with pytest.raises(evenkeel.LimitError) as error:
         verl.rearrange_micro_batches(columns_of([3, 9, 4]), 8)
     assert "sample 1" in str(error.value) and "9" in str(error.value) and "8" in str(error.value)
-    assert len(verl.rearrange_micro_batches({"attention_mask": mask_of([3, 4], 100)}, 8)[1]) == 1  # width does not count
+    assert len(verl.rearrange_micro_batches({"attention_mask": mask_of([3, 4], 100)}, 8)[1]) == 1  # the width of the batch does not count
     with pytest.raises(evenkeel.InputError, match="100 columns"):
         verl.rearrange_micro_batches({"attention_mask": mask_of([3, 4], 100)}, 8, strict_reference=True)
 
@@ -271,9 +271,9 @@ def test_a_batch_without_samples_gives_one_micro_batch_without_rows():
     assert partitions == [[]] and micro_batches[0]["input_ids"].shape == (0, 4)
 
 
-# the way back
+# Restoring the order
 
-def test_what_came_out_of_micro_batches_is_put_back_with_gradients():
+def test_outputs_of_micro_batches_are_restored_with_gradients():
     micro_batches, partitions = verl.rearrange_micro_batches(columns_of(LENGTHS), 12)
     out = torch.cat([m["sample"] for m in micro_batches]).double().requires_grad_()
     restored = verl.restore_dynamic_batch(out, partitions)
@@ -308,7 +308,7 @@ def test_a_prepared_batch_is_data_protos_with_their_rows_of_everything():
     assert len(data) == 8 and data.batch["sample"].tolist() == list(range(8))
 
 
-def test_an_import_line_chooses_what_the_reference_does():
+def test_an_import_line_selects_strict_reference():
     from evenkeel.drop_in.strict import prefix_grouper as strict_prefix_grouper
     from evenkeel.drop_in.strict import roll as strict_roll
     from evenkeel.drop_in.strict import verl as strict

@@ -1,9 +1,9 @@
-"""parity.py PROCESSES: two tables, printed by a CTest at 1, 2, 4 and 8 processes.
+"""parity.py PROCESSES: prints two tables. CTest runs it on 1, 2, 4 and 8 processes.
 
-The first counts the vectors of tests/golden, which other projects' own code wrote: the drop-in functions are called in that
-many processes of torch.distributed (gloo), which divide the cases among them; cases of several data-parallel ranks are run by that
-many processes together. The second compares the service over mpi4py and over torch.distributed: every byte of two steps,
-a later pass and the results. Exits with 1 if anything differs that must be equal.
+The first table counts the vectors of tests/golden, which were written by other projects' own code. The drop-in functions are
+called in that number of processes of torch.distributed (gloo), which divide the cases among them; cases with several
+data-parallel ranks are run by that number of processes together. The second table compares the service over mpi4py and over
+torch.distributed: every byte of two steps, a later pass and the results. Exits with 1 if anything differs that must be equal.
 """
 
 import json
@@ -19,23 +19,23 @@ from golden import cases_of, difference  # noqa: E402
 from golden_families import FAMILIES, STRICT, keeps_promise, run  # noqa: E402
 from jobs import processes  # noqa: E402
 from jobs import run as run_job  # noqa: E402
-from test_ranks import KEYS, in_place_of  # noqa: E402
+from test_ranks import KEYS, case_for_rank  # noqa: E402
 from test_service import MODES, config_of  # noqa: E402
 
 
 def reference_keeps_promise(family, case):
-    """Returns whether the reference's results of all ranks are known, are not errors and are what its documents say."""
-    ranks = [in_place_of(family, case, rank) for rank in range(len(case["input"].get("other_ranks", [])) + 1)]
+    """Returns whether the reference's results of all ranks are known, are not errors, and are as its documentation says."""
+    ranks = [case_for_rank(family, case, rank) for rank in range(len(case["input"].get("other_ranks", [])) + 1)]
     factor = {"pad_factor": case["expected"].get("pad_factor")}
     known = all(expected is not None and "error" not in expected for _, expected in ranks)
     return known and all(keeps_promise(family, given, {**factor, **expected}) for given, expected in ranks)
 
 
 def judge(counts, family, case, rank, results):
-    """Counts that rank's results of a case: [strict_reference=True, default]."""
-    given, expected = in_place_of(family, case, rank) if family in KEYS else (case["input"], case["expected"])
+    """Counts the results of a case on this rank: [strict_reference=True, default]."""
+    given, expected = case_for_rank(family, case, rank) if family in KEYS else (case["input"], case["expected"])
     if expected is None:
-        return  # the vectors do not say what that rank gets
+        return  # the vectors do not contain this rank's result
     strict, default = results
     expected = {key: value for key, value in expected.items() if not key.startswith(("local_num", "other_ranks"))}
     counts["results"] += 1
@@ -51,7 +51,8 @@ def judge(counts, family, case, rank, results):
 
 
 def own_cases(rank, size, alone):
-    """Returns this process's part of the cases of one rank, by family; `alone` is a group of this process."""
+    """Runs this process's part of the single-rank cases, and returns the counts by family; `alone` is a group of only this
+    process."""
     tables = {family: Counter() for family in FAMILIES}
     number = 0
     for family in FAMILIES:
@@ -67,19 +68,19 @@ def own_cases(rank, size, alone):
 
 
 def common_cases(tables, rank, size, groups):
-    """Runs cases of several ranks on the first processes of the job."""
+    """Runs the cases with several ranks on the first processes of the job."""
     for family in KEYS:
         for case in cases_of(family):
             ranks = len(case["input"].get("other_ranks", [])) + 1
             if not 1 < ranks <= size or rank >= ranks:
                 continue
-            given, _ = in_place_of(family, case, rank)
+            given, _ = case_for_rank(family, case, rank)
             results = [run(family, given, strict, group=groups[ranks]) for strict in (True, False)]
             judge(tables[family], family, case, rank, results)
 
 
 def in_a_job():
-    """Runs a process of the job, which prints its counts."""
+    """Runs one process of the job, and prints its counts."""
     import torch
     import torch.distributed as distributed
 
@@ -112,16 +113,16 @@ def service(size):
     """Prints the second table. Returns whether all bytes are the same."""
     print(f"\nThe service in {size} processes, over mpi4py and over torch.distributed")
     print(f"{'mode':29} {'tokens':>8} {'bytes':>13} {'results':>14}")
-    modes = [mode for mode, sections in MODES.items() if size > 1 or "mesh" not in sections]  # which takes two ranks
+    modes = [mode for mode, sections in MODES.items() if size > 1 or "mesh" not in sections]  # a mesh needs two ranks
     configs = [config_of(mode) for mode in modes]
     over_mpi, over_torch = (run_job("steps.py", size, over=over, arguments=configs) for over in ("mpi", "torch"))
     fine = True
     for number, mode in enumerate(modes):
-        mpi, torch = ([rank["told"][number] for rank in ranks] for ranks in (over_mpi, over_torch))
-        home = all(rank["home"] and rank["exact"] and rank["grouped"] for rank in mpi)
+        mpi, torch = ([rank["results"][number] for rank in ranks] for ranks in (over_mpi, over_torch))
+        collected = all(rank["collected"] and rank["exact"] and rank["grouped"] for rank in mpi)
         tokens = sum(rank["tokens"] for rank in mpi)
-        fine = fine and torch == mpi and home and tokens > 0
-        print(f"{mode:29} {tokens:8} {'the same' if torch == mpi else 'differ':>13} {'home' if home else 'wrong':>14}")
+        fine = fine and torch == mpi and collected and tokens > 0
+        print(f"{mode:29} {tokens:8} {'the same' if torch == mpi else 'differ':>13} {'returned' if collected else 'wrong':>14}")
     return fine
 
 

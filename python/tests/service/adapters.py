@@ -1,4 +1,4 @@
-"""Conversion of padded batches of verl and ROLL, Megatron's iterator, and advantages expanded to rows."""
+"""Converts padded batches of verl and ROLL, makes Megatron's iterator, and expands advantages to rows."""
 
 import sys
 
@@ -7,12 +7,12 @@ import torch
 import evenkeel
 import evenkeel.megatron
 import evenkeel.padded
-from jobs import group, tell
+from jobs import group, report_result
 
 over = group()
 config = evenkeel.Config.parse(sys.argv[1])
 service = evenkeel.DataService(over, config, tensors="torch")
-told = {}
+results = {}
 
 
 class DataProto:
@@ -23,13 +23,13 @@ class DataProto:
 
 
 def batch_of(rank):
-    """Six samples: prompts padded on the left to 5, responses of two turns padded on the right to 7."""
+    """Returns six samples: prompts padded on the left to 5, responses of two turns padded on the right to 7."""
     generator = torch.Generator().manual_seed(rank)
     prompts, responses = [torch.randint(1, most + 1, (6,), generator=generator) for most in (5, 7)]
     at = torch.arange(12)
     mask = (at >= 5 - prompts[:, None]) & (at < 5 + responses[:, None])
     ids = torch.randint(1, 1000, (6, 12), generator=generator) * mask
-    response_mask = (mask[:, 5:] & (torch.arange(7) % 3 != 2)).long()  # every third token is a tool's
+    response_mask = (mask[:, 5:] & (torch.arange(7) % 3 != 2)).long()  # every third token comes from a tool
     return DataProto(
         {"input_ids": ids, "attention_mask": mask.long(), "responses": ids[:, 5:], "response_mask": response_mask,
          "old_log_probs": torch.randn(6, 7, generator=generator) * mask[:, 5:], "score": torch.arange(6.0) + 10 * rank},
@@ -44,13 +44,13 @@ owner = place["tp"] == place["cp"] == place["pp"] == 0
 batch = batch_of(service.rank)
 batch.non_tensor_batch = {name: np.array(values, object) for name, values in batch.non_tensor_batch.items()}
 mine = evenkeel.padded.samples_of(batch, first_id=6 * service.rank)
-told["fields"] = sorted(mine.kinds().items())
-told["groups"] = mine.groups.tolist()
-told["tokens"] = [rows.tolist() for rows in mine.rows_of("input_ids")] == [
+results["fields"] = sorted(mine.kinds().items())
+results["groups"] = mine.groups.tolist()
+results["tokens"] = [rows.tolist() for rows in mine.rows_of("input_ids")] == [
     row[row_mask > 0].tolist() for row, row_mask in zip(batch.batch["input_ids"], batch.batch["attention_mask"])]
 
 
-def refused(act):
+def refusal_of(act):
     try:
         act()
     except evenkeel.Error as error:
@@ -73,20 +73,20 @@ for part in step:
     exact += (part.exact_loss_weights * scores.double()).sum()
     part.put("values", part["input_ids"].double() * 2, kind="token")
     part.put("log_probs", part["old_log_probs"] + 1, kind="response_token")
-told["spread"] = bool(spread)
-told["weighted"] = float(exact)
-home = service.collect(step)
-values = evenkeel.padded.results_like(home, "values", batch)
+results["spread"] = bool(spread)
+results["weighted"] = float(exact)
+collected = service.collect(step)
+values = evenkeel.padded.results_like(collected, "values", batch)
 mask = batch.batch["attention_mask"]
-told["values"] = torch.equal(values, (batch.batch["input_ids"] * 2).double())
-told["log_probs"] = torch.equal(
-    evenkeel.padded.results_like(home, "log_probs", batch, pad=0),
+results["values"] = torch.equal(values, (batch.batch["input_ids"] * 2).double())
+results["log_probs"] = torch.equal(
+    evenkeel.padded.results_like(collected, "log_probs", batch, pad=0),
     torch.where(mask[:, 5:] > 0, batch.batch["old_log_probs"] + 1, torch.zeros(())))
-told["no mask"] = refused(lambda: len(evenkeel.padded.samples_of({"input_ids": mask}, first_id=0)))
-told["too wide"] = refused(lambda: len(evenkeel.padded.samples_of({**batch.batch, "response_mask": mask}, first_id=0)))
+results["no mask"] = refusal_of(lambda: len(evenkeel.padded.samples_of({"input_ids": mask}, first_id=0)))
+results["too wide"] = refusal_of(lambda: len(evenkeel.padded.samples_of({**batch.batch, "response_mask": mask}, first_id=0)))
 more = {**batch.batch, "response_mask": torch.ones(6, 7)}
-told["other mask"] = refused(lambda: len(evenkeel.padded.samples_of(more, first_id=0)))
-told["gradient"] = refused(lambda: len(evenkeel.padded.samples_of(
+results["other mask"] = refusal_of(lambda: len(evenkeel.padded.samples_of(more, first_id=0)))
+results["gradient"] = refusal_of(lambda: len(evenkeel.padded.samples_of(
     {**batch.batch, "old_log_probs": batch.batch["old_log_probs"].clone().requires_grad_()}, first_id=0)))
 together = evenkeel.DataService(over, evenkeel.Config(config, prefix={"share": True}), tensors="torch")
 shared_step = together.step(evenkeel.Samples(
@@ -101,8 +101,8 @@ for part in shared_step:
     for s, (begin, end) in enumerate(zip(ends, ends[1:])):
         if part.samples[s] >= 0:
             sums[int(part.samples[s])] = [set(rows[begin:end].tolist()) - {float(part["score"][s])}, len(rows) == len(part["loss_weights"])]
-told["shared"] = len(sums) > 0 and all(value == [set(), True] for value in sums.values())
-told["odd"] = refused(lambda: len(evenkeel.padded.samples_of({**batch.batch, "odd": torch.zeros(5)}, first_id=0)))
+results["shared"] = len(sums) > 0 and all(value == [set(), True] for value in sums.values())
+results["odd"] = refusal_of(lambda: len(evenkeel.padded.samples_of({**batch.batch, "odd": torch.zeros(5)}, first_id=0)))
 
 
 class ParallelState:
@@ -116,11 +116,11 @@ class ParallelState:
         return lambda: (sizes if name.endswith("world_size") else self.place)[axis]
 
 
-told["mesh"] = evenkeel.megatron.mesh(ParallelState(place)) == sizes
+results["mesh"] = evenkeel.megatron.mesh(ParallelState(place)) == sizes
 sources = evenkeel.DataService(over, evenkeel.Config(config, source={"kind": "synthetic", "samples": 60}, batch={"global_batch": 20}, micro_batch={"max_tokens": 32768}),
                                tensors="torch")
 iterator = evenkeel.megatron.data_iterator(sources, parallel_state=ParallelState(place))
-told["no step"] = refused(lambda: iterator.num_microbatches)
+results["no step"] = refusal_of(lambda: iterator.num_microbatches)
 shapes, counts = True, []
 for step in iterator.steps():
     counts.append(iterator.num_microbatches)
@@ -129,10 +129,10 @@ for step in iterator.steps():
         rows = made["micro_batch"]["input_ids"].shape[0]
         shapes = shapes and all(tuple(made[name].shape) == (1, rows) for name in ("tokens", "labels", "loss_mask", "position_ids"))
         shapes = shapes and made["packed_seq_params"]["qkv_format"] == "thd" and made["attention_mask"] is None
-told["shapes"], told["counts"] = bool(shapes), counts
+results["shapes"], results["counts"] = bool(shapes), counts
 again = evenkeel.DataService(over, evenkeel.Config(config, source={"kind": "synthetic", "samples": 60}, batch={"global_batch": 20}, micro_batch={"max_tokens": 32768}))
 left = evenkeel.megatron.data_iterator(again, parallel_state=ParallelState(place))
-told["left"] = refused(lambda: [None for _ in left.steps()])
+results["left"] = refusal_of(lambda: [None for _ in left.steps()])
 wrong = {**place, "dp": place["dp"] + 1}
-told["place"] = refused(lambda: evenkeel.megatron.data_iterator(sources, parallel_state=ParallelState(wrong)))
-tell(service.rank, told=told)
+results["place"] = refusal_of(lambda: evenkeel.megatron.data_iterator(sources, parallel_state=ParallelState(wrong)))
+report_result(service.rank, results=results)

@@ -1,4 +1,4 @@
-"""Iterates over samples that arrive: arriving.py URL_OF_A_WHOLE_STREAM URL_OF_ONE_THAT_IS_LEFT."""
+"""Iterates over samples that arrive: arriving.py URL_OF_A_COMPLETE_STREAM URL_OF_AN_INTERRUPTED_STREAM."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ import urllib.request
 import warnings
 
 import evenkeel
-from jobs import group, tell
+from jobs import group, report_result
 
 over = group()
 
@@ -28,7 +28,7 @@ def samples_in(url):
     return [counts["formed"], counts["trained"]]
 
 
-def told_by(call):
+def result_of(call):
     try:
         return call()
     except evenkeel.Error as error:
@@ -37,36 +37,36 @@ def told_by(call):
 
 whole, left = sys.argv[1:]
 service = evenkeel.DataService(over, config_of(whole))
-told = {"length": told_by(lambda: len(service)), "publish": told_by(lambda: service.publish(1))}
-told["steps"] = [step.index for step in list(service)]
-told["again"] = told_by(lambda: list(service))
+results = {"length": result_of(lambda: len(service)), "publish": result_of(lambda: service.publish(1))}
+results["steps"] = [step.index for step in list(service)]
+results["again"] = result_of(lambda: list(service))
 
 other = evenkeel.DataService(over, config_of(left, version="trainer"))
 other.report_saved()  # before the first state, so only report_saved() frees samples
 other.publish(3)
 steps = iter(other)
-told["left"] = [next(steps).index]
+results["left"] = [next(steps).index]
 steps.close()  # while the thread waits for the samples of the next step
 if other.rank == 0:
     send(left, ["c", "d"])
 steps = iter(other)
-told["left"].append(next(steps).index)
-told["kept"] = samples_in(left)
+results["left"].append(next(steps).index)
+results["kept"] = samples_in(left)
 first = other.state_dict()
 with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
     state = other.state_dict()
-told["warned"] = [str(warning.message) for warning in warned]
+results["warned"] = [str(warning.message) for warning in warned]
 other.report_saved(state)
-told["saved"] = samples_in(left)
+results["saved"] = samples_in(left)
 resumed = evenkeel.DataService(over, config_of(left, version="trainer", take_over=True))
 resumed.load_state_dict(state)
 
 
-def brings_none():
+def end_samples():
     raise evenkeel.EndOfSamples("samples: have ended")
 
 
-told["own"] = told_by(lambda: evenkeel.DataService(over, {}).step(brings_none))
-tell(service.rank, told=told)
+results["own"] = result_of(lambda: evenkeel.DataService(over, {}).step(end_samples))
+report_result(service.rank, results=results)
 # The iterator stays open, and its thread waits, when the program ends.

@@ -1,5 +1,5 @@
-"""Positions with three axes, provided axes first as image models compute them: they are split with their tokens and
-collected again."""
+"""Positions with three axes are cut with their tokens and collected again. They are supplied axes first, as image models
+compute them."""
 
 import json
 import sys
@@ -7,20 +7,20 @@ import sys
 import numpy as np
 
 import evenkeel
-from jobs import group, tell
+from jobs import group, report_result
 
 service = evenkeel.DataService(group(), evenkeel.Config.parse(sys.argv[1]), tensors="numpy")
 prompts, responses = [6, 6, 3], [5, 2, 9]
 
 
 def positions_of(sample):
-    """[3, tokens]: time, height and width. Samples of one prompt have equal positions in it."""
+    """Returns [3, tokens]: time, height and width. Samples with the same prompt have equal positions in it."""
     t = np.arange(prompts[sample] + responses[sample])
     return np.stack([t, t // 2, t % 3])
 
 
 def tokens_of(sample):
-    prompt = 1 + np.arange(prompts[sample]) + 100 * (sample // 2)  # 0 is pad
+    prompt = 1 + np.arange(prompts[sample]) + 100 * (sample // 2)  # 0 is the pad token
     return np.concatenate([prompt, 1000 * (sample + 1) + np.arange(responses[sample])])
 
 
@@ -45,13 +45,13 @@ for micro_batch in step.micro_batches:
     if "prediction_rows" not in micro_batch.tensors:
         micro_batch.put("seen", np.ascontiguousarray(positions.T), kind="token")
 
-home = None
+collected = None
 if not json.loads(sys.argv[1]).get("prefix"):
-    home = all(np.array_equal(got.T, positions_of(i)) for i, got in zip(mine, service.collect(step).rows_of("seen")))
+    collected = all(np.array_equal(got.T, positions_of(i)) for i, got in zip(mine, service.collect(step).rows_of("seen")))
 refused = []
 for wrong in (np.zeros(3, np.int64), [np.zeros((1, 2, 3))]):
     try:
         len(evenkeel.Samples(ids=[0], prompt_lengths=[1], response_lengths=[2], axes={"position_ids": wrong}))
     except evenkeel.InputError as error:
         refused.append(str(error))
-tell(service.rank, beside=beside, rows=rows, home=home, refused=refused)
+report_result(service.rank, beside=beside, rows=rows, collected=collected, refused=refused)

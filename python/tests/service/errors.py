@@ -1,14 +1,14 @@
-"""Errors of one rank, as all ranks raise them."""
+"""Tests errors of one rank, which all ranks must raise."""
 
 import numpy as np
 
 import evenkeel
 import evenkeel.padded
-from jobs import group, tell
+from jobs import group, report_result
 
 over = group()
 service = evenkeel.DataService(over, {"micro_batch": {"max_tokens": 64}})
-told = {}
+results = {}
 
 
 def sample(i, length=3):
@@ -19,9 +19,9 @@ def sample(i, length=3):
 def error_of(name, act):
     try:
         act()
-        told[name] = "nothing was raised"
+        results[name] = "nothing was raised"
     except evenkeel.Error as error:
-        told[name] = [type(error).__name__, str(error), error.rank]
+        results[name] = [type(error).__name__, str(error), error.rank]
 
 
 def fail():
@@ -30,14 +30,14 @@ def fail():
     return sample(service.rank)
 
 
-def fail_as_ours():
+def fail_with_limit_error():
     if service.rank == 0:
         raise evenkeel.LimitError("x", "here", "is too much", "Take less")
     return sample(service.rank)
 
 
 error_of("python", lambda: service.step(fail))
-error_of("ours", lambda: service.step(fail_as_ours))
+error_of("ours", lambda: service.step(fail_with_limit_error))
 error_of("long", lambda: service.step(sample(service.rank, 99 if service.rank == 0 else 3)))
 step = service.step(sample(service.rank))
 error_of("nothing put", lambda: [part.put("odd", part["input_ids"][:-1], kind="token") for part in step.micro_batches]
@@ -56,11 +56,11 @@ step = service.step(evenkeel.Samples(
     prompt_lengths=[len(s.tokens) - s.response_length for s in own], response_lengths=[s.response_length for s in own],
     token={"input_ids": [s.tokens for s in own]}, response_token={"loss_mask": [s.loss_mask for s in own]},
     rows={"patches": [[[0.5, 1]] for _ in own]}, axes={"position_ids": [np.arange(3)[None] for _ in own]}))
-told["without samples"] = step.num_samples
+results["without samples"] = step.num_samples
 
 
 def wrong_on_one(**fields):
-    """One rank's samples cannot be built."""
+    """Makes samples that cannot be built on one rank."""
     first = {**fields, "input_ids": [1, 2, 3]}
     return evenkeel.Samples(ids=[service.rank], prompt_lengths=[1], response_lengths=[2],
                             token=first if service.rank == service.size - 1 else {"input_ids": [1, 2, 3]})
@@ -73,7 +73,7 @@ if service.rank == service.size - 1:
     for read in (len, repr, lambda s: s.ids, lambda s: s["input_ids"], lambda s: s.kinds(), lambda s: s.prompt_lengths):
         try:
             read(wrong)
-            told["read"] = f"{read} read them"
+            results["read"] = f"{read} read them"
         except evenkeel.InputError:
             pass
 padded = np.array([[0, 1, 1, 1]])
@@ -94,4 +94,4 @@ error_of("configuration of one", lambda: evenkeel.DataService(over, {"nonsense":
 state = service.state_dict()
 error_of("state of one", lambda: service.load_state_dict({"evenkeel": "nonsense"} if is_wrong else state))
 again = service.step(sample(service.rank))
-tell(service.rank, told=told, works=again.num_samples == service.size)
+report_result(service.rank, results=results, works=again.num_samples == service.size)

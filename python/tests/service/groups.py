@@ -1,10 +1,10 @@
-"""The groups that may run micro-batches together."""
+"""Prints the groups that may run micro-batches together."""
 
 import sys
 
 import evenkeel
-from jobs import group, tell
+from jobs import group, report_result
 
 config, = sys.argv[1:]
 service = evenkeel.DataService(group(), evenkeel.Config.parse(config), tensors="numpy")
-tell(service.rank, groups=service.context_groups())
+report_result(service.rank, groups=service.context_groups())

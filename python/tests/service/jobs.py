@@ -1,5 +1,5 @@
-"""Starts jobs of several processes for tests: the same script under mpirun, and as processes of torch.distributed, started as
-by torchrun. Each rank reports a result with tell(); run() returns the results by rank."""
+"""Starts jobs of several processes for tests: the same script under mpirun, or as processes of torch.distributed, started as by
+torchrun. Each rank reports a result with report_result(); run() returns the results by rank."""
 
 import json
 import os
@@ -12,29 +12,29 @@ import tempfile
 
 SCRIPTS = pathlib.Path(__file__).parent
 TIMEOUT = 120
-TOLD_IN = "EVENKEEL_TESTS_TOLD_IN"
+RESULTS_IN = "EVENKEEL_TESTS_RESULTS_IN"
 
 
 def run(script, ranks, *, over, arguments=()):
     """Runs a script of this folder, and returns the results of its ranks."""
     command = [sys.executable, str(SCRIPTS / script), *map(str, arguments)]
     with tempfile.TemporaryDirectory() as folder:
-        processes(command, ranks, over=over, environment={TOLD_IN: folder})
-        told = [json.loads(path.read_text()) for path in pathlib.Path(folder).iterdir()]
-    told.sort(key=lambda line: line["rank"])
-    assert [line["rank"] for line in told] == list(range(ranks))
-    return told
+        processes(command, ranks, over=over, environment={RESULTS_IN: folder})
+        results = [json.loads(path.read_text()) for path in pathlib.Path(folder).iterdir()]
+    results.sort(key=lambda line: line["rank"])
+    assert [line["rank"] for line in results] == list(range(ranks))
+    return results
 
 
 def ends(script, ranks, *, over, arguments=()):
-    """Runs a script of this folder whose processes may fail, and returns these."""
+    """Runs a script of this folder whose processes may fail, and returns the processes."""
     command = [sys.executable, str(SCRIPTS / script), *map(str, arguments)]
     with tempfile.TemporaryDirectory() as folder:
-        return _run(command, ranks, over, TIMEOUT, {**os.environ, TOLD_IN: folder})
+        return _run(command, ranks, over, TIMEOUT, {**os.environ, RESULTS_IN: folder})
 
 
 def processes(command, ranks, *, over, timeout=TIMEOUT, environment=None):
-    """Runs a command, which must succeed, on this many ranks, ``over`` "mpi" or "torch"."""
+    """Runs a command on this number of ranks, ``over`` "mpi" or "torch", and requires that it succeeds."""
     done = _run(command, ranks, over, timeout, {**os.environ, **(environment or {})})
     for process in done:
         assert process.returncode == 0, process.stdout + process.stderr
@@ -80,7 +80,7 @@ def _run_by_torch(command, ranks, timeout, environment):
 
 
 def group():
-    """Returns, in a script, the group over which it was started, and a function that ends the group."""
+    """Returns, inside a script, the group over which it was started, and a function that ends the group."""
     if "RANK" not in os.environ:
         from mpi4py import MPI
 
@@ -91,7 +91,7 @@ def group():
     return distributed.group.WORLD
 
 
-def tell(rank, **what):
-    """Writes the result that run() returns for this rank. Uses a separate file, because mpirun mixes the output of
-    ranks."""
-    pathlib.Path(os.environ[TOLD_IN], f"{rank}.json").write_text(json.dumps({"rank": rank, **what}))
+def report_result(rank, **what):
+    """Writes the result that run() returns for this rank. Each rank has its own file, because mpirun mixes the output of ranks.
+    """
+    pathlib.Path(os.environ[RESULTS_IN], f"{rank}.json").write_text(json.dumps({"rank": rank, **what}))

@@ -1,10 +1,10 @@
-"""Times that a trainer reports during iteration reach the planner of the passes: the first ones are made ahead, later ones are not."""
+"""Checks that times reported during iteration reach the planner: the first passes are made ahead, later ones are not."""
 
 import json
 import sys
 
 import evenkeel
-from jobs import group, tell
+from jobs import group, report_result
 
 over = group()
 measured = {"balance": {"cost": "measured"}, "micro_batch": {"max_tokens": 16384}}
@@ -28,13 +28,13 @@ def costs():
 
 
 service = evenkeel.DataService(over, config)
-told = []
+results = []
 for step in service:
     report(step, 1e-6)
     report(service.step_again(step, "update"), 2e-6)
-    told.append(costs())
+    results.append(costs())
 left = costs()
 state = service.state_dict()
 service = evenkeel.DataService(over, config)
 service.load_state_dict(state)
-tell(service.rank, told=told, left=left, resumed=costs())
+report_result(service.rank, results=results, left=left, resumed=costs())

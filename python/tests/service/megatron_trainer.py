@@ -1,5 +1,5 @@
-"""A training step of Megatron over data_iterator(): megatron_trainer.py CONFIG [per token]. The schedule, the parallel state and
-the reduction of gradients match Megatron-Core's, for a model without pipeline stages."""
+"""Makes a training step of Megatron over data_iterator(): megatron_trainer.py CONFIG [per token]. The schedule, the parallel
+state and the reduction of gradients match Megatron-Core's for a model without pipeline stages."""
 
 import sys
 
@@ -8,7 +8,7 @@ import torch.distributed as distributed
 
 import evenkeel
 import evenkeel.megatron
-from jobs import group, tell
+from jobs import group, report_result
 from trainer import losses_of, model_of, optimizer_of
 
 over = group()
@@ -24,7 +24,7 @@ class ParallelState:
 
 
 def replicas():
-    """Megatron's data-parallel group with context parallelism: the ranks with this tp."""
+    """Returns Megatron's data-parallel group with context parallelism: the ranks with this tp."""
     places = [None] * service.size
     distributed.all_gather_object(places, service.mesh["tp"][0])
     made = [distributed.new_group([r for r, at in enumerate(places) if at == tp]) for tp in sorted(set(places))]
@@ -33,7 +33,7 @@ def replicas():
 
 def forward_backward(forward_step, data_iterator, model, num_microbatches):
     """Like forward_backward_no_pipelining, forward_step_calc_loss and finalize_model_grads."""
-    told, all_tokens = [], torch.zeros((), dtype=torch.int)
+    results, all_tokens = [], torch.zeros((), dtype=torch.int)
     for _ in range(num_microbatches):
         output, loss_func = forward_step(data_iterator, model)
         loss, num_tokens, figures = loss_func(output)
@@ -41,12 +41,12 @@ def forward_backward(forward_step, data_iterator, model, num_microbatches):
             loss = loss / torch.clamp(num_tokens, min=1) / num_microbatches
         all_tokens += num_tokens
         loss.backward()
-        told.append(figures)
+        results.append(figures)
     distributed.all_reduce(all_tokens, group=with_cp)
     for parameter in model.parameters():
         distributed.all_reduce(parameter.grad, group=with_cp)
         parameter.grad /= all_tokens if per_token else distributed.get_world_size(with_cp)
-    return told
+    return results
 
 
 def forward_step(data_iterator, model):
@@ -70,4 +70,4 @@ for _ in iterator.steps():
     distributed.all_reduce(total, group=with_cp)
     losses.append(total.item())
     samples.append(sorted(set(seen)))
-tell(service.rank, losses=losses, samples=samples, mesh=service.mesh)
+report_result(service.rank, losses=losses, samples=samples, mesh=service.mesh)

@@ -1,10 +1,10 @@
-"""Leaves an iterator open at exit, as Megatron's training loop does: open_iterator.py END PREFETCH. END is `end`; `raise`, with
-which only rank 1 ends with an exception; or `error`, with which a step raises an error on all ranks."""
+"""Leaves an iterator open at exit, as Megatron's training loop does: open_iterator.py END PREFETCH. END is `end`; `raise`: only
+rank 1 ends with an exception; or `error`: a step raises an error on all ranks."""
 
 import sys
 
 import evenkeel
-from jobs import group, tell
+from jobs import group, report_result
 
 over = group()
 service = evenkeel.DataService(over, {
@@ -16,6 +16,6 @@ if sys.argv[1] == "error":
     service = evenkeel.DataService(over, evenkeel.Config(service.config, micro_batch={"max_tokens": 8}))
 steps = iter(service)  # a global, which lives until Python exits
 first, second = next(steps), next(steps)
-tell(service.rank, indices=[first.index, second.index])
+report_result(service.rank, indices=[first.index, second.index])
 if sys.argv[1] == "raise" and service.rank == 1:
     raise RuntimeError("this rank alone")

@@ -1,4 +1,4 @@
-"""Delivered tensors are in memory that the program supplied, and an allocator that fails on one rank fails on all."""
+"""Delivered tensors are in memory that the program supplied. If the allocator fails on one rank, all ranks raise the error."""
 
 import gc
 import weakref
@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 import evenkeel
-from jobs import group, tell
+from jobs import group, report_result
 
 blocks = {}
 fails = False
@@ -36,7 +36,7 @@ def error_of(act):
 
 
 def use(allocate):
-    """Uses two blocks of that memory, then Evenkeel's own again."""
+    """Uses two blocks of that memory, then Evenkeel's own memory again."""
     evenkeel.memory.set_allocator(allocate)
     try:
         kept = [evenkeel.Samples(ids=[0], prompt_lengths=[1], response_lengths=[1], token={"x": np.arange(2)}) for _ in range(2)]
@@ -46,7 +46,7 @@ def use(allocate):
 
 
 one = np.empty(1 << 12, np.uint8)
-told = {"too small": error_of(lambda: use(lambda nbytes: np.empty(nbytes // 2, np.uint8))),
+results = {"too small": error_of(lambda: use(lambda nbytes: np.empty(nbytes // 2, np.uint8))),
         "in steps": error_of(lambda: use(lambda nbytes: np.empty(2 * nbytes, np.uint8)[::2])),
         "backwards": error_of(lambda: use(lambda nbytes: np.empty(nbytes, np.uint8)[::-1])),
         "twice": error_of(lambda: use(lambda nbytes: one)),
@@ -66,35 +66,35 @@ def samples():
 
 step = service.step(samples())
 def packed(part):
-    """The tensors of packed rows, without offsets and numbers, which are not in the program's memory."""
+    """Returns the tensors of packed rows, without offsets and numbers, which are not in the program's memory."""
     return [rows for name, rows in part.tensors.items() if name not in ("cu_seqlens", "cu_seqlens_padded", "max_seqlen")]
 
 
 tensors = [rows for part in step for rows in packed(part)]
-told["handed out"] = len(tensors) > 0 and all(is_ours(rows) for rows in tensors)
+results["delivered"] = len(tensors) > 0 and all(is_ours(rows) for rows in tensors)
 for part in step.micro_batches:
     part.put("back", part["input_ids"], kind="token")
-told["brought home"] = is_ours(service.collect(step)["back"])
-told["kept"] = len(blocks) > 0
+results["collected"] = is_ours(service.collect(step)["back"])
+results["kept"] = len(blocks) > 0
 more = samples()
 fails = service.rank == service.size - 1
-told["fails"] = error_of(lambda: service.step(more))  # noqa: F821
+results["fails"] = error_of(lambda: service.step(more))  # noqa: F821
 fails = False
 again = service.step(more)
 first = next(part for part in again.micro_batches if not part.empty)
-told["works again"] = again.num_samples == 3 * service.size
+results["works again"] = again.num_samples == 3 * service.size
 nested = first.nested("input_ids")
-told["nested"] = [len(rows) for rows in nested.unbind()] == (first.prompt_lengths + first.response_lengths).tolist()
-told["moved"] = torch.equal(torch.as_tensor(first.to("cpu")["input_ids"]), torch.as_tensor(first["input_ids"]))
+results["nested"] = [len(rows) for rows in nested.unbind()] == (first.prompt_lengths + first.response_lengths).tolist()
+results["moved"] = torch.equal(torch.as_tensor(first.to("cpu")["input_ids"]), torch.as_tensor(first["input_ids"]))
 try:
     shared = evenkeel.DataService(over, {"prefix": {"share": True}, "micro_batch": {"max_tokens": 64}}).step(samples())
     next(part for part in shared.micro_batches if not part.empty).nested("input_ids")
 except evenkeel.InputError as error:
-    told["segments"] = str(error)
+    results["segments"] = str(error)
 evenkeel.memory.set_allocator(None)
 theirs = [packed(part) for part in service.step(more)]
-told["given up"] = not any(is_ours(rows) for part in theirs for rows in part)
+results["released"] = not any(is_ours(rows) for part in theirs for rows in part)
 del step, tensors, part, more, again, first, nested, theirs, shared
 gc.collect()
-told["left"] = len(blocks)
-tell(service.rank, told=told)
+results["left"] = len(blocks)
+report_result(service.rank, results=results)

@@ -1,5 +1,5 @@
-"""Two passes of PPO over padded batches like verl's and ROLL's DataProto: old log-probabilities are collected, advantages are
-computed on the padded batch, and the loss of the update equals that of the padded batches of all ranks."""
+"""Makes two passes of PPO over padded batches like verl's and ROLL's DataProto: collects old log-probabilities, computes
+advantages on the padded batch, and requires that the loss of the update equals that of the padded batches of all ranks."""
 
 import copy
 import pathlib
@@ -8,7 +8,7 @@ import sys
 import torch
 import torch.distributed as distributed
 
-from jobs import group, tell
+from jobs import group, report_result
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "drop_in"))
 
@@ -19,7 +19,7 @@ from trainer import losses_of, model_of
 
 
 def batch_of(rank):
-    """Eight samples: prompts padded on the left to 4, responses of several turns padded on the right to 9."""
+    """Returns eight samples: prompts padded on the left to 4, responses of several turns padded on the right to 9."""
     generator = torch.Generator().manual_seed(rank)
     prompts, responses = [torch.randint(1, most + 1, (8, 1), generator=generator) for most in (4, 9)]
     at = torch.arange(13)
@@ -31,7 +31,7 @@ def batch_of(rank):
     return DataProto(TensorDict(columns, [8]), {"uid": [f"{rank}-{i // 4}" for i in range(8)]})
 
 
-def moved(model):
+def changed_copy(model):
     other = copy.deepcopy(model)
     with torch.no_grad():
         other[0].weight += 0.01
@@ -55,7 +55,7 @@ for part in step:
     part.put("old_log_probs", -losses_of(model, part["input_ids"], part["labels"]).detach(), kind="response_token")
 data.batch["old_log_probs"] = evenkeel.padded.results_like(service.collect(step), "old_log_probs", data)
 data.batch["advantages"] = advantages_of(data.batch)
-old, model = model, moved(model)  # the policy moves between the passes
+old, model = model, changed_copy(model)  # the policy changes between the passes
 
 total = torch.zeros((), dtype=torch.double)
 step = service.step(evenkeel.padded.samples_of(data, first_id=8 * service.rank), "update")
@@ -68,8 +68,8 @@ for part in step:
 for tensor in (total, *(parameter.grad for parameter in model.parameters())):
     distributed.all_reduce(tensor)
 
-# The same on the padded batches of all ranks.
-plain, parts, count = moved(model_of()), [], 0
+# The same computation on the padded batches of all ranks.
+plain, parts, count = changed_copy(model_of()), [], 0
 for rank in range(service.size):
     batch = batch_of(rank).batch
     tokens, labels = batch["input_ids"][:, 3:-1], batch["input_ids"][:, 4:]
@@ -80,4 +80,4 @@ for rank in range(service.size):
 expected = sum(parts) / count
 expected.backward()
 gradients = [float((one.grad - other.grad).abs().max()) for one, other in zip(model.parameters(), plain.parameters())]
-tell(service.rank, loss=total.item(), expected=expected.item(), gradients=max(gradients))
+report_result(service.rank, loss=total.item(), expected=expected.item(), gradients=max(gradients))

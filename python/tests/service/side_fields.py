@@ -1,15 +1,15 @@
-"""Fields with any number of rows per sample: supplied, delivered, and collected again, for each configuration given.
-One job for all of them, because starting one takes longer."""
+"""Supplies, delivers and collects fields with any number of rows per sample, for each given configuration. One job tests all
+configurations, because starting a job takes longer."""
 
 import sys
 
 import numpy as np
 
 import evenkeel
-from jobs import group, tell
+from jobs import group, report_result
 
 
-# Samples i and i + 8 have equal ones.
+# Samples i and i + 8 have equal patches.
 def patches_of(i):
     return (np.arange(3 * (i % 4)).reshape(-1, 3) + 100 * (i % 8)).astype(np.float16)
 
@@ -31,8 +31,7 @@ def samples_of(service):
 
 
 def parts_of(field):
-    """Returns one array or tensor per sample, whether samples have offsets or (for equal values stored once) ranges, and
-    which of the two they have."""
+    """Returns one array or tensor per sample, and whether the field has offsets or (for equal values stored once) ranges."""
     rows, places = field
     ranges = np.asarray(places)
     in_common = ranges.ndim == 2
@@ -59,7 +58,7 @@ def expect(step):
     return good, seen, in_common
 
 
-def read_as_they_were_given(samples):
+def read_back(samples):
     ids, (rows, offsets) = samples.ids, samples["patches"]
     again = evenkeel.Samples(ids=ids, prompt_lengths=samples.prompt_lengths, response_lengths=samples.response_lengths,
                              rows={"patches": (rows, offsets)})
@@ -70,30 +69,30 @@ def read_as_they_were_given(samples):
     }
 
 
-def go_round(service, samples):
-    told = {}
+def exchange_and_collect(service, samples):
+    results = {}
     step = service.step(samples, "log_prob")
-    told["handed out"], told["samples"], told["in common"] = expect(step)
+    results["delivered"], results["samples"], results["in common"] = expect(step)
     for micro_batch in step.micro_batches:
         if "patches" not in micro_batch.tensors:
             continue
         field = micro_batch["patches"]
-        micro_batch.put("patches back", parts_of(field)[0] if told["in common"] else field, kind="rows")
+        micro_batch.put("patches back", parts_of(field)[0] if results["in common"] else field, kind="rows")
         micro_batch.put("words", [text[::-1] for text in micro_batch["source"]], kind="text")
-    home, (rows, offsets) = service.collect(step), samples["patches"]
-    told["home"] = np.array_equal(home["patches back"][0], rows) and np.array_equal(home["patches back"][1], offsets)
-    told["home"] = told["home"] and home["words"] == [text[::-1] for text in samples["source"]]
-    later = service.step_again(step, "update", home)
-    told["later"], *_ = expect(later)
-    told["added"] = all(
+    collected, (rows, offsets) = service.collect(step), samples["patches"]
+    results["collected"] = np.array_equal(collected["patches back"][0], rows) and np.array_equal(collected["patches back"][1], offsets)
+    results["collected"] = results["collected"] and collected["words"] == [text[::-1] for text in samples["source"]]
+    later = service.step_again(step, "update", collected)
+    results["later"], *_ = expect(later)
+    results["added"] = all(
         micro_batch["words"][at] == (value_of(i)[::-1] if i >= 0 else "")
         for micro_batch in later.micro_batches if "words" in micro_batch.tensors
         for at, i in enumerate(micro_batch.samples.tolist())
     )
-    return told
+    return results
 
 
-def refused(**fields):
+def refusal_of(**fields):
     try:
         len(evenkeel.Samples(ids=[0, 1], prompt_lengths=[1, 1], response_lengths=[1, 1], **fields))
     except evenkeel.InputError as error:
@@ -102,18 +101,18 @@ def refused(**fields):
 
 
 REFUSED = [
-    refused(text={"source": ["a"]}),
-    refused(text={"source": ["a", b"b"]}),
-    refused(bytes={"raw": ["a", "b"]}),
-    refused(rows={"patches": (np.zeros(3), np.array([0, 2, 1]))}),
-    refused(rows={"patches": (np.zeros((3, 3)), np.array([[0, 1], [0, 1]]))}),
-    refused(rows={"patches": np.zeros((2, 3))}),
+    refusal_of(text={"source": ["a"]}),
+    refusal_of(text={"source": ["a", b"b"]}),
+    refusal_of(bytes={"raw": ["a", "b"]}),
+    refusal_of(rows={"patches": (np.zeros(3), np.array([0, 2, 1]))}),
+    refusal_of(rows={"patches": (np.zeros((3, 3)), np.array([[0, 1], [0, 1]]))}),
+    refusal_of(rows={"patches": np.zeros((2, 3))}),
 ]
 tensors, *configs = sys.argv[1:]
-over, told = group(), []
+over, results = group(), []
 for config in configs:
     service = evenkeel.DataService(over, evenkeel.Config.parse(config), tensors=tensors)
     samples = samples_of(service)
-    found = {**read_as_they_were_given(samples), **go_round(service, samples)}
-    told.append({name: value if isinstance(value, int) else bool(value) for name, value in found.items()})
-tell(service.rank, told=told, refused=REFUSED)
+    found = {**read_back(samples), **exchange_and_collect(service, samples)}
+    results.append({name: value if isinstance(value, int) else bool(value) for name, value in found.items()})
+report_result(service.rank, results=results, refusal_of=REFUSED)

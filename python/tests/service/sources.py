@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 import evenkeel
-from jobs import group, tell
+from jobs import group, report_result
 
 config = evenkeel.Config.parse(sys.argv[1])
 over = group()
@@ -31,5 +31,5 @@ state = first.state_dict()
 second = evenkeel.DataService(over, config)
 second.load_state_dict(state)
 parts += [digest_of(step) for step in second]
-tell(service.rank, steps=len(service), equal=whole == parts, state=state["evenkeel"], bytes=len(state["evenkeel"]),
+report_result(service.rank, steps=len(service), equal=whole == parts, state=state["evenkeel"], bytes=len(state["evenkeel"]),
      kind=type(next(iter(evenkeel.DataService(over, config))).micro_batches[0]["input_ids"]).__module__)

@@ -1,5 +1,5 @@
-"""Two steps, a later pass and results over all ranks, for each configuration given: a digest of every byte that this
-rank got. One job for all of them, because starting one takes longer."""
+"""Makes two steps, a later pass and results over all ranks, for each given configuration, and reports a digest of every byte
+that this rank got. One job makes all of them, because starting a job takes longer."""
 
 import hashlib
 import sys
@@ -7,11 +7,11 @@ import sys
 import numpy as np
 
 import evenkeel
-from jobs import group, tell
+from jobs import group, report_result
 
 
 def samples_of(service, step):
-    """Puts a third of the step's samples on rank 0, and divides the rest among all others."""
+    """Puts a third of the step's samples on rank 0, and divides the rest among all other ranks."""
     random = np.random.default_rng(step)
     ids = np.arange(30) + 100 * step
     prompts, responses = random.integers(0, 40, 30), random.integers(1, 90, 30)
@@ -26,8 +26,8 @@ def samples_of(service, step):
     )
 
 
-class Handed:
-    """Everything that a rank received, byte by byte."""
+class DeliveryDigest:
+    """Digests everything that a rank receives, byte by byte."""
 
     def __init__(self, service, groups):
         self.service, self.groups = service, groups
@@ -49,23 +49,23 @@ class Handed:
 
 def steps(over, config):
     service = evenkeel.DataService(over, evenkeel.Config.parse(config), tensors="numpy")
-    handed = Handed(service, service.context_groups())
-    tokens, home = 0, True
+    delivered = DeliveryDigest(service, service.context_groups())
+    tokens, collected = 0, True
     for number in range(2):
         mine = samples_of(service, number)
         step = service.step(mine, "log_prob")
-        handed.add(step)
+        delivered.add(step)
         tokens += sum(micro_batch.num_tokens for micro_batch in step.micro_batches)
         for micro_batch in step.micro_batches:
             micro_batch.put("back", micro_batch["input_ids"], kind="token")
         back = service.collect(step)
         if service.mesh["pp"][1] == 1:
-            home = home and np.array_equal(back["back"], mine["input_ids"]) and back.ids.tolist() == mine.ids.tolist()
-        handed.add(service.step_again(step, "update", back))
-    return {"rank": service.rank, "digest": handed.digest.hexdigest(), "tokens": tokens, "home": bool(home),
-            "exact": bool(handed.exact), "grouped": bool(handed.grouped), "mesh": service.mesh}
+            collected = collected and np.array_equal(back["back"], mine["input_ids"]) and back.ids.tolist() == mine.ids.tolist()
+        delivered.add(service.step_again(step, "update", back))
+    return {"rank": service.rank, "digest": delivered.digest.hexdigest(), "tokens": tokens, "collected": bool(collected),
+            "exact": bool(delivered.exact), "grouped": bool(delivered.grouped), "mesh": service.mesh}
 
 
 over = group()
-told = [steps(over, config) for config in sys.argv[1:]]
-tell(told[0]["rank"], told=told)
+results = [steps(over, config) for config in sys.argv[1:]]
+report_result(results[0]["rank"], results=results)

@@ -1,4 +1,5 @@
-"""One torch job with several services at once, each over its own group: subgroups.py '[{"ranks": ..., "config": ...}, ...]'"""
+"""Runs several services at once in one torch job, each over its own group: subgroups.py '[{"ranks": ..., "config": ...}, ...]'
+"""
 
 import functools
 import json
@@ -7,12 +8,12 @@ import sys
 import torch.distributed as distributed
 
 import evenkeel
-from jobs import group, tell
+from jobs import group, report_result
 from trainer import model_of, optimizer_of, train
 
 group()
 parts = json.loads(sys.argv[1])
-groups = [distributed.new_group(part["ranks"]) for part in parts]  # all processes make all groups, as torch requires
+groups = [distributed.new_group(part["ranks"]) for part in parts]  # torch requires that all processes create all groups
 rank = distributed.get_rank()
 mine, others = sorted(range(len(parts)), key=lambda i: rank not in parts[i]["ranks"])
 try:
@@ -22,4 +23,4 @@ except evenkeel.InputError as error:
 service = evenkeel.DataService(groups[mine], evenkeel.Config(parts[mine]["config"]))
 model = model_of()
 losses, samples = train(service, functools.partial(distributed.all_reduce, group=groups[mine]), model, optimizer_of(model), 0)
-tell(rank, place=service.rank, size=service.size, losses=losses, samples=samples, refused=refused)
+report_result(rank, place=service.rank, size=service.size, losses=losses, samples=samples, refused=refused)

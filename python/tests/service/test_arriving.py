@@ -22,16 +22,16 @@ def test_a_stream_is_iterated_until_samples_end_and_may_be_left_while_it_waits(o
         producer.put(groups_of("abcd"))
         producer.end()
         evenkeel.Producer(left.url).put(groups_of("ab"))
-        ranks = [rank["told"] for rank in run("arriving.py", 2, over=over, arguments=[whole.url, left.url])]
+        ranks = [rank["results"] for rank in run("arriving.py", 2, over=over, arguments=[whole.url, left.url])]
         assert ranks[0] == ranks[1]
-        told = ranks[0]
-        assert told["steps"] == [0, 1]
-        assert told["length"][0] == "UnknownLengthError" and issubclass(evenkeel.UnknownLengthError, TypeError)
-        assert told["publish"][0] == "ConfigError" and "stream.version: is step" in told["publish"][1]
-        assert told["again"][0] == "InputError" and "no more samples will arrive" in told["again"][1]
-        assert whole.status()["samples"]["trained"] == 8  # without any state that is kept
-        assert told["left"] == [0, 1]  # the next loop continues the one that was left
-        assert told["kept"] == [8, 0] and told["saved"] == [0, 8]
-        assert len(told["warned"]) == 1 and "service.report_saved()" in told["warned"][0]
-        assert told["own"][0] == "EndOfSamples"
+        results = ranks[0]
+        assert results["steps"] == [0, 1]
+        assert results["length"][0] == "UnknownLengthError" and issubclass(evenkeel.UnknownLengthError, TypeError)
+        assert results["publish"][0] == "ConfigError" and "stream.version: is step" in results["publish"][1]
+        assert results["again"][0] == "InputError" and "no more samples will arrive" in results["again"][1]
+        assert whole.status()["samples"]["trained"] == 8  # although no state was kept
+        assert results["left"] == [0, 1]  # the next loop continues where the interrupted loop stopped
+        assert results["kept"] == [8, 0] and results["saved"] == [0, 8]
+        assert len(results["warned"]) == 1 and "service.report_saved()" in results["warned"][0]
+        assert results["own"][0] == "EndOfSamples"
         assert left.status()["version"] == 3

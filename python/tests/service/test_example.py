@@ -22,7 +22,7 @@ def lines_of(over, ranks, config):
 
 
 @pytest.mark.skipif(not EXAMPLE.exists(), reason="the package is tested without the repository")
-def test_it_trains_alike_over_mpi_and_over_torch(tmp_path):
+def test_it_trains_equally_over_mpi_and_over_torch(tmp_path):
     pytest.importorskip("torch")
     config = tmp_path / "job.yaml"
     config.write_text(JOB, encoding="utf-8")

@@ -1,5 +1,5 @@
-"""Trainers over the service have the losses of a plain loop: on any number of processes, resumed on a different number, in parts of
-a torch job, and through the adapters for frameworks."""
+"""Trainers over the service have the losses of a plain loop: on any number of processes, after resuming on another number, in
+parts of a torch job, and through the adapters for frameworks."""
 
 import json
 import random
@@ -17,7 +17,7 @@ SAMPLES, BATCH = 60, 12
 
 @pytest.fixture
 def rollouts(tmp_path):
-    """A file of samples, and its content."""
+    """Returns a file of samples, and its content."""
     drawn = random.Random(5)
 
     def tokens(most):
@@ -42,18 +42,18 @@ def close(losses):
 
 
 @pytest.mark.parametrize("over, counts", [("mpi", (1, 3, 8)), ("torch", (8, 2, 1))])
-def test_a_trainer_has_the_losses_of_a_plain_loop_wherever_it_goes_on(rollouts, tmp_path, over, counts):
+def test_a_trainer_has_the_losses_of_a_plain_loop_wherever_it_resumes(rollouts, tmp_path, over, counts):
     path, lines = rollouts
-    expected, told = trainer.plain_losses(lines, BATCHES), []
+    expected, results = trainer.plain_losses(lines, BATCHES), []
     for number, ranks in enumerate(counts):
         steps = 1 if number + 1 < len(counts) else len(BATCHES) - number
         of_ranks = run("trainer.py", ranks, over=over, arguments=[json.dumps(job(path)), tmp_path, steps])
         assert all(rank["losses"] == of_ranks[0]["losses"] for rank in of_ranks)
         for step in range(steps):
             assert sorted(i for rank in of_ranks for i in rank["samples"][step]) == BATCHES[number + step]
-        told += of_ranks[0]["losses"]
-    assert told == close(expected)
-    assert expected[-1] < expected[0]  # it learns
+        results += of_ranks[0]["losses"]
+    assert results == close(expected)
+    assert expected[-1] < expected[0]  # the model learns
 
 
 PARTS = {
@@ -72,16 +72,16 @@ def test_two_parts_of_a_torch_job_have_services_of_their_own_at_once(rollouts, n
     parts = []
     for number, (ranks, sections) in enumerate(PARTS[name]):
         config = job(path, **sections)
-        config["batch"] = {"global_batch": BATCH if number == 0 else SAMPLES // 3}  # other steps in each part
+        config["batch"] = {"global_batch": BATCH if number == 0 else SAMPLES // 3}  # the parts have different steps
         parts.append({"ranks": ranks, "config": config})
-    told = run("subgroups.py", 4, over="torch", arguments=[json.dumps(parts)])
+    results = run("subgroups.py", 4, over="torch", arguments=[json.dumps(parts)])
     for part in parts:
         size = part["config"]["batch"]["global_batch"]
         batches = [list(range(begin, begin + size)) for begin in range(0, SAMPLES, size)]
         for place, rank in enumerate(part["ranks"]):
-            assert (told[rank]["place"], told[rank]["size"]) == (place, len(part["ranks"]))
-            assert told[rank]["losses"] == close(trainer.plain_losses(lines, batches))
-            assert "does not include this process" in told[rank]["refused"]
+            assert (results[rank]["place"], results[rank]["size"]) == (place, len(part["ranks"]))
+            assert results[rank]["losses"] == close(trainer.plain_losses(lines, batches))
+            assert "does not include this process" in results[rank]["refused"]
 
 
 @pytest.mark.parametrize("sections, reduced", [
@@ -90,11 +90,11 @@ def test_two_parts_of_a_torch_job_have_services_of_their_own_at_once(rollouts, n
 ])
 def test_megatrons_schedule_over_the_iterator_has_the_losses_of_a_plain_loop(rollouts, sections, reduced):
     path, lines = rollouts
-    told = run("megatron_trainer.py", 4, over="torch", arguments=[json.dumps(job(path, **sections)), *reduced])
+    results = run("megatron_trainer.py", 4, over="torch", arguments=[json.dumps(job(path, **sections)), *reduced])
     updates = len(BATCHES) * sections.get("batch", {}).get("mini_batches", 1)
-    batches = [sorted({i for rank in told for i in rank["samples"][update]}) for update in range(updates)]
+    batches = [sorted({i for rank in results for i in rank["samples"][update]}) for update in range(updates)]
     assert sorted(i for batch in batches for i in batch) == list(range(SAMPLES))
-    for rank in told:
+    for rank in results:
         assert rank["losses"] == close(trainer.plain_losses(lines, batches))
 
 

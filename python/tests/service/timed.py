@@ -3,7 +3,7 @@
 import sys
 
 import evenkeel
-from jobs import group, tell
+from jobs import group, report_result
 
 service = evenkeel.DataService(group(), {
     "source": {"kind": "synthetic", "samples": 240, "seed": 3},
@@ -17,4 +17,4 @@ with open(f"{sys.argv[1]}/times-{service.rank}.csv", "w") as times:
             lengths = (micro_batch.prompt_lengths + micro_batch.response_lengths).tolist()
             seconds = 0.01 + 3e-6 * sum(lengths) + 1e-9 * sum(length**2 for length in lengths)
             print(*lengths, end=f",{seconds}\n", file=times)
-tell(service.rank)
+report_result(service.rank)

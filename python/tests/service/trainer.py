@@ -1,8 +1,8 @@
-"""A trainer over the service in float64, and the same training as a plain loop over whole samples.
+"""Trains over the service in float64, and repeats the same training as a plain loop over whole samples.
 
     trainer.py CONFIG FOLDER STEPS
 
-resumes from the state in the folder, if there is one, and saves its own there."""
+Resumes from the state in FOLDER, if there is one, and saves its own state there."""
 
 import pathlib
 import sys
@@ -10,7 +10,7 @@ import sys
 import torch
 
 import evenkeel
-from jobs import group, tell
+from jobs import group, report_result
 
 
 def model_of():
@@ -27,7 +27,7 @@ def losses_of(model, tokens, labels):
 
 
 def train(service, sum_over_ranks, model, optimizer, steps):
-    """Trains for ``steps`` steps. Returns their losses, and the samples of this rank in each."""
+    """Trains ``steps`` steps. Returns their losses, and this rank's samples in each."""
     losses, samples = [], []
     for step in service:
         optimizer.zero_grad()
@@ -87,7 +87,7 @@ def main():
     kept = {"service": service.state_dict(), "model": model.state_dict(), "optimizer": optimizer.state_dict()}
     if service.rank == 0:
         torch.save(kept, folder / "state.pt")
-    tell(service.rank, losses=losses, samples=samples)
+    report_result(service.rank, losses=losses, samples=samples)
 
 
 if __name__ == "__main__":

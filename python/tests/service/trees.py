@@ -1,4 +1,4 @@
-"""Two samples that share a prompt, on one rank: how their micro-batch represents what is shared."""
+"""Checks how the micro-batch of two samples with a common prompt, on one rank, represents what they share."""
 
 import sys
 
@@ -6,13 +6,13 @@ import numpy as np
 
 import evenkeel
 import evenkeel.megatron
-from jobs import group, tell
+from jobs import group, report_result
 
 config, = sys.argv[1:]
 service = evenkeel.DataService(group(), evenkeel.Config.parse(config), tensors="numpy")
 
 
-def refused(act):
+def refusal_of(act):
     try:
         act()
     except evenkeel.Error as error:
@@ -28,11 +28,11 @@ step = service.step(evenkeel.Samples(
 (micro_batch,) = step.micro_batches
 cp_rank = service.mesh["cp"][0]
 offsets = micro_batch.prediction_offsets
-tell(
+report_result(
     service.rank,
     segments=micro_batch.tree.tree.lengths.tolist(),
     positions=np.array_equal(micro_batch.tree.position_ids(cp_rank=cp_rank), micro_batch["position_ids"]),
-    refused=[refused(act) for act in (
+    refusal_of=[refusal_of(act) for act in (
         micro_batch.flash_attn_varlen_kwargs, micro_batch.packed_seq_params, lambda: micro_batch.nested("input_ids"),
         lambda: evenkeel.megatron.DataIterator(service, None))],
     offsets=len(offsets) == 3 and int(offsets[0]) == 0 and int(offsets[-1]) == len(micro_batch["prediction_rows"]),

@@ -1,9 +1,10 @@
-"""Whole samples on every context-parallel rank: their parts, their layout, and results, which come from the first rank."""
+"""Delivers whole samples on every context-parallel rank. Checks their parts, their layout, and results, which come from the
+first rank."""
 
 import numpy as np
 
 import evenkeel
-from jobs import group, tell
+from jobs import group, report_result
 
 settings = {"mesh": {"cp": 2}, "micro_batch": {"max_tokens": 32}, "pack": {"deliver": "samples"}}
 service = evenkeel.DataService(group(), settings, tensors="numpy")
@@ -37,4 +38,4 @@ for name in ("name", "cu_seqlens"):
         step.micro_batches[0].parts(name)
     except evenkeel.InputError as error:
         refused.append(str(error))
-tell(service.rank, seen=seen, contexts=sorted(contexts), back=back["tokens"].tolist(), ranks=back["rank"].tolist(), refused=refused)
+report_result(service.rank, seen=seen, contexts=sorted(contexts), back=back["tokens"].tolist(), ranks=back["rank"].tolist(), refused=refused)

@@ -1,5 +1,5 @@
-"""Losses and gradients of a model whose modules predict tokens ahead, each with its own attention: of a step of samples
-that share prefixes, over ranks, and of each sample alone."""
+"""Computes losses and gradients of a model whose modules predict tokens ahead, each with its own attention: once of a step of
+samples with shared prefixes, over ranks, and once of each sample alone."""
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ class Model(nn.Module):
         self.attention = nn.ModuleList(nn.Linear(WIDTH, 3 * WIDTH) for _ in range(1 + DEPTHS))
 
     def forward(self, tokens_of_depths, attend):
-        """Returns log-probabilities of each depth, [1 + DEPTHS] of [rows, VOCABULARY]; depth k embeds the tokens k ahead."""
+        """Returns log-probabilities of each depth: 1 + DEPTHS arrays [rows, VOCABULARY]. Depth k embeds the tokens k ahead."""
         of_depths, rows = [], None
         for depth, tokens in enumerate(tokens_of_depths):
             embedded = self.embedding(tokens)
@@ -35,7 +35,8 @@ class Model(nn.Module):
 
 
 def samples():
-    """Samples with few distinct tokens, so that responses to a prompt share their first tokens, and some contain others."""
+    """Returns samples with few distinct tokens, so responses to a prompt often begin with the same tokens or contain each
+    other."""
     random = np.random.default_rng(5)
     made = []
     for group in range(4):
@@ -53,7 +54,8 @@ def at_depth(field, depth):
 
 
 def rows_of(micro_batch, field, depth):
-    """Returns the rows of a field at a depth. Those above depth 0 come with the positions of each sample's rows."""
+    """Returns the rows of a field at a depth. At depths above 0, the micro-batch also has the positions of each sample's rows.
+    """
     return micro_batch[at_depth(field, depth)][0] if depth else micro_batch[field]
 
 
@@ -82,7 +84,7 @@ def losses_alone(model, all_samples):
 
 
 def set_to_zero(model):
-    """Modules for a greater depth than that of a loss get no gradient."""
+    """Sets gradients to zero: modules for greater depths than that of a loss would have none."""
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
 

@@ -1,4 +1,4 @@
-"""Trains every given case on these ranks, over Evenkeel and plainly; rank 0 prints the differences.
+"""Trains every given case on these ranks, with Evenkeel and without; rank 0 prints the differences.
 
     cases.py EXAMPLES '{"sft": {NAME: SETTINGS}, "grpo": {NAME: SETTINGS}, "branching": {NAME: SETTINGS}, "ahead": {...}}'"""
 
@@ -18,14 +18,14 @@ import grpo
 
 few = functools.partial(samples_of, responses=4, typical=18, longest=60)
 ranks = Ranks.of_job()
-told = {}
+results = {}
 for kind, prove in (("sft", proof.prove), ("grpo", grpo.prove)):
     for name, settings in json.loads(sys.argv[2]).get(kind, {}).items():
         samples = functools.partial(few, groups=settings.pop("groups", 4))
-        told[f"{kind} {name}"] = prove(ranks, settings.pop("steps"), samples=samples, **settings)
+        results[f"{kind} {name}"] = prove(ranks, settings.pop("steps"), samples=samples, **settings)
 for name, settings in json.loads(sys.argv[2]).get("branching", {}).items():
-    told[f"branching {name}"] = list(branching.prove(ranks, **settings))
+    results[f"branching {name}"] = list(branching.prove(ranks, **settings))
 for name, settings in json.loads(sys.argv[2]).get("ahead", {}).items():
-    told[f"ahead {name}"] = ahead.prove(ranks, **settings)
+    results[f"ahead {name}"] = ahead.prove(ranks, **settings)
 if ranks.rank == 0:
-    print(json.dumps(told), flush=True)
+    print(json.dumps(results), flush=True)

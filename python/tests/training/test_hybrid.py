@@ -1,5 +1,5 @@
-"""A model of attention, linear attention and a convolution, each in the cut that it needs, over ranks of torch.distributed:
-losses and gradients are those of the model without cuts, sample by sample."""
+"""Tests a model of attention, linear attention and a convolution over ranks of torch.distributed, each layer in the cut that it
+needs. Losses and gradients must equal those of the model without cuts, sample by sample."""
 
 import functools
 import json
@@ -26,7 +26,7 @@ WIDTH, DECAY, SIZE, VOCABULARY = 4, 0.9, 6, 11
 
 
 def made_up_samples(shared):
-    """(tokens, prompt length) of each sample."""
+    """Returns (tokens, prompt length) of each sample."""
     random = np.random.default_rng(5)
 
     def draw(length):
@@ -45,7 +45,7 @@ def made_up_samples(shared):
 
 
 class Model(torch.nn.Module):
-    """Causal convolution, attention and a decaying sum of outer products, one after the other."""
+    """A causal convolution, attention, and a decaying sum of outer products, in this order."""
 
     def __init__(self):
         super().__init__()
@@ -56,7 +56,7 @@ class Model(torch.nn.Module):
         self.linear = torch.nn.Parameter(torch.randn(3, SIZE, SIZE, dtype=torch.float64) * 0.4)
 
     def convolve(self, before, rows):
-        """Rows [n, SIZE] after the WIDTH - 1 rows before them."""
+        """Returns rows [n, SIZE], given the WIDTH - 1 rows before them."""
         seen = torch.cat([before, rows])
         return rows + torch.tanh(sum(self.kernel[k] * seen[k : k + len(rows)] for k in range(WIDTH)))
 
@@ -66,7 +66,7 @@ class Model(torch.nn.Module):
         return rows + torch.softmax(scores, dim=1) @ v
 
     def recur(self, state, rows):
-        """Rows [n, SIZE] and the state after them."""
+        """Returns rows [n, SIZE], and the state after them."""
         q, k, v = rows @ self.linear[0], rows @ self.linear[1], rows @ self.linear[2]
         out = []
         for t in range(len(rows)):
@@ -92,7 +92,7 @@ def loss_of_whole_samples(model, samples):
 
 
 class Gathered(torch.autograd.Function):
-    """The rows of all ranks, one after the other."""
+    """Concatenates the rows of all ranks."""
 
     @staticmethod
     def forward(ctx, rows):
@@ -108,7 +108,8 @@ class Gathered(torch.autograd.Function):
 
 
 def recur_over_ranks(model, rows, sequences, cut, rank):
-    """Each run from a state of zeros; then what the states before it add, which all ranks know the chain of."""
+    """Computes each run from a state of zeros, then adds the contribution of the states before it, whose chain all ranks know.
+    """
     runs = [routes.sequence_runs(sequences, cut, cp_rank=r) for r in range(dist.get_world_size())]
     most = max(len(of_rank.tokens) for of_rank in runs)
     ends = rows.new_zeros(most, SIZE, SIZE)
@@ -132,12 +133,12 @@ def recur_over_ranks(model, rows, sequences, cut, rank):
         state = rows.new_zeros(SIZE, SIZE) if before < 0 else state_after(before, runs[rank].run_before[i])
         done, _ = model.recur(state, rows[begin : begin + tokens])
         out += [done, rows[begin + tokens : end]]
-    # All ranks take part in the backward pass of what they gathered, also one that needed no state.
+    # All ranks take part in the backward pass of the gathered values, even ranks that needed no state.
     return torch.cat(out) + 0 * all_ends.sum()
 
 
 def loss_on(rank, model, samples, tree, sequences, cut):
-    """This rank's part of the loss. Tensors come in zigzag, as for attention."""
+    """Returns this rank's part of the loss. Tensors are in zigzag order, as for attention."""
     size = dist.get_world_size()
     tokens = [token for s in range(len(tree.tree)) for token in segment_tokens(tree, samples, s)]
     ids = torch.from_numpy(packing.pack(tree.segments, np.array(tokens), cp_rank=rank))
@@ -198,8 +199,8 @@ def train_on(rank, port, results):
 
 
 @functools.cache
-def trained():
-    """What each case gives: one job computes them all, since starting one takes longer."""
+def results_of_cases():
+    """Returns the results of all cases. One job computes them, since starting a job takes longer."""
     results = torch.multiprocessing.get_context("spawn").Queue()
     ranks = torch.multiprocessing.spawn(train_on, (free_port(), results), nprocs=RANKS, join=False)
     found = results.get(timeout=120)
@@ -210,7 +211,7 @@ def trained():
 
 @pytest.mark.parametrize("cut, shared", CASES)
 def test_losses_and_gradients_are_those_of_the_uncut_model(cut, shared):
-    found = trained()[cut, shared]
+    found = results_of_cases()[cut, shared]
     model = Model()
     loss = loss_of_whole_samples(model, made_up_samples(shared))
     loss.backward()
@@ -223,6 +224,6 @@ def test_losses_and_gradients_are_those_of_the_uncut_model(cut, shared):
 @pytest.mark.skipif(not EXAMPLE.exists(), reason="the package is tested without the repository")
 def test_the_example_has_the_losses_of_all_depths_and_the_gradients_of_the_uncut_model():
     done = processes([sys.executable, str(EXAMPLE)], 2, over="torch")
-    (told,) = (json.loads(line) for process in done for line in process.stdout.splitlines() if line.startswith("{"))
-    assert told["micro_batches"] > 1 and len(told["losses"]) == 3
-    assert told["loss"] < 1e-9 and told["gradient"] < 1e-9
+    (results,) = (json.loads(line) for process in done for line in process.stdout.splitlines() if line.startswith("{"))
+    assert results["micro_batches"] > 1 and len(results["losses"]) == 3
+    assert results["loss"] < 1e-9 and results["gradient"] < 1e-9

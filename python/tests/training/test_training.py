@@ -31,8 +31,9 @@ JOBS = [("mpi", 1), ("mpi", 2), ("mpi", 4), ("torch", 4)]
 
 
 @functools.cache
-def trained(over, ranks):
-    """The lines of all cases of this file, by kind and name: one job trains them all, since starting one takes longer."""
+def train_cases(over, ranks):
+    """Returns the lines of all cases of this file, by kind and name. One job trains them all, since starting a job takes
+    longer."""
     pytest.importorskip("torch")
     grpo = GRPO if ranks == 4 else {}
     long = LONG if (over, ranks) == ("mpi", 2) else {}
@@ -41,13 +42,13 @@ def trained(over, ranks):
     cases = {"sft": sft, "grpo": grpo, "branching": branching(over, ranks), "ahead": ahead}
     command = [sys.executable, str(HERE / "cases.py"), str(EXAMPLES), json.dumps(cases)]
     done = processes(command, ranks, over=over, timeout=500)
-    (told,) = (json.loads(line) for process in done for line in process.stdout.splitlines() if line.startswith("{"))
-    return told
+    (results,) = (json.loads(line) for process in done for line in process.stdout.splitlines() if line.startswith("{"))
+    return results
 
 
 def aggregations(over, ranks):
-    """Each over each layout; what the trainer's own reductions are, and what counts, changes from one to the next. All
-    of them where there are DP ranks of several CP ranks each, and every third elsewhere."""
+    """Returns cases of each aggregation over each layout. The trainer's own reductions and the loss mask change from one case
+    to the next. Returns all cases if DP ranks consist of several CP ranks each, otherwise every third."""
     cases = {}
     for number, (aggregation, (layout, settings)) in enumerate(itertools.product(AGGREGATIONS, LAYOUTS.items())):
         micro_batches, dp_ranks, fully_masked = REDUCTIONS[number % len(REDUCTIONS)]
@@ -60,7 +61,8 @@ def aggregations(over, ranks):
 
 
 def branching(over, ranks):
-    """Each aggregation over 1, 2 and 4 CP ranks in packed trees, and depth first over 2 or 4 and with a cap."""
+    """Returns cases of each aggregation: in packed trees over 1, 2 and 4 CP ranks, and depth first over 2 or 4 and with a cap.
+    """
     if (over, ranks) != ("mpi", 4):
         return {}
     small = {"tasks": 2, "layers": 2, "max_tokens": 96, "steps": 1}
@@ -96,78 +98,78 @@ GRPO = {
 }
 
 
-def require_equal(told, names, limit=1e-9):
+def require_equal(results, names, limit=1e-9):
     for name in names:
-        assert told[name], name
-        assert max(line["loss"] for line in told[name]) <= limit, name
-        assert max(line["gradient"] for line in told[name]) <= limit, name
+        assert results[name], name
+        assert max(line["loss"] for line in results[name]) <= limit, name
+        assert max(line["gradient"] for line in results[name]) <= limit, name
 
 
 @pytest.mark.parametrize("over, ranks", JOBS)
 def test_losses_and_gradients_of_aggregations_are_those_of_a_padded_batch(over, ranks):
-    told = trained(over, ranks)
+    results = train_cases(over, ranks)
     names = [f"sft {name}" for name in aggregations(over, ranks)]
     assert len(names) == {("mpi", 1): 5, ("mpi", 4): len(AGGREGATIONS) * len(LAYOUTS)}.get((over, ranks), 10)
-    require_equal(told, names)
-    assert any(max(line["micro_batches"]) > 1 for name in names for line in told[name])
+    require_equal(results, names)
+    assert any(max(line["micro_batches"]) > 1 for name in names for line in results[name])
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])
-def test_every_way_of_making_micro_batches_trains_alike(over):
-    told = trained(over, 4)
-    require_equal(told, [f"sft {name}" for name in MODES])
+def test_every_way_of_making_micro_batches_gives_the_same_training(over):
+    results = train_cases(over, 4)
+    require_equal(results, [f"sft {name}" for name in MODES])
     for name in ("most ranks empty", "some ranks empty, cp flexible"):
-        assert all(0 in line["samples"] for line in told[f"sft {name}"]), name
-    for line in told["sft some ranks empty, cp flexible"]:
-        assert min(line["micro_batches"]) == 1  # an empty one
-    assert any(len(set(line["micro_batches"])) > 1 for line in told["sft cp flexible"])
+        assert all(0 in line["samples"] for line in results[f"sft {name}"]), name
+    for line in results["sft some ranks empty, cp flexible"]:
+        assert min(line["micro_batches"]) == 1  # an empty micro-batch
+    assert any(len(set(line["micro_batches"])) > 1 for line in results["sft cp flexible"])
 
 
 @pytest.mark.parametrize("over", ["mpi", "torch"])
 def test_ratios_are_one_at_first_and_grpo_trains_as_it_does_plainly(over):
-    told = trained(over, 4)
-    require_equal(told, [f"grpo {name}" for name in GRPO])
+    results = train_cases(over, 4)
+    require_equal(results, [f"grpo {name}" for name in GRPO])
     for name in GRPO:
-        lines = told[f"grpo {name}"]
+        lines = results[f"grpo {name}"]
         first = max(line["ratio"] for line in lines if line["update"] == 0)
         assert first == 0 if "one packing" in name else first <= 1e-12, name
         assert min(line["ratio"] for line in lines if line["update"] == 1) > 1e-3, name
 
 
 def test_grpo_with_shared_prefixes_has_the_loss_and_gradients_of_separate_samples():
-    told = trained("mpi", 4)
+    results = train_cases("mpi", 4)
     for name in ("cp 2", "share", "tree"):
-        for line, other in zip(told["grpo two packings"], told[f"grpo {name}"]):
+        for line, other in zip(results["grpo two packings"], results[f"grpo {name}"]):
             assert line["evenkeel"] == pytest.approx(other["evenkeel"], rel=1e-9)
-            assert line["gradient"] + other["gradient"] <= 1e-9  # from the same plain one
+            assert line["gradient"] + other["gradient"] <= 1e-9  # both compare with the same plain training
 
 
 def test_trees_of_a_branching_agent_train_as_its_paths_do_packed_and_depth_first():
-    told = trained("mpi", 4)
+    results = train_cases("mpi", 4)
     names = [f"branching {name}" for name in branching("mpi", 4)]
-    require_equal(told, names, 1e-12)
-    lines = [line for name in names for line in told[name]]
+    require_equal(results, names, 1e-12)
+    lines = [line for name in names for line in results[name]]
     assert all(line["trees"] < 0.8 * line["paths"] for line in lines)
     assert any(max(line["micro_batches"]) > 1 for line in lines)
     for name in names:
-        for line in told[name]:
+        for line in results[name]:
             assert (line["kept"] <= 6) == ("capped" in name) == (line["recomputed"] > 0), name
             assert (line["kept"] < line["trees"]) == ("depth first" in name), name
 
 
 @pytest.mark.parametrize("over, ranks", AHEAD_JOBS)
 def test_each_depth_ahead_of_samples_that_share_prefixes_has_the_loss_and_gradients_of_separate_samples(over, ranks):
-    told = trained(over, ranks)
+    results = train_cases(over, ranks)
     for name in AHEAD:
-        line = told[f"ahead {name}"]
+        line = results[f"ahead {name}"]
         assert line["tokens"] < line["of"] and len(line["gradients"]) == 4, name
         assert line["loss"] < 1e-12 and max(line["gradients"]) < 1e-12, name
 
 
 def test_fifty_steps_stay_together():
-    told = trained("mpi", 2)
-    require_equal(told, ["sft 50 steps, float64"])
-    require_equal(told, ["sft 50 steps, float32"], 1e-3)
+    results = train_cases("mpi", 2)
+    require_equal(results, ["sft 50 steps, float64"])
+    require_equal(results, ["sft 50 steps, float32"], 1e-3)
     for name in LONG:
-        lines = told[f"sft {name}"]
-        assert len(lines) == 50 and lines[-1]["plain"] < 0.7 * lines[0]["plain"]  # it learns
+        lines = results[f"sft {name}"]
+        assert len(lines) == 50 and lines[-1]["plain"] < 0.7 * lines[0]["plain"]  # the model learns

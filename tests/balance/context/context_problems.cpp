@@ -121,7 +121,7 @@ struct Block {
   std::int64_t size;
 };
 
-/// The time of one micro-batch; 0 if the set is empty.
+/// Returns the time of one micro-batch; 0 if the set is empty.
 BySet single_tasks(const Problem& problem, Block block) {
   BySet times(std::size_t{1} << problem.items.size(), never);
   times[0] = 0;
@@ -135,7 +135,7 @@ BySet single_tasks(const Problem& problem, Block block) {
   return times;
 }
 
-/// The same, in any number of consecutive micro-batches.
+/// Returns the time of each set in any number of consecutive micro-batches.
 BySet repeated(const BySet& once) {
   BySet best = once;
   for (std::size_t all = 1; all < best.size(); ++all)
@@ -144,7 +144,8 @@ BySet repeated(const BySet& once) {
   return best;
 }
 
-/// Over all ranks: aligned blocks of the allowed sizes, starting from `block`, which may use its children.
+/// Returns the time over all ranks, in aligned blocks of the allowed sizes, starting from `block`, which may
+/// use its children.
 BySet over_ranks(const Problem& problem, const std::function<BySet(Block, const BySet*)>& block) {
   BySet best(std::size_t{1} << problem.items.size(), never);
   best[0] = 0;

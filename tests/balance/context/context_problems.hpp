@@ -31,7 +31,7 @@ struct OwnedContextProblem {
   }
 };
 
-/// The time of a micro-batch on ranks first .. first + size - 1: the time of the slowest one.
+/// Returns the time of a micro-batch on ranks first .. first + size - 1: the time of the slowest one.
 Cost time_of(const Problem& problem, const ContextWork& work, std::int64_t first, std::int64_t size);
 
 /// Alignments for zigzag: two chunks per rank.
@@ -41,8 +41,8 @@ inline std::vector<std::int64_t> zigzag_alignments(std::int64_t max_size) {
   return alignments;
 }
 
-/// One sequence per item, with linear work and squared lengths; up to all of `ranks` may work on one
-/// together.
+/// Returns a problem with one sequence per item, with linear work and squared lengths. All of `ranks` may
+/// work on one sequence together.
 inline OwnedContextProblem context_problem(const std::vector<std::int64_t>& lengths, std::int64_t ranks,
                                            std::int64_t max_tokens, Cost linear,
                                            const CommunicationCost& communication) {
@@ -58,8 +58,8 @@ inline OwnedContextProblem context_problem(const std::vector<std::int64_t>& leng
   return made;
 }
 
-/// Any problem with up to `max_items` items on up to `max_ranks` ranks: sequences of various lengths, one or
-/// several per item, with or without limits on counts, cheap or expensive communication.
+/// Returns a random problem with up to `max_items` items on up to `max_ranks` ranks: sequences of various
+/// lengths, one or several per item, with or without limits on counts, cheap or expensive communication.
 inline OwnedContextProblem random_context_problem(std::uint64_t seed, std::int64_t max_items,
                                                   std::int64_t max_ranks) {
   std::mt19937_64 random(seed);
@@ -108,7 +108,7 @@ inline OwnedContextProblem random_context_problem(std::uint64_t seed, std::int64
   return made;
 }
 
-/// Samples of 390k to 520k tokens and 8192 of up to 6000, on 1024 ranks of 32k each with slow links.
+/// Returns samples of 390k to 520k tokens and 8192 of up to 6000, on 1024 ranks of 32k each with slow links.
 inline OwnedContextProblem many_long_items_problem(std::int64_t num_long, std::int64_t overlap) {
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < num_long; ++i) lengths.push_back(390000 + 130000 * i / num_long);
@@ -121,7 +121,7 @@ inline OwnedContextProblem many_long_items_problem(std::int64_t num_long, std::i
                           .overhead = 256 * 24576});
 }
 
-/// Samples of up to 6000 tokens, of which 1 in 100 has 128k to 512k instead, on 64 ranks of 16k each.
+/// Returns samples of up to 6000 tokens, of which 1 in 100 has 128k to 512k instead, on 64 ranks of 16k each.
 inline OwnedContextProblem long_tailed_problem(std::int64_t num_samples) {
   std::mt19937_64 random(1);
   std::vector<std::int64_t> lengths;
@@ -134,7 +134,8 @@ inline OwnedContextProblem long_tailed_problem(std::int64_t num_samples) {
       {.inside_node = 333, .between_nodes = 2500, .ranks_per_node = 8, .overhead = 256 * 24576});
 }
 
-/// The same with ranks of two speeds, or with arbitrary speeds that differ by up to a factor of ten.
+/// Returns the problem with ranks of two speeds, or with arbitrary speeds that differ by up to a factor of
+/// ten.
 inline OwnedContextProblem with_random_speeds(OwnedContextProblem made, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const bool two = random() % 2 == 0;

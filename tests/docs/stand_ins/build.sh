@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Stands in for launch/build.sh where the commands of the documents are checked: build/release is built already. Refuses
-# another preset, and targets that it does not have.
+# Replaces launch/build.sh when the commands of the documentation are checked: build/release already exists. Refuses any other
+# preset, and targets that do not exist.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 if [[ "${1:-}" == --with-tests ]]; then shift; fi

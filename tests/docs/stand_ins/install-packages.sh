@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Stands in for launch/install-packages.sh where the commands of the documents are checked: installs nothing, and
-# refuses what that would refuse.
+# Replaces launch/install-packages.sh when the commands of the documentation are checked: installs nothing, but refuses the same
+# arguments.
 set -euo pipefail
 for argument; do
   case "$argument" in

@@ -1,9 +1,9 @@
-"""A rank of a job in which TRL's GRPOTrainer trains a tiny model: with its own batches, or with Evenkeel's micro-batches of each.
+"""A rank of a job in which TRL's GRPOTrainer trains a tiny model, with its own batches or with Evenkeel's micro-batches of each batch.
 
     grpo.py FOLDER WAY...
 
-FOLDER/WAY.RANK.npz gets ``loss`` [batches], ``gradient`` [steps, parameters] and ``micro_batches`` [batches], as numbers of tokens with
-padding.
+Writes FOLDER/WAY.RANK.npz with ``loss`` [batches], ``gradient`` [steps, parameters] and ``micro_batches`` [batches], their numbers of tokens
+with padding.
 """
 
 import os
@@ -17,13 +17,13 @@ from trl import GRPOConfig, GRPOTrainer
 
 import evenkeel
 from evenkeel.huggingface import balanced
-from train import VOCABULARY, Record, made_up_model, shared_folder, tokenizer
+from train import VOCABULARY, Record, make_model, shared_folder, tokenizer
 
 BATCH, GENERATIONS, CAP = 8, 4, 96
 
 
 def completions(prompts, trainer):
-    """Completions of very different lengths instead of the model's, whose every token has the same probability to be the last."""
+    """Returns completions of very different lengths. They replace those of the model, whose tokens are all equally likely to be the last."""
     random = np.random.RandomState([trainer.state.global_step, trainer.accelerator.process_index])
     lengths = np.minimum(random.lognormal(2.4, 0.9, size=len(prompts)).astype(int) + 1, 40)
     return {
@@ -42,7 +42,7 @@ def prompts():
     return [" ".join(f"w{token}" for token in random.randint(3, VOCABULARY, size=random.randint(2, 16))) for _ in range(16)]
 
 
-def trained(kind, **changes):
+def train_and_record(kind, **changes):
     """Trains in double precision: losses of whole batches are small differences of large numbers."""
 
     class Recorded(kind):
@@ -65,7 +65,7 @@ def trained(kind, **changes):
             "save_strategy": "no", "disable_tqdm": True, "gradient_checkpointing": False, **changes,
         }
         trainer = Recorded(
-            model=made_up_model().double(), args=GRPOConfig(**settings), reward_funcs=reward, rollout_func=completions,
+            model=make_model().double(), args=GRPOConfig(**settings), reward_funcs=reward, rollout_func=completions,
             train_dataset=datasets.Dataset.from_dict({"prompt": prompts()}), processing_class=tokenizer(),
         )
         trainer.record = Record()
@@ -74,19 +74,19 @@ def trained(kind, **changes):
     return trainer.record
 
 
-def of_evenkeel(kind=GRPOTrainer, cap=CAP, **changes):
-    return trained(balanced(kind, max_tokens=cap), **changes)
+def train_with_evenkeel(kind=GRPOTrainer, cap=CAP, **changes):
+    return train_and_record(balanced(kind, max_tokens=cap), **changes)
 
 
 class Unweighted(balanced(GRPOTrainer, max_tokens=CAP)):
-    """Wrong: each micro-batch counts as much as the whole batch."""
+    """Wrong: each micro-batch has the same weight as the whole batch."""
 
     def _share(self, part, inputs):
         return 1
 
 
 class Late(GRPOTrainer):
-    """Wrong: advantages of the sample before."""
+    """Wrong: each sample has the advantages of the previous one."""
 
     def _compute_loss(self, model, inputs):
         return super()._compute_loss(model, {**inputs, "advantages": inputs["advantages"].roll(1)})
@@ -100,9 +100,9 @@ def error_of(act):
     return "nothing"
 
 
-def refused():
+def collect_refusals():
     means = [{"top_entropy_quantile": 0.5}, {"entropy_coef": 0.01}]
-    texts = [error_of(lambda: of_evenkeel(cap=40)), *(error_of(lambda: of_evenkeel(**mean)) for mean in means)]
+    texts = [error_of(lambda: train_with_evenkeel(cap=40)), *(error_of(lambda: train_with_evenkeel(**mean)) for mean in means)]
     return type("Refused", (), {"save": lambda self, folder, way: np.savez(pathlib.Path(folder) / way, texts=texts)})()
 
 
@@ -112,11 +112,11 @@ SETTINGS = {
     "truncated": {"mask_truncated_completions": True},
 }
 WAYS = {
-    **{f"plain.{kind}": lambda changes=changes: trained(GRPOTrainer, **changes) for kind, changes in SETTINGS.items()},
-    **{f"evenkeel.{kind}": lambda changes=changes: of_evenkeel(**changes) for kind, changes in SETTINGS.items()},
-    "wrong.unweighted": lambda: trained(Unweighted, loss_type="grpo"),
-    "wrong.late": lambda: of_evenkeel(Late, loss_type="grpo"),
-    "refused": refused,
+    **{f"plain.{kind}": lambda changes=changes: train_and_record(GRPOTrainer, **changes) for kind, changes in SETTINGS.items()},
+    **{f"evenkeel.{kind}": lambda changes=changes: train_with_evenkeel(**changes) for kind, changes in SETTINGS.items()},
+    "wrong.unweighted": lambda: train_and_record(Unweighted, loss_type="grpo"),
+    "wrong.late": lambda: train_with_evenkeel(Late, loss_type="grpo"),
+    "refused": collect_refusals,
 }
 
 if __name__ == "__main__":

@@ -30,17 +30,17 @@ def loader(tmp_path, samples=SAMPLES, collator=PaddingFree(), settings=None, **a
         ({"settings": {"balance": {"cots": "tokens"}}}, "balance.cots: unknown key"),
     ],
 )
-def test_what_does_not_fit_is_refused(tmp_path, change, text):
+def test_incompatible_arguments_are_refused(tmp_path, change, text):
     with pytest.raises(evenkeel.Error, match=text):
         loader(tmp_path, **change)
 
 
-def test_a_class_that_is_no_trainer_is_refused():
+def test_a_class_that_is_not_a_trainer_is_refused():
     with pytest.raises(evenkeel.InputError, match="does not know dict"):
         balanced(dict, max_tokens=16)
 
 
-def test_a_collator_of_ones_own_is_planned_as_one_says(tmp_path):
+def test_a_custom_collator_is_planned_with_the_given_settings(tmp_path):
     collator = DataCollatorForSeq2Seq(None)
     packed, padded = (loader(tmp_path, collator=collator, settings={"padded": padded}) for padded in (False, True))
     assert sum(len(lists) for lists in packed.batch_sampler) < sum(len(lists) for lists in padded.batch_sampler)

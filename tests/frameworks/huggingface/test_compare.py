@@ -1,4 +1,4 @@
-"""python -m evenkeel.compare runs the own code of Transformers, TRL, Megatron-Core and torchtitan."""
+"""python -m evenkeel.compare runs the code of Transformers, TRL, Megatron-Core and torchtitan."""
 
 import pytest
 from transformers.trainer_pt_utils import BatchRebalanceSampler
@@ -32,7 +32,7 @@ def test_batch_rebalance_breaks_the_cap(tmp_path):
     assert row["above cap"] > 0 and row["fullest"] > 1
 
 
-def test_each_framework_does_what_it_is_known_for(rows):
+def test_each_framework_has_its_known_properties(rows):
     padded = [name for name, row in rows.items() if row["padding"]]
     assert padded and all(name.startswith("transformers") for name in padded)
     assert rows["transformers 5.24.0, random"]["padding"] > rows["transformers 5.24.0, group_by_length"]["padding"]
@@ -40,7 +40,7 @@ def test_each_framework_does_what_it_is_known_for(rows):
     assert rows["megatron-core 0.16.1, hybrid CP"]["micro-batches"] > rows["trl 1.16.0, bfd"]["micro-batches"]
 
 
-def test_batch_rebalance_is_what_the_sampler_yields_on_each_rank():
+def test_batch_rebalance_equals_the_output_of_the_sampler_on_each_rank():
     lengths = [3 + index * 37 % 50 for index in range(64)]
     ranks = _peers.PEERS["transformers"].ways["batch_rebalance"](lengths, 4, 104, _peers.Clock())
     samplers = [BatchRebalanceSampler(lengths, 64, 4, 8, rank=rank, shuffle=False) for rank in range(4)]
@@ -53,5 +53,5 @@ def test_megatrons_ranks_share_the_samples_of_a_group_that_is_too_small():
 
 
 @pytest.mark.parametrize("packages", [PACKAGES, "transformers"])
-def test_the_page_shows_what_it_prints(tmp_path, packages):
+def test_the_page_shows_the_actual_output(tmp_path, packages):
     compared.check_page(packages, tmp_path)

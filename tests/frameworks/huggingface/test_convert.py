@@ -1,4 +1,4 @@
-"""Parquet and Arrow files, and data sets of Hugging Face, become JSON lines. Debian has no pyarrow, so python/tests cannot read them."""
+"""Parquet and Arrow files, and data sets of Hugging Face, become JSON lines. Debian has no pyarrow, so python/tests cannot test this."""
 
 import json
 

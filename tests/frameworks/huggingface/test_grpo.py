@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer computes with Evenkeel's micro-batches the losses and the gradients of its own batches, on one process and on two."""
+"""With Evenkeel's micro-batches, TRL's GRPOTrainer computes the losses and the gradients of its own batches, on one process and on two."""
 
 import pathlib
 import sys
@@ -18,7 +18,7 @@ RELATIVE = 1e-6
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one-process", "two-processes"])
 def found(request, tmp_path_factory):
-    """For each way, what each rank wrote."""
+    """Returns, for each way, the results of each rank."""
     folder = tmp_path_factory.mktemp("grpo")
     ways = [f"{whose}.{kind}" for kind in KINDS for whose in ("plain", "evenkeel")] + WRONG + ["refused"]
     jobs.processes([sys.executable, str(HERE / "grpo.py"), str(folder), *ways], request.param, over="torch", timeout=900)
@@ -26,7 +26,7 @@ def found(request, tmp_path_factory):
 
 
 def difference(ours, theirs, name):
-    """The largest difference in a batch or a step, relative to the largest value of all of them: many losses are near 0."""
+    """Returns the largest difference in a batch or a step, relative to the largest value in all of them, since many losses are near 0."""
     each = [np.linalg.norm(values.reshape(len(values), -1), axis=1) for values in (ours[name] - theirs[name], theirs[name])]
     return each[0].max() / each[1].max()
 
@@ -48,11 +48,11 @@ def test_micro_batches_keep_the_cap_that_whole_batches_exceed_and_all_ranks_have
 
 
 @pytest.mark.parametrize("way", WRONG)
-def test_the_comparison_finds_what_is_wrong(found, way):
+def test_the_comparison_finds_errors(found, way):
     assert difference(found[way][0], found["plain.grpo"][0], "gradient") > 1000 * RELATIVE
 
 
-def test_what_micro_batches_cannot_compute_is_refused_on_all_ranks(found):
+def test_settings_that_micro_batches_cannot_support_are_refused_on_all_ranks(found):
     texts = [rank["texts"].tolist() for rank in found["refused"]]
     assert any("above the cap of 40" in cap for cap, *_ in texts)
     assert all("tokens" in cap or "another rank cannot cut" in cap for cap, *_ in texts)

@@ -1,4 +1,4 @@
-"""Loaders of torch and torchdata over BalancedBatchSampler: resumed in the middle of an epoch, with workers."""
+"""Loaders of torch and torchdata that use BalancedBatchSampler: with workers, and resumed in the middle of an epoch."""
 
 import pytest
 from torch.utils.data import DataLoader
@@ -15,11 +15,11 @@ def sampler():
     return BalancedBatchSampler(LENGTHS, 24, global_batch=10, ranks=2, rank=1)
 
 
-def of_micro_batches(workers):
+def micro_batch_loader(workers):
     return StatefulDataLoader(SAMPLES, batch_sampler=sampler(), collate_fn=PaddingFree(), num_workers=workers)
 
 
-def of_steps(workers):
+def step_loader(workers):
     return StatefulDataLoader(
         MicroBatches(SAMPLES), batch_sampler=sampler().steps, collate_fn=Steps(PaddingFree()), num_workers=workers
     )
@@ -30,7 +30,7 @@ def tokens(batch):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("make", [of_micro_batches, of_steps])
+@pytest.mark.parametrize("make", [micro_batch_loader, step_loader])
 def test_a_stateful_loader_resumes_after_the_last_batch_that_the_trainer_took(make, workers):
     whole = [tokens(batch) for batch in make(workers)]
     before, after = make(workers), make(workers)

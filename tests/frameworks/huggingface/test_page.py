@@ -1,4 +1,4 @@
-"""The job of docs/huggingface.md runs as the page shows it, from text to a trained model, on two processes."""
+"""The job of docs/huggingface.md runs as shown, from text to a trained model, on two processes."""
 
 import json
 import pathlib
@@ -23,7 +23,7 @@ def script(tmp_path):
 
 
 def test_the_job_of_the_page_trains(tmp_path, script):
-    train.made_up_model().save_pretrained(tmp_path / "model")
+    train.make_model().save_pretrained(tmp_path / "model")
     train.tokenizer().save_pretrained(tmp_path / "model")
     lines = [{"prompt": "w3 w4 ", "completion": " ".join(["w5"] * (3 + index % 40))} for index in range(100)]
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

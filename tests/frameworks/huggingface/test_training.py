@@ -1,5 +1,5 @@
-"""Training with Evenkeel in Hugging Face's Trainer, TRL's SFTTrainer and Accelerate has the loss and the gradients of the
-frameworks' own padded batches, step by step, on one process and on two."""
+"""Trained with Evenkeel, Hugging Face's Trainer, TRL's SFTTrainer and Accelerate have, in each step, the loss and the gradients of the
+frameworks' own padded batches, on one process and on two."""
 
 import pathlib
 import sys
@@ -24,7 +24,7 @@ BALANCED = {
     "accelerate.prepared": "accelerate.plain",
 }
 WRONG = ["wrong.shifted", "wrong.joined", "wrong.one_sequence", "wrong.unweighted"]
-RELATIVE = 1e-6  # of float32
+RELATIVE = 1e-6  # accuracy of float32
 
 
 def train(folder, processes, ways):
@@ -64,6 +64,6 @@ def test_steps_have_different_numbers_of_micro_batches(balanced, way):
 
 
 @pytest.mark.parametrize("way", WRONG)
-def test_the_comparison_finds_what_is_wrong(plain, balanced, way):
+def test_the_comparison_finds_errors(plain, balanced, way):
     loss, gradient = difference(balanced[way], plain["trainer.plain"])
     assert loss > 100 * RELATIVE and gradient > 1000 * RELATIVE

@@ -1,9 +1,9 @@
-"""A rank of a training job: trains a tiny model in several ways and writes each one's losses and gradients.
+"""A rank of a training job: trains a tiny model in several ways, and writes the losses and gradients of each.
 
     train.py FOLDER WAY...
 
-WAYS says how each way trains. All see the same samples in the same order, SAMPLES per update step over all ranks. FOLDER/WAY.npz
-gets ``loss`` [steps], ``gradient`` [steps, parameters] and ``micro_batches`` [steps] of rank 0.
+WAYS defines how each way trains. All ways train on the same samples in the same order, with SAMPLES per update step over all ranks. Rank 0
+writes FOLDER/WAY.npz with ``loss`` [steps], ``gradient`` [steps, parameters] and ``micro_batches`` [steps].
 """
 
 import os
@@ -31,18 +31,18 @@ SAMPLES, STEPS, CAP = 8, 4, 64
 WORLD = int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def made_up_samples():
+def make_samples():
     random = np.random.RandomState(5)
     lengths = np.minimum(random.lognormal(2.6, 0.8, size=SAMPLES * STEPS).astype(int) + 2, 60)
     samples = []
     for length in lengths:
         tokens = random.randint(1, VOCABULARY, size=length).tolist()
-        prompt = max(0, random.randint(-length, length))  # often 0: every token carries loss, the first one as well
+        prompt = max(0, random.randint(-length, length))  # often 0: then every token has a loss, including the first one
         samples.append({"input_ids": tokens, "labels": [-100] * prompt + tokens[prompt:]})
     return samples
 
 
-def made_up_model():
+def make_model():
     torch.manual_seed(3)
     sizes = {"vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
     return LlamaForCausalLM(LlamaConfig(**sizes, num_attention_heads=4, num_key_value_heads=2, pad_token_id=PAD))
@@ -53,7 +53,7 @@ def gradient_of(model):
 
 
 class Record(TrainerCallback):
-    """Keeps the gradient of each update step, as the optimizer gets it."""
+    """Keeps the gradient that the optimizer gets in each update step."""
 
     def __init__(self):
         self.loss, self.gradient, self.micro_batches = [], [], []
@@ -65,8 +65,8 @@ class Record(TrainerCallback):
         np.savez(pathlib.Path(folder) / way, loss=self.loss, gradient=self.gradient, micro_batches=self.micro_batches)
 
 
-def recorded(trainer):
-    """A subclass that keeps the loss of each training step."""
+def recording_subclass(trainer):
+    """Returns a subclass that keeps the loss of each training step."""
 
     class Recorded(trainer):
         def training_step(self, model, inputs, num_items_in_batch=None):
@@ -78,8 +78,8 @@ def recorded(trainer):
     return Recorded
 
 
-def trained(kind, *, collator, arguments=TrainingArguments, model=None, resume_at=None, **changes):
-    """Trains one epoch, or from the checkpoint after step ``resume_at`` of a run that ended there."""
+def train(kind, *, collator, arguments=TrainingArguments, model=None, resume_at=None, **changes):
+    """Trains one epoch, or continues from the checkpoint of a run that ended after step ``resume_at``."""
     with tempfile.TemporaryDirectory() as own:
         folder = shared_folder(own)
         settings = {
@@ -92,9 +92,9 @@ def trained(kind, *, collator, arguments=TrainingArguments, model=None, resume_a
         for steps in [resume_at, None] if resume_at else [None]:
             whole = steps is None
             ends = {} if whole else {"save_strategy": "steps", "save_steps": steps}
-            trainer = recorded(kind)(
-                model=model or made_up_model(), args=arguments(**{**settings, **ends}), data_collator=collator,
-                train_dataset=datasets.Dataset.from_list(made_up_samples()), callbacks=[EndAfter(steps)],
+            trainer = recording_subclass(kind)(
+                model=model or make_model(), args=arguments(**{**settings, **ends}), data_collator=collator,
+                train_dataset=datasets.Dataset.from_list(make_samples()), callbacks=[EndAfter(steps)],
                 **({"processing_class": tokenizer()} if arguments is SFTConfig else {}),
             )
             trainer.record = Record()
@@ -116,7 +116,7 @@ class EndAfter(TrainerCallback):
 
 
 def shared_folder(own):
-    """Rank 0's temporary folder, on every rank."""
+    """Returns rank 0's temporary folder on every rank."""
     if WORLD == 1:
         return own
     from accelerate.utils import broadcast_object_list
@@ -130,19 +130,19 @@ def tokenizer():
     return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel(words, "w1")), pad_token="w0", eos_token="w2")
 
 
-def plain(kind, **changes):
-    """The framework's own way: one padded batch for each update step, on this rank alone."""
-    return trained(kind, collator=DataCollatorForLanguageModeling(pad_token_id=PAD), **changes)
+def train_with_padding(kind, **changes):
+    """Trains in the framework's own way: one padded batch per update step, on this rank alone."""
+    return train(kind, collator=DataCollatorForLanguageModeling(pad_token_id=PAD), **changes)
 
 
-def of_evenkeel(kind, collator=PaddingFree(), cap=CAP, **changes):
-    return trained(balanced(kind, max_tokens=cap), collator=collator, **changes)
+def train_with_evenkeel(kind, collator=PaddingFree(), cap=CAP, **changes):
+    return train(balanced(kind, max_tokens=cap), collator=collator, **changes)
 
 
 def with_accelerate(prepare):
-    """A loop of one's own; ``prepare`` returns an iterator of steps, lists of batches."""
+    """Trains with a loop over Accelerate; ``prepare`` returns an iterator of steps, which are lists of batches."""
     accelerator, record = Accelerator(cpu=True), Record()
-    model = made_up_model()
+    model = make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
     model, optimizer = accelerator.prepare(model, optimizer)
     for step in prepare(accelerator):
@@ -161,29 +161,29 @@ def with_accelerate(prepare):
 
 
 def sampler(rank):
-    lengths = [len(sample["input_ids"]) for sample in made_up_samples()]
+    lengths = [len(sample["input_ids"]) for sample in make_samples()]
     return BalancedBatchSampler(lengths, CAP, global_batch=SAMPLES, ranks=WORLD, rank=rank, shuffle=False)
 
 
 def steps_of_evenkeel(accelerator):
-    return step_loader(made_up_samples(), sampler(accelerator.process_index), PaddingFree(), accelerator=accelerator)
+    return step_loader(make_samples(), sampler(accelerator.process_index), PaddingFree(), accelerator=accelerator)
 
 
 def micro_batches_that_accelerate_distributes(accelerator):
-    """accelerator.prepare, unchanged, gives each process its own of all ranks' micro-batches."""
-    loader = accelerator.prepare(DataLoader(made_up_samples(), batch_sampler=sampler("all"), collate_fn=PaddingFree()))
+    """Lets accelerator.prepare, unchanged, distribute the micro-batches of all ranks to the processes."""
+    loader = accelerator.prepare(DataLoader(make_samples(), batch_sampler=sampler("all"), collate_fn=PaddingFree()))
     batches, counts = iter(loader), sampler("all").counts
     yield from ([next(batches) for _ in range(count)] for count in counts)
     assert next(batches, None) is None
 
 
 def padded_steps(accelerator):
-    samples, collator = made_up_samples(), DataCollatorForLanguageModeling(pad_token_id=PAD)
+    samples, collator = make_samples(), DataCollatorForLanguageModeling(pad_token_id=PAD)
     return [[collator(samples[step * SAMPLES : (step + 1) * SAMPLES])] for step in range(STEPS)]
 
 
 class Shifted(PaddingFree):
-    """Wrong: labels that are shifted already, which the model shifts again."""
+    """Wrong: labels that are already shifted, and that the model shifts again."""
 
     def __call__(self, samples):
         batch = super().__call__(samples)
@@ -202,7 +202,7 @@ class Joined(PaddingFree):
 
 
 class OneSequence(PaddingFree):
-    """Wrong: positions that continue over all sequences, which then attend to each other."""
+    """Wrong: positions that continue across sequences, which then attend to each other."""
 
     def __call__(self, samples):
         batch = super().__call__(samples)
@@ -211,30 +211,30 @@ class OneSequence(PaddingFree):
 
 
 class Unweighted(Trainer):
-    """Wrong: each micro-batch counts its own tokens only, as if it were the whole step."""
+    """Wrong: each micro-batch is divided by its own tokens, as if it were the whole step."""
 
     def training_step(self, model, inputs, num_items_in_batch=None):
         return super().training_step(model, inputs, self._get_num_items_in_batch([inputs], inputs["labels"].device))
 
 
 WAYS = {
-    "trainer.plain": lambda: plain(Trainer),
-    "trainer.padding_free": lambda: of_evenkeel(Trainer),
-    "trainer.padded": lambda: of_evenkeel(Trainer, Padded(PAD), cap=128),
-    "trainer.workers": lambda: of_evenkeel(Trainer, dataloader_num_workers=2),
-    "trainer.resumed": lambda: of_evenkeel(Trainer, resume_at=2),
-    "trainer.empty": lambda: of_evenkeel(Trainer, cap=60, per_device_train_batch_size=2 // WORLD),
-    "trainer.plain_of_two": lambda: plain(Trainer, per_device_train_batch_size=2),
-    "sft.plain": lambda: plain(SFTTrainer, arguments=SFTConfig, max_length=None, gradient_checkpointing=False),
-    "sft.padding_free": lambda: of_evenkeel(SFTTrainer, arguments=SFTConfig, max_length=None, gradient_checkpointing=False),
-    "sft.checkpointing": lambda: of_evenkeel(SFTTrainer, arguments=SFTConfig, max_length=None, gradient_checkpointing=True),
+    "trainer.plain": lambda: train_with_padding(Trainer),
+    "trainer.padding_free": lambda: train_with_evenkeel(Trainer),
+    "trainer.padded": lambda: train_with_evenkeel(Trainer, Padded(PAD), cap=128),
+    "trainer.workers": lambda: train_with_evenkeel(Trainer, dataloader_num_workers=2),
+    "trainer.resumed": lambda: train_with_evenkeel(Trainer, resume_at=2),
+    "trainer.empty": lambda: train_with_evenkeel(Trainer, cap=60, per_device_train_batch_size=2 // WORLD),
+    "trainer.plain_of_two": lambda: train_with_padding(Trainer, per_device_train_batch_size=2),
+    "sft.plain": lambda: train_with_padding(SFTTrainer, arguments=SFTConfig, max_length=None, gradient_checkpointing=False),
+    "sft.padding_free": lambda: train_with_evenkeel(SFTTrainer, arguments=SFTConfig, max_length=None, gradient_checkpointing=False),
+    "sft.checkpointing": lambda: train_with_evenkeel(SFTTrainer, arguments=SFTConfig, max_length=None, gradient_checkpointing=True),
     "accelerate.plain": lambda: with_accelerate(padded_steps),
     "accelerate.steps": lambda: with_accelerate(steps_of_evenkeel),
     "accelerate.prepared": lambda: with_accelerate(micro_batches_that_accelerate_distributes),
-    "wrong.shifted": lambda: of_evenkeel(Trainer, Shifted()),
-    "wrong.joined": lambda: of_evenkeel(Trainer, Joined()),
-    "wrong.one_sequence": lambda: of_evenkeel(Trainer, OneSequence()),
-    "wrong.unweighted": lambda: of_evenkeel(Unweighted),
+    "wrong.shifted": lambda: train_with_evenkeel(Trainer, Shifted()),
+    "wrong.joined": lambda: train_with_evenkeel(Trainer, Joined()),
+    "wrong.one_sequence": lambda: train_with_evenkeel(Trainer, OneSequence()),
+    "wrong.unweighted": lambda: train_with_evenkeel(Unweighted),
 }
 
 

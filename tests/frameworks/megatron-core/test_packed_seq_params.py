@@ -1,5 +1,5 @@
-"""The installed PackedSeqParams takes the keywords of a micro-batch, and has what its layers read: the sequence of each row, and whether
-padding lies between sequences."""
+"""The installed PackedSeqParams accepts the keywords of a micro-batch, and has what Megatron's layers read: the sequence of each row, and
+whether there is padding between sequences."""
 
 import json
 
@@ -13,7 +13,7 @@ import evenkeel.megatron
 
 
 class ParallelState:
-    """Megatron's for one process."""
+    """Megatron's parallel_state for one process."""
 
     def __getattr__(self, name):
         return lambda: 1 if name.endswith("world_size") else 0

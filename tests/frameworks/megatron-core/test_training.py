@@ -1,5 +1,5 @@
-"""Megatron-Core's schedules, model, losses and reductions have, with Evenkeel's micro-batches, the loss and the gradients that they have
-with each sample by itself: on one process, and on two along every axis of the mesh."""
+"""With Evenkeel's micro-batches, Megatron-Core's schedules, model, losses and reductions give the loss and the gradients that they give with
+each sample in a separate micro-batch: on one process, and on two along every axis of the mesh."""
 
 import json
 import pathlib
@@ -13,14 +13,14 @@ import jobs
 
 HERE = pathlib.Path(__file__).parent
 WRONG = ["wrong.shifted", "wrong.dropped"]
-MESHES = {  # processes, and tp, cp, pp
+MESHES = {  # number of processes, and tp, cp, pp
     "one process": (1, "1,1,1"),
     "dp 2": (2, "1,1,1"),
     "tp 2": (2, "2,1,1"),
     "cp 2": (2, "1,2,1"),
     "pp 2": (2, "1,1,2"),
 }
-RELATIVE = 1e-6  # of float32
+RELATIVE = 1e-6  # accuracy of float32
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +72,6 @@ def test_loss_and_gradients_are_those_of_each_sample_by_itself(plain, found):
 
 @pytest.mark.parametrize("found", ["dp 2"], indirect=True)
 @pytest.mark.parametrize("way", WRONG)
-def test_the_comparison_finds_what_is_wrong(plain, found, way):
+def test_the_comparison_finds_errors(plain, found, way):
     loss, gradient = difference(found[way], plain)
     assert loss > 100 * RELATIVE and gradient > 1000 * RELATIVE

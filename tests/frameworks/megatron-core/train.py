@@ -2,8 +2,9 @@
 
     train.py FOLDER SAMPLES WAY...
 
-WAYS says how each way trains, on the rank's place in MESH=tp,cp,pp of the environment; the other ranks are data-parallel. FOLDER/WAY.npz
-gets ``loss`` [steps], and the gradient of each parameter [steps, ...], whole and under its name in a model without pipeline stages.
+WAYS defines how each way trains on the rank's place in the mesh; the environment's MESH is tp,cp,pp, and the other axis is data-parallel.
+Writes FOLDER/WAY.npz with ``loss`` [steps] and the gradient of each parameter [steps, ...], unsharded and under its name in a model without
+pipeline stages.
 
 Megatron-Core asks for CUDA devices by name. Here they are the CPU.
 """
@@ -52,8 +53,8 @@ class OnCPU(TorchFunctionMode):
 
 
 class PackedAttention(MegatronModule):
-    """Attention of packed sequences by their PackedSeqParams, as TEDotProductAttention computes it on a GPU: causal in each sequence,
-    whose context-parallel ranks have one chunk from its front and one from its back."""
+    """Computes attention of packed sequences from their PackedSeqParams, as TEDotProductAttention does on a GPU: causal in each sequence, of
+    which every context-parallel rank has one chunk from the front and one from the back."""
 
     def __init__(self, config, **others):
         super().__init__(config=config)
@@ -80,8 +81,8 @@ def rows_of_rank(ends, rank, ranks):
     return rows if ranks > 1 else list(range(ends[-1]))
 
 
-def made_model(packed, per_token):
-    """A model whose weights depend only on the names of parameters."""
+def make_model(packed, per_token):
+    """Returns a model whose weights depend only on the names of parameters."""
     tp, cp, pp = (int(size) for size in os.environ["MESH"].split(","))
     config = TransformerConfig(
         num_layers=2, hidden_size=HIDDEN, num_attention_heads=4, use_cpu_initialization=True, attention_dropout=0, hidden_dropout=0,
@@ -111,7 +112,7 @@ def made_model(packed, per_token):
 
 
 def named_parameters(model):
-    """Parameters with the names that they have in a model without pipeline stages."""
+    """Yields parameters with the names that they have in a model without pipeline stages."""
     for name, parameter in model.named_parameters():
         parts = name.split(".")
         if "layers" in parts:
@@ -140,7 +141,7 @@ class Recorded:
     """Trains steps with Megatron's own schedule and plain gradient descent, and keeps losses and gradients."""
 
     def __init__(self, packed, per_token):
-        self.model, self.losses, self.gradients = made_model(packed, per_token), [], []
+        self.model, self.losses, self.gradients = make_model(packed, per_token), [], []
 
     def step(self, forward_step, data_iterator, num_microbatches):
         self.model.zero_grad_buffer()
@@ -165,8 +166,8 @@ class Recorded:
         return {"loss": self.losses, **{name: [step[name] for step in self.gradients] for name in self.gradients[0]}}
 
 
-def plain(samples):
-    """Each sample as a micro-batch of its own, with Megatron-Core's own attention, and the loss of its tokens over all tokens."""
+def train_each_sample(samples):
+    """Trains each sample as a separate micro-batch with Megatron-Core's own attention. The loss is the mean over all tokens."""
     lines = [json.loads(line) for line in open(samples)]
     recorded = Recorded(packed=False, per_token=True)
 
@@ -190,8 +191,8 @@ def plain(samples):
     return recorded.found()
 
 
-def balanced(samples, per_token=False, change=lambda batch: None):
-    """The page's loop."""
+def train_with_evenkeel(samples, per_token=False, change=lambda batch: None):
+    """Trains with the loop of the page."""
     recorded = Recorded(packed=True, per_token=per_token)
     job = {"source": {"kind": "jsonl", "path": samples}, "batch": {"global_batch": BATCH}, "micro_batch": {"max_tokens": CAP}}
     service = evenkeel.DataService(distributed.group.WORLD, {"mesh": evenkeel.megatron.mesh(), **job})
@@ -211,30 +212,30 @@ def balanced(samples, per_token=False, change=lambda batch: None):
     return recorded.found()
 
 
-def shifted(batch):
+def shift_labels(batch):
     if "labels" in batch:
         batch["labels"] = batch["labels"].roll(1)
 
 
-def dropped(batch):
+def drop_loss(batch):
     if "loss_weights" in batch:
         batch["loss_weights"] = batch["loss_weights"].clone()
         batch["loss_weights"].flatten()[batch["loss_weights"].flatten().nonzero()[:1]] = 0
 
 
 WAYS = {
-    "plain": plain,
-    "balanced": balanced,
-    "per token": lambda samples: balanced(samples, per_token=True),
-    "wrong.shifted": lambda samples: balanced(samples, change=shifted),
-    "wrong.dropped": lambda samples: balanced(samples, change=dropped),
+    "plain": train_each_sample,
+    "balanced": train_with_evenkeel,
+    "per token": lambda samples: train_with_evenkeel(samples, per_token=True),
+    "wrong.shifted": lambda samples: train_with_evenkeel(samples, change=shift_labels),
+    "wrong.dropped": lambda samples: train_with_evenkeel(samples, change=drop_loss),
 }
 
 if __name__ == "__main__":
     distributed.init_process_group("gloo")
     tp, cp, pp = (int(size) for size in os.environ["MESH"].split(","))
     parallel_state.initialize_model_parallel(tp, pp, context_parallel_size=cp)
-    initialize_rng_tracker(inference_rng_tracker=True)  # draws nothing: without dropout nothing is drawn
+    initialize_rng_tracker(inference_rng_tracker=True)  # This tracker draws nothing, and nothing needs to be drawn without dropout.
     with OnCPU():
         for way in sys.argv[3:]:
             found = WAYS[way](sys.argv[2])

@@ -1,5 +1,4 @@
-"""The drop-in of PrefixGrouper compared with the package: the same tensors and the same gradients, for random groups
-and every padding."""
+"""Compares the drop-in for PrefixGrouper with the package: equal tensors and gradients for random groups and all kinds of padding."""
 
 import prefix_grouper as package
 import pytest
@@ -13,7 +12,7 @@ HEADS, KV_HEADS, WIDTH = 4, 2, 8
 
 
 class Case:
-    """Random groups of a prefix with suffixes, and the padding of grouped tensors."""
+    """Random groups, each of a prefix with suffixes, and the padding of grouped tensors."""
 
     def __init__(self, seed, mode):
         self.random = torch.Generator().manual_seed(seed)
@@ -37,7 +36,7 @@ class Case:
         return [module.PrefixGrouper(self.groups, padding_mode=self.mode) for module in (package, ours)]
 
     def padded(self, lengths, extra):
-        """A mask [rows, any] of tokens at random places, as tokenizers of both sides leave them."""
+        """Returns a mask [rows, any] of tokens at random places, since tokenizers pad on either side."""
         mask = torch.zeros(len(lengths), max(lengths) + extra, dtype=torch.bool)
         for row, length in zip(mask, lengths):
             first = self.integer(0, row.numel() - length + 1)
@@ -59,7 +58,7 @@ def dtype(request):
 
 
 def attention(q, k, v, mask, bias=0.0):
-    """Causal, for padded keys and values, whose heads are shared: [b, heads, s, d] to [b, s, heads, d]."""
+    """Causal attention with padded keys and values whose heads are shared: [b, heads, s, d] to [b, s, heads, d]."""
     k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
     rows, columns = q.shape[2], k.shape[2]
     causal = torch.arange(columns) <= torch.arange(rows)[:, None] + columns - rows
@@ -69,7 +68,7 @@ def attention(q, k, v, mask, bias=0.0):
 
 
 def results(function, *inputs):
-    """What a function returns, and the gradients of a fixed weighted sum of it."""
+    """Returns the output of a function, and the gradients of a fixed weighted sum of it."""
     out = function(*inputs)
     out = out if isinstance(out, tuple) else (out,)
     total = sum((x * torch.linspace(-1, 1, x.numel(), dtype=x.dtype).view_as(x)).sum() for x in out if x.is_floating_point())
@@ -153,7 +152,7 @@ def test_conversion_of_padding(case, dtype):
 
 
 @pytest.mark.parametrize("wrong", ["a prefix that ends one token early", "suffixes that attend to padding"])
-def test_the_comparison_finds_what_is_wrong(wrong):
+def test_the_comparison_finds_errors(wrong):
     case = Case(1, "right")
     inputs = queries_keys_values(case, torch.float32)
     expected = results(lambda q, k, v: case.both()[0].forward(attention, q, k, v), *inputs)

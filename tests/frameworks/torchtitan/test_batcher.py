@@ -1,4 +1,5 @@
-"""The batcher of torchtitan's reinforcement learning has, with Evenkeel's rows, the loss and the gradients of its own, in no more rows.
+"""With Evenkeel's rows, the batcher of torchtitan's reinforcement learning gives the loss and the gradients of its own rows, and needs no more
+rows.
 
 The package torchtitan.experiments.rl imports vLLM, which needs a GPU, so its modules are imported without the package's __init__.
 """
@@ -32,7 +33,7 @@ def groups():
     for group, texts in enumerate(np.array_split(np.arange(train.SAMPLES), GROUPS)):
         samples = []
         for rollout in texts:
-            prompt, response = train.made_up_texts()[rollout]
+            prompt, response = train.make_texts()[rollout]
             samples.append(
                 TrainingSample(
                     min_policy_version=1, max_policy_version=1, rollout_id=RolloutTurnID(group, int(rollout), 0),
@@ -50,8 +51,8 @@ def batch_of(kind, rows=2):
     return [batcher.add_training_samples(training_sample_group=group) for group in groups()][-1]
 
 
-def trained(batch, shift=0):
-    """Loss and gradient of a step, as torchtitan's PolicyTrainer sums them over micro-batches and ranks."""
+def train_step(batch, shift=0):
+    """Returns loss and gradient of a step, summed over micro-batches and ranks as by torchtitan's PolicyTrainer."""
     torch.manual_seed(3)
     model = train.tiny_llama().model.build()
     model.init_weights(buffer_device=None)
@@ -69,7 +70,7 @@ def trained(batch, shift=0):
 
 @pytest.fixture(scope="module")
 def expected():
-    return trained(batch_of(Batcher))
+    return train_step(batch_of(Batcher))
 
 
 def differences(found, expected):
@@ -77,11 +78,11 @@ def differences(found, expected):
 
 
 def test_loss_and_gradients_are_those_of_torchtitans_own_rows(expected):
-    assert max(differences(trained(batch_of(BalancedBatcher)), expected)) <= 1e-6
+    assert max(differences(train_step(batch_of(BalancedBatcher)), expected)) <= 1e-6
 
 
 def test_the_comparison_finds_advantages_that_are_one_row_late(expected):
-    assert min(differences(trained(batch_of(BalancedBatcher), shift=1), expected)) > 1e-4
+    assert min(differences(train_step(batch_of(BalancedBatcher), shift=1), expected)) > 1e-4
 
 
 @pytest.mark.parametrize("rows", [1, 2])

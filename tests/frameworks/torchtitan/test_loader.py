@@ -1,4 +1,5 @@
-"""The data loader for torchtitan's Trainer: rows as torchtitan's own data set makes them, of whole samples, for every rank and position."""
+"""The data loader for torchtitan's Trainer makes the same rows as torchtitan's own data set, but of whole samples, for every rank and position.
+"""
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ def loader(texts=None, *, ranks=1, rank=0, batch=1, seq_len=train.SEQ_LEN, sampl
 
 
 def pieces(batches):
-    """Rows of a loader cut where positions begin at 0: the tokens, labels and positions of each document, and of padding."""
+    """Cuts the rows of a loader where positions begin at 0. Yields tokens, labels and positions of each document, and of padding."""
     for batch, labels in batches:
         for row in zip(batch["input"], labels, batch["positions"]):
             starts = [*(row[2] == 0).nonzero().flatten().tolist(), len(row[2])]
@@ -32,16 +33,16 @@ def documents(batches):
 
 
 def all_documents():
-    return [(*prompt, *response) for prompt, response in train.made_up_texts()]
+    return [(*prompt, *response) for prompt, response in train.make_texts()]
 
 
 def test_a_row_is_that_of_torchtitans_own_data_set():
-    texts = [text for text in train.made_up_texts() if len(text[0]) + len(text[1]) <= 20][:3]
+    texts = [text for text in train.make_texts() if len(text[0]) + len(text[1]) <= 20][:3]
     samples = [
         {"input_ids": [*prompt, *response, train.EOS], "labels": [IGNORE_INDEX] * len(prompt) + [*response, train.EOS]}
         for prompt, response in texts
     ]
-    (expected, targets), = train.rows_of_torchtitan(texts)  # which shuffles samples
+    (expected, targets), = train.rows_of_torchtitan(texts)  # the data set shuffles samples
     whole = {name: row[None] for name, row in expected.items()}, targets[None]
     assert sorted(pieces(loader(samples=samples))) == sorted(pieces([whole]))
 
@@ -64,7 +65,7 @@ def test_an_epoch_has_each_sample_once(ranks, batch):
 
 def test_rows_of_whole_steps_have_less_padding_than_those_of_torchtitans_own_data_set():
     ours = list(loader(global_batch_size=8))[:16]
-    own = [({name: row[None] for name, row in batch.items()}, labels[None]) for batch, labels in train.rows_of_torchtitan(train.made_up_texts())]
+    own = [({name: row[None] for name, row in batch.items()}, labels[None]) for batch, labels in train.rows_of_torchtitan(train.make_texts())]
     tokens_of = [sum(map(len, documents(rows[:16]))) for rows in (ours, own)]
     assert 0.97 * 16 * train.SEQ_LEN < tokens_of[0] > tokens_of[1]
 

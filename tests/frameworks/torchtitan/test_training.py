@@ -1,5 +1,5 @@
-"""torchtitan's Trainer has the loss and the gradients with Evenkeel's rows that it has with rows of its own data set, step by step,
-on one process and on two (FSDP over gloo)."""
+"""With Evenkeel's rows, torchtitan's Trainer has, in each step, the loss and the gradients that it has with rows of its own data set, on one
+process and on two (FSDP over gloo)."""
 
 import pathlib
 import sys
@@ -12,7 +12,7 @@ import jobs
 HERE = pathlib.Path(__file__).parent
 BALANCED = ["balanced", "two rows", "resumed"]
 WRONG = ["wrong.shifted", "wrong.joined", "wrong.dropped"]
-RELATIVE = 1e-6  # of float32
+RELATIVE = 1e-6  # accuracy of float32
 
 
 def train(folder, processes, ways):
@@ -27,7 +27,7 @@ def plain(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one-process", "two-processes"])
 def found(request, plain, tmp_path_factory):
-    """By way, and torchtitan's own way with the samples of this number of ranks."""
+    """Returns the results of each way, and as "plain" those of torchtitan's own way with the samples of this number of ranks."""
     ways = train(tmp_path_factory.mktemp("balanced"), request.param, [*BALANCED, *WRONG])
     return {**ways, "plain": plain[f"plain.{request.param}"], "processes": request.param}
 
@@ -52,6 +52,6 @@ def test_a_step_has_as_many_rows_as_configured(found):
 
 
 @pytest.mark.parametrize("way", WRONG)
-def test_the_comparison_finds_what_is_wrong(found, way):
+def test_the_comparison_finds_errors(found, way):
     loss, gradient = difference(found[way], found["plain"])
     assert loss > 50 * RELATIVE and gradient > 1000 * RELATIVE

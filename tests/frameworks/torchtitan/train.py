@@ -2,10 +2,10 @@
 
     train.py FOLDER WAY...
 
-WAYS says how each way trains. FOLDER/WAY.npz gets ``loss`` [steps], ``gradient`` [steps, parameters] and
-``shapes``, [rows, tokens] of each batch of rank 0.
+WAYS defines how each way trains. Rank 0 writes FOLDER/WAY.npz with ``loss`` [steps], ``gradient`` [steps, parameters] and ``shapes``, [rows,
+tokens] of each batch.
 
-torchtitan has no CPU backend, so this gives it one, and computes the attention of documents without its kernels, which need a GPU.
+torchtitan has no CPU backend, so this file adds one, and computes the attention of documents without torchtitan's kernels, which need a GPU.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ cpu = types.SimpleNamespace(
     reset_peak_memory_stats=lambda: None, empty_cache=lambda: None, memory_stats=lambda device: {},
 )
 torch._utils._get_available_device_type, torch._utils._get_device_module = (lambda: "cpu"), (lambda device: cpu)
-if not hasattr(torch.distributed, "set_timeout"):  # PyTorch 2.13, for which there is a build for CPUs
+if not hasattr(torch.distributed, "set_timeout"):  # missing in PyTorch 2.13, which has a build for CPUs
     torch.distributed.set_timeout = lambda timeout, group: None
 
 from datasets import Dataset
@@ -56,7 +56,7 @@ WORLD = int(os.environ.get("WORLD_SIZE", "1"))
 
 
 class DocumentAttention(VarlenAttention):
-    """VarlenAttention in float32 on a CPU: each document by itself, by the same cu_seqlens."""
+    """VarlenAttention in float32 on a CPU: attends within each document, using the same cu_seqlens."""
 
     @dataclasses.dataclass(kw_only=True, slots=True)
     class Config(VarlenAttention.Config):
@@ -73,7 +73,7 @@ class DocumentAttention(VarlenAttention):
 
 
 class Tokenizer(BaseTokenizer):
-    """Texts are numbers of tokens: "5 7 9"."""
+    """Tokenizes texts that list token numbers: "5 7 9"."""
 
     @dataclasses.dataclass(kw_only=True, slots=True)
     class Config(BaseTokenizer.Config):
@@ -96,7 +96,7 @@ class Tokenizer(BaseTokenizer):
         return " ".join(message["content"] for message in messages)
 
 
-def made_up_texts():
+def make_texts():
     random = np.random.RandomState(4)
     lengths = random.lognormal(2.7, 0.7, size=SAMPLES).astype(int).clip(4, SEQ_LEN)
     tokens = [random.randint(3, VOCABULARY, size=length).tolist() for length in lengths]
@@ -104,10 +104,10 @@ def made_up_texts():
 
 
 def samples_of(tokenizer):
-    """The data set for Evenkeel: each label at its own token."""
+    """Returns the data set for Evenkeel, in which each label belongs to its own token."""
     return [
         {"input_ids": [*prompt, *response, EOS], "labels": [IGNORE_INDEX] * len(prompt) + [*response, EOS]}
-        for prompt, response in made_up_texts()
+        for prompt, response in make_texts()
     ]
 
 
@@ -116,13 +116,13 @@ def messages_of(row):
 
 
 def rows_of_torchtitan(texts):
-    """Rows of torchtitan's own data set for chats, which packs samples in their order."""
+    """Returns rows of torchtitan's own data set for chats, which packs samples in their order."""
     data = Dataset.from_list([{"user": prompt, "assistant": response} for prompt, response in texts])
     return list(ChatDataset(data, Tokenizer(None), messages_of, seq_len=SEQ_LEN))
 
 
 def steps_of(loader):
-    """The samples of each step of a loader of all rows."""
+    """Returns the samples of each step of a loader of all rows."""
     first, found = 0, []
     for _ in loader:
         state = loader.state_dict()
@@ -134,14 +134,14 @@ def steps_of(loader):
 
 
 class Plain(BaseDataLoader):
-    """Steps of the same samples as Evenkeel's on this number of ranks, in rows of torchtitan's own data set: up to 2 * ROWS."""
+    """Steps of the samples that Evenkeel's steps have on this number of ranks, in rows of torchtitan's own data set: up to 2 * ROWS."""
 
     @dataclasses.dataclass(kw_only=True, slots=True)
     class Config(BaseDataLoader.Config):
         ranks: int
 
     def __init__(self, config, **others):
-        loader = balanced(config.ranks).build(
+        loader = balanced_config(config.ranks).build(
             dp_world_size=config.ranks, dp_rank=0, tokenizer=Tokenizer(None), seq_len=SEQ_LEN, local_batch_size=1
         )
         self.steps = steps_of(loader)
@@ -149,7 +149,7 @@ class Plain(BaseDataLoader):
     def __iter__(self):
         padding = {"input": torch.full((SEQ_LEN,), EOS), "positions": torch.arange(SEQ_LEN)}, torch.full((SEQ_LEN,), IGNORE_INDEX)
         for first, last in self.steps:
-            rows = rows_of_torchtitan(made_up_texts()[first:last])
+            rows = rows_of_torchtitan(make_texts()[first:last])
             for batch, labels in rows + [padding] * (2 * ROWS - len(rows)):
                 yield {name: row.clone()[None] for name, row in batch.items()}, labels[None]
 
@@ -161,7 +161,7 @@ class Plain(BaseDataLoader):
 
 
 class Recorded(Trainer):
-    """torchtitan's trainer, from weights that do not depend on the number of processes; keeps losses and gradients."""
+    """torchtitan's trainer, with initial weights that do not depend on the number of processes. Keeps losses and gradients."""
 
     def __init__(self, config):
         super().__init__(config)
@@ -173,7 +173,7 @@ class Recorded(Trainer):
                 parameter.copy_(distribute_tensor(values, parameter.device_mesh, parameter.placements) if whole else values)
         for module in self.model_parts[0].modules():
             if isinstance(module, FSDPModule):
-                module.set_force_sum_reduction_for_comms(True)  # gloo has no other sum that FSDP uses
+                module.set_force_sum_reduction_for_comms(True)  # gloo supports no other reduction that FSDP uses
         self.loss, self.gradient, self.shapes = [], [], []
         self.metrics_processor.log = lambda step, loss, *others, **more: self.loss.append(loss)
 
@@ -198,12 +198,12 @@ class Recorded(Trainer):
 
 
 def configurable(kind):
-    """A class with a Config of its own, which builds it; otherwise its base would be built."""
+    """Returns a subclass with a Config that builds this subclass; the inherited Config would build the base class."""
     config = dataclasses.dataclass(kw_only=True, slots=True)(type("Config", (kind.Config,), {"__qualname__": f"{kind.__name__}.Config"}))
     return type(kind.__name__, (kind,), {"Config": config})
 
 
-def balanced(ranks, kind=BalancedDataLoader):
+def balanced_config(ranks, kind=BalancedDataLoader):
     return kind.Config(samples=samples_of, global_batch_size=ROWS, shuffle=False)
 
 
@@ -218,7 +218,7 @@ class Shifted(BalancedDataLoader):
 
 @configurable
 class Joined(BalancedDataLoader):
-    """Wrong: positions that continue over all samples of a row, which then see each other."""
+    """Wrong: positions that continue across all samples of a row, which then attend to each other."""
 
     def _collate(self, rows):
         batch, labels = super()._collate(rows)
@@ -227,7 +227,7 @@ class Joined(BalancedDataLoader):
 
 @configurable
 class Dropped(BalancedDataLoader):
-    """Wrong: the last label of each row carries no loss."""
+    """Wrong: the last label of each row has no loss."""
 
     def _collate(self, rows):
         batch, labels = super()._collate(rows)
@@ -244,7 +244,7 @@ def tiny_llama():
     return spec
 
 
-def trained(dataloader, rows=ROWS, batch=1, steps=STEPS, folder=None):
+def train(dataloader, rows=ROWS, batch=1, steps=STEPS, folder=None):
     config = Trainer.Config(
         model_spec=tiny_llama(), loss=ChunkedLossWrapper.Config(), optimizer=default_adamw(lr=1e-3), tokenizer=Tokenizer.Config(),
         lr_scheduler=LRSchedulersContainer.Config(warmup_steps=0, total_steps=STEPS), dataloader=dataloader, metrics=MetricsProcessor.Config(log_freq=1),
@@ -257,7 +257,7 @@ def trained(dataloader, rows=ROWS, batch=1, steps=STEPS, folder=None):
         ),
     )
     trainer = Recorded(config)
-    with mock.patch("time.sleep"):  # two seconds at the end of every job
+    with mock.patch("time.sleep"):  # skips the pause of two seconds at the end of every job
         trainer.train()
     trainer.close()
     leave_process_group()
@@ -265,30 +265,30 @@ def trained(dataloader, rows=ROWS, batch=1, steps=STEPS, folder=None):
 
 
 def leave_process_group():
-    """The next job meets at another port, so no rank of it meets this one."""
+    """Ends the process group, and agrees on a new port, so no rank of the next job connects to this one."""
     port = [str(jobs.free_port())]
     torch.distributed.broadcast_object_list(port)
     os.environ["MASTER_PORT"] = port[0]
     torch.distributed.destroy_process_group()
 
 
-def resumed(folder):
-    """Ends after two steps, and continues from the checkpoint."""
-    before = trained(balanced(WORLD), steps=2, folder=folder)
-    after = trained(balanced(WORLD), folder=folder)
+def train_and_resume(folder):
+    """Trains two steps, ends, and continues from the checkpoint."""
+    before = train(balanced_config(WORLD), steps=2, folder=folder)
+    after = train(balanced_config(WORLD), folder=folder)
     after.loss[:0], after.gradient[:0] = before.loss, before.gradient
     return after
 
 
 WAYS = {
-    "plain.1": lambda folder: trained(Plain.Config(ranks=1), rows=2 * ROWS),
-    "plain.2": lambda folder: trained(Plain.Config(ranks=2), rows=2 * ROWS),
-    "balanced": lambda folder: trained(balanced(WORLD)),
-    "two rows": lambda folder: trained(balanced(WORLD), batch=2),
-    "resumed": resumed,
-    "wrong.shifted": lambda folder: trained(balanced(WORLD, Shifted)),
-    "wrong.joined": lambda folder: trained(balanced(WORLD, Joined)),
-    "wrong.dropped": lambda folder: trained(balanced(WORLD, Dropped)),
+    "plain.1": lambda folder: train(Plain.Config(ranks=1), rows=2 * ROWS),
+    "plain.2": lambda folder: train(Plain.Config(ranks=2), rows=2 * ROWS),
+    "balanced": lambda folder: train(balanced_config(WORLD)),
+    "two rows": lambda folder: train(balanced_config(WORLD), batch=2),
+    "resumed": train_and_resume,
+    "wrong.shifted": lambda folder: train(balanced_config(WORLD, Shifted)),
+    "wrong.joined": lambda folder: train(balanced_config(WORLD, Joined)),
+    "wrong.dropped": lambda folder: train(balanced_config(WORLD, Dropped)),
 }
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A plugin of pytest: whatever backend a test of TransferQueue configures, its values are in the store at EVENKEEL_STORE."""
+"""A plugin of pytest that keeps all values in the store at EVENKEEL_STORE, whatever backend a test of TransferQueue configures."""
 
 import os
 
@@ -12,7 +12,7 @@ _STORE = {"backend": {"storage_backend": "Evenkeel", "Evenkeel": {"url": os.envi
 
 
 def init(conf=None):
-    """As transfer_queue.init; processes that join get the configuration from the controller."""
+    """Calls transfer_queue.init with the store's settings. Processes that join get them from the controller."""
     return _init(OmegaConf.merge(OmegaConf.create(conf or {}), _STORE)) if conf else _init()
 
 

@@ -1,4 +1,4 @@
-"""A store for tests: the build's own program, in a process."""
+"""Runs the store of this build's program in a separate process, for tests."""
 
 import os
 import pathlib

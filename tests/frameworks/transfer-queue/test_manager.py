@@ -1,4 +1,4 @@
-"""The storage manager, a rank's share and the sampler, in one TransferQueue whose values are in the program's own store."""
+"""Tests the storage manager, a rank's share and the sampler in a TransferQueue whose values are in the program's store."""
 
 import itertools
 
@@ -22,7 +22,7 @@ PARTITION = "train"
 
 def config(**section):
     made = OmegaConf.create({"controller": {"polling_mode": True}, "backend": {"storage_backend": "Evenkeel", "Evenkeel": section}})
-    OmegaConf.set_struct(made, True)  # as Hydra's configurations, from which verl takes it
+    OmegaConf.set_struct(made, True)  # Hydra's configurations, from which verl takes it, are structs, too.
     return made
 
 
@@ -44,7 +44,7 @@ def queue(store):
 
 
 @pytest.fixture(autouse=True)
-def cleared():
+def clear_after_test():
     yield
     for partition, keys in transfer_queue.kv_list().items():
         if keys:
@@ -63,11 +63,11 @@ def metadata_of(keys):
     return transfer_queue.get_client().kv_retrieve_meta(keys=keys, partition_id=PARTITION, create=False)
 
 
-def alike(one, other):
-    """The same type, layout, dtype, shape and values."""
+def same_value(one, other):
+    """Returns whether two values have the same type, layout, dtype, shape and content."""
     if isinstance(other, torch.Tensor) and other.is_nested:
         return (one.is_nested and one.layout == other.layout and one._ragged_idx == other._ragged_idx if other.layout == torch.jagged
-                else one.is_nested and one.layout == other.layout) and all(map(alike, one.unbind(), other.unbind()))
+                else one.is_nested and one.layout == other.layout) and all(map(same_value, one.unbind(), other.unbind()))
     if isinstance(other, torch.Tensor):
         return isinstance(one, torch.Tensor) and not one.is_nested and one.dtype == other.dtype and torch.equal(
             one.contiguous().reshape(-1).view(torch.uint8), other.contiguous().reshape(-1).view(torch.uint8)) and one.shape == other.shape
@@ -99,24 +99,25 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_a_field_comes_back_as_from_simple_storage(name):
+def test_a_field_is_returned_as_by_simple_storage(name):
     column = COLUMNS[name]
     keys = put({"field": column})
     values = column.tolist() if isinstance(column, NonTensorStack) else list(column.unbind())
     if name == "objects":
-        values[2] = [1, "b"]  # TransferQueue's serializer makes lists of tuples
+        values[2] = [1, "b"]  # TransferQueue's serializer converts tuples to lists
     found = transfer_queue.kv_batch_get(keys, PARTITION)["field"]
     theirs = TensorDict({"field": AsyncSimpleStorageManager._pack_field_values(values)}, batch_size=3)["field"]
-    assert alike(found, theirs), (found, theirs)
+    assert same_value(found, theirs), (found, theirs)
 
 
 def test_the_comparison_notices_one_changed_bit_another_layout_and_another_type():
     jagged = COLUMNS["jagged"]
     changed = torch.nested.as_nested_tensor(rows((2,), (0,), (2,)), layout=torch.jagged)
-    assert not alike(changed, jagged) and not alike(torch.nested.as_nested_tensor(list(jagged.unbind()), layout=torch.strided), jagged)
+    assert not same_value(changed, jagged)
+    assert not same_value(torch.nested.as_nested_tensor(list(jagged.unbind()), layout=torch.strided), jagged)
     bits = COLUMNS["numbers"].clone()
     bits.view(torch.uint8)[3] ^= 1
-    assert not alike(bits, COLUMNS["numbers"]) and not alike(["a", 1], ["a", True][:1] + ["1"])
+    assert not same_value(bits, COLUMNS["numbers"]) and not same_value(["a", 1], ["a", True][:1] + ["1"])
 
 
 def test_a_field_may_have_other_dtypes_and_types_in_samples_that_were_put_separately():
@@ -135,7 +136,7 @@ def test_a_value_that_was_cleared_is_reported_as_transfer_queue_does():
         transfer_queue.get_client().get_data(metadata)
 
 
-def test_a_put_replaces_values_and_thirty_two_fields_come_back_together():
+def test_a_put_replaces_values_and_thirty_two_fields_are_returned_together():
     fields = {f"f{i}": torch.full((4, i + 1), i) for i in range(32)}
     keys = put(fields)
     put({"f7": torch.zeros(4)})
@@ -150,7 +151,7 @@ def test_a_checkpoint_brings_values_back(store):
     transfer_queue.kv_clear(keys, PARTITION)
     transfer_queue.load_checkpoint(store.folder / "checkpoint")
     found = transfer_queue.kv_batch_get(keys, PARTITION)
-    assert alike(found["field"], COLUMNS["jagged"]) and list(found["texts"]) == COLUMNS["texts"].tolist()
+    assert same_value(found["field"], COLUMNS["jagged"]) and list(found["texts"]) == COLUMNS["texts"].tolist()
 
 
 @pytest.mark.parametrize("section, why", [
@@ -207,7 +208,8 @@ def routed_samples():
 
 
 def tokens_of(cp_rank, length):
-    """The zigzag cut: of 2 * CP equal chunks, a rank has one from each end. Chunks are multiples of TP."""
+    """Returns the tokens of a rank in the zigzag cut: of 2 * CP equal chunks, a rank has one from each end. Chunk lengths are multiples of TP.
+    """
     chunk = -(-length // (2 * CP * TP)) * TP
     return [t for part in (cp_rank, 2 * CP - 1 - cp_rank) for t in range(part * chunk, (part + 1) * chunk) if t < length]
 
@@ -243,7 +245,7 @@ def test_layers_need_a_stage():
 
 
 class Partition:
-    """What samplers are given of a partition."""
+    """The attributes of a partition that samplers use."""
 
     partition_id = PARTITION
 

@@ -1,4 +1,4 @@
-"""TransferQueue's own tests about storage, unmodified, with their values in Evenkeel's store."""
+"""Runs TransferQueue's own tests of storage, unmodified, with their values in Evenkeel's store."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ from stores import Store
 
 TESTS = pathlib.Path(transfer_queue.__file__).parents[1] / "tests"
 
-# Tests that are about SimpleStorage itself, with the reason why they cannot hold for another backend.
+# Tests of SimpleStorage itself, with the reason why they cannot pass with another backend.
 NOT_FOR_OTHER_BACKENDS = {
     "e2e/test_checkpoint_e2e.py::TestCheckpointRoundtrip::test_tensor_fields":
         "looks for the files of SimpleStorage's units in the checkpoint",
@@ -26,7 +26,7 @@ NOT_FOR_OTHER_BACKENDS = {
 
 @pytest.mark.parametrize("file, passed", [
     ("e2e/test_kv_interface_e2e.py", 56),
-    ("e2e/test_e2e_lifecycle_consistency.py", 8),  # two more are for GPUs
+    ("e2e/test_e2e_lifecycle_consistency.py", 8),  # two more tests need GPUs
     ("e2e/test_checkpoint_e2e.py", 11),
 ], ids=lambda value: pathlib.Path(str(value)).stem)
 def test_it_holds_with_values_in_the_store(file, passed, tmp_path):

@@ -1,9 +1,9 @@
-"""A rank of a job in which verl's FSDP engine trains one mini-batch of a tiny model: with verl's micro-batches or with Evenkeel's.
+"""A rank of a job in which verl's FSDP engine trains one mini-batch of a tiny model, with verl's micro-batches or with Evenkeel's.
 
     engine.py FOLDER WAY...
 
-FOLDER/WAY.RANK.npz gets ``loss`` (of all micro-batches), ``gradient``, ``log_probs`` of the rank's samples in their order, and ``tokens``
-of each micro-batch. Ways that only cut batches write what they found.
+Writes FOLDER/WAY.RANK.npz with ``loss`` (of all micro-batches), ``gradient``, ``log_probs`` of the rank's samples in their order, and
+``tokens`` of each micro-batch. Ways that only cut batches write their own results.
 """
 
 import os
@@ -32,7 +32,7 @@ CAP, SAMPLES, VOCABULARY = 64, 24, 50
 
 
 class PlatformCPU(PlatformCUDA):
-    """verl has a platform for each kind of accelerator, and takes others."""
+    """The CPU as a platform of verl, which has one for each kind of accelerator and accepts others."""
 
     device_name, device_module = "cpu", torch.cpu
 
@@ -41,7 +41,7 @@ class PlatformCPU(PlatformCUDA):
 
 
 class Engine(transformer_impl.FSDPEngineWithLMHead):
-    """verl's engine around a model that is there already. Engines of verl skip FSDPEngine.__init__ in the same way."""
+    """verl's engine with an existing model. verl's own engines also skip FSDPEngine.__init__."""
 
     def __init__(self, module):
         self.module = module
@@ -64,19 +64,19 @@ def jagged(rows):
 
 
 def rows_of(rank):
-    """The tokens of the samples of a rank."""
+    """Returns the tokens of a rank's samples."""
     random = np.random.RandomState(10 + rank)
     lengths = random.lognormal(2.5, 0.7, size=SAMPLES).astype(int).clip(2, 60)
     return [random.randint(1, VOCABULARY, size=length) for length in lengths]
 
 
 def batch(rank, cap):
-    """What a worker of verl gets: jagged rows without an attention mask, and fields that the engine does not know."""
+    """Returns the input of a verl worker: jagged rows without an attention mask, and fields that the engine does not know."""
     tokens = rows_of(rank)
     lengths = [len(row) for row in tokens]
     masks = [(np.arange(length) >= length // 3).astype(int) for length in lengths]
     for mask in masks:
-        mask[0] = 0  # the first token is not predicted by any
+        mask[0] = 0  # no token predicts the first one
     data = TensorDict(
         {
             "input_ids": jagged(tokens),
@@ -111,7 +111,7 @@ def gradient_of(model):
     return torch.cat([parameter.grad.full_tensor().flatten() for parameter in model.parameters()]).numpy()
 
 
-def trained(cap=CAP, loss=sft_loss):
+def train(cap=CAP, loss=sft_loss):
     model, tokens = model_of_shards(), []
 
     def counted(model_output, data, dp_group=None):
@@ -124,36 +124,36 @@ def trained(cap=CAP, loss=sft_loss):
     return {
         "loss": sum(output["loss"]),
         "gradient": gradient_of(model),
-        # The last row of a sequence predicts the first token of whatever sequence follows, and carries no loss.
+        # The last row of a sequence predicts the first token of the next sequence, and has no loss.
         "log_probs": torch.cat([row[:-1] for row in output["model_output"]["log_probs"].unbind()]).detach().numpy(),
         "tokens": tokens,
     }
 
 
-def shifted(config, model_output, data, dp_group=None):
+def shifted_loss(config, model_output, data, dp_group=None):
     """Wrong: a mask that is one token late."""
     data["loss_mask"] = torch.nested.nested_tensor_from_jagged(data["loss_mask"].values().roll(1), data["input_ids"].offsets())
     return sft_loss(config, model_output=model_output, data=data, dp_group=dp_group)
 
 
-def unweighted(config, model_output, data, dp_group=None):
-    """Wrong: each micro-batch counts its own tokens only."""
+def unweighted_loss(config, model_output, data, dp_group=None):
+    """Wrong: each micro-batch is divided by its own tokens only."""
     tensordict_utils.assign_non_tensor(data, batch_num_tokens=int(data["loss_mask"].values().sum()))
     return sft_loss(config, model_output=model_output, data=data, dp_group=dp_group)
 
 
-def with_evenkeel(**changes):
+def train_with_evenkeel(**changes):
     original = utils.prepare_micro_batches
     evenkeel.verl.install()
     assert transformer_impl.prepare_micro_batches is utils.prepare_micro_batches is evenkeel.verl.prepare_micro_batches
     try:
-        return trained(**changes)
+        return train(**changes)
     finally:
         transformer_impl.prepare_micro_batches = utils.prepare_micro_batches = original
 
 
-def served(cp):
-    """A step of Evenkeel's service with the samples of batch(), as whole samples, positions of three axes among their fields."""
+def service_step(cp):
+    """Returns a step of Evenkeel's service with the samples of batch() as whole samples. Their fields include positions with three axes."""
     rank, tokens = distributed.get_rank(), rows_of(distributed.get_rank())
     lengths = np.array([len(row) for row in tokens])
     prompts = np.maximum(1, lengths // 3)
@@ -173,9 +173,9 @@ def served(cp):
     return evenkeel.DataService(distributed.group.WORLD, settings).step(samples)
 
 
-def of_service(loss=sft_loss):
-    """The mini-batch of trained(), with micro-batches of the service."""
-    model, step, losses = model_of_shards(), served(cp=1), []
+def train_with_service(loss=sft_loss):
+    """Trains the mini-batch of train() with micro-batches of the service."""
+    model, step, losses = model_of_shards(), service_step(cp=1), []
 
     def weighted(model_output, data, dp_group=None):
         tensordict_utils.assign_non_tensor(data, batch_num_tokens=step.num_loss_tokens)
@@ -183,16 +183,17 @@ def of_service(loss=sft_loss):
 
     for micro_batch in step:
         data = evenkeel.verl.tensordict_of(micro_batch)
-        data["position_ids"] = jagged([axes[0] for axes in data["position_ids"].unbind()])  # the model has positions of one axis
+        data["position_ids"] = jagged([axes[0] for axes in data["position_ids"].unbind()])  # the model has positions with one axis
         tensordict_utils.assign_non_tensor(data, use_dynamic_bsz=False, micro_batch_size_per_gpu=len(data), temperature=1.0)
         losses += Engine(model).forward_backward_batch(data, weighted)["loss"]
     return {"loss": sum(losses), "gradient": gradient_of(model)}
 
 
-def delivered():
-    """The samples of each micro-batch of a rank, if each is what its rank brought. All ranks are in one context-parallel group."""
+def check_delivered_samples():
+    """Returns the samples of each micro-batch of a rank, after checking that they equal the samples that were supplied. All ranks are in one
+    context-parallel group."""
     ids = []
-    for micro_batch in served(cp=distributed.get_world_size()):
+    for micro_batch in service_step(cp=distributed.get_world_size()):
         data = tensordict_utils.contiguous(evenkeel.verl.tensordict_of(micro_batch, responses=["old_log_probs"]))
         ids.append(micro_batch.samples.tolist())
         assert torch.equal(data["input_ids"].offsets(), micro_batch.cu_seqlens) and data["position_ids"].shape[1] == 3
@@ -210,7 +211,8 @@ def delivered():
 
 
 def random_batch(seed, padded):
-    """A mini-batch of this rank with only what is needed to split it, and positions of four axes as models of images have them."""
+    """Returns a mini-batch of this rank with only the fields needed to split it. Its positions have four axes, like those of models of images.
+    """
     random = np.random.RandomState([seed, distributed.get_rank()])
     lengths = random.lognormal(4.6, 0.4, size=32).astype(int).clip(1, 512)
     if padded:
@@ -225,8 +227,9 @@ def random_batch(seed, padded):
     return data, lengths
 
 
-def numbers_of_micro_batches():
-    """verl's and Evenkeel's, for batches of both kinds. Each sample is in one micro-batch, and none is above the cap."""
+def count_micro_batches():
+    """Returns the numbers of micro-batches of verl and of Evenkeel, for both kinds of batches. Checks that each sample is in one micro-batch,
+    and that none exceeds the cap."""
     found = []
     for seed in range(20):
         data, lengths = random_batch(seed, padded=seed % 2 == 1)
@@ -243,8 +246,8 @@ def numbers_of_micro_batches():
     return {"counts": found}
 
 
-def left_to_verl():
-    """Whether batches of fixed sizes and of samples that stay together are cut as by verl."""
+def compare_other_batches():
+    """Returns whether batches with fixed micro-batch sizes, and batches with grouped samples, are cut as by verl."""
     same = []
     for settings in ({"use_dynamic_bsz": False, "micro_batch_size_per_gpu": 4}, {"force_group_size": 2}):
         data, _ = random_batch(1, padded=False)
@@ -254,8 +257,9 @@ def left_to_verl():
     return {"same": [verls == ours for verls, ours in same], "counts": [len(ours) for _, ours in same]}
 
 
-def refused():
-    """What ranks raise if only the last one has a sample above the cap, and if one has fewer samples than others need."""
+def collect_refusals():
+    """Returns the errors that ranks raise if only the last one has a sample above the cap, and if one has fewer samples than there are
+    micro-batches."""
     texts, last = [], distributed.get_rank() == distributed.get_world_size() - 1
     for lengths in ([70] if last else [5], [60] if last else [60, 60, 60]):
         data = TensorDict({"input_ids": jagged([np.ones(length, dtype=int) for length in lengths])}, batch_size=len(lengths))
@@ -269,17 +273,17 @@ def refused():
 
 
 WAYS = {
-    "whole": lambda: trained(cap=100_000),
-    "verl": trained,
-    "evenkeel": with_evenkeel,
-    "wrong.shifted": lambda: with_evenkeel(loss=shifted),
-    "wrong.unweighted": lambda: with_evenkeel(loss=unweighted),
-    "service": of_service,
-    "wrong.service": lambda: of_service(loss=shifted),
-    "delivered": delivered,
-    "counts": numbers_of_micro_batches,
-    "left to verl": left_to_verl,
-    "refused": refused,
+    "whole": lambda: train(cap=100_000),
+    "verl": train,
+    "evenkeel": train_with_evenkeel,
+    "wrong.shifted": lambda: train_with_evenkeel(loss=shifted_loss),
+    "wrong.unweighted": lambda: train_with_evenkeel(loss=unweighted_loss),
+    "service": train_with_service,
+    "wrong.service": lambda: train_with_service(loss=shifted_loss),
+    "delivered": check_delivered_samples,
+    "counts": count_micro_batches,
+    "left to verl": compare_other_batches,
+    "refused": collect_refusals,
 }
 
 if __name__ == "__main__":

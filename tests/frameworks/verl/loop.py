@@ -1,6 +1,6 @@
-"""The workers of a small asynchronous training loop. Each one is a process of ray, and all of them exchange samples through
-TransferQueue: Rollouts puts groups of random tokens, LateFields adds log-probabilities and advantages, and Trainer is one of two
-ranks that train verl's FSDP engine with verl's PPO loss. verl's own tqbridge fetches the values and stores the results."""
+"""Defines the workers of a small asynchronous training loop. Each worker is a process of ray, and they exchange samples through TransferQueue:
+Rollouts puts groups of random tokens, LateFields adds log-probabilities and advantages, and Trainer is one of two ranks that train verl's FSDP
+engine with verl's PPO loss. verl's own tqbridge fetches the values and stores the results."""
 
 import hashlib
 import logging
@@ -30,7 +30,7 @@ LATE_FIELDS = ["old_log_probs", "advantages"]
 
 
 def digests(data, names):
-    """A hash of each value, by sample and field: of its dtype, its shape and its bytes."""
+    """Maps sample and field to a hash of the value: of its dtype, its shape and its bytes."""
     return {(int(sample), name): hashlib.sha256(f"{row.dtype} {tuple(row.shape)}".encode() + row.contiguous().numpy().tobytes()).hexdigest()
             for name in names for sample, row in zip(data["sample"], data[name].unbind())}
 
@@ -53,7 +53,7 @@ class Worker:
         return True
 
     def fetch(self, partition, task, rank, batch, fields):
-        """Waits for the samples that the sampler deals out to this rank."""
+        """Waits until the sampler assigns samples to this rank."""
         request = {"task_name": task, "dp_rank": rank, "batch_index": batch, "partition_id": partition}
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
@@ -68,7 +68,7 @@ class Worker:
 @ray.remote(num_cpus=0)
 class Rollouts(Worker):
     def run(self, partition):
-        """Puts all groups, and returns the digests of what it put."""
+        """Puts all groups, and returns the digests of their values."""
         put = {}
         for group in range(GROUPS):
             random = np.random.RandomState(group)
@@ -133,7 +133,7 @@ class LateFields(EngineWorker):
 @ray.remote(num_cpus=0)
 class Trainer(EngineWorker):
     def run(self, partition):
-        """Trains all samples once, and returns their order, the digests of what it got, and the final weights."""
+        """Trains all samples once, and returns their order, the digests of the received values, and the final weights."""
         self.new_engine()
         self.got, self.trained = {}, []
         for batch in range(STEPS):

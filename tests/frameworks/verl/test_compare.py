@@ -30,5 +30,5 @@ def test_ranks_have_as_many_micro_batches_as_the_one_that_needs_the_most():
     assert sorted(alone) == [1, 2] and [len(rank) for rank in ranks] == [2, 2]
 
 
-def test_the_page_shows_what_it_prints(tmp_path):
+def test_the_page_shows_the_actual_output(tmp_path):
     compared.check_page("verl", tmp_path)

@@ -1,4 +1,4 @@
-"""The drop-in functions of verl compared with the package's own: the same results for random lengths, down to ties."""
+"""The drop-in functions for verl give the same results as the package's own for random lengths, including ties."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ SEEDS = range(20)
 @pytest.fixture(params=SEEDS)
 def lengths(request):
     random = np.random.RandomState(request.param)
-    return random.lognormal(3, 1, size=48).astype(int).clip(1, 40 if request.param % 2 else 500).tolist()  # odd seeds have many ties
+    return random.lognormal(3, 1, size=48).astype(int).clip(1, 40 if request.param % 2 else 500).tolist()  # odd seeds give many ties
 
 
 @pytest.mark.parametrize("equal_size", [False, True])

@@ -1,4 +1,4 @@
-"""verl's DynamicCPScheduler forms micro-batches with Evenkeel's groups: it checks them itself, and no rank exceeds its tokens."""
+"""verl's DynamicCPScheduler forms micro-batches with Evenkeel's groups. It checks the groups itself, and no rank exceeds its cap on tokens."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def installed(monkeypatch):
 
 
 class Group:
-    """What verl asks of a process group of all DPxCP ranks."""
+    """The methods that verl calls on a process group of all DPxCP ranks."""
 
     def __init__(self, rank):
         self.rank, self.size = (lambda: rank), (lambda: RANKS)
@@ -31,7 +31,7 @@ def batch(lengths):
 
 
 def micro_batches(lengths):
-    """By micro-batch and rank, as each rank gets them from verl's scheduler."""
+    """Returns, by micro-batch and rank, what each rank gets from verl's scheduler."""
     scheduler = verls.DynamicCPScheduler(max_seqlen_per_dp_cp_rank=CAP, dp_size=4, cp_size=2)
     return list(zip(*(scheduler.schedule(batch(lengths), Group(rank), tp_size=1) for rank in range(RANKS))))
 
@@ -72,6 +72,6 @@ def test_numbers_of_micro_batches_follow_virtual_stages():
         (lambda: DynamicCPScheduler(CAP, 2, 4, 4).get_groups_and_subsamples([(0, 5)]), "sample_id_seqlens: has 1 samples for 4 micro-batches"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(call, text):
+def test_impossible_plans_are_refused(call, text):
     with pytest.raises(evenkeel.InputError, match=text):
         call()

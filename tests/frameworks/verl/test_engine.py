@@ -1,5 +1,5 @@
-"""One mini-batch of verl's FSDP engine: with Evenkeel's micro-batches it has the loss, the gradients and the log-probabilities of
-verl's own, in no more micro-batches."""
+"""With Evenkeel's micro-batches, a mini-batch of verl's FSDP engine has the same loss, gradients and log-probabilities as with verl's, and no
+more micro-batches."""
 
 import pathlib
 import sys
@@ -11,12 +11,12 @@ import jobs
 
 HERE = pathlib.Path(__file__).parent
 WAYS = ["whole", "verl", "evenkeel", "wrong.shifted", "wrong.unweighted", "service", "wrong.service", "delivered", "counts", "left to verl", "refused"]
-RELATIVE = 1e-6  # of float32
+RELATIVE = 1e-6  # accuracy of float32
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one-process", "two-processes"])
 def found(request, tmp_path_factory):
-    """For each way, what each rank wrote."""
+    """Returns, for each way, the results of each rank."""
     folder = tmp_path_factory.mktemp("verl")
     jobs.processes([sys.executable, str(HERE / "engine.py"), str(folder), *WAYS], request.param, over="torch", timeout=900)
     return {way: [dict(np.load(folder / f"{way}.{rank}.npz")) for rank in range(request.param)] for way in WAYS}
@@ -28,7 +28,7 @@ def difference(found, expected, name):
 
 @pytest.mark.parametrize("other", ["verl", "whole"])
 @pytest.mark.parametrize("name", ["loss", "gradient", "log_probs"])
-def test_the_engine_computes_what_it_computes_with_its_own_micro_batches(found, other, name):
+def test_the_engine_gives_the_same_results_as_with_its_own_micro_batches(found, other, name):
     for ours, expected in zip(found["evenkeel"], found[other]):
         assert difference(ours, expected, name) <= RELATIVE
 
@@ -50,7 +50,7 @@ def test_other_batches_are_cut_by_verl(found):
         assert rank["same"].all() and (rank["counts"] > 1).all()
 
 
-# The service deals samples out over the ranks, so only what all ranks compute together is the same.
+# The service distributes samples over the ranks, so only results of all ranks together are the same.
 def test_the_engine_computes_the_same_with_whole_samples_of_the_service(found):
     assert difference(found["service"][0], found["verl"][0], "gradient") <= RELATIVE
     assert np.isclose(*(np.mean([rank["loss"] for rank in found[way]]) for way in ("service", "verl")), rtol=RELATIVE, atol=0)
@@ -63,7 +63,7 @@ def test_every_rank_of_a_context_group_gets_whole_samples_as_verl_has_them(found
 
 
 @pytest.mark.parametrize("way", ["wrong.shifted", "wrong.unweighted", "wrong.service"])
-def test_the_comparison_finds_what_is_wrong(found, way):
+def test_the_comparison_finds_errors(found, way):
     assert difference(found[way][0], found["verl"][0], "gradient") > 1000 * RELATIVE
 
 

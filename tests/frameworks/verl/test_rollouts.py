@@ -1,4 +1,4 @@
-"""What verl's agent loops return becomes a sample for a buffer, by the names and row conventions of the installed version."""
+"""The output of verl's agent loops becomes a sample for a buffer, with the names and row conventions of the installed version."""
 
 import json
 
@@ -17,9 +17,9 @@ def output(**changed):
     )
 
 
-def test_a_sample_has_what_verl_trains():
+def test_a_sample_has_the_values_that_verl_trains():
     sample = rollouts.from_verl(output().model_dump(), uid="q", index=1)
-    verls = output().as_dict()  # as verl's trainer gets it
+    verls = output().as_dict()  # the form that verl's trainer gets
     assert sample["prompt_ids"] == verls["prompts"].tolist() and sample["response_ids"] == verls["responses"].tolist()
     assert sample["loss_mask"] == verls["response_mask"].tolist()
     assert sample["rollout_log_probs"] == verls["rollout_log_probs"].tolist()

@@ -1,4 +1,4 @@
-"""verl's PPOTrainer deals out batches whose mini-batches are even, with its own method around Evenkeel's partitions."""
+"""verl's PPOTrainer balances every mini-batch if its own method uses Evenkeel's partitions."""
 
 import numpy as np
 import pytest
@@ -17,13 +17,13 @@ SAMPLES = PROMPTS * RESPONSES
 def installed():
     original = PPOTrainer._balance_batch
     evenkeel.verl.install_in_trainer()
-    evenkeel.verl.install_in_trainer()  # once more changes nothing
+    evenkeel.verl.install_in_trainer()  # a second call changes nothing
     yield
     PPOTrainer._balance_batch = original
 
 
 class Workers:
-    """What the trainer asks the actor's workers: the data-parallel rank of each, two to a rank."""
+    """Workers of the actor as the trainer sees them: each has a data-parallel rank, which it shares with one other worker."""
 
     _dispatch_info = {"actor": [rank // 2 for rank in range(2 * RANKS)]}
 
@@ -43,8 +43,8 @@ def batch():
     return KVBatchMeta(keys=[str(index) for index in range(SAMPLES)], tags=[{"seq_len": int(n)} for n in lengths], partition_id="train")
 
 
-def balanced(**actor):
-    """By rank and mini-batch, the samples as workers get them, and their work; and the metrics."""
+def balance_batch(**actor):
+    """Returns the samples that workers get and their work, by rank and mini-batch, and the metrics."""
     metrics = {}
     found = trainer(**actor)._balance_batch(batch(), metrics)
     keys = np.array([int(key) for key in found.keys]).reshape(RANKS, MINI_BATCHES, -1)
@@ -55,12 +55,12 @@ def balanced(**actor):
 
 
 def time_over_mean(work):
-    """Ranks wait for each other after every mini-batch."""
+    """Returns the time of all mini-batches relative to the mean work: ranks wait for each other after every mini-batch."""
     return work.max(0).sum() / work.mean(0).sum()
 
 
 def test_every_mini_batch_is_even(installed):
-    keys, work, metrics = balanced()
+    keys, work, metrics = balance_batch()
     assert time_over_mean(work) < 1.001
     assert metrics["global_seqlen/balanced_max"] >= metrics["global_seqlen/mean"] > 0
     for mini_batch in range(MINI_BATCHES):
@@ -69,12 +69,12 @@ def test_every_mini_batch_is_even(installed):
 
 
 def test_verls_own_partitions_are_even_only_over_all_mini_batches():
-    _, work, _ = balanced()
+    _, work, _ = balance_batch()
     assert time_over_mean(work.sum(1, keepdims=True)) < 1.001 and time_over_mean(work) > 1.1
 
 
 def test_an_actor_that_shuffles_gets_even_ranks(installed):
-    _, work, _ = balanced(shuffle=True)
+    _, work, _ = balance_batch(shuffle=True)
     assert time_over_mean(work.sum(1, keepdims=True)) < 1.001
 
 

@@ -1,4 +1,4 @@
-"""An asynchronous loop of verl's classes over TransferQueue keeps training while the store is killed, and loses nothing."""
+"""An asynchronous loop of verl's classes over TransferQueue continues training while the store is killed, and loses nothing."""
 
 import os
 import pathlib
@@ -21,7 +21,7 @@ KILLS = 5
 
 
 class KilledStore:
-    """A store on one folder and one port, which is started again after it was killed."""
+    """A store with a fixed folder and port, which can be restarted after it was killed."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -62,7 +62,7 @@ def workers(store, tmp_path_factory):
 
 
 def run(workers, partition, store, kills):
-    """What each worker returns. The store is killed after equal parts of all values were put."""
+    """Returns the results of each worker. Kills the store after equal parts of all values were put."""
     import loop
     ray.get([worker.__ray_ready__.remote() for worker in workers])
     before = store.store.status()["values"]
@@ -74,7 +74,7 @@ def run(workers, partition, store, kills):
             ray.get(ended)  # raises the error of a worker
             assert going_on, "the loop has ended before the last kill"
         store.kill()
-        time.sleep(0.3)  # requests find the store gone
+        time.sleep(0.3)  # requests find no store
         store.start()
     return ray.get(results, timeout=90)
 

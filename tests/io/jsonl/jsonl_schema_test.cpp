@@ -216,7 +216,8 @@ TEST(MergeSchemas, a_clash_names_the_lines_that_decided) {
   EXPECT_THAT(schema.origins, ElementsAre(FieldOrigin{2, 1, 3}));
 }
 
-/// Schemas of single rollouts that differ in field x in every possible way, and a few that differ elsewhere.
+/// Returns schemas of single rollouts that differ in field x in every possible way, and a few that differ
+/// elsewhere.
 std::vector<JsonlSchema> all_forms() {
   int line = 0;
   const auto next = [&](int prompt, int response, const std::string& fields) {
@@ -239,7 +240,7 @@ std::vector<JsonlSchema> all_forms() {
   return forms;
 }
 
-/// The merged schema, or std::nullopt if the two conflict.
+/// Returns the merged schema, or std::nullopt if the two conflict.
 std::optional<JsonlSchema> try_merge(const std::optional<JsonlSchema>& a,
                                      const std::optional<JsonlSchema>& b) {
   if (!a || !b) return std::nullopt;

@@ -191,22 +191,22 @@ TEST(JsonlWriter, floats_that_would_be_misread_through_double_get_more_digits) {
   EXPECT_EQ(read_back(file.path()).at("x").values<float>()[0], 7.038531e-26F);
 }
 
-/// The group of a uid, or of a single sample.
+/// Returns the group of a uid, or of a single sample.
 rc::Gen<std::uint64_t> any_group(std::size_t sample) {
   return rc::gen::map(rc::gen::arbitrary<std::uint64_t>(), [sample](std::uint64_t number) {
     return number % 3 == 0 ? own_group(static_cast<std::int64_t>(sample)) : number >> 1;
   });
 }
 
-/// A batch of random lengths, groups and contents with a field of every kind and dtype that the format
-/// preserves.
+/// Returns a batch of random lengths, groups and contents with a field of every kind and dtype that the
+/// format preserves.
 RaggedBatch any_batch() {
   std::vector<SampleShape> shapes(*rc::gen::inRange<std::size_t>(0, 6));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     shapes[i] = {SampleId{static_cast<std::int64_t>(i)}, *any_group(i), *rc::gen::inRange<std::int64_t>(0, 5),
                  *rc::gen::inRange<std::int64_t>(0, 5)};
   }
-  // With one sample that has both, every kind and element type is determined.
+  // Adds one sample that has a prompt and a response, so every kind and element type is determined.
   shapes.push_back({SampleId{static_cast<std::int64_t>(shapes.size())}, 1, 2, 1});
   RaggedBatch batch(shapes);
   batch.add_field({"input_ids", DType::int64, FieldKind::token, {}});

@@ -38,7 +38,7 @@ class Dense {
   [[nodiscard]] bool sees(std::int64_t query, std::int64_t key) const {
     return sees_[static_cast<std::size_t>(query * keys_ + key)];
   }
-  /// The visible entries of a rectangle; those outside of the mask are not visible.
+  /// Returns the visible entries of a rectangle; those outside of the mask are not visible.
   [[nodiscard]] std::int64_t seen_in(RowRange queries, RowRange keys) const {
     std::int64_t seen = 0;
     for (std::int64_t q = queries.begin; q < std::min(queries.end, queries_); ++q) {

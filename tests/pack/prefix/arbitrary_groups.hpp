@@ -14,7 +14,8 @@ namespace evenkeel {
 
 using GroupInfo = std::vector<std::vector<std::int64_t>>;
 
-/// The groups used in most examples: prefix 3 with suffixes 2 and 1, and prefix 2 with one suffix of 4.
+/// Returns the groups used in most examples: prefix 3 with suffixes 2 and 1, and prefix 2 with one suffix of
+/// 4.
 inline PrefixGroups two_groups() {
   return PrefixGroups(GroupInfo{{3, 2, 1}, {2, 4}});
 }
@@ -38,7 +39,7 @@ struct OwnedMask {
   [[nodiscard]] PaddedMask view() const { return {rows, width, entries}; }
 };
 
-/// A mask with arbitrary holes and lengths[i] ones in row i.
+/// Returns a mask with arbitrary holes and lengths[i] ones in row i.
 inline OwnedMask arbitrary_mask_of(const std::vector<std::int64_t>& lengths) {
   const std::int64_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
   OwnedMask mask{
@@ -61,7 +62,7 @@ inline std::vector<std::int64_t> group_lengths(const PrefixGroups& groups) {
   return lengths;
 }
 
-/// The rows of every suffix's sample in tensors [tokens, ...] in the order of the groups.
+/// Returns the rows of every suffix's sample in tensors [tokens, ...] in the order of the groups.
 inline std::vector<std::vector<std::int64_t>> sample_rows(const PrefixGroups& groups) {
   std::vector<std::vector<std::int64_t>> samples;
   for (std::int64_t g = 0, first = 0; g < groups.size(); first += groups.num_tokens(g++)) {

@@ -19,7 +19,7 @@ inline PrefixTree tree_of(const TokenLists& samples, std::int64_t ahead = 0) {
   return PrefixTree::from_tokens(spans, ahead);
 }
 
-/// The samples used in most examples: `1 2 | 3 | 4 | 5 6 | 7`.
+/// Returns the samples used in most examples: `1 2 | 3 | 4 | 5 6 | 7`.
 inline TokenLists branching_samples() {
   return {{1, 2, 3, 4}, {1, 2, 3, 5, 6}, {1, 2, 7}};
 }
@@ -29,8 +29,8 @@ inline Tokens arbitrary_tokens(std::int64_t longest) {
                                      rc::gen::inRange<std::int64_t>(0, 3));
 }
 
-/// Up to nine samples, most of which start like another one: with branches at any depth, equal samples,
-/// samples that others continue, empty samples, and several roots.
+/// Returns up to nine samples, most of which start like another one: with branches at any depth, equal
+/// samples, samples that others continue, empty samples, and several roots.
 inline TokenLists arbitrary_samples(std::int64_t longest = 6) {
   TokenLists samples;
   const auto size = *rc::gen::inRange<std::size_t>(0, 10);
@@ -47,7 +47,7 @@ inline TokenLists arbitrary_samples(std::int64_t longest = 6) {
   return samples;
 }
 
-/// The tokens of a tree's rows; throws if two samples have different tokens for one row.
+/// Returns the tokens of a tree's rows; throws if two samples have different tokens for one row.
 inline Tokens row_tokens(const PrefixTree& tree, const TokenLists& samples) {
   Tokens rows(static_cast<std::size_t>(tree.num_rows()), -1);
   for (std::size_t i = 0; i < samples.size(); ++i) {

@@ -132,8 +132,8 @@ RC_GTEST_PROP(DepthFirst, every_piece_finds_its_path_and_is_done_after_those_bel
   RC_ASSERT(schedule.peak_kept <= cap);
 }
 
-/// The minimum number of rows that must be recomputed: over all sets of rows without a path longer than the
-/// cap. A row that is not recomputed is kept while its descendants are computed, in any order.
+/// Returns the minimum number of rows that must be recomputed: over all sets of rows without a path longer
+/// than the cap. A row that is not recomputed is kept while its descendants are computed, in any order.
 std::int64_t fewest_again(const PrefixTree& tree, std::int64_t cap) {
   std::vector<std::uint32_t> paths;
   for (std::int64_t sample = 0; sample < tree.num_samples(); ++sample) {

@@ -173,7 +173,7 @@ RC_GTEST_PROP(SplitTree, counts_repeated_tokens_and_names_a_limit_that_neighbors
 /// The number of repeated tokens, and the number of parts.
 using Price = std::pair<std::int64_t, std::size_t>;
 
-/// The minimum over all feasible splits into runs of adjacent samples, by exhaustive search.
+/// Returns the minimum over all feasible splits into runs of adjacent samples, by exhaustive search.
 Price least_price(const Splitting& splitting) {
   const std::vector<std::int64_t> order = splitting.tree.depth_first_samples();
   constexpr std::int64_t unknown = std::int64_t{1} << 40;
@@ -216,7 +216,7 @@ TEST(LeastParts, include_tokens_repeated_below) {
   EXPECT_THAT(least_parts(tree, 4), ElementsAre(3, 2, 1, 1, 1));
 }
 
-/// The minimum number of tokens over all feasible parts of arbitrary samples, by exhaustive search.
+/// Returns the minimum number of tokens over all feasible parts of arbitrary samples, by exhaustive search.
 std::int64_t least_tokens(const PrefixTree& tree, std::int64_t cap) {
   const std::size_t sets = std::size_t{1} << tree.num_samples();
   std::vector<std::int64_t> rows_of_set(sets, 0);

@@ -206,7 +206,7 @@ TEST(AncestorIntervals, match_the_example) {
   EXPECT_THAT(intervals.tout, ElementsAre(7, 7, 6, 4, 6, 6, 7));
 }
 
-/// Whether row k contains q's own token or an earlier one, found by iterating over the samples.
+/// Returns whether row k contains q's own token or an earlier one, found by iterating over the samples.
 std::vector<std::vector<bool>> visible_by_walking(const PrefixTree& tree) {
   const auto rows = static_cast<std::size_t>(tree.num_rows());
   std::vector<std::vector<bool>> visible(rows, std::vector<bool>(rows, false));

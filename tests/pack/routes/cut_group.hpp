@@ -47,7 +47,7 @@ inline MemberValues exchanged(const MemberValues& from, std::span<const RowRoute
   return to;
 }
 
-/// The rows of the whole micro-batch that each member has, from the definitions that peers publish:
+/// Returns the rows of the whole micro-batch that each member has, from the definitions that peers publish:
 /// Megatron-LM views a sequence as 2*cp chunks of equal length and takes chunks r and 2*cp-1-r, Transformer
 /// Engine does so for each packed sequence of its padded cumulative lengths; Ulysses takes the rth of cp
 /// chunks; flash-linear-attention the rth part of all rows. Sequence parallelism takes the tth of tp parts of

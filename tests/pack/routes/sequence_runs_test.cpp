@@ -53,7 +53,7 @@ std::uint64_t next_state(std::uint64_t state, std::int64_t row) {
   return (state * 6364136223846793005ULL + 1442695040888963407ULL) ^ static_cast<std::uint64_t>(row + 1);
 }
 
-/// The state after each row of a tree that is not split.
+/// Returns the state after each row of a tree that is not split.
 std::vector<std::uint64_t> states_of(const PrefixTree& tree) {
   std::vector<std::uint64_t> states(static_cast<std::size_t>(tree.num_rows()));
   const std::vector<Tokens> before = rows_before_segments(tree);

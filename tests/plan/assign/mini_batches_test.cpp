@@ -29,7 +29,7 @@ PlanSettings over_ranks(int dp, MiniBatchSettings mini_batches = {}, std::uint64
   return settings;
 }
 
-/// The entries of a mini-batch over all ranks, ascending.
+/// Returns the entries of a mini-batch over all ranks, ascending.
 std::vector<std::int64_t> members(const IdGroups<UnitId>& mini_batch) {
   std::vector<std::int64_t> entries = numbers_of(mini_batch.ids());
   std::ranges::sort(entries);

@@ -271,7 +271,8 @@ TEST(PlacedStep, keeps_the_labels_of_presets) {
   EXPECT_EQ(assign_step({table, settings}), unplaced_step);
 }
 
-/// The micro-batches that a preset's reference makes from shares, all with the count that the ranks agree on.
+/// Returns the micro-batches that a preset's reference makes from shares, all with the count that the ranks
+/// agree on.
 template <typename Batching>
 std::vector<std::vector<Entries>> reference_plan(const LengthTable& table, const IdGroups<EntryId>& shares,
                                                  const Batching& batching) {

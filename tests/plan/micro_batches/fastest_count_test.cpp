@@ -30,7 +30,7 @@ PlanSettings loose(Cost overhead) {
   return settings;
 }
 
-/// The counts for a step in which the first rank has the long samples.
+/// Returns the counts for a step in which the first rank has the long samples.
 std::vector<std::int64_t> chosen_counts(const PlanSettings& settings) {
   const StepProblem problem{nine_samples, settings};
   StepAssignment assignment = assign_step(problem);

@@ -24,7 +24,7 @@ PlanSettings capped(std::int64_t max_tokens) {
   return settings;
 }
 
-/// A step on one DP rank.
+/// Returns a step on one DP rank.
 DpRankPlan planned(const LengthTable& table, const PlanSettings& settings) {
   return plan_step({table, settings}).ranks.front();
 }

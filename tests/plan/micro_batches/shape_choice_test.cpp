@@ -29,7 +29,7 @@ PlanSettings settings_of(std::int64_t cap, std::int64_t shapes, std::int64_t max
   return settings;
 }
 
-/// The rows of micro-batches in the smallest shapes that hold them, over all ranks of their groups.
+/// Returns the rows of micro-batches in the smallest shapes that hold them, over all ranks of their groups.
 std::int64_t rows_in(std::span<const PackedShape> shapes, std::span<const PassNeeds> passes) {
   std::int64_t rows = 0;
   for (const PassNeeds& pass : passes)
@@ -43,8 +43,8 @@ std::vector<PackedShape> with(std::vector<PackedShape> shapes, std::span<const P
   return shapes;
 }
 
-/// The minimum number of rows with this many new shapes with any number of rows, for groups of any size; a
-/// shape holds all micro-batches with at most that many rows.
+/// Returns the minimum number of rows with this many new shapes with any number of rows, for groups of any
+/// size; a shape holds all micro-batches with at most that many rows.
 std::int64_t fewest_rows(const std::vector<PackedShape>& shapes, std::span<const PassNeeds> passes,
                          std::int64_t number, std::int64_t cap, std::int64_t above = 1, std::int64_t cp = 1) {
   std::int64_t fewest = rows_in(shapes, passes);
@@ -237,7 +237,7 @@ TEST(ShapeChoice, covers_every_micro_batch_below_the_cap_with_the_allowed_number
     const std::int64_t alignment = settings.alignment(settings.largest_group());
     const std::int64_t longest = settings.cap(settings.largest_group()) / alignment * alignment;
     const std::int64_t steps =
-        settings.find<ContextGroupSettings>() != nullptr ? 3 : 12;  // whose plans take longer
+        settings.find<ContextGroupSettings>() != nullptr ? 3 : 12;  // plans of groups take longer
     for (std::int64_t step = 0; step < steps; ++step) {
       const LengthTable table = table_of(random, longest * (step + 1) / steps);
       const StepPlan plan = plan_step({table, settings, step, {}});

@@ -14,7 +14,8 @@ PlanSettings of_stages(int pp, int dp) {
   return settings;
 }
 
-/// A plan that has only costs: one list per DP rank, divided into mini-batches of `count` micro-batches.
+/// Returns a plan that has only costs: one list per DP rank, divided into mini-batches of `count`
+/// micro-batches.
 StepPlan plan_of(const std::vector<std::vector<Cost>>& costs, std::size_t count) {
   StepPlan plan;
   plan.counts.assign(costs.front().size() / count, static_cast<std::int64_t>(count));
@@ -73,7 +74,8 @@ TEST(SimulatedStep, takes_no_time_without_work) {
   EXPECT_EQ(simulated_step(plan_of({{0, 0}}, 2), of_stages(2, 1)), (SimulatedStep{0, 0}));
 }
 
-/// Settings for everything that `schedule` orders: micro-batches of DP ranks, columns of a grid, waves.
+/// Returns settings for everything that `schedule` orders: micro-batches of DP ranks, columns of a grid,
+/// waves.
 std::vector<PlanSettings> with_orders_of_all_kinds(int pp, int dp) {
   std::vector<PlanSettings> kinds(3, of_stages(pp, dp));
   kinds[1].strategy = GridSettings{};

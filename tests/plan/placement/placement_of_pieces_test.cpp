@@ -54,7 +54,7 @@ TEST(PlacementOfPieces, needs_an_owner_and_bytes_for_every_piece) {
   EXPECT_THROW((void)best_placement(Partition{Groups{{0}}}, job.input()), InputError);
 }
 
-/// Two groups of two samples each; rank 0 has the whole second group.
+/// Returns two groups of two samples each; rank 0 has the whole second group.
 LengthTable two_groups() {
   return LengthTable({{{SampleId{0}, 1, 4, 2}, WorldRank{1}, 0},
                       {{SampleId{1}, 1, 4, 2}, WorldRank{1}, 1},

@@ -34,12 +34,12 @@ std::vector<WorldRank> ranks(const std::vector<int>& numbers) {
   return owners;
 }
 
-/// The same parts, each at the index of its DP rank.
+/// Returns the same parts, each at the index of its DP rank.
 Partition place_parts(const Partition& parts, const PlacementInput& input) {
   return reorder_parts(parts, best_placement(parts, input).part_of_rank);
 }
 
-/// The bytes of items whose owner is not a rank of the DP rank that gets them.
+/// Returns the bytes of items whose owner is not a rank of the DP rank that gets them.
 std::int64_t bytes_moved(const Partition& parts, const PlacedJob& job) {
   std::int64_t moved = 0;
   for (std::int64_t dp = 0; dp < parts.size(); ++dp) {
@@ -51,7 +51,7 @@ std::int64_t bytes_moved(const Partition& parts, const PlacedJob& job) {
   return moved;
 }
 
-/// The minimum over all assignments of parts to DP ranks.
+/// Returns the minimum over all assignments of parts to DP ranks.
 std::int64_t fewest_bytes_moved(const Partition& parts, const PlacedJob& job) {
   Groups groups = parts.to_vectors();
   std::vector<std::size_t> order(groups.size());
@@ -65,8 +65,8 @@ std::int64_t fewest_bytes_moved(const Partition& parts, const PlacedJob& job) {
   return fewest;
 }
 
-/// Items distributed over `dp` parts in turn, with random owners among dp * 2 ranks on nodes of 4 and random
-/// sizes.
+/// Returns items distributed over `dp` parts in turn, with random owners among dp * 2 ranks on nodes of 4 and
+/// random sizes.
 PlacedJob random_job(std::mt19937_64& random, int dp, std::int64_t n) {
   PlacedJob job;
   for (int rank = 0; rank < 2 * dp; ++rank) {

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 
 using Positions = std::vector<std::int64_t>;
 
-/// Everything that a schedule draws, step by step.
+/// Returns everything that a schedule draws, step by step.
 Positions all_of(BatchSchedule& schedule) {
   Positions all;
   for (std::int64_t step = 0; step < schedule.num_steps(); ++step) {

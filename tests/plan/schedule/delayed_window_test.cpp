@@ -60,7 +60,7 @@ Steps samples_of(const std::vector<DelayedStep>& steps) {
   return samples;
 }
 
-/// Only quadratic work, so a short sample costs almost nothing compared to a long one.
+/// Makes all work quadratic, so a short sample costs almost nothing compared to a long one.
 OutlierDelay with_quadratic_cost(OutlierDelay delay) {
   delay.plan.balance.cost = CostModel{1, 1};
   delay.plan.balance.overhead = 0;
@@ -113,7 +113,7 @@ TEST(DelayOutliers, keeps_outliers_in_place_if_a_step_has_no_other_sample_to_swa
   EXPECT_EQ(samples_of(delay_outliers(0, windows.drawn(), windows.delay(500, 2))), windows.drawn());
 }
 
-/// Lengths of which one in twelve is long.
+/// Returns lengths of which one in twelve is long.
 Steps random_steps() {
   const auto steps = *rc::gen::inRange<std::size_t>(1, 7);
   Steps lengths(steps);
@@ -145,7 +145,7 @@ RC_GTEST_PROP(DelayOutliers, move_within_their_window_and_every_step_keeps_its_s
   }
 }
 
-// As plan_step plans the original steps, one by one.
+// Both windows are planned step by step, as plan_step does.
 RC_GTEST_PROP(DelayOutliers, never_make_a_window_end_later, ()) {
   const Windows windows(random_steps());
   if (windows.drawn().size() < 2) RC_DISCARD();

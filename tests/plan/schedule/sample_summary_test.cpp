@@ -7,7 +7,7 @@
 namespace evenkeel {
 namespace {
 
-/// The loss tokens of a sample with `prompt` and `response` tokens whose mask is set everywhere.
+/// Returns the loss tokens of a sample with `prompt` and `response` tokens whose mask is set everywhere.
 std::int64_t counted(std::int64_t prompt, std::int64_t response, FieldKind kind, bool shared) {
   RaggedBatch batch({{SampleId{0}, 0, 2, 3}, {SampleId{1}, 0, prompt, response}});
   batch.add_field({"input_ids", DType::int64, FieldKind::token, {}});

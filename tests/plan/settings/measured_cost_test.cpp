@@ -101,7 +101,7 @@ TEST(Observe, the_ranks_of_a_group_of_its_own_size) {
   EXPECT_EQ(observe(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).ranks, 4);
 }
 
-/// Times of groups of 1, 2 and `most` ranks in turn; no communication is hidden.
+/// Returns times of groups of 1, 2 and `most` ranks in turn; no communication is hidden.
 std::vector<CostObservation> times_of_groups(const TimeModel& times, std::int64_t most) {
   std::vector<CostObservation> observations = times_of(times, 120);
   for (std::size_t i = 0; i < observations.size(); ++i) {

@@ -153,7 +153,7 @@ TEST(PlanSettings, sizes_below_one_are_refused_by_key) {
   expect_refused([](PlanSettings& s) { s.micro_batch.multiple_of = 0; }, "micro_batch.multiple_of");
 }
 
-/// The rejected key and the text that the user reads; empty if the settings are accepted.
+/// Returns the rejected key and the text that the user reads; empty if the settings are accepted.
 std::pair<std::string, std::string> refusal(const PlanSettings& settings) {
   try {
     settings.validate();

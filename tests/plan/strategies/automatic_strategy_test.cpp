@@ -69,7 +69,8 @@ RC_GTEST_PROP(AutomaticStrategy, ends_no_later_than_either_way, ()) {
             std::min(end_time_of(hierarchical(settings)), end_time_of(as_grid(settings))));
 }
 
-/// Two responses to a prompt of two tokens. A grid computes the prompt on both ranks, which ends earlier.
+/// Returns two responses to a prompt of two tokens. A grid computes the prompt on both ranks, which ends
+/// earlier.
 testing_support::BranchingStep two_responses() {
   return testing_support::branching_step({{7, {1, 2, 3}, 2}, {7, {1, 2, 4, 5}, 2}});
 }

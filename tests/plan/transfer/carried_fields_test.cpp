@@ -97,7 +97,7 @@ TEST(CarriedFields, are_delivered_in_the_original_or_the_sent_type) {
 TEST(CarriedFields, are_not_narrowed_if_nothing_is_sent_and_the_original_type_is_delivered) {
   FieldRouting ways = ways_of(narrow());
   ways.sends_messages = false;
-  ways.ranges.clear();  // as if nobody had looked for any
+  ways.ranges.clear();  // as if no ranges had been computed
   EXPECT_FALSE(changes_field(carried_fields(std::vector{experts}, ways).front()));
   const FieldSpec floats{experts.name, DType::float32, experts.kind, experts.trailing};
   EXPECT_THROW((void)carried_fields(std::vector{floats}, ways), InputError) << "refused all the same";

@@ -25,7 +25,7 @@ using testing_support::ids;
 
 using Entries = std::vector<std::int64_t>;
 
-/// Samples of (uid, prompt, response), in order.
+/// Returns samples of (uid, prompt, response), in order.
 LengthTable table_of(const std::vector<std::array<std::int64_t, 3>>& samples) {
   std::vector<LengthEntry> entries;
   for (const auto& [uid, prompt, response] : samples) {

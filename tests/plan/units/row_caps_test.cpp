@@ -22,7 +22,7 @@ using testing_support::use;
 using testing::ElementsAre;
 using testing_support::message_of;
 
-/// Samples of (uid, prompt, response) with rows in a field that also specifies their work.
+/// Returns samples of (uid, prompt, response) with rows in a field that also specifies their work.
 LengthTable table_of(const std::vector<std::array<std::int64_t, 4>>& samples) {
   std::vector<LengthEntry> entries;
   std::vector<std::int64_t> rows;

@@ -34,10 +34,10 @@ class Watchdog {
   ~Watchdog() { alarm(0); }
 };
 
-inline constexpr unsigned patience = 60;  // seconds, many times the duration of an operation
+inline constexpr unsigned patience = 60;  // seconds; much longer than an operation takes
 
-/// The number of allocations of an operation that fail, one after another: from EVENKEEL_FAULTS, where `all`
-/// means all of them; by default, a few.
+/// Returns how many allocations of an operation fail, one after another: the value of EVENKEEL_FAULTS, where
+/// `all` means every allocation; by default, a few.
 inline std::int64_t faults_an_operation() {
   const char* wanted = std::getenv("EVENKEEL_FAULTS");
   if (wanted == nullptr) return 6;
@@ -45,7 +45,7 @@ inline std::int64_t faults_an_operation() {
   return std::stoll(wanted);
 }
 
-/// A sample of `count` allocations, spread over all of them, in ascending order.
+/// Returns a subset of `count` allocations, spread evenly, in ascending order.
 inline std::vector<std::int64_t> allocations_to_fail(std::int64_t count) {
   static const std::int64_t few = faults_an_operation();
   std::vector<std::int64_t> numbers;
@@ -57,7 +57,7 @@ inline std::vector<std::int64_t> allocations_to_fail(std::int64_t count) {
   return numbers;
 }
 
-/// How an operation ended on this rank.
+/// The outcome of an operation on this rank.
 enum class Outcome : int { went_well, out_of_memory, other };
 
 inline Outcome outcome_of(const std::function<void()>& operation) {

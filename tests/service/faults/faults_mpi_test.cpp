@@ -40,7 +40,7 @@ RaggedBatch share_of(const boost::mpi::communicator& comm, std::int64_t samples 
   return made_up_batch(std::move(shapes), testing_support::made_up_fields());
 }
 
-/// Samples that share prompts, in some cases across ranks.
+/// Returns samples that share prompts, in some cases across ranks.
 RaggedBatch siblings_of(const boost::mpi::communicator& comm) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = comm.rank(); id < 24; id += comm.size())
@@ -56,7 +56,7 @@ RaggedBatch siblings_of(const boost::mpi::communicator& comm) {
   return batch;
 }
 
-/// A copy made by the trainer, whose own memory is not tested.
+/// Returns a copy made by the trainer, whose own memory is not tested.
 Step copied(const Step& step) {
   const FailingColumns::Paused paused;
   return step;
@@ -198,7 +198,7 @@ TEST(Faults, lack_of_memory_in_a_later_pass_is_everybodys_error) {
   }
 }
 
-/// Fields with layers, supplied with the samples or added to them.
+/// Adds fields with layers, supplied with the samples or added later.
 void add_layers(RaggedBatch& batch) {
   for (const FieldKind kind : {FieldKind::token, FieldKind::response_token}) {
     const std::string name = "experts of a " + std::string(name_of(kind));
@@ -206,7 +206,7 @@ void add_layers(RaggedBatch& batch) {
   }
 }
 
-/// The same, plus fields whose equal values are stored only once.
+/// Returns these cases with layers, and with fields whose equal values are stored only once.
 std::vector<Case> layered_cases(int ranks) {
   std::vector<Case> cases = cases_for(ranks);
   for (Case& each : cases) {

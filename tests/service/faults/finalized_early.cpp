@@ -1,5 +1,5 @@
-// finalized_early CALL: a program that finalizes MPI while it has a service, and then calls it anyway: `step`
-// or `collect` of a DataService, `next` or `progress` of Steps. Prints the error on every rank.
+// finalized_early CALL: finalizes MPI while it has a service, and then makes a call: `step` or `collect` of a
+// DataService, `next` or `progress` of Steps. Prints the error on every rank.
 
 #include <mpi.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace evenkeel;
 
-std::string told(const std::function<void()>& call) {
+std::string error_of(const std::function<void()>& call) {
   try {
     call();
   } catch (const MpiError& error) {
@@ -42,7 +42,8 @@ int main(int argc, char** argv) {
       {"collect", [&] { static_cast<void>(service.collect(step, StepResults(step.micro_batches.size()))); }},
       {"next", [&] { static_cast<void>(steps.next()); }},
       {"progress", [&] { static_cast<void>(steps.progress()); }}};
-  // In one piece, so that mpirun does not mix it with other ranks' output.
-  std::cout << "rank " + std::to_string(rank) + " is told: " + told(calls.at(argc > 1 ? argv[1] : "")) + "\n"
+  // Prints one string, so mpirun does not mix it with other ranks' output.
+  std::cout << "rank " + std::to_string(rank) + " is told: " + error_of(calls.at(argc > 1 ? argv[1] : "")) +
+                   "\n"
             << std::flush;
 }

@@ -14,9 +14,10 @@
 #include "service/faults/faults.hpp"
 #include "support/failing_columns.hpp"
 
-// One rank's error becomes every rank's error. Here, one rank runs out of memory for columns in a collective
-// operation; every rank must throw the same error, within a time limit, and remain usable. Other allocations
-// are not tested: if one of them fails in a collective call, the process ends (see abort_if_out_of_memory).
+// One rank's error must become every rank's error. Here, one rank runs out of memory for columns in a
+// collective operation. Every rank must throw the same error, within a time limit, and remain usable. Other
+// allocations are not tested: if one of them fails in a collective call, the process ends (see
+// abort_if_out_of_memory).
 
 namespace evenkeel::test {
 
@@ -24,8 +25,8 @@ inline std::set<int> first_middle_last(const boost::mpi::communicator& world) {
   return {0, world.size() / 2, world.size() - 1};
 }
 
-/// Makes the allocations of columns in `operation`, which is collective, fail on one rank after another.
-/// After each fault, `still_works` must succeed.
+/// Makes the column allocations of the collective `operation` fail on one rank after another. After each
+/// fault, `still_works` must succeed.
 inline void expect_faults_to_be_shared(const boost::mpi::communicator& world,
                                        const std::function<void()>& operation,
                                        const std::function<void()>& still_works) {

@@ -13,8 +13,8 @@
 #include "support/made_up_batch.hpp"
 #include "support/service_ahead.hpp"
 
-// Steps, communicators and calls on one rank that do not match those of other ranks: every rank gets an
-// error, no rank waits, and the service remains usable.
+// Steps, communicators and calls of one rank do not match those of other ranks. Every rank must get an error,
+// no rank may wait, and the service must remain usable.
 
 namespace evenkeel::wrong_steps_test {
 namespace {
@@ -52,7 +52,7 @@ std::vector<Config> configs_for_all_paths() {
   return configs;
 }
 
-/// Copies, one per micro-batch.
+/// Returns copies of the tokens, one per micro-batch.
 std::vector<std::vector<std::byte>> bytes_of_tokens(const Step& step) {
   std::vector<std::vector<std::byte>> all;
   for (const MicroBatch& m : step.micro_batches) {
@@ -77,7 +77,7 @@ void expect_collected(const DataService& service, const Step& step, const Ragged
   EXPECT_EQ(back.at("positions").rows(), mine.num_tokens());
 }
 
-/// Fails unless `work` throws an InputError that contains all of these texts.
+/// Requires that `work` throws an InputError that contains all of these texts.
 void expect_input_error(const std::function<void()>& work, const std::vector<std::string>& texts) {
   try {
     work();
@@ -89,7 +89,7 @@ void expect_input_error(const std::function<void()>& work, const std::vector<std
 
 TEST(WrongSteps, different_destinations_of_a_collection_are_reported_and_recoverable) {
   const boost::mpi::communicator world;
-  if (world.size() == 1) return;  // nobody to differ from
+  if (world.size() == 1) return;  // there is no other rank to differ from
   for (const Config& config : configs_for_all_paths()) {
     DataService service(world, config);
     const RaggedBatch mine = share_of(world);
@@ -115,7 +115,7 @@ TEST(WrongSteps, different_destinations_of_a_collection_are_reported_and_recover
 
 TEST(WrongSteps, collecting_different_steps_is_reported_and_recoverable) {
   const boost::mpi::communicator world;
-  if (world.size() == 1) return;  // nobody to differ from
+  if (world.size() == 1) return;  // there is no other rank to differ from
   for (const Config& config : configs_for_all_paths()) {
     DataService service(world, config);
     const RaggedBatch mine = share_of(world);
@@ -319,7 +319,7 @@ TEST(WrongSteps, removing_micro_batches_from_a_step_on_one_rank_is_everybodys_er
 
 TEST(WrongCommunicators, an_intercommunicator_is_refused_on_all_ranks) {
   const boost::mpi::communicator world;
-  if (world.size() == 1) return;  // takes two groups
+  if (world.size() == 1) return;  // needs two groups
   const int group = world.rank() % 2;
   const boost::mpi::communicator half = world.split(group);
   const boost::mpi::intercommunicator between(half, 0, world, 1 - group);

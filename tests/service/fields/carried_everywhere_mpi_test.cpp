@@ -17,10 +17,9 @@
 #include "support/carried_samples.hpp"
 #include "support/service_ahead.hpp"
 
-// Fields of every kind with special treatment (layers, narrow types, several axes, rows, text, bytes, equal
-// values) through everything that a job does with them: read from files, prefetched, delivered, used in
-// passes with other profiles and with fields added in between, collected as results, and resumed from a
-// state.
+// Moves fields of every kind with special treatment (layers, narrow types, several axes, rows, text, bytes,
+// equal values) through everything that a job does with fields: read from files, prefetch, deliver, run
+// passes with other profiles and with fields added in between, collect results, and resume from a state.
 
 namespace evenkeel::carried_everywhere_test {
 namespace {
@@ -34,7 +33,7 @@ using testing_support::carried_fields_of_every_way;
 using testing_support::carried_results;
 using testing_support::carried_shape;
 using testing_support::expect_carried;
-using testing_support::expect_carried_home;
+using testing_support::expect_carried_results;
 using testing_support::settings_of;
 using testing_support::Stage;
 
@@ -42,8 +41,8 @@ constexpr std::int64_t num_carrying = 26;  // samples
 constexpr std::int64_t longest_response = 58;
 constexpr std::int64_t steps_of_job = 3;
 
-/// A job with steps of 16, 10 and 16 samples, the last of which belongs to another epoch, with some samples
-/// much longer than others.
+/// Returns a job with steps of 16, 10 and 16 samples, the last of which belongs to another epoch. Some
+/// samples are much longer than others.
 Config carrying_job(const SharedFolder& folder, int tp, int cp, int pp, int vpp) {
   Config config;
   config.source = folder.source(SourceKind::safetensors, "samples.safetensors");
@@ -58,7 +57,7 @@ Config carrying_job(const SharedFolder& folder, int tp, int cp, int pp, int vpp)
   return config;
 }
 
-/// Passes in which samples stay on their ranks if possible, and passes in which they are sent again.
+/// Adds passes in which samples stay on their ranks if possible, and passes in which they are sent again.
 void add_passes(Config& config) {
   Profile wide = config.profile({});
   wide.micro_batch.max_tokens = 256;
@@ -81,7 +80,8 @@ Config flexible_job(const SharedFolder& folder, int ranks, int pp, Strategy stra
   return config;
 }
 
-/// Covers every path of the exchange, shared tensors, shared prompts, and groups of all sizes.
+/// Returns jobs that cover every path of the exchange, shared tensors, shared prompts, and groups of all
+/// sizes.
 std::vector<Config> carrying_jobs(const SharedFolder& folder, int ranks) {
   std::vector<Config> jobs;
   const auto add = [&](int tp, int cp, int pp, int vpp, ExchangePath path) -> Config* {
@@ -110,7 +110,7 @@ std::vector<Config> carrying_jobs(const SharedFolder& folder, int ranks) {
   return jobs;
 }
 
-/// The trainer of a job: takes steps from a prefetcher, and makes several passes over each of them.
+/// The trainer of a job: takes prefetched steps, and makes several passes over each of them.
 class Trainer {
  public:
   Trainer(const boost::mpi::communicator& world, const Config& config, const ServiceState& from)
@@ -121,25 +121,26 @@ class Trainer {
             world, config, steps_of_job, [&](std::int64_t step) { return read_ahead_.read(step); }, from),
         here_{service_.mesh().here().pp, config.mesh.pp, config.mesh.vpp} {}
 
-  /// All passes over the next step; none after the last step. Each pass is checked as soon as it is made.
+  /// Returns all passes over the next step; no passes after the last step. Each pass is checked as soon as it
+  /// is made.
   std::vector<Step> next() {
     std::vector<Step> passes;
     std::optional<Step> first = steps_.next();
     if (!first) return passes;
     passes.push_back(*std::move(first));
     expect(passes.back(), fields_);
-    expect_home(passes.back(), fields_);
+    expect_collected(passes.back(), fields_);
     pass_over(passes, "wide", late_, both_);
     pass_over(passes, "", {}, both_);
     pass_over(passes, "apart", {}, both_);
-    expect_home(passes.back(), both_);
+    expect_collected(passes.back(), both_);
     return passes;
   }
 
   [[nodiscard]] ServiceState state() const { return parse_state(to_text(steps_.state()), "a state"); }
 
  private:
-  /// A pass with a profile and fields that owners add; the step must contain `carried`.
+  /// Makes a pass with a profile and with fields that owners add; the step must contain `carried`.
   void pass_over(std::vector<Step>& passes, const char* profile, const std::vector<Carried>& added,
                  const std::vector<Carried>& carried) {
     const RaggedBatch mine = samples_.read(passes.front().index);
@@ -154,7 +155,7 @@ class Trainer {
     for (const MicroBatch& m : step.micro_batches) expect_carried(m.tensors, fields, here_);
   }
 
-  void expect_home(const Step& step, const std::vector<Carried>& fields) const {
+  void expect_collected(const Step& step, const std::vector<Carried>& fields) const {
     StepResults results(step.micro_batches.size());
     for (std::size_t m = 0; m < step.micro_batches.size() && reports_results(service_.mesh()); ++m) {
       for (const Column& column : carried_results(step.micro_batches[m].tensors, fields)) {
@@ -168,7 +169,7 @@ class Trainer {
         }
       }
     }
-    expect_carried_home(service_.collect(step, results), fields, {here_.of - 1, here_.of, here_.vpp});
+    expect_carried_results(service_.collect(step, results), fields, {here_.of - 1, here_.of, here_.vpp});
   }
 
   const std::vector<Carried> fields_ = carried_fields_of_every_way();
@@ -185,7 +186,7 @@ class Trainer {
   Stage here_;
 };
 
-/// The number of different group sizes among the micro-batches of all ranks.
+/// Returns the number of different group sizes among the micro-batches of all ranks.
 std::int64_t sizes_of_groups(const boost::mpi::communicator& world, const std::vector<Step>& passes) {
   std::array<int, 9> has{};
   for (const MicroBatch& m : passes.front().micro_batches)
@@ -195,7 +196,7 @@ std::int64_t sizes_of_groups(const boost::mpi::communicator& world, const std::v
   return std::ranges::count(any, 1);
 }
 
-// The step with which a new epoch begins is also made from a state.
+// The step that begins a new epoch is also made from a state.
 TEST(CarriedEverywhere, fields_of_every_way_go_through_files_steps_ahead_passes_results_and_a_resume) {
   const boost::mpi::communicator world;
   const SharedFolder folder([](const std::filesystem::path& path) {
@@ -235,11 +236,12 @@ TEST(CarriedEverywhere, fields_of_every_way_go_through_files_steps_ahead_passes_
     }
     EXPECT_TRUE(resumed.next().empty());
     if (boost::mpi::all_reduce(world, testing::Test::HasFailure() ? 1 : 0, boost::mpi::maximum<int>()) > 0)
-      return;  // one failed job is informative enough, and all ranks stop at it
+      return;  // one failed job is enough information, and all ranks stop at it
   }
 }
 
-/// Fields with these names, but of another kind and with other elements, without samples.
+/// Returns a batch without samples, which has fields with these names but of another kind and with other
+/// elements.
 RaggedBatch nothing_of_other_fields(const std::vector<Carried>& fields) {
   RaggedBatch batch;
   for (const Carried& field : fields) {

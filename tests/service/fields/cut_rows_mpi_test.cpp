@@ -14,7 +14,7 @@
 #include "support/error_message.hpp"
 #include "support/made_up_batch.hpp"
 
-// Rows that are split with their samples' tokens (fields: {X: {cut_by: FIELD}}), through whole steps. The
+// Tests rows that are split with their samples' tokens (fields: {X: {cut_by: FIELD}}) in whole steps. The
 // expected values are computed here from the tokens that each rank gets.
 
 namespace evenkeel::cut_rows_test {
@@ -73,8 +73,8 @@ Config cutting_config(const CutJob& job) {
   return config;
 }
 
-/// The tokens that each row of a sample belongs to: overlapping rows, rows with the same tokens, rows without
-/// tokens, samples without rows.
+/// Returns the tokens that each row of a sample belongs to: overlapping rows, rows with the same tokens, rows
+/// without tokens, samples without rows.
 std::vector<RowRange> spans_of(const SampleShape& sample) {
   std::vector<RowRange> spans;
   const auto id = static_cast<std::uint64_t>(sample.id.value());
@@ -125,8 +125,8 @@ void add_patches(RaggedBatch& batch) {
   batch.add_field(std::move(spans));
 }
 
-/// Samples of a group start with the same tokens; `index` contains each token's position in its sample, from
-/// 1.
+/// Returns samples with their tokens. Samples of a group start with the same tokens; `index` contains each
+/// token's position in its sample, from 1.
 RaggedBatch tokens_of(const boost::mpi::communicator& world) {
   RaggedBatch batch(shapes_with_patches(world));
   Column& tokens = batch.add_field({"input_ids", DType::int64, FieldKind::token, {}});
@@ -151,7 +151,7 @@ RaggedBatch patches_of(const boost::mpi::communicator& world) {
   return batch;
 }
 
-/// The tokens of sample i that this rank has, according to its rows.
+/// Returns the tokens of sample i that this rank has, according to its rows.
 std::set<std::int64_t> tokens_here(const PackedMicroBatch& m, std::int64_t i) {
   std::vector<std::int64_t> sequences{i};
   if (m.shared) {
@@ -169,7 +169,7 @@ std::set<std::int64_t> tokens_here(const PackedMicroBatch& m, std::int64_t i) {
   return tokens;
 }
 
-/// Checks that each sample's rows are those of its tokens on this rank. Returns the total number of rows.
+/// Checks that each sample's rows belong to its tokens on this rank. Returns the total number of rows.
 std::int64_t expect_rows_of_tokens_here(const Step& step) {
   std::int64_t rows = 0;
   for (const MicroBatch& micro_batch : step.micro_batches) {

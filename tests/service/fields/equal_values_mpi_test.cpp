@@ -16,7 +16,7 @@
 #include "service/step_record.hpp"
 #include "support/made_up_batch.hpp"
 
-// Fields whose equal values are stored once per node, through whole steps: each sample has its own value, and
+// Tests fields whose equal values are stored once per node in whole steps: each sample has its own value, and
 // data is sent and stored as often as documented. The expected values are computed here from the samples
 // alone.
 
@@ -39,7 +39,7 @@ struct EqualJob {
   PrefixSharing prefix = PrefixSharing::none;
 
   [[nodiscard]] bool fits(int ranks) const { return ranks % (tp * cp * pp) == 0; }
-  [[nodiscard]] bool hands_out(const GridPoint& place) const {
+  [[nodiscard]] bool delivers(const GridPoint& place) const {
     if (stage == FieldStages::all) return true;
     return place.pp == (stage == FieldStages::first ? 0 : pp - 1);
   }
@@ -65,7 +65,8 @@ Config config_of(const EqualJob& job) {
   return config;
 }
 
-/// The samples in a group of 8 share one image; every fifth group has none.
+/// Returns the number of a sample's image. Samples of a group of 8 share one image; every fifth group has
+/// none.
 std::int64_t image_of(SampleId sample) {
   return sample.value() / 8;
 }
@@ -82,7 +83,7 @@ std::string caption_of(SampleId sample) {
 
 constexpr std::int64_t num_samples = 48;
 
-/// Samples of groups that are supplied by one rank each, or that are scattered over all ranks.
+/// Returns samples of groups that are supplied by one rank each, or that are scattered over all ranks.
 RaggedBatch images_of(const boost::mpi::communicator& world, bool strewn = true) {
   std::vector<SampleShape> shapes;
   for (std::int64_t id = 0; id < num_samples; ++id) {
@@ -137,15 +138,15 @@ void expect_caption(const Column& captions, std::int64_t i, SampleId id) {
   ASSERT_EQ(caption, id == filler_sample ? "" : caption_of(id));
 }
 
-/// Every sample has its value, and all micro-batches of a rank use the same memory.
-void expect_values_handed_out(const Step& step, const EqualJob& job, const GridPoint& here) {
+/// Requires that every sample has its value, and that all micro-batches of a rank use the same memory.
+void expect_values_delivered(const Step& step, const EqualJob& job, const GridPoint& here) {
   const std::byte* memory = nullptr;
   for (const MicroBatch& micro_batch : step.micro_batches) {
     const PackedMicroBatch& m = micro_batch.tensors;
     const Column* const images = m.find("image");
     const Column* const captions = m.find("caption");
-    ASSERT_EQ(images != nullptr, job.hands_out(here));
-    ASSERT_EQ(captions != nullptr, job.hands_out(here));
+    ASSERT_EQ(images != nullptr, job.delivers(here));
+    ASSERT_EQ(captions != nullptr, job.delivers(here));
     if (images == nullptr) continue;
     ASSERT_TRUE(images->samples().are_shared());
     ASSERT_EQ(images->samples().size(), std::ssize(m.samples));
@@ -159,7 +160,7 @@ void expect_values_handed_out(const Step& step, const EqualJob& job, const GridP
   }
 }
 
-/// For every rank: its node, and the samples with images that it gets.
+/// A rank's node, and the samples with images that the rank gets.
 struct RankSamples {
   int node = 0;
   bool handed = false;
@@ -172,7 +173,7 @@ struct RankSamples {
 };
 
 std::vector<RankSamples> samples_of_ranks(const Step& step, const EqualJob& job, const Mesh& mesh) {
-  RankSamples mine{mesh.nodes()[mesh.rank().index()], job.hands_out(mesh.here()), {}};
+  RankSamples mine{mesh.nodes()[mesh.rank().index()], job.delivers(mesh.here()), {}};
   for (const MicroBatch& m : step.micro_batches) {
     for (const SampleShape& sample : m.tensors.samples) {
       if (sample.id != filler_sample) mine.ids.push_back(sample.id.value());
@@ -183,7 +184,7 @@ std::vector<RankSamples> samples_of_ranks(const Step& step, const EqualJob& job,
   return all;
 }
 
-/// The total bytes of the distinct images of samples; images of different owners are distinct.
+/// Returns the total size of the distinct images of samples; images of different owners are distinct.
 std::int64_t distinct_bytes(const std::vector<std::int64_t>& ids, int owners) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> rows;
   for (const std::int64_t id : ids) rows[{id % owners, image_of(SampleId{id})}] = rows_of_image(SampleId{id});
@@ -197,8 +198,8 @@ FieldVolume volume_of(const Step& step, const char* name) {
   return found == step.record->volumes.end() ? FieldVolume{} : *found;
 }
 
-/// Each distinct image of an owner is sent once to each node, to the lowest rank that needs it; other ranks
-/// of the node copy theirs, or nothing if ranks read each other's memory.
+/// Requires that each distinct image of an owner is sent once to each node, to the lowest rank that needs it.
+/// Other ranks of the node copy theirs, or copy nothing if ranks read each other's memory.
 void expect_volume(const Step& step, const EqualJob& job, const Mesh& mesh) {
   const boost::mpi::communicator world;
   const std::vector<RankSamples> all = samples_of_ranks(step, job, mesh);
@@ -229,7 +230,7 @@ void expect_volume(const Step& step, const EqualJob& job, const Mesh& mesh) {
   EXPECT_EQ(copied, step.volume.copied);
 }
 
-/// Delivered, passed on, reassembled on each rank, then sent again.
+/// Delivers values, reuses them in a later pass, repacks them on each rank, and sends them again.
 void expect_whole_equal_job(const EqualJob& job) {
   const boost::mpi::communicator world;
   if (!job.fits(world.size())) return;
@@ -243,11 +244,11 @@ void expect_whole_equal_job(const EqualJob& job) {
   DataService service(world, config_of(job));
   const GridPoint& here = service.mesh().here();
   Step step = service.step(images_of(world));
-  expect_values_handed_out(step, job, here);
+  expect_values_delivered(step, job, here);
   expect_volume(step, job, service.mesh());
   for (const char* profile : {"", "large", "other"}) {
     step = service.step(std::move(step), profile);
-    expect_values_handed_out(step, job, here);
+    expect_values_delivered(step, job, here);
   }
 }
 
@@ -303,14 +304,14 @@ TEST(EqualValues, written_on_one_rank_are_private_and_cannot_be_regrouped) {
     if (writer == world.rank())
       std::ranges::fill(step.micro_batches.back().tensors.find("image")->bytes(), std::byte{9});
     world.barrier();
-    if (writer != world.rank()) expect_values_handed_out(step, {}, service.mesh().here());
+    if (writer != world.rank()) expect_values_delivered(step, {}, service.mesh().here());
     // A writer with only one micro-batch, or with one without samples, has nothing to distinguish.
     bool differs = step.micro_batches.size() > 1 && !step.micro_batches.back().tensors.empty();
     boost::mpi::broadcast(world, differs, writer);
     try {
       step = service.step(std::move(step), "large");
       EXPECT_FALSE(differs) << "is not refused";
-      if (writer != world.rank()) expect_values_handed_out(step, {}, service.mesh().here());
+      if (writer != world.rank()) expect_values_delivered(step, {}, service.mesh().here());
     } catch (const InputError& error) {
       EXPECT_TRUE(differs);
       EXPECT_THAT(error.what(), HasSubstr("field 'image' of micro-batch"));
@@ -330,9 +331,9 @@ TEST(EqualValues, may_be_added_to_a_later_pass_and_reused_after_it) {
   for (const char* name : {"image", "caption"}) added.add_field(whole.at(name));
   Step step = service.step(std::move(first));
   step = service.step(std::move(step), "large", added);
-  expect_values_handed_out(step, {}, service.mesh().here());
+  expect_values_delivered(step, {}, service.mesh().here());
   step = service.step(std::move(step), {});
-  expect_values_handed_out(step, {}, service.mesh().here());
+  expect_values_delivered(step, {}, service.mesh().here());
 }
 
 TEST(EqualValues, outlive_the_release_by_their_holders) {
@@ -345,7 +346,7 @@ TEST(EqualValues, outlive_the_release_by_their_holders) {
     if (!is_holder) held.push_back(std::move(step));
   }
   world.barrier();
-  for (const Step& step : held) expect_values_handed_out(step, {}, service.mesh().here());
+  for (const Step& step : held) expect_values_delivered(step, {}, service.mesh().here());
 }
 
 TEST(EqualValues, are_refused_by_name_for_kinds_without_counted_rows) {

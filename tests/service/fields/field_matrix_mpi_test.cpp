@@ -16,9 +16,9 @@
 #include "support/made_up_batch.hpp"
 #include "support/packed_rows.hpp"
 
-// Every name x kind x dtype x trailing shape of a field, through whole steps with every layout: its values
-// arrive at the correct rows and are collected again, or every rank reports the reason for rejecting it. The
-// expected values are computed here from the samples alone.
+// Tests every combination of a field's name, kind, dtype and trailing shape, in whole steps with every
+// layout: its values arrive in the correct rows and are collected again, or every rank reports the reason for
+// refusing it. The expected values are computed here from the samples alone.
 
 namespace evenkeel::field_matrix_test {
 namespace {
@@ -31,13 +31,13 @@ using Row = std::vector<std::byte>;
 constexpr std::int64_t label_pad = -7;
 constexpr std::int64_t pad_token = 3;
 
-/// Prompts that are shared, missing or one token long; responses of which two start with the same tokens, two
-/// are equal, and some are empty; a sample without tokens.
+/// Samples whose prompts are shared, missing or one token long; two responses start with the same tokens, two
+/// are equal, and some are empty; one sample has no tokens.
 const std::vector<SampleShape> samples{
     {SampleId{0}, 10, 4, 3}, {SampleId{1}, 10, 4, 5}, {SampleId{2}, 10, 4, 0}, {SampleId{3}, 11, 0, 4},
     {SampleId{4}, 11, 0, 0}, {SampleId{5}, 12, 6, 2}, {SampleId{6}, 12, 6, 2}, {SampleId{7}, 13, 1, 6}};
 
-/// Identifies tokens: rows for which this is equal have equal values.
+/// Returns a number that identifies a token: rows with the same number have equal values.
 std::uint64_t owner_of(const SampleShape& sample, std::int64_t t) {
   if (t < sample.prompt) return sample.group;
   if (sample.group == 12 || (sample.group == 10 && t < sample.prompt + 2)) return sample.group + 100;
@@ -88,7 +88,7 @@ Config config_of(const Job& job) {
   return config;
 }
 
-/// What a rank supplies in addition to tokens, or instead of them.
+/// The field that a rank supplies in addition to tokens, or instead of them.
 struct Field {
   FieldSpec spec;
   Job job;
@@ -96,14 +96,14 @@ struct Field {
   [[nodiscard]] bool is(std::string_view name) const { return spec.name == name; }
   [[nodiscard]] bool of_tokens() const { return spec.kind == FieldKind::token; }
 
-  /// Whether the mask is set for a label; there is no label at the end of a sample.
+  /// Returns whether the mask is set for a label; there is no label at the end of a sample.
   [[nodiscard]] bool mask_of_label(const SampleShape& sample, std::int64_t position) const {
     if (position == sample.length()) return false;
     if (of_tokens() && job.shared() && position < sample.prompt) return false;
     return (position + sample.id.value()) % 3 != 0;
   }
 
-  /// The row that a sample supplies for its token, its response token or itself.
+  /// Returns the row that a sample supplies for a token, a response token, or the whole sample.
   [[nodiscard]] Row row(const SampleShape& sample, std::int64_t r) const {
     if (refusal()) return Row(spec.row_bytes());
     if (is("input_ids")) return row_of(token_of(sample, r));
@@ -118,7 +118,8 @@ struct Field {
                        of_tokens() ? owner_of(sample, r) : static_cast<std::uint64_t>(sample.id.value()), r);
   }
 
-  /// What accompanies the label of token `position` of a sample; empty if no sample supplies anything.
+  /// Returns the value that goes with the label of token `position` of a sample; empty if no sample supplies
+  /// one.
   [[nodiscard]] Row beside_label(const SampleShape& sample, std::int64_t position) const {
     if (of_tokens()) {
       return row(sample, position - 1);
@@ -127,13 +128,14 @@ struct Field {
     return is_response ? row(sample, position - sample.prompt) : empty_row();
   }
 
-  /// The row used where no sample supplies anything.
+  /// Returns the row that is used if no sample supplies one.
   [[nodiscard]] Row empty_row() const {
     if (is("input_ids")) return row_of(pad_token);
     return is("labels") ? row_of(label_pad) : Row(spec.row_bytes());
   }
 
-  /// The reason, as part of the error text, why every rank must reject it.
+  /// Returns the reason, as a part of the error text, why every rank must refuse the field; nullopt if it is
+  /// valid.
   [[nodiscard]] std::optional<std::string> refusal() const {
     const bool plain = spec.trailing.empty();
     if (spec.trailing == huge) return "2^63 bytes";
@@ -184,9 +186,9 @@ Row row_at(const Column& column, std::int64_t row) {
 }
 
 /// A column and the expected value of each of its rows.
-class Handed {
+class CheckedColumn {
  public:
-  Handed(const PackedMicroBatch& m, const Job& job) : m_(m), job_(job) {}
+  CheckedColumn(const PackedMicroBatch& m, const Job& job) : m_(m), job_(job) {}
 
   void expect(const Field& field) const {
     const Column* column = m_.find(field.spec.name);
@@ -206,7 +208,7 @@ class Handed {
     });
   }
 
-  /// Labels and mask as derived from the tokens, weights as derived from the mask.
+  /// Requires labels and mask derived from the tokens, and weights derived from the mask.
   void expect_derived(const std::optional<Field>& field, double weight) const {
     const Column& mask = *m_.find("loss_mask");
     const auto weights = m_.find("loss_weights")->values<float>();
@@ -255,8 +257,8 @@ class Handed {
     return positions;
   }
 
-  /// Calls visit(a sample that has the row, row, position in the sample). Padding rows have positions beyond
-  /// the end of the sequence, so also beyond that of their sample.
+  /// Calls visit(sample, row, position in the sample), with a sample that has the row. Pad rows have
+  /// positions beyond the end of the sequence, and therefore beyond the end of their sample.
   template <typename Visit>
   void for_each_row(Visit visit) const {
     for (std::int64_t s = 0; s < m_.layout.size(); ++s) {
@@ -280,7 +282,7 @@ class Handed {
   const Job& job_;
 };
 
-/// The number of tokens that carry loss, over all samples.
+/// Returns the number of tokens with loss, over all samples.
 std::int64_t loss_tokens(const std::optional<Field>& field) {
   std::int64_t tokens = 0;
   for (const SampleShape& sample : samples) {
@@ -297,8 +299,8 @@ std::int64_t loss_tokens(const std::optional<Field>& field) {
 }
 
 /// Returns the field as if the trainer had computed it, and checks the collected results.
-void expect_home(const boost::mpi::communicator& world, DataService& service, const Step& step,
-                 const Field& field) {
+void expect_collected(const boost::mpi::communicator& world, DataService& service, const Step& step,
+                      const Field& field) {
   StepResults results(step.micro_batches.size());
   FieldSpec spec = field.spec;
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
@@ -318,7 +320,7 @@ void expect_home(const boost::mpi::communicator& world, DataService& service, co
       Row expected = of_response             ? field.beside_label(sample, sample.prompt + r)
                      : field.is("loss_mask") ? field.beside_label(sample, r + 1)
                                              : field.row(sample, r);
-      if (of_response && sample.prompt + r == 0) expected = Row(spec.row_bytes());  // nothing predicts it
+      if (of_response && sample.prompt + r == 0) expected = Row(spec.row_bytes());  // no row predicts it
       EXPECT_EQ(row_at(column, rows.begin + r), expected) << "sample " << i << " row " << r;
     }
   }
@@ -331,7 +333,7 @@ void expect_whole_step(const boost::mpi::communicator& world, DataService& servi
   double weights = 0;
   bool has_filler = false;
   for (const PackedMicroBatch& m : step.micro_batches | std::views::transform(&MicroBatch::tensors)) {
-    const Handed handed(m, job);
+    const CheckedColumn handed(m, job);
     handed.expect({tokens_spec, job});
     if (field) handed.expect(*field);
     handed.expect_derived(field, 1.0 / static_cast<double>(tokens));
@@ -340,7 +342,7 @@ void expect_whole_step(const boost::mpi::communicator& world, DataService& servi
   }
   EXPECT_TRUE(has_filler || job.mode == MicroBatchMode::fixed);
   EXPECT_NEAR(boost::mpi::all_reduce(world, weights, std::plus<>()), 1.0, 1e-6);
-  if (field) expect_home(world, service, step, *field);
+  if (field) expect_collected(world, service, step, *field);
 }
 
 void expect_refused(const boost::mpi::communicator& world, DataService& service, const Field& field) {
@@ -389,7 +391,7 @@ class FieldMatrix : public testing::TestWithParam<Job> {
             if (field.refusal()) expect_refused(world, service, field);
             expect_whole_step(world, service, job, field.refusal() ? std::nullopt : std::optional(field));
           }
-          // A few failed combinations are informative enough, and all ranks stop at one.
+          // A few failed combinations are enough information, and all ranks stop together.
           if (boost::mpi::all_reduce(world, HasFailure() ? 1 : 0, boost::mpi::maximum<int>()) > 0) return;
         }
       }

@@ -1,5 +1,5 @@
-// Fields for tokens further ahead than the label, over whole steps: every row has its token, and the loss for
-// each depth equals that without splitting.
+// Tests fields for tokens after the label in whole steps: every row has its token, and the loss for each
+// depth equals the loss without splitting.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using testing_support::made_up_token;
 constexpr std::int64_t num_samples = 45;
 constexpr std::int64_t depths = 3;
 
-/// Samples of one group share a prompt, and some of them a part of their responses.
+/// Grouped samples: all samples of a group share a prompt, and some share a part of their responses.
 struct GroupedSamples {
   static SampleShape shape(std::int64_t id) {
     SampleShape sample = made_up_shape(id);
@@ -64,7 +64,7 @@ double loss_of(std::int64_t label, std::int64_t position) {
   return std::log1p(static_cast<double>(label)) * std::cos(0.1 * static_cast<double>(position));
 }
 
-/// The mean over all response tokens that are `depth` + 1 tokens after some row.
+/// Returns the mean over all response tokens that are `depth` + 1 tokens after some row.
 double whole_loss(std::int64_t depth, bool is_grouped) {
   double sum = 0;
   std::int64_t tokens = 0;
@@ -77,7 +77,7 @@ double whole_loss(std::int64_t depth, bool is_grouped) {
   return sum / static_cast<double>(tokens);
 }
 
-/// The same for samples that share prefixes.
+/// Returns the same for samples that share prefixes.
 double part_of_shared_loss(const MicroBatch& micro_batch, std::int64_t depth) {
   const PackedMicroBatch& m = micro_batch.tensors;
   const auto positions = m.find("position_ids")->values<std::int64_t>();
@@ -111,7 +111,7 @@ double part_of_shared_loss(const MicroBatch& micro_batch, std::int64_t depth) {
   return micro_batch.loss.scale * sum;
 }
 
-/// A rank's part of the loss for one depth, after checking each of its rows.
+/// Returns a rank's part of the loss for one depth, after checking each of its rows.
 double part_of_loss(const MicroBatch& micro_batch, std::int64_t depth) {
   const PackedMicroBatch& m = micro_batch.tensors;
   const auto labels = m.find(prediction_field_name("labels", depth))->values<std::int64_t>();

@@ -17,9 +17,9 @@
 #include "service/step_record.hpp"
 #include "support/carried_samples.hpp"
 
-// Fields that only passes with some profiles need: other passes do not receive them, no matter what else they
-// do with a step. Also tests their purpose: an encoder whose work is distributed differently from the
-// model's.
+// Tests fields that only passes with some profiles need: other passes do not receive them, no matter what
+// else they do with a step. Also tests their purpose: an encoder whose work is distributed differently from
+// the model's.
 
 namespace evenkeel::fields_of_passes_test {
 namespace {
@@ -61,7 +61,8 @@ Config job_of(int tp, int cp, int pp, PrefixSharing sharing) {
   return config;
 }
 
-/// With groups of all sizes, so expensive that they are as small as possible.
+/// Returns a job with groups of all sizes. Communication is so expensive that groups are as small as
+/// possible.
 Config flexible_job_of(int ranks) {
   Config config = job_of(1, 1, 1, PrefixSharing::none);
   config.mesh.flexible_cp = true;
@@ -86,7 +87,7 @@ std::vector<Config> jobs(int ranks) {
   return jobs;
 }
 
-/// The same fields, each needed by some profiles or by all passes, chosen at random.
+/// Returns the same fields, each needed by randomly chosen profiles or by all passes.
 std::vector<Carried> for_some_profiles(std::vector<Carried> fields, std::mt19937& dice) {
   for (Carried& field : fields) {
     if (field.name() == position_ids_field) continue;
@@ -101,7 +102,7 @@ bool is_for(const Carried& field, const std::string& profile) {
   return profiles.empty() || std::ranges::find(profiles, profile) != profiles.end();
 }
 
-/// A pass has those of these fields that it is sent, and none of the others.
+/// Requires that a pass has the fields that it is sent, and no others.
 void expect_sent(const Step& step, const std::vector<Carried>& fields, const Stage& here) {
   std::vector<Carried> sent;
   for (const Carried& field : fields)
@@ -196,14 +197,14 @@ TEST(FieldsOfPasses, unknown_profiles_and_separated_cutting_fields_are_refused) 
   }
 }
 
-/// The number of patches of a sample: few samples have most of them.
+/// Returns the number of patches of a sample: a few samples have most of them.
 std::int64_t pixels_of(SampleId id) {
   return 4 * (id.value() % 5 == 0 ? 6 + id.value() % 3 : id.value() % 2);
 }
 float pixel_at(SampleId id, std::int64_t patch) {
   return static_cast<float>(100 * id.value() + patch);
 }
-/// An embedding is of four patches.
+/// Returns the value of an embedding, which is computed from four patches.
 float embedding_of(SampleId id, std::int64_t row) {
   return pixel_at(id, 4 * row) + pixel_at(id, 4 * row + 3);
 }
@@ -239,7 +240,8 @@ RaggedBatch with_patches(std::vector<SampleShape> shapes) {
   return batch;
 }
 
-/// Fails unless each sample of a pass has the rows of this field given by `value`, one per `per_row` patches.
+/// Requires that each sample of a pass has the rows of this field given by `value`, one per `per_row`
+/// patches.
 void expect_rows(const Step& step, const char* name, std::int64_t per_row,
                  float (*value)(SampleId, std::int64_t)) {
   for (const MicroBatch& m : step.micro_batches) {
@@ -256,7 +258,7 @@ void expect_rows(const Step& step, const char* name, std::int64_t per_row,
   }
 }
 
-/// One row per `per_row` rows of `from`, as a result with that name, if this rank reports any.
+/// Returns one row per `per_row` rows of `from`, as a result with that name, if this rank reports any.
 StepResults results_of(const DataService& service, const Step& step, const char* name, const char* from,
                        std::int64_t per_row) {
   StepResults results(step.micro_batches.size());
@@ -276,18 +278,18 @@ StepResults results_of(const DataService& service, const Step& step, const char*
   return results;
 }
 
-/// Samples of each micro-batch of a pass.
-std::vector<std::vector<SampleShape>> dealt(const Step& step) {
+/// Returns the samples of each micro-batch of a pass.
+std::vector<std::vector<SampleShape>> samples_by_micro_batch(const Step& step) {
   std::vector<std::vector<SampleShape>> samples;
   for (const MicroBatch& m : step.micro_batches) samples.push_back(m.tensors.samples);
   return samples;
 }
 
-/// The patches of the data rank with the most and of the one with the fewest.
+/// Returns the numbers of patches of the data rank with the most and of the one with the fewest.
 std::pair<std::int64_t, std::int64_t> most_and_least(const boost::mpi::communicator& world,
                                                      const Step& step) {
   std::int64_t own = 0;
-  for (const std::vector<SampleShape>& samples : dealt(step))
+  for (const std::vector<SampleShape>& samples : samples_by_micro_batch(step))
     for (const SampleShape& sample : samples) own += sample.id < SampleId{0} ? 0 : pixels_of(sample.id);
   return {boost::mpi::all_reduce(world, own, boost::mpi::maximum<std::int64_t>()),
           boost::mpi::all_reduce(world, own, boost::mpi::minimum<std::int64_t>())};
@@ -299,9 +301,9 @@ TEST(EncoderPass, has_its_own_assignment_and_exchanges_embeddings_and_gradients)
     if (world.size() % (cp * pp) != 0) continue;
     DataService service(world, with_encoder(cp, pp));
     Step step = service.step(with_patches(own_shapes(world)), "encoder");
-    const auto encoders = dealt(step);
+    const auto encoders = samples_by_micro_batch(step);
     const auto [most, least] = most_and_least(world, step);
-    EXPECT_LE(most - least, 4 * 8);  // one sample's
+    EXPECT_LE(most - least, 4 * 8);  // the patches of one sample
     if (service.mesh().here().pp == pp - 1) expect_rows(step, "patches", 1, pixel_at);
 
     const RaggedBatch embeddings =
@@ -315,7 +317,7 @@ TEST(EncoderPass, has_its_own_assignment_and_exchanges_embeddings_and_gradients)
     const RaggedBatch gradients =
         service.collect(step, results_of(service, step, "gradients", "embeddings", 1));
     step = service.step(std::move(step), "encoder", gradients);
-    EXPECT_EQ(dealt(step), encoders);
+    EXPECT_EQ(samples_by_micro_batch(step), encoders);
     EXPECT_EQ(step.micro_batches.front().tensors.find("embeddings"), nullptr);
     expect_rows(step, "patches", 1, pixel_at);
     expect_rows(step, "gradients", 4,

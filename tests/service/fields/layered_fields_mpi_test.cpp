@@ -14,7 +14,7 @@
 #include "service/step_record.hpp"
 #include "support/carried_samples.hpp"
 
-// Fields with layers, through whole steps: each pipeline stage gets exactly its own layers of its own rows,
+// Tests fields with layers in whole steps: each pipeline stage gets exactly its own layers of its own rows,
 // and no other byte is sent. The expected values are computed here from the samples alone.
 
 namespace evenkeel::layered_fields_test {
@@ -57,7 +57,7 @@ std::string text_of(const Job& job) {
          std::to_string(static_cast<int>(job.wire_dtype));
 }
 
-/// What samples bring, and the type in which ranks get the experts.
+/// Returns the fields that samples have, and the type in which ranks get the experts.
 std::vector<Carried> fields_of(const Job& job, DType experts = DType::int16) {
   return {{{"experts", DType::int16, FieldKind::token, {layers, per_layer}},
            {LayerMap{}, job.wire_dtype, job.dtype},
@@ -89,7 +89,7 @@ Config config_of(const Job& job) {
   return config;
 }
 
-/// The samples of a rank: if there are several ranks, the last one has none.
+/// Returns the samples of a rank: if there are several ranks, the last one has none.
 RaggedBatch share_of(const boost::mpi::communicator& world, const std::vector<Carried>& fields,
                      bool with_tokens = true) {
   const int owners = std::max(1, world.size() - 1);
@@ -99,7 +99,7 @@ RaggedBatch share_of(const boost::mpi::communicator& world, const std::vector<Ca
   return carried_batch(std::move(shapes), fields, with_tokens);
 }
 
-void expect_handed_out(const Step& step, const Job& job, const GridPoint& here, DType experts) {
+void expect_delivered(const Step& step, const Job& job, const GridPoint& here, DType experts) {
   for (const MicroBatch& m : step.micro_batches) {
     expect_carried(m.tensors, fields_of(job, experts), {here.pp, job.pp, job.vpp});
     EXPECT_EQ(m.tensors.find("experts")->spec().trailing.back(), per_layer);
@@ -121,7 +121,7 @@ std::int64_t all_rows(const Step& step) {
   return count;
 }
 
-/// The lowest rank of this node that has the same rows of the same stage.
+/// Returns the lowest rank of this node that has the same rows of the same stage.
 int receiver_of(const Mesh& mesh) {
   for (int rank = 0; rank < mesh.grid().num_ranks(); ++rank) {
     GridPoint place = mesh.grid().point_of(WorldRank{rank});
@@ -133,7 +133,7 @@ int receiver_of(const Mesh& mesh) {
   return -1;
 }
 
-/// Exactly the bytes of this stage's layers for this rank's tokens.
+/// Requires that exactly the bytes of this stage's layers for this rank's tokens are sent.
 void expect_volume(const Step& step, const Job& job, const Mesh& mesh, DType wire) {
   const auto& volumes = step.record->volumes;
   const auto found = std::ranges::find(volumes, "experts", &FieldVolume::name);
@@ -157,7 +157,7 @@ void expect_volume(const Step& step, const Job& job, const Mesh& mesh, DType wir
   EXPECT_EQ(copied, step.volume.copied);
 }
 
-/// Whether every rank reads its rows from the owner's memory, so nothing is sent in messages.
+/// Returns whether every rank reads its rows from the owner's memory, so no messages are sent.
 bool moves_without_messages(const Job& job, const Mesh& mesh) {
   if (mesh.grid().num_ranks() == 1) return true;
   const auto is_elsewhere = [&](int node) { return node != mesh.nodes().front(); };
@@ -173,19 +173,19 @@ void expect_whole_job(const Job& job, DType narrow) {
   DataService service(world, config_of(job));
   const GridPoint& here = service.mesh().here();
   const DType delivered_dtype = job.dtype == FieldWidth::narrow ? narrow : DType::int16;
-  // What is read in place is not narrowed, because it would have to be widened again.
+  // Values that are read in place are not narrowed, because they would have to be widened again.
   const DType wire = moves_without_messages(job, service.mesh()) ? delivered_dtype : narrow;
   Step step = service.step(share_of(world, fields_of(job)));
-  expect_handed_out(step, job, here, delivered_dtype);
+  expect_delivered(step, job, here, delivered_dtype);
   expect_volume(step, job, service.mesh(), wire);
-  // Reassembled on each rank, then sent again.
+  // Repacks the step on each rank, then sends it again.
   step = service.step(std::move(step), "large");
-  expect_handed_out(step, job, here, delivered_dtype);
+  expect_delivered(step, job, here, delivered_dtype);
   step = service.step(std::move(step), "other");
-  expect_handed_out(step, job, here, delivered_dtype);
+  expect_delivered(step, job, here, delivered_dtype);
 }
 
-/// All meshes with up to eight ranks, also with virtual stages.
+/// Returns all meshes with up to eight ranks, including virtual stages.
 std::vector<Job> all_meshes() {
   std::vector<Job> jobs;
   for (const int tp : {1, 2}) {
@@ -258,7 +258,7 @@ TEST(LayeredFields, are_sent_in_the_smallest_type) {
   }
 }
 
-/// Samples of one token each, whose one element is 0 except on the last rank that has samples.
+/// Returns samples of one token each, whose only element is 0 except on the last rank with samples.
 RaggedBatch one_element(int rank, int owner, std::int64_t value) {
   RaggedBatch batch({{SampleId{rank}, static_cast<std::uint64_t>(rank), 1, 1}});
   batch.add_field({"input_ids", DType::int64, FieldKind::token, {}});
@@ -301,9 +301,9 @@ TEST(LayeredFields, may_be_added_to_a_later_pass) {
   DataService service(world, config_of(job));
   Step step = service.step(share_of(world, {}));
   step = service.step(std::move(step), "large", share_of(world, fields_of(job), /*with_tokens=*/false));
-  expect_handed_out(step, job, service.mesh().here(), DType::int16);
+  expect_delivered(step, job, service.mesh().here(), DType::int16);
   step = service.step(std::move(step), {});
-  expect_handed_out(step, job, service.mesh().here(), DType::int16);
+  expect_delivered(step, job, service.mesh().here(), DType::int16);
 }
 
 TEST(LayeredFields, without_layers_or_elements_are_empty_columns) {

@@ -1,5 +1,5 @@
-// Moves fields of a kind that only this test has from a file to micro-batches and back as results. Its entry
-// in the table of rules is all that the program knows about it.
+// Moves fields of a kind that only this test defines from a file to micro-batches and back as results. The
+// program knows nothing about this kind except its entry in the table of rules.
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ RaggedBatch samples_with(const FieldSpec& field) {
   return made_up_batch(std::move(shapes), std::array{field});
 }
 
-/// All modes combined, and padded micro-batches.
+/// Returns configurations that combine all modes, and one with padded micro-batches.
 std::vector<Config> configs_on(int ranks) {
   std::vector<Config> configs = test::configs_for(ranks);
   Config& padded = configs.emplace_back();
@@ -64,7 +64,7 @@ std::vector<Config> configs_on(int ranks) {
   return configs;
 }
 
-/// The made-up field of every micro-batch, as if the trainer had computed it.
+/// Returns the made-up field of every micro-batch as a result, as if the trainer had computed it.
 StepResults echo(const Step& step) {
   StepResults results(step.micro_batches.size());
   for (std::size_t m = 0; m < step.micro_batches.size(); ++m) {
