@@ -36,7 +36,7 @@ def test_incompatible_arguments_are_refused(tmp_path, change, text):
 
 
 def test_a_class_that_is_not_a_trainer_is_refused():
-    with pytest.raises(evenkeel.InputError, match="does not know dict"):
+    with pytest.raises(evenkeel.InputError, match="does not support dict"):
         balanced(dict, max_tokens=16)
 
 
