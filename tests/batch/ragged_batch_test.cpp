@@ -25,6 +25,13 @@ TEST(RaggedBatch, offsets_are_prefix_sums_from_zero) {
   EXPECT_EQ(batch.num_tokens(), 5);
 }
 
+TEST(RaggedBatch, a_sample_is_a_group_by_itself_unless_it_names_one) {
+  const RaggedBatch batch({{.id = SampleId{4}, .prompt = 1}, {.id = SampleId{5}, .prompt = 1}, {.group = 7}});
+  EXPECT_EQ(batch.samples()[0].group, own_group(4));
+  EXPECT_EQ(batch.samples()[1].group, own_group(5));
+  EXPECT_EQ(batch.samples()[2].group, 7U);
+}
+
 TEST(RaggedBatch, an_empty_batch_has_one_offset_and_no_rows) {
   const RaggedBatch batch;
   EXPECT_EQ(batch.size(), 0);
