@@ -96,7 +96,7 @@ def test_the_table_has_evenkeel_and_the_framework_with_its_version(run):
     status, table, errors = run("--with", "numpy", "--linear", "2")
     lines = table.splitlines()
     assert (status, errors) == (0, "")
-    assert lines[0] == "8 samples, 28 tokens on 2 DP ranks, cap 14 tokens; work is 2 per token + 1 per squared length"
+    assert lines[0] == "8 samples, 28 tokens on 2 DP ranks, at most 14 tokens per micro-batch; cost = 2 * length + length^2"
     assert [line.split("  ")[0] for line in lines[3:6]] == ["evenkeel, meet: step", "evenkeel, meet: micro-batch",
                                                            f"numpy {numpy.__version__}, one by one"]
     cost = [n * n + 2 * n for n in LENGTHS]

@@ -16,6 +16,7 @@
 #include "balance/groups/group_balance.hpp"
 #include "balance/partition/item_order.hpp"
 #include "balance/partition/lpt.hpp"
+#include "base/text_layout.hpp"
 #include "c/arrays.hpp"
 #include "c/failures.hpp"
 #include "c/layouts.hpp"
@@ -323,8 +324,9 @@ evenkeel_status evenkeel_seqlen_balance_figures(const int64_t* lengths, int64_t 
     if (partition.size() == 0) throw InputError("partitions", "is empty");
     for (const Item item : partition.items())
       if (item < 0 || item >= count)
-        throw InputError("partitions", "names item " + std::to_string(item) + ", but there are " +
-                                           std::to_string(count) + " lengths");
+        throw InputError("partitions", "contains " + std::to_string(item) +
+                                           ", which is not an index of the " +
+                                           format_plain_count(count, "length"));
     return_figures(seqlen_balance_metrics(values, partition), figures);
   });
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
 #include "plan/assign/dp_assignment.hpp"
@@ -15,8 +16,9 @@ namespace {
 
 std::string describe_cost(const CostModel& cost) {
   std::string text =
-      cost.linear == 1 && cost.quadratic == 0 ? "tokens" : fmt::format("{} per token", cost.linear);
-  if (cost.quadratic != 0) text += fmt::format(" + {} per squared length", cost.quadratic);
+      cost.linear == 1 && cost.quadratic == 0 ? "tokens" : format_grouped(cost.linear) + " * length";
+  if (cost.quadratic != 0)
+    text += " + " + (cost.quadratic == 1 ? "" : format_grouped(cost.quadratic) + " * ") + "length^2";
   if (cost.quadratic != 0 && cost.window > 0) text += fmt::format(", window {}", cost.window);
   return text;
 }

@@ -137,7 +137,7 @@ void add_cost_rows(const StepFigures& last, Table& table) {
   if (!cost.times)
     return table.row("cost", "as configured" + (cost.kept ? kept : std::string(", no times reported")));
   table.row("cost, measured",
-            fmt::format("{:.3g} s + {:.3g} s per token + {:.3g} s per squared length{}", cost.times->overhead,
+            fmt::format("{:.3g} s + {:.3g} s per token + {:.3g} s per length^2{}", cost.times->overhead,
                         cost.times->linear, cost.times->quadratic, kept));
   if (!cost.communication) return;
   const auto text_of = [](const HopInUse& hop, std::string_view where) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -19,15 +20,13 @@ struct Decided {
 };
 
 std::string hint_for(std::string_view part_kind) {
-  return "Give all " + std::string(part_kind) +
-         " the same fields, of the same types and shapes, or leave the field out";
+  return "Make the field's type and shape the same in all " + std::string(part_kind) +
+         ", or remove the field from all of them";
 }
 
 std::string elements_text(const FieldSpec& spec) {
-  std::string text = std::string(name_of(spec.dtype)) + " in rows of shape [";
-  for (std::size_t d = 0; d < spec.trailing.size(); ++d)
-    text += (d > 0 ? ", " : "") + std::to_string(spec.trailing[d]);
-  return text + "]";
+  const std::string dtype(name_of(spec.dtype));
+  return spec.trailing.empty() ? dtype : dtype + " with rows of shape " + shape_text(spec.trailing);
 }
 
 bool same_elements(const FieldSpec& a, const FieldSpec& b) {
@@ -40,7 +39,7 @@ bool may_be_kind(const SourceField& field, FieldKind kind) {
 
 [[noreturn]] void reject(const std::string& part, const std::string& field, const std::string& what,
                          const std::string& other, const std::string& there, std::string_view part_kind) {
-  throw InputError(part, "has a field '" + field + "' of " + what + "; in " + other + " it is of " + there,
+  throw InputError(part, "field '" + field + "' is " + what + ", but in " + other + " it is " + there,
                    hint_for(part_kind));
 }
 
@@ -51,8 +50,8 @@ void adopt_decided(Decided& so_far, const SourceField& field, const std::string&
   SourceField& decided = so_far.field;
   const FieldKind kind = decided.is_kind_open ? field.spec.kind : decided.spec.kind;
   if (!may_be_kind(decided, kind) || !may_be_kind(field, kind)) {
-    reject(part, field.spec.name, "kind " + std::string(name_of(field.spec.kind)), *so_far.by_kind,
-           "kind " + std::string(name_of(decided.spec.kind)), part_kind);
+    reject(part, field.spec.name, "of kind " + std::string(name_of(field.spec.kind)), *so_far.by_kind,
+           "of kind " + std::string(name_of(decided.spec.kind)), part_kind);
   }
   if (decided.is_kind_open && !field.is_kind_open) so_far.by_kind = &part;
   decided.spec.kind = kind;
@@ -74,7 +73,8 @@ void require_field(const FieldsOfPart& part, const std::string& field, const std
   const bool has_it =
       std::ranges::any_of(part.fields, [&](const SourceField& f) { return f.spec.name == field; });
   if (has_it) return;
-  throw InputError(part.name, "lacks the field '" + field + "' of " + other, hint_for(part_kind));
+  throw InputError(part.name, "lacks the field '" + field + "' of " + other,
+                   "Add the field to all " + std::string(part_kind) + ", or remove it from all of them");
 }
 
 /// Returns the bytes of the column as a column with `spec`, whose rows have the same size.

@@ -77,7 +77,7 @@ std::string no_progress_text(double seconds) {
 }
 
 std::string end_text(double seconds) {
-  return fmt::format(". The job ends (watchdog.seconds: {:g})", seconds);
+  return fmt::format(". Aborting the job (watchdog.seconds: {:g})", seconds);
 }
 
 /// Returns the verdict for the case that no rank makes progress. If all waiting ranks are waiting for others
@@ -205,11 +205,10 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
 
 std::string message_of_waiting(const WatchedRank& rank, double seconds) {
   return fmt::format(
-      "{} on rank {} (host {}), last activity: {}: a rank that it waits for does not respond; which one is "
-      "unknown until the watchdogs "
-      "are connected{}",
-      no_progress_text(rank.stalled_seconds), rank.rank, printable(rank.host), describe_activity(rank),
-      end_text(seconds));
+      "rank {} (host {}) has made no progress for {:.1f} seconds. Last activity: {}. Another rank is not "
+      "responding, but the watchdogs had not connected yet, so it cannot be identified; check that every "
+      "rank is running{}",
+      rank.rank, printable(rank.host), rank.stalled_seconds, describe_activity(rank), end_text(seconds));
 }
 
 std::string WatchdogReport::text() const {

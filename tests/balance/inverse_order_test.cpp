@@ -40,15 +40,15 @@ TEST(InverseOrder, refuses_lists_that_are_not_permutations) {
   EXPECT_THAT(input_error_of([] {
                 (void)inverse_order(std::vector<Item>{0, 2});
               }),
-              HasSubstr("names item 2, but there are 2 items"));
+              HasSubstr("order[1]: is 2; it must be from 0 to 1"));
   EXPECT_THAT(input_error_of([] {
                 (void)inverse_order(std::vector<Item>{-1, 0});
               }),
-              HasSubstr("names item -1, but there are 2 items"));
+              HasSubstr("order[0]: is -1; it must be from 0 to 1"));
   EXPECT_THAT(input_error_of([] {
                 (void)inverse_order(std::vector<Item>{1, 1});
               }),
-              HasSubstr("item 1 twice"));
+              HasSubstr("order[1]: is 1, which is already at position 0"));
 }
 
 RC_GTEST_PROP(InverseOrder, undoes_any_partition, ()) {

@@ -184,7 +184,7 @@ TEST_F(JoinedSchema, may_become_more_general_until_a_step_uses_it) {
   EXPECT_EQ(join_schemas(whole, real, true).fields, real.fields);
   EXPECT_EQ(join_schemas(real, whole, false).fields, real.fields);
   EXPECT_THAT(report_of<InputError>([&] { return join_schemas(whole, real, false); }).message,
-              HasSubstr("field 'reward' is float32 (sample); in earlier steps it is int64 (sample)"));
+              HasSubstr("field 'reward' is float32, but it is int64 in steps that were already formed"));
 }
 
 TEST_F(JoinedSchema, refuses_integers_that_float32_would_round) {

@@ -206,9 +206,8 @@ TEST(ReceivedTensors, always_have_the_same_fields_with_the_same_types) {
   EXPECT_EQ(join_tensor_schemas(so_far, three().sent().schema()).fields, so_far.fields);
   EXPECT_EQ(refused(three().with("reward", {3}, std::vector<float>{1, 0, 1})),
             "field 'reward' is present; in earlier samples it is missing");
-  EXPECT_EQ(
-      refused(three().with("version", {3}, std::vector<std::int32_t>{4, 5, 6})),
-      "field 'version' is int32 in rows of shape []; in earlier samples it is int64 in rows of shape []");
+  EXPECT_EQ(refused(three().with("version", {3}, std::vector<std::int32_t>{4, 5, 6})),
+            "field 'version' is int32; in earlier samples it is int64");
 }
 
 TEST(ReceivedTensors, determine_undecided_properties_of_fields) {

@@ -176,9 +176,10 @@ TEST_F(OutputFolder, of_a_running_or_killed_run_is_incomplete) {
               AllOf(HasSubstr("evenkeel: error: dump: another run is writing to it (started"),
                     HasSubstr("process " + process), HasSubstr("Wait until it has ended")));
   EXPECT_THAT(both.out, HasSubstr("state          running"));
-  EXPECT_THAT(both.out, HasSubstr("state          incomplete: the run did not end"));
+  EXPECT_THAT(both.out, HasSubstr("state          incomplete: the run did not finish"));
   EXPECT_EQ(marker_of("dump").at("state"), "running");
-  expect_refusal("$run --dump dump", "dump", {"a run that did not end", "process " + process, "--overwrite"});
+  expect_refusal("$run --dump dump", "dump",
+                 {"a run that did not finish", "process " + process, "--overwrite"});
   expect_success("$run --dump dump --overwrite");
   EXPECT_THAT(inspect("dump"),
               AllOf(HasSubstr("complete"), HasSubstr("6 steps, 6 files"), HasSubstr("nothing")));
@@ -196,7 +197,7 @@ TEST_F(OutputFolder, of_a_run_that_failed_is_incomplete) {
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("cap of 8"));
   EXPECT_THAT(inspect("dump"), AllOf(HasSubstr("incomplete"), HasSubstr("2 steps, ")));
-  EXPECT_THAT(shell(failing).err, HasSubstr("dump: holds the files of a run that did not end"));
+  EXPECT_THAT(shell(failing).err, HasSubstr("dump: holds the files of a run that did not finish"));
 }
 
 TEST_F(OutputFolder, of_a_run_that_failed_before_writing_is_unchanged) {

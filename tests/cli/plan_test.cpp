@@ -132,7 +132,7 @@ TEST(PlanArrivals, reports_missing_columns_of_a_trace) {
   EXPECT_THAT(why("uid,length\na,5\n", " --max-staleness 1"), HasSubstr("has no column version"));
   EXPECT_THAT(why("uid,length,version\na,5,x\n", ""),
               HasSubstr("trace.csv:2: version is 'x'; it must be an integer from 0 to 2^62"));
-  EXPECT_THAT(why("uid,length\na,5\n", " --group-size 3"), HasSubstr("a step consists of whole groups"));
+  EXPECT_THAT(why("uid,length\na,5\n", " --group-size 3"), HasSubstr("is not a multiple of 3"));
   EXPECT_THAT(why("uid,length\na,5\na,5\n", " --group-size 1"),
               HasSubstr("group 'a': has a sample with index 1, but groups of 1 end at index 0"));
   EXPECT_THAT(why("uid,length\na,5\n", " --compare"), HasSubstr("--json writes the steps"));
@@ -163,7 +163,8 @@ TEST(PlanComparison, needs_the_number_of_ranks) {
   EXPECT_THAT(refused.err, HasSubstr("Give --ranks COUNT or --set mesh.dp=COUNT"));
   EXPECT_EQ(refused.out, "");
   EXPECT_THAT(run_evenkeel(plan + " --ranks 2 --set micro_batch.max_tokens=1k").out,
-              testing::StartsWith("3 samples, 18 tokens on 2 DP ranks, cap 1,024 tokens; work is "));
+              testing::StartsWith(
+                  "3 samples, 18 tokens on 2 DP ranks, at most 1,024 tokens per micro-batch; cost = "));
 }
 
 TEST(PlanPipeline, shows_the_end_and_the_bubble) {

@@ -85,7 +85,7 @@ TEST_F(Resume, in_a_window_of_delayed_outliers_continues_with_the_remaining_step
     expect_success("$run --dump dump --state state --resume --steps " + std::to_string(upto) + delay);
   expect_equal_folders("whole", "dump");
   expect_refusal("$run --dump dump --state state --resume" + delay + " --set balance.overhead=1",
-                 {"balance.overhead was auto and is now 1: steps would have different samples"});
+                 {"balance.overhead was auto and is now 1 (steps would repeat some samples"});
 }
 
 TEST_F(Resume, without_a_state_starts_a_new_job) {

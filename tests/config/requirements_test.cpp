@@ -98,8 +98,8 @@ std::vector<std::string> overrides_for(const Feature& feature) {
       {"pack.align ", {"pack.align=64"}},
       {"pack.deliver samples", {"pack.deliver=samples"}},
       {"balance.speeds ", {"balance.speeds=[1, 1]"}},
-      {"balance.cost with an encoder", {"balance.cost={model: tokens, encoder: {field: pixels, linear: 1}}"}},
-      {"balance.cost with a field", {"balance.cost={field: work}"}},
+      {"balance.cost .encoder", {"balance.cost={model: tokens, encoder: {field: pixels, linear: 1}}"}},
+      {"balance.cost .field", {"balance.cost={field: work}"}},
       {"balance.cost measured", {"balance.cost=measured"}},
       {"micro_batch.packing ", {"micro_batch.packing=best-fit-decreasing"}},
       {"micro_batch.count fastest", {"micro_batch.count=fastest"}},
@@ -124,10 +124,15 @@ TEST(Exclusions, reject_excluded_settings_with_reason_and_remedy) {
       EXPECT_EQ(test::refusal("{}", overrides_for(other)), "accepted") << other.key;
       std::ranges::copy(overrides_for(other), std::back_inserter(overrides));
       const std::string message = test::refusal("{}", overrides);
-      EXPECT_THAT(message, StartsWith("job.yaml: " + std::string(other.key) + ": "));
+      const std::string inner_key(other.value.starts_with('.') ? other.value : "");
+      EXPECT_THAT(message, StartsWith("job.yaml: " + std::string(other.key) + inner_key + ": "));
       EXPECT_THAT(message, HasSubstr("cannot be combined with " + std::string(feature.key)));
-      EXPECT_THAT(message, HasSubstr(", since " + std::string(why) + ". Set " + std::string(other.instead) +
-                                     ", or " + std::string(feature.instead)));
+      const bool is_removed = other.instead.starts_with("remove ");
+      const std::string first =
+          is_removed ? "R" + std::string(other.instead.substr(1)) : "Set " + std::string(other.instead);
+      const bool is_set = is_removed && !feature.instead.starts_with("remove ");
+      EXPECT_THAT(message, HasSubstr(", since " + std::string(why) + ". " + first + ", or " +
+                                     (is_set ? "set " : "") + std::string(feature.instead)));
     }
   }
 }

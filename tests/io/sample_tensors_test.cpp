@@ -449,7 +449,8 @@ TEST(SampleTensors, uids_may_be_texts_and_other_types_are_refused) {
               HasSubstr("decreases"));
   Tensors alone;
   alone.ids("tokens", {2}, {5, 6}).ids("offsets", {3}, {0, 1, 2});
-  EXPECT_THAT(alone.add("uid", {4}, bytes).refusal(), HasSubstr("does not have one element per sample"));
+  EXPECT_THAT(alone.add("uid", {4}, bytes).refusal(),
+              HasSubstr("must have one element per sample; the file has 2 samples"));
 }
 
 TEST(SampleWriters, reject_fields_that_the_format_cannot_store_unless_dropped) {

@@ -114,7 +114,8 @@ TEST(SampleWriters, name_a_token_that_an_indexed_dataset_cannot_store_and_the_re
   };
   const ErrorReport narrow = refusal(IndexedDType::uint16);
   EXPECT_EQ(narrow.message,
-            "cannot hold token 1 of sample 4, 70000: its tokens are uint16, of at most 65535");
+            "token 1 of sample 4 is 70000, but tokens are stored as uint16 (at most 65535) because "
+            "--vocab-size is below 65500");
   EXPECT_THAT(narrow.hint, HasSubstr("--vocab-size"));
   tokens[1] = std::int64_t{1} << 31;
   EXPECT_EQ(refusal(IndexedDType::int32).hint, "Write it in another format");

@@ -208,8 +208,10 @@ TEST(Resume, compares_sources_and_is_refused_without_the_stream_that_reads_them)
   EXPECT_EQ(error_of([&] { make_ahead(changed, ChangedJob::accepted); }), "it went on");
   DataService unchecked(world, config, state);
   const auto read = [&](std::int64_t step) { return stream.read(step); };
-  EXPECT_THAT(error_of([&] { (void)unchecked.steps(read, 9); }), HasSubstr("no stream to compare"));
-  EXPECT_THAT(error_of([&] { (void)unchecked.step(stream.read(1)); }), HasSubstr("no stream to compare"));
+  EXPECT_THAT(error_of([&] { (void)unchecked.steps(read, 9); }),
+              HasSubstr("which has not been checked against this job"));
+  EXPECT_THAT(error_of([&] { (void)unchecked.step(stream.read(1)); }),
+              HasSubstr("which has not been checked against this job"));
 }
 
 TEST(Resume, from_different_states_is_everybodys_error) {

@@ -190,10 +190,8 @@ TEST(Differences, ignore_the_delivery_which_does_not_affect_the_plan) {
 }
 
 TEST(Differences, name_the_key_both_values_and_the_effect_on_steps) {
-  EXPECT_THAT(
-      differences(made_up_state(), with_settings("batch: {seed: 9}")),
-      ElementsAre(
-          "batch.seed was 1 and is now 9: steps would have different samples: some twice, others never"));
+  EXPECT_THAT(differences(made_up_state(), with_settings("batch: {seed: 9}")),
+              ElementsAre("batch.seed was 1 and is now 9 (steps would repeat some samples and skip others)"));
   EXPECT_THAT(differences(made_up_state(), with_settings("micro_batch: {max_tokens: 100}")),
               ElementsAre(AllOf(HasSubstr("max_tokens was 8192 and is now 100"),
                                 HasSubstr("different micro-batches"))));
@@ -223,7 +221,7 @@ TEST(Differences, report_how_a_source_changed) {
   EXPECT_THAT(error_after([](ServiceState& s) { ++s.sources[0].digest; }),
               HasSubstr("has different content"));
   EXPECT_THAT(error_after([](ServiceState& s) { s.sources.clear(); }),
-              HasSubstr("had 1 sources and now has 0"));
+              HasSubstr("had 1 source and now has 0 ("));
   EXPECT_THAT(error_after([](ServiceState& s) { ++s.order; }), HasSubstr("different samples of the sources"));
 }
 

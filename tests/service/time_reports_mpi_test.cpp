@@ -136,7 +136,7 @@ TEST(MeasuredCosts, are_kept_and_reported_while_times_are_inconclusive) {
   EXPECT_TRUE(says(report_of(kept), "as configured, kept since 1 time cannot separate tokens from squares"));
   report_all(service, kept);
   const Step fitted = service.step(share_of(world, 2));
-  EXPECT_TRUE(says(report_of(fitted), "s per token + 1e-07 s per squared length, from"));
+  EXPECT_TRUE(says(report_of(fitted), "s per token + 1e-07 s per length^2, from"));
 }
 
 TEST(MeasuredCosts, are_fitted_at_the_configured_interval) {

@@ -44,11 +44,11 @@ TEST(Patience, reports_open_tickets_and_the_holder_and_expiry_of_the_oldest) {
   };
   EXPECT_THAT(
       message({3, "worker 7", 41, 559}),
-      testing::HasSubstr("2 wait for samples; 3 tickets are open, the oldest for 41 s (worker 7), which "
-                         "expires in 559 s; no sample has come"));
+      testing::HasSubstr("2 are incomplete; 3 tickets are open; the oldest was issued 41 s ago to worker 7 "
+                         "and expires in 559 s; no samples have arrived"));
   EXPECT_THAT(message({1, "", 41, -1}),
-              testing::HasSubstr("1 ticket is open, the oldest for 41 s, which expires in 0 s; "));
-  EXPECT_THAT(message({}), testing::HasSubstr("2 wait for samples; no sample has come"));
+              testing::HasSubstr("1 ticket is open; it was issued 41 s ago and is now overdue; "));
+  EXPECT_THAT(message({}), testing::HasSubstr("2 are incomplete; no samples have arrived"));
 }
 
 TEST(Patience, reports_an_unreachable_buffer_after_a_second) {

@@ -167,14 +167,14 @@ const std::vector<RankState> four{watched(0, "n1", {"gather lengths", 3, "other 
 TEST(Message, of_a_silent_rank_names_rank_host_phase_and_cause) {
   EXPECT_EQ(message_of({Kind::silent, {2}}, four, 60),
             "rank 2 (host n2) has sent no heartbeat for 50.0 seconds, last activity: read samples of step 3: "
-            "it is stopped, or the machine or its link is down. The job ends (watchdog.seconds: 60)");
+            "it is stopped, or the machine or its link is down. Aborting the job (watchdog.seconds: 60)");
 }
 
 TEST(Message, of_an_absent_rank_says_what_it_does_instead) {
   EXPECT_EQ(
       message_of({Kind::absent, {2}}, four, 60),
       "no progress for 51.0 seconds while others wait for rank 2 (host n2), last activity: read samples "
-      "of step 3. The job ends (watchdog.seconds: 60)");
+      "of step 3. Aborting the job (watchdog.seconds: 60)");
 }
 
 TEST(Message, of_ranks_that_have_not_arrived_names_the_meeting) {
@@ -183,7 +183,7 @@ TEST(Message, of_ranks_that_have_not_arrived_names_the_meeting) {
   EXPECT_EQ(message_of({Kind::missing, {2}}, ranks, 60),
             "rank 2 has not joined the watchdogs of the other ranks, which have waited for 51.0 seconds: it "
             "is stopped, "
-            "or its machine or its link is down. The job ends (watchdog.seconds: 60)");
+            "or its machine or its link is down. Aborting the job (watchdog.seconds: 60)");
   ranks[3] = never_heard;
   ranks[3].host = "n2";
   EXPECT_THAT(
@@ -194,12 +194,9 @@ TEST(Message, of_ranks_that_have_not_arrived_names_the_meeting) {
 TEST(Message, of_a_rank_that_knows_no_other_says_what_it_waits_for) {
   EXPECT_EQ(
       message_of_waiting(watched(5, "n1", {"ranks meet", -1, "other ranks in MPI_Allreduce"}), 60),
-      "no progress for 51.0 seconds on rank 5 (host n1), last activity: ranks meet, waiting for other ranks "
-      "in "
-      "MPI_Allreduce: a rank that it waits for does not respond; which one is unknown until the watchdogs "
-      "are connected. "
-      "The "
-      "job ends (watchdog.seconds: 60)");
+      "rank 5 (host n1) has made no progress for 51.0 seconds. Last activity: ranks meet, waiting for other "
+      "ranks in MPI_Allreduce. Another rank is not responding, but the watchdogs had not connected yet, so "
+      "it cannot be identified; check that every rank is running. Aborting the job (watchdog.seconds: 60)");
 }
 
 TEST(Message, of_several_ranks_names_their_hosts_once) {

@@ -56,7 +56,7 @@ def balanced(
     if not hasattr(trainer, "_get_num_items_in_batch"):
         refuse(
             "balanced", f"does not support {trainer.__name__}, which has no method _get_num_items_in_batch",
-            "Pass transformers.Trainer or a subclass, of a version that docs/huggingface.md lists",
+            'Pass transformers.Trainer or a subclass; see "Tested versions" in docs/huggingface.md for supported transformers versions',
         )
     body = {
         "balance_settings": {"max_tokens": max_tokens, **settings},

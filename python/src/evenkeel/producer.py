@@ -12,12 +12,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import socket
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from evenkeel._http import Server
+from evenkeel.errors import InputError, LimitError
 
 _BYTES_OF_REQUEST = 4 << 20
 
@@ -76,10 +78,8 @@ class Producer:
         """Sends one or more samples, and returns when the buffer has stored them. A sample has ``uid``, ``index``,
         ``version`` (or ``versions``: [version, count] runs over its tokens), ``prompt_ids``, ``response_ids`` and any
         further fields: numbers, lists, or objects with ``tolist()``. Raises ValueError for NaN and infinity."""
-        all_of = [samples] if isinstance(samples, Mapping) else samples
         total = Receipt()
-        for body in _bodies(all_of):
-            answer = self._post("/v1/samples", body, "application/x-ndjson")
+        for answer in self._post_samples("/v1/samples", samples):
             total = Receipt(total.accepted + int(answer["accepted"]), total.duplicates + int(answer["duplicates"]),
                             total.stale + int(answer["stale"]), int(answer["version"]))
         return dataclasses.replace(total, version=self._version)
@@ -89,10 +89,8 @@ class Producer:
         ``uid`` and ``index`` of a sample that was put by any producer, and values of fields that the buffer was started
         with (``--late-fields``). Sending the same value again changes nothing; raises InputError for another value, an
         unknown sample or field, and a value that does not fit the sample, and ValueError for NaN and infinity."""
-        all_of = [samples] if isinstance(samples, Mapping) else samples
         total = FieldsReceipt()
-        for body in _bodies(all_of):
-            answer = self._post("/v1/fields", body, "application/x-ndjson")
+        for answer in self._post_samples("/v1/fields", samples):
             total = FieldsReceipt(total.added + int(answer["added"]), total.duplicates + int(answer["duplicates"]),
                                   total.gone + int(answer["gone"]))
         return dataclasses.replace(total, version=self._version)
@@ -121,6 +119,18 @@ class Producer:
         """Declares that no producer will send more samples: the last steps are made, and then the job ends."""
         self._post_json("/v1/end", {})
 
+    def _post_samples(self, path: str, samples: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Sends the samples in as many requests as necessary, and yields the answers. Errors name samples by their position
+        in ``samples`` instead of their line in the body of a request."""
+        first = 0
+        for body in _bodies([samples] if isinstance(samples, Mapping) else samples):
+            try:
+                answer = self._post(path, body, "application/x-ndjson")
+            except (InputError, LimitError) as error:
+                raise type(error)(_name_samples(str(error), first)) from None
+            first += body.count(b"\n")
+            yield answer
+
     def _post_json(self, path: str, content: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         return self._post(path, json.dumps(content, default=_plain).encode(), "application/json", headers)
 
@@ -143,6 +153,15 @@ def _bodies(samples: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
         size += len(line)
     if lines:
         yield b"".join(lines)
+
+
+def _name_samples(text: str, first: int) -> str:
+    """Replaces "body:N" at the beginning and "line N of body" by "samples[i]"; line 1 is the sample with the index ``first``."""
+
+    def name(match: re.Match[str]) -> str:
+        return f"samples[{first + int(match[1] or match[2]) - 1}]"
+
+    return re.sub(r"^body:(\d+)(?=: )|\bline (\d+) of body\b", name, text)
 
 
 def _plain(value: Any) -> Any:

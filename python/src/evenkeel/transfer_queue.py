@@ -128,7 +128,9 @@ class EvenkeelStorageManager(StorageManager):
     async def put_data(self, data: TensorDict, metadata: BatchMeta, data_parser: Callable[[Any], Any] | None = None) -> None:
         """Stores the values, and notifies the controller when they are durable."""
         if data_parser is not None:
-            raise NotImplementedError("data_parser is not supported by Evenkeel: its store runs no Python. Parse the data before put")
+            raise NotImplementedError(
+                "data_parser: is not supported, because Evenkeel's store cannot run Python code. Parse the data before calling put"
+            )
         if metadata.size == 0:
             return
         schema = extract_field_schema(data)

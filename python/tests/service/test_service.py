@@ -296,7 +296,7 @@ def test_a_cost_is_fitted_to_the_times_that_a_trainer_writes(tmp_path):
     run("timed.py", 2, over="mpi", arguments=[tmp_path])
     fit = [os.environ["EVENKEEL_PROGRAM"], "fit", tmp_path / "times-1.csv"]
     results = subprocess.run(fit, capture_output=True, text=True, check=True).stdout
-    assert "0.01 s per micro-batch, 3e-06 s per token, 1e-09 s per squared length\nbalance.cost: {linear: 3000, quadratic: 1}\n" in results
+    assert "0.01 s per micro-batch, 3e-06 s per token, 1e-09 s per length^2\nbalance.cost: {linear: 3000, quadratic: 1}\n" in results
 
 
 def test_an_object_that_is_not_a_group_is_refused():

@@ -47,11 +47,15 @@ std::vector<std::int64_t> inverse_order(std::span<const Item> order) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Item item = order[i];
     if (item < 0 || item >= n) {
-      throw InputError(
-          "order", "names item " + std::to_string(item) + ", but there are " + std::to_string(n) + " items");
+      throw InputError("order[" + std::to_string(i) + "]",
+                       "is " + std::to_string(item) + "; it must be from 0 to " + std::to_string(n - 1));
     }
     std::int64_t& at = inverse[static_cast<std::size_t>(item)];
-    if (at >= 0) throw InputError("order", "names item " + std::to_string(item) + " twice");
+    if (at >= 0) {
+      throw InputError("order[" + std::to_string(i) + "]",
+                       "is " + std::to_string(item) + ", which is already at position " + std::to_string(at) +
+                           "; each item must occur once");
+    }
     at = static_cast<std::int64_t>(i);
   }
   return inverse;

@@ -253,6 +253,30 @@ void ReceivedSamples::parse_lines(const DeclaredFormats& declared) {
   }
 }
 
+namespace {
+
+/// Throws for a field of a request that would change a field of steps that were already formed.
+[[noreturn]] void reject_late_change(const FieldSpec& formed, const FieldSpec& sent) {
+  const std::string field = "field '" + sent.name + "' is ";
+  const std::string formed_dtype(name_of(formed.dtype));
+  if (formed.kind != sent.kind) {
+    throw InputError("body",
+                     field + "of kind " + std::string(name_of(sent.kind)) + ", but it is of kind " +
+                         std::string(name_of(formed.kind)) +
+                         " in steps that were already formed, so its kind can no longer change",
+                     "Send it as in earlier samples, or start a new buffer");
+  }
+  throw InputError("body",
+                   field + std::string(name_of(sent.dtype)) + ", but it is " + formed_dtype +
+                       " in steps that were already formed, so its type can no longer change",
+                   formed.dtype == DType::int64 && sent.dtype == DType::float32
+                       ? "Send integers; or start a new buffer and write every value with a decimal point, "
+                         "such as 1.0"
+                       : "Send values of the same type and shape, or start a new buffer");
+}
+
+}  // namespace
+
 JsonlSchema join_schemas(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen) {
   if (so_far.empty || more.empty) return so_far.empty ? more : so_far;
   const bool are_equal = so_far.fields == more.fields && so_far.kind_open == more.kind_open &&
@@ -274,13 +298,7 @@ JsonlSchema join_schemas(const JsonlSchema& so_far, const JsonlSchema& more, boo
   if (may_widen) return joined;
   for (std::size_t i = 0; i < joined.fields.size(); ++i) {
     if (joined.fields[i] == so_far.fields[i]) continue;
-    const std::string& name = joined.fields[i].name;
-    throw InputError("body",
-                     "field '" + name + "' is " + std::string(name_of(more.fields[i].dtype)) + " (" +
-                         std::string(name_of(more.fields[i].kind)) + "); in earlier steps it is " +
-                         std::string(name_of(so_far.fields[i].dtype)) + " (" +
-                         std::string(name_of(so_far.fields[i].kind)) + ")",
-                     "Write real numbers with a decimal point in every sample, such as 1.0");
+    reject_late_change(so_far.fields[i], more.fields[i]);
   }
   return joined;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "buffer/intake/received_samples.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/safetensors/safetensors.hpp"
@@ -196,10 +197,8 @@ class BodyMaker {
 };
 
 std::string text_of_elements(const FieldSpec& field) {
-  std::string text = std::string(name_of(field.dtype)) + " in rows of shape [";
-  for (std::size_t d = 0; d < field.trailing.size(); ++d)
-    text += (d > 0 ? ", " : "") + std::to_string(field.trailing[d]);
-  return text + "]";
+  const std::string dtype(name_of(field.dtype));
+  return field.trailing.empty() ? dtype : dtype + " with rows of shape " + shape_text(field.trailing);
 }
 
 /// Determines the samples' versions from the fields `version` and `versions`.

@@ -94,7 +94,7 @@ int fit(const FitOptions& options) {
   const std::vector<TimedMicroBatch> times = read_times(options.times);
   const FittedTimes fit = fit_times(times, options.times.string());
   std::cout << fmt::format(
-      "{}: {:.3g} s per micro-batch, {:.3g} s per token, {:.3g} s per squared length\n"
+      "{}: {:.3g} s per micro-batch, {:.3g} s per token, {:.3g} s per length^2\n"
       "balance.cost: {{linear: {}, quadratic: {}}}\n"
       "balance.overhead: {}\n"
       "error of a time: {:.2f} % in the median, {:.2f} % at most\n",

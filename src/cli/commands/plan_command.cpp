@@ -311,9 +311,9 @@ std::int64_t groups_of_step(const Config& config, std::int64_t group_size) {
   const std::int64_t samples = config.batch.global_batch;
   if (samples % group_size == 0) return samples / group_size;
   throw ConfigError("--group-size",
-                    "is " + std::to_string(group_size) + ", and batch.global_batch is " +
-                        std::to_string(samples) + ", but a step consists of whole groups",
-                    "Set batch.global_batch to a multiple of it");
+                    "is " + std::to_string(group_size) + ", but batch.global_batch, " +
+                        std::to_string(samples) + ", is not a multiple of " + std::to_string(group_size),
+                    "Steps consist of whole groups; change one of the two");
 }
 
 /// Forms steps from samples as they arrive, both first come, first served and with look-ahead, and compares

@@ -126,7 +126,7 @@ std::optional<Line> gap_in(const RunMarker& marker, RunOutput output, const Foun
 std::string state_text(const fs::path& folder, const RunMarker& marker) {
   if (is_locked(folder)) return "running";
   if (marker.state == RunMarker::State::complete) return "complete, " + marker.ended;
-  return "incomplete: the run did not end";
+  return "incomplete: the run did not finish";
 }
 
 std::string files_text(RunOutput output, const Found& found) {
@@ -202,7 +202,7 @@ std::string describe_saved(const SourceFingerprint& source) {
 }
 
 std::string describe_saved(const SavedCost& cost) {
-  std::string text = fmt::format("{:.3g} s per micro-batch, {:.3g} s per token, {:.3g} s per squared length",
+  std::string text = fmt::format("{:.3g} s per micro-batch, {:.3g} s per token, {:.3g} s per length^2",
                                  cost.overhead, cost.linear, cost.quadratic);
   if (cost.inside_node) text += fmt::format(", {:.3g} s per token and hop inside a node", *cost.inside_node);
   if (cost.between_nodes) text += fmt::format(", {:.3g} s between nodes", *cost.between_nodes);

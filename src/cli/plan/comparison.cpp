@@ -50,10 +50,10 @@ Comparison::Comparison(const PlanInput& input, const PlanSettings& settings)
 
 std::string Comparison::text() const {
   std::string text =
-      fmt::format("{}, {} on {}, cap {}{}; work is {}\n", format_count(table_.size(), "sample"),
+      fmt::format("{}, {} on {}, at most {} per {}; cost = {}\n", format_count(table_.size(), "sample"),
                   format_count(table_.num_tokens(), "token"), format_count(settings_.dp, "DP rank"),
-                  format_count(settings_.micro_batch.max_tokens, "token"), plans_.empty() ? " per rank" : "",
-                  picture_of(settings_).cost);
+                  format_count(settings_.micro_batch.max_tokens, "token"),
+                  plans_.empty() ? "rank and micro-batch" : "micro-batch", picture_of(settings_).cost);
   if (!plans_.empty()) {
     text += comparison_table(plans_);
     text += fmt::format(

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "io/jsonl/base64.hpp"
@@ -29,8 +30,8 @@ std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t row
 [[noreturn]] void reject_row_count(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
                                    std::int64_t rows) {
   line.fail(
-      "field '" + name + "' has " + std::to_string(rows) + " rows; the sample has " +
-          std::to_string(rollout.prompt_tokens + rollout.response_tokens) + " tokens, " +
+      "field '" + name + "' has " + format_plain_count(rows, "row") + "; the sample has " +
+          format_plain_count(rollout.prompt_tokens + rollout.response_tokens, "token") + ", " +
           std::to_string(rollout.response_tokens) + " of them in the response",
       "Give it one row per token or response token, or declare its format with read_as: rows, axes or runs");
 }
@@ -46,28 +47,24 @@ FieldView declared_list_field(const JsonLine& line, const RolloutLine& rollout, 
   return *std::move(field);
 }
 
-/// Returns the position of the first element that is not a number, such as "[3][0]"; empty if there is none.
-std::string find_non_number(const element& value) {
+/// Describes the first element that is neither a number nor a boolean, with its position, such as
+/// "null at [3][0]"; empty if there is none.
+std::string describe_non_number(const element& value, const std::string& place = {}) {
   array list;
-  if (value.get(list)) return {};
+  if (value.get(list))
+    return value.is_number() || value.is_bool() ? std::string() : text_of(value) + " at " + place;
   std::int64_t index = 0;
   for (const element item : list) {
-    const std::string place = "[" + std::to_string(index++) + "]";
-    if (item.is_array()) {
-      if (const std::string inner = find_non_number(item); !inner.empty()) return place + inner;
-    } else if (!item.is_number() && !item.is_bool()) {
-      return place;
-    }
+    std::string found = describe_non_number(item, place + "[" + std::to_string(index++) + "]");
+    if (!found.empty()) return found;
   }
   return {};
 }
 
-/// Throws for a list of numbers that also contains texts, nulls or objects.
+/// Throws for a list that contains texts, nulls or objects.
 [[noreturn]] void reject_non_numbers(const JsonLine& line, const std::string& field, const element& value) {
-  const std::string place = find_non_number(value);
-  line.fail(
-      field + " has text, null or objects" + (place.empty() ? "" : " mixed with numbers, first at " + place),
-      "Give each row a number, or leave the field out");
+  line.fail(field + " has " + describe_non_number(value) + "; it may contain only numbers or only booleans",
+            "Replace it with a number, or remove the field");
 }
 
 /// Throws for a value that contains both integers and real numbers if float32 would round one of the
@@ -100,7 +97,7 @@ Survey survey_numbers(const JsonLine& line, const std::string& field, const elem
 void require_elements(const JsonLine& line, const std::string& field, const Survey& survey) {
   const bool has_rows = survey.dimensions.size() > 1 && survey.dimensions.front() > 0;
   if (has_rows && !survey.dtype)
-    line.fail(field + " has rows without elements", "Give each row numbers, or leave the field out");
+    line.fail(field + " has rows without elements", "Put numbers into each row, or remove the field");
 }
 
 /// Returns a field that is declared to count its own rows.
@@ -148,7 +145,7 @@ FieldView runs_field(const JsonLine& line, const RolloutLine& rollout, const std
     rows = add_count(rows, count);
   });
   if (!are_runs || !survey.dimensions.empty() || !survey.others.empty())
-    line.fail(words + " is " + text_of(value) + "; it must be a list of [number, count]");
+    line.fail(words + " " + describe_invalid_runs(value));
   if (survey.mixed) line.fail(words + " mixes booleans and numbers");
   require_exact_integers(line, words, survey);
   FieldView field = declared_list_field(line, rollout, name, rows);

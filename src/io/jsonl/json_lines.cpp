@@ -287,6 +287,24 @@ std::string text_of(const simdjson::dom::element& value) {
   return text;
 }
 
+std::string describe_invalid_runs(const simdjson::dom::element& value) {
+  simdjson::dom::array runs;
+  if (value.get(runs)) return "is " + text_of(value) + "; it must be a list of [number, count] pairs";
+  std::int64_t index = 0;
+  for (const simdjson::dom::element run : runs) {
+    simdjson::dom::array pair;
+    std::int64_t count = 0;
+    const bool is_run = !run.get(pair) && pair.size() == 2 && !pair.at(1).get(count) && count >= 0 &&
+                        (pair.at(0).is_number() || pair.at(0).is_bool());
+    if (!is_run) {
+      return "has " + text_of(run) + " at [" + std::to_string(index) +
+             "]; every entry must be a [number, count] pair with a count of at least 0";
+    }
+    ++index;
+  }
+  return "is " + text_of(value) + "; it must be a list of [number, count] pairs";
+}
+
 std::int64_t count_of(const simdjson::dom::array& list) {
   // array::size() is at most 2^24 - 1, even for longer arrays.
   constexpr std::size_t saturated = 0xffffff;

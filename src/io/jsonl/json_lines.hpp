@@ -46,6 +46,10 @@ bool for_each_run(const simdjson::dom::element& value, Use use) {
   return true;
 }
 
+/// Says why the value is not a list of runs, [[number, count], ...]: "is 3; it must be ...", or, with the
+/// first invalid run, "has [3,-1] at [0]; every entry must be ...".
+[[nodiscard]] std::string describe_invalid_runs(const simdjson::dom::element& value);
+
 /// Returns the sum, or the largest 64-bit integer if the sum would overflow.
 [[nodiscard]] inline std::int64_t add_count(std::int64_t sum, std::int64_t count) noexcept {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();

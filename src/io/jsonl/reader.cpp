@@ -156,7 +156,7 @@ class RowReader {
       read_number(of_run, number);
       out = std::fill_n(out, count, number);
     });
-    if (!are_runs) fail("is " + text_of(value) + "; it must be a list of [number, count]");
+    if (!are_runs) fail(describe_invalid_runs(value));
     if (left > 0) fail("has runs that add up to fewer than " + std::to_string(rows) + " tokens");
   }
 

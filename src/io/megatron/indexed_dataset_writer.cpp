@@ -67,8 +67,8 @@ void IndexedDatasetWriter::add_bytes(std::span<const std::byte> elements) {
   const std::size_t length = elements.size() / size_of(dtype_);
   if (elements.size() % size_of(dtype_) != 0) {
     throw InputError(data_path_, name_of_next_sequence() + " has " + std::to_string(elements.size()) +
-                                     " bytes, which is not a multiple of the " +
-                                     std::to_string(size_of(dtype_)) + " of " + std::string(name_of(dtype_)));
+                                     " bytes, which is not a multiple of " + std::to_string(size_of(dtype_)) +
+                                     ", the size of a " + std::string(name_of(dtype_)));
   }
   if (length > longest_sequence) {
     throw InputError(data_path_,

@@ -368,10 +368,10 @@ void SampleTensors::find_uids() {
     uid_offsets_ = offsets;
     uid_bytes_ = rows_of_offsets(*offsets, *uid_);
   } else if (at(*uid_).rows() != num_samples_) {
-    fail(*uid_, "does not have one element per sample: there are " + std::to_string(num_samples_),
-         "Write one integer per sample, or strings as uint8 with uid_offsets, with one more integer than "
-         "there "
-         "are samples");
+    fail(*uid_,
+         "must have one element per sample; the file has " + format_plain_count(num_samples_, "sample"),
+         "Write one integer per sample, or store strings as uint8 together with a tensor uid_offsets of " +
+             std::to_string(num_samples_ + 1) + " integers (samples + 1)");
   }
 }
 

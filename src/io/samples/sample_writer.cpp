@@ -130,10 +130,11 @@ class DocumentWriter : public SampleWriter {
     const bool is_narrow = tokens_ == IndexedDType::uint16;
     throw InputError(
         path_.string(),
-        "cannot hold token " + std::to_string(bad - tokens.begin()) + " of " + sample + ", " +
-            std::to_string(*bad) + ": its tokens are " + std::string(name_of(tokens_)) + ", of at most " +
-            std::to_string(most),
-        is_narrow ? "Give the size of the tokens' vocabulary (--vocab-size)" : "Write it in another format");
+        "token " + std::to_string(bad - tokens.begin()) + " of " + sample + " is " + std::to_string(*bad) +
+            ", but tokens are stored as " + std::string(name_of(tokens_)) + " (at most " +
+            std::to_string(most) + ")" + (is_narrow ? " because --vocab-size is below 65500" : ""),
+        is_narrow ? "Pass the tokenizer's real vocabulary size, or omit --vocab-size to store int32"
+                  : "Write it in another format");
   }
 
   std::filesystem::path path_;

@@ -285,9 +285,9 @@ void RunFolder::reject_used_folder(const fs::path& first_file) const {
                        describe_run(earlier_->by), earlier_->ended),
            hint);
   }
-  reject(
-      fmt::format("holds the files of a run that did not end ({}), {}", describe_run(earlier_->by), example),
-      hint);
+  reject(fmt::format("holds the files of a run that did not finish ({}), {}", describe_run(earlier_->by),
+                     example),
+         hint);
 }
 
 // Rejects the folder if it contains another run's output folder in place of a folder for one of its profiles.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/narrow.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
@@ -40,11 +41,13 @@ void require_sample_fits(std::int64_t sample, std::int64_t length, std::int64_t 
   if (aligned <= max_tokens) return;
   constexpr std::int64_t largest_cap = std::numeric_limits<std::int32_t>::max();  // limit of int32 cu_seqlens
   throw LimitError("sample " + std::to_string(sample) + " of the group",
-                   "has " + std::to_string(length) + " tokens, " + std::to_string(aligned) +
-                       " after alignment, and does not fit under the cap of " + std::to_string(max_tokens),
+                   "has " + format_plain_count(length, "token") + ", " + std::to_string(aligned) +
+                       " after alignment to " + std::to_string(alignment) + ", above the cap of " +
+                       format_plain_count(max_tokens, "token"),
                    aligned <= largest_cap
-                       ? "Raise the cap to at least " + std::to_string(aligned) + " or drop the sample"
-                       : "Drop the sample: a cap can be at most " + std::to_string(largest_cap));
+                       ? "Raise micro_batch.max_tokens to at least " + std::to_string(aligned) +
+                             ", or shorten or drop the sample"
+                       : "Shorten or drop the sample: a cap can be at most " + std::to_string(largest_cap));
 }
 
 }  // namespace

@@ -98,9 +98,9 @@ constexpr Feature whole_samples{"pack.deliver", "samples", "pack.deliver: packed
                                 [](C c) { return c.delivery == Delivery::samples; }};
 constexpr Feature speeds{"balance.speeds", "", "balance.speeds: equal",
                          [](C c) { return !c.balance.speeds.empty(); }};
-constexpr Feature encoder{"balance.cost", "with an encoder", "balance.cost without encoder",
+constexpr Feature encoder{"balance.cost", ".encoder", "remove balance.cost.encoder",
                           [](C c) { return c.balance.encoder.has_value(); }};
-constexpr Feature cost_of_field{"balance.cost", "with a field", "balance.cost without a field",
+constexpr Feature cost_of_field{"balance.cost", ".field", "balance.cost: tokens",
                                 [](C c) { return c.balance.cost_field.has_value(); }};
 constexpr Feature max_rows{"micro_batch.max_rows", "", "micro_batch.max_rows: null",
                            [](C c) { return !c.micro_batch.max_rows.empty(); }};
@@ -210,7 +210,7 @@ constexpr Exclusion exclusion_table[] = {
     {padded, foreign_to_padded, "a padded row has one sample, and a length that all DP ranks share"},
     {fixed, foreign_to_fixed, "fixed micro-batches have a fixed number of samples"},
     {speeds, foreign_to_speeds, "balancing by speed has its own algorithm"},
-    {encoder, foreign_to_encoders, "balancing two kinds of work has its own algorithm"},
+    {encoder, foreign_to_encoders, "encoder and model work are balanced together by a separate algorithm"},
     {fastest,
      {&packing, 1},
      "it balances the micro-batches of each count that it tries, and those of a named packing are not "
@@ -241,15 +241,15 @@ constexpr Exclusion exclusion_table[] = {
 namespace evenkeel {
 namespace {
 
-/// Returns whether a feature's `value` is text that extends the name of the key, as in "with an encoder", and
-/// not the key's value.
-bool is_addition(std::string_view value) {
-  return value.starts_with("with");
+/// Returns whether a feature's `value` is the name of a key inside the key, such as ".encoder", and not the
+/// key's value.
+bool is_inner_key(std::string_view value) {
+  return value.starts_with('.');
 }
 
 std::string setting(std::string_view key, std::string_view value) {
   if (value.empty()) return std::string(key);
-  return std::string(key) + (is_addition(value) ? " " : ": ") + std::string(value);
+  return std::string(key) + (is_inner_key(value) ? "" : ": ") + std::string(value);
 }
 
 /// Returns the key as the user writes it: for a field's setting, "field." becomes "fields.NAME.".
@@ -274,12 +274,22 @@ std::string user_key(std::string_view text, const Choices& choices) {
                         user_key(feature.instead, choices));
 }
 
+/// Returns a hint with two ways out, each a setting or "remove KEY".
+std::string format_alternatives(std::string_view first, std::string_view second) {
+  constexpr std::string_view removal = "remove ";
+  if (!first.starts_with(removal)) return "Set " + std::string(first) + ", or " + std::string(second);
+  return "R" + std::string(first.substr(1)) + ", or " + (second.starts_with(removal) ? "" : "set ") +
+         std::string(second);
+}
+
 [[noreturn]] void reject(const Exclusion& exclusion, const Feature& other) {
   const auto& [feature, others, why] = exclusion;
-  throw ConfigError(std::string(other.key),
-                    std::string(other.value) + (other.value.empty() ? "" : " ") + "cannot be combined with " +
-                        setting(feature.key, feature.value) + ", since " + std::string(why),
-                    "Set " + std::string(other.instead) + ", or " + std::string(feature.instead));
+  const bool is_inner = is_inner_key(other.value);
+  throw ConfigError(is_inner ? setting(other.key, other.value) : std::string(other.key),
+                    (is_inner || other.value.empty() ? "" : std::string(other.value) + " ") +
+                        "cannot be combined with " + setting(feature.key, feature.value) + ", since " +
+                        std::string(why),
+                    format_alternatives(other.instead, feature.instead));
 }
 
 /// Returns the first requirement that is not met; null if all are met.
@@ -415,7 +425,7 @@ std::string rules_of(std::string_view key) {
     if (feature.key != key) return;
     std::string subject(feature.value);
     if (subject.empty()) subject = "If it is set, it";
-    if (is_addition(subject)) subject = "W" + subject.substr(1) + " it";
+    if (is_inner_key(subject)) subject = setting(key, subject);
     const std::string beginning = subject + " " + verb + " ";
     const auto found = std::ranges::find(sentences, beginning, &std::pair<std::string, std::string>::first);
     if (found == sentences.end()) {

@@ -53,8 +53,8 @@ struct Choices {
 /// A setting that conflicts with some other settings.
 struct Feature {
   std::string_view key;      ///< "balance.strategy"
-  std::string_view value;    ///< "grid"; empty if setting the key at all is the feature
-  std::string_view instead;  ///< the setting that avoids the feature: "balance.strategy: hierarchical"
+  std::string_view value;    ///< "grid", or ".encoder" for an inner key; empty if any value is the feature
+  std::string_view instead;  ///< avoids the feature: "balance.strategy: hierarchical", "remove KEY"
   bool (*is_used)(const Choices& choices);
 };
 

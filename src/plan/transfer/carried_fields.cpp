@@ -158,16 +158,17 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
   if (found == carried.end()) {
     throw InputError(where, "is cut by '" + name + "', which samples do not have", hint);
   }
+  const std::string named = "is named by fields." + cut.name() + ".cut_by";
   if (!has_form_of_ranges(found->spec)) {
-    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', but does not have rows [2] of int64",
+    throw InputError("field '" + name + "'", named + ", but does not consist of int64 rows of shape [2]",
                      hint);
   }
   if (found->shares_equal) {
-    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', but has share: equal",
+    throw InputError("field '" + name + "'", named + ", but has share: equal",
                      "Set fields." + name + ".share: none");
   }
   if (found->profiles != cut.profiles) {
-    throw InputError("field '" + name + "'", "cuts '" + cut.name() + "', but their profiles differ",
+    throw InputError("field '" + name + "'", named + ", but the two fields have different profiles",
                      "Set fields." + name + ".profiles and fields." + cut.name() + ".profiles alike");
   }
   return *found;
@@ -183,8 +184,9 @@ void cut_with_tokens(std::vector<CarriedField>& carried, const NamedFields& sett
     CarriedField& ranges = field_of_ranges(carried, field, by);
     const auto of_ranges = settings.find(by);
     if (of_ranges != settings.end() && !of_ranges->second.cut_by.empty() && of_ranges->second.cut_by != by) {
-      throw InputError("field '" + by + "'",
-                       "cuts '" + field.name() + "', but has cut_by: '" + of_ranges->second.cut_by + "'",
+      throw InputError("fields." + by + ".cut_by",
+                       "is '" + of_ranges->second.cut_by + "', but fields." + field.name() + ".cut_by is '" +
+                           by + "', and a field that others are cut by cannot be cut itself",
                        "Set fields." + by + ".cut_by: null");
     }
     field.cut_by = by;

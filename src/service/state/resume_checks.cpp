@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "service/equal_on_ranks.hpp"
@@ -71,9 +72,11 @@ void require_equal_states(const Communicator& comm, const ServiceState& from) {
 
 void throw_unchecked_sources(const ServiceState& saved) {
   throw ConfigError(std::string(state_to_resume_from),
-                    "has " + std::to_string(saved.sources.size()) + " sources, such as " +
-                        saved.sources.front().name + ", but there is no stream to compare them with",
-                    "Pass the SampleStream that reads them to steps(), or accept changes");
+                    "was saved with " + format_plain_count(std::ssize(saved.sources), "source") + " (" +
+                        join(saved.sources, &SourceFingerprint::name) + "), which " +
+                        (saved.sources.size() == 1 ? "has" : "have") + " not been checked against this job",
+                    "Call require_same_sources(stream) or steps(stream) first, or accept changes when "
+                    "resuming (ChangedJob::accepted; accept_changes in C) to skip the check");
 }
 
 void require_resumable(const Communicator& comm, const Config& config, const ServiceState& from,

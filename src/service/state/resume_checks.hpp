@@ -18,7 +18,7 @@ inline constexpr std::string_view state_to_resume_from = "the state to resume fr
 void require_resumable(const Communicator& comm, const Config& config, const ServiceState& from,
                        ChangedJob changed);
 
-/// Throws ConfigError for a state with sources, since there is no stream to compare them with.
+/// Throws ConfigError for a state with sources, since they have not been compared with this job's sources.
 [[noreturn]] void throw_unchecked_sources(const ServiceState& saved);
 
 }  // namespace evenkeel

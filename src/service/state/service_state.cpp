@@ -24,7 +24,7 @@ struct Consequence {
   std::string_view text;
 };
 
-constexpr std::string_view other_samples = "steps would have different samples: some twice, others never";
+constexpr std::string_view other_samples = "steps would repeat some samples and skip others";
 constexpr std::string_view other_cuts = "steps would be split into different micro-batches";
 constexpr std::string_view other_weights = "tokens would have different weights in the loss";
 
@@ -106,14 +106,16 @@ void compare_settings(const ServiceState& saved, const ServiceState& now, std::v
     const std::string_view consequence = consequence_of(path, is_delayed);
     if (was == is || consequence.empty()) continue;
     found.push_back(
-        fmt::format("{} was {} and is now {}: {}", path, display_text(was), display_text(is), consequence));
+        fmt::format("{} was {} and is now {} ({})", path, display_text(was), display_text(is), consequence));
   }
 }
 
 /// Describes how a source has changed; nullopt if it has not.
 std::optional<std::string> describe_change(const SourceFingerprint& was, const SourceFingerprint& is) {
-  if (was.samples != is.samples) return fmt::format("had {} samples and now has {}", was.samples, is.samples);
-  if (was.bytes != is.bytes) return fmt::format("had {} bytes and now has {}", was.bytes, is.bytes);
+  if (was.samples != is.samples)
+    return fmt::format("had {} and now has {}", format_plain_count(was.samples, "sample"), is.samples);
+  if (was.bytes != is.bytes)
+    return fmt::format("had {} and now has {}", format_plain_count(was.bytes, "byte"), is.bytes);
   if (was.digest != is.digest) return "has different content";
   if (was.whole && is.whole && *was.whole != *is.whole) return "has different content";
   return std::nullopt;
@@ -121,9 +123,10 @@ std::optional<std::string> describe_change(const SourceFingerprint& was, const S
 
 void compare_sources(const ServiceState& saved, const ServiceState& now, std::vector<std::string>& found) {
   if (saved.sources.size() != now.sources.size()) {
-    found.push_back(fmt::format("the job had {} sources and now has {} ({}): {}", saved.sources.size(),
-                                now.sources.size(), join(now.sources, &SourceFingerprint::name),
-                                other_samples));
+    const std::string names = join(now.sources, &SourceFingerprint::name);
+    found.push_back(fmt::format("the job had {} and now has {}{} ({})",
+                                format_plain_count(std::ssize(saved.sources), "source"), now.sources.size(),
+                                names.empty() ? "" : ": " + names, other_samples));
     return;
   }
   bool changed = false;
@@ -131,14 +134,14 @@ void compare_sources(const ServiceState& saved, const ServiceState& now, std::ve
     const auto change = describe_change(saved.sources[i], now.sources[i]);
     if (!change) continue;
     changed = true;
-    found.push_back(fmt::format("{} {}: {}", now.sources[i].name, *change, other_samples));
+    found.push_back(fmt::format("{} {} ({})", now.sources[i].name, *change, other_samples));
   }
   if (changed || saved.order == now.order) return;
   const std::string_view why = delays_outliers(values_of(now.settings))
                                    ? "different samples of the sources are used, or this version of Evenkeel "
                                      "delays different ones (batch.delay_outliers)"
                                    : "different samples of the sources are used";
-  found.push_back(fmt::format("{}: {}", why, other_samples));
+  found.push_back(fmt::format("{}, so {}", why, other_samples));
 }
 
 using Json = nlohmann::ordered_json;
@@ -362,11 +365,12 @@ std::vector<std::string> differences(const ServiceState& saved, const ServiceSta
 void require_same_job(const ServiceState& saved, const ServiceState& now, std::string_view name) {
   const std::vector<std::string> found = differences(saved, now);
   if (found.empty()) return;
-  std::string message = "belongs to another job: ";
+  std::string message = "does not match this job: ";
   for (std::size_t i = 0; i < found.size(); ++i) message += (i == 0 ? "" : "; ") + found[i];
   throw ConfigError(
       std::string(name), message,
-      "Use the configuration and the files that it was saved with, or accept the changes (--accept-changes)");
+      "Restore the settings and files that it was saved with, or accept the changes (--accept-changes; "
+      "accept_changes=True in Python)");
 }
 
 std::string to_text(const ServiceState& state) {

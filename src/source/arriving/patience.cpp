@@ -25,10 +25,12 @@ constexpr std::chrono::milliseconds longest_pause{2000};
 std::string describe_lack(const OutstandingTickets& tickets) {
   if (tickets.count == 0) return "";
   const bool is_one = tickets.count == 1;
-  return fmt::format("{} {} open, the oldest for {:.0f} s{}, which expires in {:.0f} s; ",
-                     format_count(tickets.count, "ticket"), is_one ? "is" : "are", tickets.age,
-                     tickets.holder.empty() ? "" : " (" + tickets.holder + ")",
-                     std::max(tickets.expires_in, 0.0));
+  return fmt::format("{} {} open; {} was issued {:.0f} s ago{} and {}; ",
+                     format_count(tickets.count, "ticket"), is_one ? "is" : "are",
+                     is_one ? "it" : "the oldest", tickets.age,
+                     tickets.holder.empty() ? "" : " to " + tickets.holder,
+                     tickets.expires_in > 0 ? fmt::format("expires in {:.0f} s", tickets.expires_in)
+                                            : std::string("is now overdue"));
 }
 
 std::string describe_lack(const std::map<std::string, std::int64_t>& missing_fields) {
@@ -41,12 +43,13 @@ std::string describe_lack(const std::map<std::string, std::int64_t>& missing_fie
 }
 
 std::string describe_lack(const UnformedStep& lack) {
-  const std::string last = lack.seconds_since_last_sample ? fmt::format("the last sample came {:.0f} s ago",
-                                                                        *lack.seconds_since_last_sample)
-                                                          : "no sample has come since the buffer was started";
-  return fmt::format("step {} needs {}; {} {} complete, {} {} for samples; {}{}{}", lack.step,
+  const std::string last =
+      lack.seconds_since_last_sample
+          ? fmt::format("the last sample arrived {:.0f} s ago", *lack.seconds_since_last_sample)
+          : "no samples have arrived since the buffer was started";
+  return fmt::format("needs {}; {} {} complete and {} {} incomplete; {}{}{}",
                      format_count(lack.needed, "group"), lack.ready, lack.ready == 1 ? "is" : "are",
-                     lack.open, lack.open == 1 ? "waits" : "wait", describe_lack(lack.missing_fields),
+                     lack.open, lack.open == 1 ? "is" : "are", describe_lack(lack.missing_fields),
                      describe_lack(lack.tickets), last) +
          (lack.full.empty() ? "" : "; the buffer " + lack.full);
 }
@@ -67,12 +70,14 @@ void Patience::on_unformed(const UnformedStep& lack) {
   if (most_ && idle > *most_) {
     throw IoError(
         "step " + std::to_string(lack.step),
-        fmt::format("has waited {:.0f} s for samples (stream.patience: {:g}): {}", waited, *most_,
+        fmt::format("has received no samples for {:.0f} s (stream.patience: {:g}). It {}", idle, *most_,
                     describe_lack(lack)),
-        "Are the producers running? /v1/status of " + where_ + " shows which samples were received");
+        "Are the producers running? GET /v1/status of " + where_ + " shows which samples were received");
   }
-  tell_if_due(
-      [&] { return fmt::format("waiting for samples for {:.0f} s: {}", waited, describe_lack(lack)); });
+  tell_if_due([&] {
+    return fmt::format("waiting for samples for {:.0f} s: step {} {}", waited, lack.step,
+                       describe_lack(lack));
+  });
 }
 
 void Patience::on_unreachable(const Error& error) {

@@ -178,7 +178,7 @@ def test_values_of_an_earlier_run_are_refused_kept_or_cleared_as_configured(stor
 
 
 def test_data_parser_is_refused_with_the_reason():
-    with pytest.raises(NotImplementedError, match="its store runs no Python"):
+    with pytest.raises(NotImplementedError, match="store cannot run Python code"):
         transfer_queue.kv_batch_put(["k0"], PARTITION, TensorDict({"field": torch.zeros(1)}, batch_size=1), data_parser=dict)
 
 

@@ -135,14 +135,17 @@ TEST(ReadSamples, values_that_contradict_the_declared_format_are_an_error_at_the
   EXPECT_THAT(said_of(R"("raw": "not base64")"), HasSubstr("it must be base64"));
   EXPECT_THAT(said_of(R"("patches": 3)"), HasSubstr("it must be a list of rows"));
   EXPECT_THAT(said_of(R"("patches": [[1], [1, 2]])"), HasSubstr("rows of different shapes"));
-  EXPECT_THAT(said_of(R"("patches": ["a"])"), HasSubstr("has text, null or objects"));
+  EXPECT_THAT(said_of(R"("patches": ["a"])"), HasSubstr("has \"a\" at [0]; it may contain only numbers"));
   EXPECT_THAT(said_of(R"("positions": [0, 1, 2])"), HasSubstr("it must be a list of numbers for each axis"));
   EXPECT_THAT(said_of(R"("positions": [])"), HasSubstr("it must be a list of numbers for each axis"));
   EXPECT_THAT(said_of(R"("positions": [[0, 1, 2], [0, 1]])"), HasSubstr("rows of different shapes"));
-  EXPECT_THAT(said_of(R"("positions": [[0], [1]])"), HasSubstr("has 1 rows; the sample has 3 tokens"));
-  EXPECT_THAT(said_of(R"("versions": [3, 1])"), HasSubstr("it must be a list of [number, count]"));
-  EXPECT_THAT(said_of(R"("versions": [[3, -1]])"), HasSubstr("it must be a list of [number, count]"));
-  EXPECT_THAT(said_of(R"("versions": [["a", 3]])"), HasSubstr("it must be a list of [number, count]"));
+  EXPECT_THAT(said_of(R"("positions": [[0], [1]])"), HasSubstr("has 1 row; the sample has 3 tokens"));
+  EXPECT_THAT(said_of(R"("versions": [3, 1])"),
+              HasSubstr("has 3 at [0]; every entry must be a [number, count]"));
+  EXPECT_THAT(said_of(R"("versions": [[3, -1]])"),
+              HasSubstr("has [3,-1] at [0]; every entry must be a [number, count]"));
+  EXPECT_THAT(said_of(R"("versions": [["a", 3]])"),
+              HasSubstr("has [\"a\",3] at [0]; every entry must be a [number, count]"));
   EXPECT_THAT(said_of(R"("versions": [[true, 1], [1, 1]])"), HasSubstr("mixes booleans and numbers"));
   EXPECT_THAT(said_of(R"("versions": [[3, 4]])"), HasSubstr("has 4 rows; the sample has 3 tokens"));
   EXPECT_THAT(said_of(R"("versions": [[3, 9223372036854775807], [3, 3]])"),

@@ -194,16 +194,18 @@ TEST(CarriedFields, are_refused_by_name_if_they_cannot_be_cut) {
   for (FieldSpec form : {FieldSpec{"spans", DType::int32, FieldKind::rows, {2}},
                          FieldSpec{"spans", DType::int64, FieldKind::rows, {3}},
                          FieldSpec{"spans", DType::int64, FieldKind::token, {2}}}) {
-    EXPECT_THAT(refusal({patches, form}),
-                HasSubstr("field 'spans': cuts 'patches', but does not have rows [2] of int64"));
+    EXPECT_THAT(
+        refusal({patches, form}),
+        HasSubstr("field 'spans': is named by fields.patches.cut_by, but does not consist of int64 rows"));
   }
   FieldRouting ways = cut_ways();
   ways.settings["spans"].share = FieldSharing::equal;
   EXPECT_THAT(refusal({patches, spans}, ways),
-              HasSubstr("field 'spans': cuts 'patches', but has share: equal"));
+              HasSubstr("field 'spans': is named by fields.patches.cut_by, but has share: equal"));
   ways = cut_ways();
   ways.settings["spans"].cut_by = "patches";
-  EXPECT_THAT(refusal({patches, spans}, ways), HasSubstr("but has cut_by: 'patches'"));
+  EXPECT_THAT(refusal({patches, spans}, ways),
+              HasSubstr("fields.spans.cut_by: is 'patches', but fields.patches.cut_by is 'spans'"));
 }
 
 }  // namespace

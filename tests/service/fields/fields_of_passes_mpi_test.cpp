@@ -193,7 +193,9 @@ TEST(FieldsOfPasses, unknown_profiles_and_separated_cutting_fields_are_refused) 
     (void)service.step(std::move(mine), "same");
     ADD_FAILURE() << "one of the two would be sent alone";
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("field 'spans': cuts 'patches', but their profiles differ"));
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr("field 'spans': is named by fields.patches.cut_by, but the two fields have different"));
   }
 }
 

@@ -167,8 +167,8 @@ class Rows:
 
     def _tokens_of_chat(self, chat: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         if self._tokenizer is None:
-            self._refuse(self._messages, "is a chat, but no tokenizer is given that turns it into tokens",
-                         "Pass tokenizer (--tokenizer), whose template marks what the assistant says")
+            self._refuse(self._messages, "is a chat, but no tokenizer was given to tokenize it",
+                         "Pass a tokenizer (--tokenizer) whose chat template wraps assistant messages in {% generation %}")
         tokens, mask = self._apply_template(chat, arguments)
         for number, message in enumerate(chat):
             trained = self._loss_flag(message, number)

@@ -16,6 +16,7 @@ from evenkeel import _arrays, _c, packing, padding, prefix
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
 from evenkeel.balance import compute_bins, compute_partition, lists_of
+from evenkeel.errors import InputError
 
 Numbers = Any
 Int64s = npt.NDArray[np.int64]
@@ -118,7 +119,10 @@ def roll_batch_balance(lengths: Numbers, dp_size: int, mini_batch: int | None) -
 def inverse_order(idx_map: Numbers) -> list[int]:
     order = whole_numbers(idx_map, "idx_map")
     inverse = np.empty_like(order)
-    lib.evenkeel_inverse_order(_c.address(order), len(order), _c.address(inverse))
+    try:
+        lib.evenkeel_inverse_order(_c.address(order), len(order), _c.address(inverse))
+    except InputError as error:  # in C, the argument is called order
+        _c.refuse(error.where.replace("order", "idx_map", 1), error.message, error.hint)
     return inverse.tolist()
 
 
