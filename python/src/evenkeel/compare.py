@@ -153,8 +153,9 @@ def text_of(step: Step, found: list[tuple[str, Figures, float]]) -> str:
         rows.append([name, f"{f.micro_batches:,}", f"{f.above_cap:,}", f"{f.fullest_over_cap:.3f}", f"{100 * f.padding:.1f}%",
                      f"{f.cut_samples:,}", f"{f.end_over_bound_once:.4f}", f"{f.end_over_bound_every_micro_batch:.4f}", f"{milliseconds:.1f}"])
     widths = [max(map(len, column)) for column in zip(*rows)]
-    text = (f"{len(step.lengths):,} samples, {sum(step.lengths):,} tokens on {step.dp:,} DP ranks, at most {step.cap:,} tokens per micro-batch; "
-            f"cost = {step.cost.linear:,} * length + {'' if step.cost.quadratic == 1 else f'{step.cost.quadratic:,} * '}length^2\n")
+    quadratic = "" if step.cost.quadratic == 1 else f"{step.cost.quadratic:,} * "
+    text = (f"{len(step.lengths):,} samples, {sum(step.lengths):,} tokens on {step.dp:,} DP ranks, at most {step.cap:,} tokens per "
+            f"micro-batch; cost = {step.cost.linear:,} * length + {quadratic}length^2\n")
     for name, *cells in rows:
         text += "  ".join([name.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]).rstrip() + "\n"
     text += "once, at each: when the step ends if ranks meet once, or at each micro-batch\n"
