@@ -111,7 +111,7 @@ def test_a_cost_model_comes_from_a_shape():
         (lambda: karmarkar_karp([1], 0), evenkeel.InputError, "0"),
         (lambda: karmarkar_karp([1, -1], 1), evenkeel.InputError, "-1"),
         (lambda: karmarkar_karp([2**62], 1), evenkeel.InputError, "2\\^62"),
-        (lambda: max_sum_lower_bound([1], 0), evenkeel.InputError, "0 groups"),
+        (lambda: max_sum_lower_bound([1], 0), evenkeel.InputError, "k: is 0; it must be at least 1"),
         (lambda: pack_bins([9], 8), evenkeel.LimitError, "9"),
         (lambda: pack_bins([1], 0), evenkeel.InputError, "max_size: is 0; it must be at least 1"),
         (lambda: pack_bins([1], max_items=0), evenkeel.InputError, "max_items: is 0; it must be at least 1"),

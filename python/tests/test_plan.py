@@ -224,7 +224,7 @@ def test_the_program_plans_the_same(tmp_path):
         (lambda: plan([9], ranks=3, mesh={"tp": 2}), evenkeel.MeshError, "3"),
         (lambda: plan([-1], ranks=1), evenkeel.InputError, "-1"),
         (lambda: plan([1, 2], groups=[1], ranks=1), evenkeel.InputError, "groups: has 1 entries for 2 samples"),
-        (lambda: plan([1, 2], loss_tokens=[1], ranks=1), evenkeel.InputError, "loss_tokens: there are 1 for 2"),
+        (lambda: plan([1, 2], loss_tokens=[1], ranks=1), evenkeel.InputError, "loss_tokens: has 1 entries for 2"),
         (lambda: plan([1, 2], loss_tokens=[1, 3], ranks=1), evenkeel.InputError, r"loss_tokens\[1\]"),
         (lambda: plan([1, 2], prompts=[1], ranks=1), evenkeel.InputError, "prompts: has 1 entries for 2 samples"),
         (lambda: plan([1, 2], prompts=[1, 3], ranks=1), evenkeel.InputError, r"prompts\[1\]: is 3"),

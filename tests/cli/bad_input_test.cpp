@@ -114,7 +114,7 @@ TEST_F(BadInput, an_absurd_length_in_a_table_is_named_before_tokens_are_made) {
 
 TEST_F(BadInput, settings_of_a_missing_field_are_refused) {
   expect_one_message(run_on_rollouts("--set fields.routed_expert.layers=stage"),
-                     {"fields.routed_expert", "no sample has"});
+                     {"fields.routed_expert", "is not a field of any sample"});
 }
 
 TEST_F(BadInput, a_field_that_no_pass_gets_is_refused) {

@@ -89,7 +89,7 @@ TEST(ConfigShapes, are_refused_if_invalid_or_incompatible_with_the_reason) {
 TEST(ConfigSources, that_cannot_be_mixed_are_refused_with_the_place) {
   EXPECT_THAT(refusal("sources: {a: {kind: jsonl}}\n"), testing::HasSubstr("sources.a.path: is missing"));
   EXPECT_THAT(refusal("sources: {a: {weight: 2}}\n"),
-              testing::HasSubstr("sources.a.kind: does not name a kind of source"));
+              testing::HasSubstr("sources.a.kind: is not set to a kind of source that can be mixed"));
   EXPECT_THAT(refusal("{source: {path: b}, sources: {a: {kind: synthetic}}}\n"),
               testing::HasSubstr("source.path: is set together with sources"));
   EXPECT_THAT(refusal("sources: {a: {kind: synthetic, weight: 0}}\n"),

@@ -49,7 +49,7 @@ TEST(ConfigStream, excludes_settings_of_the_jobs_own_buffer_if_it_names_another)
   for (const char* key : {"listen='127.0.0.1:1'", "dir=kept", "store=memory", "capacity=1GiB", "name=math",
                           "redis_password_file=/p"}) {
     EXPECT_THAT(refusal(other, {std::string("stream.") + key}),
-                AllOf(HasSubstr("is for the job's own buffer"), HasSubstr("source.path")))
+                AllOf(HasSubstr("applies only to the job's own buffer"), HasSubstr("source.path")))
         << key;
   }
   EXPECT_THAT(refusal(own, {"stream.ca_file=/ca"}), HasSubstr("stream.ca_file"));
@@ -76,7 +76,7 @@ TEST(ConfigStream, may_keep_samples_in_a_redis) {
   EXPECT_THAT(refusal(redis, {"stream.name=a/b"}), HasSubstr("stream.name=a/b: expected up to 100 letters"));
   EXPECT_THAT(refusal(redis, {"stream.store=redis"}), HasSubstr("stream.store=redis: expected lmdb, memory"));
   EXPECT_THAT(refusal(own, {"stream.name=math"}),
-              AllOf(HasSubstr("stream.name: is only for Redis"), HasSubstr("stream.store is lmdb")));
+              AllOf(HasSubstr("stream.name: applies only to Redis"), HasSubstr("stream.store is lmdb")));
 }
 
 TEST(ConfigStream, may_have_a_spool_whose_samples_outlive_the_job) {
@@ -87,7 +87,7 @@ TEST(ConfigStream, may_have_a_spool_whose_samples_outlive_the_job) {
 
 TEST(ConfigStream, needs_batches_of_whole_groups) {
   EXPECT_THAT(refusal(own, {"stream.group_size=7"}),
-              AllOf(HasSubstr("batch.global_batch: is 256"), HasSubstr("groups of 7")));
+              AllOf(HasSubstr("batch.global_batch: is 256"), HasSubstr("is not a multiple of stream.group_size, 7")));
   EXPECT_THAT(refusal(own, {"stream.group_size=8", "stream.min_group=9"}), HasSubstr("stream.min_group"));
 }
 

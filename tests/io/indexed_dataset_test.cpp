@@ -202,16 +202,16 @@ TEST(IndexedDataset, lengths_beyond_the_data_are_refused) {
               AllOf(HasSubstr("sequence 1 has 2147483647 tokens (at byte 38) and starts at token 3"),
                     HasSubstr("has 4 tokens of uint16 in 8 bytes")));
   EXPECT_THAT(indexed_error(small_index_with(34, bytes_of(std::numeric_limits<std::int32_t>::min()))),
-              HasSubstr("a length is 0 or more"));
+              HasSubstr("a length cannot be negative"));
   EXPECT_THAT(indexed_error(small_index_with(42, std::string(4, '\0'))),
-              HasSubstr("has 8 bytes; the 3 uint16 of its index"));
+              HasSubstr("lists 3 tokens of uint16, which have 6"));
 }
 
 TEST(IndexedDataset, data_of_another_size_is_refused) {
   EXPECT_THAT(indexed_error(small_index, ""), HasSubstr("has 0 tokens of uint16 in 0 bytes"));
   EXPECT_THAT(indexed_error(small_index, small_data.substr(0, 7)), HasSubstr("has 3 tokens"));
   EXPECT_THAT(indexed_error(small_index, small_data + "x"),
-              AllOf(HasSubstr("has 9 bytes; the 4 uint16"), HasSubstr("have 8")));
+              AllOf(HasSubstr("has 9 bytes, but its index"), HasSubstr("lists 4 tokens of uint16, which have 8")));
   EXPECT_THAT(indexed_error(small_index, small_data + small_data), HasSubstr("has 16 bytes"));
 }
 

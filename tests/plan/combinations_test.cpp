@@ -193,7 +193,7 @@ std::set<std::string> refusing_keys(const Keys& all) {
   reject(auto_counts && (!packs || m.count == CountRule::fastest), "micro_batch.equal_counts");
   reject(auto_counts && !b.meet, "balance.meet");
   reject(m.order == MicroBatchOrder::schedule && is_reference, "micro_batch.order");
-  reject(b.cost_field && is_reference, "balance.cost");
+  reject(b.cost_field && is_reference, "balance.cost.field");
   reject(!m.max_rows.empty() && is_reference, "micro_batch.max_rows");
   reject(m.shapes && (is_reference || padded), "micro_batch.shapes");
   reject(shares && (is_reference || padded || m.shapes), "prefix.share");

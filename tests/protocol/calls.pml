@@ -203,7 +203,7 @@ inline exchange_samples(mesh) {
 #endif
 }
 
-/* StepMaker::first_pass. */
+/* StepMaker::make_first_pass. */
 inline first_pass(mesh, key) {
   work();
   gather_lengths(mesh, key);
@@ -218,7 +218,7 @@ inline first_pass(mesh, key) {
   exchange_samples(mesh)
 }
 
-/* StepMaker::later_pass. Samples stay where they are, or go elsewhere; fields are added, or none. */
+/* StepMaker::make_later_pass. Samples stay where they are, or go elsewhere; fields are added, or none. */
 inline later_pass(mesh) {
   work();
   bring_fields();

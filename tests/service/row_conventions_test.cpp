@@ -141,7 +141,7 @@ TEST(ResponseMask, cannot_be_combined_with_a_loss_mask) {
   add<std::int64_t>(batch, "response_mask", response_token, {1, 0, 1});
   add<std::int64_t>(batch, "loss_mask", response_token, {1, 0, 1});
   EXPECT_THAT(message_of([&] { prepare_samples(batch, {}, false); }),
-              AllOf(HasSubstr("field 'response_mask'"), HasSubstr("together with 'loss_mask'")));
+              AllOf(HasSubstr("field 'response_mask'"), HasSubstr("cannot be combined with 'loss_mask'")));
 }
 
 TEST(IgnoredLabels, carry_no_loss) {

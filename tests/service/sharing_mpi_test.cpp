@@ -414,7 +414,7 @@ TEST(Sharing, refuses_a_loss_mask_that_is_set_on_labels_that_are_prompt_tokens) 
     const double loss = shared_loss(service, service.step(share_of(world)));
     EXPECT_NEAR(shared_loss(service, service.step(masked(false, false))), loss, 1e-12);
     EXPECT_THAT(testing_support::message_of([&] { (void)service.step(masked(false, true)); }),
-                HasSubstr("the last, which predicts nothing"));
+                HasSubstr("is set at the last row, 4, which does not predict a token"));
   }
 }
 

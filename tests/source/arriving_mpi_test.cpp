@@ -384,7 +384,7 @@ TEST_F(Arriving, the_buffers_ticket_deadline_overrides_that_of_the_job) {
   send_waiting_notes_to([](const std::string&) {});
   EXPECT_THAT(lengths_of(stream, 0), ElementsAre(2, 2, 3, 3));
   if (world_.rank() == 0)
-    EXPECT_THAT(notes, ElementsAre(AllOf(HasSubstr("stream.ticket_deadline is 7"), HasSubstr("has 600"))));
+    EXPECT_THAT(notes, ElementsAre(AllOf(HasSubstr("stream.ticket_deadline is 7"), HasSubstr("uses 600"))));
   else
     EXPECT_TRUE(notes.empty());
 }

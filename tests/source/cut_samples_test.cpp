@@ -90,7 +90,7 @@ TEST(CutSamples, need_a_field_of_token_ranges_if_samples_are_cut) {
   const auto message = [&](std::span<const SourceField> brought, const NamedFields& told) {
     return message_of([&] { require_rows_can_be_cut(brought, told, "a source", two_cut); });
   };
-  EXPECT_THAT(message(fields, {}), AllOf(HasSubstr("'patches' of rows"), HasSubstr("cuts 2 samples"),
+  EXPECT_THAT(message(fields, {}), AllOf(HasSubstr("'patches' of kind rows"), HasSubstr("cuts 2 samples"),
                                          HasSubstr("fields.patches.cut_by")));
   EXPECT_THAT(message(std::span(fields).first(1), cut_by_spans()), HasSubstr("'spans'"));
   EXPECT_NO_THROW(require_rows_can_be_cut(fields, cut_by_spans(), "a source", two_cut));

@@ -80,7 +80,7 @@ def test_it_follows_defaults_lists_overrides_and_the_environment(command, monkey
     assert "global_batch: 32" in out
     assert "epochs: 3" in out
     assert "read actor/dp.yaml" in err
-    assert "PATH_OF_NOBODY is not set in the" in err
+    assert "PATH_OF_NOBODY is not set in the environment" in " ".join(err.split())
 
 
 @pytest.mark.parametrize(

@@ -269,7 +269,7 @@ TEST(SmallestShape, rejects_a_step_planned_with_other_settings) {
   EXPECT_THAT(testing_support::message_of([&] {
                 (void)smallest_shape({600, 1, 600}, std::vector<PackedShape>{{500, 9, 500}}, settings);
               }),
-              HasSubstr("none of 1 shape holds"));
+              HasSubstr("none of the step's 1 shape is large enough"));
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ TEST(CostField, is_refused_by_name_if_a_sample_does_not_have_it) {
   EXPECT_THAT(message_of([&] {
                 (void)plan_step({table_of({{0, 0, 5, 3}}), settings});
               }),
-              testing::StartsWith("field 'tool_calls': is the field of balance.cost"));
+              testing::StartsWith("field 'tool_calls': is used by balance.cost"));
   EXPECT_EQ(plan_step({LengthTable(), settings}).num_micro_batches(), 1);
 }
 

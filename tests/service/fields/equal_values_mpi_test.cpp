@@ -315,7 +315,7 @@ TEST(EqualValues, written_on_one_rank_are_private_and_cannot_be_regrouped) {
     } catch (const InputError& error) {
       EXPECT_TRUE(differs);
       EXPECT_THAT(error.what(), HasSubstr("field 'image' of micro-batch"));
-      EXPECT_THAT(error.what(), HasSubstr("was written to"));
+      EXPECT_THAT(error.what(), HasSubstr("was modified"));
     }
   }
 }
