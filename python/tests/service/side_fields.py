@@ -115,4 +115,4 @@ for config in configs:
     samples = samples_of(service)
     found = {**read_back(samples), **exchange_and_collect(service, samples)}
     results.append({name: value if isinstance(value, int) else bool(value) for name, value in found.items()})
-report_result(service.rank, results=results, refusal_of=REFUSED)
+report_result(service.rank, results=results, refused=REFUSED)

@@ -119,7 +119,7 @@ def test_samples_steps_and_micro_batches_behave_like_python_objects():
         assert results["shown"] == "Samples(2 samples, 6 tokens: input_ids, pairs, log_probs, reward, done)"
         assert results["mapping"] == [True, False, True, None, 3]
         assert results["missing"][0] == "MissingFieldError" and results["missing"][2:] == [True, True]
-        assert "there are input_ids, pairs" in results["missing"][1]
+        assert "the fields are: input_ids, pairs" in results["missing"][1]
         assert "mixes booleans and numbers" in results["mixed"][1] and "mixes booleans and numbers" in results["mixed in samples"][1]
         assert "are not numbers" in results["text"][1] and "do not fit into float32" in results["too large"][1]
         assert "64 bits" in results["whole"][1]
@@ -131,7 +131,7 @@ def test_samples_steps_and_micro_batches_behave_like_python_objects():
         assert results["missing of part"][2:] == [True, True] and results["offsets"] == [True, True]
         assert results["first epoch"] == [2, 2]
         assert "all 2 steps" in results["second epoch"][1] and "batch.epochs" in results["second epoch"][1]
-        assert "one position" in results["other"][1] and "one position" in results["third"][1]
+        assert "is already being iterated" in results["other"][1] and "is already being iterated" in results["third"][1]
         assert results["indices"] == [0, 1] and results["continued"] == [0, 1] and results["finished"] == []
         assert all(results["scales"]) and all(error[3] for error in results["wrong"])
         assert "ProgramError: no samples today" in results["cause"][0] and "\\n" not in results["cause"][0]

@@ -32,7 +32,7 @@ report_result(
     service.rank,
     segments=micro_batch.tree.tree.lengths.tolist(),
     positions=np.array_equal(micro_batch.tree.position_ids(cp_rank=cp_rank), micro_batch["position_ids"]),
-    refusal_of=[refusal_of(act) for act in (
+    refused=[refusal_of(act) for act in (
         micro_batch.flash_attn_varlen_kwargs, micro_batch.packed_seq_params, lambda: micro_batch.nested("input_ids"),
         lambda: evenkeel.megatron.DataIterator(service, None))],
     offsets=len(offsets) == 3 and int(offsets[0]) == 0 and int(offsets[-1]) == len(micro_batch["prediction_rows"]),
