@@ -302,7 +302,7 @@ def test_a_sample_whose_tags_have_not_arrived_is_not_ready(monkeypatch):
     assert sampler([0, 1], 2, batch_index=0, **request) == ([0, 1], [0, 1])
     assert sampler([2], 1, batch_index=1, **request) == ([], [])
     monkeypatch.setattr(evenkeel.transfer_queue, "_TAG_SECONDS", 0)
-    with pytest.raises(evenkeel.InputError, match="sample 2: has no tag 'total_lengths'; it has none"):
+    with pytest.raises(evenkeel.InputError, match="sample 2: has no tag 'total_lengths'; its tags are: none"):
         sampler([2], 1, batch_index=1, **request)
 
 
@@ -317,10 +317,10 @@ def test_an_index_that_was_cleared_and_used_again_is_dealt_out_again():
 
 
 @pytest.mark.parametrize("tags, request_, error, why", [
-    ({0: {"uid": 1}, 1: {"total_lengths": 5}}, {}, evenkeel.InputError, "sample 0: has no tag 'total_lengths'; it has uid"),
+    ({0: {"uid": 1}, 1: {"total_lengths": 5}}, {}, evenkeel.InputError, "sample 0: has no tag 'total_lengths'; its tags are: uid"),
     ({0: {"total_lengths": 5}, 1: {"total_lengths": 99}}, {}, evenkeel.LimitError, "sample 1: has 99 tokens, but max_tokens is 64"),
     ({}, {"task_name": None}, evenkeel.ConfigError, "sampling_config.task_name: is missing"),
-    ({}, {"dp_rank": 2}, evenkeel.ConfigError, "sampling_config.dp_rank: is 2; there are 2 ranks"),
+    ({}, {"dp_rank": 2}, evenkeel.ConfigError, "sampling_config.dp_rank: is 2, but there are 2 ranks"),
 ], ids=["no length", "too long", "no task", "no such rank"])
 def test_the_sampler_refuses_what_it_cannot_balance(tags, request_, error, why):
     with pytest.raises(error, match=why):
