@@ -24,7 +24,8 @@ void require_index(std::int64_t index, std::int64_t count, const char* name, con
 /// is not 0.
 void require_list(const void* first, std::int64_t count, const char* name);
 
-/// Returns this thread's last error, after a function of the caller has returned this status.
+/// Returns the error that a caller's function (a callback) stored as this thread's last error before it
+/// returned `status`.
 [[nodiscard]] ErrorReport report_of_status(evenkeel_status status);
 
 /// Stores the exception being handled as the thread's last error, and returns its status.

@@ -72,7 +72,7 @@ void BlockList::add(const Block& block, std::span<const RowView> views) {
   add(block.address, static_cast<std::int64_t>(block.bytes / view.wire_bytes()), view.row_bytes, view);
 }
 
-// A block has `row_bytes` bytes in memory for every `traveling` transferred bytes.
+// Appends a block. For every `traveling` bytes that are sent, the block has `row_bytes` bytes in memory.
 void BlockList::append(const Block& block, std::size_t row_bytes, std::size_t traveling) {
   if (block.bytes == 0) return;
   bytes_ += static_cast<std::int64_t>(block.bytes);

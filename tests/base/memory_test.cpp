@@ -87,7 +87,8 @@ TEST(RequireMemory, refuses_absurd_amounts_and_grants_small_ones) {
     require_memory(std::numeric_limits<std::int64_t>::max());
     FAIL() << "an error was expected";
   } catch (const LimitError& error) {
-    EXPECT_THAT(error.report().message, AllOf(HasSubstr("9223372036854775807 bytes"), HasSubstr("are free on this node")));
+    EXPECT_THAT(error.report().message,
+                AllOf(HasSubstr("9223372036854775807 bytes"), HasSubstr("are free on this node")));
   }
 }
 

@@ -176,7 +176,8 @@ TEST(ReceivedTensors, are_refused_with_the_same_errors_as_those_of_a_file) {
   const ErrorReport report = three().with("offsets", {0, 3, 5, 8}).refused();
   EXPECT_EQ(report.where, "body");
   EXPECT_THAT(report.message, HasSubstr("ends at 8 in element 3; 'input_ids' has 9 rows"));
-  EXPECT_THAT(three().with("prompt_lengths", {2, 0, 5}).refused().message, HasSubstr("says that the prompt of sample 2 has 5 tokens"));
+  EXPECT_THAT(three().with("prompt_lengths", {2, 0, 5}).refused().message,
+              HasSubstr("says that the prompt of sample 2 has 5 tokens"));
   RequestBody text;
   text.write(std::string_view("{\"uid\": 1}"));
   EXPECT_THAT(

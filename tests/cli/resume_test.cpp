@@ -188,7 +188,8 @@ TEST_F(Resume, of_a_changed_job_is_refused_with_the_changes_unless_allowed) {
       "--state state --dump dump ";
   expect_success(run + "--steps 1");
   expect_success("sed -i s/6/7/ a.jsonl");
-  expect_refusal(run + "--resume", {"a.jsonl has different content", "steps would repeat some samples and skip others"});
+  expect_refusal(run + "--resume",
+                 {"a.jsonl has different content", "steps would repeat some samples and skip others"});
   expect_refusal(run + "--resume --set batch.seed=4",
                  {"batch.seed was 1 and is now 4", "a.jsonl has different content"});
   EXPECT_EQ(marker_of("dump")["state"], "complete");  // nothing was touched

@@ -86,8 +86,9 @@ TEST(ConfigStream, may_have_a_spool_whose_samples_outlive_the_job) {
 }
 
 TEST(ConfigStream, needs_batches_of_whole_groups) {
-  EXPECT_THAT(refusal(own, {"stream.group_size=7"}),
-              AllOf(HasSubstr("batch.global_batch: is 256"), HasSubstr("is not a multiple of stream.group_size, 7")));
+  EXPECT_THAT(
+      refusal(own, {"stream.group_size=7"}),
+      AllOf(HasSubstr("batch.global_batch: is 256"), HasSubstr("is not a multiple of stream.group_size, 7")));
   EXPECT_THAT(refusal(own, {"stream.group_size=8", "stream.min_group=9"}), HasSubstr("stream.min_group"));
 }
 

@@ -210,8 +210,9 @@ TEST(IndexedDataset, lengths_beyond_the_data_are_refused) {
 TEST(IndexedDataset, data_of_another_size_is_refused) {
   EXPECT_THAT(indexed_error(small_index, ""), HasSubstr("has 0 tokens of uint16 in 0 bytes"));
   EXPECT_THAT(indexed_error(small_index, small_data.substr(0, 7)), HasSubstr("has 3 tokens"));
-  EXPECT_THAT(indexed_error(small_index, small_data + "x"),
-              AllOf(HasSubstr("has 9 bytes, but its index"), HasSubstr("lists 4 tokens of uint16, which have 8")));
+  EXPECT_THAT(
+      indexed_error(small_index, small_data + "x"),
+      AllOf(HasSubstr("has 9 bytes, but its index"), HasSubstr("lists 4 tokens of uint16, which have 8")));
   EXPECT_THAT(indexed_error(small_index, small_data + small_data), HasSubstr("has 16 bytes"));
 }
 

@@ -102,7 +102,8 @@ TEST(WriteSafetensors, impossible_shapes_names_and_texts_are_refused) {
   constexpr std::int64_t huge = std::int64_t{1} << 40;
   EXPECT_THAT(message({"x", DType::int64, {-1}, {}}), HasSubstr("negative dimension"));
   EXPECT_THAT(message({"x", DType::int64, {huge, huge}, {}}), HasSubstr("too many elements"));
-  EXPECT_THAT(message({"__metadata__", DType::int64, {0}, {}}), HasSubstr("has a name that is reserved for the metadata"));
+  EXPECT_THAT(message({"__metadata__", DType::int64, {0}, {}}),
+              HasSubstr("has a name that is reserved for the metadata"));
   EXPECT_THAT(message({"\xff", DType::int64, {0}, {}}), HasSubstr("UTF-8"));
   const std::vector<TensorView> twice{{"x", DType::int64, {0}, {}}, {"x", DType::uint8, {0}, {}}};
   EXPECT_EQ(report_of<InputError>([&] { write_safetensors(file.path(), twice, {}); }).message,

@@ -59,7 +59,8 @@ TEST(RingDegree, accepts_a_ulysses_degree_of_the_whole_size) {
 TEST(RingDegree, names_the_numbers_that_must_divide) {
   EXPECT_THAT(input_error_of([] { (void)ring_degree(hybrid(4, 3)); }),
               HasSubstr("is 3, which does not divide the context-parallel size 4"));
-  EXPECT_THAT(input_error_of([] { (void)ring_degree(hybrid(4, 0)); }), HasSubstr("is 0, which does not divide"));
+  EXPECT_THAT(input_error_of([] { (void)ring_degree(hybrid(4, 0)); }),
+              HasSubstr("is 0, which does not divide"));
   EXPECT_THAT(input_error_of([] { (void)ring_degree(ring(0)); }), HasSubstr("is 0; it must be at least 1"));
 }
 
@@ -106,8 +107,10 @@ TEST(MindSpeedColumns, reject_a_sequence_that_cannot_be_cut_evenly) {
 TEST(MindSpeedColumns, reject_batches_that_cannot_be_cut) {
   EXPECT_THAT(input_error_of([] { (void)held_by(ring(2), 10, 0); }), HasSubstr("10 rows"));
   EXPECT_THAT(input_error_of([] { (void)held_by(hybrid(4, 2), 10, 0); }), HasSubstr("10 rows"));
-  EXPECT_THAT(input_error_of([] { (void)held_by(ulysses(8), 9, 0); }), HasSubstr("give columns to only 5 of 8 ranks"));
-  EXPECT_THAT(input_error_of([] { (void)held_by(ulysses(2), 0, 0); }), HasSubstr("give columns to only 0 of 2 ranks"));
+  EXPECT_THAT(input_error_of([] { (void)held_by(ulysses(8), 9, 0); }),
+              HasSubstr("give columns to only 5 of 8 ranks"));
+  EXPECT_THAT(input_error_of([] { (void)held_by(ulysses(2), 0, 0); }),
+              HasSubstr("give columns to only 0 of 2 ranks"));
 }
 
 TEST(MindSpeedColumns, reject_sequence_ends_that_do_not_fit_the_batch) {
@@ -126,7 +129,8 @@ TEST(MindSpeedColumns, reject_sequence_ends_that_do_not_fit_the_batch) {
 TEST(MindSpeedColumns, reject_a_rank_outside_the_group) {
   EXPECT_THAT(input_error_of([] { (void)held_by(ring(2), 8, 2); }),
               HasSubstr("is 2; it must be from 0 to 1"));
-  EXPECT_THAT(input_error_of([] { (void)held_by(ulysses(2), 8, -1); }), HasSubstr("is -1; it must be from 0 to 1"));
+  EXPECT_THAT(input_error_of([] { (void)held_by(ulysses(2), 8, -1); }),
+              HasSubstr("is -1; it must be from 0 to 1"));
 }
 
 RC_GTEST_PROP(MindSpeedColumns, of_all_ranks_have_every_column_once, ()) {

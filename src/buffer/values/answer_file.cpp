@@ -10,8 +10,9 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <system_error>
+
+#include "base/text/parse_number.hpp"
 
 namespace evenkeel {
 namespace {
@@ -23,13 +24,12 @@ constexpr std::string_view link_of_answer_file = "/memfd:evenkeel-answer";
 
 int parse_descriptor(const httplib::Request& request) {
   const std::string text = request.get_header_value(answer_file_header);
-  int number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0) {
+  const std::optional<int> number = parse_as<int>(text);
+  if (!number || *number < 0) {
     throw AnswerFileError(
         wrong_request, fmt::format("is '{}'; the number of a file descriptor is needed", text.substr(0, 40)));
   }
-  return number;
+  return *number;
 }
 
 /// Opens a descriptor of another process, without access to its content.
