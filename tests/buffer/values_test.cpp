@@ -377,6 +377,22 @@ TEST(ValueStore, loads_nothing_of_a_file_that_is_damaged) {
   EXPECT_EQ(get(store, R"({"indexes":[1,2],"fields":["a"]})"), "onetwo");
 }
 
+TEST(ValueStore, names_both_versions_when_it_refuses_what_another_version_wrote) {
+  const ScratchFolder scratch;
+  const std::filesystem::path file = scratch.path() / "saved";
+  write_text(file, "{\"format\":\"evenkeel-values\",\"version\":2,\"records\":0}\n");
+  ValueStore values(memory());
+  EXPECT_THAT(report_of<InputError>([&] { (void)values.load(file); }).message,
+              HasSubstr("has version 2 of the format; this program reads and writes version 1"));
+
+  const auto later = memory();
+  StoreChange change;
+  change.notes["content"] = "values 2";
+  later->commit(change);
+  EXPECT_THAT(report_of<InputError>([&] { begin_content(*later, StoreContent::values); }).message,
+              HasSubstr("holds content of version 'values 2'; this program reads and writes 'values 1'"));
+}
+
 TEST(ValueStore, and_a_buffer_refuse_the_folders_of_each_other) {
   const ScratchFolder scratch;
   const auto open = [&](const char* name) {

@@ -42,7 +42,8 @@ void begin_content(Store& store, StoreContent content) {
   if (noted || store.note(stream_note)) {
     throw InputError(
         store.name(),
-        noted ? "holds content of another version: " + *noted : "holds samples of a stream, not values",
+        noted ? "holds content of version '" + *noted + "'; this program reads and writes '" + of_values + "'"
+              : "holds samples of a stream, not values",
         noted ? "Use the program that wrote it"
               : "Open it with evenkeel buffer, or use another folder or name");
   }

@@ -59,9 +59,11 @@ class ValueFileReader {
     const auto in = nlohmann::json::parse(line, nullptr, false);
     if (!in.is_object() || in.value("format", nlohmann::json()) != value_file_format)
       throw InputError(file_.path(), "is not a file of values", "Name a file that a store has saved");
-    if (in.value("version", nlohmann::json()) != value_file_version) {
+    if (const auto version = in.value("version", nlohmann::json()); version != value_file_version) {
       throw InputError(file_.path(),
-                       "does not have version " + std::to_string(value_file_version) + " of the format",
+                       "has version " + version.dump() +
+                           " of the format; this program reads and writes version " +
+                           std::to_string(value_file_version),
                        "Use the program that wrote it");
     }
     const nlohmann::json records = in.value("records", nlohmann::json());
