@@ -6,8 +6,9 @@
     artifacts.py both ARCHIVE BUILD --launcher MPIRUN...
 
 BUILD is a folder such as build/release. `make` runs with the build of a release. It writes sample files, a dump, a state, a
-buffer, requests to a buffer, a configuration, a C program and the symbols of the C libraries to ARCHIVE (.tar.xz), each with
-its expected results. `check` reads or runs each kind with a later build; the functions are called check_KIND.
+buffer, a store of values and a file that it saved, requests to both, a configuration, a C program and the symbols of the C
+libraries to ARCHIVE (.tar.xz), each with its expected results. `check` reads or runs each kind with a later build; the
+functions are called check_KIND.
 """
 import argparse
 import contextlib
@@ -16,6 +17,7 @@ import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tarfile
@@ -33,9 +35,15 @@ REQUESTS = [
     ("/v1/samples", '{"uid": "a", "index": 0, "prompt_ids": [1, 2], "response_ids": [3], "version": 0, "reward": 1.0}\n'),
     ("/v1/samples", '{"uid": "a", "index": 0, "prompt_ids": [1, 2], "response_ids": [3], "version": 0, "reward": 1.0}\n'),
     ("/v1/tickets", '{"groups": 1}'),
+    ("/v1/fields", '{"uid": "a", "index": 0, "value": 0.5}\n'),
+    ("/v1/groups/close", '{"uid": "a"}'),
     ("/v1/status", None),
     ("/v1/end", ""),
 ]
+FIELDS = {"ids": {"dtype": "I16", "shapes": [[2], [1]]}, "reward": {"dtype": "F32", "shape": []}, "turns": {"dtype": "U8", "shape": []}}
+HEAD = json.dumps({"indexes": [7, 9], "fields": FIELDS}).encode()
+FRAME = struct.pack("<Q", len(HEAD)) + HEAD + struct.pack("<3h2f2B", 1, 2, 3, 0.5, 1.0, 4, 5)
+QUERY = {"indexes": [9, 7], "fields": ["reward", "ids"], "slices": {"ids": {"axis": 0, "ranges": [[0, 1]]}}}
 STREAM_JOB = {"source": {"kind": "stream"}, "batch": {"global_batch": 4}, "micro_batch": {"max_tokens": 64}}
 
 
@@ -64,6 +72,14 @@ class Build:
     def run_c_planner(self) -> str:
         return run(["./c_planner"], self.folder, env=os.environ | {"LD_LIBRARY_PATH": str(self.path / "src/c")})
 
+    def saved(self) -> bytes:
+        """Returns a request to save values to a file, or to load them from it."""
+        return json.dumps({"path": str(self.folder / "saved/all")}).encode()
+
+    def values(self, url: str) -> bytes:
+        """Returns what the store answers to the query."""
+        return call(url + "/v1/values/get", self.text("query.json").encode())
+
     def write(self, name: str, config: dict) -> None:
         (self.folder / name).write_text(json.dumps(config) + "\n", encoding="utf-8")
 
@@ -74,13 +90,21 @@ class Build:
         self.convert(of, to, *words)
         return self.text(to)
 
+    def buffer(self, *words: str):
+        """Returns a context with the URL of a buffer that uses the folder `buffer`."""
+        return self._server("buffer", "--dir", "buffer", *words)
+
+    def store(self):
+        """Returns a context with the URL of a store of values that uses the folders `values` and `saved`."""
+        return self._server("store", "--dir", "values", "--checkpoints", "saved")
+
     @contextlib.contextmanager
-    def buffer(self):
-        """Yields the URL of a buffer that uses the folder `buffer` and ends with the context."""
+    def _server(self, *words: str):
+        """Yields the URL of a server that ends with the context."""
         (port,) = free_ports(1)
         url = f"http://127.0.0.1:{port}"
-        server = subprocess.Popen([self._program, "buffer", "--listen", f"127.0.0.1:{port}", "--dir", "buffer", "--capacity",
-                                   "16MiB"], cwd=self.folder, stdout=subprocess.DEVNULL)
+        server = subprocess.Popen([self._program, *words, "--listen", f"127.0.0.1:{port}", "--capacity", "16MiB"], cwd=self.folder,
+                                  stdout=subprocess.DEVNULL)
         try:
             for _ in range(600):
                 with contextlib.suppress(NoAnswer):
@@ -91,7 +115,7 @@ class Build:
         finally:
             server.send_signal(signal.SIGTERM)
             if server.wait(60) != 0:
-                sys.exit(f"the buffer ended with status {server.returncode}")
+                sys.exit(f"evenkeel {words[0]} ended with status {server.returncode}")
 
 
 def run(command: list, folder: pathlib.Path, **more) -> str:
@@ -131,10 +155,22 @@ def answer_to(url: str, body: str | None) -> dict:
 
 def make_requests(build: Build) -> None:
     """Records the answers of an empty buffer to REQUESTS, the last of which ends the stream."""
-    with build.buffer() as url:
+    with build.buffer("--late-fields", "value") as url:
         kept = [{"path": path, "body": body, "answer": answer_to(url + path, body)} for path, body in REQUESTS]
     (build.folder / "requests.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(build.folder / "buffer")
+
+
+def make_values(build: Build) -> None:
+    """Puts values into a store, and records its answer to a query. The file `saved/all` has a field more than the store."""
+    (build.folder / "saved").mkdir()
+    (build.folder / "put.frame").write_bytes(FRAME)
+    build.write("query.json", QUERY)
+    with build.store() as url:
+        call(url + "/v1/values", FRAME)
+        (build.folder / "answer.frame").write_bytes(build.values(url))
+        call(url + "/v1/values/save", build.saved())
+        call(url + "/v1/values/clear", b'{"indexes": [7, 9], "fields": ["turns"]}')
 
 
 def make(build: Build) -> None:
@@ -153,6 +189,7 @@ def make(build: Build) -> None:
     build.job("job.yaml", "--steps", "1", "--dump", "first-step", "--state", "state")
     build.convert("first-step", "first-step.jsonl")
     make_requests(build)
+    make_values(build)
     with build.buffer() as url:
         build.run("feed", "samples.jsonl", "--to", url, "--end", "--progress", "off")
         build.job("stream.yaml", "--set", f"source.path={url}", "--steps", "1", "--dump", "first-streamed", "--state", "stream-state")
@@ -203,10 +240,25 @@ def check_buffer(build: Build) -> None:
 def check_requests(build: Build) -> None:
     """Requires that requests of a producer get the same answers, which may have more keys."""
     shutil.rmtree(build.folder / "buffer")
-    with build.buffer() as url:
+    with build.buffer("--late-fields", "value") as url:
         for kept in json.loads(build.text("requests.json")):
             answer = answer_to(url + kept["path"], kept["body"])
             require_equal(kept["path"], {key: answer.get(key) for key in kept["answer"]}, kept["answer"])
+
+
+def check_values(build: Build) -> None:
+    """Requires the kept values from the store's folder, from the file that it saved, and from a client's request."""
+    def count(url: str) -> int:
+        return json.loads(call(url + "/v1/status"))["values"]
+
+    expected = (build.folder / "answer.frame").read_bytes()
+    with build.store() as url:
+        require_equal("values of the folder", (count(url), build.values(url)), (4, expected))
+        call(url + "/v1/values/load", build.saved())
+        require_equal("values of the file", (count(url), build.values(url)), (6, expected))
+        call(url + "/v1/values/clear", b'{"all": true}')
+        call(url + "/v1/values", (build.folder / "put.frame").read_bytes())
+        require_equal("values of the request", (count(url), build.values(url)), (6, expected))
 
 
 def check_c_program(build: Build) -> None:
@@ -227,7 +279,7 @@ def check_archive(build: Build, path: pathlib.Path) -> None:
         check(build)
 
 
-CHECKS = (check_configuration, check_files, check_dump, check_state, check_buffer, check_requests, check_c_program)
+CHECKS = (check_configuration, check_files, check_dump, check_state, check_buffer, check_requests, check_values, check_c_program)
 
 
 def main() -> None:
