@@ -41,10 +41,10 @@ def check_that_none_ends_earlier(rows):
 
 
 def check_page(packages, folder):
-    """Checks that docs/compare.md shows what these packages print for the lengths made by its Python."""
+    """Checks that docs/start.md shows what these packages print for the lengths made by its Python."""
     import outputs
 
-    page = (ROOT / "docs/compare.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/start.md").read_text(encoding="utf-8")
     for file, code in re.findall(r"\$ python3 - >(\S+) <<'END'\n(.*?\n)END\n", page, re.DOTALL):
         (folder / file).write_text(subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout)
     options, shown = re.search(rf"\$ python3 -m evenkeel.compare (\S+ --with {packages} .*)\n([^`]*)```", page).groups()
