@@ -160,10 +160,11 @@ void Buffer::require_same_group_rules() const {
   if (groups == 0 || !store_->note(settings_note)) return;
   const stream::StreamSettings before = read_settings(*store_);
   if (before.late_fields != settings_.late_fields) {
-    throw InputError(store_->name(),
-                     "has untrained groups with the late fields " + join_names(before.late_fields) +
-                         ", but the buffer was started with " + join_names(settings_.late_fields),
-                     "Use the same --late-fields as before, or a new store");
+    throw InputError(
+        store_->name(),
+        "has untrained groups with the late fields " + join_names(before.late_fields) +
+            ", but the buffer was started with " + join_names(settings_.late_fields),
+        "Use the same late fields as before (--late-fields, or stream.late_fields), or a new store");
   }
   const std::int64_t kept = before.group_size;
   if (kept == settings_.group_size) return;
@@ -181,8 +182,10 @@ void Buffer::choose_formats(const std::optional<DeclaredFormats>& declared) {
   for (const std::string& field : settings_.late_fields) {
     require_usable_name({field, DType::float32, FieldKind::sample, {}});
     if (formats_.contains(field))
-      throw ConfigError("--read-as", "has '" + field + "', which must be added later (--late-fields)",
-                        "Name it in only one of the two options");
+      throw ConfigError("field '" + field + "'",
+                        "has a declared format (--read-as, or fields.NAME.read_as), but it is a late field "
+                        "(--late-fields, or stream.late_fields), which is always in the shape of its lists",
+                        "Remove one of the two settings");
   }
   if (schema_.empty || formats_ == kept) return;
   throw InputError(
@@ -411,9 +414,6 @@ JsonlSchema Buffer::check_fields(std::span<const ReceivedFields> received, const
     const auto stored = [&]() -> std::optional<SampleLengths> {
       const std::lock_guard lock(state_mutex_);
       require_loaded();
-      if (form_ == SampleForm::tensors)
-        throw FieldsError(of_sample.where(), "adds a field to samples that were sent as safetensors",
-                          "Fields can only be added to samples that were sent as JSON Lines");
       const stream::WaitingSample* const sample = find_stored(of_sample);
       if (sample == nullptr) return std::nullopt;
       return SampleLengths{sample->prompt, sample->response};
@@ -532,7 +532,9 @@ RaggedBatch Buffer::samples_of(std::span<const stream::WaitingSample> samples,
   std::string bodies;
   std::vector<std::int64_t> arrivals;
   for (const stream::WaitingSample& sample : samples) {
-    read_body(sample.arrival, [&](std::string_view body) { bodies += frame_body(body); });
+    read_body(sample.arrival, [&](std::string_view body, const BodyFrame& frame) {
+      bodies.append(frame.before).append(body).append(frame.after);
+    });
     arrivals.push_back(sample.arrival);
   }
   return parse_samples(bodies, arrivals, schema, formats_);
@@ -596,7 +598,8 @@ std::vector<stream::WaitingGroup> Buffer::waiting_groups_of(const stream::StepFo
 JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
   for (const std::string& field : settings_.late_fields) {
     if (!received.schema().has_field(field) && !received.schema().ignored.contains(field)) continue;
-    throw FieldsError("body", "has the field '" + field + "', which must be added later (--late-fields)",
+    throw FieldsError("body",
+                      "has the field '" + field + "', which must be added later, because it is a late field",
                       "Send it with POST /v1/fields after the sample has been acknowledged");
   }
   if (!schema_.empty && !received.schema().empty && received.form() != form_) {
@@ -907,7 +910,8 @@ std::vector<stream::FormedStep> Buffer::untrained_steps(std::int64_t from_step) 
   return steps;
 }
 
-void Buffer::read_body(std::int64_t arrival, const std::function<void(std::string_view)>& take) const {
+void Buffer::read_body(std::int64_t arrival,
+                       const std::function<void(std::string_view, const BodyFrame&)>& take) const {
   std::vector<std::int64_t> added;
   if (!settings_.late_fields.empty()) {
     const std::lock_guard lock(state_mutex_);
@@ -915,13 +919,15 @@ void Buffer::read_body(std::int64_t arrival, const std::function<void(std::strin
     for (const stream::AddedFields& fields : ledger_->fields_added_to(arrival))
       added.push_back(fields.number);
   }
-  if (added.empty()) return store_->read_body(arrival, take);
   std::string fields;
   for (const std::int64_t number : added)
     store_->read_body(number, [&](std::string_view more) { fields.append(",").append(more); });
-  std::string line;
-  store_->read_body(arrival, [&](std::string_view body) { line = add_fields_to_line(body, fields); });
-  take(line);
+  store_->read_body(arrival, [&](std::string_view body) {
+    if (fields.empty() || detect_form(body) == SampleForm::tensors)
+      return take(body, make_body_frame(body, fields));
+    const std::string line = add_fields_to_line(body, fields);
+    take(line, make_body_frame(line));
+  });
 }
 
 JsonlSchema Buffer::schema() const {

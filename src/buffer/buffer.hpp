@@ -217,9 +217,11 @@ class Buffer {
   void skip(std::int64_t step);
   /// Makes formed steps durable, and returns those from `from_step` on that are not trained.
   [[nodiscard]] std::vector<stream::FormedStep> untrained_steps(std::int64_t from_step);
-  /// Passes the stored body of a sample, given by its arrival number, to `take`, with the fields that were
-  /// added to it. Throws InputError if it is missing or damaged.
-  void read_body(std::int64_t arrival, const std::function<void(std::string_view)>& take) const;
+  /// Passes the stored body of a sample, given by its arrival number, to `take`, and the frame in which jobs
+  /// receive it. One of both contains the fields that were added to the sample. Throws InputError if the body
+  /// is missing or damaged.
+  void read_body(std::int64_t arrival,
+                 const std::function<void(std::string_view body, const BodyFrame& frame)>& take) const;
   [[nodiscard]] JsonlSchema schema() const;
 
   [[nodiscard]] BufferStatus status() const;

@@ -395,8 +395,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     std::size_t& bytes = sending->left;
     bool are_tensors = false;
     for (const std::int64_t arrival : sending->arrivals) {
-      buffer_.read_body(arrival, [&](std::string_view body) {
-        const BodyFrame frame = make_body_frame(body);
+      buffer_.read_body(arrival, [&](std::string_view body, const BodyFrame& frame) {
         bytes += frame.before.size() + body.size() + frame.after.size();
         are_tensors = detect_form(body) == SampleForm::tensors;
       });
@@ -410,10 +409,10 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
           joined.clear();
           try {
             while (sending->next < sending->arrivals.size() && joined.size() < joined_bytes) {
-              buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view body) {
-                const BodyFrame frame = make_body_frame(body);
-                joined.append(frame.before).append(body).append(frame.after);
-              });
+              buffer_.read_body(sending->arrivals[sending->next++],
+                                [&](std::string_view body, const BodyFrame& frame) {
+                                  joined.append(frame.before).append(body).append(frame.after);
+                                });
             }
           } catch (const Error&) {
             return false;  // close the connection before the last byte, so that the client notices

@@ -278,6 +278,15 @@ struct OptionalFieldName {
   }
 };
 
+/// A list of names of different fields, which may be empty.
+struct FieldNames {
+  using value_type = std::vector<std::string>;
+  [[nodiscard]] std::string type() const { return "list"; }
+  [[nodiscard]] std::string values() const { return "a list of names of different fields"; }
+  [[nodiscard]] value_type read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const value_type& names) const;
+};
+
 /// A list of names, or `all` for an empty list.
 struct ProfileNames {
   using value_type = std::vector<std::string>;

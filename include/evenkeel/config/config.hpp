@@ -86,6 +86,7 @@ struct ArrivalSettings {
   std::string name = "default";                   ///< name of the buffer in a Redis
   std::filesystem::path redis_password_file;      ///< file with the password of the Redis
   std::int64_t capacity = std::int64_t{8} << 30;  ///< in bytes
+  std::vector<std::string> late_fields = {};      ///< fields that are added to samples after they are stored
   // For any buffer:
   std::filesystem::path token_file;        ///< file with the token required by its server
   std::filesystem::path ca_file;           ///< certificates to trust for https

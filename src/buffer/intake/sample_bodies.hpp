@@ -21,14 +21,22 @@ enum class SampleForm : std::uint8_t {
 [[nodiscard]] SampleForm detect_form(std::string_view body) noexcept;
 
 /// Bytes around each body in the server's answer to a request for samples: a line break after a line, or the
-/// body's size (u64, little-endian) before tensors.
+/// body's size (u64, little-endian) before tensors. If fields were added to a sample of tensors, a line with
+/// them follows it: {"values":[0.5]}.
 struct BodyFrame {
   std::string before;
   std::string after;
 };
-[[nodiscard]] BodyFrame make_body_frame(std::string_view body);
+/// `added` is a concatenation of bodies of added fields, each preceded by a comma. Precondition: it is empty,
+/// or the body has tensors.
+[[nodiscard]] BodyFrame make_body_frame(std::string_view body, std::string_view added = {});
 /// Returns the body with its frame.
 [[nodiscard]] std::string frame_body(std::string_view body);
+
+/// Returns the line of a sample of these lengths that has zeros as tokens. `fields` is the part of a line that
+/// defines fields, such as `"reward":1,"values":[0.5]`.
+[[nodiscard]] std::string make_line_of_fields(std::string_view fields, std::int64_t prompt,
+                                              std::int64_t response);
 
 /// Parses the samples that JobClient::fetch_samples() returned, with the fields of the stream. Their ids are
 /// their arrival numbers, and their groups are derived from their uids. `declared` declares how lines

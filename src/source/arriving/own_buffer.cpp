@@ -29,6 +29,7 @@ stream::StreamSettings rules_of(const ArrivalSettings& settings) {
   if (settings.ticket_deadline) rules.ticket_deadline = *settings.ticket_deadline;
   rules.max_staleness = settings.max_staleness;
   rules.on_stale = settings.on_stale.value_or(OnStale::wait);
+  rules.late_fields = settings.late_fields;
   rules.validate();
   return rules;
 }
