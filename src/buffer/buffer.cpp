@@ -370,15 +370,15 @@ CurrentJob Buffer::current_job() const {
   return job_;
 }
 
-/// Throws IoError if the current job may accept different samples than `job`, for which they were checked.
+/// Throws IoError if the samples were checked for `job`, but the current job may accept different samples.
 void Buffer::require_same_job(const CurrentJob& job) const {
   if (!job_.has_left && (job.has_left || job.acceptance != job_.acceptance))
     throw IoError("buffer", "has a new job, which may accept different samples",
                   "Send the same request again");
 }
 
-/// Returns the stored sample to which the fields belong; null if it was trained or dropped. Throws
-/// UnknownGroupError if it has not arrived.
+/// Returns the stored sample to which the fields belong; null if the sample was trained or dropped. Throws
+/// UnknownGroupError if the sample has not arrived.
 const stream::WaitingSample* Buffer::find_stored(const ReceivedFields& fields) const {
   const stream::WaitingSample* const sample = ledger_->find_sample(fields.key);
   if (sample != nullptr || ledger_->is_known(fields.key)) return sample;
@@ -561,7 +561,8 @@ std::optional<std::pair<std::int64_t, ErrorReport>> Buffer::find_group_fault(
   return fault;
 }
 
-/// Throws InputError for the first sample that the current job does not accept.
+/// Throws InputError for the first sample that the current job does not accept. `is_formed` states whether
+/// the step was already formed.
 void Buffer::require_accepted(std::int64_t step, std::span<const stream::WaitingGroup> groups,
                               bool is_formed) const {
   const auto [job, schema] = [&] {

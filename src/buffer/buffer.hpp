@@ -60,7 +60,7 @@ struct FieldIntake {
   std::int64_t version = 0;  ///< policy version after the request
 };
 
-/// Sender of a request for tickets. Both members may be empty.
+/// Identifies a request for tickets. Both members may be empty.
 struct TicketRequest {
   std::string holder{};    ///< producer that will own the tickets
   std::string identity{};  ///< identity of the request; retries have the same identity
@@ -72,7 +72,6 @@ struct GrantedTickets {
   std::int64_t version = 0;  ///< policy version
 };
 
-/// Status report of a buffer.
 struct BufferStatus {
   stream::Status stream;
   std::string store;           ///< name of the store
@@ -91,7 +90,7 @@ struct BufferStatus {
 /// Result of Buffer::wait_for(): groups that a job may put into a step, and the state of the buffer.
 struct WaitingGroups {
   std::vector<stream::WaitingGroup> groups;  ///< in the order in which they became ready
-  std::vector<std::int64_t> coming;          ///< Ledger::versions_of_expected_groups()
+  std::vector<std::int64_t> coming;          ///< result of Ledger::versions_of_expected_groups()
   stream::Status stream;
   std::optional<double> seconds_since_last_sample;
   std::string full;  ///< why the latest samples were refused for lack of room; empty if there is room
@@ -180,16 +179,16 @@ class Buffer {
   std::string begin_job(std::int64_t groups_per_step, const JobStart& start = {});
   /// Checks the pass, and records that the job is alive.
   void require_job(const std::string& pass);
-  /// Ends the job, so that another one may begin.
+  /// Ends the job so that another job may begin.
   void leave_job(const std::string& pass);
   /// Sets the lapse time of begin_job(), 10 seconds by default. For tests.
   void set_job_timeout(std::chrono::milliseconds lapse);
   /// Returns the rules that a job's pass is bound to, as JSON: settings, formats, and the store's identity.
   [[nodiscard]] const std::string& rules() const noexcept { return rules_; }
 
-  /// Records, in memory only, that the rank that forms steps failed at `step`: calls that wait for this step
-  /// or a later one return `why` in PendingStep::failure. An empty `why` clears an earlier failure; so does
-  /// begin_job().
+  /// Records, in memory only, that the rank that forms steps failed at `step`. Calls of wait_for_step() for
+  /// this or a later step then return `why` in PendingStep::failure. An empty `why` clears an earlier
+  /// failure; so does begin_job().
   void abandon_step(std::int64_t step, const std::string& why, const std::string& pass = {});
   /// Waits until at least `enough` groups are ready, the stream has ended, stop() is called, or `time` has
   /// passed. Returns the first `most` ready groups, which may be fewer than `enough`.
@@ -211,8 +210,8 @@ class Buffer {
   /// samples and expires tickets that have become stale. A lower version does not change the current
   /// version, but from then on, samples are checked against it (Ledger::version_rejection_reason()).
   void publish(std::int64_t version, const std::string& pass = {});
-  /// Records that the steps up to this one are trained, so the job will not request them again, and frees
-  /// their samples. Throws InputError if the step is later than any formed one.
+  /// Records that all steps up to and including `step` are trained, so the job will not request them again,
+  /// and frees their samples. Throws InputError if `step` is later than the latest formed step.
   void mark_trained(std::int64_t step, const std::string& pass = {});
   /// Acts like mark_trained(), but the steps need not have been formed here. Used with a store restored from
   /// a backup that is older than the job's state.
@@ -230,7 +229,7 @@ class Buffer {
   [[nodiscard]] const DeclaredFormats& formats() const noexcept { return formats_; }
   /// Returns the maximum size, in bytes, of the body of a request with samples.
   [[nodiscard]] std::int64_t max_body_bytes() const noexcept;
-  /// Ends all waits, and makes further changes throw IoError. Irreversible.
+  /// Ends all waits, and makes later calls that change the buffer throw IoError. Irreversible.
   void stop();
 
  private:

@@ -68,7 +68,7 @@ struct JobWaiting {
   std::optional<double> seconds_since_last_sample;
   std::string full;  ///< why the buffer refuses samples now; empty if it does not
   OutstandingTickets tickets;
-  std::vector<std::int64_t> coming;  ///< Ledger::versions_of_expected_groups()
+  std::vector<std::int64_t> coming;  ///< result of Ledger::versions_of_expected_groups()
   std::vector<stream::WaitingGroup> groups;
   std::map<std::string, std::int64_t> missing_fields{};  ///< number of samples that wait for each late field
 };
@@ -115,7 +115,7 @@ class JobClient {
   JobStartReply begin(std::int64_t samples_per_step, const JobStart& start = {});
   /// Reports that the job is alive.
   void send_heartbeat();
-  /// Reports that the job has ended, so another one may begin at once.
+  /// Reports that the job has ended, so another job may begin at once.
   void leave();
   /// Waits until at least `enough` groups are ready, the stream has ended, or `time` (at most 30 seconds) has
   /// passed. Returns the first `most` groups in the order in which they became ready.
@@ -141,7 +141,7 @@ class JobClient {
   JsonlSchema schema();
   /// Returns the answer of GET /v1/status as JSON.
   std::string status();
-  /// Requests the rules that a producer must know.
+  /// Returns the rules that a producer must know.
   [[nodiscard]] BufferRules rules();
   /// Sends samples to the buffer, like a producer. `packed` is the compression of `samples`: "gzip", "zstd"
   /// or empty. When it returns, the samples are durable if the buffer's store is durable. Also throws
@@ -151,7 +151,7 @@ class JobClient {
   void end();
   /// Sets the policy version. See Buffer::publish().
   void publish(std::int64_t version);
-  /// Reports that the job's state after this step is saved, so samples of this step and earlier ones can be
+  /// Reports that the job's state after this step is saved, so samples of this and earlier steps can be
   /// freed.
   void report_trained(std::int64_t step);
 

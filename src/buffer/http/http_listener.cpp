@@ -229,7 +229,7 @@ void HttpListener::serve() {
   is_serving_ = false;
 }
 
-// Waits until httplib's server is running, because its stop() has no effect before.
+// Waits until httplib's server is running, because its stop() has no effect until then.
 void HttpListener::stop() {
   std::unique_lock lock(mutex_);
   is_stopped_ = true;

@@ -98,7 +98,7 @@ std::uint32_t hash_line(std::string_view line) {
   return static_cast<std::uint32_t>(hash);
 }
 
-/// Returns the formats in `declared` that users declared. Samples must have the fields of these formats.
+/// Returns `declared` without stream_formats(). Samples must have the fields in the result.
 DeclaredFormats user_formats(DeclaredFormats declared) {
   for (const auto& [name, format] : stream_formats()) declared.erase(name);
   return declared;
@@ -285,7 +285,8 @@ JsonlSchema join_schemas(const JsonlSchema& so_far, const JsonlSchema& more, boo
                          so_far.element_open == more.element_open &&
                          so_far.wide_integers.size() == more.wide_integers.size();
   if (are_equal) return so_far;
-  // All earlier samples count as line 0, so that errors refer to the new request.
+  // Treat all earlier samples as one line before the lines of the new request, so that errors name the
+  // request.
   const LineNames names({"earlier samples", "body"}, {0, 1});
   const auto moved = [](JsonlSchema schema, std::int64_t scale, std::int64_t first) {
     schema.first_line = schema.first_line * scale + first;

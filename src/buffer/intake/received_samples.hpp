@@ -18,7 +18,7 @@ struct SampleOutline;
 
 /// Returns the formats that every stream has: the format of the field `versions`.
 [[nodiscard]] const DeclaredFormats& stream_formats();
-/// Returns stream_formats() with the formats declared by a user. Throws ConfigError, at `where`, if the user
+/// Returns stream_formats() with the formats declared by a user. Throws ConfigError about `where` if the user
 /// declares a different format for `versions`.
 [[nodiscard]] DeclaredFormats add_stream_formats(const DeclaredFormats& declared, const std::string& where);
 /// Convert formats to text for stores and jobs, such as {"a": "axes"}, and back. parse_formats() throws

@@ -13,8 +13,8 @@
 #include "io/safetensors/tensor_file.hpp"
 #include "io/samples/sample_tensors.hpp"
 
-// Reading of requests in the safetensors format. Each sample is stored as a separate safetensors file, so
-// that it can be read on its own.
+// Reads requests in the safetensors format. Each sample is stored as a separate safetensors file, so that it
+// can be read on its own.
 namespace evenkeel {
 namespace {
 

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds between_looks{500};
-constexpr std::int64_t max_file_bytes = std::int64_t{64} << 20;  // also the limit of one request
+constexpr std::int64_t max_file_bytes = std::int64_t{64} << 20;  // also the server's limit on a request
 constexpr const char* spool_lock = ".evenkeel-spool";
 constexpr const char* spool_end = "end";
 constexpr const char* spool_refused = ".refused";
@@ -206,7 +206,8 @@ void Spool::reject(const std::string& name, const std::string& why) {
   done_.insert(name);
 }
 
-// Lists the files once more, since a listing may miss a file that was moved into the folder before `end`.
+// Ends the stream if the folder contains `end` and no other files. Lists the files once more, since a listing
+// may miss a file that was moved into the folder before `end`.
 void Spool::stop_if_requested() {
   if (!fs::exists(folder_ / spool_end) || !files().empty()) return;
   server_->end();

@@ -59,7 +59,7 @@ class CommitQueue {
   void begin() {
     writer_ = std::thread([this] { write_until_stopped(); });
   }
-  /// Makes further requests throw IoError. Irreversible.
+  /// Makes later calls of submit() throw IoError. Irreversible.
   void stop() {
     {
       const std::lock_guard lock(mutex_);

@@ -83,7 +83,7 @@ class MemoryStore : public Store {
  private:
   static constexpr std::int64_t of_node = 128;   // bytes of overhead of a map node and its allocations
   static constexpr std::int64_t times_kept = 2;  // seen slots are stored twice: here and in the ledger
-  // Bytes that an event reserves for the slots of seen keys that its sample leaves, at most two.
+  // Bytes that an event reserves for the slots of seen keys (at most two) that its sample leaves.
   static constexpr std::int64_t of_keys = 2 * times_kept * sizeof(stream::SeenSlot);
 
   [[nodiscard]] static SharedBody make_shared_body(const StoreChange::Record& body) {

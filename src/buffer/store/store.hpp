@@ -16,7 +16,7 @@
 
 namespace evenkeel {
 
-/// Kind of a record in a store. The values are part of checksums.
+/// Kind of a record in a store. Checksums cover these numbers, so the numbers must not change.
 enum class RecordKind : std::uint8_t { body = 1, event = 2, note = 3, seen = 4 };
 
 /// Returns the record number of a part of a body that is stored in parts. Part 0 has the body's own number.
@@ -45,7 +45,7 @@ struct StoreChange {
     std::shared_ptr<const void> keeper{};
   };
   std::vector<Record> bodies;  ///< new bodies in ascending order of numbers, which exceed all earlier numbers
-  std::vector<std::pair<std::int64_t, std::string>> events;  ///< new events, with numbers in the same order
+  std::vector<std::pair<std::int64_t, std::string>> events;  ///< new events, also in ascending order
   std::vector<std::int64_t> erased;                          ///< numbers of erased events and bodies
   std::vector<stream::SeenSlot> seen;                        ///< slots to set
   std::map<std::string, std::string> notes;                  ///< notes to set, by name

@@ -10,9 +10,9 @@
 
 namespace evenkeel {
 
-/// Description of the values in a frame: one value per field and index of a sample. A frame consists of the
-/// size of the JSON in 8 bytes (little-endian), this description as JSON, and the bytes of all values,
-/// ordered by field and then by index. docs/formats.md describes the format.
+/// Description of the values in a frame: one value for each field of each sample, which is identified by its
+/// index. A frame consists of the size of the JSON in 8 bytes (little-endian), this description as JSON, and
+/// the bytes of all values, ordered by field and then by index. docs/formats.md describes the format.
 struct FrameHead {
   struct Field {
     std::string name;

@@ -109,7 +109,7 @@ class ValueStore {
   [[nodiscard]] ValueStatus status() const;
   /// Returns the maximum size of a frame, in bytes.
   [[nodiscard]] std::int64_t max_frame_bytes() const noexcept;
-  /// Makes further changes throw IoError. Irreversible.
+  /// Makes later calls that change values throw IoError. Irreversible.
   void stop();
 
  private:
