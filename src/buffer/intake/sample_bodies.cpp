@@ -40,7 +40,7 @@ RaggedBatch parse_line_samples(const JsonlSchema& schema, const DeclaredFormats&
   return read_samples(file, lines, schema, declared);
 }
 
-/// A body of tensors, opened for reading.
+/// Body in the form of tensors, opened for reading.
 struct OpenSample {
   SampleTensors tensors;
   TensorSample lengths;
@@ -76,7 +76,7 @@ std::vector<OpenSample> open_samples(std::string_view bodies, std::span<const st
   return samples;
 }
 
-/// Returns an uninitialized column for a field of the schema.
+/// Returns an uninitialized column for the field at position `field` of the schema.
 Column column_for(const FieldSpec& spec, std::size_t field, const RaggedBatch& batch,
                   std::span<const OpenSample> samples) {
   if (!is_counted(spec.kind)) return Column::uninitialized(spec, batch.rows_of(spec.kind));
@@ -86,7 +86,7 @@ Column column_for(const FieldSpec& spec, std::size_t field, const RaggedBatch& b
 }
 
 /// Throws InputError unless the sample has these fields. Kinds and element types that were open when the
-/// sample was stored may differ, as long as rows have the same size.
+/// sample was stored may differ. read_into() checks the element types of fields with rows.
 void require_fields(const OpenSample& sample, std::span<const FieldSpec> wanted) {
   const std::vector<FieldSpec>& fields = sample.tensors.fields();
   const bool are_same = std::ranges::equal(fields, wanted, [](const FieldSpec& a, const FieldSpec& b) {
