@@ -43,8 +43,9 @@ struct AssignedWork {
 /// the same result.
 [[nodiscard]] Partition assign_to_dp_ranks(const AssignedWork& work, const PlanSettings& settings);
 
-/// Returns the work of each entry on its own, without prefix sharing, under the settings' cost. Throws the
-/// errors of field_costs_of().
+/// Returns the work of each entry on its own, without prefix sharing, under the settings' cost. Throws
+/// InputError if the cost is that of a field that the samples do not have, and LimitError if the cost of a
+/// sample is 2^62 or more.
 [[nodiscard]] std::vector<Cost> costs_of(const LengthTable& table, const PlanSettings& settings);
 
 /// Returns the work that each DP rank would have if it got a contiguous run of samples in source order. This
@@ -58,10 +59,11 @@ struct AssignedWork {
 [[nodiscard]] IdGroups<UnitId> cut_into_mini_batches(const StepProblem& problem, const PackUnits& units);
 
 /// Splits a step into mini-batches, and each mini-batch over the DP ranks: element m has the units of each DP
-/// rank in mini-batch m. Every unit is in exactly one of them.
+/// rank in mini-batch m. Every unit is in exactly one of these groups.
 /// - With mini_batches.keep, mini-batches are cut first, and each is assigned by assign_to_dp_ranks().
 /// - Otherwise the whole step is assigned, and each rank's share is cut at random, between units.
-/// With fewer groups or units than mini-batches, some are empty. Pure and deterministic on replicated input.
+/// With fewer groups or units than mini-batches, some mini-batches are empty. Pure and deterministic on
+/// replicated input.
 [[nodiscard]] std::vector<IdGroups<UnitId>> split_into_mini_batches(const StepProblem& problem,
                                                                     const PackUnits& units);
 

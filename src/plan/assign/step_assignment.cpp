@@ -58,7 +58,7 @@ StepAssignment assignment_of_units(const StepProblem& problem) {
   return assignment;
 }
 
-/// Fills in the fields that follow from the assigned units.
+/// Fills in the fields that are derived from the assigned units.
 StepAssignment complete_assignment(const StepProblem& problem, StepAssignment assignment) {
   strategy_of(problem.settings).add_joint_micro_batches(problem, assignment);
   assignment.shares = shares_of_entries(assignment);

@@ -153,8 +153,8 @@ std::vector<std::int32_t> groups_of(const JointMicroBatches& joint, const GroupN
                    "drop the sample");
 }
 
-/// Returns the micro-batches in which a DP rank takes part, each with its own group, for ContextTreeStrategy.
-/// Does not append empty micro-batches.
+/// The MicroBatcher of ContextTreeStrategy. Returns the micro-batches in which a DP rank takes part, each
+/// with its own group, and does not append empty micro-batches.
 class TreeMicroBatcher final : public JointMicroBatcher {
  public:
   using JointMicroBatcher::JointMicroBatcher;
@@ -164,8 +164,8 @@ class TreeMicroBatcher final : public JointMicroBatcher {
                 std::int64_t /*count*/) const override {}
 };
 
-/// Returns a DP rank's micro-batches, each with its own group, for ContextWavesStrategy. All DP ranks have
-/// the same number of micro-batches.
+/// The MicroBatcher of ContextWavesStrategy. Returns one micro-batch per wave, each with its own group;
+/// appended empty micro-batches keep the default group.
 class WavesMicroBatcher final : public JointMicroBatcher {
  public:
   using JointMicroBatcher::JointMicroBatcher;
