@@ -32,17 +32,18 @@ struct AboveCap {
 /// Throws LimitError naming the sample, its lengths and the cap.
 [[noreturn]] void throw_above_cap(SampleId sample, const AboveCap& lengths);
 
-/// Throws the errors of throw_above_cap() for the first length that, rounded up to a multiple of `alignment`,
-/// exceeds the cap. Ignores negative lengths, which total_of() rejects.
+/// Throws LimitError (throw_above_cap) for the first length that, rounded up to a multiple of `alignment`,
+/// exceeds the cap. The sample's id is the position in `lengths`. Ignores negative lengths, which total_of()
+/// rejects.
 void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t alignment, std::int64_t cap);
 
 }  // namespace evenkeel::plan_checks
 
 namespace evenkeel {
 
-/// Maximum number of samples in an arriving group. Also the maximum number of steps to look ahead when a step
-/// is formed from arriving samples.
+/// Maximum number of samples in an arriving group.
 inline constexpr std::int64_t max_in_group = 4096;
+/// Maximum number of steps to look ahead when a step is formed from arriving samples.
 inline constexpr std::int64_t max_ahead = 64;
 
 }  // namespace evenkeel
