@@ -93,7 +93,7 @@ std::int64_t simulation_steps(PipelineShape shape, std::int64_t micro_batches) n
 
 int simulation_shift(PipelineShape shape, std::span<const Cost> costs) noexcept {
   const Cost sum = std::accumulate(costs.begin(), costs.end(), Cost{0});
-  // Every simulated time is at most the sum of all passes of all stages.
+  // Every simulated time is at most the total time of all passes of all stages.
   const std::int64_t passes = saturating_product(saturating_product(shape.stages, shape.chunks), 3);
   int shift = 0;
   while (saturating_product(passes, sum >> shift) == latest_time) ++shift;
