@@ -15,8 +15,8 @@ namespace evenkeel {
 class ValuePool {
  public:
   ValuePool() = default;
-  /// Makes the pool of the values of these entries, which may be in any order. `counts` tells which values
-  /// are equal, and must outlive this object. O(n log n).
+  /// Makes the pool of the values of these entries, which may be in any order. `counts` determines which
+  /// values are equal, and must outlive this object. O(n log n).
   ValuePool(const RowCounts& counts, std::span<const EntryId> entries);
 
   /// Returns, for each value, the entry whose owner supplies it; ascending.
