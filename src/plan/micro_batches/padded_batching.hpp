@@ -28,16 +28,17 @@ struct PaddedBatchingSettings {
   friend bool operator==(const PaddedBatchingSettings&, const PaddedBatchingSettings&) = default;
 };
 
-/// A column of the grid: one micro-batch on every DP rank.
+/// The micro-batches of all DP ranks that have the same index. Their positions and their padded length are
+/// equal.
 struct PaddedMicroBatch {
   RowRange positions;              ///< positions in every DP rank's shard
-  std::int64_t padded_length = 0;  ///< L: length to which each of its samples is padded on every rank
+  std::int64_t padded_length = 0;  ///< length to which each sample is padded on every rank
 
   friend constexpr bool operator==(const PaddedMicroBatch&, const PaddedMicroBatch&) = default;
 };
 
-/// Samples assigned to DP ranks and cut into padded micro-batches, each a rectangle [n, L]. Every rank has
-/// the same number of micro-batches, with the same lengths.
+/// Samples assigned to DP ranks and cut into padded micro-batches, each of shape [number of samples, padded
+/// length]. Every rank has the same number of micro-batches, with the same padded lengths.
 struct PaddedBatches {
   Partition shards;  ///< group r: the samples of DP rank r by ascending (length, sample)
   std::vector<PaddedMicroBatch> micro_batches;
@@ -53,9 +54,9 @@ struct PaddedBatches {
   friend bool operator==(const PaddedBatches&, const PaddedBatches&) = default;
 };
 
-/// ROLL's dynamic batching (`dynamic_batching_shard`). Shards, grid and order are identical to those of the
-/// reference whenever the reference succeeds (with samples without tokens, only if widen_empty_samples is
-/// false).
+/// ROLL's dynamic batching (`dynamic_batching_shard`). Shards, micro-batches and their order are identical to
+/// those of the reference whenever the reference succeeds (with samples without tokens, only if
+/// widen_empty_samples is false).
 /// 1. Assign samples by sorted_stride().
 /// 2. Join neighboring positions of the shards while the number of samples times their padded length stays
 ///    within the cap. The padded length is the maximum over all ranks, rounded up.

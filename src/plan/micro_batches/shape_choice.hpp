@@ -22,9 +22,9 @@ namespace evenkeel {
                                        const PlanSettings& settings);
 
 /// Returns the shape that holds every micro-batch that can be planned with these settings on a group of
-/// `group_size` ranks. Its number of rows is the aligned cap; its number of sequences is the maximum number
-/// of samples in a micro-batch (max_samples or, for fixed micro-batches, their size), plus one for filler and
-/// one for padding. Preconditions: shapes and max_samples are set.
+/// `group_size` ranks. Its number of rows per rank is the aligned cap divided by `group_size`; its number of
+/// sequences is the maximum number of samples in a micro-batch (max_samples or, for fixed micro-batches,
+/// their size), plus one for filler and one for padding. Preconditions: shapes and max_samples are set.
 [[nodiscard]] PackedShape largest_shape(const PlanSettings& settings, int group_size);
 
 /// Returns the shapes of a run before its first step: the largest shape of each pass for each possible group
@@ -32,9 +32,9 @@ namespace evenkeel {
 /// is too small.
 [[nodiscard]] std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes);
 
-/// Returns the shape to pad to: among the shapes that hold `needed` and have at most as many rows as the cap,
-/// the one with the fewest rows, then the fewest sequences, then the smallest max_seqlen. Throws InputError
-/// if there is no such shape, which cannot happen if largest_shape(settings) is in the list. O(shapes).
+/// Returns the shape to pad to: among the shapes that hold `needed` and do not exceed the cap, the one with
+/// the fewest rows, then the fewest sequences, then the smallest max_seqlen. Throws InputError if there is no
+/// such shape, which cannot happen if largest_shape(settings) is in the list. O(shapes).
 [[nodiscard]] PackedShape smallest_shape(const PackedShape& needed, std::span<const PackedShape> shapes,
                                          const PlanSettings& settings);
 

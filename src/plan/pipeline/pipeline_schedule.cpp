@@ -116,8 +116,8 @@ PipelineSimulation::PipelineSimulation(PipelineShape shape, std::int64_t micro_b
   }
   for (std::int64_t stage = 0; stage < shape.stages; ++stage)
     stages_.push_back({std::min(passes_, warm_up_of(shape, stage)), 0, 0, 0});
-  // Other stages only need the latest passes of the first stage: at most the number of its warm-up passes
-  // plus one group.
+  // Other stages need the end times of only the latest passes: at most as many as the warm-up passes of the
+  // first stage plus one group.
   const std::int64_t kept = std::min(passes_, stages_.front().warm_up + shape.stages + 2);
   ring_ =
       static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(1, kept))));

@@ -23,8 +23,8 @@ struct PipelineShape {
 /// backward pass through a chunk is one step. Saturates at the largest 64-bit number.
 [[nodiscard]] std::int64_t simulation_steps(PipelineShape shape, std::int64_t micro_batches) noexcept;
 
-/// Returns the number of bits by which costs must be shifted right to keep all simulated times within 64
-/// bits: 0 unless the sum of costs times 3 * stages * chunks exceeds 64 bits. Preconditions: costs are
+/// Returns the number of bits by which costs must be shifted right to keep all simulated times in signed
+/// 64-bit integers: 0 unless the sum of costs times 3 * stages * chunks overflows. Preconditions: costs are
 /// non-negative, and their sum is below 2^63.
 [[nodiscard]] int simulation_shift(PipelineShape shape, std::span<const Cost> costs) noexcept;
 
@@ -43,7 +43,7 @@ struct PipelineShape {
 /// micro-batches to be a multiple of the stages; other numbers are rounded up with micro-batches of zero time
 /// at the end.
 ///
-/// An object can run any number of simulations; it allocates its memory of O(simulation_steps) once.
+/// An object can run any number of simulations; its constructor allocates O(simulation_steps) memory.
 class PipelineSimulation {
  public:
   /// Preconditions: stages, chunks >= 1; micro_batches >= 0; simulation_steps() < 2^31.
@@ -66,7 +66,7 @@ class PipelineSimulation {
     std::int64_t time = 0;       // end of the last pass
   };
 
-  /// Returns the index at which the end of pass `pass` of stage `stage` is kept.
+  /// Returns the index of the end time of pass `pass` of stage `stage`.
   [[nodiscard]] std::size_t at(std::int64_t stage, std::int64_t pass) const noexcept {
     return static_cast<std::size_t>(stage * ring_ + (pass & (ring_ - 1)));
   }
@@ -82,7 +82,8 @@ class PipelineSimulation {
   std::int64_t ring_ = 1;  // number of passes per stage whose end times are kept; a power of two
   std::vector<Stage> stages_;
   std::vector<std::int32_t> micro_batch_;  // by pass; the same for forward and backward passes
-  // By pass: whether its input comes from a pass of the same micro-batch through another chunk.
+  // By pass: whether the micro-batch has already passed through another chunk. If so, the stage that runs
+  // this pass first waits for that chunk.
   std::vector<bool> follows_;
   std::vector<Cost> costs_;
   std::vector<std::int64_t> forward_ends_;

@@ -6,7 +6,7 @@
 
 #include "evenkeel/balance/partition.hpp"
 
-/// Reproduces exactly the micro-batches that MindSpeed-RL, verl and ROLL make of one DP rank's samples, for
+/// Reproduces exactly the micro-batches that MindSpeed-RL, verl and ROLL make from one DP rank's samples, for
 /// jobs that must repeat a run of these systems:
 /// 1. Compute reference_count() on every DP rank.
 /// 2. Compute agreed_count() of the maximum count.
@@ -27,7 +27,7 @@ namespace evenkeel {
 struct MindSpeedBatching {
   std::int64_t max_tokens = 8192;  ///< `max_packing_token_size`
   std::optional<std::int64_t>
-      max_samples;  ///< `dynamic_max_batch_size`: at least n / max_samples micro-batches
+      max_samples;  ///< `dynamic_max_batch_size`: at least ceil(samples / max_samples) micro-batches
 
   friend bool operator==(const MindSpeedBatching&, const MindSpeedBatching&) = default;
 };
@@ -66,14 +66,15 @@ struct RollPacking {
 [[nodiscard]] std::int64_t reference_count(std::span<const std::int64_t> lengths,
                                            const RollPacking& batching);
 
-/// Return the count that all DP ranks use, given the maximum of their counts: that maximum, rounded up to the
-/// multiple. (verl with `same_micro_num_in_dp: false` rounds each rank's own count.)
+/// Return the count that all DP ranks use, given the maximum of their counts: that maximum, rounded up to a
+/// multiple of `multiple_of` (MindSpeed-RL: not rounded). (verl with `same_micro_num_in_dp: false` rounds
+/// each rank's own count.)
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const MindSpeedBatching& batching);
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const VerlBatching& batching);
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const RollPacking& batching);
 
 /// Return one DP rank's samples in `count` micro-batches, in the reference's order.
-/// - MindSpeed-RL: karmarkar_karp() of the lengths, in its order.
+/// - MindSpeed-RL: karmarkar_karp() of the lengths, in the order of its result.
 /// - verl, ROLL: karmarkar_karp() of the work 24576 s + s^2 of a sample of s tokens (ROLL: aligned tokens),
 ///   with samples ascending; then the order of MicroBatchOrder::pipeline (verl: if pipeline_order is set).
 [[nodiscard]] Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::int64_t count,

@@ -18,7 +18,6 @@ namespace {
 
 using Ends = DelayFigures::Ends;
 
-/// A sample of a step.
 struct Sample {
   std::int64_t position = 0;  // position in the sources
   std::int64_t length = 0;

@@ -16,10 +16,11 @@ struct DelayedStep {
 
 /// Delays the outliers of a window of steps until companions of similar size arrive:
 /// 1. Visit the steps in order and queue the outliers of each step.
-/// 2. When `companions` outliers are queued, and the shortest is at least half as long as the longest, move
-///    all of them to the current step. In exchange, the same number of the current step's other samples move
-///    to the earlier steps.
-/// 3. At the end of the window, move the remaining outliers together to its last step.
+/// 2. When outliers_per_step outliers of similar length are queued (the shortest is at least half as long as
+///    the longest), move all of them to the current step. In exchange, the same number of the current step's
+///    other samples move to the earlier steps.
+/// 3. At the end of the window, move the remaining outliers to its last step, in groups of at most
+///    outliers_per_step.
 ///
 /// For each move, the changed steps are planned again, and the sum of their end times is compared with that
 /// before the move: once for ranks that meet at every micro-batch, and once for ranks that meet once per
@@ -29,8 +30,8 @@ struct DelayedStep {
 /// other step.
 ///
 /// A pure function: all ranks compute the same result. Every step keeps its number of samples; outliers never
-/// move to an earlier step or out of the window. The idea is the outlier queue of WLB-LLM (Wang et al., OSDI
-/// 2025), which does not look ahead. Plans O(steps + outliers) steps, which takes most of the time.
+/// move to an earlier step or out of the window. The idea is based on the outlier queue of WLB-LLM (Wang et
+/// al., OSDI 2025), which does not look ahead. Plans O(steps + outliers) steps, which takes most of the time.
 ///
 /// `first_step` is the number of the window's first step; random choices in plans depend on it. Precondition:
 /// delay.settings.is_on(), longer_than is set, and outliers_per_step is at least 2.

@@ -14,7 +14,7 @@ void require_at_least(std::int64_t least, std::int64_t value, std::string_view k
 /// Throws ConfigError naming `key` if the value is above `most`.
 void require_at_most(std::int64_t most, std::int64_t value, std::string_view key);
 
-/// Throws ConfigError naming `key` unless the value is valid for a size or count: small enough that sums and
+/// Throws ConfigError naming `key` unless the value, a size or a count, is from 1 to 2^31-1. Sums and
 /// roundings of such values fit in 64 bits, and cumulative lengths in 32 bits.
 void require_size(std::int64_t value, std::string_view key);
 

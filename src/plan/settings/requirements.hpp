@@ -50,7 +50,7 @@ struct Choices {
 /// their defaults.
 [[nodiscard]] Choices choices_of(const PlanSettings& settings);
 
-/// A setting that conflicts with some other settings.
+/// A setting that needs or excludes some other settings.
 struct Feature {
   std::string_view key;      ///< "balance.strategy"
   std::string_view value;    ///< "grid", or ".encoder" for a nested key; empty if any value counts
@@ -75,7 +75,7 @@ struct Requirement {
   std::string_view why;  ///< the reason, worded to follow "since"
 };
 
-/// A strategy or another feature, and the settings that do not belong to it.
+/// A strategy or another feature, and the settings that cannot be combined with it.
 struct Exclusion {
   Feature feature;
   std::span<const Feature> others;
@@ -98,8 +98,8 @@ struct Exclusion {
 [[nodiscard]] Strategy strategy_of_groups(Choices choices);
 
 /// Returns the settings of the chosen strategy, with groups of at most `largest_group` ranks if groups have
-/// different sizes. Precondition: the choices are compatible; if groups have different sizes, the choices
-/// name a strategy for such groups.
+/// different sizes. Preconditions: the choices are compatible; if groups have different sizes,
+/// balance.strategy is not automatic.
 [[nodiscard]] StrategySettings strategy_for(const Choices& choices, int largest_group);
 
 /// Throws ConfigError for the first requirement that is not met, or the first setting that is excluded. The

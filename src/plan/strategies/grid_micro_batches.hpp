@@ -35,8 +35,8 @@ struct PlannedGrid {
 ///
 /// Cut units are replaced in `units` with their parts, and the grids refer to the new units. All limits of
 /// micro-batches still hold. Does nothing if fields have row caps (MicroBatchSettings::max_rows), and ignores
-/// gains below 0.2 % of a column. Pure and deterministic; the amount of work is bounded. Precondition: units
-/// share prefixes, and every unit is in exactly one cell of one grid.
+/// gains below 0.2 % of a column's cost. Pure and deterministic; the amount of work is bounded. Precondition:
+/// units share prefixes, and every unit is in exactly one cell of one grid.
 ///
 /// Example: the first rank has a tree of three paths of 14 tokens each that share their first 4 tokens (34
 /// rows), and the second rank has a single path of 12 tokens. One path of the tree moves to the second rank.

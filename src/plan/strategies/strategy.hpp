@@ -50,8 +50,9 @@ class PlanningStrategy {
   [[nodiscard]] virtual std::unique_ptr<const MicroBatcher> micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const = 0;
 
-  /// Returns whether plans assume that DP ranks meet at every micro-batch, so that the longest micro-batch of
-  /// each wave determines its time. Otherwise, ranks meet at the end of each mini-batch.
+  /// Returns whether plans assume that DP ranks meet at every micro-batch, so that the longest of all ranks'
+  /// j-th micro-batches determines when these micro-batches end. Otherwise, ranks meet at the end of each
+  /// mini-batch.
   [[nodiscard]] virtual bool ranks_meet() const noexcept { return false; }
 
   // The functions below describe the strategy for reports, HTML pages and `evenkeel plan`.

@@ -54,7 +54,7 @@ struct CarriedField {
 /// The settings of fields, and the properties of the job that decide how fields travel.
 struct FieldRouting {
   std::map<std::string, FieldSettings, std::less<>> settings;  ///< by name; other fields travel unchanged
-  /// By name: range of the values on all ranks, for fields that are transferred in a narrower type.
+  /// By name: range of the field's values over all ranks, for fields that are transferred in a narrower type.
   std::map<std::string, IntegerRange, std::less<>> ranges;
   int pp = 1;
   int vpp = 1;

@@ -23,7 +23,8 @@ class ValuePool {
   [[nodiscard]] std::span<const EntryId> values() const noexcept { return values_; }
   /// Returns the rows of each value, as if each value were a sample.
   [[nodiscard]] const SampleRows& rows() const noexcept { return rows_; }
-  /// Returns the rows of an entry's value. Precondition: the entry is one of the pool's. O(log n).
+  /// Returns the rows of an entry's value. Precondition: the pool was made from entries that include this
+  /// one. O(log n).
   [[nodiscard]] RowRange rows_of(EntryId entry) const noexcept;
 
  private:

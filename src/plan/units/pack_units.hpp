@@ -155,8 +155,8 @@ struct RegroupedUnits {
 [[nodiscard]] RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
                                            std::span<const UnitPiece> pieces);
 
-/// Returns the total savings of prefix sharing over all units, less the prefixes repeated because groups were
-/// split.
+/// Returns the total savings of prefix sharing over all units, minus the prefixes that are repeated because
+/// groups were split.
 [[nodiscard]] SharingSavings savings_of(const PackUnits& units);
 
 /// The inputs for balancing and packing a subset of the units: item i is units[i].
