@@ -51,8 +51,8 @@ struct AssignedPlan {
   std::optional<StrategyChoice> choice;  ///< set if the strategy was chosen by comparing plans
 };
 
-/// Like plan_step(), but also returns the assignment. Throws ConfigError, InputError and LimitError under the
-/// same conditions as assign_step(). Pure, deterministic.
+/// Does the same as plan_step(), but also returns the assignment. Throws ConfigError, InputError and
+/// LimitError under the same conditions as assign_step(). Pure, deterministic.
 [[nodiscard]] AssignedPlan assign_and_plan(const StepProblem& problem);
 
 /// Returns the times that CountRule::fastest compares. For each of the 8 smallest allowed counts of each

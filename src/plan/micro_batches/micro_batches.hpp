@@ -23,8 +23,8 @@ struct MicroBatchFigures {
   friend bool operator==(const MicroBatchFigures&, const MicroBatchFigures&) = default;
 };
 
-/// Returns the total tokens, aligned tokens and cost of these units, aligned for the group of one DP rank.
-/// The other figures keep their defaults.
+/// Returns the total tokens, aligned tokens and cost of these units. Tokens are aligned for the CP group of a
+/// DP rank; the other figures keep their defaults.
 [[nodiscard]] MicroBatchFigures figures_of(const PackUnits& units, std::span<const UnitId> chosen);
 
 /// Return the micro-batch of these units, in this order. The figures are computed, or given as an argument.

@@ -90,8 +90,8 @@ class Candidates {
   [[nodiscard]] std::span<const std::int64_t> levels() const noexcept { return levels_; }
   [[nodiscard]] std::int64_t cp() const noexcept { return cp_; }
 
-  /// Returns, for each n, the total rows of the micro-batches in the first n levels if a new shape with
-  /// `rows` rows is available to those that it holds.
+  /// Returns, for each n, the total rows of the micro-batches in the first n levels if the ones that fit may
+  /// also be padded to a new shape with `rows` rows.
   [[nodiscard]] std::vector<std::int64_t> rows_with(std::int64_t rows) const {
     std::vector<std::int64_t> sums{0};
     auto next = alike_.begin();

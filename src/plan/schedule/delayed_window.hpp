@@ -31,7 +31,8 @@ struct DelayedStep {
 ///
 /// A pure function: all ranks compute the same result. Every step keeps its number of samples; outliers never
 /// move to an earlier step or out of the window. The idea is based on the outlier queue of WLB-LLM (Wang et
-/// al., OSDI 2025), which does not look ahead. Plans O(steps + outliers) steps, which takes most of the time.
+/// al., OSDI 2025), which does not look ahead. Makes O(steps + outliers) plans of single steps, which take
+/// most of the time.
 ///
 /// `first_step` is the number of the window's first step; random choices in plans depend on it. Precondition:
 /// delay.settings.is_on(), longer_than is set, and outliers_per_step is at least 2.

@@ -34,7 +34,7 @@ struct StrategyChoice {
 
 struct AssignedPlan;
 
-/// Like choose_strategy(), but returns the chosen strategy's plan together with the choice.
+/// Does the same as choose_strategy(), but returns the chosen strategy's plan together with the choice.
 [[nodiscard]] AssignedPlan plan_with_chosen_strategy(const StepProblem& problem);
 
 }  // namespace evenkeel
