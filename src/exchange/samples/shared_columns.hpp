@@ -10,10 +10,10 @@
 
 namespace evenkeel {
 
-/// Tensors of one rank that other ranks of its node read in place. The lender keeps lent columns unchanged in
-/// its shared heap until every borrower has released them, whatever its own trainer does with them in the
-/// meantime. Borrowers release columns without sending a message: each borrower has a word per loan, which
-/// the lender checks before it lends again.
+// A rank can lend tensors to other ranks of its node, which read them in place. The lender keeps lent columns
+// unchanged in its shared heap until every borrower has released them, even if its own trainer modifies or
+// destroys its tensors. Borrowers release columns without sending a message: each borrower sets one word per
+// loan in shared memory, and the lender checks these words in end_returned_loans().
 
 /// Shares columns of rank `lender`'s micro-batches with the other ranks, whose micro-batches are equal but
 /// lack these columns. The lender offers the columns for which its `chosen` returns true; each borrower takes
@@ -26,7 +26,7 @@ void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
                    const std::function<bool(const FieldSpec&)>& chosen,
                    std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work);
 
-/// Releases all loans of this process that have been returned by all borrowers. Local.
+/// Frees the columns of this process's loans that all borrowers have returned. Local.
 void end_returned_loans();
 
 }  // namespace evenkeel

@@ -10,8 +10,9 @@
 
 namespace evenkeel {
 
-/// Returns whether rows or tokens of shared prefixes must be compared: if a field has one row per token that
-/// samples share, or if samples declare their trees (segment_ids_field). Local.
+/// Returns whether require_equal_shared_rows() must be called if prefixes are shared. It must if samples
+/// share the rows of any field with one row per token, or if samples declare their trees (segment_ids_field).
+/// Local.
 [[nodiscard]] bool must_compare_rows(std::span<const FieldSpec> fields) noexcept;
 [[nodiscard]] bool must_compare_rows(std::span<const CarriedField> fields) noexcept;
 
