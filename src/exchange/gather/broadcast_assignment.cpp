@@ -33,8 +33,8 @@ class UnitsMessage {
   [[nodiscard]] std::vector<std::int32_t>& words() noexcept { return words_; }
   [[nodiscard]] bool is_valid() const noexcept { return words_.front() == word_valid; }
 
-  // Units fit in std::int32_t: there are at most as many units as entries, whose number fits in an int
-  // (gather_lengths).
+  // Units fit in std::int32_t, since there are at most as many units as entries, and gather_lengths() ensures
+  // that the number of entries fits in an int.
   void write(std::span<const IdGroups<UnitId>> mini_batches) {
     words_.front() = word_valid;
     auto size = words_.begin() + 1;

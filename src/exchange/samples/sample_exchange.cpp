@@ -188,7 +188,7 @@ std::vector<BlockList> outgoing_blocks(const Mesh& mesh, const StepTransfer& ste
     const Sender sender(step, side, receivers.fields_for(rank, rank));
     const GridPoint place = grid.point_of(WorldRank{rank});
     BlockList& blocks = sends[static_cast<std::size_t>(rank)];
-    // All segments precede all samples, as the consumer expects.
+    // Send all segments before all samples, since the consumer expects this order.
     for (const auto& [group, member] : groups.of(data_place_of(place, grid.sizes())))
       for (const SegmentId segment : outgoing_plan.segments.to_group[group])
         sender.add_segment(segment, member, blocks);

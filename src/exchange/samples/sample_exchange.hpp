@@ -25,7 +25,7 @@ struct StepTransfer {
   const LengthTable& table;
   const StepAssignment& assignment;
   std::span<const CarriedField> fields;  ///< the fields that all ranks have agreed on, in the same order
-  const RaggedBatch& mine;               ///< samples that this rank owns, in its order
+  const RaggedBatch& mine;               ///< samples that this rank owns, in this rank's order
   std::span<const MicroBatchPlan> micro_batches;  ///< plan of this rank's DP rank
   const PlanSettings& settings;                   ///< settings of the plan
   std::span<const RowCounts> row_counts{};        ///< row counts of the counted fields

@@ -15,7 +15,7 @@
 namespace evenkeel {
 namespace {
 
-// Each borrower's words hold its marks; word 0 is reserved. The mark of loan n is word 1 + n % num_marks,
+// A borrower's words contain its marks; word 0 is reserved. The mark of loan n is word 1 + n % num_marks,
 // which the borrower sets to n + 1 when it returns the loan.
 constexpr std::uint64_t num_marks = NodeMemory::num_words - 1;
 
@@ -37,7 +37,8 @@ struct Loan {
   }
 };
 
-/// Loans of this process. The object is never destroyed, since borrowers may outlive everything else.
+/// Loans of this process. The object is never destroyed, since borrowers may still read its columns when
+/// static objects are destroyed.
 class OpenLoans {
  public:
   static OpenLoans& instance() {

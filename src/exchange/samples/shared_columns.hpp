@@ -20,8 +20,9 @@ namespace evenkeel {
 /// those for which its own `chosen` returns true. Borrowers read large columns in place, and copy small ones.
 /// The lender's columns become lent (see Column::lend).
 ///
-/// Collective over `comm`, whose ranks are all on one node with `memory`. Throws only if MPI fails; other
-/// errors of this rank go to `work`. A rank whose work has already failed neither lends nor borrows.
+/// Collective over `comm`. Its ranks must all be on one node, and `memory` must be the NodeMemory of `comm`.
+/// Throws only if MPI fails; other errors of this rank go to `work`. A rank whose work has already failed
+/// neither lends nor borrows.
 void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
                    const std::function<bool(const FieldSpec&)>& chosen,
                    std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work);

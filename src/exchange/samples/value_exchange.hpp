@@ -21,8 +21,8 @@ namespace evenkeel {
 /// One rank's part of the transfer of fields whose equal values are stored once per node. On each node, the
 /// lowest rank that gets such a field is the **holder** of the field.
 ///
-/// 1. Owners send the holder every distinct value that ranks of the node need, together with all other data
-///    that they send. The values are concatenated in one column (a ValuePool).
+/// 1. Owners send the holder every distinct value that ranks of the node need, along with all other data. The
+///    values are concatenated in one column (a ValuePool).
 /// 2. The other ranks of the node read that column or, if they cannot read each other's memory, copy the
 ///    values of their own samples into their own column.
 /// 3. All micro-batches of a rank borrow this column.
