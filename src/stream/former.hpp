@@ -23,8 +23,8 @@ struct FormerProblem {
   const PlanSettings& plan;  ///< settings of the job's costliest pass, from which step costs are estimated
 };
 
-/// Chooses the groups of the next step among the waiting ones. Returns nullopt if there are fewer groups than
-/// a step needs or, after the end of the stream, if there are no groups.
+/// Chooses the groups of the next step from the waiting groups. Returns nullopt if there are fewer groups
+/// than a step needs or, after the end of the stream, if there are no groups.
 ///
 /// Adds groups to the step in this order until the step is full:
 /// 1. Urgent groups, which would become stale if they were not in this step: the groups with the oldest
@@ -34,7 +34,7 @@ struct FormerProblem {
 ///    queue order.
 /// 3. Groups from a window: the first (1 + look_ahead) * groups of the queue. The window is divided into
 ///    steps so that their total time, as estimated by StepCostEstimate, is small. If there are groups from
-///    rules 1 or 2, the next step is the one that contains them. Otherwise, it is the full step with the
+///    rules 1 or 2, the next step is the step that contains them. Otherwise, it is the full step with the
 ///    least idle time; on a tie, the step whose groups came first.
 ///
 /// The result lists groups in queue order. Compared with first come, first served, a group is delayed by at

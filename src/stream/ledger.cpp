@@ -21,7 +21,7 @@ Amount amount_of(const SampleAccepted& sample) noexcept {
   throw InputError("event " + std::to_string(number), message);
 }
 
-/// Sorts both lists and keeps only the last value of each slot.
+/// Sorts both lists of `changes`, and keeps only the last value of each slot.
 void sort_and_deduplicate(Changes& changes) {
   std::ranges::sort(changes.superseded);
   std::ranges::stable_sort(changes.seen, {}, &SeenSlot::slot);
@@ -279,7 +279,7 @@ void Ledger::apply_event(std::int64_t number, const FieldsAdded& fields, Changes
   for (const auto& [field, content] : fields.content) {
     const auto missing = missing_fields_.find(field);
     if (missing == missing_fields_.end())
-      continue;  // a replay with other settings, which the buffer refuses later
+      continue;  // replay under other settings, which the buffer rejects later
     --missing->second;
     --sample.missing;
   }

@@ -179,8 +179,8 @@ class Ledger {
   /// added.
   [[nodiscard]] std::optional<std::uint32_t> added_content(std::int64_t arrival,
                                                            const std::string& field) const;
-  /// Returns whether a sample or an abort of the group was received before, even if it has been trained or
-  /// dropped.
+  /// Returns whether a sample or an abort of the group was received before, even if the group has been
+  /// trained or dropped since.
   [[nodiscard]] bool knows_group(const Uid& uid) const;
   /// Returns why the sample is rejected (HTTP status 422), with a remedy: its uid is missing, empty or too
   /// long, its index is outside the group, a number is negative, or the stream has ended. Empty if it can be
@@ -199,7 +199,7 @@ class Ledger {
   ///   current version, and at least one group, and all of its groups are ready with the given numbers of
   ///   samples;
   /// - the index of a GroupAborted is inside the group;
-  /// - a StepTrained names a formed step, or a later one if it skips.
+  /// - a StepTrained names a formed step or, if it skips steps, a later step.
   ///
   /// The following events are valid but change nothing: closing a group that is unknown, ended, closed
   /// (unless its deadline has passed and it waits for fields), aborted or in a step; aborting a group or

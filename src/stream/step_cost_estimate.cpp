@@ -82,7 +82,7 @@ StepCostEstimate::StepCostEstimate(std::span<const WaitingGroup> groups, std::in
       tokens_a_round_(static_cast<double>(settings.cap(settings.cp.size)) * settings.dp),
       overhead_(
           static_cast<double>(settings.balance.overhead.value_or(default_overhead(settings.balance.cost)))) {
-  double fastest = 1;  // speed relative to the slowest rank
+  double fastest = 1;  // speed of the fastest rank relative to the slowest one
   if (const std::vector<std::int64_t>& speeds = settings.balance.speeds; !speeds.empty()) {
     const auto [least, most] = std::ranges::minmax(speeds);
     ranks_ = std::accumulate(speeds.begin(), speeds.end(), 0.0) / static_cast<double>(least);
