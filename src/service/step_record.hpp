@@ -25,12 +25,12 @@ struct StepSamples {
   LengthTable table;
   /// Fields of the samples, in the form in which they are transferred. Fields added by later passes are last.
   std::vector<CarriedField> fields;
-  std::vector<SharedGroup> trees;  ///< if trees are used, the prefixes that samples share
+  std::vector<SharedGroup> trees;  ///< prefixes that samples share; empty unless prefix.share: tree
   std::int64_t left_out = 0;       ///< number of this rank's samples dropped by batch.without_loss
   NamesInErrors names_in_errors;   ///< provided by the samples' source
 };
 
-/// Identifies the pass that made a Step, to distinguish steps. Equal on all ranks and in copies of the step.
+/// Identifies the pass that made a Step. Equal on all ranks and in copies of the step.
 struct StepOrigin {
   std::uint64_t service = 0;  ///< number of the service that made the step
   std::uint64_t serial = 0;   ///< sequence number of the pass within the service

@@ -30,7 +30,8 @@ struct Pass {
 };
 
 /// Result of the first stage of every pass: all data about the pass's samples that every rank has before
-/// planning. Replicated, except for the durations in `pass` and the members that StepSamples excepts.
+/// planning. Replicated, except for the durations in `pass` and the members of StepSamples that are not
+/// replicated.
 struct Gathered {
   Pass pass;
   std::int64_t index = 0;  // index of the step

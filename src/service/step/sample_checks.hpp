@@ -17,8 +17,8 @@ namespace evenkeel {
 // The functions below check external data on the rank that supplies the data. They throw InputError, or
 // LimitError if a row is too long.
 
-/// Returns the field settings that describe `batch` as it was read: those for dumps (fields_of_dumps) if all
-/// of the job's sources are dumps, otherwise the configured ones.
+/// Returns the field settings that describe `batch` as it was read: the settings for dumps (fields_of_dumps)
+/// if all of the job's sources are dumps, otherwise the configured settings.
 [[nodiscard]] NamedFields fields_as_read(const Config& config, const RaggedBatch& batch);
 
 /// Prepares a batch for a step: calls require_valid_samples(), then place_values().
@@ -38,7 +38,7 @@ void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<co
 
 /// Applies two rules of `filter` to the samples that a rank adds to a step: batch.max_length if
 /// batch.too_long is error, and batch.without_loss. (The other rules apply only to samples from sources.)
-/// Returns the number of dropped samples. Throws InputError with the first sample that violates a rule. If
+/// Returns the number of dropped samples. Throws InputError naming the first sample that violates a rule. If
 /// `shared`, samples share prefixes, and only response tokens carry loss. Precondition: prepare_samples() was
 /// called with the same `shared`.
 [[nodiscard]] std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch& batch);
