@@ -26,7 +26,7 @@ namespace evenkeel::stream {
   return value.get<std::int64_t>();
 }
 
-/// Returns the value as a signed 64-bit integer. Otherwise, throws InputError naming `what`.
+/// Returns a signed 64-bit integer. Throws InputError naming `what` if the value is not such an integer.
 [[nodiscard]] inline std::int64_t require_integer(const nlohmann::json& value, const char* what) {
   if (const std::optional<std::int64_t> integer = parse_integer(value)) return *integer;
   throw InputError(what, value.dump() + " is not a 64-bit integer");
