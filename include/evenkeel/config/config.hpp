@@ -86,7 +86,6 @@ struct ArrivalSettings {
   std::string name = "default";                   ///< name of the buffer in a Redis
   std::filesystem::path redis_password_file;      ///< file with the password of the Redis
   std::int64_t capacity = std::int64_t{8} << 30;  ///< in bytes
-  std::vector<std::string> late_fields = {};      ///< fields that are added to samples after they are stored
   // For any buffer:
   std::filesystem::path token_file;        ///< file with the token required by its server
   std::filesystem::path ca_file;           ///< certificates to trust for https
@@ -103,6 +102,8 @@ struct ArrivalSettings {
   std::int64_t look_ahead = 0;  ///< number of steps; 0: first come, first served
   /// Whether the trainer publishes versions; otherwise, a step's number is its version.
   bool versions_by_trainer = false;
+  // For the job's own buffer:
+  std::vector<std::string> late_fields = {};  ///< fields that are added to samples after they are stored
 
   friend bool operator==(const ArrivalSettings&, const ArrivalSettings&) = default;
 };
