@@ -19,9 +19,8 @@ void check_mpi(int code, std::string_view call);
 ///
 /// If requests are still in flight, for example because an exception was thrown, the destructor completes
 /// them: it cancels receives that have not been matched, and waits up to one second for the other requests.
-/// One second is enough: the other ranks complete their side of these requests, since they run the same
-/// exchange and do not know about the error, unless they have ended, in which case their messages can no
-/// longer arrive.
+/// One second is enough: the other ranks run the same exchange and do not know about the error, so they
+/// complete their side of these requests, unless they have ended.
 class OpenRequests {
  public:
   enum class Kind { receives, others };
