@@ -25,7 +25,7 @@ struct CostObservation {
 ///
 ///     overhead + [linear tokens + quadratic squares + max(0, c(g) (g-1) tokens - v quadratic squares)] / g
 ///
-/// v and the number of ranks per node are in FitGroups.
+/// FitGroups contains v and the number of ranks per node.
 struct TimeModel {
   double overhead = 0;   ///< seconds per micro-batch
   double linear = 0;     ///< seconds per token
@@ -72,8 +72,8 @@ struct FitGroups {
 ///   all samples have the same length);
 /// - every solution has a negative coefficient, or a coefficient is neither 0 nor a normal double.
 ///
-/// If the observations cannot distinguish only the overhead (micro-batches are filled to within 1 % of each
-/// other), the overhead is 0, and its time is attributed to tokens and squares.
+/// If only the overhead cannot be distinguished (for example, because micro-batches are filled to within 1 %
+/// of each other), the overhead is 0, and its time is attributed to tokens and squares.
 ///
 /// Observations of groups of several ranks also determine c. The fit alternates, a bounded number of times,
 /// between fitting the coefficients and classifying the observations by whether attention hides their

@@ -13,8 +13,8 @@ namespace evenkeel {
 /// Number of kinds of links: inside a node, and between nodes.
 inline constexpr std::size_t num_links = 2;
 
-/// One observation, per rank of the micro-batch's group. Each quantity is divided by its maximum over all
-/// observations.
+/// One observation, with quantities per rank of the micro-batch's group. Each quantity is divided by its
+/// maximum over all observations.
 struct ScaledTime {
   double tokens = 0;
   double squares = 0;
@@ -38,7 +38,7 @@ struct ScaledTime {
 /// the assumed hop is used. See fit_time_model(). Deterministic.
 class TimeFit {
  public:
-  /// Minimum number of exposed times that are needed to fit a link's hop. With fewer times, the hop would be
+  /// Minimum number of exposed times needed to fit a link's hop. With fewer times, the hop would be
   /// fitted to noise.
   static constexpr std::ptrdiff_t fewest_exposed = 4;
 
@@ -63,7 +63,7 @@ class TimeFit {
   };
   struct Fit {
     Choice choice;
-    unsigned told = 0;  ///< terms of exposed, fitted hops in the equations, one bit per term
+    unsigned told = 0;  ///< bit mask of the communication terms in the equations
     Terms coefficients{};
     std::vector<double> distances;
   };
