@@ -63,7 +63,7 @@ std::invoke_result_t<Work> run_together(const Communicator& comm, Work&& work) {
 class GuardedWork {
  public:
   GuardedWork() = default;
-  /// Starts with an error that has already occurred, or without an error.
+  /// Starts with an error that has already occurred; nullopt if there is none.
   explicit GuardedWork(const std::optional<ErrorReport>& error) noexcept { add(error); }
   GuardedWork(const GuardedWork&) = default;
   GuardedWork& operator=(const GuardedWork&) = delete;

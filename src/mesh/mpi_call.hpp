@@ -14,8 +14,8 @@ namespace evenkeel {
 /// must have the error handler MPI_ERRORS_RETURN, as all communicators of Mesh do.
 void check_mpi(int code, std::string_view call);
 
-/// MPI requests in flight. MPI reads or writes their memory until they complete, even if this rank fails, so
-/// the memory must outlive this object.
+/// MPI requests in flight. MPI reads or writes the buffers of these requests until they complete, even if
+/// this rank fails, so the buffers must outlive this object.
 ///
 /// If requests are still in flight, for example because an exception was thrown, the destructor completes
 /// them: it cancels receives that have not been matched, and waits up to one second for the other requests.
