@@ -92,7 +92,8 @@ struct LoadedBin {
   std::vector<Item> items;
 };
 
-/// Moves the first item that fits and makes the two bins more equal. Returns whether an item was moved.
+/// Moves the first item of `heavy` that fits in `light` and makes the two loads more equal. Returns whether
+/// an item was moved.
 bool move_one(LoadedBin& heavy, LoadedBin& light, std::span<const std::int64_t> sizes,
               std::int64_t max_size) {
   const std::int64_t largest_useful = std::min(heavy.load - light.load - 1, max_size - light.load);
@@ -159,8 +160,7 @@ class LargeItemBins {
     }
   }
 
-  /// Fills each bin with the largest remaining items that fit. All medium items are larger than all small
-  /// items, which are larger than all tiny items.
+  /// Fills each bin with the largest remaining items that fit: first medium, then small, then tiny items.
   void fill() {
     for (Bin& bin : bins_) {
       while (put_largest(bin, medium_) || put_largest(bin, small_) || put_largest(bin, tiny_)) {

@@ -24,11 +24,11 @@ struct BinnedGroups {
 
 /// Partitions n items into groups so that the largest cost of a group, including its bins, is small:
 /// 1. Balance costs with balance_items(), which ignores bins.
-/// 2. For up to four smaller numbers of bins per group, beginning with the lower bound, make three starting
-///    partitions: by partition_under_limits(), with the combined limits of that many bins; by packing all
-///    items into bins and distributing the bins evenly; and by balance_items(), with equal numbers of items.
-///    Improve each partition by exchanges that keep every group within this number of bins or, if a group has
-///    more bins, by exchanges that take the cost of bins into account.
+/// 2. For up to four numbers of bins per group that are smaller than that of step 1, beginning with the lower
+///    bound, make three starting partitions: by partition_under_limits(), with the combined limits of that
+///    many bins; by packing all items into bins and distributing the bins evenly; and by balance_items(),
+///    with equal numbers of items. Improve each partition by exchanges that keep every group within this
+///    number of bins or, if a group has more bins, by exchanges that take the cost of bins into account.
 /// 3. If groups may have different numbers of bins, improve the best result and that of step 1 by exchanges
 ///    that take the cost of bins into account. For up to 4096 items, do the same from best-fit-decreasing
 ///    bins that are distributed evenly, and from up to eight results of deal_under_limits(), with capacity

@@ -125,8 +125,8 @@ class LimitedItems {
     return std::nullopt;
   }
 
-  /// Returns the first number of groups for which packed_into() is tried: 64 less than `packed_size`, or
-  /// closer to it if there are so many items that each number takes long, but at least the lower bound.
+  /// Returns the first number of groups for which packed_into() is tried: 64 below `packed_size`, or fewer if
+  /// there are more than 65536 items, but at least the lower bound.
   [[nodiscard]] std::int64_t first_probe(std::int64_t packed_size) const {
     const std::int64_t n = std::max<std::int64_t>(static_cast<std::int64_t>(costs_.size()), 1);
     const std::int64_t probes = std::clamp<std::int64_t>((1 << 22) / n, 4, 64);

@@ -60,7 +60,7 @@ enum class EvenBins : std::uint8_t {
 ///
 /// Succeeds for every k >= count_groups(costs, items, limits).needed (also k = 0 without items). Throws
 /// LimitError if no packing into k groups is found, InputError if k < 1 (except for k = 0 without items), and
-/// the errors that count_groups() throws for invalid items. The balanced costs and the limited sizes may be
+/// the same errors as count_groups() for invalid items. The balanced costs and the limited sizes may be
 /// different quantities. Deterministic, local. The amount of work for the improvement is limited by an
 /// operation count, O(n), not by time.
 [[nodiscard]] Partition partition_under_limits(std::span<const Cost> costs, BinItems items, BinLimits limits,

@@ -11,7 +11,7 @@ namespace {
 
 using balance_checks::ceil_div;
 
-/// Lower bounds, over all choices of groups, on quantities of any schedule of all items.
+/// Lower bounds on quantities of any schedule of all items.
 struct Needs {
   Cost work = 0;
   Cost longest = 0;         ///< longest time of an item on its best group

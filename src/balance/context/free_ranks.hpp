@@ -22,8 +22,8 @@ class FreeRanks {
   explicit FreeRanks(const Levels& levels);
 
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
-  /// Returns the work that the free ranks do together in `time`. The fastest rank does 1 unit per unit of
-  /// time.
+  /// Returns the work that the free ranks do together in `time`. The fastest rank does 1 unit of work per
+  /// unit of time.
   [[nodiscard]] Cost work_in(Cost time) const noexcept;
 
   /// Returns the first rank of the fastest free block of a level, or nullopt if no block is free; on a tie,

@@ -12,7 +12,7 @@ namespace {
 
 using balance_checks::ceil_div;
 
-/// Maximum number of items times levels for which find_exclusive_places() is not skipped.
+/// Maximum number of items times levels for which find_exclusive_places() examines companions.
 constexpr std::int64_t max_companions = 1 << 18;
 
 /// Returns the maximum communication that an item's attention hides, rounded up.

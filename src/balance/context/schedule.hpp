@@ -71,7 +71,7 @@ struct Schedule {
 /// micro-batch; 0 without items. It is the maximum of:
 /// - the longest time of any item on its best group, on the fastest ranks;
 /// - the smallest limit T for which ranks * T is at least the sum of all work, overheads and exposed
-///   communication, if each item may only run on groups on which it takes at most T alone. (This is the dual
+///   communication, if each item may only run on groups on which it alone takes at most T. (This is the dual
 ///   of Hochbaum and Shmoys, 1987, for items whose work grows with their groups.) In addition, a search
 ///   checks that the five largest items fit in blocks of ranks within T, since only a few choices of groups
 ///   for these items may leave enough room.

@@ -80,7 +80,7 @@ class Speeds {
     std::vector<std::int64_t> sum;      ///< sum of each block's speeds
     std::vector<std::int64_t> fastest_first;
     std::int64_t best = 0;      ///< speed of the fastest group
-    std::int64_t even_sum = 0;  ///< sum of the speeds of the group that wastes the least speed
+    std::int64_t even_sum = 0;  ///< sum of the speeds of the group with the most equal speeds
     std::int64_t even_slowest = 0;
   };
   [[nodiscard]] static Level level_of(std::span<const std::int64_t> speeds, std::int64_t size);

@@ -38,12 +38,12 @@ struct CellGrid {
 };
 
 /// Lowers the meeting cost: moves items from the costliest cell of a column to cells that remain below the
-/// peak of their own column. Never increases the meeting cost. O(items) exchanges are examined.
+/// peak of their own column. Never increases the meeting cost. Examines O(items) exchanges.
 void lower_peaks(CellGrid& grid, const ExchangeRules& rules);
 
 /// Evens out the rows' total costs: assigns each column's cells to rows, then swaps cells within columns and
-/// exchanges items between cells of a column. Does not raise any column's peak. O(items) exchanges are
-/// examined.
+/// exchanges items between cells of a column. Does not raise any column's peak. Examines O(items)
+/// exchanges.
 void even_out_rows(CellGrid& grid, const ExchangeRules& rules);
 
 /// Returns whether the value is within one part in a million of a bound, which is close enough to stop.

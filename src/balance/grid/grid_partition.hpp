@@ -23,12 +23,14 @@ struct GridShape {
 /// - max over r of the sum over j of cost(r, j): the time if rows synchronize only at the end.
 ///
 /// Columns are in descending order of cost; the items of a cell are in ascending order.
+///
 /// 1. Balance all cells by partition_under_limits(). Move and swap items between and within columns, and swap
 ///    cells between rows.
-/// 2. If the first time is more than 1/10000 above the mean cost of a row, also start from another grid, in
-///    which items that are costlier than an average cell have columns of their own. The other cells of these
-///    columns are filled up to a ceiling: the lowest one for which the items of the remaining columns can
-///    still be balanced under the limits. Improve this grid in the same way, and keep the better grid.
+/// 2. If the sum of the columns' largest costs is more than 1/10000 above the mean cost of a row, also start
+///    from another grid, in which items that are costlier than an average cell have columns of their own. The
+///    other cells of these columns are filled up to a ceiling: the lowest one for which the items of the
+///    remaining columns can still be balanced under the limits. Improve this grid in the same way, and keep
+///    the better grid.
 ///
 /// Succeeds if partition_under_limits() succeeds for k = rows x columns; otherwise, throws the same errors.
 /// Throws InputError for a shape below 1 x 1. `costs` and `items` have n entries each. Deterministic, local.

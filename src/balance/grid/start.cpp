@@ -25,8 +25,8 @@ class ColumnFill {
     for (std::size_t cell = 0; cell < rows; ++cell) by_cost_.emplace(0, cell);
   }
 
-  /// Adds an item to the cheapest cell with room, among the few cheapest cells. Returns whether one
-  /// of these cells had room.
+  /// Adds an item to the cheapest cell with room, among the few cheapest cells. Returns whether one of
+  /// these cells had room.
   bool add(const CostedItem& entry) {
     constexpr int max_tries = 16;
     int tries = 0;

@@ -13,8 +13,8 @@
 
 namespace evenkeel {
 
-/// Finds the least loaded of several places; on a tie, the lowest place. Uses a heap, so a change costs O(log
-/// places).
+/// Finds the least loaded of several places; on a tie, the one with the lowest number. Uses a heap, so a
+/// change costs O(log(places)).
 class LeastLoaded {
  public:
   struct Place {

@@ -37,7 +37,7 @@ class LoadHeap {
     sift_up(loads_.size() - 1);
   }
 
-  /// Precondition: not empty.
+  /// Removes and returns the lightest load. Precondition: the heap is not empty.
   Load pop() {
     EVENKEEL_PRECONDITION(cheap, !loads_.empty());
     const Load last = loads_.back();

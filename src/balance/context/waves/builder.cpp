@@ -23,7 +23,8 @@ Cost longest_of(std::span<const OpenTask> tasks) {
 /// Maximum number of partial schedules that are kept for each number of waves.
 constexpr std::int64_t most_kept = 24;
 constexpr Cost any_height = sum_limit >> 20;
-/// Candidate heights of a wave: the time of its first item, plus 1 / extra of this time unless extra is 0.
+/// Each entry defines a candidate height of a wave: the time of the wave's first item, plus 1 / entry of this
+/// time unless the entry is 0.
 constexpr Cost extras[] = {0, 8, 3};
 
 class WaveBeam {

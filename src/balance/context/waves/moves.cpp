@@ -131,8 +131,8 @@ class WaveMoves {
                     (area + spare) / (small_.per_token + communication_of(1, size, cost)));
   }
 
-  /// Describes the micro-batches to remove from one wave (first == second) or from two waves: those that end
-  /// within the last 1 / share of the wave's time, or all of them if `share` is 0.
+  /// Describes what to remove from one wave (first == second) or from two waves: the micro-batches that end
+  /// within the last 1 / share of the wave's time, or all micro-batches if `share` is 0.
   struct Ruin {
     std::size_t first = 0;
     std::size_t second = 0;  ///< at least `first`

@@ -15,7 +15,6 @@ namespace evenkeel::context {
 ///
 /// Stops when no improvement is found, or when `evaluations_left` places have been examined. Never makes the
 /// end later. Deterministic.
-/// end later. Deterministic.
 void improve_waves(Waves& waves, const Levels& levels, const SmallItems& small,
                    std::int64_t& evaluations_left);
 
