@@ -10,8 +10,8 @@
 
 namespace evenkeel {
 
-/// Bytes that are first written and then read. They are in an unlinked file, which is deleted when this
-/// object or the process ends.
+/// Bytes that are first written and then read. They are stored in an unlinked file, which is deleted when
+/// this object is destroyed or the process ends.
 class SpooledBytes {
  public:
   /// Creates the file in the folder of the path `beside`, which is also its name in errors. Throws IoError.
@@ -34,8 +34,8 @@ class SpooledBytes {
   std::vector<std::byte> buffer_;
 };
 
-/// Collects samples batch by batch until they can be written field by field. The rows of each field are in an
-/// unlinked file.
+/// Collects samples batch by batch until they can be written field by field. The rows of each field are
+/// stored in an unlinked file.
 class SampleSpool {
  public:
   /// Creates the files in the folder of the path `beside`, which is also their name in errors.
@@ -46,7 +46,7 @@ class SampleSpool {
 
   [[nodiscard]] const std::vector<SampleShape>& samples() const noexcept { return samples_; }
   [[nodiscard]] const std::vector<FieldSpec>& fields() const noexcept { return specs_; }
-  /// Returns the rows of a field of all samples, concatenated.
+  /// Returns the rows of all samples in a field, concatenated.
   [[nodiscard]] SpooledBytes& rows(std::size_t field) { return columns_[field]; }
   /// Returns the number of rows of each sample, for a counted field.
   [[nodiscard]] const std::vector<std::int64_t>& counts(std::size_t field) const { return counts_[field]; }

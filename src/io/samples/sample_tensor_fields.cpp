@@ -10,7 +10,8 @@
 namespace evenkeel {
 namespace {
 
-/// Returns the text in which the file declares kinds of fields; empty if it does not.
+/// Returns the metadata in which the file declares the kinds of its fields; empty if the file does not
+/// declare them.
 std::string declared_kinds(const TensorFile& file) {
   const std::string name(tensor_names::field_kinds);
   if (const auto found = file.metadata().find(name); found != file.metadata().end()) return found->second;
@@ -33,7 +34,7 @@ std::vector<FieldKind> SampleTensors::possible_kinds(const StoredTensor& tensor)
   if (rows != num_samples_) return kinds;
   if (tensor.shape.size() == 1) return {FieldKind::sample};
   const std::int64_t columns = tensor.shape[1];
-  // In a response mask, the value of each token is at that token, even if the mask is as wide as the tokens.
+  // A response mask has one value per response token, even if the mask is as wide as the tokens.
   if (columns == width_ && tensor.name == tensor_names::response_mask && !told_.contains(tensor.name))
     return {FieldKind::response_token};
   if (columns == width_) kinds.push_back(FieldKind::token);
