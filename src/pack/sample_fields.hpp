@@ -11,7 +11,7 @@
 
 namespace evenkeel {
 
-/// The label of a token that carries no loss.
+/// Label of a token without loss.
 inline constexpr std::int64_t ignored_label = -100;
 
 /// Describes a field, such as "an int64 token field of rows of 2".
@@ -30,7 +30,7 @@ void require_different_names(std::span<const FieldSpec> fields);
 /// label is a prompt token. With shared prefixes, only response tokens carry loss.
 void require_loss_of_responses(const RaggedBatch& batch, const Column& mask);
 
-/// Names, in a dump, of those tensors of a micro-batch that are not fields.
+/// Names, in a dump, of a micro-batch's tensors that are not fields.
 inline constexpr std::string_view cu_seqlens_name = "cu_seqlens";
 inline constexpr std::string_view cu_seqlens_padded_name = "cu_seqlens_padded";
 inline constexpr std::string_view sample_index_name = "sample_index";

@@ -82,7 +82,7 @@ void for_each_common_run(std::span<const TokenRun> from, std::span<const TokenRu
   }
 }
 
-/// Calls gap(run) for every stretch of a row without tokens, which may be empty. Throws InputError if the
+/// Calls gap(run) for every stretch of a row without tokens; a stretch may be empty. Throws InputError if the
 /// tokens are not in the order of the tensor.
 template <typename Gap>
 void for_each_gap(const TokenPlaces& tokens, Gap gap) {
