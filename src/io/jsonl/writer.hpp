@@ -25,7 +25,7 @@ class JsonlWriter {
   /// Appends one line per sample, in order, with these uids. Throws InputError if input_ids is missing, or if
   /// a field cannot be expressed in the format: an element type (half precision), a value (infinity, NaN,
   /// text that is not UTF-8), a name (uid, prompt_ids, response_ids), or rows without elements, whose shape
-  /// would be lost. Throws IoError. Precondition: one uid per sample.
+  /// would be lost. Throws IoError if writing fails. Precondition: one uid per sample.
   void write(const RaggedBatch& batch, std::span<const Uid> uids);
   /// Calls write(batch, uids) with the result of uids_of_groups().
   void write(const RaggedBatch& batch);

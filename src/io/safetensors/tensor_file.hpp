@@ -50,7 +50,7 @@ class TensorFile {
   /// Fills `out` with rows along the first axis, as elements of the tensor's dtype. Precondition: the tensor
   /// has a dtype, 0 <= rows.begin <= rows.end <= rows(), and `out` has the size of the rows. Throws
   /// InputError naming the byte of the first element that is neither 0 nor 1 in a boolean tensor, or does not
-  /// fit in int64 in a uint64 tensor. Throws IoError. O(elements).
+  /// fit in int64 in a uint64 tensor. Throws IoError if reading fails. O(elements).
   void read_rows(std::size_t tensor, RowRange rows, std::span<std::byte> out) const;
   /// Adds the byte ranges that read_rows() will read to `ahead`. Preconditions: see read_rows().
   void add_rows_to_read_ahead(std::size_t tensor, RowRange rows, ReadAhead& ahead) const;

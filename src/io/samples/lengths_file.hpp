@@ -23,15 +23,18 @@ struct FileLengths {
 ///
 /// `.csv`: the first line names the columns `prompt_length` and `response_length`, or only `length`, in any
 /// order, and optionally `uid`; other columns are ignored. If the first line is a single number, every line
-/// is a `length`. Values are separated by commas. They may be quoted, but not contain line breaks. `.jsonl`:
-/// one object per line with `prompt_ids` and `response_ids`, or `prompt_length` and `response_length`, or
-/// `length`, and optionally `uid`. If only `length` is present, the sample is a response without a prompt. If
-/// `prompt_length` and `response_length` are also present, `length` must be their sum. It is an error if only
-/// one of these two is present.
+/// is a `length`. Values are separated by commas. They may be quoted, but not contain line breaks.
+///
+/// `.jsonl`: one object per line with `prompt_ids` and `response_ids`, or `prompt_length` and
+/// `response_length`, or `length`, and optionally `uid`.
+///
+/// If only `length` is present, the sample is a response without a prompt. If `prompt_length` and
+/// `response_length` are also present, `length` must be their sum. It is an error if only one of these two is
+/// present.
 ///
 /// Throws InputError at "PATH:LINE" (1-based) for a missing or repeated column or key, for quotation marks
 /// that do not enclose a whole value on its line, and for a length that is not an integer from 0 to 2^40; at
-/// "PATH" for any other file name extension. Throws IoError.
+/// "PATH" for any other file name extension. Throws IoError if reading fails.
 [[nodiscard]] std::vector<FileLengths> read_length_table(const InputFile& file);
 
 /// Returns the uids of a table's rows, in order; uids in a .csv are strings. Throws InputError and IoError in

@@ -14,7 +14,8 @@ namespace evenkeel {
 /// this object is destroyed or the process ends.
 class SpooledBytes {
  public:
-  /// Creates the file in the folder of the path `beside`, which is also its name in errors. Throws IoError.
+  /// Creates the file in the folder of the path `beside`. `beside` is also the file's name in errors. Throws
+  /// IoError if the file cannot be created.
   explicit SpooledBytes(const std::filesystem::path& beside);
   SpooledBytes(SpooledBytes&& other) noexcept;
   SpooledBytes& operator=(SpooledBytes&&) = delete;
@@ -38,10 +39,11 @@ class SpooledBytes {
 /// stored in an unlinked file.
 class SampleSpool {
  public:
-  /// Creates the files in the folder of the path `beside`, which is also their name in errors.
+  /// Creates files in the folder of the path `beside`. `beside` is also their name in errors.
   explicit SampleSpool(std::filesystem::path beside) : beside_(std::move(beside)) {}
 
-  /// Throws InputError if batches have different fields. Throws IoError.
+  /// Adds the samples of a batch. Throws InputError if batches have different fields, and IoError if a file
+  /// cannot be created or written.
   void add(const RaggedBatch& batch);
 
   [[nodiscard]] const std::vector<SampleShape>& samples() const noexcept { return samples_; }

@@ -63,7 +63,7 @@ void SampleTensors::add_field(std::size_t tensor) {
   if (const auto declared = told_.find(stored.name); declared != told_.end()) {
     const FieldRule& rule = rule_of(declared->second);
     const auto has_matching_rows = [&](FieldKind kind) { return rule_of(kind).rows_per == rule.rows_per; };
-    // In a padded file, the width of a tensor with one row per sample may happen to equal that of the tokens.
+    // In a padded file, a tensor with one row per sample may happen to have as many columns as the tokens.
     const bool fits =
         std::ranges::any_of(kinds, has_matching_rows) ||
         (is_padded() && rule.is_per_sample() && !stored.shape.empty() && stored.rows() == num_samples_);
@@ -138,7 +138,8 @@ bool SampleTensors::is_offsets_of_field(std::size_t tensor) const {
   return field && !defines_samples(*field) && at(*field).dtype && offsets_of_field(*field) == tensor;
 }
 
-/// Returns how a tensor's rows are divided among samples, according to its offsets.
+/// Returns the rows of each sample in a tensor, according to its offsets. Throws InputError for invalid
+/// offsets.
 SampleRows SampleTensors::rows_of_offsets(std::size_t offsets, std::size_t tensor) const {
   SampleRows rows;
   try {

@@ -19,8 +19,8 @@
 
 namespace evenkeel {
 
-/// Kinds of fields by name, as declared by a file under tensor_names::field_kinds: a JSON object whose values
-/// are results of name_of(), such as {"data_source": "text"}.
+/// Kinds of fields by name. A file declares them under tensor_names::field_kinds, as a JSON object whose
+/// values are names of kinds (see name_of()), such as {"data_source": "text"}.
 using FieldKinds = std::map<std::string, FieldKind, std::less<>>;
 
 [[nodiscard]] std::string text_of(const FieldKinds& kinds);
@@ -114,8 +114,9 @@ class SampleTensors {
     std::size_t tensor = 0;
     FieldKind kind = FieldKind::token;
     std::size_t row_bytes = 0;  // size of one row of a sample
-    std::int64_t columns = 0;   // width of a padded tensor, aligned with the last columns of tokens
-    SampleRows samples{};       // rows of each sample, if the field is counted
+    // Number of columns of a padded tensor, which belong to the last columns of the tokens.
+    std::int64_t columns = 0;
+    SampleRows samples{};   // rows of each sample, if the field is counted
     std::int64_t axes = 0;  // number of axes of a padded tensor [samples, axes, columns]; 0 for other shapes
   };
 
@@ -163,7 +164,7 @@ class SampleTensors {
   std::optional<std::size_t> uid_offsets_;  // offsets of uids that are strings
   SampleRows uid_bytes_;                    // byte range of each sample's uid, if uids are strings
   std::int64_t width_ = 0;                  // number of columns of padded samples
-  // Number of columns of the response, which are the last ones of padded samples.
+  // Number of columns of the responses, which are the last columns of padded samples.
   std::optional<std::int64_t> response_width_;
   // Mask whose first set column is the beginning of the response.
   std::optional<std::size_t> response_begins_;

@@ -22,7 +22,7 @@ enum class SampleFormat : std::uint8_t {
   lengths,      ///< a table of prompt and response lengths (.csv)
 };
 
-/// Returns the format for the path's extension, or nullopt for any other name.
+/// Returns the format that the path's extension denotes, or nullopt for an unknown extension.
 [[nodiscard]] std::optional<SampleFormat> format_of(const std::filesystem::path& path);
 
 /// Parts of samples that need not be written: names of fields, `prompt_lengths` (the boundaries between
@@ -32,8 +32,9 @@ using DroppedFields = std::set<std::string>;
 
 /// Writes samples to a file, batch by batch. Throws InputError if the format cannot express a part of a
 /// sample, unless the part is listed in the writer's DroppedFields. Files appear completely or not at all,
-/// when close() is called. Memory: 40 bytes per sample and a few MiB. For safetensors, close() temporarily
-/// needs twice the file's size on disk, in an unlinked file in the same folder.
+/// when close() is called. Memory: 40 bytes per sample and a few MiB. For safetensors, the values are stored
+/// in unlinked files in the same folder until the writer is destroyed, so the disk temporarily needs space
+/// for twice the size of the file.
 class SampleWriter {
  public:
   SampleWriter() = default;

@@ -11,7 +11,7 @@ namespace evenkeel {
 /// [min, max].
 struct LengthDistribution {
   double median = 1.0;
-  double sigma = 0.0;  ///< 0 if all samples have the median length; 1 gives a long tail
+  double sigma = 0.0;  ///< with 0, all lengths equal the median; 1 gives a long tail
   std::int64_t min = 0;
   std::int64_t max = 0;
 };

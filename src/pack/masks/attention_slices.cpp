@@ -45,7 +45,7 @@ class LocalQueries {
     const PackedLayout& segments = layout_->segments();
     return cp_runs(segments.aligned_length(segment), segments.cp(), rank_);
   }
-  /// Returns the first query of a segment.
+  /// Returns the local row of a segment's first query.
   [[nodiscard]] std::int64_t begin(std::int64_t segment) const {
     return layout_->segments().local_range(segment).begin;
   }

@@ -12,7 +12,8 @@ namespace evenkeel {
 /// Samples of a tree in depth-first order.
 struct OrderedSamples {
   std::vector<std::int64_t> lengths;
-  std::vector<std::int64_t> shared;  ///< tokens in common with the preceding sample; 0 for the first one
+  /// Number of tokens in common with the preceding sample; 0 for the first sample.
+  std::vector<std::int64_t> shared;
 
   [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(lengths); }
 };

@@ -60,7 +60,7 @@ class PaddedBytes {
   Byte* bytes_;
 };
 
-/// Calls copy(from, to) for the longest stretches of tokens whose places are contiguous in both lists.
+/// Calls copy(from, to) for each maximal run of tokens whose places are contiguous in both lists.
 template <typename Copy>
 void for_each_common_run(std::span<const TokenRun> from, std::span<const TokenRun> to, Copy copy) {
   std::int64_t from_done = 0;

@@ -48,11 +48,12 @@ struct SubTree {
                                               std::int64_t max_tokens,
                                               std::span<const PartLimit> limits = {});
 
-/// Returns, for each segment, a lower bound on the number of parts that contain it, for any split of the tree
-/// into parts of at most `max_tokens` tokens, any order of the samples, and any alignment. Every part that
-/// contains a segment also contains its path, so it has room for at most `max_tokens` minus the tokens up to
-/// the end of the segment. The bound divides the rows below the segment, including repeated ones, by that
-/// room. Precondition: every sample fits on its own. O(segments).
+/// Returns, for each segment, a lower bound on the number of parts that contain the segment, for any split of
+/// the tree into parts of at most `max_tokens` tokens, any order of the samples, and any alignment. Every
+/// part that contains a segment also contains the path to the segment. This leaves at most `max_tokens` minus
+/// the tokens up to the end of the segment for rows below the segment. The bound is the number of rows below
+/// the segment, including repeated rows, divided by this remainder and rounded up. Precondition: every sample
+/// fits by itself. O(segments).
 [[nodiscard]] std::vector<std::int64_t> least_parts(const PrefixTree& tree, std::int64_t max_tokens);
 
 }  // namespace evenkeel

@@ -8,7 +8,7 @@
 
 namespace evenkeel {
 
-/// Rows that are adjacent both in their sequence and on the member that has them.
+/// Rows that are adjacent both in their sequence and on the member that holds them.
 struct PlacedRun {
   std::int64_t sequence = 0;
   RowRange rows;           ///< relative to the sequence; never empty
