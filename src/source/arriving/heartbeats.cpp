@@ -9,7 +9,7 @@ namespace evenkeel {
 namespace {
 
 constexpr std::chrono::seconds between_beats{2};
-// Short, so that the end of the job waits for at most two calls.
+// Kept short, since the destructor may wait for two calls: a heartbeat in progress and leave().
 constexpr std::chrono::seconds longest_answer{2};
 
 }  // namespace

@@ -52,7 +52,7 @@ std::unique_ptr<DumpSource> DumpSource::open(const Communicator& comm, const fs:
   return source;
 }
 
-// Throws if different ranks see different folders.
+// Throws IoError if ranks see different marker files, since their folders then belong to different runs.
 void DumpSource::find_micro_batches(const Communicator& comm) {
   const auto marker =
       run_together(comm, [&] { return std::make_unique<const InputFile>(dump_marker(folder_)); });
@@ -129,7 +129,7 @@ void DumpSource::find_samples(const Communicator& comm) {
   sorting.agree(comm);
 }
 
-// Throws unless each step has as many samples as its files state.
+// Throws InputError unless each step has the number of samples that its files state.
 void DumpSource::require_all_samples(std::span<const DumpedSample> samples) const {
   std::map<std::int64_t, std::int64_t> found;
   for (const DumpedSample& sample : samples) ++found[step_of(sample)];
