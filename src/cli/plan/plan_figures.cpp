@@ -26,8 +26,8 @@ struct Numbered {
   std::int64_t wave = -1;
 };
 
-/// All micro-batches that are not empty, without duplicates. For each DP rank, also the indexes of the
-/// micro-batches that it runs, in order.
+/// Lists all micro-batches that are not empty, without duplicates. For each DP rank, also lists the indexes
+/// of the micro-batches that the rank runs, in order.
 class NumberedMicroBatches {
  public:
   NumberedMicroBatches(const StepPlan& plan, bool in_waves) {

@@ -9,8 +9,8 @@
 
 namespace evenkeel::cli {
 
-/// Sends log lines to stderr: those of all ranks, or only those of rank 0. Each line has the rank as a
-/// prefix. Call this only once.
+/// Sends log lines to stderr, from all ranks if `all_ranks` is true, otherwise only from rank 0. The rank is
+/// a prefix of each line. Call this only once.
 void set_up_logging(int rank, bool all_ranks, const std::string& level);
 
 enum class ProgressStyle : std::uint8_t {
