@@ -24,7 +24,8 @@ struct PrometheusSettings {
 /// The figures of a run, named according to the conventions of Prometheus; docs/report.md lists them. Local.
 class PrometheusMetrics {
  public:
-  /// Starts to listen. Throws IoError if the address is in use or does not belong to this machine.
+  /// Starts the server and writes the file, if they are set. Throws IoError if the address is in use or does
+  /// not belong to this machine, or if the file cannot be written.
   PrometheusMetrics(const PrometheusSettings& settings, const std::string& version);
   ~PrometheusMetrics();
   PrometheusMetrics(const PrometheusMetrics&) = delete;

@@ -345,7 +345,7 @@ Keys loss_keys() {
   };
 }
 
-// This entry has no functions that read and write, since the loader handles profiles. Its value is a map of
+// This entry has no read and write functions, since the loader handles profiles. Its value is a map of
 // sections.
 Keys profile_keys() {
   return {{{"profiles", "map", "{}", "names, each with any keys of balance, micro_batch, pack and loss",

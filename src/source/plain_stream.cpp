@@ -235,7 +235,8 @@ std::int64_t PlainStream::Parts::window_steps(const ScheduleSettings& batch,
   // available memory.
   if (!batch.shuffle || bytes == 0 || bytes > available_memory().value_or(0) / 2) return 1;
   const double sample_bytes = static_cast<double>(bytes) / static_cast<double>(all);
-  // A window gets half of the cache, since the cache also holds the data of the window being read.
+  // The read-ahead limit of each rank must cover two windows: the one being read and the one being
+  // prefetched.
   const double of_node = static_cast<double>(ReadAhead::max_bytes / 2 * ranks_of_node);
   const double step_bytes = sample_bytes * static_cast<double>(batch.global_batch) *
                             static_cast<double>(ranks_of_node) / readers.size();

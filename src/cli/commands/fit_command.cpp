@@ -33,7 +33,7 @@ struct FitOptions {
 struct FittedTimes {
   TimeModel times;
   MachineCost cost;
-  double median_error = 0;  ///< relative to each time
+  double median_error = 0;  ///< median over all times
   double largest_error = 0;
 };
 

@@ -72,7 +72,7 @@ nlohmann::json json_of(const LengthTable& table, const Numbered& numbered) {
       {"mini_batch", m.mini_batch.value()},    {"time", m.cost}};
 }
 
-/// Totals over the groups of one size.
+/// Totals over the micro-batches of all groups of one size.
 struct SizeTotals {
   std::int64_t micro_batches = 0;
   std::int64_t samples = 0;

@@ -18,7 +18,8 @@ struct PlanInput {
 
 /// Reads `path` for a plan with this kind of prefix sharing. `ahead` has the same meaning as in
 /// PrefixTree::from_tokens().
-/// - Lengths are sufficient without sharing, and for sharing by prompt if they have uids and prompt lengths.
+/// - Without sharing, lengths are sufficient. For sharing by prompt, uids and prompt lengths are also
+///   required.
 /// - Otherwise, rollouts are read with their tokens. If they have segment numbers (segment_ids_field), these
 ///   are also read, in the format given by `fields`.
 /// Throws InputError if the file is malformed, has no samples or does not show what samples share, or if a

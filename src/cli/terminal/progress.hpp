@@ -35,7 +35,7 @@ class Progress {
 
   /// Records that one or more steps have ended, and the number of their true tokens.
   void advance(std::int64_t tokens, std::int64_t steps = 1);
-  /// Ends the line of the bar.
+  /// Ends the line of the progress bar, if a bar is shown.
   void finish() noexcept;
 
  private:

@@ -30,7 +30,7 @@ Heartbeats::~Heartbeats() {
     client_.leave();
   } catch (const std::exception&) {
     // Either another job has fenced this one, or the buffer cannot be reached. In the latter case, the buffer
-    // will consider the job gone after the lapse time.
+    // considers the job gone after a timeout.
   }
 }
 

@@ -29,7 +29,7 @@ struct UnformedStep {
   std::int64_t needed = 0;                          ///< number of groups that the step needs
   std::int64_t ready = 0;                           ///< number of ready groups
   std::int64_t open = 0;                            ///< number of groups that still lack samples or fields
-  std::optional<double> seconds_since_last_sample;  ///< null if no sample has arrived
+  std::optional<double> seconds_since_last_sample;  ///< nullopt if no sample has arrived
   OutstandingTickets tickets;
   std::string full{};  ///< why the buffer refuses samples; empty if it accepts them
   std::map<std::string, std::int64_t> missing_fields{};  ///< number of samples that lack each late field
@@ -64,7 +64,7 @@ class Patience {
   std::optional<Clock::time_point> lost_;
   std::chrono::milliseconds pause_{};
 
-  // With the duration of one poll, the first note is logged after at most 10 seconds.
+  // Together with the duration of one poll, this delays the first note by at most 10 seconds.
   static constexpr std::chrono::seconds first_note{8};
 };
 

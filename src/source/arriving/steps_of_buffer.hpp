@@ -36,7 +36,7 @@ struct FormingRules {
   stream::StreamSettings stream;  ///< the buffer's settings, with the job's look_ahead
   std::int64_t groups = 1;        ///< number of groups per step
   PlanSettings plan{};            ///< settings of the job's costliest pass
-  bool publishes_steps = true;    ///< whether to publish each step's number as the policy version first
+  bool publishes_steps = true;    ///< whether to publish the number of each step as its policy version
   bool drops_empty = false;       ///< whether to drop samples without tokens
   /// Drop samples with more tokens than this; nullopt to keep all.
   std::optional<std::int64_t> drops_above{};

@@ -69,7 +69,7 @@ class DumpSource : public SampleSource {
   std::filesystem::path folder_;
   DumpedSteps steps_;
   std::vector<DumpedPart> parts_;  // of all micro-batches
-  // Index of each micro-batch's first part, followed by the number of parts.
+  // Index of each micro-batch's first part in parts_, followed by the size of parts_.
   std::vector<std::size_t> first_parts_;
   std::vector<DumpedField> fields_;   // with the layers of one stage
   std::string fields_from_;           // file from which fields_ were read
