@@ -94,8 +94,8 @@ void reject_redis_keys_without_redis(const ArrivalSettings& stream) {
   }
 }
 
-/// Throws ConfigError if settings of the job's own buffer conflict or are missing, or if any of them is set
-/// although source.path refers to another buffer.
+/// Throws ConfigError if settings of the job's own buffer conflict or are missing, or if one of these
+/// settings is used although source.path refers to another buffer.
 void require_valid_buffer(const Config& config) {
   const ArrivalSettings& stream = config.stream;
   const ArrivalSettings defaults;

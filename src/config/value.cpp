@@ -136,7 +136,7 @@ std::string BufferName::read(const ConfigValue& value) const {
 }
 
 std::int64_t ByteCount::read(const ConfigValue& value) const {
-  // Quotes are accepted only around a number with a unit, since JSON requires them there.
+  // A number with a unit may be quoted, since JSON requires quotes in this case; other numbers may not.
   const bool is_quoted_number =
       !plain_text(value.node) && value.node.IsScalar() && is_integer_text(value.node.Scalar());
   const auto bytes =
@@ -181,7 +181,7 @@ std::string quoted(const std::string& text) {
 std::filesystem::path FilePath::read(const ConfigValue& value) const {
   if (value.node.IsNull()) return {};
   if (!value.node.IsScalar()) throw_wrong_type(value, "a path");
-  // The system would open a different file: the one whose name ends before the NUL byte.
+  // The system would ignore everything from the NUL byte on, and open a different file.
   if (value.node.Scalar().find('\0') != std::string::npos)
     throw ConfigError(value.where, "contains a NUL byte, which a path cannot have");
   return value.node.Scalar();

@@ -34,7 +34,7 @@ stream::StreamSettings rules_of(const ArrivalSettings& settings) {
   return rules;
 }
 
-/// Precondition: stream.listen was validated when it was read.
+/// Precondition: `settings.listen` is valid, which is checked when the configuration is read.
 ServerSettings server_settings_of(const ArrivalSettings& settings, const std::string& token) {
   ServerSettings server;
   const HostPort listen = parse_host_port(settings.listen).value();
@@ -56,7 +56,7 @@ std::string url_of_machine(int port) {
 
 }  // namespace
 
-/// A buffer and its server, which answers as soon as it is constructed.
+/// A buffer and its server, which accepts requests as soon as this object is constructed.
 class OwnBuffer::Parts {
  public:
   explicit Parts(std::string listens) : address(std::move(listens)) {}
