@@ -88,8 +88,8 @@ struct LeaderPlan {
 
 /// Returns whether messages from one node to another go through the nodes' leaders. `messages[i]` is the
 /// number of bytes for the i-th pair of ranks. The messages must fit in `max_bytes` together, and at least
-/// two must not be empty. If `mode` is `automatic`, they must also be small on average. Both nodes get the
-/// same result, since they pass the same numbers.
+/// two must not be empty. If `mode` is `automatic`, they must also be small on average. Returns false if
+/// `mode` is `never`. Both nodes get the same result, since they pass the same numbers.
 [[nodiscard]] bool should_use_leaders(NodeAggregation mode, std::span<const std::int64_t> messages,
                                       std::int64_t max_bytes) noexcept;
 
