@@ -85,7 +85,7 @@ struct StepPlan {
 
 /// Plans a whole step in one process, with the same shares, counts and micro-batches as those of a job's
 /// ranks. Throws ConfigError for incompatible settings, LimitError for a sample above a cap, and InputError
-/// for invalid trees or field sums. Pure, deterministic.
+/// for invalid trees or missing fields. Pure, deterministic.
 [[nodiscard]] StepPlan plan_step(const StepProblem& problem);
 
 /// Returns the weights in the loss of every micro-batch of a plan, one list per DP rank, as a job's ranks
