@@ -51,7 +51,8 @@ class Fnv1a {
 
 /// Returns a fast hash of bytes, for comparing large data. It reads words in native byte order, so hashes are
 /// comparable only between machines with the same byte order. The ranks of a job, and the stores that they
-/// share, must have the same byte order. Thanks to four independent lanes, it runs at about memory speed.
+/// share, must have the same byte order. With four independent lanes, the function runs at about memory
+/// speed.
 [[nodiscard]] inline std::uint64_t hash_of_bytes(std::span<const std::byte> bytes) noexcept {
   std::array<std::uint64_t, 4> lanes{bytes.size(), 1, 2, 3};
   while (!bytes.empty()) {

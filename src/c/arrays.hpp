@@ -11,9 +11,8 @@
 
 namespace evenkeel::c {
 
-/// Returns the values of a C array. Throws WrongArgument for an invalid `count`, and for NULL unless `count`
-/// is
-/// 0. `name` is the name of the argument.
+/// Returns the values of a C array. Throws WrongArgument for an invalid `count`, and for NULL if the array is
+/// not empty. `name` is the name of the argument.
 template <typename T>
 [[nodiscard]] std::span<T> array_of(T* first, std::int64_t count, const char* name) {
   require_list(first, count, name);

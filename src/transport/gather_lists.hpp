@@ -21,7 +21,7 @@ namespace evenkeel {
 
 /// Number of values of each rank, and the offset of its first value among the values of all ranks.
 struct RankLists {
-  /// Throws LimitError if the total number of values exceeds 32 bits. `what` names the values in the error.
+  /// Throws LimitError if the number of values does not fit in an int. `what` names the values in the error.
   RankLists(std::span<const std::int64_t> counts, std::string_view what);
 
   std::vector<int> sizes;

@@ -232,7 +232,7 @@ struct ConfigText {
 
 /// Returns the defaults, overridden by these texts in order, then by `overrides`. Profiles are still applied
 /// last, so they start from the final settings. Used by programs that have their own settings in addition to
-/// a file. Throws ConfigError in the same cases as above.
+/// a file. Throws ConfigError like the other parse_config().
 [[nodiscard]] Config parse_config(std::span<const ConfigText> texts,
                                   std::span<const std::string> overrides = {});
 

@@ -55,9 +55,9 @@ class BatchSchedule {
   /// Throws ConfigError naming the key if a setting is out of range or there are more steps than 63 bits can
   /// count, and InputError if there are no samples, or with drop_last, fewer than a global batch.
   BatchSchedule(std::int64_t num_samples, const ScheduleSettings& settings);
-  /// Makes the schedule of several sources, none of which may be empty. Throws the same errors. Precondition:
-  /// a delay that is on has all other members set, at least two companions, and a plan for that number of DP
-  /// ranks.
+  /// Makes the schedule of several sources, none of which may be empty. Throws ConfigError and InputError
+  /// like the other constructor. Precondition: a delay that is on has all other members set, at least two
+  /// companions, and a plan for that number of DP ranks.
   BatchSchedule(std::vector<ScheduledSource> sources, const ScheduleSettings& settings,
                 OutlierDelay delay = {});
   BatchSchedule(BatchSchedule&&) noexcept;

@@ -117,10 +117,10 @@ class DataService {
   /// `before` with a wrong number of rows, or not in all micro-batches; or if ranks pass different steps or
   /// profiles, or a step that was moved from. Also throws the errors of step(read, profile).
   [[nodiscard]] Step step(Step before, std::string_view profile, const RaggedBatch& added);
-  /// Same as above, with the additional fields returned by `added`. If it throws on any rank, all ranks
-  /// throw.
+  /// Makes another pass like step(before, profile, batch), with the additional fields that `added` returns.
+  /// If `added` throws on any rank, all ranks throw.
   [[nodiscard]] Step step(Step before, std::string_view profile, const Reader& added);
-  /// Same as above, without additional fields.
+  /// Makes another pass over the samples of `before`, without additional fields.
   [[nodiscard]] Step step(Step before, std::string_view profile);
 
   /// Returns a step's results to the ranks that supplied the samples: this rank's samples in the order in

@@ -50,8 +50,7 @@ class NodeLeaders {
 };
 
 /// Number of bytes that each rank of one node (a member) sends to and receives from each rank in one
-/// exchange. The entry of member m (an index in ranks_of) and rank r of the communicator is at m * num_ranks
-/// + r.
+/// exchange. Index m * num_ranks + r is for member m (an index in ranks_of) and rank r of the communicator.
 struct NodeSizes {
   std::vector<std::int64_t> to;
   std::vector<std::int64_t> from;
