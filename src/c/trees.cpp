@@ -40,7 +40,7 @@ KeyOrder order_of(std::int32_t keys) {
   throw WrongArgument("argument keys", "is " + std::to_string(keys) + ", which is not a valid value");
 }
 
-/// The rows that a CP rank has of a tree in a packed micro-batch.
+/// The layout of a tree in a packed micro-batch, and one CP rank of its group.
 struct TreeOnRank {
   PackedTreeLayout layout;
   CpRank rank;
