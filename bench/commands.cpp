@@ -20,7 +20,7 @@ using cli::Action;
 using cli::positive_number;
 using cli::seed_number;
 using cli::StandardOutput;
-using cli::token_unit;
+using cli::token_count_transform;
 using cli::whole_number;
 
 void publish(const Report& report, const std::filesystem::path& json) {
@@ -61,7 +61,7 @@ CLI::Option* add_count(CLI::App& command, const char* name, Number& number, cons
 }
 
 void add_tokens(CLI::App& command, const char* name, std::int64_t& number, const char* about) {
-  add_count(command, name, number, about)->type_name("TOKENS")->transform(token_unit());
+  add_count(command, name, number, about)->type_name("TOKENS")->transform(token_count_transform());
 }
 
 void add_pack(CLI::App& app, Action& chosen) {
@@ -167,7 +167,7 @@ void add_prefix(CLI::App& app, Action& chosen) {
   add_tokens(*command, "--tokens", options.tokens, "Tokens each rank holds with prefixes repeated, roughly");
   command->add_option("--response", options.response, "Tokens of a response")
       ->type_name("TOKENS")
-      ->transform(token_unit())
+      ->transform(token_count_transform())
       ->check(whole_number(4, 1 << 20))
       ->capture_default_str();
   add_tokens(*command, "--cap", options.cap, "Tokens of a micro-batch");

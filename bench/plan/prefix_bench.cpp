@@ -78,7 +78,7 @@ class PrefixJob {
   }
   /// Local. Precondition: prefixes are shared.
   [[nodiscard]] SharingSavings savings() const {
-    EVENKEEL_PRECONDITION(cheap, last_.record->assignment.shared());
+    EVENKEEL_PRECONDITION(cheap, last_.record->assignment.has_shared_prefixes());
     return savings_of(last_.record->assignment.units);
   }
 

@@ -62,7 +62,7 @@ struct ShapePadding {
 
 ShapePadding shape_padding_of(const std::vector<PassNeeds>& steps, PlanSettings settings, std::int64_t most) {
   settings.micro_batch.shapes = most;
-  std::vector<PackedShape> shapes = first_shapes(std::vector{settings});
+  std::vector<PackedShape> shapes = initial_shapes(std::vector{settings});
   std::int64_t needed = 0;
   std::int64_t handed_out = 0;
   ShapePadding padding;
@@ -76,7 +76,7 @@ ShapePadding shape_padding_of(const std::vector<PassNeeds>& steps, PlanSettings 
     std::int64_t rows_in_shapes = 0;
     for (const PackedShape& shape : step.needed) {
       rows += shape.rows;
-      rows_in_shapes += smallest_shape(shape, shapes, settings).rows;
+      rows_in_shapes += smallest_fitting_shape(shape, shapes, settings).rows;
     }
     padding.worst =
         std::max(padding.worst, static_cast<double>(rows_in_shapes) / static_cast<double>(rows) - 1);

@@ -59,8 +59,8 @@ class CountedStore : public Store {
     store_->commit(change);
     if (!change.bodies.empty()) ++commits_;
   }
-  [[nodiscard]] bool is_settled() const noexcept override { return store_->is_settled(); }
-  void settle() override { store_->settle(); }
+  [[nodiscard]] bool is_durable() const noexcept override { return store_->is_durable(); }
+  void make_durable() override { store_->make_durable(); }
   void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const override {
     store_->read_body(number, take);
   }
@@ -71,7 +71,7 @@ class CountedStore : public Store {
   [[nodiscard]] std::optional<std::string> note(const std::string& name) const override {
     return store_->note(name);
   }
-  [[nodiscard]] std::int64_t used() const override { return store_->used(); }
+  [[nodiscard]] std::int64_t bytes_in_use() const override { return store_->bytes_in_use(); }
   [[nodiscard]] std::int64_t capacity() const noexcept override { return store_->capacity(); }
   [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override {
     return store_->cost_of(bytes);
@@ -116,7 +116,7 @@ class MeasuredBuffer {
 
  private:
   void train_all() {
-    const WaitingGroups waiting = buffer_.wait_for(0, sent_, std::chrono::milliseconds(0));
+    const WaitingGroups waiting = buffer_.wait_for_groups(0, sent_, std::chrono::milliseconds(0));
     stream::StepFormed step{step_, waiting.stream.version, {}, {}, {}};
     for (const stream::WaitingGroup& group : waiting.groups)
       step.groups.push_back({group.uid, std::ssize(group.samples)});

@@ -25,7 +25,7 @@ std::int64_t checked_sum(std::span<const std::int64_t> values, std::string_view 
   return sum;
 }
 
-void require_groups(std::int64_t k) {
+void require_valid_num_groups(std::int64_t k) {
   if (k < 1) throw InputError("k", "is " + std::to_string(k) + "; it must be at least 1");
 }
 
@@ -33,7 +33,7 @@ namespace {
 
 /// Returns the sum of the counts. Throws InputError if a count is invalid, and LimitError if it is above the
 /// limit.
-std::int64_t checked_counts_within(BinItems items, BinLimits limits) {
+std::int64_t checked_total_count_within(BinItems items, BinLimits limits) {
   const auto n = static_cast<std::int64_t>(items.sizes.size());
   const auto require_fit = [&](Item item, std::int64_t count) {
     if (count <= limits.max_items) return;
@@ -62,7 +62,7 @@ std::int64_t checked_counts_within(BinItems items, BinLimits limits) {
 }  // namespace
 
 Load checked_load_within(BinItems items, BinLimits limits) {
-  const Load load{checked_sum(items.sizes, "sizes"), checked_counts_within(items, limits)};
+  const Load load{checked_sum(items.sizes, "sizes"), checked_total_count_within(items, limits)};
   for (std::size_t i = 0; i < items.sizes.size(); ++i) {
     if (items.sizes[i] > limits.max_size) {
       throw LimitError("sizes", "item " + std::to_string(i) + " has size " + std::to_string(items.sizes[i]) +

@@ -15,7 +15,7 @@ namespace evenkeel::balance_checks {
 std::int64_t checked_sum(std::span<const std::int64_t> values, std::string_view what);
 
 /// Throws InputError if k < 1.
-void require_groups(std::int64_t k);
+void require_valid_num_groups(std::int64_t k);
 
 /// Total size and count of items.
 struct Load {

@@ -58,7 +58,7 @@ Cost shared_group_bound(const RankedCosts& costs, std::int64_t k, std::int64_t f
 }  // namespace
 
 Cost max_sum_lower_bound(std::span<const Cost> costs, std::int64_t k, GroupSize group_size) {
-  balance_checks::require_groups(k);
+  balance_checks::require_valid_num_groups(k);
   const Cost sum = balance_checks::checked_sum(costs, "costs");
   if (costs.empty()) return 0;
   const RankedCosts ranked(costs);

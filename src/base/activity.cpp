@@ -19,7 +19,7 @@ struct Lane {
   std::atomic<std::uint64_t> moves{0};
   std::atomic<std::int32_t> thread{0};
 
-  void move() noexcept { moves.fetch_add(1, std::memory_order_release); }
+  void increment_moves() noexcept { moves.fetch_add(1, std::memory_order_release); }
 };
 
 std::array<Lane, max_reported_threads> lanes;
@@ -75,34 +75,34 @@ Phase::Phase(const char* name, std::int64_t step) noexcept {
   outer_ = lane.phase.exchange(name);
   outer_step_ = lane.step;
   if (step != no_step) lane.step = step;
-  lane.move();
+  lane.increment_moves();
 }
 
 Phase::~Phase() {
   Lane& lane = current_lane();
   lane.phase = outer_;
   lane.step = outer_step_;
-  lane.move();
+  lane.increment_moves();
 }
 
 void Phase::switch_to(const char* name) noexcept {
   Lane& lane = current_lane();
   lane.phase = name;
-  lane.move();
+  lane.increment_moves();
 }
 
 Waiting::Waiting(const char* in, WaitFor whom) noexcept {
   Lane& lane = current_lane();
   outer_ = lane.wait.exchange(in);
   outer_whom_ = lane.whom.exchange(whom);
-  lane.move();
+  lane.increment_moves();
 }
 
 Waiting::~Waiting() {
   Lane& lane = current_lane();
   lane.whom = outer_whom_;
   lane.wait = outer_;
-  lane.move();
+  lane.increment_moves();
 }
 
 void begin_exit(const char* phase) noexcept {
@@ -111,7 +111,7 @@ void begin_exit(const char* phase) noexcept {
   lane.step = no_step;
   lane.wait = phase;
   lane.whom = WaitFor::end;
-  lane.move();
+  lane.increment_moves();
   left = true;
 }
 
@@ -120,7 +120,7 @@ bool is_exiting() noexcept {
 }
 
 void record_progress() noexcept {
-  current_lane().move();
+  current_lane().increment_moves();
 }
 
 std::array<ThreadActivity, max_reported_threads> activities() noexcept {

@@ -9,7 +9,7 @@
 namespace evenkeel::assertions {
 
 struct ValueText {
-  [[nodiscard]] static std::string of(const Value& value) {
+  [[nodiscard]] static std::string format_value(const Value& value) {
     switch (value.kind_) {
       case Value::Kind::whole:
         return std::to_string(value.whole_);
@@ -18,7 +18,7 @@ struct ValueText {
       case Value::Kind::truth:
         return value.whole_ != 0 ? "true" : "false";
       case Value::Kind::floating:
-        return shortest(value.floating_);
+        return format_shortest(value.floating_);
       case Value::Kind::text:
         return "'" + std::string(value.text_) + "'";
     }
@@ -26,7 +26,7 @@ struct ValueText {
   }
 
  private:
-  [[nodiscard]] static std::string shortest(double value) {
+  [[nodiscard]] static std::string format_shortest(double value) {
     std::array<char, 32> digits{};
     return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
   }
@@ -35,7 +35,7 @@ struct ValueText {
 namespace {
 
 /// Removes the first of `names`, which are separated by commas outside of brackets, and returns it.
-std::string_view take_name(std::string_view& names) {
+std::string_view pop_first_name(std::string_view& names) {
   std::size_t end = 0;
   for (int depth = 0; end < names.size() && (depth > 0 || names[end] != ','); ++end) {
     if (std::string_view("([{").find(names[end]) != std::string_view::npos) ++depth;
@@ -51,7 +51,7 @@ std::string values_text(std::string_view names, std::initializer_list<Value> val
   std::string text;
   for (const Value& value : values) {
     text += text.empty() ? " (" : ", ";
-    text.append(take_name(names)).append(" = ").append(ValueText::of(value));
+    text.append(pop_first_name(names)).append(" = ").append(ValueText::format_value(value));
   }
   return text.empty() ? text : text + ")";
 }

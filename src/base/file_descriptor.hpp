@@ -10,7 +10,7 @@ namespace evenkeel {
 class FileDescriptor {
  public:
   explicit FileDescriptor(int number = -1) noexcept : number_(number) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : number_(other.take()) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : number_(other.release()) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     std::swap(number_, other.number_);
     return *this;
@@ -20,7 +20,7 @@ class FileDescriptor {
   }
 
   [[nodiscard]] int get() const noexcept { return number_; }
-  [[nodiscard]] int take() noexcept { return std::exchange(number_, -1); }
+  [[nodiscard]] int release() noexcept { return std::exchange(number_, -1); }
 
  private:
   int number_;

@@ -74,7 +74,7 @@ class SearchMoves {
  public:
   /// Returns a number in 0 .. end - 1. Precondition: end >= 1.
   template <std::integral T>
-  T below(T end) noexcept {
+  T random_below(T end) noexcept {
     state_ += 0x9e3779b97f4a7c15U;
     return static_cast<T>(mix_64(state_) % static_cast<std::uint64_t>(end));
   }

@@ -16,7 +16,7 @@ struct Room {
   std::int64_t total = 0;
   std::int64_t available = 0;
 
-  [[nodiscard]] std::int64_t to_take() const noexcept {
+  [[nodiscard]] std::int64_t usable_bytes() const noexcept {
     return std::max<std::int64_t>(available - total / 64, 0);
   }
 };
@@ -82,7 +82,7 @@ void lower_to_cgroup_limits(const std::filesystem::path& hierarchy, std::filesys
                             const GroupFiles& files, std::optional<std::int64_t>& least) {
   for (;; path = path.parent_path()) {
     if (const auto room = cgroup_memory(hierarchy / path.relative_path(), files))
-      least = std::min(least.value_or(room->to_take()), room->to_take());
+      least = std::min(least.value_or(room->usable_bytes()), room->usable_bytes());
     if (!path.has_relative_path()) return;
   }
 }
@@ -91,7 +91,7 @@ void lower_to_cgroup_limits(const std::filesystem::path& hierarchy, std::filesys
 
 std::optional<std::int64_t> available_memory(const std::filesystem::path& root) {
   std::optional<std::int64_t> least;
-  if (const auto machine = machine_memory(root)) least = machine->to_take();
+  if (const auto machine = machine_memory(root)) least = machine->usable_bytes();
   std::ifstream groups(root / "proc/self/cgroup");  // each line is NUMBER:CONTROLLERS:PATH
   for (std::string line; std::getline(groups, line);) {
     const std::size_t first = line.find(':');

@@ -19,7 +19,7 @@ class RunCopier {
   RunCopier& operator=(const RunCopier&) = delete;
   ~RunCopier() {
     if (!streams_) return;
-    for (std::size_t i = 0; i < waiting_.size(); ++i) stream(next());
+    for (std::size_t i = 0; i < waiting_.size(); ++i) copy_bypassing_caches(next_slot());
     streaming::finish();
   }
 
@@ -35,8 +35,8 @@ class RunCopier {
     // partially overwritten, so they must be read first.
     streaming::prefetch_for_write(to);
     streaming::prefetch_for_write(to + bytes - 1);
-    Run& longest_waiting = next();
-    stream(longest_waiting);
+    Run& longest_waiting = next_slot();
+    copy_bypassing_caches(longest_waiting);
     longest_waiting = {to, from, bytes};
   }
 
@@ -67,9 +67,9 @@ class RunCopier {
     });
   }
 
-  [[nodiscard]] Run& next() noexcept { return waiting_[turn_++ % waiting_.size()]; }
+  [[nodiscard]] Run& next_slot() noexcept { return waiting_[turn_++ % waiting_.size()]; }
 
-  static void stream(const Run& run) noexcept {
+  static void copy_bypassing_caches(const Run& run) noexcept {
     if (run.bytes == 0) return;
     const std::size_t head =
         std::min(streaming::bytes_left_in_line(run.to) % streaming::line_bytes, run.bytes);

@@ -11,7 +11,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns a space followed by the singular or plural that fits `number`.
-std::string format_named_number(std::int64_t number, std::string_view thing, std::string_view things) {
+std::string format_noun_after_number(std::int64_t number, std::string_view thing, std::string_view things) {
   std::string text = " ";
   if (number == 1 || things.empty()) text += thing;
   if (number != 1) text += things.empty() ? "s" : things;
@@ -20,7 +20,7 @@ std::string format_named_number(std::int64_t number, std::string_view thing, std
 
 }  // namespace
 
-std::string bold_red(const std::string& text, bool is_colored) {
+std::string format_bold_red(const std::string& text, bool is_colored) {
   return is_colored ? "\033[1;31m" + text + "\033[0m" : text;
 }
 
@@ -33,11 +33,11 @@ std::string format_grouped(std::int64_t number) {
 }
 
 std::string format_count(std::int64_t number, std::string_view thing, std::string_view things) {
-  return format_grouped(number) + format_named_number(number, thing, things);
+  return format_grouped(number) + format_noun_after_number(number, thing, things);
 }
 
 std::string format_plain_count(std::int64_t number, std::string_view thing, std::string_view things) {
-  return std::to_string(number) + format_named_number(number, thing, things);
+  return std::to_string(number) + format_noun_after_number(number, thing, things);
 }
 
 std::string shape_text(std::span<const std::int64_t> shape) {

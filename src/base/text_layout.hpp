@@ -14,7 +14,7 @@
 namespace evenkeel {
 
 /// Returns `text`, in bold red if `is_colored`. Used for messages that must not be overlooked.
-[[nodiscard]] std::string bold_red(const std::string& text, bool is_colored);
+[[nodiscard]] std::string format_bold_red(const std::string& text, bool is_colored);
 
 /// Formats 1234567 as "1,234,567".
 [[nodiscard]] std::string format_grouped(std::int64_t number);

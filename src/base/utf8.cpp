@@ -14,7 +14,7 @@ bool is_continuation_byte(unsigned char byte) noexcept {
 }
 
 /// Returns whether the next eight bytes are ASCII. Precondition: text.size() >= 8.
-bool starts_with_ascii_word(std::string_view text) noexcept {
+bool starts_with_eight_ascii_bytes(std::string_view text) noexcept {
   std::uint64_t word = 0;
   std::memcpy(&word, text.data(), sizeof word);
   return (word & 0x8080808080808080U) == 0;
@@ -68,7 +68,7 @@ std::size_t utf8_prefix_length(std::string_view text) noexcept {
   std::size_t at = 0;
   while (at < text.size()) {
     const std::string_view rest = text.substr(at);
-    const bool is_ascii = rest.size() >= sizeof(std::uint64_t) && starts_with_ascii_word(rest);
+    const bool is_ascii = rest.size() >= sizeof(std::uint64_t) && starts_with_eight_ascii_bytes(rest);
     const std::size_t length = is_ascii ? sizeof(std::uint64_t) : utf8_sequence_length(rest);
     if (length == 0) break;
     at += length;

@@ -38,7 +38,7 @@ BlockPool& BlockPool::instance() {
   return pool;
 }
 
-std::shared_ptr<std::byte> BlockPool::take(std::size_t bytes) {
+std::shared_ptr<std::byte> BlockPool::allocate_block(std::size_t bytes) {
   const Block block = find_or_make(round_up_bytes(bytes));
   return {block.first, [this, block](std::byte*) noexcept { return_block(block); }};
 }
@@ -113,7 +113,7 @@ void BlockPool::free_cached_blocks(bool all) noexcept {
   }
 }
 
-void BlockPool::keep_blocks_only_of(const std::pmr::memory_resource& memory) noexcept {
+void BlockPool::free_cached_blocks_except_of(const std::pmr::memory_resource& memory) noexcept {
   while (true) {
     Block block;
     {

@@ -36,11 +36,11 @@ class BlockPool {
 
   /// Returns at least `bytes` uninitialized bytes. If column_memory() throws, deallocates all kept blocks and
   /// tries once more.
-  [[nodiscard]] std::shared_ptr<std::byte> take(std::size_t bytes);
+  [[nodiscard]] std::shared_ptr<std::byte> allocate_block(std::size_t bytes);
 
   /// Deallocates kept blocks of all memory resources except `memory`. Blocks of other resources that are in
   /// use are deallocated when they return to the pool.
-  void keep_blocks_only_of(const std::pmr::memory_resource& memory) noexcept;
+  void free_cached_blocks_except_of(const std::pmr::memory_resource& memory) noexcept;
 
  private:
   struct Block {

@@ -28,7 +28,7 @@ class StandardHeap final : public std::pmr::memory_resource {
   }
 };
 
-std::atomic<std::pmr::memory_resource*>& current() noexcept {
+std::atomic<std::pmr::memory_resource*>& current_resource() noexcept {
   static std::atomic<std::pmr::memory_resource*> memory = &standard_heap();
   return memory;
 }
@@ -43,12 +43,12 @@ std::pmr::memory_resource& standard_heap() noexcept {
 }
 
 std::pmr::memory_resource* column_memory() noexcept {
-  return current().load();
+  return current_resource().load();
 }
 
 std::pmr::memory_resource* set_column_memory(std::pmr::memory_resource& memory) noexcept {
-  std::pmr::memory_resource* const before = current().exchange(&memory);
-  BlockPool::instance().keep_blocks_only_of(memory);
+  std::pmr::memory_resource* const before = current_resource().exchange(&memory);
+  BlockPool::instance().free_cached_blocks_except_of(memory);
   return before;
 }
 

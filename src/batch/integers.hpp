@@ -58,7 +58,7 @@ struct IntegerRange {
     return other.empty() || (least <= other.least && other.most <= most);
   }
   /// Returns the smallest range that contains both ranges.
-  [[nodiscard]] constexpr IntegerRange joined(const IntegerRange& other) const noexcept {
+  [[nodiscard]] constexpr IntegerRange enclosing_range(const IntegerRange& other) const noexcept {
     return {std::min(least, other.least), std::max(most, other.most)};
   }
   friend constexpr bool operator==(const IntegerRange&, const IntegerRange&) = default;

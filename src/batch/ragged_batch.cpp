@@ -19,7 +19,7 @@ void require_valid_lengths(const SampleShape& sample) {
 }
 
 // Throws InputError if the batch would have 2^63 tokens or more. Precondition: lengths are not negative.
-void require_room(const SampleShape& sample, std::int64_t tokens_before) {
+void require_countable_tokens(const SampleShape& sample, std::int64_t tokens_before) {
   EVENKEEL_PRECONDITION(cheap, sample.prompt >= 0 && sample.response >= 0, sample.prompt, sample.response);
   const std::int64_t room = std::numeric_limits<std::int64_t>::max() - tokens_before;
   if (sample.prompt <= room && sample.response <= room - sample.prompt) return;
@@ -56,7 +56,7 @@ RaggedBatch::RaggedBatch(std::vector<SampleShape> samples) : samples_(std::move(
   response_offsets_.push_back(0);
   for (const SampleShape& sample : samples_) {
     require_valid_lengths(sample);
-    require_room(sample, token_offsets_.back());
+    require_countable_tokens(sample, token_offsets_.back());
     token_offsets_.push_back(token_offsets_.back() + sample.length());
     response_offsets_.push_back(response_offsets_.back() + sample.response);
   }

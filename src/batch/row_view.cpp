@@ -65,17 +65,17 @@ class PieceFetcher {
         group_(std::max(bytes_in_group / view.bytes_in_memory(), std::size_t{1})),
         next_(view.pieces.front().from) {
     std::size_t lines = 0;
-    for (const RowView::Piece& piece : view.pieces) lines += lines_of(piece.bytes);
+    for (const RowView::Piece& piece : view.pieces) lines += num_lines_of(piece.bytes);
     for (std::size_t due = lines * std::min(rows, groups_ahead * group_); due > 0; --due) (*this)();
   }
 
   void operator()() noexcept {
     streaming::prefetch_read_once(first_row_, next_);
     next_ += row_bytes_;
-    if (++row_ == group_) begin_line();
+    if (++row_ == group_) advance_to_next_line();
   }
 
-  [[nodiscard]] static constexpr std::size_t lines_of(std::size_t bytes) noexcept {
+  [[nodiscard]] static constexpr std::size_t num_lines_of(std::size_t bytes) noexcept {
     return (bytes + streaming::line_bytes - 1) / streaming::line_bytes;
   }
 
@@ -83,7 +83,7 @@ class PieceFetcher {
   static constexpr std::size_t bytes_in_group = std::size_t{4} << 10;
   static constexpr std::size_t groups_ahead = 2;
 
-  void begin_line() noexcept {
+  void advance_to_next_line() noexcept {
     row_ = 0;
     line_ += streaming::line_bytes;
     if (line_ >= view_.pieces[piece_].bytes) {
@@ -138,7 +138,7 @@ class Sink {
   /// with the stores, because prefetches issued in one burst would wait for each other.
   template <typename Fetch>
   void put(const std::byte* from, std::size_t bytes, Fetch&& fetch) noexcept {
-    std::size_t due = PieceFetcher::lines_of(bytes);
+    std::size_t due = PieceFetcher::num_lines_of(bytes);
     if (streams_) {
       lines_.put(from, bytes, [&](std::byte* to, const std::byte* lines, std::size_t count) {
         streaming::store_lines(to, lines, count, [&](std::size_t) { fetch(); });
@@ -169,7 +169,7 @@ class ConvertedElements {
 
   template <typename Fetch>
   void put(const std::byte* from, std::size_t bytes, Fetch&& fetch) noexcept {
-    for (std::size_t due = PieceFetcher::lines_of(bytes); due > 0; --due) fetch();
+    for (std::size_t due = PieceFetcher::num_lines_of(bytes); due > 0; --due) fetch();
     for (std::size_t elements = bytes / from_bytes_; elements > 0;) {
       const std::size_t some = std::min(elements, converted_at_once - waiting_);
       convert_(from, converted_.data() + waiting_ * to_bytes_, some);

@@ -44,7 +44,7 @@ std::int64_t to_integer_work(T value, const Column& field, SampleId sample) {
 }
 
 template <typename T>
-std::vector<std::int64_t> sums(const RaggedBatch& batch, const Column& field) {
+std::vector<std::int64_t> sum_values_by_sample(const RaggedBatch& batch, const Column& field) {
   const std::span<const T> values = field.values<T>();
   const auto elements = static_cast<std::size_t>(field.spec().row_elements());
   std::vector<std::int64_t> sums;
@@ -82,10 +82,10 @@ std::vector<std::int64_t> sum_by_sample(const RaggedBatch& batch, const Column& 
   if (!rule.has_numbers()) throw_not_numeric(field, rule.name);
   const DType dtype = field.spec().dtype;
   if (is_integer(dtype))
-    return with_integer_type(dtype, [&]<typename T>(T) { return sums<T>(batch, field); });
-  if (dtype == DType::boolean) return sums<bool>(batch, field);
-  if (dtype == DType::float32) return sums<float>(batch, field);
-  if (dtype == DType::float64) return sums<double>(batch, field);
+    return with_integer_type(dtype, [&]<typename T>(T) { return sum_values_by_sample<T>(batch, field); });
+  if (dtype == DType::boolean) return sum_values_by_sample<bool>(batch, field);
+  if (dtype == DType::float32) return sum_values_by_sample<float>(batch, field);
+  if (dtype == DType::float64) return sum_values_by_sample<double>(batch, field);
   throw_not_numeric(field, "elements of " + std::string(name_of(dtype)));
 }
 

@@ -63,7 +63,7 @@ std::string join_names(const std::vector<std::string>& fields) {
 }
 
 /// Returns 128 random bits in hexadecimal, used as the identity of a new store.
-std::string new_identity() {
+std::string make_random_identity() {
   std::random_device device;
   std::string text;
   for (int i = 0; i < 4; ++i) text += fmt::format("{:08x}", device());
@@ -92,7 +92,7 @@ struct Buffer::Change {
   }
 
   /// Applies the drops that the settings require, and returns them.
-  std::vector<stream::SamplesDropped> apply_due() {
+  std::vector<stream::SamplesDropped> apply_due_drops() {
     std::vector<stream::SamplesDropped> dropped = buffer.ledger_->due_drops();
     for (const stream::SamplesDropped& samples : dropped) apply(samples);
     return dropped;
@@ -100,7 +100,7 @@ struct Buffer::Change {
 
   /// Removes records that the transaction both adds and erases, and adds the totals and, if changed, the
   /// tickets.
-  void complete() {
+  void prepare_for_commit() {
     store.drop_erased_additions();
     const stream::Totals& totals = buffer.ledger_->totals();
     store.notes[totals_note] = serialize_totals(totals);
@@ -116,17 +116,17 @@ Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
       settings_(settings),
       queue_("buffer", *store_,
              {.commit = [this](const Queue::Requests& requests) { return commit(requests); },
-              .deadline = [this] { return next_commit(); },
+              .deadline = [this] { return next_commit_time(); },
               .after_commit = [this] { changed_.notify_all(); },
-              .after_settle = [this] { record_settled(); }}) {
-  begin_content(*store_, StoreContent::stream);
+              .on_durable = [this] { mark_durable(); }}) {
+  check_or_record_content(*store_, StoreContent::stream);
   load();
   require_same_group_rules();
   choose_formats(declared);
   write_store_notes();
   rules_ = json_of_rules(*this, identity_).dump();
   last_call_ = Clock::now();  // counts as a call, since a live job may not have noticed the restart
-  queue_.begin();
+  queue_.start_thread();
 }
 
 stream::StreamSettings read_settings(const Store& store) {
@@ -137,19 +137,19 @@ stream::StreamSettings read_settings(const Store& store) {
 
 Buffer::~Buffer() {
   stop();
-  queue_.end();
+  queue_.stop_and_join();
 }
 
 void Buffer::write_store_notes() {
   StoreChange change;
   identity_ = store_->note(identity_note).value_or("");
-  if (identity_.empty()) change.notes[identity_note] = identity_ = new_identity();
+  if (identity_.empty()) change.notes[identity_note] = identity_ = make_random_identity();
   if (const std::string rules = json_of(settings_).dump(); store_->note(settings_note) != rules)
     change.notes[settings_note] = rules;
   if (const std::string formats = serialize_formats(formats_); store_->note(formats_note) != formats)
     change.notes[formats_note] = formats;
   if (!change.notes.empty()) store_->commit(change);
-  store_->settle();
+  store_->make_durable();
 }
 
 /// Throws InputError if the store has untrained groups whose size or late fields differ from the settings.
@@ -204,8 +204,9 @@ void Buffer::load() {
   if (tickets) known.tickets = parse_tickets(*tickets);
   stored_tickets_ = known.tickets;
   auto ledger = std::make_unique<stream::Ledger>(settings_, known, seen);
-  store_->read_events(
-      [&](std::int64_t, std::string_view text) { static_cast<void>(ledger->apply(parse_event_text(text))); });
+  store_->read_events([&](std::int64_t, std::string_view text) {
+    static_cast<void>(ledger->apply(parse_serialized_event(text)));
+  });
   const std::optional<std::string> schema = store_->note(schema_note);
   schema_ = schema ? parse_schema(*schema) : JsonlSchema{};
   form_ = schema ? parse_sample_form(*schema) : SampleForm::lines;
@@ -245,24 +246,24 @@ bool Buffer::commit(const Queue::Requests& requests) {
         request->error = std::current_exception();
       }
     }
-    close_expired_groups(change);
+    apply_deadlines(change);
     if (change.applied == 0 && change.store.notes.empty()) return false;
-    change.complete();
+    change.prepare_for_commit();
     store_->commit(change.store);
-    is_settled_ = store_->is_settled();
+    is_durable_ = store_->is_durable();
     return true;
   } catch (const LimitError&) {
     const bool may_fit_later = holds_samples(stored_) || requests.size() > 1;
-    fail(requests, may_fit_later ? std::make_exception_ptr(make_full_error())
-                                 : std::make_exception_ptr(make_too_large_error(change.cost)));
+    fail_all_and_reload(requests, may_fit_later ? std::make_exception_ptr(make_full_error())
+                                                : std::make_exception_ptr(make_too_large_error(change.cost)));
   } catch (...) {
-    fail(requests, std::current_exception());
+    fail_all_and_reload(requests, std::current_exception());
   }
   return false;
 }
 
 // Sets the error of all requests, and loads the ledger again, since it may be ahead of the store.
-void Buffer::fail(const Queue::Requests& requests, const std::exception_ptr& error) {
+void Buffer::fail_all_and_reload(const Queue::Requests& requests, const std::exception_ptr& error) {
   for (Queue::Request* request : requests) request->error = error;
   opened_.clear();  // deadlines are unknown until the ledger is loaded
   is_opened_.clear();
@@ -291,14 +292,14 @@ std::vector<const ReceivedSample*> Buffer::select_new_samples(
     if (!before) {
       std::string why = ledger_->rejection_reason(sample.accepted);
       if (why.empty()) why = ledger_->version_rejection_reason(sample.accepted.version);
-      if (!why.empty()) throw InputError(received.where(sample), why);
+      if (!why.empty()) throw InputError(received.error_location(sample), why);
       if (i < faults.size() && faults[i])
-        throw InputError(received.where(sample), faults[i]->message, faults[i]->hint);
+        throw InputError(received.error_location(sample), faults[i]->message, faults[i]->hint);
       const auto [known, is_new] = in_request.emplace(key, sample.content);
       if (is_new) fresh.push_back(&sample);
       before = known->second;
     }
-    if (*before != sample.content) reject_other_content(received.where(sample), key);
+    if (*before != sample.content) reject_other_content(received.error_location(sample), key);
   }
   return fresh;
 }
@@ -306,7 +307,7 @@ std::vector<const ReceivedSample*> Buffer::select_new_samples(
 /// Throws an error if `cost` does not fit in addition to what `change` already adds: FullError if training
 /// the buffer's samples would make room, or LimitError if the buffer does not have samples.
 void Buffer::require_room(const Change& change, std::int64_t cost) {
-  if (store_->used() + change.cost + cost <= store_->capacity()) return;
+  if (store_->bytes_in_use() + change.cost + cost <= store_->capacity()) return;
   if (holds_samples(ledger_->status())) throw make_full_error();
   throw make_too_large_error(cost);
 }
@@ -329,7 +330,7 @@ Intake Buffer::accept_samples(const ReceivedSamples& received, const std::string
       job.has_left ? std::vector<std::optional<ErrorReport>>() : find_faults(received, job.acceptance);
   Intake intake;
   submit(bytes, [&](Change& change) {
-    require_same_job(job);
+    require_same_acceptance(job);
     JsonlSchema schema = schema_with(received);
     const std::vector<const ReceivedSample*> fresh = select_new_samples(received, faults);
     std::int64_t cost = 0;
@@ -344,7 +345,7 @@ Intake Buffer::accept_samples(const ReceivedSamples& received, const std::string
     }
     intake.duplicates = std::ssize(received.samples()) - std::ssize(fresh);
     if (intake.duplicates > 0) change.apply(stream::DuplicatesReported{intake.duplicates});
-    for (const stream::SamplesDropped& dropped : change.apply_due()) {
+    for (const stream::SamplesDropped& dropped : change.apply_due_drops()) {
       const auto is_mine = [&](std::int64_t arrival) {
         return std::ranges::binary_search(arrivals, arrival);
       };
@@ -374,7 +375,7 @@ CurrentJob Buffer::current_job() const {
 }
 
 /// Throws IoError if the samples were checked for `job`, but the current job may accept different samples.
-void Buffer::require_same_job(const CurrentJob& job) const {
+void Buffer::require_same_acceptance(const CurrentJob& job) const {
   if (!job_.has_left && (job.has_left || job.acceptance != job_.acceptance))
     throw IoError("buffer", "has a new job, which may accept different samples",
                   "Send the same request again");
@@ -382,10 +383,10 @@ void Buffer::require_same_job(const CurrentJob& job) const {
 
 /// Returns the stored sample to which the fields belong; null if the sample was trained or dropped. Throws
 /// UnknownGroupError if the sample has not arrived.
-const stream::WaitingSample* Buffer::find_stored(const ReceivedFields& fields) const {
+const stream::WaitingSample* Buffer::find_stored_sample(const ReceivedFields& fields) const {
   const stream::WaitingSample* const sample = ledger_->find_sample(fields.key);
   if (sample != nullptr || ledger_->is_known(fields.key)) return sample;
-  throw UnknownGroupError(fields.where(),
+  throw UnknownGroupError(fields.error_location(),
                           "names sample " + std::to_string(fields.key.index) + " of group " +
                               stream::to_text(fields.key.uid) + ", which has not been received",
                           "Add fields to a sample after it was acknowledged");
@@ -404,9 +405,9 @@ JsonlSchema Buffer::check_fields(std::span<const ReceivedFields> received, const
     if (!job.has_left) {
       const std::vector<std::optional<ErrorReport>> faults = find_faults(samples, job.acceptance);
       for (std::size_t i = 0; i < faults.size(); ++i)
-        if (faults[i]) throw InputError(fields[i]->where(), faults[i]->message, faults[i]->hint);
+        if (faults[i]) throw InputError(fields[i]->error_location(), faults[i]->message, faults[i]->hint);
     }
-    schema = join_fields(schema, select_fields(samples.schema(), settings_.late_fields), true);
+    schema = join_late_field_schemas(schema, select_fields(samples.schema(), settings_.late_fields), true);
     fields.clear();
     lengths.clear();
     tokens = 0;
@@ -415,7 +416,7 @@ JsonlSchema Buffer::check_fields(std::span<const ReceivedFields> received, const
     const auto stored = [&]() -> std::optional<SampleLengths> {
       const std::lock_guard lock(state_mutex_);
       require_loaded();
-      const stream::WaitingSample* const sample = find_stored(of_sample);
+      const stream::WaitingSample* const sample = find_stored_sample(of_sample);
       if (sample == nullptr) return std::nullopt;
       return SampleLengths{sample->prompt, sample->response};
     }();
@@ -439,7 +440,7 @@ std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<Receiv
   std::vector<Addition> fresh;
   std::map<std::pair<std::int64_t, std::string>, std::uint32_t> in_request;
   for (const ReceivedFields& fields : received) {
-    const stream::WaitingSample* const sample = find_stored(fields);
+    const stream::WaitingSample* const sample = find_stored_sample(fields);
     if (sample == nullptr) {
       ++intake.gone;
       continue;
@@ -448,7 +449,7 @@ std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<Receiv
     std::set<std::string> names;
     for (const auto& [name, value] : fields.values) {
       const std::uint32_t content = hash_value(value);
-      std::optional<std::uint32_t> before = ledger_->added_content(sample->arrival, name);
+      std::optional<std::uint32_t> before = ledger_->added_content_hash(sample->arrival, name);
       if (!before) {
         const auto [known, is_new] = in_request.emplace(std::pair(sample->arrival, name), content);
         if (is_new) names.insert(name);
@@ -457,7 +458,7 @@ std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<Receiv
       }
       if (*before == content) continue;
       const std::optional<std::int64_t> step = ledger_->step_of(fields.key.uid);
-      throw FieldsError(fields.where(),
+      throw FieldsError(fields.error_location(),
                         "has a different value of field '" + name + "' of sample " +
                             std::to_string(fields.key.index) + " of group " +
                             stream::to_text(fields.key.uid) + " than was added before" +
@@ -482,10 +483,10 @@ FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
   std::vector<Addition> fresh;  // must live until the transaction is written
   FieldIntake intake;
   submit(bytes, [&](Change& change) {
-    require_same_job(job);
+    require_same_acceptance(job);
     JsonlSchema joined = late_schema_;
     try {
-      joined = join_fields(late_schema_, schema, !ledger_->status().formed_step);
+      joined = join_late_field_schemas(late_schema_, schema, !ledger_->status().formed_step);
     } catch (const InputError& error) {
       throw FieldsError(error.report());
     }
@@ -529,8 +530,8 @@ std::vector<std::optional<ErrorReport>> Buffer::find_faults(const ReceivedSample
   return faults;
 }
 
-RaggedBatch Buffer::samples_of(std::span<const stream::WaitingSample> samples,
-                               const JsonlSchema& schema) const {
+RaggedBatch Buffer::read_waiting_samples(std::span<const stream::WaitingSample> samples,
+                                         const JsonlSchema& schema) const {
   std::string bodies;
   std::vector<std::int64_t> arrivals;
   for (const stream::WaitingSample& sample : samples) {
@@ -554,22 +555,22 @@ std::optional<std::pair<std::int64_t, ErrorReport>> Buffer::find_group_fault(
     is_checked = false;
     std::optional<ErrorReport> fault = find_length_fault(sample.prompt, sample.response, job.acceptance);
     if (!fault && job.acceptance.depends_on_values(schema))
-      fault = find_value_fault(samples_of({&sample, 1}, schema), job.acceptance);
+      fault = find_value_fault(read_waiting_samples({&sample, 1}, schema), job.acceptance);
     if (fault) return std::pair(sample.index, *fault);
   }
   if (is_checked || group.samples.size() < 2 || !job.acceptance.declares_trees(schema)) return std::nullopt;
-  auto fault = find_tree_fault(samples_of(group.samples, schema));
+  auto fault = find_tree_fault(read_waiting_samples(group.samples, schema));
   if (fault) fault->first = group.samples[static_cast<std::size_t>(fault->first)].index;
   return fault;
 }
 
 /// Throws InputError for the first sample that the current job does not accept. `is_formed` states whether
 /// the step was already formed.
-void Buffer::require_accepted(std::int64_t step, std::span<const stream::WaitingGroup> groups,
-                              bool is_formed) const {
+void Buffer::require_job_accepts(std::int64_t step, std::span<const stream::WaitingGroup> groups,
+                                 bool is_formed) const {
   const auto [job, schema] = [&] {
     const std::lock_guard lock(state_mutex_);
-    return std::pair(job_, job_schema());
+    return std::pair(job_, schema_with_late_fields());
   }();
   if (job.has_left) return;
   for (const stream::WaitingGroup& group : groups) {
@@ -628,7 +629,7 @@ GrantedTickets Buffer::grant_tickets(std::int64_t groups, const TicketRequest& r
     granted = {std::max<std::int64_t>(groups, 0), ledger_->version()};
     if (!settings_.limits_tickets()) return;
     expire_tickets(change);
-    if (const auto* before = ledger_->earlier_tickets(request.holder, request.identity)) {
+    if (const auto* before = ledger_->find_earlier_grant(request.holder, request.identity)) {
       granted.groups = before->of;
       return;
     }
@@ -652,7 +653,7 @@ void Buffer::close_group(const Uid& uid) {
                               "it");
     }
     change.apply(stream::GroupClosed{uid, false});
-    change.apply_due();
+    change.apply_due_drops();
   });
 }
 
@@ -675,7 +676,7 @@ std::optional<std::int64_t> Buffer::abort_group(const Uid& uid, std::optional<st
       change.cost += cost;
     }
     change.apply(std::move(aborted));
-    change.apply_due();
+    change.apply_due_drops();
   });
   return step;
 }
@@ -694,15 +695,15 @@ void Buffer::abort_formed_group(const Uid& uid, const std::string& reason) {
   });
 }
 
-void Buffer::end() {
+void Buffer::end_stream() {
   submit(0, [&](Change& change) {
     if (ledger_->totals().ended) return;
     change.apply(stream::StreamEnded{});
-    change.apply_due();
+    change.apply_due_drops();
   });
 }
 
-Uid Buffer::find_group_by_name(const std::string& name) const {
+Uid Buffer::find_uid_by_name(const std::string& name) const {
   const Uid text = name;
   const std::optional<Uid> integer = integer_uid_of(name);
   if (!integer) return text;
@@ -729,7 +730,7 @@ BusyError Buffer::make_busy_error() const {
           "End that job, or set stream.take_over: true, which ends it with an error"};
 }
 
-void Buffer::require_current_pass(const std::string& pass) {
+void Buffer::check_pass_and_record_use(const std::string& pass) {
   if (pass.empty()) return;
   require_pass(pass, job_, rules_);
   last_call_ = Clock::now();
@@ -748,7 +749,7 @@ std::string Buffer::begin_job(std::int64_t groups_per_step, const JobStart& star
     if (!start.takes_over && is_job_alive())
       throw make_busy_error();  // another job began while this one waited
     groups_per_step_ = groups_per_step;
-    job_ = job_.next(start.acceptance, ledger_->totals().last_event);
+    job_ = job_.make_next_job(start.acceptance, ledger_->totals().last_event);
     last_call_ = Clock::now();
     given_up_.reset();
     change.store.notes[groups_note] = std::to_string(groups_per_step);
@@ -758,15 +759,15 @@ std::string Buffer::begin_job(std::int64_t groups_per_step, const JobStart& star
   return pass;
 }
 
-void Buffer::require_job(const std::string& pass) {
+void Buffer::renew_job(const std::string& pass) {
   const std::lock_guard lock(state_mutex_);
   require_loaded();
-  require_current_pass(pass);
+  check_pass_and_record_use(pass);
 }
 
 void Buffer::leave_job(const std::string& pass) {
   submit(0, [&](Change& change) {
-    require_current_pass(pass);
+    check_pass_and_record_use(pass);
     job_.has_left = true;
     change.store.notes[job_note] = format_job(job_);
   });
@@ -779,24 +780,24 @@ void Buffer::set_job_timeout(std::chrono::milliseconds lapse) {
 
 void Buffer::publish(std::int64_t version, const std::string& pass) {
   submit(0, [&](Change& change) {
-    require_current_pass(pass);
+    check_pass_and_record_use(pass);
     if (version == ledger_->version() && ledger_->totals().has_version) return;
     change.apply(stream::VersionPublished{version});
-    change.apply_due();
+    change.apply_due_drops();
     expire_tickets(change);
   });
 }
 
 void Buffer::mark_trained(std::int64_t step, const std::string& pass) {
   submit(0, [&](Change& change) {
-    require_current_pass(pass);
+    check_pass_and_record_use(pass);
     if (const auto latest = ledger_->totals().trained_step; latest && *latest >= step) return;
     full_.clear();
     change.apply(stream::StepTrained{step});
   });
 }
 
-void Buffer::skip(std::int64_t step) {
+void Buffer::skip_through(std::int64_t step) {
   submit(0, [&](Change& change) {
     if (const auto latest = ledger_->totals().trained_step; latest && *latest >= step) return;
     full_.clear();
@@ -805,16 +806,16 @@ void Buffer::skip(std::int64_t step) {
 }
 
 void Buffer::form_step(const stream::StepFormed& step, const std::string& pass) {
-  require_job(pass);
+  renew_job(pass);
   const std::vector<stream::WaitingGroup> waiting = waiting_groups_of(step);
   try {
-    require_accepted(step.step, waiting, false);
+    require_job_accepts(step.step, waiting, false);
   } catch (const InputError& error) {
     if (waiting_groups_of(step) == waiting) throw;
     throw FieldsError(error.report());  // a group has changed in the meantime
   }
   submit(0, [&](Change& change) {
-    require_current_pass(pass);
+    check_pass_and_record_use(pass);
     for (const stream::FormedStep& formed : ledger_->untrained_steps(step.step)) {
       if (formed.step != step.step) continue;
       std::vector<stream::FormedGroup> groups;
@@ -830,11 +831,12 @@ void Buffer::form_step(const stream::StepFormed& step, const std::string& pass) 
     } catch (const InputError& error) {
       throw FieldsError(error.report());  // a group has changed since the step was chosen
     }
-    change.apply_due();
+    change.apply_due_drops();
   });
 }
 
-WaitingGroups Buffer::wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time) {
+WaitingGroups Buffer::wait_for_groups(std::int64_t enough, std::int64_t most,
+                                      std::chrono::milliseconds time) {
   std::unique_lock lock(state_mutex_);
   const Clock::time_point begun = Clock::now();
   changed_.wait_for(lock, time, [&] {
@@ -856,7 +858,7 @@ WaitingGroups Buffer::wait_for(std::int64_t enough, std::int64_t most, std::chro
 void Buffer::abandon_step(std::int64_t step, const std::string& why, const std::string& pass) {
   {
     const std::lock_guard lock(state_mutex_);
-    require_current_pass(pass);
+    check_pass_and_record_use(pass);
     given_up_ = FailedStep{step, why};
   }
   changed_.notify_all();
@@ -881,14 +883,14 @@ PendingStep Buffer::wait_for_step(std::int64_t step, std::chrono::milliseconds t
     come.seconds_since_last_sample = seconds_since_last_sample();
   }
   if (!come.step) return come;
-  wait_until_settled();
-  require_accepted(step, come.step->groups, true);
+  wait_until_durable();
+  require_job_accepts(step, come.step->groups, true);
   return come;
 }
 
 void Buffer::drop_filtered(std::vector<std::int64_t> arrivals, const std::string& pass) {
   submit(0, [&](Change& change) {
-    require_current_pass(pass);
+    check_pass_and_record_use(pass);
     std::ranges::sort(arrivals);
     std::vector<std::int64_t> waiting;
     for (const stream::WaitingGroup& group : ledger_->ready()) {
@@ -898,7 +900,7 @@ void Buffer::drop_filtered(std::vector<std::int64_t> arrivals, const std::string
     }
     if (waiting.empty()) return;
     change.apply(stream::SamplesDropped{std::move(waiting), stream::DropReason::filtered});
-    change.apply_due();
+    change.apply_due_drops();
   });
 }
 
@@ -909,7 +911,7 @@ std::vector<stream::FormedStep> Buffer::untrained_steps(std::int64_t from_step) 
     require_loaded();
     steps = ledger_->untrained_steps(from_step);
   }
-  if (!steps.empty()) wait_until_settled();
+  if (!steps.empty()) wait_until_durable();
   return steps;
 }
 
@@ -936,7 +938,7 @@ void Buffer::read_body(std::int64_t arrival,
 JsonlSchema Buffer::schema() const {
   const std::lock_guard lock(state_mutex_);
   require_loaded();
-  return job_schema();
+  return schema_with_late_fields();
 }
 
 BufferStatus Buffer::status() const {
@@ -945,7 +947,7 @@ BufferStatus Buffer::status() const {
           store_->name(),
           store_->data_loss_risk(),
           store_->capacity(),
-          store_->used(),
+          store_->bytes_in_use(),
           seconds_since_last_sample(),
           groups_per_step_,
           identity_,
@@ -993,7 +995,7 @@ void Buffer::expire_tickets(Change& change) {
 }
 
 // Records passed deadlines as events, so that replays do not depend on a clock.
-void Buffer::close_expired_groups(Change& change) {
+void Buffer::apply_deadlines(Change& change) {
   expire_tickets(change);
   bool has_closed = false;
   for (auto due = next_group_deadline(); due && *due <= Clock::now(); due = next_group_deadline()) {
@@ -1002,7 +1004,7 @@ void Buffer::close_expired_groups(Change& change) {
     opened_.pop_front();
     has_closed = true;
   }
-  if (has_closed) change.apply_due();
+  if (has_closed) change.apply_due_drops();
 }
 
 }  // namespace evenkeel

@@ -87,7 +87,7 @@ struct BufferStatus {
   std::int64_t group_size = 1;
 };
 
-/// Result of Buffer::wait_for(): groups that a job may put into a step, and the state of the buffer.
+/// Result of Buffer::wait_for_groups(): groups that a job may put into a step, and the state of the buffer.
 struct WaitingGroups {
   std::vector<stream::WaitingGroup> groups;  ///< in the order in which they became ready
   std::vector<std::int64_t> coming;          ///< result of Ledger::versions_of_expected_groups()
@@ -162,11 +162,11 @@ class Buffer {
   void abort_formed_group(const Uid& uid, const std::string& reason);
   /// Ends the stream: further samples are refused, and incomplete groups are closed. Calling it again changes
   /// nothing.
-  void end();
+  void end_stream();
   /// Returns the uid of the group with this name in a URL. A name that is an integer, such as 7, may mean the
   /// integer 7 or the text "7": returns the uid that is known; throws InputError if both are known, and
   /// UnknownGroupError if neither is. Any other name is a text, even if no group has this uid.
-  [[nodiscard]] Uid find_group_by_name(const std::string& name) const;
+  [[nodiscard]] Uid find_uid_by_name(const std::string& name) const;
 
   /// Begins a job and fences all earlier jobs: their calls fail from then on. `groups_per_step` is the number
   /// of groups in each step, which limits the number of tickets. Returns the job's pass. The functions below
@@ -178,7 +178,7 @@ class Buffer {
   /// it is still alive after one lapse time.
   std::string begin_job(std::int64_t groups_per_step, const JobStart& start = {});
   /// Checks the pass, and records that the job is alive.
-  void require_job(const std::string& pass);
+  void renew_job(const std::string& pass);
   /// Ends the job so that another job may begin.
   void leave_job(const std::string& pass);
   /// Sets the lapse time of begin_job(), 10 seconds by default. For tests.
@@ -192,8 +192,8 @@ class Buffer {
   void abandon_step(std::int64_t step, const std::string& why, const std::string& pass = {});
   /// Waits until at least `enough` groups are ready, the stream has ended, stop() is called, or `time` has
   /// passed. Returns the first `most` ready groups, which may be fewer than `enough`.
-  [[nodiscard]] WaitingGroups wait_for(std::int64_t enough, std::int64_t most,
-                                       std::chrono::milliseconds time);
+  [[nodiscard]] WaitingGroups wait_for_groups(std::int64_t enough, std::int64_t most,
+                                              std::chrono::milliseconds time);
   /// Waits until the step is formed and durable, the step can no longer be formed, abandon_step() was called
   /// for it, stop() is called, or `time` has passed. Throws InputError if the step has a sample that the
   /// current job does not accept.
@@ -215,7 +215,7 @@ class Buffer {
   void mark_trained(std::int64_t step, const std::string& pass = {});
   /// Acts like mark_trained(), but the steps need not have been formed here. Used with a store restored from
   /// a backup that is older than the job's state.
-  void skip(std::int64_t step);
+  void skip_through(std::int64_t step);
   /// Returns the formed, untrained steps from `from_step` on, after making them durable.
   [[nodiscard]] std::vector<stream::FormedStep> untrained_steps(std::int64_t from_step);
   /// Passes the stored body of the sample with this arrival number to `take`, with the frame in which jobs
@@ -251,36 +251,38 @@ class Buffer {
   void load();
   void require_loaded() const;
   void write_store_notes();
-  void require_current_pass(const std::string& pass);
+  void check_pass_and_record_use(const std::string& pass);
   [[nodiscard]] std::vector<std::optional<ErrorReport>> find_faults(const ReceivedSamples& received,
                                                                     const Acceptance& acceptance) const;
-  void require_accepted(std::int64_t step, std::span<const stream::WaitingGroup> groups,
-                        bool is_formed) const;
+  void require_job_accepts(std::int64_t step, std::span<const stream::WaitingGroup> groups,
+                           bool is_formed) const;
   [[nodiscard]] std::optional<std::pair<std::int64_t, ErrorReport>> find_group_fault(
       const stream::WaitingGroup& group, const CurrentJob& job, const JsonlSchema& schema,
       bool is_formed) const;
-  [[nodiscard]] RaggedBatch samples_of(std::span<const stream::WaitingSample> samples,
-                                       const JsonlSchema& schema) const;
+  [[nodiscard]] RaggedBatch read_waiting_samples(std::span<const stream::WaitingSample> samples,
+                                                 const JsonlSchema& schema) const;
   [[nodiscard]] std::vector<stream::WaitingGroup> waiting_groups_of(const stream::StepFormed& step) const;
   [[nodiscard]] bool is_job_alive() const;
   [[nodiscard]] BusyError make_busy_error() const;
   void require_same_group_rules() const;
   void choose_formats(const std::optional<DeclaredFormats>& declared);
   [[nodiscard]] JsonlSchema schema_with(const ReceivedSamples& received) const;
-  [[nodiscard]] JsonlSchema job_schema() const { return combine_disjoint_schemas(schema_, late_schema_); }
+  [[nodiscard]] JsonlSchema schema_with_late_fields() const {
+    return combine_disjoint_schemas(schema_, late_schema_);
+  }
   [[nodiscard]] CurrentJob current_job() const;
-  void require_same_job(const CurrentJob& job) const;
+  void require_same_acceptance(const CurrentJob& job) const;
   /// Returns the maximum number of bytes that a sample takes in the store for its body, its event and its
   /// key.
   [[nodiscard]] std::int64_t cost_of(const ReceivedSample& sample, const std::string& holder) const;
   [[nodiscard]] LimitError make_too_large_error(std::int64_t bytes) const;
   [[nodiscard]] FullError make_full_error();
   void submit(std::int64_t bytes, std::function<void(Change&)> act);
-  void wait_until_settled();
-  [[nodiscard]] std::optional<Clock::time_point> next_commit() const;
-  void record_settled();
+  void wait_until_durable();
+  [[nodiscard]] std::optional<Clock::time_point> next_commit_time() const;
+  void mark_durable();
   bool commit(const Queue::Requests& requests);
-  void fail(const Queue::Requests& requests, const std::exception_ptr& error);
+  void fail_all_and_reload(const Queue::Requests& requests, const std::exception_ptr& error);
   [[nodiscard]] stream::SampleAccepted make_accepted_event(const ReceivedSample& sample,
                                                            const std::string& holder) const;
   [[nodiscard]] std::vector<const ReceivedSample*> select_new_samples(
@@ -290,14 +292,14 @@ class Buffer {
     stream::FieldsAdded event;
     std::string body;
   };
-  [[nodiscard]] const stream::WaitingSample* find_stored(const ReceivedFields& fields) const;
+  [[nodiscard]] const stream::WaitingSample* find_stored_sample(const ReceivedFields& fields) const;
   [[nodiscard]] JsonlSchema check_fields(std::span<const ReceivedFields> received,
                                          const CurrentJob& job) const;
   [[nodiscard]] std::vector<Addition> select_new_fields(const std::vector<ReceivedFields>& received,
                                                         FieldIntake& intake) const;
   void require_room(const Change& change, std::int64_t cost);
   void expire_tickets(Change& change);
-  void close_expired_groups(Change& change);
+  void apply_deadlines(Change& change);
   void record_opened_group(const Uid& uid);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
   [[nodiscard]] std::optional<Clock::time_point> next_group_deadline() const;
@@ -315,7 +317,7 @@ class Buffer {
   bool must_load_ = false;   // the ledger may be ahead of the store, so it must be loaded again
   stream::Status stored_;    // ledger status before the latest transaction; for status() while must_load_
   std::string full_;         // see WaitingGroups::full
-  bool is_settled_ = true;   // the latest transaction is durable (Store::is_settled)
+  bool is_durable_ = true;   // the latest transaction is durable (Store::is_durable)
   JsonlSchema schema_;       // fields that arrive with samples
   JsonlSchema late_schema_;  // fields that were added to samples
   std::string identity_;
@@ -326,7 +328,7 @@ class Buffer {
   Clock::time_point last_call_;  // time of the current job's latest call
   Clock::duration lapse_ = std::chrono::seconds(10);
   std::optional<Clock::time_point> last_sample_;  // also updated when fields arrive
-  Clock::duration waited_{};                      // total time of wait_for() calls
+  Clock::duration waited_{};                      // total time of wait_for_groups() calls
   std::deque<OpenedGroup> opened_;                // open groups with a deadline, oldest first
   std::map<stream::GroupKey, bool> is_opened_;
   bool is_stopping_ = false;

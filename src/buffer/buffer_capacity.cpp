@@ -13,7 +13,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns the maximum size in bytes of the event that records this sample.
-std::int64_t event_bytes(const stream::SampleAccepted& accepted, const std::string& holder) {
+std::int64_t max_event_bytes(const stream::SampleAccepted& accepted, const std::string& holder) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   constexpr std::uint32_t hash = std::numeric_limits<std::uint32_t>::max();
   static const std::int64_t of_numbers = std::ssize(
@@ -26,7 +26,7 @@ std::int64_t event_bytes(const stream::SampleAccepted& accepted, const std::stri
 
 std::int64_t Buffer::cost_of(const ReceivedSample& sample, const std::string& holder) const {
   return store_->cost_of(std::ssize(sample.body)) +
-         store_->cost_of_event(event_bytes(sample.accepted, holder));
+         store_->cost_of_event(max_event_bytes(sample.accepted, holder));
 }
 
 LimitError Buffer::make_too_large_error(std::int64_t bytes) const {
@@ -41,7 +41,8 @@ LimitError Buffer::make_too_large_error(std::int64_t bytes) const {
 FullError Buffer::make_full_error() {
   const stream::Status& status = stored_;
   const bool can_form = status.formed_groups > 0 || status.ready_groups >= groups_per_step_.value_or(1);
-  std::string message = fmt::format("is full: {} bytes of {} are in use", store_->used(), store_->capacity());
+  std::string message =
+      fmt::format("is full: {} bytes of {} are in use", store_->bytes_in_use(), store_->capacity());
   if (!can_form) {
     message += fmt::format("; a step needs {}; {} {} complete and {} {} not",
                            format_count(groups_per_step_.value_or(1), "group"), status.ready_groups,

@@ -19,22 +19,22 @@ void Buffer::submit(std::int64_t bytes, std::function<void(Change&)> act) {
 }
 
 /// Waits until all changes so far are durable.
-void Buffer::wait_until_settled() {
+void Buffer::wait_until_durable() {
   {
     const std::lock_guard lock(state_mutex_);
-    if (is_settled_) return;
+    if (is_durable_) return;
   }
   submit(0, [](Change&) {});
 }
 
-std::optional<Buffer::Clock::time_point> Buffer::next_commit() const {
+std::optional<Buffer::Clock::time_point> Buffer::next_commit_time() const {
   const std::lock_guard lock(state_mutex_);
   return must_load_ ? Clock::now() + Queue::between_loads : next_deadline();
 }
 
-void Buffer::record_settled() {
+void Buffer::mark_durable() {
   const std::lock_guard lock(state_mutex_);
-  is_settled_ = true;
+  is_durable_ = true;
 }
 
 }  // namespace evenkeel

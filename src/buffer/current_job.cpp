@@ -12,7 +12,7 @@ namespace evenkeel {
 
 using nlohmann::json;
 
-CurrentJob CurrentJob::next(const Acceptance& accepts, std::int64_t last_arrival) const {
+CurrentJob CurrentJob::make_next_job(const Acceptance& accepts, std::int64_t last_arrival) const {
   std::random_device device;
   return {number + 1, fmt::format("{:08x}{:08x}", device(), device()), false, accepts, last_arrival};
 }

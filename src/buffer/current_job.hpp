@@ -20,7 +20,7 @@ struct CurrentJob {
   std::int64_t unchecked = 0;
 
   /// Returns the job after this one, with a new nonce and `last_arrival` as `unchecked`.
-  [[nodiscard]] CurrentJob next(const Acceptance& accepts, std::int64_t last_arrival) const;
+  [[nodiscard]] CurrentJob make_next_job(const Acceptance& accepts, std::int64_t last_arrival) const;
 };
 
 /// Convert a job to text for the store, and back. parse_job() throws InputError if the text is invalid.

@@ -20,7 +20,7 @@ constexpr std::chrono::seconds longest_connect{5};
 
 /// Returns the error that an answer reports, or a generic error if the answer is not JSON from a buffer's
 /// server.
-ErrorReport report_of(const std::string& url, const httplib::Response& response) {
+ErrorReport parse_error_report(const std::string& url, const httplib::Response& response) {
   const json said = json::parse(response.body, nullptr, false);
   ErrorReport report{ErrorKind::input, url, "answers with status " + std::to_string(response.status), {}, -1};
   if (said.is_object() && said.contains("message") && said["message"].is_string()) {
@@ -96,11 +96,12 @@ class JobClient::Connection {
   }
 
   std::string get(const std::string& path) {
-    return call_with_sigpipe_blocked([&] { return content_of(client_.Get(with_job(path))); });
+    return call_with_sigpipe_blocked([&] { return body_or_throw(client_.Get(path_with_pass(path))); });
   }
   std::string post(const std::string& path, const json& content) {
-    return call_with_sigpipe_blocked(
-        [&] { return content_of(client_.Post(with_job(path), content.dump(), "application/json")); });
+    return call_with_sigpipe_blocked([&] {
+      return body_or_throw(client_.Post(path_with_pass(path), content.dump(), "application/json"));
+    });
   }
 
   std::string send(const std::string& path, std::string_view body, const std::string& type,
@@ -108,10 +109,10 @@ class JobClient::Connection {
     httplib::Headers headers;
     if (!packed.empty()) headers.emplace("Content-Encoding", packed);
     return call_with_sigpipe_blocked(
-        [&] { return content_of(client_.Post(path, headers, body.data(), body.size(), type)); });
+        [&] { return body_or_throw(client_.Post(path, headers, body.data(), body.size(), type)); });
   }
 
-  void act_for(JobPass pass) { pass_ = std::move(pass); }
+  void set_pass(JobPass pass) { pass_ = std::move(pass); }
 
   void set_answer_timeout(std::chrono::seconds time) {
     client_.set_connection_timeout(std::min(time, longest_connect));
@@ -122,7 +123,7 @@ class JobClient::Connection {
   /// Parses the text as JSON and returns read(JSON). Throws InputError if the text is not an answer of a
   /// buffer's server.
   template <typename Read>
-  auto of_json(const std::string& text, Read&& read) const {
+  auto parse_answer(const std::string& text, Read&& read) const {
     try {
       return read(json::parse(text));
     } catch (const json::exception& error) {
@@ -132,13 +133,13 @@ class JobClient::Connection {
   }
 
  private:
-  [[nodiscard]] std::string with_job(const std::string& path) const {
+  [[nodiscard]] std::string path_with_pass(const std::string& path) const {
     if (pass_.job.empty() || !path.starts_with("/v1/job/")) return path;
     return path + (path.find('?') == std::string::npos ? "?job=" : "&job=") + pass_.job;
   }
 
   /// Throws ConfigError that lists the changes if the buffer's rules have changed since the job began.
-  void require_same_rules() {
+  void report_rule_changes() {
     const httplib::Result answer = client_.Get("/v1/job/rules");
     if (!answer || answer->status != 200) return;
     std::string changes;
@@ -162,7 +163,7 @@ class JobClient::Connection {
                       "Start the buffer with the same options as before, or start the job again");
   }
 
-  std::string content_of(const httplib::Result& result) {
+  std::string body_or_throw(const httplib::Result& result) {
     if (!result) {
       const httplib::Error error = result.error();
       if (error == httplib::Error::SSLServerVerification || error == httplib::Error::SSLLoadingCerts)
@@ -171,9 +172,9 @@ class JobClient::Connection {
                     "Is evenkeel buffer running there?");
     }
     if (result->status == 200) return result->body;
-    if (result->status == 412 && !pass_.rules.empty()) require_same_rules();
-    if (result->status == 409) throw FieldsError(report_of(url_, *result));
-    throw_error(report_of(url_, *result));
+    if (result->status == 412 && !pass_.rules.empty()) report_rule_changes();
+    if (result->status == 409) throw FieldsError(parse_error_report(url_, *result));
+    throw_error(parse_error_report(url_, *result));
   }
 
   std::string url_;
@@ -191,7 +192,7 @@ JobStartReply JobClient::begin(std::int64_t samples_per_step, const JobStart& st
                                                                {"samples_per_step", samples_per_step},
                                                                {"take_over", start.takes_over},
                                                                {"accepts", json_of(start.acceptance)}});
-  JobStartReply reply = connection_->of_json(text, [](const json& in) {
+  JobStartReply reply = connection_->parse_answer(text, [](const json& in) {
     json rules;
     for (const char* name : {"settings", "read_as", "identity"}) rules[name] = in.at(name);
     stream::StreamSettings settings = parse_settings(in.at("settings"));
@@ -202,7 +203,7 @@ JobStartReply JobClient::begin(std::int64_t samples_per_step, const JobStart& st
                          in.at("identity"),
                          parse_formats(in.at("read_as").dump())};
   });
-  connection_->act_for(reply.pass);
+  connection_->set_pass(reply.pass);
   return reply;
 }
 
@@ -218,11 +219,12 @@ void JobClient::leave() {
   connection_->post("/v1/job/leave", json::object());
 }
 
-JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time) {
+JobWaiting JobClient::wait_for_groups(std::int64_t enough, std::int64_t most,
+                                      std::chrono::milliseconds time) {
   const std::string text =
       connection_->get("/v1/job/waiting?groups=" + std::to_string(enough) + "&limit=" + std::to_string(most) +
                        "&wait=" + std::to_string(std::chrono::duration<double>(time).count()));
-  return connection_->of_json(text, [](const json& in) {
+  return connection_->parse_answer(text, [](const json& in) {
     JobWaiting waiting{in.at("version"),
                        in.at("ended"),
                        in.at("ready_groups"),
@@ -241,7 +243,7 @@ JobWaiting JobClient::wait_for(std::int64_t enough, std::int64_t most, std::chro
 JobStep JobClient::wait_for_step(std::int64_t step, std::chrono::seconds time) {
   const std::string text =
       connection_->get("/v1/job/step?step=" + std::to_string(step) + "&wait=" + std::to_string(time.count()));
-  return connection_->of_json(text, [](const json& in) {
+  return connection_->parse_answer(text, [](const json& in) {
     JobStep come{{},
                  in.at("is_over"),
                  in.at("failure"),
@@ -276,7 +278,7 @@ bool JobClient::form_step(const stream::StepFormed& step) {
 
 std::vector<stream::FormedStep> JobClient::untrained_steps(std::int64_t from_step) {
   const std::string text = connection_->get("/v1/job/steps?from=" + std::to_string(from_step));
-  return connection_->of_json(text, [](const json& in) {
+  return connection_->parse_answer(text, [](const json& in) {
     std::vector<stream::FormedStep> steps;
     for (const json& step : in.at("steps")) steps.push_back(parse_step(step));
     return steps;
@@ -305,7 +307,7 @@ std::string JobClient::status() {
 }
 
 BufferRules JobClient::rules() {
-  return connection_->of_json(status(), [](const json& in) {
+  return connection_->parse_answer(status(), [](const json& in) {
     return BufferRules{in.at("group_size"), in.at("version"), in.at("capacity")};
   });
 }
@@ -313,13 +315,14 @@ BufferRules JobClient::rules() {
 Receipt JobClient::send(std::string_view samples, SampleForm form, const std::string& packed) {
   const bool are_tensors = form == SampleForm::tensors;
   const std::string type = are_tensors ? "application/vnd.safetensors" : "application/x-ndjson";
-  return connection_->of_json(connection_->send("/v1/samples", samples, type, packed), [](const json& in) {
-    return Receipt{in.at("accepted"), in.at("duplicates"), in.at("stale"),
-                   in.value("dropped", std::int64_t{0}), in.at("version")};
-  });
+  return connection_->parse_answer(connection_->send("/v1/samples", samples, type, packed),
+                                   [](const json& in) {
+                                     return Receipt{in.at("accepted"), in.at("duplicates"), in.at("stale"),
+                                                    in.value("dropped", std::int64_t{0}), in.at("version")};
+                                   });
 }
 
-void JobClient::end() {
+void JobClient::end_stream() {
   connection_->post("/v1/end", json::object());
 }
 

@@ -58,7 +58,7 @@ struct OutstandingTickets {
   double expires_in = 0;  ///< seconds until the tickets expire
 };
 
-/// Answer of JobClient::wait_for(): groups that may be put into a step, and the state of the buffer.
+/// Answer of JobClient::wait_for_groups(): groups that may be put into a step, and the state of the buffer.
 struct JobWaiting {
   std::int64_t version = 0;
   bool has_ended = false;         ///< no more groups will become ready
@@ -105,7 +105,7 @@ class JobClient {
 
   /// Sets how long later calls wait for their answers before they throw IoError.
   void set_answer_timeout(std::chrono::seconds time);
-  /// Default time limit for an answer. Exceeds the maximum `time` of wait_for() and wait_for_step().
+  /// Default time limit for an answer. Exceeds the maximum `time` of wait_for_groups() and wait_for_step().
   static constexpr std::chrono::seconds longest_answer{60};
 
   /// Begins a job whose steps have `samples_per_step` samples. Later calls of this client include the job's
@@ -119,7 +119,7 @@ class JobClient {
   void leave();
   /// Waits until at least `enough` groups are ready, the stream has ended, or `time` (at most 30 seconds) has
   /// passed. Returns the first `most` groups in the order in which they became ready.
-  JobWaiting wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time);
+  JobWaiting wait_for_groups(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time);
   /// Waits until the step is formed, the step can no longer be formed, abandon_step() was called for it, or
   /// `time` (at most 30 seconds) has passed.
   JobStep wait_for_step(std::int64_t step, std::chrono::seconds time);
@@ -148,7 +148,7 @@ class JobClient {
   /// LimitError if the samples are too large for the buffer.
   Receipt send(std::string_view samples, SampleForm form, const std::string& packed);
   /// Ends the stream: the buffer refuses further samples.
-  void end();
+  void end_stream();
   /// Sets the policy version. See Buffer::publish().
   void publish(std::int64_t version);
   /// Reports that the job's state after this step is saved, so samples of this and earlier steps can be

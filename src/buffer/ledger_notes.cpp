@@ -16,14 +16,14 @@ json json_of(const stream::Amount& amount) {
   return {amount.samples, amount.prompt, amount.response};
 }
 
-std::int64_t require_integer_at(const json& value) {
+std::int64_t require_json_integer(const json& value) {
   return stream::require_integer(value, "totals");
 }
 
 /// Parses a count. Throws InputError if its absolute value exceeds 2^53, so that sums of counts cannot
 /// overflow.
 std::int64_t parse_count(const json& number) {
-  const std::int64_t count = require_integer_at(number);
+  const std::int64_t count = require_json_integer(number);
   constexpr std::int64_t most = std::int64_t{1} << 53;
   if (count > most || count < -most)
     throw InputError("totals", "contain " + std::to_string(count) + ", which is too large");
@@ -56,7 +56,7 @@ stream::Totals parse_totals(const std::string& text) {
   try {
     const json in = json::parse(text);
     stream::Totals totals{parse_count(in.at("last_event")),
-                          std::max<std::int64_t>(require_integer_at(in.at("version")), 0),
+                          std::max<std::int64_t>(require_json_integer(in.at("version")), 0),
                           in.at("has_version"),
                           in.at("ended"),
                           parse_count(in.at("duplicates")),
@@ -70,7 +70,7 @@ stream::Totals parse_totals(const std::string& text) {
     for (std::size_t i = 0; i < totals.dropped.size(); ++i)
       totals.dropped[i] = parse_amount(in.at("dropped").at(i));
     for (const json& behind : in.value("staleness", json::array()))
-      totals.staleness[require_integer_at(behind.at(0))] = parse_count(behind.at(1));
+      totals.staleness[require_json_integer(behind.at(0))] = parse_count(behind.at(1));
     return totals;
   } catch (const json::exception& error) {
     throw InputError("totals", std::string("cannot be read: ") + error.what());
@@ -93,7 +93,7 @@ std::vector<stream::OpenTickets> parse_tickets(const std::string& text) {
       const std::int64_t groups = std::min(parse_count(open.at(1)), room);
       if (groups <= 0) continue;
       room -= groups;
-      tickets.push_back({require_integer_at(open.at(0)), groups, parse_count(open.at(2)),
+      tickets.push_back({require_json_integer(open.at(0)), groups, parse_count(open.at(2)),
                          parse_count(open.at(3)), parse_count(open.at(4)), open.at(5), open.at(6)});
     }
     return tickets;
@@ -110,7 +110,7 @@ std::string serialize_event(const stream::Event& event) {
 
 // Catches exceptions because nlohmann::json throws for arrays of impossible length even with exceptions
 // disabled.
-stream::Event parse_event_text(std::string_view text) {
+stream::Event parse_serialized_event(std::string_view text) {
   json event;
   try {
     event = json::from_cbor(text);

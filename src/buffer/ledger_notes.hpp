@@ -18,7 +18,7 @@ namespace evenkeel {
 [[nodiscard]] std::string serialize_tickets(std::span<const stream::OpenTickets> tickets);
 [[nodiscard]] std::vector<stream::OpenTickets> parse_tickets(const std::string& text);
 [[nodiscard]] std::string serialize_event(const stream::Event& event);
-[[nodiscard]] stream::Event parse_event_text(std::string_view text);
+[[nodiscard]] stream::Event parse_serialized_event(std::string_view text);
 /// Parses the number of groups per step of a job. Throws InputError unless it is at least one.
 [[nodiscard]] std::int64_t parse_group_count(std::string_view text);
 

@@ -49,7 +49,7 @@ std::int64_t parse_number(const json& in, const char* name, std::int64_t least) 
 }
 
 /// Throws InputError if a job's protocol version differs from this server's version.
-void require_protocol(std::int64_t version) {
+void require_supported_protocol(std::int64_t version) {
   if (version == job_protocol_version) return;
   throw InputError("",
                    "the job uses version " + std::to_string(version) + " of the protocol" +
@@ -62,7 +62,7 @@ std::string read_pass(const Request& request) {
   return request.has_param("job") ? request.get_param_value("job") : "";
 }
 
-std::int64_t parameter(const Request& request, const std::string& name, std::int64_t otherwise) {
+std::int64_t integer_parameter(const Request& request, const std::string& name, std::int64_t otherwise) {
   if (!request.has_param(name)) return otherwise;
   const std::string text = request.get_param_value(name);
   const std::optional<std::int64_t> value = parse_as<std::int64_t>(text);
@@ -144,7 +144,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     add_calls();
   }
 
-  void answer_to(const Request& request, Response& response, BodyReader* body) {
+  void answer_request(const Request& request, Response& response, BodyReader* body) {
     if (answer_call(request, response, body)) return;
     answer(response, 404,
            {ErrorKind::input, request.method + " " + request.path, "is not an endpoint of a buffer",
@@ -154,10 +154,10 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
  private:
   /// Receives the body of a request with samples or fields, and decompresses it. Returns nullopt if the
   /// request was answered with an error.
-  std::optional<RequestBody> receive_plain(const Request& request, Response& response, BodyReader& reader,
-                                           InFlight& in_flight) {
+  std::optional<RequestBody> receive_and_decompress(const Request& request, Response& response,
+                                                    BodyReader& reader, InFlight& in_flight) {
     RequestBody body;
-    if (!receive(response, reader, buffer_.max_body_bytes(), in_flight, body)) return std::nullopt;
+    if (!receive_body(response, reader, buffer_.max_body_bytes(), in_flight, body)) return std::nullopt;
     const Packing packing = parse_packing(request.get_header_value("Content-Encoding"));
     if (packing == Packing::none) {
       if (!has_tensors(request)) require_uncompressed(body.file());
@@ -166,9 +166,9 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     return body.unpack_body(packing, buffer_.max_body_bytes());
   }
 
-  void take_samples(const Request& request, Response& response, BodyReader& reader) {
+  void handle_samples(const Request& request, Response& response, BodyReader& reader) {
     InFlight in_flight(bytes_in_flight_);
-    std::optional<RequestBody> body = receive_plain(request, response, reader, in_flight);
+    std::optional<RequestBody> body = receive_and_decompress(request, response, reader, in_flight);
     if (!body) return;
     const SampleForm form = has_tensors(request) ? SampleForm::tensors : SampleForm::lines;
     const std::string holder = read_header(request, holder_header);
@@ -176,9 +176,9 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     answer(response, json_of(buffer_.accept_samples(samples, holder)));
   }
 
-  void add_fields(const Request& request, Response& response, BodyReader& reader) {
+  void handle_fields(const Request& request, Response& response, BodyReader& reader) {
     InFlight in_flight(bytes_in_flight_);
-    std::optional<RequestBody> body = receive_plain(request, response, reader, in_flight);
+    std::optional<RequestBody> body = receive_and_decompress(request, response, reader, in_flight);
     if (!body) return;
     if (has_tensors(request))
       throw InputError("body", "has safetensors, but fields can only be added as JSON Lines",
@@ -191,15 +191,15 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
   template <typename Read>
   auto read_for_job(const Request& request, Read&& read) {
     const std::string pass = read_pass(request);
-    buffer_.require_job(pass);
+    buffer_.renew_job(pass);
     auto content = read();
-    buffer_.require_job(pass);
+    buffer_.renew_job(pass);
     return content;
   }
 
   /// Adds a call that makes a change on behalf of a job and therefore requires the job's pass.
-  void add_change(const char* path,
-                  std::function<void(Response&, const json& given, const std::string& pass)> act) {
+  void add_job_change_call(const char* path,
+                           std::function<void(Response&, const json& given, const std::string& pass)> act) {
     register_call(
         path, [act = std::move(act)](const Request& request, Response& response, const std::string& body) {
           const std::string pass = read_pass(request);
@@ -214,10 +214,10 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
 
   void add_calls() {
     add_post("/v1/samples", [this](const Request& request, Response& response, BodyReader& reader) {
-      take_samples(request, response, reader);
+      handle_samples(request, response, reader);
     });
     add_post("/v1/fields", [this](const Request& request, Response& response, BodyReader& reader) {
-      add_fields(request, response, reader);
+      handle_fields(request, response, reader);
     });
     register_call("/v1/tickets", [this](const Request& request, Response& response, const std::string& body) {
       const GrantedTickets granted = buffer_.grant_tickets(
@@ -226,28 +226,28 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
       answer(response, {{"granted", granted.groups}, {"version", granted.version}});
     });
     register_call("/v1/groups/close", [this](const Request&, Response& response, const std::string& body) {
-      close(read_uid(parse_object(body)), response);
+      handle_close(read_uid(parse_object(body)), response);
     });
     register_call("/v1/groups/abort", [this](const Request&, Response& response, const std::string& body) {
       const json given = parse_object(body);
-      abort(read_uid(given), given, response);
+      handle_abort(read_uid(given), given, response);
     });
     register_call("/v1/groups/([\\s\\S]+)/close",
                   [this](const Request& request, Response& response, const auto&) {
-                    close(buffer_.find_group_by_name(request.matches[1]), response);
+                    handle_close(buffer_.find_uid_by_name(request.matches[1]), response);
                   });
     register_call("/v1/groups/([\\s\\S]+)/abort",
                   [this](const Request& request, Response& response, const std::string& body) {
                     const json given = parse_object(body);
-                    abort(buffer_.find_group_by_name(request.matches[1]), given, response);
+                    handle_abort(buffer_.find_uid_by_name(request.matches[1]), given, response);
                   });
     register_call("/v1/end", [this](const Request&, Response& response, const auto&) {
-      buffer_.end();
+      buffer_.end_stream();
       answer(response, {{"version", buffer_.status().stream.version}});
     });
     register_call("/v1/skip", [this](const Request&, Response& response, const std::string& body) {
       const std::int64_t step = parse_number(parse_object(body), "step", 0);
-      buffer_.skip(step);
+      buffer_.skip_through(step);
       answer(response, {{"step", step}});
     });
     add_get("/v1/status",
@@ -258,12 +258,12 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     add_job_calls();
   }
 
-  void close(const Uid& uid, Response& response) {
+  void handle_close(const Uid& uid, Response& response) {
     buffer_.close_group(uid);
     answer(response, {{"version", buffer_.status().stream.version}});
   }
 
-  void abort(const Uid& uid, const json& given, Response& response) {
+  void handle_abort(const Uid& uid, const json& given, Response& response) {
     std::optional<std::int64_t> index;
     if (given.contains("index")) index = parse_number(given, "index", 0);
     const json reason = given.value("reason", json(""));
@@ -286,7 +286,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
   void add_job_calls() {
     register_call("/v1/job/begin", [this](const Request&, Response& response, const std::string& body) {
       const json given = parse_object(body);
-      if (given.contains("protocol")) require_protocol(parse_number(given, "protocol", 1));
+      if (given.contains("protocol")) require_supported_protocol(parse_number(given, "protocol", 1));
       const std::int64_t samples = parse_number(given, "samples_per_step", 1);
       const std::int64_t group_size = buffer_.settings().group_size;
       if (samples % group_size != 0) {
@@ -314,72 +314,80 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     });
     add_get("/v1/job/waiting", [this](const Request& request, Response& response) {
       answer(response, read_for_job(request, [&] {
-               return json_of(buffer_.wait_for(parameter(request, "groups", 1),
-                                               parameter(request, "limit", all_groups),
-                                               read_wait_time(request)));
+               return json_of(buffer_.wait_for_groups(integer_parameter(request, "groups", 1),
+                                                      integer_parameter(request, "limit", all_groups),
+                                                      read_wait_time(request)));
              }));
     });
     add_get("/v1/job/step", [this](const Request& request, Response& response) {
       answer(response, read_for_job(request, [&] {
-               return json_of(buffer_.wait_for_step(parameter(request, "step", 0), read_wait_time(request)));
+               return json_of(
+                   buffer_.wait_for_step(integer_parameter(request, "step", 0), read_wait_time(request)));
              }));
     });
     add_get("/v1/job/steps", [this](const Request& request, Response& response) {
       answer(response, read_for_job(request, [&] {
                ordered_json steps = ordered_json::array();
-               for (const stream::FormedStep& step : buffer_.untrained_steps(parameter(request, "from", 0)))
+               for (const stream::FormedStep& step :
+                    buffer_.untrained_steps(integer_parameter(request, "from", 0)))
                  steps.push_back(json_of(step));
                return ordered_json{{"steps", std::move(steps)}};
              }));
     });
     register_call("/v1/job/samples",
                   [this](const Request& request, Response& response, const std::string& body) {
-                    buffer_.require_job(read_pass(request));
+                    buffer_.renew_job(read_pass(request));
                     send_samples(parse_object(body), response);
                   });
-    add_job_changes();
+    add_job_change_calls();
   }
 
-  void add_job_changes() {
+  void add_job_change_calls() {
     const auto answer_version = [this](Response& response) {
       answer(response, {{"version", buffer_.status().stream.version}});
     };
-    add_change("/v1/job/alive", [=, this](Response& response, const json&, const std::string& pass) {
-      buffer_.require_job(pass);
+    add_job_change_call("/v1/job/alive", [=, this](Response& response, const json&, const std::string& pass) {
+      buffer_.renew_job(pass);
       answer_version(response);
     });
-    add_change("/v1/job/leave", [=, this](Response& response, const json&, const std::string& pass) {
+    add_job_change_call("/v1/job/leave", [=, this](Response& response, const json&, const std::string& pass) {
       buffer_.leave_job(pass);
       answer_version(response);
     });
-    add_change("/v1/job/filtered", [=, this](Response& response, const json& given, const std::string& pass) {
-      buffer_.drop_filtered(parse_arrivals(given), pass);
-      answer_version(response);
-    });
-    add_change("/v1/job/abandon", [=, this](Response& response, const json& given, const std::string& pass) {
-      const json reason = given.value("reason", json(""));
-      if (!reason.is_string()) throw InputError("body", "has a 'reason' that is not a string");
-      buffer_.abandon_step(parse_number(given, "step", 0), reason, pass);
-      answer_version(response);
-    });
-    add_change("/v1/job/steps", [this](Response& response, const json& given, const std::string& pass) {
-      json event = given;
-      event["number"] = 0;
-      event["event"] = "formed";
-      const stream::Event formed = stream::parse_event(event);
-      buffer_.form_step(std::get<stream::StepFormed>(formed.what), pass);
-      answer(response, {{"step", std::get<stream::StepFormed>(formed.what).step}});
-    });
-    add_change("/v1/job/version", [this](Response& response, const json& given, const std::string& pass) {
-      const std::int64_t version = parse_number(given, "version", 0);
-      buffer_.publish(version, pass);
-      answer(response, {{"version", version}});
-    });
-    add_change("/v1/job/trained", [this](Response& response, const json& given, const std::string& pass) {
-      const std::int64_t step = parse_number(given, "step", 0);
-      buffer_.mark_trained(step, pass);
-      answer(response, {{"step", step}});
-    });
+    add_job_change_call("/v1/job/filtered",
+                        [=, this](Response& response, const json& given, const std::string& pass) {
+                          buffer_.drop_filtered(parse_arrivals(given), pass);
+                          answer_version(response);
+                        });
+    add_job_change_call("/v1/job/abandon",
+                        [=, this](Response& response, const json& given, const std::string& pass) {
+                          const json reason = given.value("reason", json(""));
+                          if (!reason.is_string())
+                            throw InputError("body", "has a 'reason' that is not a string");
+                          buffer_.abandon_step(parse_number(given, "step", 0), reason, pass);
+                          answer_version(response);
+                        });
+    add_job_change_call("/v1/job/steps",
+                        [this](Response& response, const json& given, const std::string& pass) {
+                          json event = given;
+                          event["number"] = 0;
+                          event["event"] = "formed";
+                          const stream::Event formed = stream::parse_event(event);
+                          buffer_.form_step(std::get<stream::StepFormed>(formed.what), pass);
+                          answer(response, {{"step", std::get<stream::StepFormed>(formed.what).step}});
+                        });
+    add_job_change_call("/v1/job/version",
+                        [this](Response& response, const json& given, const std::string& pass) {
+                          const std::int64_t version = parse_number(given, "version", 0);
+                          buffer_.publish(version, pass);
+                          answer(response, {{"version", version}});
+                        });
+    add_job_change_call("/v1/job/trained",
+                        [this](Response& response, const json& given, const std::string& pass) {
+                          const std::int64_t step = parse_number(given, "step", 0);
+                          buffer_.mark_trained(step, pass);
+                          answer(response, {{"step", step}});
+                        });
   }
 
   /// Sends the bodies of samples. Reads all bodies once before it sends the first one, because errors cannot
@@ -433,7 +441,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
 HttpAnswer make_answer_function(std::shared_ptr<Buffer> buffer) {
   auto answers = std::make_shared<Answers>(std::move(buffer));
   return [answers](const Request& request, Response& response, BodyReader* body) {
-    answers->answer_to(request, response, body);
+    answers->answer_request(request, response, body);
   };
 }
 

@@ -24,17 +24,17 @@ std::int64_t require_number(const json& value) {
 }
 
 /// Returns the value of a key, or null if the key is missing or its value is null.
-const json* value_in(const json& in, const char* name) {
+const json* find_value(const json& in, const char* name) {
   const auto found = in.find(name);
   return found == in.end() || found->is_null() ? nullptr : &*found;
 }
 
-std::optional<std::int64_t> integer_in(const json& in, const char* name) {
-  const json* const value = value_in(in, name);
+std::optional<std::int64_t> find_integer(const json& in, const char* name) {
+  const json* const value = find_value(in, name);
   return value == nullptr ? std::nullopt : std::optional(require_number(*value));
 }
 
-ordered_json drops_of(const stream::Status& status) {
+ordered_json json_of_drops(const stream::Status& status) {
   ordered_json out = ordered_json::object();
   for (std::size_t i = 0; i < stream::num_drop_reasons; ++i)
     out[std::string(to_string(static_cast<stream::DropReason>(i)))] = status.dropped[i].samples;
@@ -42,7 +42,7 @@ ordered_json drops_of(const stream::Status& status) {
 }
 
 /// Returns the number of formed samples by how many versions they were behind the policy.
-ordered_json staleness_of(const stream::Status& status) {
+ordered_json json_of_staleness(const stream::Status& status) {
   ordered_json out = ordered_json::object();
   for (const auto& [behind, samples] : status.staleness) out[std::to_string(behind)] = samples;
   return out;
@@ -70,7 +70,7 @@ void add_missing_fields(ordered_json& out, const stream::Status& status) {
 
 /// Returns the result of read(). Rethrows exceptions of nlohmann::json as InputError.
 template <typename Read>
-auto parse_checked(const char* what, Read&& read) {
+auto rethrow_json_errors(const char* what, Read&& read) {
   try {
     return read();
   } catch (const json::exception& error) {
@@ -131,10 +131,10 @@ ordered_json json_of(const BufferStatus& status) {
         {"waiting", of.waiting.samples},
         {"formed", of.formed.samples},
         {"trained", of.trained.samples},
-        {"dropped", drops_of(of)},
+        {"dropped", json_of_drops(of)},
         {"duplicates", of.duplicates}}},
       {"response_tokens", {{"received", of.received.response}, {"trained", of.trained.response}}},
-      {"staleness", staleness_of(of)},
+      {"staleness", json_of_staleness(of)},
       {"waited_seconds", status.waited}};
   add_missing_fields(out, of);
   add_tickets(out, of);
@@ -159,7 +159,7 @@ ordered_json json_of(const stream::WaitingGroup& group) {
 }
 
 stream::WaitingGroup parse_group(const json& in) {
-  return parse_checked("group", [&] {
+  return rethrow_json_errors("group", [&] {
     stream::WaitingGroup group{
         parse_uid(in.at("uid")), require_number(in.at("ready")), require_number(in.at("passed")), {}};
     for (const json& sample : in.at("samples")) {
@@ -180,7 +180,7 @@ ordered_json json_of(const stream::FormedStep& step) {
 }
 
 stream::FormedStep parse_step(const json& in) {
-  return parse_checked("step", [&] {
+  return rethrow_json_errors("step", [&] {
     stream::FormedStep step{require_number(in.at("step")), require_number(in.at("version")), {}, {}};
     for (const json& arrival : in.at("masked")) step.masked.push_back(require_number(arrival));
     for (const json& group : in.at("groups")) step.groups.push_back(parse_group(group));
@@ -200,13 +200,13 @@ ordered_json json_of(const stream::StreamSettings& settings) {
 }
 
 stream::StreamSettings parse_settings(const json& in) {
-  return parse_checked("settings", [&] {
+  return rethrow_json_errors("settings", [&] {
     stream::StreamSettings settings;
     settings.group_size = require_number(in.at("group_size"));
-    settings.min_group = integer_in(in, "min_group");
-    if (const json* const deadline = value_in(in, "deadline")) settings.deadline = deadline->get<double>();
+    settings.min_group = find_integer(in, "min_group");
+    if (const json* const deadline = find_value(in, "deadline")) settings.deadline = deadline->get<double>();
     settings.ticket_deadline = in.value("ticket_deadline", settings.ticket_deadline);
-    settings.max_staleness = integer_in(in, "max_staleness");
+    settings.max_staleness = find_integer(in, "max_staleness");
     const std::string on_stale = in.at("on_stale");
     settings.on_stale = stream::parse_on_stale(on_stale).value_or(settings.on_stale);
     settings.late_fields = in.value("late_fields", settings.late_fields);

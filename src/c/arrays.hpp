@@ -20,7 +20,7 @@ template <typename T>
 }
 
 /// Writes the items and offsets of a partition to arrays that the caller has allocated.
-inline void return_partition(const Partition& partition, std::int64_t* items, std::int64_t* offsets) {
+inline void write_partition(const Partition& partition, std::int64_t* items, std::int64_t* offsets) {
   std::ranges::copy(partition.items(), items);
   offsets[0] = 0;
   for (std::int64_t g = 0; g < partition.size(); ++g) offsets[g + 1] = offsets[g] + std::ssize(partition[g]);

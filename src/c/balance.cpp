@@ -70,7 +70,8 @@ CostModel model_of(const evenkeel_cost_model* model) {
           require_not_negative(model->window, "window")};
 }
 
-std::span<const std::int64_t> lengths_of(const std::int64_t* lengths, std::int64_t count, const char* name) {
+std::span<const std::int64_t> checked_lengths(const std::int64_t* lengths, std::int64_t count,
+                                              const char* name) {
   const std::span<const std::int64_t> values = array_of(lengths, count, name);
   for (std::size_t i = 0; i < values.size(); ++i)
     if (values[i] < 0) require_not_negative(values[i], name + ("[" + std::to_string(i) + "]"));
@@ -89,7 +90,7 @@ evenkeel_status evenkeel_partition(int32_t algorithm, const int64_t* costs, int6
     const std::span<const Cost> values = array_of(costs, count, "costs");
     require_list(items, count, "items");
     require(offsets, "offsets");
-    return_partition(partition_costs(algorithm, values, k, group_size_of(equal_count)), items, offsets);
+    write_partition(partition_costs(algorithm, values, k, group_size_of(equal_count)), items, offsets);
   });
 }
 
@@ -133,7 +134,7 @@ evenkeel_status evenkeel_pack_bins(int32_t algorithm, const int64_t* sizes, cons
     require(offsets, "offsets");
     require(num_bins, "num_bins");
     const Partition bins = pack_with_algorithm(algorithm, bins_of(sizes, counts, count, max_size, max_items));
-    return_partition(bins, items, offsets);
+    write_partition(bins, items, offsets);
     *num_bins = bins.size();
   });
 }
@@ -179,7 +180,7 @@ evenkeel_status evenkeel_costs(const evenkeel_cost_model* model, const int64_t* 
                                int64_t* costs) {
   return run_guarded([&] {
     const CostModel of = model_of(model);
-    const std::span<const std::int64_t> lengths = lengths_of(tokens, count, "tokens");
+    const std::span<const std::int64_t> lengths = checked_lengths(tokens, count, "tokens");
     require_list(costs, count, "costs");
     std::ranges::transform(lengths, costs, of);
   });
@@ -190,6 +191,6 @@ evenkeel_status evenkeel_cost_of_group(const evenkeel_cost_model* model, int64_t
   return run_guarded([&] {
     require(cost, "cost");
     *cost = cost_of_group(model_of(model), require_not_negative(prefix, "prefix"),
-                          lengths_of(suffixes, count, "suffixes"));
+                          checked_lengths(suffixes, count, "suffixes"));
   });
 }

@@ -18,7 +18,7 @@ evenkeel_status evenkeel_config_parse(const char* yaml, const char* name, const 
 evenkeel_status evenkeel_config_parse_texts(const char* const* yamls, const char* const* names,
                                             int64_t num_texts, const char* const* overrides,
                                             int64_t num_overrides, evenkeel_config** config) {
-  return return_new(config, "config", [&] {
+  return create_handle(config, "config", [&] {
     const std::vector<std::string> texts = texts_of(yamls, num_texts, "yamls");
     const std::vector<std::string> called = texts_of(names, num_texts, "names");
     const std::vector<std::string> settings = texts_of(overrides, num_overrides, "overrides");
@@ -30,7 +30,7 @@ evenkeel_status evenkeel_config_parse_texts(const char* const* yamls, const char
 
 evenkeel_status evenkeel_config_load(const char* path, const char* const* overrides, int64_t num_overrides,
                                      evenkeel_config** config) {
-  return return_new(config, "config", [&] {
+  return create_handle(config, "config", [&] {
     require(path, "path");
     return new evenkeel_config{load_config(path, texts_of(overrides, num_overrides, "overrides"))};
   });
@@ -41,7 +41,7 @@ evenkeel_status evenkeel_config_to_yaml(const evenkeel_config* config, char** ya
     require(yaml, "yaml");
     *yaml = nullptr;
     require(config, "config");
-    return_text(to_yaml(config->config), yaml, bytes);
+    copy_text_to_caller(to_yaml(config->config), yaml, bytes);
   });
 }
 
@@ -52,7 +52,7 @@ evenkeel_status evenkeel_config_settings(const evenkeel_config* config, char** s
     require(config, "config");
     std::string lines;
     for (const auto& [path, value] : list_settings(config->config)) lines += path + "=" + value + "\n";
-    return_text(lines, settings, bytes);
+    copy_text_to_caller(lines, settings, bytes);
   });
 }
 

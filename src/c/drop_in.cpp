@@ -120,8 +120,8 @@ auto with_settings(const evenkeel_batching* batching, Use use) {
 /// Returns the smallest number of micro-batches with which every micro-batch is within its limits. Considers
 /// only results of agreed_count() for `count` and more. One micro-batch per sample is always sufficient.
 template <typename Batching>
-std::int64_t count_within_limits(std::span<const std::int64_t> lengths, std::int64_t count,
-                                 const Batching& batching) {
+std::int64_t find_count_within_limits(std::span<const std::int64_t> lengths, std::int64_t count,
+                                      const Batching& batching) {
   const BatchLimits promise = batch_limits(lengths, batching);
   require_each_fits(promise);
   const auto keeps = [&](std::int64_t n) {
@@ -145,7 +145,7 @@ MindSpeedCp mindspeed_cp_of(const evenkeel_mindspeed_cp* cp) {
           cp->cut_each_sequence != 0};
 }
 
-void return_figures(const NamedMetrics& metrics, double* figures) {
+void write_figures(const NamedMetrics& metrics, double* figures) {
   std::ranges::transform(metrics, figures, [](const auto& metric) { return metric.second; });
 }
 
@@ -190,7 +190,7 @@ evenkeel_status evenkeel_partition_with_cap(const int64_t* costs, int64_t count,
     require(offsets, "offsets");
     require(num_groups, "num_groups");
     const Partition groups = longest_processing_time_with_cap(array_of(costs, count, "costs"), k, cap);
-    return_partition(groups, items, offsets);
+    write_partition(groups, items, offsets);
     *num_groups = groups.size();
   });
 }
@@ -205,7 +205,7 @@ evenkeel_status evenkeel_partition_whole_groups(const int64_t* lengths, const in
     require(offsets, "offsets");
     const std::vector<std::uint64_t> groups(numbers.begin(), numbers.end());
     require_enough_keys(groups, k, equal_groups != 0);
-    return_partition(balance_whole_groups(work_of(values), groups, k, GroupSize::equal), items, offsets);
+    write_partition(balance_whole_groups(work_of(values), groups, k, GroupSize::equal), items, offsets);
   });
 }
 
@@ -216,7 +216,7 @@ evenkeel_status evenkeel_roll_batch_balance(const int64_t* lengths, int64_t coun
     require(offsets, "offsets");
     const std::optional<std::int64_t> at_a_time =
         mini_batch == INT64_MAX ? std::nullopt : std::optional(mini_batch);
-    return_partition(roll_batch_balance(array_of(lengths, count, "lengths"), dp, at_a_time), items, offsets);
+    write_partition(roll_batch_balance(array_of(lengths, count, "lengths"), dp, at_a_time), items, offsets);
   });
 }
 
@@ -250,7 +250,7 @@ evenkeel_status evenkeel_batching_count_under_cap(const evenkeel_batching* batch
   return run_guarded([&] {
     require(num_micro_batches, "num_micro_batches");
     *num_micro_batches = with_settings(batching, [&](const auto& of) {
-      return count_within_limits(array_of(lengths, count, "lengths"), at_least, of);
+      return find_count_within_limits(array_of(lengths, count, "lengths"), at_least, of);
     });
   });
 }
@@ -261,19 +261,19 @@ evenkeel_status evenkeel_batching_micro_batches(const evenkeel_batching* batchin
   return run_guarded([&] {
     require_list(items, count, "items");
     require(offsets, "offsets");
-    return_partition(with_settings(batching,
-                                   [&](const auto& of) {
-                                     return reference_micro_batches(array_of(lengths, count, "lengths"),
-                                                                    num_micro_batches, of);
-                                   }),
-                     items, offsets);
+    write_partition(with_settings(batching,
+                                  [&](const auto& of) {
+                                    return reference_micro_batches(array_of(lengths, count, "lengths"),
+                                                                   num_micro_batches, of);
+                                  }),
+                    items, offsets);
   });
 }
 
 evenkeel_status evenkeel_padded_batches(const int64_t* lengths, int64_t count, int32_t dp, int64_t max_tokens,
                                         int64_t length_round, int64_t count_multiple,
                                         evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     PaddedBatchingSettings settings;
     settings.dp = dp;
     settings.max_tokens = max_tokens;
@@ -283,7 +283,7 @@ evenkeel_status evenkeel_padded_batches(const int64_t* lengths, int64_t count, i
     const PaddedBatches batches = plan_padded_batches(array_of(lengths, count, "lengths"), settings);
     Numbers items(static_cast<std::size_t>(count));
     Numbers offsets(static_cast<std::size_t>(dp) + 1);
-    return_partition(batches.shards, items.data(), offsets.data());
+    write_partition(batches.shards, items.data(), offsets.data());
     made.add("items", std::move(items));
     made.add("offsets", std::move(offsets));
     made.add_mapped("begin", batches.micro_batches,
@@ -307,8 +307,8 @@ evenkeel_status evenkeel_mindspeed_columns(const evenkeel_mindspeed_cp* cp, int6
   return run_guarded([&] {
     require(num_indices, "num_indices");
     const MindSpeedCp of = mindspeed_cp_of(cp);
-    const std::vector<std::int64_t> found =
-        mindspeed_columns(of, columns, array_of(ends, count, "ends"), rank_of(CpGroup{of.size}, cp_rank));
+    const std::vector<std::int64_t> found = mindspeed_columns(of, columns, array_of(ends, count, "ends"),
+                                                              checked_cp_rank(CpGroup{of.size}, cp_rank));
     std::ranges::copy(found, array_of(indices, std::ssize(found), "indices").begin());
     *num_indices = std::ssize(found);
   });
@@ -327,7 +327,7 @@ evenkeel_status evenkeel_seqlen_balance_figures(const int64_t* lengths, int64_t 
         throw InputError("partitions", "contains " + std::to_string(item) +
                                            ", which is not an index of the " +
                                            format_plain_count(count, "length"));
-    return_figures(seqlen_balance_metrics(values, partition), figures);
+    write_figures(seqlen_balance_metrics(values, partition), figures);
   });
 }
 
@@ -336,8 +336,8 @@ evenkeel_status evenkeel_dynamic_batching_figures(const int64_t* lengths, int64_
                                                   double* figures) {
   return run_guarded([&] {
     require(figures, "figures");
-    return_figures(dynamic_batching_metrics(array_of(lengths, count, "lengths"), actual_tokens, max_length),
-                   figures);
+    write_figures(dynamic_batching_metrics(array_of(lengths, count, "lengths"), actual_tokens, max_length),
+                  figures);
   });
 }
 

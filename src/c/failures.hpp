@@ -44,7 +44,7 @@ evenkeel_status run_guarded(Work&& work) noexcept {
 
 /// Sets *handle to the new object that make() returns, or to null if make() throws.
 template <typename Handle, typename Make>
-evenkeel_status return_new(Handle** handle, const char* name, Make make) noexcept {
+evenkeel_status create_handle(Handle** handle, const char* name, Make make) noexcept {
   return run_guarded([&] {
     require(handle, name);
     *handle = nullptr;

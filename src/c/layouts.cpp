@@ -67,7 +67,7 @@ PackedTreeLayout tree_layout_of(const evenkeel_layout* layout) {
   return {std::move(tree), layout->alignment, group_of(layout->cp_size, layout->cp_layout)};
 }
 
-void add_structure(evenkeel_arrays& arrays, const PrefixTree& tree) {
+void add_tree_structure(evenkeel_arrays& arrays, const PrefixTree& tree) {
   arrays.add_mapped("parents", tree.segments(), &TreeSegment::parent);
   arrays.add_mapped("tokens", tree.segments(),
                     [](const TreeSegment& segment) { return segment.rows.size(); });
@@ -88,7 +88,7 @@ void add_schedule(evenkeel_arrays& arrays, const DepthFirstSchedule& schedule, c
   arrays.add(prefix + "recomputed", schedule.recomputed);
 }
 
-CpRank rank_of(CpGroup cp, std::int32_t rank) {
+CpRank checked_cp_rank(CpGroup cp, std::int32_t rank) {
   if (0 <= rank && rank < cp.size) return CpRank{rank};
   throw InputError("context-parallel rank",
                    "is " + std::to_string(rank) + "; it must be from 0 to " + std::to_string(cp.size - 1));
@@ -108,7 +108,7 @@ PaddedMask mask_of(const evenkeel_mask* mask) {
   return {mask->batch, mask->seq, array_of(mask->values, mask->batch * mask->seq, "mask->values")};
 }
 
-std::size_t row_bytes_of(std::int64_t row_bytes) {
+std::size_t checked_row_bytes(std::int64_t row_bytes) {
   if (row_bytes < 0)
     throw WrongArgument("row_bytes", "is " + std::to_string(row_bytes) + "; it must be at least 0");
   return static_cast<std::size_t>(row_bytes);

@@ -23,18 +23,18 @@ namespace evenkeel::c {
 [[nodiscard]] PackedTreeLayout tree_layout_of(const evenkeel_layout* layout);
 
 /// Adds the arrays parents, tokens and sample_ends, which describe the structure of a tree.
-void add_structure(evenkeel_arrays& arrays, const PrefixTree& tree);
+void add_tree_structure(evenkeel_arrays& arrays, const PrefixTree& tree);
 /// Adds the arrays that evenkeel_tree_depth_first returns, with `prefix` before their names.
 void add_schedule(evenkeel_arrays& arrays, const DepthFirstSchedule& schedule,
                   const std::string& prefix = "");
 
 /// Returns the rank with this number. Throws InputError if it is outside the group.
-[[nodiscard]] CpRank rank_of(CpGroup cp, std::int32_t rank);
+[[nodiscard]] CpRank checked_cp_rank(CpGroup cp, std::int32_t rank);
 
 /// The next three functions convert C arguments to C++ values. They throw WrongArgument for NULL and for
 /// negative sizes.
 [[nodiscard]] std::span<std::byte> bytes_of(const evenkeel_rows* rows, const char* name);
 [[nodiscard]] PaddedMask mask_of(const evenkeel_mask* mask);
-[[nodiscard]] std::size_t row_bytes_of(std::int64_t row_bytes);
+[[nodiscard]] std::size_t checked_row_bytes(std::int64_t row_bytes);
 
 }  // namespace evenkeel::c

@@ -57,8 +57,8 @@ namespace evenkeel::c {
 
 /// Creates an evenkeel_arrays, calls fill() on it, and stores it in *arrays. Returns the status.
 template <typename Fill>
-evenkeel_status return_arrays(evenkeel_arrays** arrays, Fill fill) noexcept {
-  return return_new(arrays, "arrays", [&] {
+evenkeel_status create_arrays(evenkeel_arrays** arrays, Fill fill) noexcept {
+  return create_handle(arrays, "arrays", [&] {
     auto made = std::make_unique<evenkeel_arrays>();
     fill(*made);
     return made.release();

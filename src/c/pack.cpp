@@ -27,12 +27,12 @@ std::vector<std::span<Bytes>> checked_buffers(const evenkeel_rows* rows, std::in
   return buffers;
 }
 
-void require_threads(std::int64_t threads) {
+void require_positive_threads(std::int64_t threads) {
   if (threads < 1) throw InputError("threads", "is " + std::to_string(threads) + "; it must be at least 1");
 }
 
-void return_cu_seqlens(const PackedLayout& layout, std::int32_t* cu_seqlens, std::int32_t* padded,
-                       std::int32_t* max_seqlen) {
+void write_cu_seqlens(const PackedLayout& layout, std::int32_t* cu_seqlens, std::int32_t* padded,
+                      std::int32_t* max_seqlen) {
   if (cu_seqlens != nullptr) std::ranges::copy(layout.cu_seqlens(), cu_seqlens);
   std::ranges::copy(layout.cu_seqlens_padded(), padded);
   *max_seqlen = layout.max_seqlen();
@@ -80,10 +80,10 @@ evenkeel_status evenkeel_layout_fill(const int64_t* lengths, const int64_t* alig
     require(max_seqlen, "max_seqlen");
     const std::span<const std::int64_t> values = array_of(lengths, count, "lengths");
     const CpGroup cp = group_of(cp_size, cp_layout);
-    return_cu_seqlens(aligned == nullptr
-                          ? PackedLayout(values, alignment, cp)
-                          : PackedLayout(values, array_of(aligned, count, "aligned"), alignment, cp),
-                      cu_seqlens, cu_seqlens_padded, max_seqlen);
+    write_cu_seqlens(aligned == nullptr
+                         ? PackedLayout(values, alignment, cp)
+                         : PackedLayout(values, array_of(aligned, count, "aligned"), alignment, cp),
+                     cu_seqlens, cu_seqlens_padded, max_seqlen);
   });
 }
 
@@ -92,15 +92,15 @@ evenkeel_status evenkeel_layout_pad_to(const evenkeel_layout* layout, int64_t ro
   return run_guarded([&] {
     require(cu_seqlens_padded, "cu_seqlens_padded");
     require(max_seqlen, "max_seqlen");
-    return_cu_seqlens(layout_of(layout).padded_to(rows), nullptr, cu_seqlens_padded, max_seqlen);
+    write_cu_seqlens(layout_of(layout).padded_to(rows), nullptr, cu_seqlens_padded, max_seqlen);
   });
 }
 
 evenkeel_status evenkeel_layout_runs(const evenkeel_layout* layout, int32_t cp_rank,
                                      evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const PackedLayout of = layout_of(layout);
-    const std::vector<PackedRun> runs = packed_runs(of, rank_of(of.cp(), cp_rank));
+    const std::vector<PackedRun> runs = packed_runs(of, checked_cp_rank(of.cp(), cp_rank));
     std::vector<std::int64_t> numbers;
     for (const PackedRun& run : runs)
       numbers.insert(numbers.end(), {run.index, run.sequence.begin, run.sequence.end, run.local});
@@ -150,8 +150,8 @@ evenkeel_status evenkeel_pack_rows(const evenkeel_layout* layout, int32_t cp_ran
                                    const evenkeel_rows* local, int64_t threads) {
   return run_guarded([&] {
     const PackedLayout of = layout_of(layout);
-    const CpRank rank = rank_of(of.cp(), cp_rank);
-    require_threads(threads);
+    const CpRank rank = checked_cp_rank(of.cp(), cp_rank);
+    require_positive_threads(threads);
     pack_rows(of, rank, bytes_of(ragged, "ragged"), bytes_of(pad, "pad"), bytes_of(local, "local"), threads);
   });
 }
@@ -162,8 +162,8 @@ evenkeel_status evenkeel_pack_sequences(const evenkeel_layout* layout, int32_t c
                                         int64_t threads) {
   return run_guarded([&] {
     const PackedLayout of = layout_of(layout);
-    const CpRank rank = rank_of(of.cp(), cp_rank);
-    require_threads(threads);
+    const CpRank rank = checked_cp_rank(of.cp(), cp_rank);
+    require_positive_threads(threads);
     const auto sources = checked_buffers<const std::byte>(sequences, count, "sequences");
     pack_sequences(of, rank, sources, bytes_of(pad, "pad"), bytes_of(local, "local"), threads);
   });
@@ -173,7 +173,7 @@ evenkeel_status evenkeel_pack_all_ranks(const evenkeel_layout* layout, const eve
                                         const evenkeel_rows* pad, const evenkeel_rows* locals, int64_t count,
                                         int64_t threads) {
   return run_guarded([&] {
-    require_threads(threads);
+    require_positive_threads(threads);
     const auto targets = checked_buffers<std::byte>(locals, count, "locals");
     pack_all_ranks(layout_of(layout), bytes_of(ragged, "ragged"), bytes_of(pad, "pad"), targets, threads);
   });
@@ -184,8 +184,8 @@ evenkeel_status evenkeel_unpack_rows(const evenkeel_layout* layout, int32_t cp_r
                                      int64_t threads) {
   return run_guarded([&] {
     const PackedLayout of = layout_of(layout);
-    const CpRank rank = rank_of(of.cp(), cp_rank);
-    require_threads(threads);
+    const CpRank rank = checked_cp_rank(of.cp(), cp_rank);
+    require_positive_threads(threads);
     unpack_rows(of, rank, bytes_of(local, "local"), bytes_of(ragged, "ragged"), threads);
   });
 }
@@ -193,7 +193,7 @@ evenkeel_status evenkeel_unpack_rows(const evenkeel_layout* layout, int32_t cp_r
 evenkeel_status evenkeel_unpack_all_ranks(const evenkeel_layout* layout, const evenkeel_rows* locals,
                                           int64_t count, const evenkeel_rows* ragged, int64_t threads) {
   return run_guarded([&] {
-    require_threads(threads);
+    require_positive_threads(threads);
     const auto sources = checked_buffers<const std::byte>(locals, count, "locals");
     unpack_all_ranks(layout_of(layout), sources, bytes_of(ragged, "ragged"), threads);
   });
@@ -203,7 +203,7 @@ evenkeel_status evenkeel_fill_pad_rows(const evenkeel_layout* layout, int32_t cp
                                        const evenkeel_rows* pad, const evenkeel_rows* local) {
   return run_guarded([&] {
     const PackedLayout of = layout_of(layout);
-    fill_pad_rows(of, rank_of(of.cp(), cp_rank), bytes_of(pad, "pad"), bytes_of(local, "local"));
+    fill_pad_rows(of, checked_cp_rank(of.cp(), cp_rank), bytes_of(pad, "pad"), bytes_of(local, "local"));
   });
 }
 
@@ -212,10 +212,11 @@ evenkeel_status evenkeel_position_ids(const evenkeel_layout* layout, int32_t cp_
     require(layout, "layout");
     if (layout->tree != nullptr) {
       const PackedTreeLayout of = tree_layout_of(layout);
-      derive_position_ids(of, rank_of(of.segments().cp(), cp_rank), local_values(of.segments(), ids, "ids"));
+      derive_position_ids(of, checked_cp_rank(of.segments().cp(), cp_rank),
+                          local_values(of.segments(), ids, "ids"));
     } else {
       const PackedLayout of = layout_of(layout);
-      derive_position_ids(of, rank_of(of.cp(), cp_rank), local_values(of, ids, "ids"));
+      derive_position_ids(of, checked_cp_rank(of.cp(), cp_rank), local_values(of, ids, "ids"));
     }
   });
 }
@@ -224,7 +225,7 @@ evenkeel_status evenkeel_labels(const evenkeel_layout* layout, int32_t cp_rank, 
                                 int64_t num_tokens, int64_t label_pad, int64_t* labels) {
   return run_guarded([&] {
     const PackedLayout of = layout_of(layout);
-    const CpRank rank = rank_of(of.cp(), cp_rank);
+    const CpRank rank = checked_cp_rank(of.cp(), cp_rank);
     const std::span<const std::int64_t> ragged = array_of(tokens, num_tokens, "tokens");
     if (num_tokens != of.num_tokens())
       throw InputError("tokens", "there are " + std::to_string(num_tokens) + " tokens, but the layout has " +
@@ -240,7 +241,7 @@ evenkeel_status evenkeel_loss_mask(const evenkeel_layout* layout, int32_t cp_ran
                                    int64_t count, float* mask) {
   return run_guarded([&] {
     const PackedLayout of = layout_of(layout);
-    derive_loss_mask(of, rank_of(of.cp(), cp_rank), array_of(prompts, count, "prompts"),
+    derive_loss_mask(of, checked_cp_rank(of.cp(), cp_rank), array_of(prompts, count, "prompts"),
                      local_values(of, mask, "mask"));
   });
 }
@@ -264,7 +265,7 @@ evenkeel_status evenkeel_mask_lengths(const evenkeel_mask* mask, int64_t* length
 evenkeel_status evenkeel_remove_padding(const evenkeel_mask* mask, int64_t row_bytes,
                                         const evenkeel_rows* padded, const evenkeel_rows* ragged) {
   return run_guarded([&] {
-    remove_padding(mask_of(mask), row_bytes_of(row_bytes), bytes_of(padded, "padded"),
+    remove_padding(mask_of(mask), checked_row_bytes(row_bytes), bytes_of(padded, "padded"),
                    bytes_of(ragged, "ragged"));
   });
 }
@@ -273,8 +274,8 @@ evenkeel_status evenkeel_restore_padding(const evenkeel_mask* mask, int64_t row_
                                          const evenkeel_rows* ragged, const evenkeel_rows* pad,
                                          const evenkeel_rows* padded) {
   return run_guarded([&] {
-    restore_padding(mask_of(mask), row_bytes_of(row_bytes), bytes_of(ragged, "ragged"), bytes_of(pad, "pad"),
-                    bytes_of(padded, "padded"));
+    restore_padding(mask_of(mask), checked_row_bytes(row_bytes), bytes_of(ragged, "ragged"),
+                    bytes_of(pad, "pad"), bytes_of(padded, "padded"));
   });
 }
 
@@ -286,7 +287,7 @@ evenkeel_status evenkeel_pad_right(const int64_t* lengths, const int64_t* begins
     const std::span<const std::int64_t> last = array_of(ends, count, "ends");
     std::vector<RowRange> kept;
     for (std::size_t i = 0; i < first.size(); ++i) kept.push_back({first[i], last[i]});
-    pad_right(array_of(lengths, count, "lengths"), kept, seq, row_bytes_of(row_bytes),
+    pad_right(array_of(lengths, count, "lengths"), kept, seq, checked_row_bytes(row_bytes),
               bytes_of(ragged, "ragged"), bytes_of(pad, "pad"), bytes_of(padded, "padded"));
   });
 }

@@ -39,7 +39,7 @@ class PlannedStep {
   [[nodiscard]] StepProblem problem() const { return {table, settings, step, trees}; }
   [[nodiscard]] const StepPlan& plan() const noexcept { return planned.plan; }
   /// Returns the layout of a micro-batch on CP rank 0, without fields.
-  [[nodiscard]] PackedMicroBatch layout_of(const MicroBatchPlan& micro_batch) const {
+  [[nodiscard]] PackedMicroBatch lay_out_micro_batch(const MicroBatchPlan& micro_batch) const {
     return lay_out(problem(), planned.assignment, micro_batch, CpRank{0});
   }
 
@@ -263,7 +263,7 @@ using namespace evenkeel::c;
 
 evenkeel_status evenkeel_plan_create(const evenkeel_lengths* lengths, const evenkeel_config* config,
                                      const char* profile, int64_t step, int32_t ranks, evenkeel_plan** plan) {
-  return return_new(plan, "plan", [&] {
+  return create_handle(plan, "plan", [&] {
     require(config, "config");
     auto made = plan_lengths(lengths, config->config, text_or_empty(profile), step, ranks);
     evenkeel_arrays arrays = arrays_of(*made);
@@ -286,9 +286,10 @@ int32_t evenkeel_plan_equal(const evenkeel_plan* one, const evenkeel_plan* other
 
 evenkeel_status evenkeel_plan_layout(const evenkeel_plan* plan, int64_t micro_batch,
                                      evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     require(plan, "plan");
-    const PackedMicroBatch packed = plan->step->layout_of(micro_batch_at(plan->step->plan(), micro_batch));
+    const PackedMicroBatch packed =
+        plan->step->lay_out_micro_batch(micro_batch_at(plan->step->plan(), micro_batch));
     const PackedLayout& layout = packed.layout;
     made.add("cu_seqlens", std::vector(layout.cu_seqlens().begin(), layout.cu_seqlens().end()));
     made.add("cu_seqlens_padded",
@@ -296,7 +297,7 @@ evenkeel_status evenkeel_plan_layout(const evenkeel_plan* plan, int64_t micro_ba
     made.add("max_seqlen", std::int64_t{layout.max_seqlen()});
     made.add("alignment", layout.alignment());
     made.add("cp_size", std::int64_t{layout.cp().size});
-    if (packed.shared) add_structure(made, packed.shared->tree.tree());
+    if (packed.shared) add_tree_structure(made, packed.shared->tree.tree());
   });
 }
 
@@ -304,7 +305,7 @@ evenkeel_status evenkeel_losses(const evenkeel_lengths* lengths, const evenkeel_
                                 const char* profile, const int64_t* samples, const int64_t* sample_offsets,
                                 int64_t num_micro_batches, const int64_t* rank_offsets, int64_t num_ranks,
                                 evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     require(config, "config");
     const LengthTable table = table_of(lengths);
     const LossSettings settings = config->config.profile(text_or_empty(profile)).loss;

@@ -61,7 +61,7 @@ using namespace evenkeel;
 using namespace evenkeel::c;
 
 evenkeel_status evenkeel_places_of_mask(const evenkeel_mask* mask, evenkeel_arrays** arrays) {
-  return return_arrays(arrays,
+  return create_arrays(arrays,
                        [&](evenkeel_arrays& made) { add_runs(made, "runs", TokenPlaces(mask_of(mask))); });
 }
 
@@ -72,7 +72,7 @@ evenkeel_status evenkeel_move_tokens(const evenkeel_places* from, const evenkeel
     const TokenPlaces places = places_of(from, "from");
     const TokenPlaces others = places_of(to, "to");
     if (within_rows != 0) require_same_rows(places, others);
-    move_tokens(places, others, {row_bytes_of(row_bytes), heads}, bytes_of(source, "source"),
+    move_tokens(places, others, {checked_row_bytes(row_bytes), heads}, bytes_of(source, "source"),
                 bytes_of(target, "target"));
   });
 }
@@ -80,14 +80,14 @@ evenkeel_status evenkeel_move_tokens(const evenkeel_places* from, const evenkeel
 evenkeel_status evenkeel_fill_padding(const evenkeel_places* tokens, int64_t heads, int64_t row_bytes,
                                       const evenkeel_rows* pad, const evenkeel_rows* target) {
   return run_guarded([&] {
-    fill_padding(places_of(tokens, "tokens"), {row_bytes_of(row_bytes), heads}, bytes_of(pad, "pad"),
+    fill_padding(places_of(tokens, "tokens"), {checked_row_bytes(row_bytes), heads}, bytes_of(pad, "pad"),
                  bytes_of(target, "target"));
   });
 }
 
 evenkeel_status evenkeel_prefix_split(const evenkeel_prefix_groups* groups, int64_t include_prefix_last,
                                       int32_t pad_short, evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const PrefixLayout layout = prefix_layout_of(groups);
     const PrefixSplit split =
         layout.split(include_prefix_last, pad_short != 0 ? ShortPrefix::pad : ShortPrefix::error);

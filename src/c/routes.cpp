@@ -29,8 +29,8 @@ RowCut cut_of(std::int32_t cut, const char* name) {
 
 /// Stores the arrays of the route that make(Integer{}) returns. `dtype` selects the integer type.
 template <typename Make>
-evenkeel_status return_route(evenkeel_arrays** arrays, std::int32_t dtype, Make make) noexcept {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+evenkeel_status create_route(evenkeel_arrays** arrays, std::int32_t dtype, Make make) noexcept {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const auto add = [&](auto route) {
       const auto to_int32 = [](std::integral auto count) { return static_cast<std::int32_t>(count); };
       made.add("send_rows", std::move(route.send_rows));
@@ -67,7 +67,7 @@ using namespace evenkeel::c;
 evenkeel_status evenkeel_layout_route(const evenkeel_layout* layout, int32_t from, int32_t to,
                                       const evenkeel_member* member, int32_t dtype,
                                       evenkeel_arrays** arrays) {
-  return return_route(arrays, dtype, [&]<typename Integer>(Integer) {
+  return create_route(arrays, dtype, [&]<typename Integer>(Integer) {
     return row_route<Integer>(layout_of(layout), cut_of(from, "from"), cut_of(to, "to"), member_of(member));
   });
 }
@@ -75,7 +75,7 @@ evenkeel_status evenkeel_layout_route(const evenkeel_layout* layout, int32_t fro
 evenkeel_status evenkeel_layout_halo_route(const evenkeel_layout* layout, int32_t cut, int64_t width,
                                            const evenkeel_member* member, int32_t dtype,
                                            evenkeel_arrays** arrays) {
-  return return_route(arrays, dtype, [&]<typename Integer>(Integer) {
+  return create_route(arrays, dtype, [&]<typename Integer>(Integer) {
     return with_layout(layout, [&](const auto& of) {
       return halo_route<Integer>(of, cut_of(cut, "cut"), member_of(member), width);
     });
@@ -84,7 +84,7 @@ evenkeel_status evenkeel_layout_halo_route(const evenkeel_layout* layout, int32_
 
 evenkeel_status evenkeel_layout_sequence_runs(const evenkeel_layout* layout, int32_t cut,
                                               const evenkeel_member* member, evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const std::vector<SequenceRun> runs = with_layout(
         layout, [&](const auto& of) { return sequence_runs(of, cut_of(cut, "cut"), member_of(member)); });
     made.add_mapped("sequence", runs, &SequenceRun::sequence);

@@ -6,7 +6,7 @@
 
 namespace evenkeel::c {
 
-void return_text(const std::string& text, char** buffer, std::int64_t* bytes) {
+void copy_text_to_caller(const std::string& text, char** buffer, std::int64_t* bytes) {
   auto* const copy = new char[text.size() + 1];
   std::memcpy(copy, text.c_str(), text.size() + 1);
   *buffer = copy;

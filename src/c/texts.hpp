@@ -8,7 +8,7 @@ namespace evenkeel::c {
 
 /// Stores a null-terminated copy of the text in *buffer, and its length in *bytes unless `bytes` is null. The
 /// C caller frees the copy with evenkeel_buffer_free().
-void return_text(const std::string& text, char** buffer, std::int64_t* bytes);
+void copy_text_to_caller(const std::string& text, char** buffer, std::int64_t* bytes);
 
 /// Returns the texts of a C array. Throws WrongArgument if the array or a text is NULL. `name` is the name of
 /// the argument.

@@ -34,7 +34,7 @@ void add_pairs(evenkeel_arrays& arrays, const char* name, const List& list, Pair
   arrays.add(name, std::move(values), {std::ssize(list), 2});
 }
 
-KeyOrder order_of(std::int32_t keys) {
+KeyOrder key_order_of(std::int32_t keys) {
   if (keys == EVENKEEL_KEYS_PACKED) return KeyOrder::packed;
   if (keys == EVENKEEL_KEYS_GATHERED) return KeyOrder::gathered;
   throw WrongArgument("argument keys", "is " + std::to_string(keys) + ", which is not a valid value");
@@ -46,7 +46,7 @@ struct TreeOnRank {
   CpRank rank;
 
   TreeOnRank(const evenkeel_layout* of, std::int32_t cp_rank)
-      : layout(tree_layout_of(of)), rank(rank_of(layout.segments().cp(), cp_rank)) {}
+      : layout(tree_layout_of(of)), rank(checked_cp_rank(layout.segments().cp(), cp_rank)) {}
 };
 
 }  // namespace
@@ -76,7 +76,7 @@ void evenkeel_arrays_destroy(evenkeel_arrays* arrays) {
 
 evenkeel_status evenkeel_tree_of_tokens(const int64_t* tokens, const int64_t* offsets, int64_t num_samples,
                                         int64_t ahead, evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     require_list(offsets, num_samples, "offsets");
     require(offsets, "offsets");
     const std::span<const std::int64_t> all = array_of(tokens, offsets[num_samples], "tokens");
@@ -89,25 +89,25 @@ evenkeel_status evenkeel_tree_of_tokens(const int64_t* tokens, const int64_t* of
       samples.push_back(all.subspan(static_cast<std::size_t>(offsets[i]),
                                     static_cast<std::size_t>(offsets[i + 1] - offsets[i])));
     }
-    add_structure(made, PrefixTree::from_tokens(samples, ahead));
+    add_tree_structure(made, PrefixTree::from_tokens(samples, ahead));
   });
 }
 
 evenkeel_status evenkeel_tree_subtree(const evenkeel_tree* tree, const int64_t* samples, int64_t count,
                                       evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
-    add_structure(made, tree_of(tree).subtree(array_of(samples, count, "samples")));
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
+    add_tree_structure(made, tree_of(tree).subtree(array_of(samples, count, "samples")));
   });
 }
 
 evenkeel_status evenkeel_tree_of_sequences(const evenkeel_layout* layout, evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
-    add_structure(made, PackedTreeLayout(layout_of(layout)).tree());
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
+    add_tree_structure(made, PackedTreeLayout(layout_of(layout)).tree());
   });
 }
 
 evenkeel_status evenkeel_tree_segments(const evenkeel_tree* tree, evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const PrefixTree of = tree_of(tree);
     made.add_mapped("depths", of.segments(), &TreeSegment::depth);
     made.add_mapped("first_samples", of.segments(), &TreeSegment::first_sample);
@@ -116,7 +116,7 @@ evenkeel_status evenkeel_tree_segments(const evenkeel_tree* tree, evenkeel_array
 }
 
 evenkeel_status evenkeel_tree_rows(const evenkeel_tree* tree, evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const PrefixTree of = tree_of(tree);
     made.add("position_ids", position_ids(of));
     add_intervals(made, ancestor_intervals(of));
@@ -124,7 +124,7 @@ evenkeel_status evenkeel_tree_rows(const evenkeel_tree* tree, evenkeel_arrays** 
 }
 
 evenkeel_status evenkeel_tree_sample(const evenkeel_tree* tree, int64_t sample, evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const PrefixTree of = tree_of(tree);
     require_index(sample, of.num_samples(), "sample", "samples");
     made.add("rows", of.rows_of(sample));
@@ -133,7 +133,7 @@ evenkeel_status evenkeel_tree_sample(const evenkeel_tree* tree, int64_t sample, 
 }
 
 evenkeel_status evenkeel_tree_branch_states(const evenkeel_tree* tree, evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     BranchStates states = branch_states(tree_of(tree));
     made.add("from", std::move(states.from));
     made.add("uses", std::move(states.uses));
@@ -143,7 +143,7 @@ evenkeel_status evenkeel_tree_branch_states(const evenkeel_tree* tree, evenkeel_
 }
 
 evenkeel_status evenkeel_tree_savings(const evenkeel_tree* tree, evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const SharingSavings savings = sharing_savings(tree_of(tree));
     made.add("tokens", savings.tokens);
     made.add("repeated_tokens", savings.repeated_tokens);
@@ -154,7 +154,7 @@ evenkeel_status evenkeel_tree_savings(const evenkeel_tree* tree, evenkeel_arrays
 
 evenkeel_status evenkeel_tree_intervals(const evenkeel_layout* layout, int32_t cp_rank,
                                         evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const TreeOnRank of(layout, cp_rank);
     add_intervals(made, ancestor_intervals(of.layout, of.rank));
   });
@@ -162,7 +162,7 @@ evenkeel_status evenkeel_tree_intervals(const evenkeel_layout* layout, int32_t c
 
 evenkeel_status evenkeel_tree_attention(const evenkeel_layout* layout, int32_t cp_rank,
                                         evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const TreeOnRank of(layout, cp_rank);
     PrefixAttentionPlan plan = plan_prefix_attention(of.layout, of.rank);
     Numbers key_rows;
@@ -181,7 +181,7 @@ evenkeel_status evenkeel_tree_attention(const evenkeel_layout* layout, int32_t c
 
 evenkeel_status evenkeel_tree_depth_first(const evenkeel_layout* layout, int64_t max_kept,
                                           evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const DepthFirstSchedule schedule = depth_first_schedule(
         tree_layout_of(layout), max_kept == INT64_MAX ? std::nullopt : std::optional(max_kept));
     add_schedule(made, schedule);
@@ -190,7 +190,7 @@ evenkeel_status evenkeel_tree_depth_first(const evenkeel_layout* layout, int64_t
 
 evenkeel_status evenkeel_tree_predictions(const evenkeel_layout* layout, const int64_t* prompts,
                                           int64_t count, evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     PredictionMap map = predictions(tree_layout_of(layout), array_of(prompts, count, "prompts"));
     made.add("offsets", std::move(map.offsets));
     made.add_mapped("rank", map.rank, [](CpRank rank) { return std::int32_t{rank.value()}; });
@@ -200,9 +200,9 @@ evenkeel_status evenkeel_tree_predictions(const evenkeel_layout* layout, const i
 
 evenkeel_status evenkeel_tree_block_mask(const evenkeel_layout* layout, int32_t cp_rank, int32_t keys,
                                          int64_t tile_queries, int64_t tile_keys, evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const TreeOnRank of(layout, cp_rank);
-    BlockMask mask = block_mask(of.layout, of.rank, order_of(keys), {tile_queries, tile_keys});
+    BlockMask mask = block_mask(of.layout, of.rank, key_order_of(keys), {tile_queries, tile_keys});
     const auto add = [&](const char* counts_name, std::vector<std::int32_t> counts, const char* indices_name,
                          std::vector<std::int32_t> indices, std::int64_t rows, std::int64_t columns) {
       made.add(counts_name, std::move(counts), {1, 1, rows});
@@ -221,9 +221,9 @@ evenkeel_status evenkeel_tree_block_mask(const evenkeel_layout* layout, int32_t 
 
 evenkeel_status evenkeel_tree_column_mask(const evenkeel_layout* layout, int32_t cp_rank, int32_t keys,
                                           evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const TreeOnRank of(layout, cp_rank);
-    const ColumnIntervals columns = column_intervals(of.layout, of.rank, order_of(keys));
+    const ColumnIntervals columns = column_intervals(of.layout, of.rank, key_order_of(keys));
     std::size_t key = 0;
     add_pairs(made, "startend", columns.begin, [&](std::int32_t begin) {
       return RowRange{columns.end[key++], begin};
@@ -233,9 +233,9 @@ evenkeel_status evenkeel_tree_column_mask(const evenkeel_layout* layout, int32_t
 
 evenkeel_status evenkeel_tree_slices(const evenkeel_layout* layout, int32_t cp_rank, int32_t keys,
                                      evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const TreeOnRank of(layout, cp_rank);
-    const std::vector<AttentionSlice> slices = attention_slices(of.layout, of.rank, order_of(keys));
+    const std::vector<AttentionSlice> slices = attention_slices(of.layout, of.rank, key_order_of(keys));
     add_pairs(made, "q_ranges", slices, [](const AttentionSlice& slice) { return slice.queries; });
     add_pairs(made, "k_ranges", slices, [](const AttentionSlice& slice) { return slice.keys; });
     made.add_mapped("kinds", slices,
@@ -245,9 +245,9 @@ evenkeel_status evenkeel_tree_slices(const evenkeel_layout* layout, int32_t cp_r
 
 evenkeel_status evenkeel_tree_additive_mask(const evenkeel_layout* layout, int32_t cp_rank, int32_t keys,
                                             evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const TreeOnRank of(layout, cp_rank);
-    made.add("mask", additive_mask(of.layout, of.rank, order_of(keys)),
+    made.add("mask", additive_mask(of.layout, of.rank, key_order_of(keys)),
              {of.layout.segments().local_rows(), of.layout.segments().num_rows()});
   });
 }

@@ -15,18 +15,18 @@ namespace {
 constexpr std::chrono::seconds time_for_the_first_rank{5};
 
 /// Returns the innermost command that the user has named, as it is typed, such as "evenkeel config schema".
-std::string find_named_command(const CLI::App& app) {
+std::string full_command_name(const CLI::App& app) {
   const auto named = app.get_subcommands();
-  return named.empty() ? app.get_name() : app.get_name() + " " + find_named_command(*named.front());
+  return named.empty() ? app.get_name() : app.get_name() + " " + full_command_name(*named.front());
 }
 
-std::string text_of(const CLI::App& app, const CLI::ParseError& error) {
+std::string describe_parse_error(const CLI::App& app, const CLI::ParseError& error) {
   // The error comes from one of our own validators.
   if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return error.what();
   // CLI11 reports missing words before unexpected ones, but a misspelled word causes both errors.
   const std::vector<std::string> unknown = app.remaining(true);
   const std::string text = unknown.empty() ? error.what() : "unexpected argument '" + unknown.front() + "'";
-  return text + ". See: " + find_named_command(app) + " --help";
+  return text + ". See: " + full_command_name(app) + " --help";
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
     // The first rank prints its error at once and fails, and its launcher then usually ends the other ranks.
     // A rank that is still alive after the delay prints its own error.
     if (!is_first_rank()) std::this_thread::sleep_for(time_for_the_first_rank);
-    print_error(printable(text_of(app, error)));
+    print_error(printable(describe_parse_error(app, error)));
     return wrong_use;
   }
   return 0;

@@ -47,7 +47,7 @@ void JobWatchdog::begin(const boost::mpi::communicator& world, std::span<const s
 
 void JobWatchdog::start_watching(const boost::mpi::communicator& world) {
   if (!watchdog_) return;
-  failure_ = try_with_others([&] { watchdog_->start_watching(world); });
+  failure_ = try_collective_work([&] { watchdog_->start_watching(world); });
   if (failure_) watchdog_.reset();
 }
 

@@ -88,7 +88,7 @@ std::optional<LaunchedProcesses> launched_processes() {
   return started_processes;
 }
 
-bool is_launched_without_mpi(int ranks) {
+bool report_launch_without_mpi(int ranks) {
   if (ranks > 1 || !started_processes || started_processes->number <= 1) return false;
   const LaunchedProcesses& processes = *started_processes;
   if (processes.rank > 0) {

@@ -32,6 +32,6 @@ struct LaunchedProcesses {
 /// the whole job and write to the same files. In this case, the first process prints an error with the
 /// remedy, and the others wait for a moment, since a launcher may end all processes as soon as one ends.
 /// `ranks` is the size of MPI_COMM_WORLD.
-[[nodiscard]] bool is_launched_without_mpi(int ranks);
+[[nodiscard]] bool report_launch_without_mpi(int ranks);
 
 }  // namespace evenkeel::cli

@@ -57,7 +57,7 @@ CLI::Validator decimal_number_validator(const std::function<bool(double)>& is_al
           ""};
 }
 
-std::string check_one_of(std::string& text, const std::vector<std::string>& words) {
+std::string check_and_lowercase(std::string& text, const std::vector<std::string>& words) {
   std::string small = text;
   std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
   if (std::ranges::find(words, small) != words.end()) {
@@ -108,7 +108,7 @@ CLI::Validator decimal_number(int most) {
                                   fmt::format("0 to {}", most));
 }
 
-CLI::Validator token_unit() {
+CLI::Validator token_count_transform() {
   CLI::Validator validator("");
   validator.operation([](std::string& text) -> std::string {
     if (const auto tokens = parse_tokens(text)) text = std::to_string(*tokens);
@@ -119,7 +119,8 @@ CLI::Validator token_unit() {
 
 CLI::Validator one_of(std::vector<std::string> words) {
   CLI::Validator validator("");
-  validator.operation([words = std::move(words)](std::string& text) { return check_one_of(text, words); });
+  validator.operation(
+      [words = std::move(words)](std::string& text) { return check_and_lowercase(text, words); });
   return validator;
 }
 

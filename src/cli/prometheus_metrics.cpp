@@ -56,16 +56,16 @@ CLI::Validator listening_address() {
 /// The registry, its metrics by name, and the server that answers scrapes.
 class PrometheusMetrics::Families {
  public:
-  void count(const char* name, const char* help, Labels labels, double more) {
+  void increment_counter(const char* name, const char* help, Labels labels, double more) {
     auto& family = prometheus::BuildCounter().Name(name).Help(help).Register(*registry_);
     family.Add(labels).Increment(more);
   }
   /// Raises a counter to a value that is counted elsewhere. Never decreases it.
-  void count_up_to(const std::string& name, const char* help, Labels labels, double value) {
+  void raise_counter_to(const std::string& name, const char* help, Labels labels, double value) {
     auto& counter = prometheus::BuildCounter().Name(name).Help(help).Register(*registry_).Add(labels);
     if (value > counter.Value()) counter.Increment(value - counter.Value());
   }
-  void set(const std::string& name, const char* help, Labels labels, double value) {
+  void set_gauge(const std::string& name, const char* help, Labels labels, double value) {
     auto& family = prometheus::BuildGauge().Name(name).Help(help).Register(*registry_);
     family.Add(labels).Set(value);
   }
@@ -96,7 +96,7 @@ class PrometheusMetrics::Families {
 
 PrometheusMetrics::PrometheusMetrics(const PrometheusSettings& settings, const std::string& version)
     : settings_(settings), families_(std::make_unique<Families>()) {
-  families_->set("evenkeel_build_info", "The program; always 1.", {{"version", version}}, 1);
+  families_->set_gauge("evenkeel_build_info", "The program; always 1.", {{"version", version}}, 1);
   if (!settings_.address.empty()) families_->listen(settings_.address);
   write_file();
 }
@@ -108,17 +108,18 @@ int PrometheusMetrics::port() const {
 }
 
 void PrometheusMetrics::set_planned_steps(std::int64_t steps) {
-  families_->set("evenkeel_planned_steps", "Steps that the run will make.", {}, static_cast<double>(steps));
+  families_->set_gauge("evenkeel_planned_steps", "Steps that the run will make.", {},
+                       static_cast<double>(steps));
   write_file();
 }
 
-void PrometheusMetrics::count_pass(const StepFigures& f) {
+void PrometheusMetrics::publish_pass(const StepFigures& f) {
   const Labels profile{{"profile", f.profile}};
-  const auto with = [&](const char* label, const char* value) {
+  const auto labels_with = [&](const char* label, const char* value) {
     return Labels{{"profile", f.profile}, {label, value}};
   };
   const auto count = [&](const char* name, const char* help, auto more) {
-    families_->count(name, help, profile, static_cast<double>(more));
+    families_->increment_counter(name, help, profile, static_cast<double>(more));
   };
   count("evenkeel_passes_total", "Passes over a step.", 1);
   count("evenkeel_samples_total", "Samples delivered.", f.samples);
@@ -144,39 +145,42 @@ void PrometheusMetrics::count_pass(const StepFigures& f) {
         "Seconds that the trainer waited for steps, in each pass on the rank that waited longest.",
         f.longest_waited);
   for (std::size_t p = 0; p < phase_names.size(); ++p) {
-    const Labels phase = with("phase", phase_names[p]);
-    families_->count("evenkeel_phase_seconds_total", "Seconds of making steps, mean over ranks.", phase,
-                     f.seconds[p]);
-    families_->count("evenkeel_slowest_phase_seconds_total",
-                     "Seconds of making steps, in each pass and phase on the rank that took longest.", phase,
-                     f.slowest[p]);
-    families_->set("evenkeel_slowest_rank", "The rank that took longest in a phase of the latest pass.",
-                   phase, f.slowest_ranks[p]);
+    const Labels phase = labels_with("phase", phase_names[p]);
+    families_->increment_counter("evenkeel_phase_seconds_total", "Seconds of making steps, mean over ranks.",
+                                 phase, f.seconds[p]);
+    families_->increment_counter(
+        "evenkeel_slowest_phase_seconds_total",
+        "Seconds of making steps, in each pass and phase on the rank that took longest.", phase,
+        f.slowest[p]);
+    families_->set_gauge("evenkeel_slowest_rank", "The rank that took longest in a phase of the latest pass.",
+                         phase, f.slowest_ranks[p]);
   }
   for (const auto& [kind, bytes] : {std::pair{"between_ranks", f.sent_bytes},
                                     {"kept", f.kept_bytes},
                                     {"copied", f.copied_bytes},
                                     {"forwarded", f.forwarded_bytes}})
-    families_->count("evenkeel_moved_bytes_total", "Bytes of fields, over all ranks.", with("kind", kind),
-                     static_cast<double>(bytes));
+    families_->increment_counter("evenkeel_moved_bytes_total", "Bytes of fields, over all ranks.",
+                                 labels_with("kind", kind), static_cast<double>(bytes));
   count("evenkeel_sent_between_nodes_bytes_total", "Bytes between ranks that left a node.", f.node_bytes);
   count("evenkeel_messages_between_nodes_total", "Messages that left a node.", f.node_messages);
   for (const auto& [scope, ratio] : {std::pair{"dp_ranks_in_source_order", f.max_over_mean_before},
                                      {"dp_ranks", f.balance.dp_max_over_mean},
                                      {"micro_batches", f.balance.micro_batch_max_over_mean},
                                      {"ranks_meeting_at_each_micro_batch", f.balance.step_max_over_mean}})
-    families_->set("evenkeel_work_max_over_mean_ratio", "Work of the latest pass, max over mean; 1 is even.",
-                   with("scope", scope), ratio);
-  families_->set("evenkeel_step", "Number of the latest step.", profile, static_cast<double>(f.step));
-  families_->set("evenkeel_widest_micro_batch_rows", "Most rows of a micro-batch of the latest pass.",
-                 profile, static_cast<double>(f.widest));
-  families_->set("evenkeel_micro_batch_cap_rows", "Rows that a micro-batch may have.", profile,
-                 static_cast<double>(f.cap));
-  families_->set("evenkeel_tensor_memory_peak_bytes", "Peak memory of tensors so far, on the rank with most.",
-                 {}, static_cast<double>(f.peak_bytes));
+    families_->set_gauge("evenkeel_work_max_over_mean_ratio",
+                         "Work of the latest pass, max over mean; 1 is even.", labels_with("scope", scope),
+                         ratio);
+  families_->set_gauge("evenkeel_step", "Number of the latest step.", profile, static_cast<double>(f.step));
+  families_->set_gauge("evenkeel_widest_micro_batch_rows", "Most rows of a micro-batch of the latest pass.",
+                       profile, static_cast<double>(f.widest));
+  families_->set_gauge("evenkeel_micro_batch_cap_rows", "Rows that a micro-batch may have.", profile,
+                       static_cast<double>(f.cap));
+  families_->set_gauge("evenkeel_tensor_memory_peak_bytes",
+                       "Peak memory of tensors so far, on the rank with most.", {},
+                       static_cast<double>(f.peak_bytes));
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  families_->set("evenkeel_latest_pass_timestamp_seconds",
-                 "When the latest pass ended, in seconds since 1970.", {}, now.count());
+  families_->set_gauge("evenkeel_latest_pass_timestamp_seconds",
+                       "When the latest pass ended, in seconds since 1970.", {}, now.count());
   if (f.arrivals) set_arrival_figures(*f.arrivals);
   write_file();
 }
@@ -192,9 +196,9 @@ void PrometheusMetrics::set_arrival_figures(const ArrivalFigures& arrivals) {
     for_each_number_of(std::invoke(figure.of, arrivals), [&](const std::string& key, auto number) {
       const Labels labels = figure.label == nullptr ? Labels{} : Labels{{figure.label, key}};
       if (figure.grows) {
-        families_->count_up_to(name, figure.help, labels, static_cast<double>(number));
+        families_->raise_counter_to(name, figure.help, labels, static_cast<double>(number));
       } else {
-        families_->set(name, figure.help, labels, static_cast<double>(number));
+        families_->set_gauge(name, figure.help, labels, static_cast<double>(number));
       }
     });
   });

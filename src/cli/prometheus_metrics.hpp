@@ -15,7 +15,7 @@ struct PrometheusSettings {
   std::string address;         ///< ADDRESS:PORT on which to answer scrapes; empty to disable
   std::filesystem::path file;  ///< file for node_exporter's textfile collector; empty to disable
 
-  [[nodiscard]] bool any() const noexcept { return !address.empty() || !file.empty(); }
+  [[nodiscard]] bool is_enabled() const noexcept { return !address.empty() || !file.empty(); }
 };
 
 /// Converts an option's [ADDRESS:]PORT to ADDRESS:PORT; the default address is 127.0.0.1.
@@ -35,8 +35,8 @@ class PrometheusMetrics {
   [[nodiscard]] int port() const;
   void set_planned_steps(std::int64_t steps);
   /// Counts a pass over a step, and replaces the file. Throws IoError if the file cannot be written.
-  void count_pass(const StepFigures& figures);
-  /// After the last pass, publishes the final outcomes of the samples that arrived. count_pass() publishes
+  void publish_pass(const StepFigures& figures);
+  /// After the last pass, publishes the final outcomes of the samples that arrived. publish_pass() publishes
   /// the outcomes so far. Throws IoError if the file cannot be written.
   void publish_arrivals(const ArrivalFigures& arrivals);
 

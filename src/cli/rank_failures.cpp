@@ -66,7 +66,7 @@ int report_failure(const boost::mpi::communicator& world) {
   try {
     throw;
   } catch (const Error& error) {
-    if (is_only_on_this_rank(error.report())) return report_and_abort();
+    if (is_local_mpi_error(error.report())) return report_and_abort();
     if (world.rank() == 0) print_error(error.what());
     wait_until_reported(world);
     return status_of(error);

@@ -21,7 +21,7 @@ constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
 
 /// Returns the largest power of two that is at most `places` and at most mesh.max_cp. If mesh.max_cp is not
 /// set, the group's tokens must not exceed most_tokens instead.
-int largest_group(const MeshSettings& mesh, std::int64_t tokens_per_rank, int places) {
+int max_context_group_size(const MeshSettings& mesh, std::int64_t tokens_per_rank, int places) {
   const std::int64_t most =
       mesh.max_cp ? *mesh.max_cp : std::max<std::int64_t>(1, most_tokens / tokens_per_rank);
   const auto largest = static_cast<std::uint64_t>(std::min<std::int64_t>(most, places));
@@ -29,7 +29,8 @@ int largest_group(const MeshSettings& mesh, std::int64_t tokens_per_rank, int pl
 }
 
 /// Throws ConfigError at `where` if one of a field's profiles is not in the configuration.
-void require_known(const std::vector<std::string>& profiles, const std::string& where, const Config& config) {
+void require_known_profiles(const std::vector<std::string>& profiles, const std::string& where,
+                            const Config& config) {
   for (const std::string& name : profiles) {
     try {
       static_cast<void>(config.profile(name));
@@ -39,13 +40,13 @@ void require_known(const std::vector<std::string>& profiles, const std::string& 
   }
 }
 
-void require_power_of_two(const MeshSettings& mesh) {
+void require_power_of_two_max_cp(const MeshSettings& mesh) {
   if (!mesh.max_cp || std::has_single_bit(static_cast<unsigned>(*mesh.max_cp))) return;
   throw ConfigError("mesh.max_cp", "is " + std::to_string(*mesh.max_cp) + ", which is not a power of two",
                     "Set 1, 2, 4, 8, ...");
 }
 
-void require_countable(std::int64_t per_rank, std::int64_t ranks) {
+void require_tokens_fit_int32(std::int64_t per_rank, std::int64_t ranks) {
   if (per_rank <= most_tokens / std::max<std::int64_t>(1, ranks)) return;
   throw ConfigError("micro_batch.max_tokens_per_rank",
                     "is " + std::to_string(per_rank) + ", so a micro-batch on " + std::to_string(ranks) +
@@ -56,7 +57,7 @@ void require_countable(std::int64_t per_rank, std::int64_t ranks) {
 /// If the number of shapes is limited and max_samples is not set, sets max_samples to the cap divided by the
 /// alignment, since one shape must be able to hold any micro-batch. Without this limit, a micro-batch could
 /// contain more samples if some of them have no tokens.
-void limit_samples_to_cap(PlanSettings& settings) {
+void set_default_max_samples(PlanSettings& settings) {
   MicroBatchSettings& micro_batch = settings.micro_batch;
   if (!micro_batch.shapes || micro_batch.max_samples) return;
   std::int64_t most = 1;
@@ -75,7 +76,7 @@ std::int64_t cap_of(const MicroBatchKeys& keys, const MeshSettings& mesh, const 
                       "Set one of them");
   }
   if (!per_rank) return keys.max_tokens;
-  require_countable(*per_rank, settings.largest_group());
+  require_tokens_fit_int32(*per_rank, settings.largest_group());
   return mesh.flexible_cp ? *per_rank : *per_rank * settings.cp.size;
 }
 
@@ -157,7 +158,7 @@ void Config::require_valid_fields() const {
   for (const auto& [name, settings] : fields) {
     require_valid(settings, name, mesh.pp, mesh.vpp);
     require_same_convention(*this, name, settings);
-    require_known(settings.profiles, "fields." + name + ".profiles", *this);
+    require_known_profiles(settings.profiles, "fields." + name + ".profiles", *this);
   }
 }
 
@@ -165,13 +166,13 @@ PlanSettings Config::plan_settings(const GridPoint& sizes, std::string_view prof
   const Profile pass = profile(profile_name);
   PlanSettings settings = settings_of(*this, pass, sizes);
   Choices choices = choices_of(*this, settings, pass, profile_name.empty());
-  choices.balance.strategy = strategy_of_groups(choices);
+  choices.balance.strategy = resolve_strategy(choices);
   require_compatible(choices);
-  require_power_of_two(mesh);
+  require_power_of_two_max_cp(mesh);
   const std::int64_t per_rank = pass.micro_batch.max_tokens_per_rank.value_or(1);
-  settings.strategy = strategy_for(choices, largest_group(mesh, per_rank, std::max(1, settings.dp)));
+  settings.strategy = strategy_for(choices, max_context_group_size(mesh, per_rank, std::max(1, settings.dp)));
   settings.micro_batch.max_tokens = cap_of(pass.micro_batch, mesh, settings);
-  limit_samples_to_cap(settings);
+  set_default_max_samples(settings);
   return settings;
 }
 

@@ -20,8 +20,8 @@ struct Field {
 };
 
 template <class Settings>
-Field<Settings> number(std::string name, std::int64_t Settings::*member, std::int64_t min, std::int64_t max,
-                       IntegerOf of = IntegerOf::things) {
+Field<Settings> number_field(std::string name, std::int64_t Settings::*member, std::int64_t min,
+                             std::int64_t max, IntegerOf of = IntegerOf::things) {
   const Integer<std::int64_t> format{min, max, of};
   return {std::move(name),
           [=](Settings& settings, const ConfigValue& value) { settings.*member = format.read(value); }};
@@ -55,7 +55,7 @@ constexpr std::int64_t largest_size = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t largest_coefficient = (std::int64_t{1} << 62) - 1;
 
 template <class Settings>
-Field<Settings> flag(std::string name, bool Settings::*member) {
+Field<Settings> flag_field(std::string name, bool Settings::*member) {
   return {std::move(name),
           [=](Settings& settings, const ConfigValue& value) { settings.*member = Boolean{}.read(value); }};
 }
@@ -63,30 +63,30 @@ Field<Settings> flag(std::string name, bool Settings::*member) {
 const std::vector<Field<ModelDescription>>& model_fields() {
   using Model = ModelDescription;
   static const std::vector<Field<Model>> fields{
-      number("hidden_size", &Model::hidden_size, 1, largest_size),
-      number("layers", &Model::layers, 1, largest_size),
-      number("heads", &Model::heads, 1, largest_size),
-      number("kv_heads", &Model::kv_heads, 0, largest_size),
-      number("head_dim", &Model::head_dim, 0, largest_size),
-      number("ffn_size", &Model::ffn_size, 0, largest_size),
-      number("vocab_size", &Model::vocab_size, 0, largest_size),
-      number("active_experts", &Model::active_experts, 1, largest_size),
-      number("shared_experts", &Model::shared_experts, 0, largest_size),
-      number("shared_ffn_size", &Model::shared_ffn_size, 0, largest_size),
-      number("sliding_window", &Model::sliding_window, 0, largest_size, IntegerOf::tokens),
-      flag("backward", &Model::backward)};
+      number_field("hidden_size", &Model::hidden_size, 1, largest_size),
+      number_field("layers", &Model::layers, 1, largest_size),
+      number_field("heads", &Model::heads, 1, largest_size),
+      number_field("kv_heads", &Model::kv_heads, 0, largest_size),
+      number_field("head_dim", &Model::head_dim, 0, largest_size),
+      number_field("ffn_size", &Model::ffn_size, 0, largest_size),
+      number_field("vocab_size", &Model::vocab_size, 0, largest_size),
+      number_field("active_experts", &Model::active_experts, 1, largest_size),
+      number_field("shared_experts", &Model::shared_experts, 0, largest_size),
+      number_field("shared_ffn_size", &Model::shared_ffn_size, 0, largest_size),
+      number_field("sliding_window", &Model::sliding_window, 0, largest_size, IntegerOf::tokens),
+      flag_field("backward", &Model::backward)};
   return fields;
 }
 
 const std::vector<Field<CostModel>>& coefficient_fields() {
   static const std::vector<Field<CostModel>> fields{
-      number("linear", &CostModel::linear, 0, largest_coefficient),
-      number("quadratic", &CostModel::quadratic, 0, largest_coefficient),
-      number("window", &CostModel::window, 0, largest_size, IntegerOf::tokens)};
+      number_field("linear", &CostModel::linear, 0, largest_coefficient),
+      number_field("quadratic", &CostModel::quadratic, 0, largest_coefficient),
+      number_field("window", &CostModel::window, 0, largest_size, IntegerOf::tokens)};
   return fields;
 }
 
-CostModel from_model(const ConfigValue& value) {
+CostModel read_model_cost(const ConfigValue& value) {
   const ModelDescription model = read_fields(value, model_fields(), ModelDescription{});
   try {
     return CostModel::from_model(model);
@@ -95,7 +95,7 @@ CostModel from_model(const ConfigValue& value) {
   }
 }
 
-CostModel from_coefficients(const ConfigValue& value) {
+CostModel read_coefficient_cost(const ConfigValue& value) {
   const CostModel cost = read_fields(value, coefficient_fields(), CostModel{0, 0, 0});
   if (cost.linear == 0 && cost.quadratic == 0)
     throw ConfigError(value.where, "linear and quadratic are both 0", "Set at least one of them above 0");
@@ -123,12 +123,12 @@ ConfigValue value_at(const ConfigValue& value, std::string_view key) {
 }
 
 /// Reads a cost that is not measured.
-CostModel read_fixed(const ConfigValue& value) {
+CostModel read_fixed_cost(const ConfigValue& value) {
   if (value.node.IsScalar()) return cost_choices().read(value);
   if (!value.node.IsMap()) throw_wrong_type(value, "tokens, flops-7b or a map");
-  if (!has_key(value, model_key)) return from_coefficients(value);
+  if (!has_key(value, model_key)) return read_coefficient_cost(value);
   if (value.node.size() > 1) throw ConfigError(value.where, "model can be combined only with encoder");
-  return from_model(value_at(value, model_key));
+  return read_model_cost(value_at(value, model_key));
 }
 
 const std::vector<Field<EncoderCost>>& encoder_fields() {
@@ -161,7 +161,7 @@ EncoderCost read_encoder(const ConfigValue& value) {
 /// or a description of the model.
 CostModel read_model_beside_encoder(const ConfigValue& value) {
   const bool is_description = value.node.IsMap() && !has_key(value, "linear") && !has_key(value, "quadratic");
-  return is_description ? from_model(value) : read_fixed(value);
+  return is_description ? read_model_cost(value) : read_fixed_cost(value);
 }
 
 /// Reads a cost that is given by a field of the samples.
@@ -170,7 +170,7 @@ ConfiguredCost read_cost_of_field(const ConfigValue& value) {
   return {CostModel::tokens(), std::nullopt, std::nullopt, FieldName{}.read(value_at(value, field_key))};
 }
 
-ConfiguredCost read_two_costs(const ConfigValue& value) {
+ConfiguredCost read_cost_with_encoder(const ConfigValue& value) {
   if (value.node.size() != 2 || !has_key(value, model_key)) {
     throw ConfigError(value.where, "encoder can only be combined with model",
                       "Write {model: ..., encoder: {field: NAME, linear: ...}}");
@@ -194,13 +194,14 @@ const std::vector<Field<ConfiguredCost>>& measured_fields() {
   constexpr std::int64_t fewest_times = 16;  // minimum number of times for a fit
   constexpr std::int64_t max_times = 1 << 20;
   static const std::vector<Field<ConfiguredCost>> fields{
-      {"initial", [](ConfiguredCost& cost, const ConfigValue& value) { cost.model = read_fixed(value); }},
+      {"initial",
+       [](ConfiguredCost& cost, const ConfigValue& value) { cost.model = read_fixed_cost(value); }},
       of_measured("every", &MeasuredCost::every, {1, max_steps}),
       of_measured("window", &MeasuredCost::window, {fewest_times, max_times})};
   return fields;
 }
 
-std::string write_fixed(const CostModel& cost) {
+std::string write_fixed_cost(const CostModel& cost) {
   if (cost == CostModel::tokens() || cost == CostModel::flops_7b()) return cost_choices().write(cost);
   const std::string window = cost.window == 0 ? "" : ", window: " + std::to_string(cost.window);
   return "{linear: " + std::to_string(cost.linear) + ", quadratic: " + std::to_string(cost.quadratic) +
@@ -216,9 +217,9 @@ Decimal overlap_format() {
   return {parts, 0, parts};
 }
 
-Field<CommunicationSettings> optional_number(std::string name,
-                                             std::optional<std::int64_t> CommunicationSettings::*member,
-                                             Integer<std::int64_t> format) {
+Field<CommunicationSettings> optional_number_field(std::string name,
+                                                   std::optional<std::int64_t> CommunicationSettings::*member,
+                                                   Integer<std::int64_t> format) {
   return {std::move(name), [=](CommunicationSettings& settings, const ConfigValue& value) {
             settings.*member = OptionalInteger<std::int64_t>{"auto", format}.read(value);
           }};
@@ -227,9 +228,9 @@ Field<CommunicationSettings> optional_number(std::string name,
 const std::vector<Field<CommunicationSettings>>& communication_fields() {
   using Settings = CommunicationSettings;
   static const std::vector<Field<Settings>> fields{
-      optional_number("inside_node", &Settings::inside_node, {0, largest_cost}),
-      optional_number("between_nodes", &Settings::between_nodes, {0, largest_cost}),
-      optional_number("ranks_per_node", &Settings::ranks_per_node, {1, max_ranks}),
+      optional_number_field("inside_node", &Settings::inside_node, {0, largest_cost}),
+      optional_number_field("between_nodes", &Settings::between_nodes, {0, largest_cost}),
+      optional_number_field("ranks_per_node", &Settings::ranks_per_node, {1, max_ranks}),
       {"overlap", [](Settings& settings, const ConfigValue& value) {
          settings.overlap = overlap_format().read(value);
        }}};
@@ -251,9 +252,9 @@ ConfiguredCost CostFormat::read(const ConfigValue& value) const {
   if (is_word(value.node, measured_word)) return {CostModel::tokens(), MeasuredCost{}, std::nullopt};
   if (value.node.IsScalar())
     return {cost_choices({{std::string(measured_word), {}}}).read(value), std::nullopt, std::nullopt};
-  if (has_key(value, encoder_key)) return read_two_costs(value);
+  if (has_key(value, encoder_key)) return read_cost_with_encoder(value);
   if (has_key(value, field_key)) return read_cost_of_field(value);
-  if (!has_key(value, measured_word)) return {read_fixed(value), std::nullopt, std::nullopt};
+  if (!has_key(value, measured_word)) return {read_fixed_cost(value), std::nullopt, std::nullopt};
   if (value.node.size() > 1) throw ConfigError(value.where, "measured cannot be combined with other keys");
   return read_fields(value_at(value, measured_word), measured_fields(),
                      ConfiguredCost{CostModel::tokens(), MeasuredCost{}, std::nullopt});
@@ -261,14 +262,14 @@ ConfiguredCost CostFormat::read(const ConfigValue& value) const {
 
 std::string CostFormat::write(const ConfiguredCost& cost) const {
   const std::string model =
-      cost.field ? "{field: " + FieldName{}.write(*cost.field) + "}" : write_fixed(cost.model);
+      cost.field ? "{field: " + FieldName{}.write(*cost.field) + "}" : write_fixed_cost(cost.model);
   if (cost.encoder) {
     return "{model: " + model + ", encoder: {field: " + FieldName{}.write(cost.encoder->field) +
            ", linear: " + std::to_string(cost.encoder->cost.linear) +
            ", quadratic: " + std::to_string(cost.encoder->cost.quadratic) + "}}";
   }
   if (!cost.measured) return model;
-  return "{measured: {initial: " + write_fixed(cost.model) +
+  return "{measured: {initial: " + write_fixed_cost(cost.model) +
          ", every: " + std::to_string(cost.measured->every) +
          ", window: " + std::to_string(cost.measured->window) + "}}";
 }

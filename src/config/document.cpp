@@ -27,7 +27,7 @@ constexpr int deepest = 500;
 
 /// Throws ConfigError at the first control character or byte that is not UTF-8. yaml-cpp accepts such bytes,
 /// and some of them end the document.
-void require_text(const std::string& text, const Place& place) {
+void require_printable_text(const std::string& text, const Place& place) {
   YAML::Mark mark;
   for (std::size_t begin = 0; begin < text.size(); ++mark.line) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -38,7 +38,7 @@ void require_text(const std::string& text, const Place& place) {
     if (shown != line) {
       mark.column = static_cast<int>(std::ranges::mismatch(line, shown).in1 - line.begin());
       throw_malformed(
-          place.describe_syntax_error(mark),
+          place.describe_position(mark),
           "the byte shown as " + shown.substr(static_cast<std::size_t>(mark.column), 4) + " is not text",
           "Save it as UTF-8; in double quotes, \\xNN stands for a control character");
     }
@@ -47,7 +47,7 @@ void require_text(const std::string& text, const Place& place) {
 }
 
 /// Returns a hint on the cause of an error that yaml-cpp reports at `mark`, or an empty string.
-std::string hint_for(const std::string& text, const YAML::Mark& mark) {
+std::string tab_indentation_hint(const std::string& text, const YAML::Mark& mark) {
   std::istringstream lines(text);
   std::string line;
   for (int i = 0; i <= mark.line && std::getline(lines, line); ++i) {
@@ -103,7 +103,7 @@ void require_one_document(const std::string& text, const Place& place) {
   } catch (const OneDocument::Second& second) {
     const auto at = std::min(static_cast<std::size_t>(std::max(0, second.mark().pos)), text.size());
     const std::string_view rest = std::string_view(text).substr(at);
-    const std::string where = place.describe_syntax_error(second.mark());
+    const std::string where = place.describe_position(second.mark());
     if (rest.starts_with("---")) throw ConfigError(where, "expected one YAML document, found a second one");
     throw_malformed(
         where, "the document has ended before \"" + shorten(rest.substr(0, rest.find('\n'))) + "\"",
@@ -113,7 +113,7 @@ void require_one_document(const std::string& text, const Place& place) {
 
 void add_base(const YAML::Node& base, const Place& place, std::vector<YAML::Node>& bases) {
   if (!base.IsMap())
-    throw ConfigError(place.describe_key(base.Mark(), std::string(merge_key)),
+    throw ConfigError(place.describe_key_position(base.Mark(), std::string(merge_key)),
                       "only maps can be merged into one");
   bases.push_back(base);
 }
@@ -149,7 +149,7 @@ void merge_bases(YAML::Node map, const Place& place) {
 /// `deepest` levels, which is the case if an alias contains itself.
 void resolve_merge_keys(const YAML::Node& node, const Place& place, int depth = 0) {
   if (depth > deepest) {
-    throw ConfigError(place.describe_syntax_error(node.Mark()),
+    throw ConfigError(place.describe_position(node.Mark()),
                       "has more than " + std::to_string(deepest) + " levels, counting those of aliases",
                       "Check whether an alias refers to a map or list that contains it");
   }
@@ -178,17 +178,17 @@ std::string shorten(std::string_view text) {
 YAML::Node parse_document(const std::string& given, const Place& place) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   const std::string text = given.starts_with(byte_order_mark) ? given.substr(byte_order_mark.size()) : given;
-  require_text(text, place);
+  require_printable_text(text, place);
   try {
     require_one_document(text, place);
     YAML::Node root = YAML::Load(text);
     resolve_merge_keys(root, place);
     return root;
   } catch (const YAML::DeepRecursion& error) {
-    throw_malformed(place.describe_syntax_error(error.mark),
+    throw_malformed(place.describe_position(error.mark),
                     "it is nested too deeply; the limit is " + std::to_string(deepest) + " levels");
   } catch (const YAML::Exception& error) {
-    throw_malformed(place.describe_syntax_error(error.mark), error.msg, hint_for(text, error.mark));
+    throw_malformed(place.describe_position(error.mark), error.msg, tab_indentation_hint(text, error.mark));
   }
 }
 

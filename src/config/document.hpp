@@ -18,11 +18,11 @@ class Place {
   static Place in_file(std::string_view name) { return Place(std::string(name), true); }
   static Place on_command_line(const std::string& text) { return Place("--set " + shorten(text), false); }
 
-  [[nodiscard]] std::string describe_key(const YAML::Mark& mark, const std::string& path) const {
+  [[nodiscard]] std::string describe_key_position(const YAML::Mark& mark, const std::string& path) const {
     if (!is_file_) return name_;
     return name_.empty() ? path : describe_line(mark) + ": " + path;
   }
-  [[nodiscard]] std::string describe_syntax_error(const YAML::Mark& mark) const {
+  [[nodiscard]] std::string describe_position(const YAML::Mark& mark) const {
     return is_file_ && !name_.empty() && !mark.is_null()
                ? describe_line(mark) + ":" + std::to_string(mark.column + 1)
                : name_;

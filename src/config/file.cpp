@@ -25,11 +25,11 @@ using config_detail::find_key;
 using config_detail::is_entry_name;
 using config_detail::key_specs;
 using config_detail::KeySpec;
-using config_detail::named_path;
 using config_detail::named_sections;
 using config_detail::NamedPath;
 using config_detail::NamedSection;
 using config_detail::parse_document;
+using config_detail::parse_named_path;
 using config_detail::Place;
 using config_detail::section_of;
 
@@ -59,14 +59,15 @@ std::string hint_for_unknown(const std::string& path) {
 }
 
 /// Returns the named section whose name is `path`, or null.
-const NamedSection* named_section(std::string_view path) {
+const NamedSection* find_named_section(std::string_view path) {
   const auto found = std::ranges::find(named_sections(), path, &NamedSection::name);
   return found == named_sections().end() ? nullptr : &*found;
 }
 
 /// Throws ConfigError if one map contains both keys that set the cap. If they are in different files,
 /// overrides or profiles, the later one wins, but the keys of a map do not have an order.
-void require_one_cap(std::string_view section, std::span<const std::pair<std::string, ConfigValue>> entries) {
+void require_at_most_one_cap(std::string_view section,
+                             std::span<const std::pair<std::string, ConfigValue>> entries) {
   if (section != "micro_batch" && !section.ends_with(".micro_batch")) return;
   const auto find = [&](std::string_view name) {
     return std::ranges::find(entries, name, &std::pair<std::string, ConfigValue>::first);
@@ -111,9 +112,9 @@ class Loader {
       for (const std::string& name : section.names(config_)) section.add(config_, name);
     }
     for (const NamedEntry& entry : named_entries_) {
-      Config changed = entry.section->with(config_, entry.name);
+      Config changed = entry.section->config_of_entry(config_, entry.name);
       entry.spec->read(entry.value, changed);
-      entry.section->keep(config_, entry.name, changed);
+      entry.section->set_entry(config_, entry.name, changed);
     }
     return std::move(config_);
   }
@@ -129,22 +130,22 @@ class Loader {
   /// Returns whether the value of this path is a map of keys or entries. Such a map is merged into the
   /// existing settings.
   static bool holds_entries(const std::string& path) {
-    if (const auto named = named_path(path)) {
+    if (const auto named = parse_named_path(path)) {
       const bool is_key = !named->key.empty() && named->section->find(named->key) != nullptr;
       return is_entry_name(named->name) && !is_key &&
              (named->key.empty() || !paths_of_section(named->key).empty());
     }
     const KeySpec* spec = find_key(path);
     return (spec == nullptr || !spec->read) &&
-           (named_section(path) != nullptr || !paths_of_section(path).empty());
+           (find_named_section(path) != nullptr || !paths_of_section(path).empty());
   }
 
   /// Applies an override whose value is an empty map or null. An empty map removes all entries of a named
   /// section, or all settings of one entry, since merging it would not change anything. Throws ConfigError
   /// for null and for other paths.
   void apply_empty_override(const std::string& path, const ConfigValue& value) {
-    const std::optional<NamedPath> named = named_path(path);
-    const NamedSection* section = named ? named->section : named_section(path);
+    const std::optional<NamedPath> named = parse_named_path(path);
+    const NamedSection* section = named ? named->section : find_named_section(path);
     const bool is_below_entry = named && !named->key.empty();
     if (section == nullptr || is_below_entry || value.node.IsNull())
       throw ConfigError(value.where, "has no key, so it changes nothing", "Name a key and its value");
@@ -160,7 +161,7 @@ class Loader {
 
   /// Sets one key, or all keys of a section given as a map. An empty section does not change anything.
   void apply_entry(const std::string& path, const ConfigValue& value, const Place& place) {
-    if (const auto named = named_path(path)) return apply_named_entry(*named, path, value, place);
+    if (const auto named = parse_named_path(path)) return apply_named_entry(*named, path, value, place);
     const KeySpec* spec = find_key(path);
     if (spec != nullptr && spec->read) return spec->read(value, config_);
     if (spec == nullptr && paths_of_section(path).empty())
@@ -186,7 +187,7 @@ class Loader {
   void apply_section(const std::string& path, const ConfigValue& value, const Place& place) {
     if (value.node.IsNull()) return;
     if (!value.node.IsMap()) {
-      const bool has_entries = named_section(path) != nullptr;
+      const bool has_entries = find_named_section(path) != nullptr;
       config_detail::throw_wrong_type(value, has_entries ? "a map" : "a map of keys");
     }
     apply_map(value.node, path, place);
@@ -197,10 +198,10 @@ class Loader {
       return section.empty() ? name : section + "." + name;
     };
     const auto where_of = [&](const std::string& name, const YAML::Mark& mark) {
-      return place.describe_key(mark, path_of(name));
+      return place.describe_key_position(mark, path_of(name));
     };
     const auto entries = config_detail::entries_of_map(map, where_of);
-    require_one_cap(section, entries);
+    require_at_most_one_cap(section, entries);
     for (const auto& [name, value] : entries) apply_entry(path_of(name), value, place);
   }
 
@@ -227,13 +228,13 @@ void require_valid_shapes(const Config& config, const std::string& file) {
   std::vector<PlanSettings> passes{config.plan_settings(sizes)};
   for (const auto& entry : config.profiles) passes.push_back(config.plan_settings(sizes, entry.first));
   try {
-    static_cast<void>(first_shapes(passes));
+    static_cast<void>(initial_shapes(passes));
   } catch (const Error& error) {
     throw ConfigError(file + error.report().where, error.report().message, error.report().hint);
   }
 }
 
-void require_path(const SourceSettings& source, const std::string& where) {
+void require_valid_path(const SourceSettings& source, const std::string& where) {
   const bool reads_file = source.kind && source.kind != SourceKind::synthetic &&
                           source.kind != SourceKind::embedded && source.kind != SourceKind::stream;
   if (reads_file && source.path.empty()) {
@@ -248,7 +249,7 @@ void require_path(const SourceSettings& source, const std::string& where) {
 }
 
 void require_valid_sources(const Config& config, const std::string& file) {
-  if (config.sources.empty()) return require_path(config.source, file + "source");
+  if (config.sources.empty()) return require_valid_path(config.source, file + "source");
   if (!config.source.path.empty()) {
     throw ConfigError(file + "source.path", "is set together with sources, which replace it",
                       "Name it as one of sources, or leave sources out");
@@ -258,7 +259,7 @@ void require_valid_sources(const Config& config, const std::string& file) {
     if (!source.kind || source.kind == SourceKind::embedded || source.kind == SourceKind::stream)
       throw ConfigError(where + ".kind", "is not set to a kind of source that can be mixed",
                         "Set the kind of each source");
-    require_path(source, where);
+    require_valid_path(source, where);
   }
 }
 
@@ -326,7 +327,7 @@ Config finish_loading(Loader loader, std::string_view name, std::span<const std:
 }
 
 /// Returns whether the shell has opened the file and passes its descriptor as a name, as with <(...).
-bool is_open_file(const std::filesystem::path& file) {
+bool is_descriptor_path(const std::filesystem::path& file) {
   const std::string name = file.string();
   return name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/");
 }
@@ -353,15 +354,15 @@ std::string value_of(const KeySpec& spec, const Config& config) {
   return value_of(spec, spec.key.path, config);
 }
 
-bool is_different(const KeySpec& spec, const NamedSection& named, const Config& changed,
-                  const Config& config) {
+bool is_key_different(const KeySpec& spec, const NamedSection& named, const Config& changed,
+                      const Config& config) {
   return spec.write && named.has(section_of(spec.key.path)) &&
          value_of(spec, changed) != value_of(spec, config);
 }
 
-bool differs(const NamedSection& named, const Config& changed, const Config& config) {
-  return std::ranges::any_of(key_specs(),
-                             [&](const KeySpec& spec) { return is_different(spec, named, changed, config); });
+bool is_any_key_different(const NamedSection& named, const Config& changed, const Config& config) {
+  return std::ranges::any_of(
+      key_specs(), [&](const KeySpec& spec) { return is_key_different(spec, named, changed, config); });
 }
 
 /// Returns the entries of a section as YAML, with the keys that differ from the configuration's own.
@@ -370,11 +371,11 @@ std::string entries_to_yaml(const NamedSection& named, const Config& config) {
   if (names.empty()) return "";
   std::string text = std::string(named.name) + ":\n";
   for (const std::string& name : names) {
-    const Config changed = named.with(config, name);
-    text += "  " + name + ":" + (differs(named, changed, config) ? "\n" : " {}\n");
+    const Config changed = named.config_of_entry(config, name);
+    text += "  " + name + ":" + (is_any_key_different(named, changed, config) ? "\n" : " {}\n");
     std::string_view section;
     for (const KeySpec& spec : key_specs()) {
-      if (!is_different(spec, named, changed, config)) continue;
+      if (!is_key_different(spec, named, changed, config)) continue;
       const std::string_view key = named.key_of(spec);
       const bool is_below = named.key_prefix.empty();
       if (is_below && section_of(key) != section) text += "    " + std::string(section_of(key)) + ":\n";
@@ -396,7 +397,7 @@ std::string read_config_text(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) {
     throw IoError(file.string(), "cannot open the configuration: " + system_message(errno),
-                  is_open_file(file) ? hint_for_open_file : "");
+                  is_descriptor_path(file) ? hint_for_open_file : "");
   }
   // Read at most one byte beyond the limit, even from a device or pipe that never ends.
   std::string text(max_bytes + 1, '\0');
@@ -443,7 +444,7 @@ std::string to_yaml(const Config& config) {
   for (const KeySpec& spec : key_specs()) {
     const std::string& path = spec.key.path;
     if (!spec.write) {
-      if (const auto* named = named_section(path)) text += entries_to_yaml(*named, config);
+      if (const auto* named = find_named_section(path)) text += entries_to_yaml(*named, config);
       continue;
     }
     if (section_of(path) != section) {
@@ -462,7 +463,7 @@ std::vector<ConfigSetting> list_settings(const Config& config) {
   }
   for (const NamedSection& named : named_sections()) {
     for (const std::string& name : named.names(config)) {
-      const Config of_entry = named.with(config, name);
+      const Config of_entry = named.config_of_entry(config, name);
       for (const KeySpec& spec : key_specs()) {
         if (!spec.write || !named.has(section_of(spec.key.path))) continue;
         std::string path = std::string(named.name) + "." + name + ".";

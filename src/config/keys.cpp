@@ -40,7 +40,7 @@ KeySpec cp_key(std::string meaning) {
 /// whichever is set last wins. If neither is set (max_tokens: auto, max_tokens_per_rank: null), the cap is 0
 /// tokens, which planning rejects.
 KeySpec max_tokens_key(std::string meaning) {
-  const OptionalInteger<Int64> format{"auto", tokens(1, largest_int32)};
+  const OptionalInteger<Int64> format{"auto", token_count_format(1, largest_int32)};
   const auto write = [=](const Config& config) {
     const MicroBatchKeys& m = config.micro_batch;
     return format.write(m.max_tokens_per_rank ? std::nullopt : std::optional<Int64>(m.max_tokens));
@@ -57,7 +57,7 @@ KeySpec max_tokens_key(std::string meaning) {
 }
 
 KeySpec max_tokens_per_rank_key(std::string meaning) {
-  const OptionalInteger<Int64> format{"null", tokens(1, largest_int32)};
+  const OptionalInteger<Int64> format{"null", token_count_format(1, largest_int32)};
   const auto write = [=](const Config& config) {
     return format.write(config.micro_batch.max_tokens_per_rank);
   };
@@ -224,7 +224,8 @@ Keys micro_batch_keys() {
       key("micro_batch.size", m, &MicroBatchKeys::size, Integer<Int64>{1, largest_int32},
           "Number of samples in a fixed micro-batch; it has fewer if the cap requires it, or if samples that "
           "share prefixes would be separated."),
-      key("micro_batch.length_round", m, &MicroBatchKeys::length_round, tokens(1, largest_multiple),
+      key("micro_batch.length_round", m, &MicroBatchKeys::length_round,
+          token_count_format(1, largest_multiple),
           "A padded micro-batch's length is rounded up to a multiple of this and of the alignment."),
       key("micro_batch.order", m, &MicroBatchKeys::order, orders,
           "The order of a DP rank's packed micro-batches. pipeline: cheap ones at both ends. plan: as "
@@ -256,7 +257,7 @@ Keys micro_batch_keys() {
 
 Keys pack_keys() {
   const auto p = &Config::pack;
-  const OptionalInteger<Int64> align{"auto", tokens(1, largest_int32)};
+  const OptionalInteger<Int64> align{"auto", token_count_format(1, largest_int32)};
   const Choice<Delivery> deliveries({{"packed", Delivery::packed}, {"samples", Delivery::samples}});
   const Choice<CpLayout> layouts({{"zigzag", CpLayout::zigzag}, {"contiguous", CpLayout::contiguous}});
   return {
@@ -270,7 +271,7 @@ Keys pack_keys() {
       key("pack.align", p, &PackSettings::align, align,
           "Each sequence's length is rounded up to a multiple of this; auto is the smallest alignment that "
           "tp and cp allow."),
-      key("pack.align_lcm", p, &PackSettings::align_lcm, tokens(1, largest_int32),
+      key("pack.align_lcm", p, &PackSettings::align_lcm, token_count_format(1, largest_int32),
           "The alignment is the least common multiple of pack.align and this; FP8 kernels need 16 or 32."),
       key("pack.pad_token", p, &PackSettings::pad_token, Integer<Int64>{0, largest_int32},
           "The token in pad slots."),
@@ -287,7 +288,7 @@ Keys pack_keys() {
 Keys prefix_keys() {
   const Choice<PrefixSharing> sharing(
       {{"false", PrefixSharing::none}, {"true", PrefixSharing::prompts}, {"tree", PrefixSharing::trees}});
-  const OptionalInteger<Int64> cap{"null", tokens(1, largest_int32)};
+  const OptionalInteger<Int64> cap{"null", token_count_format(1, largest_int32)};
   const Choice<SegmentSchedule> schedules(
       {{"packed", SegmentSchedule::packed}, {"dfs", SegmentSchedule::depth_first}});
   return {
@@ -340,7 +341,7 @@ Keys loss_keys() {
       key("loss.fully_masked", l, &LossSettings::fully_masked, masked,
           "Whether samples without loss tokens count in means over samples and prompts (count) or not "
           "(skip)."),
-      key("loss.norm_length", l, &LossSettings::norm_length, tokens(1, largest_int32),
+      key("loss.norm_length", l, &LossSettings::norm_length, token_count_format(1, largest_int32),
           "The fixed length that seq-mean-token-sum-norm divides by."),
   };
 }

@@ -22,52 +22,52 @@ Config with_profile(Config config, const std::string& name) {
   return config;
 }
 
-NamedSection profiles() {
+NamedSection make_profiles_section() {
   return {.name = "profiles",
           .entry = "profile",
           .key_prefix = "",
           .keys = "A profile has keys of balance, micro_batch, pack and loss",
           .has = is_profile_section,
           .add = [](Config& config, const std::string& name) { config.profiles[name] = config.profile({}); },
-          .with = with_profile,
-          .keep = [](Config& config, const std::string& name,
-                     const Config& changed) { config.profiles[name] = changed.profile({}); },
+          .config_of_entry = with_profile,
+          .set_entry = [](Config& config, const std::string& name,
+                          const Config& changed) { config.profiles[name] = changed.profile({}); },
           .names = [](const Config& config) { return names_in(config.profiles); },
           .clear = [](Config& config) { config.profiles.clear(); }};
 }
 
-NamedSection sources() {
+NamedSection make_sources_section() {
   return {.name = "sources",
           .entry = "source",
           .key_prefix = "source.",
           .keys = "A source has the keys of source: kind, path, weight, epochs, ...",
           .has = [](std::string_view section) { return section == "source"; },
           .add = [](Config& config, const std::string& name) { config.sources[name] = config.source; },
-          .with =
+          .config_of_entry =
               [](Config config, const std::string& name) {
                 config.source = config.sources.at(name);
                 return config;
               },
-          .keep = [](Config& config, const std::string& name,
-                     const Config& changed) { config.sources[name] = changed.source; },
+          .set_entry = [](Config& config, const std::string& name,
+                          const Config& changed) { config.sources[name] = changed.source; },
           .names = [](const Config& config) { return names_in(config.sources); },
           .clear = [](Config& config) { config.sources.clear(); }};
 }
 
-NamedSection fields() {
+NamedSection make_fields_section() {
   return {.name = "fields",
           .entry = "field",
           .key_prefix = "field.",
           .keys = "A field has the keys of field: layers, wire_dtype, dtype, ...",
           .has = [](std::string_view section) { return section == "field"; },
           .add = [](Config& config, const std::string& name) { config.fields[name] = config.field; },
-          .with =
+          .config_of_entry =
               [](Config config, const std::string& name) {
                 config.field = config.fields.at(name);
                 return config;
               },
-          .keep = [](Config& config, const std::string& name,
-                     const Config& changed) { config.fields[name] = changed.field; },
+          .set_entry = [](Config& config, const std::string& name,
+                          const Config& changed) { config.fields[name] = changed.field; },
           .names = [](const Config& config) { return names_in(config.fields); },
           .clear = [](Config& config) { config.fields.clear(); }};
 }
@@ -80,11 +80,12 @@ const KeySpec* NamedSection::find(const std::string& key) const {
 }
 
 const std::vector<NamedSection>& named_sections() {
-  static const std::vector<NamedSection> sections{sources(), fields(), profiles()};
+  static const std::vector<NamedSection> sections{make_sources_section(), make_fields_section(),
+                                                  make_profiles_section()};
   return sections;
 }
 
-std::optional<NamedPath> named_path(const std::string& path) {
+std::optional<NamedPath> parse_named_path(const std::string& path) {
   for (const NamedSection& section : named_sections()) {
     const std::string prefix = std::string(section.name) + ".";
     if (!path.starts_with(prefix)) continue;

@@ -21,9 +21,9 @@ struct NamedSection {
   bool (*has)(std::string_view section);  ///< whether entries may have keys of this section
   void (*add)(Config& config, const std::string& name);
   /// Returns the configuration with its keys replaced by those of an entry.
-  Config (*with)(Config config, const std::string& name);
+  Config (*config_of_entry)(Config config, const std::string& name);
   /// Sets the keys of an entry to the values in the configuration `changed`.
-  void (*keep)(Config& config, const std::string& name, const Config& changed);
+  void (*set_entry)(Config& config, const std::string& name, const Config& changed);
   std::vector<std::string> (*names)(const Config& config);
   void (*clear)(Config& config);  ///< removes all entries
 
@@ -46,7 +46,7 @@ struct NamedPath {
 [[nodiscard]] const std::vector<NamedSection>& named_sections();
 
 /// Returns the parts of a path if it is in a named section, otherwise nullopt.
-[[nodiscard]] std::optional<NamedPath> named_path(const std::string& path);
+[[nodiscard]] std::optional<NamedPath> parse_named_path(const std::string& path);
 
 /// Returns whether a name is not empty and consists of letters, digits, _ and -.
 [[nodiscard]] bool is_entry_name(std::string_view name);

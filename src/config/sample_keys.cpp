@@ -122,7 +122,7 @@ Keys batch_keys() {
           "loss. drop: they are removed from their step, which then has fewer samples. error: a step with "
           "such a sample is an error."),
       key("batch.max_length", &Config::filter, &FilterSettings::max_length,
-          OptionalInteger<Int64>{"auto", tokens(1, largest_int32)},
+          OptionalInteger<Int64>{"auto", token_count_format(1, largest_int32)},
           "Maximum number of tokens of a sample for too_long, before alignment. auto: the smallest "
           "micro_batch.max_tokens of the passes over a step, or prefix.max_path_tokens if that is less. auto "
           "cannot be used with drop, truncate or split if it would depend on the mesh (mesh.cp: flexible, "
@@ -135,7 +135,7 @@ Keys batch_keys() {
           "similar size, so that DP ranks do not wait for a single one; 0 disables it. This changes which "
           "samples a step has."),
       key("batch.outlier_length", &Config::delay, &DelaySettings::longer_than,
-          OptionalInteger<Int64>{"null", tokens(1, largest_int32)},
+          OptionalInteger<Int64>{"null", token_count_format(1, largest_int32)},
           "Number of tokens above which a sample is an outlier for delay_outliers."),
       key("batch.outliers_per_step", &Config::delay, &DelaySettings::outliers_per_step,
           OptionalInteger<Int64>{"null", {2, max_companions}},

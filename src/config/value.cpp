@@ -58,7 +58,7 @@ std::optional<std::string> plain_text(const YAML::Node& node) {
   return node.Scalar();
 }
 
-std::optional<std::string> text_of_tokens(const YAML::Node& node) {
+std::optional<std::string> expand_token_unit(const YAML::Node& node) {
   const auto tokens = node.IsScalar() ? parse_tokens(node.Scalar()) : std::nullopt;
   return tokens ? std::to_string(*tokens) : plain_text(node);
 }
@@ -121,7 +121,7 @@ std::string StoreName::read(const ConfigValue& value) const {
 }
 
 std::string StoreName::write(const std::string& store) const {
-  return store.find(':') == std::string::npos ? store : quoted(store);
+  return store.find(':') == std::string::npos ? store : quote_yaml(store);
 }
 
 std::string BufferName::read(const ConfigValue& value) const {
@@ -168,7 +168,7 @@ std::string OptionalSeconds::write(const value_type& seconds) const {
   return {text.data(), end};
 }
 
-std::string quoted(const std::string& text) {
+std::string quote_yaml(const std::string& text) {
   YAML::Emitter emitter;
   emitter << YAML::DoubleQuoted << text;
   std::string quoted = emitter.c_str();
@@ -188,7 +188,7 @@ std::filesystem::path FilePath::read(const ConfigValue& value) const {
 }
 
 std::string FilePath::write(const std::filesystem::path& path) const {
-  return path.empty() ? "null" : quoted(path.string());
+  return path.empty() ? "null" : quote_yaml(path.string());
 }
 
 SourcePaths::value_type SourcePaths::read(const ConfigValue& value) const {
@@ -217,7 +217,7 @@ SourcePaths::value_type SourcePaths::read(const ConfigValue& value) const {
 std::string SourcePaths::write(const value_type& paths) const {
   if (paths.size() <= 1) return FilePath{}.write(paths.empty() ? std::filesystem::path() : paths.front());
   std::vector<std::string> texts;
-  for (const std::filesystem::path& path : paths) texts.push_back(quoted(path.string()));
+  for (const std::filesystem::path& path : paths) texts.push_back(quote_yaml(path.string()));
   return "[" + join(texts) + "]";
 }
 
@@ -244,7 +244,7 @@ std::vector<std::string> read_names(const ConfigValue& value, const std::string&
 
 std::string write_names(const std::vector<std::string>& names) {
   std::vector<std::string> texts;
-  for (const std::string& name : names) texts.push_back(quoted(name));
+  for (const std::string& name : names) texts.push_back(quote_yaml(name));
   return "[" + join(texts) + "]";
 }
 

@@ -48,13 +48,13 @@ struct ConfigValue {
 [[nodiscard]] std::optional<std::string> plain_text(const YAML::Node& node);
 /// Same as plain_text(), but converts a number of tokens with a unit (32k) to digits. Such a number may be
 /// quoted, like a word.
-[[nodiscard]] std::optional<std::string> text_of_tokens(const YAML::Node& node);
+[[nodiscard]] std::optional<std::string> expand_token_unit(const YAML::Node& node);
 /// Returns whether the value is this word. The word may be quoted, since JSON and programs quote words.
 [[nodiscard]] inline bool is_word(const YAML::Node& node, std::string_view word) {
   return node.IsScalar() && node.Scalar() == word;
 }
 /// Returns a text as a double-quoted YAML scalar.
-[[nodiscard]] std::string quoted(const std::string& text);
+[[nodiscard]] std::string quote_yaml(const std::string& text);
 /// Returns whether the text is an optional sign and decimal digits.
 [[nodiscard]] bool is_integer_text(std::string_view text);
 
@@ -96,16 +96,16 @@ struct Integer {
   /// `word` is an allowed alternative to an integer, which error messages mention.
   [[nodiscard]] T read(const ConfigValue& value, const std::string& word = {}) const {
     const std::string expected = of == IntegerOf::tokens ? "a number of tokens (32768 or 32k)" : "an integer";
-    return read_integer(value, of == IntegerOf::tokens ? text_of_tokens(value.node) : plain_text(value.node),
-                        min, max,
-                        {word.empty() ? expected : expected + " or " + word,
-                         word.empty() ? values() : values() + ", or " + word});
+    return read_integer(
+        value, of == IntegerOf::tokens ? expand_token_unit(value.node) : plain_text(value.node), min, max,
+        {word.empty() ? expected : expected + " or " + word,
+         word.empty() ? values() : values() + ", or " + word});
   }
   [[nodiscard]] std::string write(T number) const { return std::to_string(number); }
 };
 
 /// Returns the format of numbers of tokens from `min` to `max`.
-[[nodiscard]] constexpr Integer<std::int64_t> tokens(std::int64_t min, std::int64_t max) {
+[[nodiscard]] constexpr Integer<std::int64_t> token_count_format(std::int64_t min, std::int64_t max) {
   return {min, max, IntegerOf::tokens};
 }
 
@@ -212,7 +212,7 @@ struct Address {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string values() const { return "ADDRESS:PORT; port 0 is any free one"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const;
-  [[nodiscard]] std::string write(const std::string& address) const { return quoted(address); }
+  [[nodiscard]] std::string write(const std::string& address) const { return quote_yaml(address); }
 };
 
 /// The store in which a buffer keeps samples. URLs are parsed by the buffer.
@@ -230,7 +230,7 @@ struct BufferName {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string values() const { return "up to 100 letters, digits, '.', '_' and '-'"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const;
-  [[nodiscard]] std::string write(const std::string& name) const { return quoted(name); }
+  [[nodiscard]] std::string write(const std::string& name) const { return quote_yaml(name); }
 };
 
 /// A number of bytes, which may have a unit: 8GiB.
@@ -262,7 +262,7 @@ struct FieldName {
   [[nodiscard]] std::string type() const { return "string"; }
   [[nodiscard]] std::string values() const { return "the name of a field"; }
   [[nodiscard]] std::string read(const ConfigValue& value) const;
-  [[nodiscard]] std::string write(const std::string& name) const { return quoted(name); }
+  [[nodiscard]] std::string write(const std::string& name) const { return quote_yaml(name); }
 };
 
 /// The name of a field, or null for an empty name.

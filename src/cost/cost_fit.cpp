@@ -73,10 +73,10 @@ struct ScaledTimes {
 
   // Converts a coefficient of the scaled fit to the original units. `largest_term` is the maximum by which
   // the coefficient's term was divided.
-  [[nodiscard]] double coefficient(double fitted, double largest_term) const {
+  [[nodiscard]] double unscale_coefficient(double fitted, double largest_term) const {
     return fitted / largest_term * largest.seconds;
   }
-  // Converts a link's assumed hop to scaled units, the inverse of coefficient().
+  // Converts a link's assumed hop to scaled units, the inverse of unscale_coefficient().
   [[nodiscard]] AssumedHop scale_hop(const AssumedHop& hop, std::size_t link) const {
     const double hops = largest_hops[link];
     return {hop.seconds * hops / largest.seconds, hop.tokens * hops / largest.tokens,
@@ -115,12 +115,12 @@ std::optional<TimeModel> fit_time_model(std::span<const CostObservation> observa
               {scaled.scale_hop(groups.inside_node, 0), scaled.scale_hop(groups.between_nodes, 1)})
           .best();
   if (!fit) return std::nullopt;
-  TimeModel times{scaled.coefficient(fit->coefficients[0], 1),
-                  scaled.coefficient(fit->coefficients[1], scaled.largest.tokens),
-                  scaled.coefficient(fit->coefficients[2], scaled.largest.squares)};
+  TimeModel times{scaled.unscale_coefficient(fit->coefficients[0], 1),
+                  scaled.unscale_coefficient(fit->coefficients[1], scaled.largest.tokens),
+                  scaled.unscale_coefficient(fit->coefficients[2], scaled.largest.squares)};
   const auto& [inside_node, between_nodes] = fit->hops;
-  if (inside_node) times.inside_node = scaled.coefficient(*inside_node, scaled.largest_hops[0]);
-  if (between_nodes) times.between_nodes = scaled.coefficient(*between_nodes, scaled.largest_hops[1]);
+  if (inside_node) times.inside_node = scaled.unscale_coefficient(*inside_node, scaled.largest_hops[0]);
+  if (between_nodes) times.between_nodes = scaled.unscale_coefficient(*between_nodes, scaled.largest_hops[1]);
   if (!is_usable(times)) return std::nullopt;
   return times;
 }

@@ -28,7 +28,7 @@ std::optional<std::int64_t> multiply_add(std::int64_t left, std::int64_t right, 
   return result;
 }
 
-std::int64_t model_product(std::int64_t left, std::int64_t right, std::int64_t addend = 0) {
+std::int64_t checked_multiply_add(std::int64_t left, std::int64_t right, std::int64_t addend = 0) {
   const std::optional<std::int64_t> result = multiply_add(left, right, addend);
   if (!result)
     throw LimitError("model", "the number of weights reaches the limit of 2^62",
@@ -116,25 +116,26 @@ CostModel CostModel::from_model(const ModelDescription& model) {
 
   const std::int64_t head_dim = head_dim_of(model);
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : model.heads;
-  const std::int64_t query_width = model_product(model.heads, head_dim);
-  const std::int64_t kv_width = model_product(kv_heads, head_dim);
+  const std::int64_t query_width = checked_multiply_add(model.heads, head_dim);
+  const std::int64_t kv_width = checked_multiply_add(kv_heads, head_dim);
   // Queries and outputs have query_width columns each; keys and values have kv_width columns each. A gated
   // feed-forward block has 3 matrices.
   const std::int64_t shared_width = model.shared_ffn_size > 0 ? model.shared_ffn_size : model.ffn_size;
-  const std::int64_t ffn_width =
-      model_product(model.ffn_size, model.active_experts, model_product(shared_width, model.shared_experts));
-  const std::int64_t ffn_columns = model_product(3, ffn_width);
-  const std::int64_t attention_columns = model_product(2, query_width, model_product(2, kv_width));
-  const std::int64_t columns = model_product(attention_columns, 1, ffn_columns);
-  const std::int64_t head_and_layers = model_product(model.layers, columns, model.vocab_size);
-  const std::int64_t weights = model_product(model.hidden_size, head_and_layers);
+  const std::int64_t ffn_width = checked_multiply_add(
+      model.ffn_size, model.active_experts, checked_multiply_add(shared_width, model.shared_experts));
+  const std::int64_t ffn_columns = checked_multiply_add(3, ffn_width);
+  const std::int64_t attention_columns =
+      checked_multiply_add(2, query_width, checked_multiply_add(2, kv_width));
+  const std::int64_t columns = checked_multiply_add(attention_columns, 1, ffn_columns);
+  const std::int64_t head_and_layers = checked_multiply_add(model.layers, columns, model.vocab_size);
+  const std::int64_t weights = checked_multiply_add(model.hidden_size, head_and_layers);
   // The linear coefficient is the number of FLOPs per token over the number of FLOPs per pair of tokens. The
   // forward pass takes 2 FLOPs per weight and 4 * query_width * layers / 2 FLOPs per pair; the factors of 2
   // cancel. With the backward pass, these numbers become 6 FLOPs per weight and 14 / 4 times the forward
   // pass's FLOPs per pair.
-  const std::int64_t pair = model_product(query_width, model.layers);
-  const std::int64_t work = model_product(weights, model.backward ? 6 : 1);
-  const std::int64_t unit = model_product(pair, model.backward ? 7 : 1);
+  const std::int64_t pair = checked_multiply_add(query_width, model.layers);
+  const std::int64_t work = checked_multiply_add(weights, model.backward ? 6 : 1);
+  const std::int64_t unit = checked_multiply_add(pair, model.backward ? 7 : 1);
   return {(work + unit / 2) / unit, 1, model.sliding_window};
 }
 

@@ -54,7 +54,7 @@ struct NormalEquations {
 
 /// Returns the weighted sum of squared residuals. If the sum exceeds `limit`, may return any number above
 /// `limit`.
-double squares_up_to(double limit, const Terms& coefficients, std::span<const Row> rows) {
+double sum_squared_residuals(double limit, const Terms& coefficients, std::span<const Row> rows) {
   double sum = 0;
   for (const Row& row : rows) {
     const double residual = residual_of(coefficients, row);
@@ -88,7 +88,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-std::optional<Terms> solve_not_negative(std::span<const Row> rows, unsigned extra) {
+std::optional<Terms> solve_nonnegative_least_squares(std::span<const Row> rows, unsigned extra) {
   const NormalEquations equations(rows);
   const unsigned usable = distinguishable_terms(equations, extra);
   std::optional<Terms> best;
@@ -100,7 +100,7 @@ std::optional<Terms> solve_not_negative(std::span<const Row> rows, unsigned extr
     const std::optional<Terms> solution = equations.solve(used);
     if (!solution || std::ranges::any_of(*solution, [](double c) { return c < 0; })) continue;
     constexpr double no_limit = HUGE_VAL;
-    const double squares = squares_up_to(best ? least : no_limit, *solution, rows);
+    const double squares = sum_squared_residuals(best ? least : no_limit, *solution, rows);
     if (best && squares > least) continue;
     best = solution;
     least = squares;

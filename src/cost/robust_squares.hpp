@@ -31,7 +31,7 @@ struct Row {
 /// without a negative coefficient. The usable terms are the constant (if the rows can distinguish it),
 /// tokens, squares, and each additional term whose bit is set in `extra`. Returns nullopt if the terms other
 /// than the constant are linearly dependent, or if every solution has a negative coefficient.
-[[nodiscard]] std::optional<Terms> solve_not_negative(std::span<const Row> rows, unsigned extra);
+[[nodiscard]] std::optional<Terms> solve_nonnegative_least_squares(std::span<const Row> rows, unsigned extra);
 
 /// Sets each row's weight by Huber's rule (1964): 1 for residuals up to 1.345 standard deviations, and
 /// inversely proportional to larger residuals. Returns false and keeps the weights if half of the rows fit

@@ -36,7 +36,7 @@ TimeFit::TimeFit(std::vector<ScaledTime> times, double overlap,
 
 std::optional<TimeFit::Result> TimeFit::best() const {
   constexpr int rounds = 30;
-  const std::optional<Fit> fit = run(choose(), rounds);
+  const std::optional<Fit> fit = fit_iteratively(find_best_choice(), rounds);
   if (!fit) return std::nullopt;
   Result result{fit->coefficients, {}};
   for (std::size_t link = 0; link < num_links; ++link) {
@@ -50,29 +50,30 @@ std::optional<TimeFit::Result> TimeFit::best() const {
 
 // Tries to fit no hops, each hop alone, and both hops. A fit that makes more assumptions wins only if it
 // explains the times better by more than the noise.
-TimeFit::Choice TimeFit::choose() const {
+TimeFit::Choice TimeFit::find_best_choice() const {
   const Choice all_kept{{}, std::vector<char>(times_.size())};
   std::optional<Fit> best;
-  const auto take_if_better = [&](std::optional<Fit> fit) {
+  const auto keep_if_better = [&](std::optional<Fit> fit) {
     if (!fit) return;
-    if (!best || gain(*fit, *best) > noise_threshold() * (assumption_weight(*fit) - assumption_weight(*best)))
+    if (!best || log_likelihood_gain(*fit, *best) >
+                     noise_threshold() * (assumption_weight(*fit) - assumption_weight(*best)))
       best = std::move(fit);
   };
   const auto has_enough_observations = [&](std::size_t link) {
     return std::ssize(thresholds_[link]) >= fewest_exposed;
   };
   if (!has_enough_observations(0) && !has_enough_observations(1)) return all_kept;
-  take_if_better(run(all_kept, few_rounds));
+  keep_if_better(fit_iteratively(all_kept, few_rounds));
   // When fitting both hops, also start from the classifications found by fitting each hop alone.
   std::vector<Choice> both = starting_choices(all_kept, {true, true});
   both.push_back(both.back());
   for (std::size_t link = 0; link < num_links; ++link) {
     if (!has_enough_observations(link)) continue;
-    std::optional<Fit> fit = best_of(starting_choices(all_kept, {link == 0, link == 1}));
+    std::optional<Fit> fit = best_fit_from(starting_choices(all_kept, {link == 0, link == 1}));
     if (fit) copy_exposed(fit->choice, link, both.back());
-    take_if_better(std::move(fit));
+    keep_if_better(std::move(fit));
   }
-  if (has_enough_observations(0) && has_enough_observations(1)) take_if_better(best_of(both));
+  if (has_enough_observations(0) && has_enough_observations(1)) keep_if_better(best_fit_from(both));
   return best ? best->choice : all_kept;
 }
 
@@ -86,14 +87,14 @@ double TimeFit::assumption_weight(const Fit& fit) const {
   for (std::size_t link = 0; link < num_links; ++link) {
     if (fit.choice.fitted[link]) {
       sum += (fit.told & link_bit(link)) != 0 ? 1 : 2;
-    } else if (is_visible(fit.choice, link)) {
+    } else if (has_exposed_times(fit.choice, link)) {
       sum += 1.5;
     }
   }
   return sum;
 }
 
-bool TimeFit::is_visible(const Choice& choice, std::size_t link) const {
+bool TimeFit::has_exposed_times(const Choice& choice, std::size_t link) const {
   for (std::size_t i = 0; i < times_.size(); ++i) {
     if (choice.exposed[i] != 0 && times_[i].link == link) return true;
   }
@@ -129,13 +130,13 @@ void TimeFit::copy_exposed(const Choice& from, std::size_t link, Choice& to) con
 
 // Returns the best fit from these starts. A fit in which more hops affect the times wins only if it explains
 // the times better by more than the noise.
-std::optional<TimeFit::Fit> TimeFit::best_of(const std::vector<Choice>& starts) const {
+std::optional<TimeFit::Fit> TimeFit::best_fit_from(const std::vector<Choice>& starts) const {
   std::optional<Fit> best;
   for (const Choice& start : starts) {
-    std::optional<Fit> fit = run(start, few_rounds);
+    std::optional<Fit> fit = fit_iteratively(start, few_rounds);
     if (!fit) continue;
     const int more = best ? std::popcount(fit->told) - std::popcount(best->told) : 0;
-    if (!best || gain(*fit, *best) > noise_threshold() * more) best = std::move(fit);
+    if (!best || log_likelihood_gain(*fit, *best) > noise_threshold() * more) best = std::move(fit);
   }
   return best;
 }
@@ -146,21 +147,21 @@ double TimeFit::noise_threshold() const {
   return 2 * std::log(static_cast<double>(times_.size()));
 }
 
-std::optional<TimeFit::Fit> TimeFit::run(Choice choice, int rounds) const {
+std::optional<TimeFit::Fit> TimeFit::fit_iteratively(Choice choice, int rounds) const {
   std::vector<Row> rows(times_.size());
   fill(rows, choice);
   unsigned told = extra_terms(choice);
-  std::optional<Terms> terms = solve_not_negative(rows, told);
+  std::optional<Terms> terms = solve_nonnegative_least_squares(rows, told);
   for (int round = 0; terms && round < rounds; ++round) {
-    const bool moved = expose(choice, *terms);
+    const bool moved = reclassify_exposed(choice, *terms);
     if (moved) fill(rows, choice);
     if (!reweight(rows, *terms, rounding_) && !moved) break;
     told = extra_terms(choice);
-    terms = solve_not_negative(rows, told);
+    terms = solve_nonnegative_least_squares(rows, told);
   }
   if (!terms) return std::nullopt;
   Fit fit{std::move(choice), told, *terms, {}};
-  fit.distances = distances_of(fit);
+  fit.distances = absolute_residuals_of(fit);
   return fit;
 }
 
@@ -189,13 +190,13 @@ void TimeFit::fill(std::vector<Row>& rows, const Choice& choice) const {
 unsigned TimeFit::extra_terms(const Choice& choice) const {
   unsigned extra = 0;
   for (std::size_t link = 0; link < num_links; ++link) {
-    if (choice.fitted[link] && is_visible(choice, link)) extra |= link_bit(link);
+    if (choice.fitted[link] && has_exposed_times(choice, link)) extra |= link_bit(link);
   }
   return extra;
 }
 
 // Reclassifies which times are exposed, given the coefficients. Returns whether any classification changed.
-bool TimeFit::expose(Choice& choice, const Terms& coefficients) const {
+bool TimeFit::reclassify_exposed(Choice& choice, const Terms& coefficients) const {
   std::array<double, num_links> hops{};
   for (std::size_t link = 0; link < num_links; ++link) {
     hops[link] = choice.fitted[link] ? coefficients[hop_term + link]
@@ -228,7 +229,7 @@ double TimeFit::hop_of(std::size_t link, const Fit& fit) const {
   return std::min(present, overlap_ * fit.coefficients[2] * thresholds_[link].front());
 }
 
-std::vector<double> TimeFit::distances_of(const Fit& fit) const {
+std::vector<double> TimeFit::absolute_residuals_of(const Fit& fit) const {
   const Terms& c = fit.coefficients;
   const std::array<double, num_links> hops{hop_of(0, fit), hop_of(1, fit)};
   std::vector<double> distances;
@@ -242,7 +243,7 @@ std::vector<double> TimeFit::distances_of(const Fit& fit) const {
 
 // Returns how much the log-likelihood of `fit` exceeds that of `over`, assuming Laplace-distributed errors.
 // Errors far above the usual noise of the machine are truncated.
-double TimeFit::gain(const Fit& fit, const Fit& over) const {
+double TimeFit::log_likelihood_gain(const Fit& fit, const Fit& over) const {
   const double usual =
       std::max(rounding_, std::min(median(fit.distances), median(over.distances)) / std::log(2.0));
   constexpr double most = 10;

@@ -68,21 +68,21 @@ class TimeFit {
     std::vector<double> distances;
   };
 
-  [[nodiscard]] std::optional<Fit> run(Choice choice, int rounds) const;
-  [[nodiscard]] Choice choose() const;
+  [[nodiscard]] std::optional<Fit> fit_iteratively(Choice choice, int rounds) const;
+  [[nodiscard]] Choice find_best_choice() const;
   [[nodiscard]] std::vector<Choice> starting_choices(Choice choice,
                                                      const std::array<bool, num_links>& fitted) const;
   [[nodiscard]] double noise_threshold() const;
   [[nodiscard]] double assumption_weight(const Fit& fit) const;
-  [[nodiscard]] bool is_visible(const Choice& choice, std::size_t link) const;
+  [[nodiscard]] bool has_exposed_times(const Choice& choice, std::size_t link) const;
   void copy_exposed(const Choice& from, std::size_t link, Choice& to) const;
-  [[nodiscard]] std::optional<Fit> best_of(const std::vector<Choice>& starts) const;
+  [[nodiscard]] std::optional<Fit> best_fit_from(const std::vector<Choice>& starts) const;
   [[nodiscard]] unsigned extra_terms(const Choice& choice) const;
   void fill(std::vector<Row>& rows, const Choice& choice) const;
-  [[nodiscard]] bool expose(Choice& choice, const Terms& coefficients) const;
+  [[nodiscard]] bool reclassify_exposed(Choice& choice, const Terms& coefficients) const;
   [[nodiscard]] double hop_of(std::size_t link, const Fit& fit) const;
-  [[nodiscard]] std::vector<double> distances_of(const Fit& fit) const;
-  [[nodiscard]] double gain(const Fit& fit, const Fit& over) const;
+  [[nodiscard]] std::vector<double> absolute_residuals_of(const Fit& fit) const;
+  [[nodiscard]] double log_likelihood_gain(const Fit& fit, const Fit& over) const;
 
   std::vector<ScaledTime> times_;
   double overlap_;

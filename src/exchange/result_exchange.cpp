@@ -41,7 +41,7 @@ const Column* find(const MicroBatchResults& results, const std::string& name) {
 // filler and padding.
 std::int64_t local_rows(const MicroBatchPlan& plan, const ResultTransfer& step) {
   if (plan.shape) return plan.shape->rows;
-  const SequenceLayout sequences = sequences_of(plan, step.settings);
+  const SequenceLayout sequences = sequence_layout_of(plan, step.settings);
   const std::int64_t filler = sequences.padded_length > 0 ? sequences.padded_length : sequences.alignment;
   const std::int64_t rows = rows_of(plan, step.settings);
   return (rows == 0 ? filler : rows) / sequences.cp.size;
@@ -71,12 +71,13 @@ std::int64_t num_predictions(const MicroBatchPlan& plan, const TransferFrame& fr
 std::int64_t required_rows(FieldKind kind, const MicroBatchPlan& plan, const ResultTransfer& step,
                            DataPlace place) {
   if (!rule_of(kind).is_cut()) return num_samples(plan, step.settings);
-  if (rule_of(kind).is_per_response_token() && step.assignment.shared())
+  if (rule_of(kind).is_per_response_token() && step.assignment.has_shared_prefixes())
     return num_predictions(plan, make_frame(step), plan.context.rank_of(place));
   return local_rows(plan, step);
 }
 
-void require_column(const Column* column, const FieldSpec& spec, std::int64_t rows, std::size_t micro_batch) {
+void require_matching_column(const Column* column, const FieldSpec& spec, std::int64_t rows,
+                             std::size_t micro_batch) {
   const std::string where = "result '" + spec.name + "' of micro-batch " + std::to_string(micro_batch);
   if (column == nullptr)
     throw InputError(where, "is missing; other micro-batches have it", "Add it to every micro-batch");
@@ -93,8 +94,8 @@ void require_column(const Column* column, const FieldSpec& spec, std::int64_t ro
   }
 }
 
-void require_results(const ResultTransfer& step, std::span<const MicroBatchResults> results,
-                     DataPlace place) {
+void require_valid_results(const ResultTransfer& step, std::span<const MicroBatchResults> results,
+                           DataPlace place) {
   if (results.size() != step.micro_batches.size()) {
     throw InputError("results", "cover " + std::to_string(results.size()) + " micro-batches; the step has " +
                                     std::to_string(step.micro_batches.size()));
@@ -108,7 +109,8 @@ void require_results(const ResultTransfer& step, std::span<const MicroBatchResul
     const MicroBatchPlan& plan = step.micro_batches[m];
     for (const Column& column : results[0].fields) {
       const FieldSpec& spec = column.spec();
-      require_column(find(results[m], spec.name), spec, required_rows(spec.kind, plan, step, place), m);
+      require_matching_column(find(results[m], spec.name), spec, required_rows(spec.kind, plan, step, place),
+                              m);
     }
   }
 }
@@ -140,7 +142,7 @@ template <typename Visit>
 void for_each_sent_entry(const Mesh& mesh, const ResultTransfer& step, const GroupsOfPlaces& groups,
                          const GridPoint& place, Visit visit) {
   if (!reports_results(place, mesh.grid().sizes())) return;
-  for (const auto& [group, member] : groups.of(data_place_of(place, mesh.grid().sizes()))) {
+  for (const auto& [group, member] : groups.memberships_of(data_place_of(place, mesh.grid().sizes()))) {
     if (member != CpRank{0}) continue;
     for (const EntryId entry : step.assignment.shares[static_cast<std::int64_t>(group)]) visit(entry);
   }
@@ -184,7 +186,7 @@ std::vector<RowCounts> gather_result_counts(const Mesh& mesh, const ResultTransf
     }
     const GroupsOfPlaces groups(step.assignment.groups);
     for (int rank = 0; rank < mesh.grid().num_ranks(); ++rank) {
-      auto next = all.of(static_cast<std::size_t>(rank)).begin();
+      auto next = all.list_of(static_cast<std::size_t>(rank)).begin();
       for_each_sent_entry(mesh, step, groups, mesh.grid().point_of(WorldRank{rank}), [&](EntryId entry) {
         for (RowCounts& of_field : counts) of_field.rows[entry.index()] = *next++;
       });
@@ -194,8 +196,8 @@ std::vector<RowCounts> gather_result_counts(const Mesh& mesh, const ResultTransf
 }
 
 // Returns this rank's samples in their original order, with a column of zeros per field.
-RaggedBatch owned_samples(const LengthTable& table, WorldRank owner, std::span<const FieldSpec> fields,
-                          std::span<const RowCounts> row_counts) {
+RaggedBatch make_zero_results(const LengthTable& table, WorldRank owner, std::span<const FieldSpec> fields,
+                              std::span<const RowCounts> row_counts) {
   std::vector<EntryId> owned;
   for (const EntryId entry : ids_below<EntryId>(table.size())) {
     if (table[entry].owner == owner) owned.push_back(entry);
@@ -241,9 +243,9 @@ std::vector<BlockList> outgoing_blocks(const Mesh& mesh, const ResultTransfer& s
   return sends;
 }
 
-void add_incoming(const TransferFrame& frame, const RaggedSide& side, const RaggedBatch& mine,
-                  std::span<const FieldSpec> fields, std::span<const EntryId> entries, CpRank member,
-                  BlockList& blocks) {
+void add_incoming_blocks(const TransferFrame& frame, const RaggedSide& side, const RaggedBatch& mine,
+                         std::span<const FieldSpec> fields, std::span<const EntryId> entries, CpRank member,
+                         BlockList& blocks) {
   for (const EntryId entry : entries) {
     for (const FieldSpec& field : fields) {
       if (sends_field(frame, field.kind, member)) side.add_sample(entry, member, mine.at(field.name), blocks);
@@ -261,9 +263,9 @@ std::vector<BlockList> incoming_blocks(const Mesh& mesh, const TransferFrame& fr
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
     const GridPoint place = grid.point_of(WorldRank{rank});
     if (!reports_results(place, grid.sizes())) continue;
-    for (const auto& [group, member] : groups.of(data_place_of(place, grid.sizes())))
-      add_incoming(frame, side, mine, fields, transfers.to_group[group], member,
-                   receives[static_cast<std::size_t>(rank)]);
+    for (const auto& [group, member] : groups.memberships_of(data_place_of(place, grid.sizes())))
+      add_incoming_blocks(frame, side, mine, fields, transfers.to_group[group], member,
+                          receives[static_cast<std::size_t>(rank)]);
   }
   return receives;
 }
@@ -281,7 +283,7 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
   FieldAgreementInput brought{{}, std::move(call)};
   work([&] {
     if (!reports_results(mesh)) return;
-    require_results(step, results, mesh.data_place());
+    require_valid_results(step, results, mesh.data_place());
     brought.fields = specs_of(results);
   });
   const std::vector<FieldSpec> fields = agree_on_fields(mesh.world(), std::move(brought), work.error());
@@ -291,7 +293,7 @@ RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
   std::vector<BlockList> sends;
   std::vector<BlockList> receives;
   work([&] {
-    mine = owned_samples(step.table, mesh.rank(), fields, row_counts);
+    mine = make_zero_results(step.table, mesh.rank(), fields, row_counts);
     const TransferFrame frame = make_frame(step);
     const TransferPlan<EntryId> transfers =
         plan_transfers(step.table, step.assignment.shares, step.assignment.groups,

@@ -32,7 +32,7 @@ namespace {
 
 /// Rejects a state folder that is also an output folder. Otherwise, the job would lock the folder twice, and
 /// report its own first lock as a different run.
-void require_own_state_folder(const JobSettings& options) {
+void require_separate_state_folder(const JobSettings& options) {
   const auto place_of = [](const std::filesystem::path& folder) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(folder)) / "";
   };
@@ -101,7 +101,7 @@ std::vector<std::string> require_distinct_passes(const JobSettings& options, con
   return options.profiles;
 }
 
-std::vector<std::string> passes_of(const JobSettings& options, const Config& config) {
+std::vector<std::string> validate_and_list_passes(const JobSettings& options, const Config& config) {
   std::vector<std::string> passes = require_distinct_passes(options, config);
   require_fields_are_sent(config, passes);
   require_parts_are_dumped(options, config, passes);
@@ -122,8 +122,8 @@ std::string source_name(const StreamSource& source) {
 }
 
 // Opens the sources. Collective, since ranks scan a file together.
-std::unique_ptr<SampleStream> open_observed(const boost::mpi::communicator& world, const Config& config,
-                                            std::span<const std::string> profiles, JobObserver& observer) {
+std::unique_ptr<SampleStream> open_stream(const boost::mpi::communicator& world, const Config& config,
+                                          std::span<const std::string> profiles, JobObserver& observer) {
   const std::filesystem::path path =
       config.sources.empty() ? config.source.path : config.sources.begin()->second.path;
   if (world.rank() == 0 && !path.empty() && !reads_arriving_samples(config)) observer.on_reading(path);
@@ -168,7 +168,7 @@ Config read_config(const boost::mpi::communicator& comm, const JobSettings& opti
   std::vector<std::string> texts;  // the overrides, then the file
   work([&] {
     if (comm.rank() != 0) return;
-    require_own_state_folder(options);
+    require_separate_state_folder(options);
     texts = options.overrides;
     texts.push_back(read_config_text(options.config));
   });
@@ -188,18 +188,18 @@ Job::Job(const boost::mpi::communicator& world, const Config& config, const JobS
     : options_(options),
       observer_(observer),
       config_(config),
-      profiles_(passes_of(options, config_)),
+      profiles_(validate_and_list_passes(options, config_)),
       state_(world, options.state, config_, options.overwrite),
       // Accepts changed settings here. compare_with_saved_state() compares them later, together with the
       // sources, and refuses them if necessary.
       service_(world, config_, state_.initial_state(), ChangedJob::accepted),
-      stream_(open_observed(world, config_, profiles_, observer)) {
+      stream_(open_stream(world, config_, profiles_, observer)) {
   if (state_.is_kept()) compare_with_saved_state();
   steps_ = stream_->num_steps();
   if (options_.max_steps > 0) steps_ = std::min(steps_, options_.max_steps);
   // Write the state first, since only a job with this state may continue the output folders.
   if (!state_.is_resumed())
-    state_.write(
+    state_.write_if_due(
         this->world(), 0, [this] { return state(); }, true);
   folders_.emplace(this->world(), output_request());
 }
@@ -265,10 +265,10 @@ void Job::run() {
     if (reads_arriving_samples(config_) && (options_.reports_passes || folders_->has(RunOutput::report)))
       report_.arrivals = stream_->arrival_figures();
     const std::int64_t tokens = run_passes(std::move(*step));
-    if (state_.write(world(), reached, now)) free_samples_before(reached);
+    if (state_.write_if_due(world(), reached, now)) free_samples_before(reached);
     if (is_first_rank()) observer_.on_step_end(tokens);
   }
-  if (state_.write(world(), reached, now, true)) free_samples_before(reached);
+  if (state_.write_if_due(world(), reached, now, true)) free_samples_before(reached);
   if (is_first_rank()) observer_.on_last_step_end();
   const std::chrono::duration<double> mine = std::chrono::steady_clock::now() - start;
   {
@@ -367,7 +367,7 @@ void Job::finish_pass(const Step& step) {
     run_together(world(), [&] {
       dump_step(folder_of(RunOutput::dump, step), step,
                 {service_.mesh().grid().sizes(), service_.mesh().here(), dump_form_of(settings),
-                 folders_->dump_writers()});
+                 folders_->num_dump_writers()});
     });
     folders_->add_written_files(RunOutput::dump, std::ssize(step.micro_batches));
   }

@@ -17,7 +17,7 @@ JobState::JobState(const boost::mpi::communicator& world, const StateSettings& s
   if (world.rank() == 0 && is_kept()) {
     work([&] {
       folder_.emplace(settings_.folder, new_identity(0));
-      text = read_unless_other_job(overwrite);
+      text = read_state_to_resume(overwrite);
     });
   }
   if (world.rank() == 0) {
@@ -40,13 +40,13 @@ JobState::JobState(const boost::mpi::communicator& world, const StateSettings& s
 
 // Returns the text of the state to resume from, or an empty text for a new job. A state from before a job's
 // first step may be replaced, since that job has not left anything else behind.
-std::string JobState::read_unless_other_job(bool overwrite) {
+std::string JobState::read_state_to_resume(bool overwrite) {
   const std::optional<ServiceState> found = settings_.resume || !overwrite ? folder_->read() : std::nullopt;
   if (!found) return {};
   if (settings_.resume) return to_text(*found);
   if (found->next_step == 0) return {};
   throw IoError(
-      folder_->path(), fmt::format("has the state of a job before step {}", found->next_step),
+      folder_->file_path(), fmt::format("has the state of a job before step {}", found->next_step),
       "Give --resume to continue the job, --overwrite to start again, or another folder to --state");
 }
 
@@ -58,8 +58,8 @@ std::vector<std::string> JobState::accept(const ServiceState& now) const {
   return differences(begin_, now);
 }
 
-bool JobState::write(const boost::mpi::communicator& world, std::int64_t next_step,
-                     const std::function<ServiceState()>& now, bool always) {
+bool JobState::write_if_due(const boost::mpi::communicator& world, std::int64_t next_step,
+                            const std::function<ServiceState()>& now, bool always) {
   if (!is_kept() || next_step == written_) return true;
   if (!always && next_step % settings_.every != 0) return false;
   const Phase phase("keep the state", next_step);

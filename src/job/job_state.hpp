@@ -45,11 +45,11 @@ class JobState {
   /// is due (StateSettings::every). `now` returns the state, in which this function replaces the next step
   /// and the job's name. `now` is called only on rank 0, and only if the state is written. Returns whether
   /// samples of steps before `next_step` are no longer needed: the state was written, or no state is kept.
-  bool write(const boost::mpi::communicator& world, std::int64_t next_step,
-             const std::function<ServiceState()>& now, bool always = false);
+  bool write_if_due(const boost::mpi::communicator& world, std::int64_t next_step,
+                    const std::function<ServiceState()>& now, bool always = false);
 
  private:
-  [[nodiscard]] std::string read_unless_other_job(bool overwrite);
+  [[nodiscard]] std::string read_state_to_resume(bool overwrite);
 
   StateSettings settings_;
   std::optional<StateFolder> folder_;  // on rank 0, if a state is kept

@@ -27,7 +27,7 @@ std::string describe_unknown_exception() {
          (type == nullptr ? std::string() : ", of type " + boost::core::demangle(type->name()));
 }
 
-ErrorReport describe_current_exception() {
+ErrorReport make_current_exception_report() {
   try {
     throw;
   } catch (const Error& error) {
@@ -71,10 +71,10 @@ void abort_out_of_memory() {
 
 ErrorReport current_exception_report() noexcept {
   EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
-  return describe_current_exception();
+  return make_current_exception_report();
 }
 
-ErrorReport current_exception_report_of_all() noexcept {
+ErrorReport replicated_exception_report() noexcept {
   EVENKEEL_PRECONDITION(cheap, std::current_exception() != nullptr);
   try {
     throw;

@@ -24,7 +24,7 @@ template <typename Work>
 /// Same as try_locally(), for work in which ranks wait for each other. Rethrows an MpiError that occurs only
 /// on this rank, because the other ranks are not in fail_together(), where they could learn about the error.
 template <typename Work>
-[[nodiscard]] std::optional<ErrorReport> try_with_others(Work&& work);
+[[nodiscard]] std::optional<ErrorReport> try_collective_work(Work&& work);
 
 /// Collective over `comm`: if any rank passes a report, every rank throws the report of the lowest such rank,
 /// as the exception type of the report's kind. Costs one small all-reduce if all ranks pass nullopt. Call
@@ -34,7 +34,7 @@ void fail_together(const Communicator& comm, const std::optional<ErrorReport>& m
 
 /// Returns whether the report describes an MpiError that occurred only on this rank. Errors from
 /// fail_together() name a rank.
-[[nodiscard]] inline bool is_only_on_this_rank(const ErrorReport& report) noexcept {
+[[nodiscard]] inline bool is_local_mpi_error(const ErrorReport& report) noexcept {
   return report.kind == ErrorKind::mpi && report.rank < 0;
 }
 
@@ -72,18 +72,18 @@ class GuardedWork {
   /// Runs a part that uses this rank's own data.
   template <typename Work>
   void operator()(Work&& work) noexcept {
-    if (!failed()) error_ = try_locally(std::forward<Work>(work));
+    if (!is_skipping_parts()) error_ = try_locally(std::forward<Work>(work));
   }
   /// Runs a part that uses replicated data (see try_on_replicated_data).
   template <typename Work>
   void run_on_replicated_data(Work&& work) noexcept {
-    if (!failed()) error_ = try_on_replicated_data(std::forward<Work>(work));
+    if (!is_skipping_parts()) error_ = try_on_replicated_data(std::forward<Work>(work));
   }
   /// Runs a part in which ranks wait for each other, even if an earlier part failed. Keeps the first error.
   /// Throws MpiError if it occurs only on this rank.
   template <typename Work>
   void run_always(Work&& work) {
-    std::optional<ErrorReport> error = try_with_others(std::forward<Work>(work));
+    std::optional<ErrorReport> error = try_collective_work(std::forward<Work>(work));
     if (!error_) error_ = std::move(error);
   }
   /// Records an error that occurred outside this object. Does nothing if there already is an error.
@@ -95,7 +95,7 @@ class GuardedWork {
   void skip_remaining() noexcept { is_left_out_ = true; }
 
   /// Returns whether later parts are skipped.
-  [[nodiscard]] bool failed() const noexcept { return is_left_out_ || error_.has_value(); }
+  [[nodiscard]] bool is_skipping_parts() const noexcept { return is_left_out_ || error_.has_value(); }
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
   /// Collective over `comm`: if any rank has an error, every rank throws the error of the lowest such rank.
   void agree(const Communicator& comm) const { fail_together(comm, error_); }
@@ -123,7 +123,7 @@ std::invoke_result_t<Work> abort_if_out_of_memory(Work&& work) {
 [[nodiscard]] ErrorReport current_exception_report() noexcept;
 /// Returns the report of the exception being handled; an Error is marked as thrown by every rank.
 /// Precondition: called inside a catch block.
-[[nodiscard]] ErrorReport current_exception_report_of_all() noexcept;
+[[nodiscard]] ErrorReport replicated_exception_report() noexcept;
 
 template <typename Work>
 std::optional<ErrorReport> try_locally(Work&& work) noexcept {
@@ -136,9 +136,9 @@ std::optional<ErrorReport> try_locally(Work&& work) noexcept {
 }
 
 template <typename Work>
-std::optional<ErrorReport> try_with_others(Work&& work) {
+std::optional<ErrorReport> try_collective_work(Work&& work) {
   std::optional<ErrorReport> error = try_locally(std::forward<Work>(work));
-  if (error && is_only_on_this_rank(*error)) throw_error(*error);
+  if (error && is_local_mpi_error(*error)) throw_error(*error);
   return error;
 }
 
@@ -148,7 +148,7 @@ std::optional<ErrorReport> try_on_replicated_data(Work&& work) noexcept {
     std::forward<Work>(work)();
     return std::nullopt;
   } catch (...) {
-    return current_exception_report_of_all();
+    return replicated_exception_report();
   }
 }
 

@@ -17,14 +17,14 @@ constexpr int nobody = -1;  // color of ranks that are not part of any group
 
 // Returns a number that identifies the line through `point` along `axis`: the rank of the line's first point.
 // All ranks of a line get the same number, and different lines get different numbers.
-int line_number(const Grid& grid, GridPoint point, Axis axis) {
+int first_rank_on_line(const Grid& grid, GridPoint point, Axis axis) {
   point[axis] = 0;
   return grid.rank_of(point).value();
 }
 
 // Returns the lowest rank on this rank's node that has the same DP and CP coordinates, and therefore needs
 // the same rows of the batch.
-int first_model_parallel_rank(const Grid& grid, std::span<const int> nodes, WorldRank mine) {
+int first_model_parallel_rank_on_node(const Grid& grid, std::span<const int> nodes, WorldRank mine) {
   const GridPoint here = grid.point_of(mine);
   for (int rank = nodes[mine.index()]; rank < mine.value(); ++rank) {
     const GridPoint there = grid.point_of(WorldRank{rank});
@@ -113,11 +113,12 @@ void Mesh::connect_groups() {
 
 void Mesh::connect_places() {
   for (const Axis axis : grid_.order().axes())
-    lines_[static_cast<std::size_t>(axis)] = world_.split(line_number(grid_, here_, axis), here_[axis]);
+    lines_[static_cast<std::size_t>(axis)] =
+        world_.split(first_rank_on_line(grid_, here_, axis), here_[axis]);
   node_ = world_.split_by_node();
   // Split the world instead of the node's communicator, so that a failure on one node is a failure on all
   // ranks.
-  model_parallel_on_node_ = world_.split(first_model_parallel_rank(grid_, nodes_, rank()), rank_);
+  model_parallel_on_node_ = world_.split(first_model_parallel_rank_on_node(grid_, nodes_, rank()), rank_);
 }
 
 }  // namespace evenkeel

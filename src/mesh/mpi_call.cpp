@@ -22,7 +22,7 @@ void check_mpi(int code, std::string_view call) {
 }
 
 OpenRequests::~OpenRequests() {
-  if (!any()) return;
+  if (!has_active_requests()) return;
   for (MPI_Request& request : requests_)
     if (kind_ == Kind::receives && request != MPI_REQUEST_NULL) MPI_Cancel(&request);
   const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(1);
@@ -43,12 +43,12 @@ void OpenRequests::resize(std::int64_t count) {
                    MPI_REQUEST_NULL);
 }
 
-bool OpenRequests::any() const noexcept {
+bool OpenRequests::has_active_requests() const noexcept {
   return std::ranges::any_of(requests_, [](MPI_Request request) { return request != MPI_REQUEST_NULL; });
 }
 
 void OpenRequests::wait_for_all() {
-  if (!any()) return;  // If there are no open requests, MPI may not even be initialized.
+  if (!has_active_requests()) return;  // If there are no open requests, MPI may not even be initialized.
   const Waiting waiting("MPI_Waitall");
   check_mpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
             "MPI_Waitall");

@@ -43,7 +43,7 @@ class OpenRequests {
   [[nodiscard]] std::optional<int> wait_for_any();
 
  private:
-  [[nodiscard]] bool any() const noexcept;
+  [[nodiscard]] bool has_active_requests() const noexcept;
 
   Kind kind_;
   std::vector<MPI_Request> requests_;

@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-int bytes_of_message(std::size_t bytes) {
+int narrow_message_bytes(std::size_t bytes) {
   return narrow<int>(bytes, "bytes of a message");
 }
 
@@ -43,7 +43,7 @@ class NewCommunicator : public boost::mpi::communicator {
 
   /// Returns the address at which MPI must store the communicator. The communicator is freed with the last
   /// copy of this object.
-  [[nodiscard]] MPI_Comm* place() const noexcept { return comm_ptr.get(); }
+  [[nodiscard]] MPI_Comm* handle_address() const noexcept { return comm_ptr.get(); }
 
  private:
   static void free(MPI_Comm* comm) noexcept {
@@ -60,8 +60,8 @@ template <typename Call>
 Communicator make_communicator(const char* name, Call&& call) {
   const NewCommunicator made;
   const Waiting waiting(name);
-  check_mpi(call(made.place()), name);
-  if (*made.place() != MPI_COMM_NULL)
+  check_mpi(call(made.handle_address()), name);
+  if (*made.handle_address() != MPI_COMM_NULL)
     check_mpi(MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   return Communicator(made);
 }
@@ -70,12 +70,12 @@ Communicator make_communicator(const char* name, Call&& call) {
 
 void MpiRanks::broadcast(std::span<std::byte> bytes, int root) const {
   const Waiting waiting("MPI_Bcast");
-  check_mpi(MPI_Bcast(bytes.data(), bytes_of_message(bytes.size()), MPI_BYTE, root, comm_), "MPI_Bcast");
+  check_mpi(MPI_Bcast(bytes.data(), narrow_message_bytes(bytes.size()), MPI_BYTE, root, comm_), "MPI_Bcast");
 }
 
 void MpiRanks::all_gather(std::span<const std::byte> mine, std::span<std::byte> all) const {
   const Waiting waiting("MPI_Allgather");
-  const int bytes = bytes_of_message(mine.size());
+  const int bytes = narrow_message_bytes(mine.size());
   check_mpi(MPI_Allgather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm_), "MPI_Allgather");
 }
 

@@ -21,28 +21,28 @@ class AttentionEntries {
     std::int64_t keys_before = 0;
     for (const std::int64_t s : tokens_before) {
       keys_before += segments_.length(s);
-      gather(s, segments_.length(s));
+      add_key_rows(s, segments_.length(s));
     }
-    gather(segment, run.end);
+    add_key_rows(segment, run.end);
     const std::int64_t true_end = std::min(run.end, segments_.length(segment));
-    push(plan_.cu_seqlens_q, std::max(true_end - run.begin, std::int64_t{0}), "cu_seqlens_q");
-    push(plan_.cu_seqlens_q_padded, run.size(), "cu_seqlens_q_padded");
-    push(plan_.cu_seqlens_k, keys_before + true_end, "cu_seqlens_k");
-    push(plan_.cu_seqlens_k_padded, keys_before + run.end, "cu_seqlens_k_padded");
+    append_length(plan_.cu_seqlens_q, std::max(true_end - run.begin, std::int64_t{0}), "cu_seqlens_q");
+    append_length(plan_.cu_seqlens_q_padded, run.size(), "cu_seqlens_q_padded");
+    append_length(plan_.cu_seqlens_k, keys_before + true_end, "cu_seqlens_k");
+    append_length(plan_.cu_seqlens_k_padded, keys_before + run.end, "cu_seqlens_k_padded");
     plan_.max_seqlen_q = std::max(plan_.max_seqlen_q, narrow<std::int32_t>(run.size(), "max_seqlen_q"));
     plan_.max_seqlen_k =
         std::max(plan_.max_seqlen_k, narrow<std::int32_t>(keys_before + run.end, "max_seqlen_k"));
     plan_.segment.push_back(segment);
   }
 
-  [[nodiscard]] PrefixAttentionPlan take() { return std::move(plan_); }
+  [[nodiscard]] PrefixAttentionPlan take_plan() { return std::move(plan_); }
 
  private:
-  void gather(std::int64_t segment, std::int64_t rows) {
+  void add_key_rows(std::int64_t segment, std::int64_t rows) {
     const std::int64_t first = segments_.cu_seqlens_padded()[static_cast<std::size_t>(segment)];
     if (rows > 0) plan_.key_rows.push_back({first, first + rows});
   }
-  static void push(std::vector<std::int32_t>& cumulative, std::int64_t length, const char* what) {
+  static void append_length(std::vector<std::int32_t>& cumulative, std::int64_t length, const char* what) {
     cumulative.push_back(narrow<std::int32_t>(cumulative.back() + length, what));
   }
 
@@ -61,7 +61,7 @@ PrefixAttentionPlan plan_attention(const PackedLayout& segments, CpRank rank, To
       entries.add(s, run, in_front);
     }
   }
-  return entries.take();
+  return entries.take_plan();
 }
 
 }  // namespace evenkeel

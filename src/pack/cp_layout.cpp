@@ -24,14 +24,14 @@ std::int64_t checked_alignment(std::int64_t alignment) {
                                              std::to_string(max_alignment) + " for int32 cu_seqlens");
 }
 
-void require_rank(CpGroup cp, CpRank rank) {
+void require_valid_rank(CpGroup cp, CpRank rank) {
   require_positive(cp.size, "context-parallel size");
   if (rank.value() >= 0 && rank.value() < cp.size) return;
   throw InputError("context-parallel rank", "is " + std::to_string(rank.value()) + "; it must be from 0 to " +
                                                 std::to_string(cp.size - 1));
 }
 
-void require_chunks(std::int64_t aligned_length, std::int64_t chunks) {
+void require_equal_chunks(std::int64_t aligned_length, std::int64_t chunks) {
   if (aligned_length >= 0 && aligned_length % chunks == 0) return;
   throw InputError("context-parallel cut",
                    "a length of " + std::to_string(aligned_length) + " rows cannot be cut into " +
@@ -60,8 +60,8 @@ std::int64_t sequence_alignment(int tp, CpGroup cp, std::int64_t extra) {
 }
 
 CpRuns cp_runs(std::int64_t aligned_length, CpGroup cp, CpRank rank) {
-  require_rank(cp, rank);
-  require_chunks(aligned_length, cp.chunks());
+  require_valid_rank(cp, rank);
+  require_equal_chunks(aligned_length, cp.chunks());
   if (aligned_length == 0) return {};
   const std::int64_t chunk = aligned_length / cp.chunks();
   const std::int64_t first = rank.value();
@@ -73,7 +73,7 @@ CpRuns cp_runs(std::int64_t aligned_length, CpGroup cp, CpRank rank) {
 
 std::vector<std::int64_t> partitioned_indices(std::span<const std::int32_t> cu_seqlens_padded, CpGroup cp,
                                               CpRank rank) {
-  require_rank(cp, rank);
+  require_valid_rank(cp, rank);
   require_cumulative(cu_seqlens_padded, "cu_seqlens_padded");
   std::vector<std::int64_t> indices;
   indices.reserve(static_cast<std::size_t>(cu_seqlens_padded.back() / cp.size));
@@ -89,7 +89,7 @@ std::vector<std::int64_t> partitioned_indices(std::span<const std::int32_t> cu_s
 CuSeqlensOnRank cu_seqlens_on_cp_rank(std::span<const std::int32_t> cu_seqlens,
                                       std::span<const std::int32_t> cu_seqlens_padded, int cp_size,
                                       CpRank rank) {
-  require_rank({cp_size, CpLayout::zigzag}, rank);
+  require_valid_rank({cp_size, CpLayout::zigzag}, rank);
   require_cumulative(cu_seqlens, "cu_seqlens");
   require_cumulative(cu_seqlens_padded, "cu_seqlens_padded");
   if (cu_seqlens.size() != cu_seqlens_padded.size()) {
@@ -102,7 +102,7 @@ CuSeqlensOnRank cu_seqlens_on_cp_rank(std::span<const std::int32_t> cu_seqlens,
   for (std::size_t i = 0; i + 1 < cu_seqlens.size(); ++i) {
     const std::int64_t length = std::int64_t{cu_seqlens[i + 1]} - cu_seqlens[i];
     const std::int64_t aligned = std::int64_t{cu_seqlens_padded[i + 1]} - cu_seqlens_padded[i];
-    require_chunks(aligned, chunks);
+    require_equal_chunks(aligned, chunks);
     if (length > aligned) {
       throw InputError(
           "sequence " + std::to_string(i),

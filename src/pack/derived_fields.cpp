@@ -20,7 +20,7 @@ std::span<T> rows(std::span<T> local, std::int64_t begin, std::int64_t count) {
 std::int64_t count_runs(const PackedLayout& layout, CpRank rank) {
   std::int64_t count = 0;
   walk_packed_rows(
-      layout, rank, [&](const PackedRun&) { ++count; }, pass_by);
+      layout, rank, [&](const PackedRun&) { ++count; }, do_nothing);
   return count;
 }
 
@@ -67,7 +67,7 @@ void derive_tokens_ahead(const PackedLayout& layout, CpRank rank, std::span<cons
 void derive_padding_mask(const PackedLayout& layout, CpRank rank, std::span<std::uint8_t> out) {
   require_entries(out.size(), layout.local_rows(), "padding mask");
   std::ranges::fill(out, std::uint8_t{0});
-  walk_packed_rows(layout, rank, pass_by, [&](RowRange pad) {
+  walk_packed_rows(layout, rank, do_nothing, [&](RowRange pad) {
     std::ranges::fill(rows(out, pad.begin, pad.size()), std::uint8_t{1});
   });
 }
@@ -77,7 +77,7 @@ void derive_loss_mask(const PackedLayout& layout, CpRank rank, std::span<const s
   require_entries(prompt_lengths.size(), layout.size(), "prompt lengths");
   require_entries(out.size(), layout.local_rows(), "loss mask");
   for (std::int64_t i = 0; i < layout.size(); ++i) {
-    require_prompt(i, prompt_lengths[static_cast<std::size_t>(i)], layout.length(i));
+    require_valid_prompt(i, prompt_lengths[static_cast<std::size_t>(i)], layout.length(i));
   }
   std::ranges::fill(out, 0.0F);
   const auto mark_response = [&](const PackedRun& run) {
@@ -87,12 +87,13 @@ void derive_loss_mask(const PackedLayout& layout, CpRank rank, std::span<const s
     if (begin >= end) return;
     std::ranges::fill(rows(out, run.local + begin - run.sequence.begin, end - begin), 1.0F);
   };
-  walk_packed_rows(layout, rank, mark_response, pass_by);
+  walk_packed_rows(layout, rank, mark_response, do_nothing);
 }
 
 template <typename T>
-void spread_pad_rows(const PackedLayout& layout, CpRank rank, bool all_rows, std::int64_t row_elements,
-                     std::int64_t slots, std::int64_t experts, std::span<T> out) {
+void spread_routes_of_pad_rows(const PackedLayout& layout, CpRank rank, bool all_rows,
+                               std::int64_t row_elements, std::int64_t slots, std::int64_t experts,
+                               std::span<T> out) {
   EVENKEEL_PRECONDITION(cheap, 1 <= slots && slots <= experts, slots, experts);
   require_entries(out.size(), layout.local_rows() * row_elements, "routes");
   std::int64_t first = rank.value() * slots % experts;
@@ -105,23 +106,23 @@ void spread_pad_rows(const PackedLayout& layout, CpRank rank, bool all_rows, std
     }
   };
   if (all_rows) return spread({0, layout.local_rows()});
-  walk_packed_rows(layout, rank, pass_by, spread);
+  walk_packed_rows(layout, rank, do_nothing, spread);
 }
 
-template void spread_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t, std::int64_t,
-                              std::span<std::uint8_t>);
-template void spread_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t, std::int64_t,
-                              std::span<std::int8_t>);
-template void spread_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t, std::int64_t,
-                              std::span<std::uint16_t>);
-template void spread_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t, std::int64_t,
-                              std::span<std::int16_t>);
-template void spread_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t, std::int64_t,
-                              std::span<std::uint32_t>);
-template void spread_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t, std::int64_t,
-                              std::span<std::int32_t>);
-template void spread_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t, std::int64_t,
-                              std::span<std::int64_t>);
+template void spread_routes_of_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t,
+                                        std::int64_t, std::span<std::uint8_t>);
+template void spread_routes_of_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t,
+                                        std::int64_t, std::span<std::int8_t>);
+template void spread_routes_of_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t,
+                                        std::int64_t, std::span<std::uint16_t>);
+template void spread_routes_of_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t,
+                                        std::int64_t, std::span<std::int16_t>);
+template void spread_routes_of_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t,
+                                        std::int64_t, std::span<std::uint32_t>);
+template void spread_routes_of_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t,
+                                        std::int64_t, std::span<std::int32_t>);
+template void spread_routes_of_pad_rows(const PackedLayout&, CpRank, bool, std::int64_t, std::int64_t,
+                                        std::int64_t, std::span<std::int64_t>);
 
 void derive_loss_weights(const PackedLayout& layout, std::span<const double> token_weights,
                          std::span<const std::uint8_t> mask, std::span<float> out) {

@@ -43,8 +43,9 @@ void derive_loss_mask(const PackedLayout& layout, CpRank rank, std::span<const s
 /// experts. Rows of tokens are not changed. If `all_rows` is set, all rows are treated as pad rows.
 /// Precondition: 1 <= slots <= experts.
 template <typename T>
-void spread_pad_rows(const PackedLayout& layout, CpRank rank, bool all_rows, std::int64_t row_elements,
-                     std::int64_t slots, std::int64_t experts, std::span<T> out);
+void spread_routes_of_pad_rows(const PackedLayout& layout, CpRank rank, bool all_rows,
+                               std::int64_t row_elements, std::int64_t slots, std::int64_t experts,
+                               std::span<T> out);
 
 /// Derives each row's weight in the loss: its sequence's entry of `token_weights` if the loss mask is set, 0
 /// otherwise. `mask` has one byte per local row, nonzero if set. Sequences after the last entry are fillers

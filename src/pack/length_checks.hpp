@@ -8,7 +8,7 @@
 namespace evenkeel {
 
 /// Throws InputError naming sequence `index` unless 0 <= prompt <= length.
-inline void require_prompt(std::int64_t index, std::int64_t prompt, std::int64_t length) {
+inline void require_valid_prompt(std::int64_t index, std::int64_t prompt, std::int64_t length) {
   if (prompt >= 0 && prompt <= length) return;
   throw InputError("sequence " + std::to_string(index),
                    "has a prompt of " + std::to_string(prompt) +

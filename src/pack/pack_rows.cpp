@@ -80,7 +80,7 @@ void pack_from(const PackedLayout& layout, CpRank rank, std::size_t row_bytes, S
                std::int64_t threads) {
   if (local.empty()) return;
   const RowFill fill(pad_row, row_bytes);
-  share_sequences(layout, threads, local.size(), [&](SequenceRange part) {
+  process_sequences_in_parallel(layout, threads, local.size(), [&](SequenceRange part) {
     RowWriter writer(local.data() + local_offset(layout, part, row_bytes), local.size(), fill, sources);
     walk_packed_rows(
         layout, rank, part,
@@ -89,7 +89,7 @@ void pack_from(const PackedLayout& layout, CpRank rank, std::size_t row_bytes, S
   });
 }
 
-std::int64_t useful_threads(std::int64_t threads, std::size_t bytes) {
+std::int64_t num_useful_threads(std::int64_t threads, std::size_t bytes) {
   if (threads < 1) throw InputError("threads", "is " + std::to_string(threads) + "; it must be at least 1");
   constexpr std::size_t least_bytes = std::size_t{1} << 20;
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(bytes / least_bytes), 1, threads);
@@ -97,7 +97,7 @@ std::int64_t useful_threads(std::int64_t threads, std::size_t bytes) {
 
 /// Returns the first sequence that begins at or after row num_rows / parts * part. For the end of the last
 /// part, returns the number of sequences.
-std::int64_t first_of_part(const PackedLayout& layout, std::int64_t part, std::int64_t parts) {
+std::int64_t first_sequence_of_part(const PackedLayout& layout, std::int64_t part, std::int64_t parts) {
   if (part == parts) return layout.size();
   const std::int64_t row = layout.cu_seqlens_padded().back() / parts * part;
   return std::ranges::lower_bound(layout.cu_seqlens_padded(), row) - layout.cu_seqlens_padded().begin();
@@ -133,7 +133,7 @@ void pack_all_ranks(const PackedLayout& layout, std::span<const std::byte> ragge
   if (locals.front().empty()) return;
   const RowFill fill(pad_row, row_bytes);
   const std::size_t bytes = locals.size() * locals.front().size();
-  share_sequences(layout, threads, bytes, [&](SequenceRange part) {
+  process_sequences_in_parallel(layout, threads, bytes, [&](SequenceRange part) {
     std::deque<RowWriter> writers;  // a deque, since writers cannot be moved
     for (const std::span<std::byte> local : locals) {
       writers.emplace_back(local.data() + local_offset(layout, part, row_bytes), bytes, fill,
@@ -153,7 +153,7 @@ void unpack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::b
                  std::span<std::byte> ragged, std::int64_t threads) {
   const std::size_t row_bytes = checked_row_bytes(layout, ragged.size(), local.size());
   if (ragged.empty()) return;
-  share_sequences(layout, threads, local.size(), [&](SequenceRange part) {
+  process_sequences_in_parallel(layout, threads, local.size(), [&](SequenceRange part) {
     RunCopier copy(local.size());
     walk_packed_rows(
         layout, rank, part,
@@ -161,7 +161,7 @@ void unpack_rows(const PackedLayout& layout, CpRank rank, std::span<const std::b
           copy(ragged.data() + ragged_offset(layout, run, row_bytes),
                local.data() + bytes_of(run.local, row_bytes), bytes_of(run.sequence.size(), row_bytes));
         },
-        pass_by);
+        do_nothing);
   });
 }
 
@@ -170,7 +170,7 @@ void unpack_all_ranks(const PackedLayout& layout, std::span<const std::span<cons
   const std::size_t row_bytes = checked_row_bytes_of_all(layout, ragged.size(), locals);
   if (ragged.empty()) return;
   const RowFill no_fill({}, row_bytes);
-  share_sequences(layout, threads, ragged.size(), [&](SequenceRange part) {
+  process_sequences_in_parallel(layout, threads, ragged.size(), [&](SequenceRange part) {
     const std::size_t first = bytes_of(layout.cu_seqlens()[static_cast<std::size_t>(part.begin)], row_bytes);
     RowWriter writer(ragged.data() + first, ragged.size(), no_fill, Sources::consecutive);
     walk_all_ranks(
@@ -179,7 +179,7 @@ void unpack_all_ranks(const PackedLayout& layout, std::span<const std::span<cons
           writer.copy(locals[rank.index()].data() + bytes_of(run.local, row_bytes),
                       bytes_of(run.sequence.size(), row_bytes));
         },
-        pass_by);
+        do_nothing);
   });
 }
 
@@ -188,19 +188,20 @@ void fill_pad_rows(const PackedLayout& layout, CpRank rank, std::span<const std:
   const std::size_t row_bytes = row_bytes_of(layout, local.size());
   if (local.empty()) return;
   const RowFill fill(pad_row, row_bytes);
-  walk_packed_rows(layout, rank, pass_by,
+  walk_packed_rows(layout, rank, do_nothing,
                    [&](RowRange pad) { fill(local.data() + bytes_of(pad.begin, row_bytes), pad.size()); });
 }
 
-void share_sequences(const PackedLayout& layout, std::int64_t threads, std::size_t bytes,
-                     const std::function<void(SequenceRange)>& work) {
-  const std::int64_t parts = useful_threads(threads, bytes);
+void process_sequences_in_parallel(const PackedLayout& layout, std::int64_t threads, std::size_t bytes,
+                                   const std::function<void(SequenceRange)>& work) {
+  const std::int64_t parts = num_useful_threads(threads, bytes);
   std::vector<std::future<void>> others;
   for (std::int64_t part = 1; part < parts; ++part) {
-    const SequenceRange sequences{first_of_part(layout, part, parts), first_of_part(layout, part + 1, parts)};
+    const SequenceRange sequences{first_sequence_of_part(layout, part, parts),
+                                  first_sequence_of_part(layout, part + 1, parts)};
     others.push_back(std::async(std::launch::async, [&work, sequences] { work(sequences); }));
   }
-  work({0, first_of_part(layout, 1, parts)});
+  work({0, first_sequence_of_part(layout, 1, parts)});
   for (std::future<void>& other : others) other.get();
 }
 

@@ -62,7 +62,7 @@ void fill_pad_rows(const PackedLayout& layout, CpRank rank, std::span<const std:
 /// number of bytes that all parts copy together. Each thread gets at least one MiB of them; for less,
 /// starting a thread would not be worthwhile. Returns when all threads are done. Rethrows an exception of any
 /// thread; throws InputError if `threads` is below 1, and std::system_error if a thread cannot be started.
-void share_sequences(const PackedLayout& layout, std::int64_t threads, std::size_t bytes,
-                     const std::function<void(SequenceRange)>& work);
+void process_sequences_in_parallel(const PackedLayout& layout, std::int64_t threads, std::size_t bytes,
+                                   const std::function<void(SequenceRange)>& work);
 
 }  // namespace evenkeel

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t max_layout_rows = std::numeric_limits<std::int32_t>::max();
 
-void require_alignment(std::int64_t alignment, CpGroup cp) {
+void require_valid_alignment(std::int64_t alignment, CpGroup cp) {
   const std::int64_t chunks = sequence_alignment(1, cp);
   if (alignment < 1 || alignment % chunks != 0) {
     throw InputError("sequence alignment",
@@ -24,7 +24,7 @@ void require_alignment(std::int64_t alignment, CpGroup cp) {
   (void)narrow<std::int32_t>(alignment, "sequence alignment");
 }
 
-void require_length(std::int64_t index, std::int64_t length) {
+void require_nonnegative_length(std::int64_t index, std::int64_t length) {
   if (length >= 0) return;
   throw InputError("sequence " + std::to_string(index),
                    "has length " + std::to_string(length) + "; a length cannot be negative");
@@ -48,9 +48,9 @@ std::string text_of(const PackedShape& shape) {
 
 PackedLayout::PackedLayout(std::span<const std::int64_t> lengths, std::int64_t alignment, CpGroup cp)
     : cp_(cp), alignment_(alignment) {
-  require_alignment(alignment, cp);
+  require_valid_alignment(alignment, cp);
   for (const std::int64_t length : lengths) {
-    require_length(size(), length);
+    require_nonnegative_length(size(), length);
     // Check the length first, since rounding up a length near 2^63 would overflow.
     append(length, align_up(checked_rows(length), alignment));
   }
@@ -59,13 +59,13 @@ PackedLayout::PackedLayout(std::span<const std::int64_t> lengths, std::int64_t a
 PackedLayout::PackedLayout(std::span<const std::int64_t> lengths,
                            std::span<const std::int64_t> aligned_lengths, std::int64_t alignment, CpGroup cp)
     : cp_(cp), alignment_(alignment) {
-  require_alignment(alignment, cp);
+  require_valid_alignment(alignment, cp);
   if (lengths.size() != aligned_lengths.size()) {
     throw InputError("packed micro-batch", "has " + std::to_string(lengths.size()) + " lengths but " +
                                                std::to_string(aligned_lengths.size()) + " aligned lengths");
   }
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    require_length(size(), lengths[i]);
+    require_nonnegative_length(size(), lengths[i]);
     if (aligned_lengths[i] < lengths[i] || aligned_lengths[i] % alignment != 0) {
       throw InputError("sequence " + std::to_string(i),
                        "has the length " + std::to_string(lengths[i]) +
@@ -142,7 +142,7 @@ std::vector<PackedRun> packed_runs(const PackedLayout& layout, CpRank rank) {
   std::vector<PackedRun> runs;
   runs.reserve(static_cast<std::size_t>(2 * layout.size()));
   walk_packed_rows(
-      layout, rank, [&](const PackedRun& run) { runs.push_back(run); }, pass_by);
+      layout, rank, [&](const PackedRun& run) { runs.push_back(run); }, do_nothing);
   return runs;
 }
 

@@ -70,6 +70,6 @@ void walk_all_ranks(const PackedLayout& layout, SequenceRange sequences, Run run
 }
 
 /// Callback that does nothing, for walks.
-inline constexpr auto pass_by = [](const auto&...) {};
+inline constexpr auto do_nothing = [](const auto&...) {};
 
 }  // namespace evenkeel

@@ -15,7 +15,7 @@
 namespace evenkeel {
 namespace {
 
-void require_mask_shape(const PaddedMask& mask) {
+void require_valid_mask_shape(const PaddedMask& mask) {
   const auto entries = static_cast<std::int64_t>(mask.mask.size());
   // Divide instead of multiplying, since the product could overflow for an invalid shape.
   const bool fits =
@@ -36,7 +36,7 @@ void require_mask_shape(const PaddedMask& mask) {
 /// Throws InputError if a row contains another value, or if the mask does not have its declared shape.
 template <typename Visit>
 void for_each_checked_row(const PaddedMask& mask, Visit visit) {
-  require_mask_shape(mask);
+  require_valid_mask_shape(mask);
   const auto seq = static_cast<std::size_t>(mask.seq);
   for (std::int64_t row = 0; row < mask.batch; ++row) {
     const auto entries = mask.mask.subspan(static_cast<std::size_t>(row) * seq, seq);
@@ -65,7 +65,7 @@ MaskRuns runs_of(const PaddedMask& mask) {
   return found;
 }
 
-void require_kept(std::int64_t index, RowRange kept, std::int64_t length, std::int64_t seq) {
+void require_valid_kept_rows(std::int64_t index, RowRange kept, std::int64_t length, std::int64_t seq) {
   const std::string where = "sequence " + std::to_string(index);
   if (length < 0 || kept.begin < -1 || kept.begin > kept.end || kept.end > length) {
     throw InputError(where, "rows [" + std::to_string(kept.begin) + ", " + std::to_string(kept.end) +
@@ -90,16 +90,16 @@ std::int64_t sum_of(std::span<const std::int64_t> lengths) {
   return sum;
 }
 
-void require_all_kept(std::span<const std::int64_t> lengths, std::span<const RowRange> kept,
-                      std::int64_t seq) {
+void require_all_kept_rows_valid(std::span<const std::int64_t> lengths, std::span<const RowRange> kept,
+                                 std::int64_t seq) {
   if (seq < 0) throw InputError("padded length", "is " + std::to_string(seq) + "; it must be at least 0");
   if (!kept.empty() && kept.size() != lengths.size()) {
     throw InputError("kept rows", "there are " + std::to_string(kept.size()) + " ranges for " +
                                       std::to_string(lengths.size()) + " sequences");
   }
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    require_kept(static_cast<std::int64_t>(i), kept.empty() ? RowRange{0, lengths[i]} : kept[i], lengths[i],
-                 seq);
+    require_valid_kept_rows(static_cast<std::int64_t>(i), kept.empty() ? RowRange{0, lengths[i]} : kept[i],
+                            lengths[i], seq);
   }
 }
 
@@ -149,7 +149,7 @@ void restore_padding(const PaddedMask& mask, std::size_t row_bytes, std::span<co
 void pad_right(std::span<const std::int64_t> lengths, std::span<const RowRange> kept, std::int64_t seq,
                std::size_t row_bytes, std::span<const std::byte> ragged, std::span<const std::byte> pad_row,
                std::span<std::byte> padded) {
-  require_all_kept(lengths, kept, seq);
+  require_all_kept_rows_valid(lengths, kept, seq);
   require_bytes(ragged.size(), {static_cast<std::size_t>(sum_of(lengths)), row_bytes}, "ragged rows");
   require_bytes(padded.size(), {lengths.size(), static_cast<std::size_t>(seq), row_bytes}, "padded rows");
   const RowFill fill(pad_row, row_bytes);
@@ -175,7 +175,7 @@ std::vector<RowRange> response_prediction_rows(std::span<const std::int64_t> len
   std::vector<RowRange> rows;
   rows.reserve(lengths.size());
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    require_prompt(static_cast<std::int64_t>(i), prompt_lengths[i], lengths[i]);
+    require_valid_prompt(static_cast<std::int64_t>(i), prompt_lengths[i], lengths[i]);
     rows.push_back({prompt_lengths[i] - 1, lengths[i] - 1});
   }
   return rows;

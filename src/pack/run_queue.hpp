@@ -36,13 +36,13 @@ class RunQueue {
     EVENKEEL_PRECONDITION(cheap, !full() && run.bytes > 0, full(), run.bytes);
     at(end_++) = {run, pushed_};
     pushed_ += source_bytes(run);
-    fetch_to_distance();
+    prefetch_to_distance();
   }
   /// Precondition: the queue is not empty.
   void pop() noexcept {
     EVENKEEL_PRECONDITION(cheap, !empty());
     ++begin_;
-    fetch_to_distance();
+    prefetch_to_distance();
   }
 
   /// Stores `count` lines of the front run, and prefetches the same number of lines of later runs.
@@ -99,7 +99,7 @@ class RunQueue {
 
   /// Prefetches up to `distance` bytes ahead. Otherwise prefetching would fall behind, since run sizes are
   /// not multiples of the cache-line size.
-  void fetch_to_distance() noexcept {
+  void prefetch_to_distance() noexcept {
     const std::size_t goal = (empty() ? pushed_ : at(begin_).position) + distance;
     while (fetching_ != end_ && at(fetching_).position + fetched_ < goal) {
       const Lines line = next_lines(1);

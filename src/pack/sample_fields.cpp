@@ -85,7 +85,7 @@ void require_different_names(std::span<const FieldSpec> fields) {
   }
 }
 
-void require_loss_of_responses(const RaggedBatch& batch, const Column& mask) {
+void require_loss_only_on_responses(const RaggedBatch& batch, const Column& mask) {
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     const SampleShape& sample = batch.samples()[static_cast<std::size_t>(i)];
     const std::int64_t first = batch.rows_of(FieldKind::token, i).begin;

@@ -28,7 +28,7 @@ void require_different_names(std::span<const FieldSpec> fields);
 
 /// Throws InputError at the first sample whose loss mask, with one value per token, is set at a row whose
 /// label is a prompt token. With shared prefixes, only response tokens carry loss.
-void require_loss_of_responses(const RaggedBatch& batch, const Column& mask);
+void require_loss_only_on_responses(const RaggedBatch& batch, const Column& mask);
 
 /// Names, in a dump, of a micro-batch's tensors that are not fields.
 inline constexpr std::string_view cu_seqlens_name = "cu_seqlens";

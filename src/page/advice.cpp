@@ -16,11 +16,11 @@ constexpr double least_padding = 0.05;
 constexpr double least_wait = 0.1;
 constexpr double least_seconds = 0.5;
 
-std::string percent(double share) {
+std::string percent_text(double share) {
   return fmt::format("{:.1f} %", 100 * share);
 }
 
-double share_of(double part, double whole) noexcept {
+double fraction_of(double part, double whole) noexcept {
   return whole > 0 ? part / whole : 0;
 }
 
@@ -44,8 +44,8 @@ void explain_uneven_ranks(const RunPicture& run, const PassFigures& sums, Advice
   if (planning.in_source_order) {
     advice.why = "balance.algorithm: none gives DP ranks equal runs of samples in the order of the source.";
     advice.action = "Try balance.algorithm: auto.";
-  } else if (run.num_giant_steps() > 0) {
-    advice.why = costliest_sample_text(run.num_giant_steps(), run.points().size()) +
+  } else if (run.num_giant_sample_steps() > 0) {
+    advice.why = costliest_sample_text(run.num_giant_sample_steps(), run.points().size()) +
                  " alone is more than a DP rank's mean work: no assignment of whole samples makes that even.";
     advice.action =
         "A larger batch.global_batch gives the other ranks more to do; a larger mesh.cp with fewer DP ranks "
@@ -72,7 +72,7 @@ void explain_uneven_ranks(const RunPicture& run, const PassFigures& sums, Advice
 }
 
 void add_uneven_ranks(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
-  const double share = 1 - share_of(run.mean_time(), run.longest_time());
+  const double share = 1 - fraction_of(run.mean_time(), run.longest_time());
   if (run.longest_time() <= 0 || share < least_share) return;
   const auto& ranks = run.dp_ranks();
   const auto waits = std::ranges::max_element(ranks, {}, &DpRankTotals::waits_at_end);
@@ -83,14 +83,15 @@ void add_uneven_ranks(const RunPicture& run, const PassFigures& sums, std::vecto
       "dp {} waits {} of the planned work's time for slower DP ranks, an average one {}; dp {} has most "
       "work, {} "
       "above the mean.",
-      waits - ranks.begin(), percent(share_of(waits->waits_at_end, run.longest_time())), percent(share),
-      works - ranks.begin(), percent(share_of(works->time, run.mean_time()) - 1));
+      waits - ranks.begin(), percent_text(fraction_of(waits->waits_at_end, run.longest_time())),
+      percent_text(share), works - ranks.begin(),
+      percent_text(fraction_of(works->time, run.mean_time()) - 1));
   explain_uneven_ranks(run, sums, advice);
 }
 
 void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
-  const double at_end = 1 - share_of(run.mean_time(), run.longest_time());
-  const double at_each = 1 - share_of(run.mean_time(), run.meeting_time());
+  const double at_end = 1 - fraction_of(run.mean_time(), run.longest_time());
+  const double at_each = 1 - fraction_of(run.mean_time(), run.meeting_time());
   if (run.meeting_time() <= 0 || at_each - at_end < least_share) return;
   const PlanningPicture& planning = run.planning();
   Advice& advice = all.emplace_back();
@@ -98,7 +99,7 @@ void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
   advice.what = fmt::format(
       "If DP ranks meet after every micro-batch, an average one waits {} of the planned work's time, and {} "
       "if they meet at the end of the step.",
-      percent(at_each), percent(at_end));
+      percent_text(at_each), percent_text(at_end));
   if (planning.has_fixed_micro_batches) {
     advice.why = "micro_batch.mode: fixed cuts micro-batches by the number of samples.";
     advice.action = "Try micro_batch.mode: packed, which balances them.";
@@ -120,9 +121,9 @@ void add_uneven_micro_batches(const RunPicture& run, std::vector<Advice>& all) {
   }
 }
 
-void add_count(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
+void add_excess_micro_batches(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   const std::int64_t more = sums.micro_batches - sums.lower_bound;
-  const double share = share_of(static_cast<double>(more), static_cast<double>(sums.micro_batches));
+  const double share = fraction_of(static_cast<double>(more), static_cast<double>(sums.micro_batches));
   if (share < least_share) return;
   const std::string empty =
       sums.empty == 0 ? "" : fmt::format(" {} over all DP ranks are empty.", format_grouped(sums.empty));
@@ -141,10 +142,11 @@ void add_count(const RunPicture& run, const PassFigures& sums, std::vector<Advic
 }
 
 void add_padding(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
-  const double share = share_of(static_cast<double>(sums.rows - sums.filled), static_cast<double>(sums.rows));
+  const double share =
+      fraction_of(static_cast<double>(sums.rows - sums.filled), static_cast<double>(sums.rows));
   if (share < least_padding) return;
   const PlanningPicture& planning = run.planning();
-  const std::string what = percent(share) + " of the delivered rows hold no token.";
+  const std::string what = percent_text(share) + " of the delivered rows hold no token.";
   if (planning.pads_micro_batches) {
     all.push_back({share, what, "micro_batch.mode: padded pads every sample to its micro-batch's longest.",
                    "Try micro_batch.mode: packed, if the model takes packed sequences."});
@@ -162,7 +164,7 @@ void add_padding(const RunPicture& run, const PassFigures& sums, std::vector<Adv
 void add_broken_caps(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   if (sums.above_cap == 0) return;
   const double number = static_cast<double>(sums.micro_batches) * static_cast<double>(run.dp_ranks().size());
-  all.push_back({share_of(static_cast<double>(sums.above_cap), number),
+  all.push_back({fraction_of(static_cast<double>(sums.above_cap), number),
                  fmt::format("{} {} above the cap, up to {} rows where {} are allowed.",
                              format_count(sums.above_cap, "micro-batch", "micro-batches"),
                              sums.above_cap == 1 ? "is" : "are", format_grouped(sums.widest),
@@ -178,7 +180,7 @@ void add_steps_without_loss(const RunPicture& run, const PassFigures& sums, std:
   if (steps == 0) return;
   const auto of_all = static_cast<std::int64_t>(run.points().size());
   all.push_back(
-      {share_of(static_cast<double>(steps), static_cast<double>(of_all)),
+      {fraction_of(static_cast<double>(steps), static_cast<double>(of_all)),
        fmt::format("In {} of {} no token carries loss: all loss weights are 0, and nothing is trained.",
                    format_grouped(steps), format_count(of_all, "step")),
        fmt::format("{} of {} have no token with loss: their responses are empty or cut off, or their loss "
@@ -192,7 +194,7 @@ void add_steps_without_loss(const RunPicture& run, const PassFigures& sums, std:
 /// Adds advice for runs that prepare each step only when the trainer requests it.
 void add_waits(const RunCircumstances& circumstances, const PassFigures& sums, std::vector<Advice>& all) {
   if (circumstances.prefetch != 0 || sums.waited < least_seconds) return;
-  const double share = share_of(sums.waited, circumstances.seconds);
+  const double share = fraction_of(sums.waited, circumstances.seconds);
   if (share < least_wait) return;
   all.push_back(
       {std::min(share, 1.0),
@@ -204,7 +206,7 @@ void add_waits(const RunCircumstances& circumstances, const PassFigures& sums, s
 
 void add_slow_readers(const RunPicture& run, const PassFigures& sums, std::vector<Advice>& all) {
   const double more = sums.slowest[0] - sums.seconds[0];
-  const double share = share_of(more, sum_of(sums.seconds));
+  const double share = fraction_of(more, sum_of(sums.seconds));
   if (more < least_seconds || share < least_wait || sums.slowest[0] < 2 * sums.seconds[0]) return;
   const auto reads = [](const RankPicture& rank) { return rank.seconds[0]; };
   const auto slowest = std::ranges::max_element(run.ranks(), {}, reads);
@@ -226,7 +228,7 @@ std::vector<Advice> advice_on(const RunPicture& run, const RunCircumstances& cir
   add_broken_caps(run, sums, all);
   add_uneven_ranks(run, sums, all);
   add_uneven_micro_batches(run, all);
-  add_count(run, sums, all);
+  add_excess_micro_batches(run, sums, all);
   add_padding(run, sums, all);
   add_waits(circumstances, sums, all);
   add_slow_readers(run, sums, all);

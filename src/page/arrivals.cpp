@@ -10,13 +10,14 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::size_t bytes_of_arrivals() {
+constexpr std::size_t bytes_of_listed_arrival_figures() {
   std::size_t bytes = 0;
   for_each_arrival_figure(
       [&](const auto& figure) { bytes += sizeof(std::invoke(figure.of, std::declval<ArrivalFigures&>())); });
   return bytes;
 }
-static_assert(bytes_of_arrivals() == sizeof(ArrivalFigures), "a figure of arrivals is not in the list");
+static_assert(bytes_of_listed_arrival_figures() == sizeof(ArrivalFigures),
+              "a figure of arrivals is not in the list");
 
 }  // namespace
 

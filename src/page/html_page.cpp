@@ -92,18 +92,18 @@ json phases_of(const std::vector<Thing>& things, Seconds seconds) {
 }
 
 json dp_json(const std::vector<DpRankTotals>& ranks) {
-  const auto of = [&](auto member) { return group_series(ranks, Merge::mean, member); };
+  const auto mean = [&](auto member) { return group_series(ranks, Merge::mean, member); };
   return {{"number", ranks.size()},
           {"group", group_size_for(ranks.size())},
-          {"samples", of(&DpRankTotals::samples)},
-          {"tokens", of(&DpRankTotals::tokens)},
-          {"rows", of(&DpRankTotals::rows)},
-          {"cost", of(&DpRankTotals::cost)},
-          {"cost_before", of(&DpRankTotals::cost_before)},
-          {"tokens_before", of(&DpRankTotals::tokens_before)},
-          {"time", of(&DpRankTotals::time)},
-          {"waits_at_end", of(&DpRankTotals::waits_at_end)},
-          {"waits_at_each", of(&DpRankTotals::waits_at_each)}};
+          {"samples", mean(&DpRankTotals::samples)},
+          {"tokens", mean(&DpRankTotals::tokens)},
+          {"rows", mean(&DpRankTotals::rows)},
+          {"cost", mean(&DpRankTotals::cost)},
+          {"cost_before", mean(&DpRankTotals::cost_before)},
+          {"tokens_before", mean(&DpRankTotals::tokens_before)},
+          {"time", mean(&DpRankTotals::time)},
+          {"waits_at_end", mean(&DpRankTotals::waits_at_end)},
+          {"waits_at_each", mean(&DpRankTotals::waits_at_each)}};
 }
 
 json points_json(const std::vector<StepPoint>& points) {
@@ -128,7 +128,7 @@ json points_json(const std::vector<StepPoint>& points) {
           {"peak_bytes", maximum(&StepPoint::peak_bytes)}};
 }
 
-json kept_json(const KeptStep& step) {
+json kept_step_json(const KeptStep& step) {
   json ranks = json::array();
   for (std::size_t r = 0; r < step.dp_ranks.size(); ++r) {
     const DpRankPicture& rank = step.dp_ranks[r];
@@ -190,7 +190,7 @@ json profile_json(const RunPicture& run, const RunCircumstances& circumstances) 
   for (const Advice& a : advice_on(run, circumstances))
     advice.push_back({{"share", a.share}, {"what", a.what}, {"why", a.why}, {"action", a.action}});
   json kept = json::array();
-  for (const KeptStep& step : run.kept_steps()) kept.push_back(kept_json(step));
+  for (const KeptStep& step : run.kept_steps()) kept.push_back(kept_step_json(step));
   json links;
   if (run.links()) {
     links = {{"ranks", run.links()->ranks},

@@ -21,7 +21,7 @@ static_assert(bytes_of_listed_figures() == sizeof(PassFigures), "a figure of a p
 
 /// Calls combine(into, from) for two numbers, or for each pair of corresponding elements of two arrays.
 template <typename Value, typename Combine>
-void for_each_number(Value& into, const Value& from, const Combine& combine) {
+void combine_numbers(Value& into, const Value& from, const Combine& combine) {
   if constexpr (std::is_arithmetic_v<Value>) {
     combine(into, from);
   } else {
@@ -31,7 +31,7 @@ void for_each_number(Value& into, const Value& from, const Combine& combine) {
 
 }  // namespace
 
-void count_loss(const LengthTable& table, PassFigures& figures) {
+void add_loss_counts(const LengthTable& table, PassFigures& figures) {
   for (const LengthEntry& entry : table.entries()) {
     const std::int64_t tokens = loss_tokens_of(entry);
     figures.loss_tokens += tokens;
@@ -71,8 +71,8 @@ void PassTotals::add(const PassFigures& pass) {
   }
   for_each_figure([&](const auto& figure) {
     const auto& more = std::invoke(figure.of, pass);
-    for_each_number(std::invoke(figure.of, sums_), more, [](auto& sum, auto value) { sum += value; });
-    for_each_number(std::invoke(figure.of, most_), more,
+    combine_numbers(std::invoke(figure.of, sums_), more, [](auto& sum, auto value) { sum += value; });
+    combine_numbers(std::invoke(figure.of, most_), more,
                     [](auto& most, auto value) { most = std::max(most, value); });
   });
 }

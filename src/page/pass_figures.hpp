@@ -66,7 +66,7 @@ struct PassFigures {
 };
 
 /// Counts the tokens that carry loss and the samples without such tokens, and adds both counts to `figures`.
-void count_loss(const LengthTable& table, PassFigures& figures);
+void add_loss_counts(const LengthTable& table, PassFigures& figures);
 
 /// Rule for combining a figure of several passes into a total.
 enum class Adds : std::uint8_t {

@@ -47,7 +47,7 @@ void RunPicture::add(const StepPicture& step) {
   totals_.add(step);
   add_times(step);
   add_ranks(step);
-  keep(step);
+  update_kept_steps(step);
 }
 
 double RunPicture::mean_time() const noexcept {
@@ -101,7 +101,7 @@ void RunPicture::add_ranks(const StepPicture& step) {
   if (step.links) links_ = links_ ? * links_ += *step.links : *step.links;
 }
 
-void RunPicture::keep(const StepPicture& step) {
+void RunPicture::update_kept_steps(const StepPicture& step) {
   const auto k = static_cast<std::size_t>(std::max<std::int64_t>(step.micro_batches, 1));
   const std::size_t max_ranks = std::max<std::size_t>(2, max_kept_micro_batches / k);
   KeptStep kept{step.step, step_waiting(step.balance).every_micro_batch,

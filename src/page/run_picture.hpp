@@ -109,13 +109,13 @@ class RunPicture {
   [[nodiscard]] double mean_time() const noexcept;
   /// Return the number of steps in which a single sample takes longer than a DP rank's mean work (giant), or
   /// takes longer than an average micro-batch by more than 2 % (large).
-  [[nodiscard]] std::int64_t num_giant_steps() const noexcept { return giants_; }
+  [[nodiscard]] std::int64_t num_giant_sample_steps() const noexcept { return giants_; }
   [[nodiscard]] std::int64_t num_large_sample_steps() const noexcept { return large_; }
 
  private:
   void add_times(const StepPicture& step);
   void add_ranks(const StepPicture& step);
-  void keep(const StepPicture& step);
+  void update_kept_steps(const StepPicture& step);
 
   std::string profile_;
   PlanningPicture planning_;

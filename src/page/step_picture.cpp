@@ -47,7 +47,8 @@ LinkPicture LinkPicture::for_ranks(int ranks) {
   LinkPicture links;
   links.ranks = ranks;
   links.ranks_per_line = std::max(1, (ranks + max_lines - 1) / max_lines);
-  links.bytes.resize(static_cast<std::size_t>(links.lines()) * static_cast<std::size_t>(links.lines()));
+  links.bytes.resize(static_cast<std::size_t>(links.num_lines()) *
+                     static_cast<std::size_t>(links.num_lines()));
   return links;
 }
 
@@ -62,9 +63,9 @@ MicroBatchPicture picture_of(const LengthTable& table, const MicroBatchPlan& pla
                              const PlanSettings& settings, DpRank rank) {
   // If CP groups may differ in size, each rank of the micro-batch's group runs one part of it. Otherwise,
   // this DP rank runs the whole micro-batch.
-  const bool has_own_groups = strategy_of(settings).has_own_groups();
-  const std::int64_t parts = has_own_groups ? plan.context.size : 1;
-  const std::int64_t part = has_own_groups ? rank.value() - plan.context.first.value() : 0;
+  const bool has_flexible_groups = strategy_of(settings).has_flexible_groups();
+  const std::int64_t parts = has_flexible_groups ? plan.context.size : 1;
+  const std::int64_t part = has_flexible_groups ? rank.value() - plan.context.first.value() : 0;
   MicroBatchPicture picture;
   picture.first_rank = rank.value() - part;
   picture.ranks = parts;
@@ -93,7 +94,7 @@ PlanningPicture picture_of(const PlanSettings& settings) {
   const auto* packed = settings.find<PackedSettings>();
   picture.asks_for_more = (packed != nullptr && packed->count == CountRule::fastest) ||
                           settings.micro_batch.min_count > 1 || settings.count_multiple() > 1;
-  picture.may_be_a_grid = allows_grid(settings);
+  picture.may_be_a_grid = skips_compatible_grid(settings);
   picture.cost = settings.balance.cost_field ? "field " + *settings.balance.cost_field
                                              : describe_cost(settings.balance.cost);
   return picture;
@@ -133,7 +134,7 @@ StepPicture picture_of(const StepProblem& problem, const StepPlan& plan, const R
   StepPicture picture;
   picture.samples = table.size();
   picture.tokens = table.num_tokens();
-  count_loss(table, picture);
+  add_loss_counts(table, picture);
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     picture.lower_bound = std::max(picture.lower_bound, plan.ranks[r].lower_bound);
     DpRankPicture& of_rank = picture.dp_ranks.emplace_back();

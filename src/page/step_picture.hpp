@@ -62,7 +62,7 @@ struct LinkPicture {
   std::vector<std::int64_t> bytes;  ///< in row-major order; rows are senders, columns are receivers
 
   [[nodiscard]] static LinkPicture for_ranks(int ranks);
-  [[nodiscard]] int lines() const noexcept { return (ranks + ranks_per_line - 1) / ranks_per_line; }
+  [[nodiscard]] int num_lines() const noexcept { return (ranks + ranks_per_line - 1) / ranks_per_line; }
   LinkPicture& operator+=(const LinkPicture& other);
 };
 

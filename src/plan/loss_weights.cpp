@@ -25,13 +25,13 @@ class MiniBatchTotals {
     for (const EntryId at : entries) {
       const LengthEntry& entry = table[at];
       tokens_ += loss_tokens(entry);
-      if (!counts(entry)) continue;
+      if (!counts_as_sample(entry)) continue;
       ++samples_;
       ++samples_of_prompt_[entry.shape.group];
     }
   }
 
-  [[nodiscard]] bool counts(const LengthEntry& entry) const {
+  [[nodiscard]] bool counts_as_sample(const LengthEntry& entry) const {
     return settings_.fully_masked == FullyMasked::count || loss_tokens(entry) > 0;
   }
   [[nodiscard]] std::int64_t loss_tokens(const LengthEntry& entry) const {
@@ -84,15 +84,15 @@ MicroBatchTotals totals_of(const LengthTable& table, const MicroBatchPlan& plan,
   MicroBatchTotals totals;
   for (const EntryId entry : plan.entries) {
     totals.tokens += whole.loss_tokens(table[entry]);
-    totals.samples += whole.counts(table[entry]) ? 1 : 0;
+    totals.samples += whole.counts_as_sample(table[entry]) ? 1 : 0;
   }
   return totals;
 }
 
 // Returns the weight of a micro-batch's own mean loss in the loss of the mini-batch. If the aggregation does
 // not define a mean over a micro-batch, returns the sum of the micro-batch's token weights.
-double share_of(const MicroBatchTotals& m, const MiniBatchTotals& whole, const LossSettings& settings,
-                double sum_of_weights) {
+double mean_loss_weight(const MicroBatchTotals& m, const MiniBatchTotals& whole, const LossSettings& settings,
+                        double sum_of_weights) {
   switch (settings.aggregation) {
     case LossAggregation::token_mean:
       return ratio(m.tokens, whole.tokens());
@@ -142,7 +142,7 @@ std::vector<MicroBatchLoss> loss_weights(const LengthTable& table, std::span<con
       loss.token_weights.push_back(weight);
       sum_of_weights += weight * static_cast<double>(own);
     }
-    loss.mean_weight = scale * share_of(totals, whole, settings, sum_of_weights);
+    loss.mean_weight = scale * mean_loss_weight(totals, whole, settings, sum_of_weights);
   }
   return losses;
 }

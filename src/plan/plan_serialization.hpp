@@ -50,7 +50,7 @@ void serialize(Archive& archive, evenkeel::FieldSpec& spec, unsigned /*version*/
 
 /// Writes a list of ids as a list of numbers.
 template <class Archive, typename I>
-void serialize_numbers(Archive& archive, std::vector<I>& ids) {
+void serialize_ids(Archive& archive, std::vector<I>& ids) {
   std::vector<std::int64_t> numbers = evenkeel::numbers_of(ids);
   archive& numbers;
   if constexpr (Archive::is_loading::value) {
@@ -61,12 +61,12 @@ void serialize_numbers(Archive& archive, std::vector<I>& ids) {
 
 template <class Archive>
 void serialize(Archive& archive, evenkeel::MicroBatchPlan& plan, unsigned version) {
-  serialize_numbers(archive, plan.entries);
+  serialize_ids(archive, plan.entries);
   archive& plan.tokens;
   archive& plan.aligned_tokens;
   archive& plan.cost;
   archive& plan.padded_length;
-  serialize_numbers(archive, plan.units);
+  serialize_ids(archive, plan.units);
   std::int64_t mini_batch = plan.mini_batch.value();
   archive& mini_batch;
   plan.mini_batch = evenkeel::MiniBatchId{mini_batch};

@@ -31,8 +31,8 @@ namespace {
 
 // Reduces each number over all ranks with `operation`. Only rank 0 gets the result.
 template <typename Number, std::size_t Size>
-std::array<Number, Size> combine(const boost::mpi::communicator& world, const std::array<Number, Size>& mine,
-                                 MPI_Op operation) {
+std::array<Number, Size> reduce_to_root(const boost::mpi::communicator& world,
+                                        const std::array<Number, Size>& mine, MPI_Op operation) {
   std::array<Number, Size> combined{};
   const Waiting waiting("MPI_Reduce");
   check_mpi(MPI_Reduce(mine.data(), combined.data(), static_cast<int>(Size),
@@ -42,13 +42,13 @@ std::array<Number, Size> combine(const boost::mpi::communicator& world, const st
 }
 
 // Sets figures to sums over all ranks, on rank 0 only.
-void add_sums(const boost::mpi::communicator& world, const Step& step, PassFigures& figures) {
+void reduce_exchange_volume(const boost::mpi::communicator& world, const Step& step, PassFigures& figures) {
   const ExchangeVolume& mine = step.volume;
-  const std::array<std::int64_t, 7> sums =
-      combine(world,
-              std::array<std::int64_t, 7>{mine.sent, mine.between_nodes, mine.kept, mine.copied,
-                                          mine.forwarded, mine.messages, step.record->samples->left_out},
-              MPI_SUM);
+  const std::array<std::int64_t, 7> sums = reduce_to_root(
+      world,
+      std::array<std::int64_t, 7>{mine.sent, mine.between_nodes, mine.kept, mine.copied, mine.forwarded,
+                                  mine.messages, step.record->samples->left_out},
+      MPI_SUM);
   figures.sent_bytes = sums[0];
   figures.node_bytes = sums[1];
   figures.kept_bytes = sums[2];
@@ -84,7 +84,8 @@ std::vector<FieldFigures> field_figures(const boost::mpi::communicator& world,
 
 // Returns, on rank 0, the peak memory of columns on the rank with the highest peak.
 std::int64_t max_column_bytes(const boost::mpi::communicator& world) {
-  return combine(world, std::array<std::int64_t, 1>{SharedHeap::instance().usage().peak}, MPI_MAX).front();
+  return reduce_to_root(world, std::array<std::int64_t, 1>{SharedHeap::instance().usage().peak}, MPI_MAX)
+      .front();
 }
 
 // Sets, on rank 0, the mean times over ranks and, for each phase, the slowest rank and its time.
@@ -96,8 +97,8 @@ void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFi
   std::array<std::pair<double, int>, values.size()> ranked;
   std::ranges::transform(values, ranked.begin(),
                          [&](double value) { return std::pair(value, world.rank()); });
-  std::array<double, values.size()> means = combine(world, values, MPI_SUM);
-  const auto slowest = combine(world, ranked, MPI_MAXLOC);
+  std::array<double, values.size()> means = reduce_to_root(world, values, MPI_SUM);
+  const auto slowest = reduce_to_root(world, ranked, MPI_MAXLOC);
   for (double& mean : means) mean /= world.size();
   std::copy_n(means.begin(), phases, figures.seconds.begin());
   for (std::size_t p = 0; p < phases; ++p)
@@ -108,7 +109,7 @@ void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFi
 
 // Returns the figures of a DP rank's plan as a list of numbers. Ranks whose position along tp, cp or pp is
 // not 0 return an empty list.
-std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step, const PlanSettings& settings) {
+std::vector<std::int64_t> serialize_plan(const Mesh& mesh, const Step& step, const PlanSettings& settings) {
   const DpRankPlan& plan = step.record->plan;
   const GridPoint& here = mesh.here();
   if (here.tp != 0 || here.cp != 0 || here.pp != 0) return {};
@@ -129,10 +130,10 @@ struct PlannedDpRank {
   std::vector<PackedShape> shapes;  // per micro-batch; has no rows unless the number of shapes is limited
 };
 
-std::vector<PlannedDpRank> plans_of(const Grid& grid, const GatheredLists<std::int64_t>& gathered) {
+std::vector<PlannedDpRank> deserialize_plans(const Grid& grid, const GatheredLists<std::int64_t>& gathered) {
   std::vector<PlannedDpRank> plans;
   for (const WorldRank rank : grid.line_through({}, Axis::dp)) {
-    const std::span<const std::int64_t> numbers = gathered.of(rank.index());
+    const std::span<const std::int64_t> numbers = gathered.list_of(rank.index());
     PlannedDpRank& plan = plans.emplace_back();
     plan.lower_bound = numbers[0];
     for (std::size_t i = 1; i < numbers.size(); i += 12) {
@@ -156,18 +157,18 @@ void add_lengths(const Step& step, const PlanSettings& settings, StepFigures& fi
   const std::int64_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
   figures.metrics = dynamic_batching_metrics(lengths, figures.rows, width);
   // Balance figures are only meaningful if DP ranks run whole samples.
-  if (!strategy_of(settings).has_own_groups()) {
+  if (!strategy_of(settings).has_flexible_groups()) {
     std::ranges::move(seqlen_balance_metrics(lengths, step.record->assignment.shares.items()),
                       std::back_inserter(figures.metrics));
   }
   figures.samples = step.record->table().size();
   figures.tokens = step.record->table().num_tokens();
-  count_loss(step.record->table(), figures);
+  add_loss_counts(step.record->table(), figures);
   figures.padded_rows = figures.samples * longest;
 }
 
 void add_sharing(const Step& step, StepFigures& figures) {
-  if (!step.record->assignment.shared()) return;
+  if (!step.record->assignment.has_shared_prefixes()) return;
   const std::int64_t alignment = figures.alignment;
   for (const LengthEntry& entry : step.record->table().entries())
     figures.unshared_rows += align_up(entry.shape.length(), alignment);
@@ -284,10 +285,10 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
   StepFigures figures;
   GuardedWork work;
   std::vector<std::int64_t> mine;
-  work([&] { mine = plan_numbers(mesh, step, settings); });
+  work([&] { mine = serialize_plan(mesh, step, settings); });
   const auto gathered =
       all_gather_lists<std::int64_t>(mesh.world(), mine, work.error(), "micro-batches of all ranks");
-  add_sums(mesh.world(), step, figures);
+  reduce_exchange_volume(mesh.world(), step, figures);
   figures.fields = field_figures(mesh.world(), step.record->volumes);
   figures.peak_bytes = max_column_bytes(mesh.world());
   add_seconds(mesh.world(), step, figures);
@@ -301,7 +302,7 @@ std::optional<StepFigures> gather_figures(const Mesh& mesh, const PlanSettings& 
       figures.cap = settings.micro_batch.max_tokens;
       figures.alignment = settings.alignment();
       figures.pads_micro_batches = strategy_of(settings).pads_micro_batches();
-      std::vector<PlannedDpRank> plans = plans_of(mesh.grid(), gathered);
+      std::vector<PlannedDpRank> plans = deserialize_plans(mesh.grid(), gathered);
       add_plans(plans, settings.speeds_of_costs(), figures);
       add_lengths(step, settings, figures);
       add_sharing(step, figures);
@@ -341,7 +342,7 @@ GatheredRanks gather_ranks(const Mesh& mesh, const Step& step) {
   GatheredRanks gathered;
   if (!is_root) return gathered;
   gathered.ranks.resize(size);
-  const auto lines = static_cast<std::size_t>(links.lines());
+  const auto num_lines = static_cast<std::size_t>(links.num_lines());
   for (std::size_t r = 0; r < size; ++r) {
     RankPicture& rank = gathered.ranks[r];
     std::copy_n(&seconds[r * num_seconds], phase_names.size(), rank.seconds.begin());
@@ -351,8 +352,8 @@ GatheredRanks gather_ranks(const Mesh& mesh, const Step& step) {
     rank.sent_bytes = of_rank[1];
     rank.kept_bytes = of_rank[2];
     const std::size_t line = r / static_cast<std::size_t>(links.ranks_per_line);
-    for (std::size_t other = 0; other < lines; ++other)
-      links.bytes[line * lines + other] += of_rank[3 + other];
+    for (std::size_t other = 0; other < num_lines; ++other)
+      links.bytes[line * num_lines + other] += of_rank[3 + other];
   }
   gathered.links = std::move(links);
   return gathered;

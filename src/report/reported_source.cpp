@@ -14,13 +14,13 @@ namespace evenkeel {
 
 std::string describe_filter(const FilterCounts& counts) {
   std::vector<std::string> parts;
-  const auto tell = [&](std::int64_t count, const std::string& what) {
+  const auto add_part = [&](std::int64_t count, const std::string& what) {
     if (count > 0) parts.push_back(format_plain_count(count, "sample") + " " + what);
   };
-  tell(counts.dropped_too_long, "too long and dropped");
-  tell(counts.truncated, "truncated");
-  tell(counts.split, "split into " + format_plain_count(counts.pieces, "piece"));
-  tell(counts.dropped_empty, "empty and dropped");
+  add_part(counts.dropped_too_long, "too long and dropped");
+  add_part(counts.truncated, "truncated");
+  add_part(counts.split, "split into " + format_plain_count(counts.pieces, "piece"));
+  add_part(counts.dropped_empty, "empty and dropped");
   if (parts.empty()) return {};
   if (counts.tokens_left_out > 0)
     parts.push_back(format_plain_count(counts.tokens_left_out, "token") + " left out");

@@ -29,7 +29,9 @@ class Table {
     text_ += fmt::format("  {:<35} {}\n", label, value);
   }
   void item(std::string_view text) { text_ += fmt::format("     - {}\n", text); }
-  [[nodiscard]] std::string alarm(const std::string& text) const { return bold_red(text, is_colored_); }
+  [[nodiscard]] std::string highlight(const std::string& text) const {
+    return format_bold_red(text, is_colored_);
+  }
   [[nodiscard]] std::string text() && { return std::move(text_); }
 
  private:
@@ -89,7 +91,7 @@ nlohmann::json delay_json(const std::optional<DelayFigures>& delay) {
 
 /// Formats a text such as "; 3 samples have none; 2 samples without were dropped"; empty if all samples have
 /// tokens with loss.
-std::string samples_without_loss(const PassFigures& total) {
+std::string samples_without_loss_text(const PassFigures& total) {
   std::string text;
   if (total.without_loss > 0)
     text += "; " + format_count(total.without_loss, "sample has", "samples have") + " none";
@@ -104,7 +106,7 @@ void add_token_rows(const RunTotals& t, Table& table) {
   const std::int64_t removed = total.padded_rows - (t.sharing ? total.unshared_rows : total.rows);
   table.row("samples", format_grouped(total.samples) + " in " + format_count(t.passes.passes(), "step"));
   table.row("tokens", format_grouped(total.tokens));
-  table.row("tokens with loss", format_grouped(total.loss_tokens) + samples_without_loss(total));
+  table.row("tokens with loss", format_grouped(total.loss_tokens) + samples_without_loss_text(total));
   table.row("rows in a padded batch", format_grouped(total.padded_rows));
   table.row("rows delivered",
             fmt::format("{} ({:.1f} % {})", format_grouped(total.rows),
@@ -153,8 +155,8 @@ void add_micro_batch_rows(const RunTotals& t, Table& table) {
   const std::string above =
       total.above_cap == 0
           ? ""
-          : "; " +
-                table.alarm(format_count(total.above_cap, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP");
+          : "; " + table.highlight(format_count(total.above_cap, "MICRO-BATCH", "MICRO-BATCHES") +
+                                   " ABOVE THE CAP");
   table.row("micro-batches per DP rank",
             fmt::format("{}{} (lower bound {}), {} empty", format_grouped(total.micro_batches),
                         t.passes.passes() == 1 ? "" : " over all steps", format_grouped(total.lower_bound),
@@ -174,7 +176,7 @@ void add_shape_rows(const RunTotals& t, Table& table) {
 }
 
 /// Formats how much later `end` is than the end of the chosen plan.
-std::string format_delay(double end, double chosen) {
+std::string format_percent_later(double end, double chosen) {
   return fmt::format("{:.1f} % later", chosen > 0 ? 100 * (end / chosen - 1) : 0.0);
 }
 
@@ -182,11 +184,11 @@ void add_strategy_rows(const RunTotals& t, Table& table) {
   if (!t.strategy) return;
   const StrategyFigures& f = *t.strategy;
   const std::string_view meet = f.meet == SyncPoint::step ? "once a step" : "at every micro-batch";
-  table.row(
-      "strategy",
-      fmt::format("grid in {} of {}: ranks meet {}; hierarchical alone would end {}, grid alone {}",
-                  format_grouped(f.grids), format_count(f.steps, "step"), meet,
-                  format_delay(f.hierarchical_end, f.chosen_end), format_delay(f.grid_end, f.chosen_end)));
+  table.row("strategy",
+            fmt::format("grid in {} of {}: ranks meet {}; hierarchical alone would end {}, grid alone {}",
+                        format_grouped(f.grids), format_count(f.steps, "step"), meet,
+                        format_percent_later(f.hierarchical_end, f.chosen_end),
+                        format_percent_later(f.grid_end, f.chosen_end)));
 }
 
 nlohmann::json strategy_json(const std::optional<StrategyFigures>& f) {

@@ -65,7 +65,7 @@ class Events {
   std::string text_;
 };
 
-void add_phases(const RankTrace& trace, std::size_t rank, const json& step, Events& events) {
+void add_phase_events(const RankTrace& trace, std::size_t rank, const json& step, Events& events) {
   double at = trace.made_at - std::accumulate(trace.phases.begin(), trace.phases.end(), 0.0);
   for (std::size_t p = 0; p < phase_names.size(); ++p) {
     const double end = at + trace.phases[p];
@@ -82,12 +82,12 @@ void add_phases(const RankTrace& trace, std::size_t rank, const json& step, Even
   }
 }
 
-void add_trainer(const RankTrace& trace, std::size_t rank, const json& step, Events& events) {
+void add_trainer_events(const RankTrace& trace, std::size_t rank, const json& step, Events& events) {
   events.add(slice_event("wait", "trainer", rank, trainer, trace.asked_at, trace.handed_at, step));
   events.add(slice_event("use", "trainer", rank, trainer, trace.handed_at, trace.used_at, step));
 }
 
-void add_sent(const std::vector<std::int64_t>& bytes_to, int self, RankTrace& trace) {
+void record_sent_bytes(const std::vector<std::int64_t>& bytes_to, int self, RankTrace& trace) {
   std::vector<RankTrace::Sent> sent;
   for (std::size_t rank = 0; rank < bytes_to.size(); ++rank) {
     if (bytes_to[rank] > 0 && static_cast<int>(rank) != self)
@@ -121,8 +121,8 @@ void TraceFile::add(std::int64_t step, const std::string& profile, std::span<con
   if (!profile.empty()) told["profile"] = profile;
   Events events;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    add_trainer(ranks[rank], rank, told, events);
-    add_phases(ranks[rank], rank, told, events);
+    add_trainer_events(ranks[rank], rank, told, events);
+    add_phase_events(ranks[rank], rank, told, events);
   }
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const Exchange from(ranks[rank]);
@@ -176,7 +176,7 @@ std::vector<RankTrace> gather_trace(const boost::mpi::communicator& world, const
     mine.asked_at = clock.seconds_at(trainer.asked);
     mine.handed_at = clock.seconds_at(trainer.handed);
     mine.used_at = clock.now();
-    add_sent(step.record->bytes_to, world.rank(), mine);
+    record_sent_bytes(step.record->bytes_to, world.rank(), mine);
     if (world.rank() == 0) all.resize(static_cast<std::size_t>(world.size()));
   });
   const Waiting waiting("MPI_Gather");

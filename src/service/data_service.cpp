@@ -129,11 +129,11 @@ PlanSettings DataService::plan_settings(std::string_view profile) const {
 
 Step DataService::step(const Reader& read, std::string_view profile) {
   StepMaker& maker = checked_maker(*parts_);
-  const auto brought = [&] {
+  const auto checked_read = [&] {
     require_free_for_samples(*parts_);
     return read();
   };
-  Step step = maker.make_first_pass(std::ref(brought), profile);
+  Step step = maker.make_first_pass(std::ref(checked_read), profile);
   parts_->has_made_steps = true;
   return step;
 }

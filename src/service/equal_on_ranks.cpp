@@ -78,8 +78,8 @@ std::string describe(const Difference& difference, int rank) {
          std::to_string(rank);
 }
 
-void throw_any_difference(const std::vector<ConfigSetting>& first, const std::vector<ConfigSetting>& mine,
-                          int rank, std::string_view hint) {
+void require_equal_settings(const std::vector<ConfigSetting>& first, const std::vector<ConfigSetting>& mine,
+                            int rank, std::string_view hint) {
   constexpr std::size_t max_named = 4;
   const std::vector<Difference> found = differences(first, mine);
   if (found.empty()) return;
@@ -100,7 +100,7 @@ void require_equal_on_ranks(const Communicator& comm, const std::vector<ConfigSe
   GuardedWork work;
   if (comm.rank() == 0) work([&] { first = mine; });
   broadcast_value(comm, first, 0, work);
-  work([&] { throw_any_difference(first, mine, comm.rank(), hint); });
+  work([&] { require_equal_settings(first, mine, comm.rank(), hint); });
   work.agree(comm);
 }
 

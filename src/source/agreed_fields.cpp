@@ -29,7 +29,7 @@ std::string elements_text(const FieldSpec& spec) {
   return spec.trailing.empty() ? dtype : dtype + " with rows of shape " + shape_text(spec.trailing);
 }
 
-bool same_elements(const FieldSpec& a, const FieldSpec& b) {
+bool have_same_dtype_and_shape(const FieldSpec& a, const FieldSpec& b) {
   return a.dtype == b.dtype && a.trailing == b.trailing;
 }
 
@@ -45,8 +45,8 @@ bool may_be_kind(const SourceField& field, FieldKind kind) {
 
 /// Adopts the part's values for properties that are still undecided. Throws InputError if the part
 /// contradicts a decided property.
-void adopt_decided(Decided& so_far, const SourceField& field, const std::string& part,
-                   std::string_view part_kind) {
+void merge_into_decided(Decided& so_far, const SourceField& field, const std::string& part,
+                        std::string_view part_kind) {
   SourceField& decided = so_far.field;
   const FieldKind kind = decided.is_kind_open ? field.spec.kind : decided.spec.kind;
   if (!may_be_kind(decided, kind) || !may_be_kind(field, kind)) {
@@ -57,7 +57,7 @@ void adopt_decided(Decided& so_far, const SourceField& field, const std::string&
   decided.spec.kind = kind;
   decided.is_kind_open = decided.is_kind_open && field.is_kind_open;
   if (field.is_element_open) return;
-  if (!decided.is_element_open && !same_elements(field.spec, decided.spec)) {
+  if (!decided.is_element_open && !have_same_dtype_and_shape(field.spec, decided.spec)) {
     reject(part, field.spec.name, elements_text(field.spec), *so_far.by_elements, elements_text(decided.spec),
            part_kind);
   }
@@ -95,7 +95,7 @@ std::vector<SourceField> agreed_fields(std::span<const FieldsOfPart> parts, std:
     for (const SourceField& field : part.fields) {
       const auto [found, is_new] =
           decided.try_emplace(field.spec.name, Decided{field, &part.name, &part.name});
-      if (!is_new) adopt_decided(found->second, field, part.name, part_kind);
+      if (!is_new) merge_into_decided(found->second, field, part.name, part_kind);
     }
   }
   std::vector<SourceField> agreed;
@@ -106,7 +106,7 @@ std::vector<SourceField> agreed_fields(std::span<const FieldsOfPart> parts, std:
   return agreed;
 }
 
-RaggedBatch convert_to_agreed(RaggedBatch samples, std::span<const SourceField> agreed) {
+RaggedBatch convert_to_agreed_fields(RaggedBatch samples, std::span<const SourceField> agreed) {
   const auto spec_of = [&](const Column& column) -> const FieldSpec& {
     const auto found = std::ranges::find(agreed, column.spec().name,
                                          [](const SourceField& field) { return field.spec.name; });

@@ -26,6 +26,6 @@ struct FieldsOfPart {
 
 /// Replaces the placeholder kinds and element types of the samples' columns with those in `agreed`.
 /// Precondition: `agreed` is a result of agreed_fields() for parts that include these samples.
-[[nodiscard]] RaggedBatch convert_to_agreed(RaggedBatch samples, std::span<const SourceField> agreed);
+[[nodiscard]] RaggedBatch convert_to_agreed_fields(RaggedBatch samples, std::span<const SourceField> agreed);
 
 }  // namespace evenkeel

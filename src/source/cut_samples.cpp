@@ -44,7 +44,7 @@ RowRange rows_of_tokens(const RaggedBatch& from, const Column& column, const Cut
   if (is_whole(from, cut)) return all;
   EVENKEEL_PRECONDITION(cheap, !by.empty(), column.spec().name);
   const TokensOfRows tokens = tokens_of_rows(from.at(by), cut.index);
-  require_tokens_of_rows(tokens, all.size(), sample_of(from, cut), column.spec().name, std::string(by));
+  require_valid_tokens_of_rows(tokens, all.size(), sample_of(from, cut), column.spec().name, std::string(by));
   const std::vector<RowRange> rows = tokens.rows_overlapping(std::span(&cut.tokens, 1));
   if (rows.empty()) return {all.begin, all.begin};
   return {all.begin + rows.front().begin, all.begin + rows.front().end};
@@ -53,18 +53,18 @@ RowRange rows_of_tokens(const RaggedBatch& from, const Column& column, const Cut
 /// Returns the cut's rows as a range of rows of `column`, which belongs to the batch `from`.
 RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut, std::string_view by) {
   const RowRange all = from.rows_of(column, cut.index);
-  const auto from_begin = [&](std::int64_t begin, std::int64_t end) {
+  const auto offset_range = [&](std::int64_t begin, std::int64_t end) {
     return RowRange{all.begin + begin, all.begin + end};
   };
   const FieldRule& rule = column.spec().rule();
   if (rule.is_cut_by_ranges) return rows_of_tokens(from, column, cut, by);
   switch (rule.rows_per) {
     case RowsPer::token:
-      return from_begin(cut.tokens.begin, cut.tokens.end);
+      return offset_range(cut.tokens.begin, cut.tokens.end);
     case RowsPer::response_token: {
       const std::int64_t prompt = sample_of(from, cut).prompt;
-      return from_begin(std::max<std::int64_t>(cut.tokens.begin - prompt, 0),
-                        std::max<std::int64_t>(cut.tokens.end - prompt, 0));
+      return offset_range(std::max<std::int64_t>(cut.tokens.begin - prompt, 0),
+                          std::max<std::int64_t>(cut.tokens.end - prompt, 0));
     }
     case RowsPer::sample:
     case RowsPer::own_count:
@@ -74,8 +74,8 @@ RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut, 
 }
 
 /// Returns an uninitialized column for the rows of all cuts.
-Column column_for(const RaggedBatch& out, const FieldSpec& spec, std::span<const RaggedBatch> batches,
-                  std::span<const Cut> cuts, std::string_view by) {
+Column allocate_column(const RaggedBatch& out, const FieldSpec& spec, std::span<const RaggedBatch> batches,
+                       std::span<const Cut> cuts, std::string_view by) {
   if (!is_counted(spec.kind)) return Column::uninitialized(spec, out.rows_of(spec.kind));
   std::vector<std::int64_t> counts;
   counts.reserve(cuts.size());
@@ -175,7 +175,7 @@ RaggedBatch cut_samples(std::span<const RaggedBatch> batches, std::span<const Cu
     const std::string_view by = cutting_field(settings, spec.name);
     const auto found = settings.find(spec.name);
     const bool is_moved = found != settings.end() && found->second.at == RowConvention::token;
-    Column& to = out.add_field(column_for(out, spec, batches, cuts, by));
+    Column& to = out.add_field(allocate_column(out, spec, batches, cuts, by));
     std::byte* next = to.row(0);
     std::int64_t row = 0;
     for (const Cut& cut : cuts) {

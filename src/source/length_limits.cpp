@@ -9,7 +9,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns whether any pass has a per-rank cap, in which case its total cap depends on the mesh.
-bool caps_follow_from_mesh(const Config& config, std::span<const std::string> profiles) {
+bool caps_depend_on_mesh(const Config& config, std::span<const std::string> profiles) {
   if (profiles.empty()) return config.micro_batch.max_tokens_per_rank.has_value();
   return std::ranges::any_of(profiles, [&](const std::string& name) {
     if (name.empty()) return config.micro_batch.max_tokens_per_rank.has_value();
@@ -20,7 +20,7 @@ bool caps_follow_from_mesh(const Config& config, std::span<const std::string> pr
 
 }  // namespace
 
-std::int64_t longest_for_filter(const Config& config, std::span<const PlanSettings> passes) {
+std::int64_t max_length_for_filter(const Config& config, std::span<const PlanSettings> passes) {
   if (config.filter.max_length) return *config.filter.max_length;
   const auto cap = [](const PlanSettings& pass) {
     return std::min(pass.micro_batch.max_tokens, pass.max_path_tokens.value_or(pass.micro_batch.max_tokens));
@@ -30,8 +30,8 @@ std::int64_t longest_for_filter(const Config& config, std::span<const PlanSettin
 
 // The filter's limit must not depend on the mesh. Nevertheless, a sample that passes the filter must fit into
 // a micro-batch after the mesh's alignment is applied.
-void require_fit(const Config& config, std::span<const PlanSettings> passes,
-                 std::span<const std::string> profiles) {
+void require_filter_fits_caps(const Config& config, std::span<const PlanSettings> passes,
+                              std::span<const std::string> profiles) {
   if (config.filter.too_long == TooLong::error) return;
   if (!config.filter.max_length && config.mesh.flexible_cp) {
     throw ConfigError(
@@ -40,13 +40,13 @@ void require_fit(const Config& config, std::span<const PlanSettings> passes,
         "of ranks",
         "Set it to a number of tokens");
   }
-  if (!config.filter.max_length && caps_follow_from_mesh(config, profiles)) {
+  if (!config.filter.max_length && caps_depend_on_mesh(config, profiles)) {
     throw ConfigError("batch.max_length",
                       "is auto, but with micro_batch.max_tokens_per_rank the longest sample that fits "
                       "depends on mesh.cp, and which samples a job reads must not depend on the mesh",
                       "Set it to a number of tokens");
   }
-  const std::int64_t length = longest_for_filter(config, passes);
+  const std::int64_t length = max_length_for_filter(config, passes);
   if (config.max_path_tokens && length > *config.max_path_tokens) {
     throw ConfigError("batch.max_length",
                       "lets samples of " + format_plain_count(length, "token") +

@@ -20,13 +20,13 @@ namespace evenkeel {
 
 /// Returns the filter's maximum number of tokens per sample: batch.max_length or, if that is not set, the
 /// smallest cap of the passes on micro-batches or paths.
-[[nodiscard]] std::int64_t longest_for_filter(const Config& config, std::span<const PlanSettings> passes);
+[[nodiscard]] std::int64_t max_length_for_filter(const Config& config, std::span<const PlanSettings> passes);
 
 /// Checks the filter (batch.too_long, batch.max_length) against the passes. Does nothing if batch.too_long is
 /// error. Throws ConfigError if samples that pass the filter could exceed a cap on micro-batches or paths, or
 /// if batch.max_length is auto but would depend on the mesh: with flexible CP, or with a per-rank cap.
-void require_fit(const Config& config, std::span<const PlanSettings> passes,
-                 std::span<const std::string> profiles);
+void require_filter_fits_caps(const Config& config, std::span<const PlanSettings> passes,
+                              std::span<const std::string> profiles);
 
 /// Throws ConfigError if a step has more updates (batch.mini_batches) than samples (batch.global_batch). Does
 /// not consider the last step of an epoch, which may have fewer samples.

@@ -29,7 +29,7 @@ std::string name_in_errors(const StreamSource& source) {
 }
 
 /// Returns the names of the source's fields whose kind is not determined by any source.
-std::string undecided_in(const FieldsOfPart& part, std::span<const SourceField> agreed) {
+std::string describe_undecided_fields(const FieldsOfPart& part, std::span<const SourceField> agreed) {
   std::string text;
   for (const SourceField& field : part.fields) {
     const bool is_open = field.is_kind_open && std::ranges::any_of(agreed, [&](const SourceField& other) {
@@ -88,7 +88,7 @@ struct PlainStream::Parts {
   void agree_on_fields();
   void choose_entries(const Config& config, std::span<const std::string> profiles);
   void set_up_schedule(const Config& config);
-  [[nodiscard]] bool reads_as_they_are() const noexcept {
+  [[nodiscard]] bool can_read_whole_samples() const noexcept {
     return open_sources.size() == 1 && open_sources[0].selection.takes_whole_samples();
   }
   [[nodiscard]] std::size_t source_of(std::int64_t entry) const;
@@ -97,7 +97,7 @@ struct PlainStream::Parts {
   void prefetch(std::span<const std::int64_t> entries) const;
   [[nodiscard]] std::int64_t window_steps(const ScheduleSettings& batch, std::int64_t ranks_of_node) const;
   void set_up_reading(const Config& config);
-  [[nodiscard]] RaggedBatch read_whole(std::vector<std::int64_t> entries) const;
+  [[nodiscard]] RaggedBatch read_whole_samples(std::vector<std::int64_t> entries) const;
   [[nodiscard]] RaggedBatch read_pieces(std::span<const std::int64_t> entries) const;
   void record_fingerprints();
 
@@ -143,15 +143,15 @@ void PlainStream::Parts::agree_on_fields() {
   fail_together(readers, try_on_replicated_data([&] {
                   fields = agreed_fields(declared_fields, "sources");
                   for (std::size_t i = 0; i < told.size(); ++i)
-                    told[i].undecided_fields = undecided_in(declared_fields[i], fields);
+                    told[i].undecided_fields = describe_undecided_fields(declared_fields[i], fields);
                 }));
 }
 
 void PlainStream::Parts::choose_entries(const Config& config, std::span<const std::string> profiles) {
   const std::vector<PlanSettings> passes =
       settings_of_passes(config.grid(readers.size()).sizes(), config, profiles);
-  require_fit(config, passes, profiles);
-  const std::int64_t length = longest_for_filter(config, passes);
+  require_filter_fits_caps(config, passes, profiles);
+  const std::int64_t length = max_length_for_filter(config, passes);
   std::int64_t entries = 0;
   std::int64_t before = 0;
   for (std::size_t i = 0; i < open_sources.size(); ++i) {
@@ -261,7 +261,7 @@ void PlainStream::Parts::set_up_reading(const Config& config) {
   });
 }
 
-RaggedBatch PlainStream::Parts::read_whole(std::vector<std::int64_t> entries) const {
+RaggedBatch PlainStream::Parts::read_whole_samples(std::vector<std::int64_t> entries) const {
   for (std::int64_t& entry : entries) entry = open_sources[0].selection.position_of(entry);
   return open_sources[0].samples->read(entries);
 }
@@ -285,7 +285,7 @@ RaggedBatch PlainStream::Parts::read_pieces(std::span<const std::int64_t> entrie
   for (std::size_t s = 0; s < open_sources.size(); ++s)
     batches.push_back(positions[s].empty()
                           ? RaggedBatch()
-                          : convert_to_agreed(open_sources[s].samples->read(positions[s]), fields));
+                          : convert_to_agreed_fields(open_sources[s].samples->read(positions[s]), fields));
   for (Cut& cut : cuts) {
     const SampleShape& shape = batches[cut.batch].samples()[static_cast<std::size_t>(cut.index)];
     cut.group = shape.group;
@@ -334,9 +334,10 @@ std::int64_t PlainStream::num_steps() const noexcept {
 
 RaggedBatch PlainStream::read(std::int64_t step) {
   Parts& parts = *parts_;
-  std::vector<std::int64_t> entries = parts.shares->take(step);
+  std::vector<std::int64_t> entries = parts.shares->fetch_share(step);
   if (parts.is_delayed) parts.delay_until_now.add(parts.schedule->delay_of(step));
-  return parts.reads_as_they_are() ? parts.read_whole(std::move(entries)) : parts.read_pieces(entries);
+  return parts.can_read_whole_samples() ? parts.read_whole_samples(std::move(entries))
+                                        : parts.read_pieces(entries);
 }
 
 void PlainStream::Parts::record_fingerprints() {

@@ -9,50 +9,50 @@
 namespace evenkeel {
 
 SharesAhead::SharesAhead(BatchSchedule& schedule, std::int64_t entries, Reader reader, std::int64_t window,
-                         Prefetch expect)
+                         Prefetch prefetch)
     : schedule_(schedule),
       entries_(entries),
       reader_(std::move(reader)),
       window_(window),
-      expect_(std::move(expect)) {
+      prefetch_(std::move(prefetch)) {
   EVENKEEL_PRECONDITION(cheap, std::ranges::binary_search(reader_.of_node, reader_.rank), reader_.rank);
 }
 
-std::vector<std::int64_t> SharesAhead::take(std::int64_t step) {
+std::vector<std::int64_t> SharesAhead::fetch_share(std::int64_t step) {
   if (shares_.empty() || step != first_) {
     shares_.clear();
     asked_.clear();
     num_asked_ = 0;
     first_ = step;
     window_end_ = step;
-    draw_until(step + 1);
-    expect_(shares_.front());
+    draw_shares_until(step + 1);
+    prefetch_(shares_.front());
   }
-  draw_until(std::min(step + 2, schedule_.num_steps()));
-  if (shares_.size() > 1) expect_(shares_[1]);
-  if (window_ > 1) request_window(step);
+  draw_shares_until(std::min(step + 2, schedule_.num_steps()));
+  if (shares_.size() > 1) prefetch_(shares_[1]);
+  if (window_ > 1) prefetch_window_part(step);
   std::vector<std::int64_t> share = std::move(shares_.front());  // nothing below throws
   shares_.pop_front();
   ++first_;
   return share;
 }
 
-void SharesAhead::draw_until(std::int64_t step) {
-  while (drawn_until() < step)
-    shares_.push_back(schedule_.share_of(drawn_until(), reader_.rank, reader_.num_ranks));
+void SharesAhead::draw_shares_until(std::int64_t step) {
+  while (end_of_drawn_steps() < step)
+    shares_.push_back(schedule_.share_of(end_of_drawn_steps(), reader_.rank, reader_.num_ranks));
 }
 
 /// Draws the node's shares of all steps before `step`, and collects the entries that this rank prefetches in
 /// asked_, in ascending order.
-void SharesAhead::collect_until(std::int64_t step) {
+void SharesAhead::collect_entries_until(std::int64_t step) {
   const auto part = std::ranges::find(reader_.of_node, reader_.rank) - reader_.of_node.begin();
   const auto parts = std::ssize(reader_.of_node);
   const std::int64_t begin = entries_ / parts * part + entries_ % parts * part / parts;
   const std::int64_t end = entries_ / parts * (part + 1) + entries_ % parts * (part + 1) / parts;
   asked_.clear();
   num_asked_ = 0;
-  while (drawn_until() < step) {
-    const std::int64_t drawn = drawn_until();
+  while (end_of_drawn_steps() < step) {
+    const std::int64_t drawn = end_of_drawn_steps();
     for (const int rank : reader_.of_node) {
       std::vector<std::int64_t> share = schedule_.share_of(drawn, rank, reader_.num_ranks);
       std::ranges::copy_if(share, std::back_inserter(asked_),
@@ -63,19 +63,19 @@ void SharesAhead::collect_until(std::int64_t step) {
   std::ranges::sort(asked_);
 }
 
-void SharesAhead::request_window(std::int64_t step) {
+void SharesAhead::prefetch_window_part(std::int64_t step) {
   if (step >= window_end_) {
-    const std::int64_t steps = std::min(2 * (drawn_until() - step), window_);
+    const std::int64_t steps = std::min(2 * (end_of_drawn_steps() - step), window_);
     const std::int64_t epoch = schedule_.steps_per_epoch();
-    window_end_ = drawn_until();
+    window_end_ = end_of_drawn_steps();
     // Stops at the end of the epoch, since the order of the next epoch is computed when its first step is
     // drawn.
-    collect_until(std::min(window_end_ + steps, (step / epoch + 1) * epoch));
+    collect_entries_until(std::min(window_end_ + steps, (step / epoch + 1) * epoch));
   }
   const auto left = static_cast<std::int64_t>(asked_.size() - num_asked_);
   const std::int64_t steps = window_end_ - step;
   const auto now = static_cast<std::size_t>((left + steps - 1) / steps);
-  if (now > 0) expect_(std::span(asked_).subspan(num_asked_, now));
+  if (now > 0) prefetch_(std::span(asked_).subspan(num_asked_, now));
   num_asked_ += now;
 }
 

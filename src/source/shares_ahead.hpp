@@ -32,23 +32,23 @@ class SharesAhead {
   /// `window` is in steps. The schedule must outlive this object. Precondition: reader.of_node contains
   /// reader.rank and is ascending.
   SharesAhead(BatchSchedule& schedule, std::int64_t entries, Reader reader, std::int64_t window,
-              Prefetch expect);
+              Prefetch prefetch);
 
   /// Returns the entries of this rank's share of a step, and prefetches entries of later steps. Fastest if
   /// steps are taken in order.
-  [[nodiscard]] std::vector<std::int64_t> take(std::int64_t step);
+  [[nodiscard]] std::vector<std::int64_t> fetch_share(std::int64_t step);
 
  private:
-  [[nodiscard]] std::int64_t drawn_until() const noexcept { return first_ + std::ssize(shares_); }
-  void draw_until(std::int64_t step);
-  void collect_until(std::int64_t step);
-  void request_window(std::int64_t step);
+  [[nodiscard]] std::int64_t end_of_drawn_steps() const noexcept { return first_ + std::ssize(shares_); }
+  void draw_shares_until(std::int64_t step);
+  void collect_entries_until(std::int64_t step);
+  void prefetch_window_part(std::int64_t step);
 
   BatchSchedule& schedule_;
   std::int64_t entries_;
   Reader reader_;
   std::int64_t window_;
-  Prefetch expect_;
+  Prefetch prefetch_;
   std::int64_t first_ = 0;                        // step of the first element of shares_
   std::deque<std::vector<std::int64_t>> shares_;  // of consecutive steps; drawn but not yet taken
   std::int64_t window_end_ = 0;                   // end of the window that is being read

@@ -87,48 +87,48 @@ DropReason parse_drop_reason(const std::string& name) {
   reject("has an unknown reason '" + name + "'");
 }
 
-// Each body_of() converts one kind of event to JSON. parse_what() is the inverse.
+// Each event_to_json() converts one kind of event to JSON. parse_event_content() is the inverse.
 
-json body_of(const SampleAccepted& e) {
+json event_to_json(const SampleAccepted& e) {
   json body{{"event", "accepted"}, {"uid", json_of(e.key.uid)}, {"index", e.key.index},
             {"prompt", e.prompt},  {"response", e.response},    {"version", e.version},
             {"bytes", e.bytes},    {"content", e.content}};
   if (!e.holder.empty()) body["holder"] = e.holder;
   return body;
 }
-json body_of(const FieldsAdded& e) {
+json event_to_json(const FieldsAdded& e) {
   return {{"event", "fields"},
           {"uid", json_of(e.key.uid)},
           {"index", e.key.index},
           {"bytes", e.bytes},
           {"content", e.content}};
 }
-json body_of(const DuplicatesReported& e) {
+json event_to_json(const DuplicatesReported& e) {
   return {{"event", "duplicates"}, {"count", e.count}};
 }
-json body_of(const GroupClosed& e) {
+json event_to_json(const GroupClosed& e) {
   return {{"event", "closed"}, {"uid", json_of(e.uid)}, {"by_deadline", e.by_deadline}};
 }
-json body_of(const GroupAborted& e) {
+json event_to_json(const GroupAborted& e) {
   json body{{"event", "aborted"}, {"uid", json_of(e.uid)}, {"reason", e.reason}};
   if (e.index) body["index"] = *e.index;
   if (e.in_step) body["in_step"] = true;
   return body;
 }
-json body_of(const VersionPublished& e) {
+json event_to_json(const VersionPublished& e) {
   return {{"event", "published"}, {"version", e.version}};
 }
-json body_of(const SamplesDropped& e) {
+json event_to_json(const SamplesDropped& e) {
   return {{"event", "dropped"}, {"arrivals", e.arrivals}, {"reason", to_string(e.reason)}};
 }
-json body_of(const TicketsGranted& e) {
+json event_to_json(const TicketsGranted& e) {
   return {{"event", "granted"},     {"groups", e.groups}, {"granted", e.granted},
           {"deadline", e.deadline}, {"holder", e.holder}, {"request", e.request}};
 }
-json body_of(const TicketsExpired& e) {
+json event_to_json(const TicketsExpired& e) {
   return {{"event", "expired"}, {"time", e.time}, {"version", e.version}};
 }
-json body_of(const StepFormed& e) {
+json event_to_json(const StepFormed& e) {
   json groups = json::array();
   for (const FormedGroup& group : e.groups)
     groups.push_back({{"uid", json_of(group.uid)}, {"samples", group.samples}});
@@ -138,12 +138,12 @@ json body_of(const StepFormed& e) {
   return {{"event", "formed"}, {"step", e.step},     {"version", e.version},
           {"groups", groups},  {"masked", e.masked}, {"passed", passed}};
 }
-json body_of(const StepTrained& e) {
+json event_to_json(const StepTrained& e) {
   json body{{"event", "trained"}, {"step", e.step}};
   if (e.skips) body["skips"] = true;
   return body;
 }
-json body_of(const StreamEnded& /*e*/) {
+json event_to_json(const StreamEnded& /*e*/) {
   return {{"event", "ended"}};
 }
 
@@ -169,7 +169,7 @@ StepFormed parse_step_formed(const Reader& from) {
   return step;
 }
 
-Event::What parse_what(const Reader& from) {
+Event::What parse_event_content(const Reader& from) {
   const std::string kind = from.text("event");
   if (kind == "accepted") {
     return SampleAccepted{{from.uid(), from.integer("index")},
@@ -208,14 +208,14 @@ std::string_view to_string(DropReason reason) noexcept {
 }
 
 nlohmann::json to_json(const Event& event) {
-  json body = std::visit([](const auto& what) { return body_of(what); }, event.what);
+  json body = std::visit([](const auto& what) { return event_to_json(what); }, event.what);
   body["number"] = event.number;
   return body;
 }
 
 Event parse_event(const nlohmann::json& from) {
   const Reader reader(from);
-  return {reader.count("number"), parse_what(reader)};
+  return {reader.count("number"), parse_event_content(reader)};
 }
 
 }  // namespace evenkeel::stream

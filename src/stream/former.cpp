@@ -103,11 +103,11 @@ class Window {
       if (!is_pinned_[group]) free_.push_back(group);
   }
 
-  [[nodiscard]] Groups next_step() {
-    Cut best = cut(free_, 0);
+  [[nodiscard]] Groups search_next_step() {
+    Cut best = divide_into_steps(free_, 0);
     const auto consider = [&](const Groups& order) {
-      for (const std::size_t at : places_of_next()) {
-        Cut other = cut(order, at);
+      for (const std::size_t at : candidate_positions()) {
+        Cut other = divide_into_steps(order, at);
         if (is_less(other.total_time(), best.total_time())) best = std::move(other);
       }
     };
@@ -123,13 +123,13 @@ class Window {
     }
     swap_groups(best);
     if (pinned_.empty()) choose_next(best);
-    return with_earliest_groups(best.steps[best.next]);
+    return replace_with_earliest_groups(best.steps[best.next]);
   }
 
  private:
   /// Returns the positions, in the sequence of steps, to try for the step with the pinned groups. A few
   /// positions are enough.
-  [[nodiscard]] std::vector<std::size_t> places_of_next() const {
+  [[nodiscard]] std::vector<std::size_t> candidate_positions() const {
     const std::size_t full = price_.size() / of_step_;
     if (pinned_.empty() || full <= 1) return {0};
     std::vector<std::size_t> places{0, full / 3, full - full / 3 - 1, full - 1};
@@ -139,7 +139,7 @@ class Window {
 
   /// Fills steps with the groups in this order. The step with index `at` becomes the next step and begins
   /// with the pinned groups.
-  [[nodiscard]] Cut cut(const Groups& order, std::size_t at) {
+  [[nodiscard]] Cut divide_into_steps(const Groups& order, std::size_t at) {
     Cut cut;
     cut.next = at;
     for (auto from = order.begin(); from != order.end() || cut.steps.size() <= at;) {
@@ -200,12 +200,13 @@ class Window {
     const StepCostEstimate::Time time_b = price_.time_of(sums_b);
     if (!is_less(time_a.all + time_b.all, cut.times[a.first].all + cut.times[b.first].all)) return false;
     std::swap(of_a, of_b);
-    keep(cut, a.first, std::move(sums_a), time_a);
-    keep(cut, b.first, std::move(sums_b), time_b);
+    set_step_cost(cut, a.first, std::move(sums_a), time_a);
+    set_step_cost(cut, b.first, std::move(sums_b), time_b);
     return true;
   }
 
-  void keep(Cut& cut, std::size_t step, StepCostEstimate::Sums sums, StepCostEstimate::Time time) const {
+  void set_step_cost(Cut& cut, std::size_t step, StepCostEstimate::Sums sums,
+                     StepCostEstimate::Time time) const {
     cut.sums[step] = std::move(sums);
     cut.times[step] = time;
   }
@@ -226,7 +227,7 @@ class Window {
 
   /// Replaces each group that is not pinned with the earliest possible group of equal cost. Returns the
   /// step's groups in ascending order.
-  [[nodiscard]] Groups with_earliest_groups(const Groups& step) const {
+  [[nodiscard]] Groups replace_with_earliest_groups(const Groups& step) const {
     std::vector<bool> is_in(price_.size());
     for (const std::size_t group : step) is_in[group] = true;
     const auto kind = [&](std::size_t g) {
@@ -256,7 +257,7 @@ class Window {
 };
 
 /// Returns the positions of the next step's groups in the list of waiting groups, in ascending order.
-Groups choose(const FormerProblem& problem) {
+Groups choose_groups(const FormerProblem& problem) {
   const auto of_step = static_cast<std::size_t>(problem.groups);
   const std::size_t all = problem.waiting.size();
   // Pinned groups: first urgent ones, then groups that were passed over too often, in queue order.
@@ -293,14 +294,14 @@ Groups choose(const FormerProblem& problem) {
     groups.push_back(problem.waiting[group]);
     positions.push_back(group);
   }
-  Groups next = Window(groups, pinned_in_window, problem).next_step();
+  Groups next = Window(groups, pinned_in_window, problem).search_next_step();
   for (std::size_t& group : next) group = positions[group];
   return next;
 }
 
 /// Returns the groups that remain in the queue although later groups were put into steps, each with the total
 /// number of these later groups. `next` has the positions of the groups of the next step.
-std::vector<PassedOver> passed_over(const FormerProblem& problem, const Groups& next) {
+std::vector<PassedOver> find_passed_over_groups(const FormerProblem& problem, const Groups& next) {
   std::vector<PassedOver> passed;
   auto later = std::ssize(next);
   auto at = next.begin();
@@ -322,8 +323,8 @@ std::optional<StepFormed> form_step(const FormerProblem& problem) {
   EVENKEEL_PRECONDITION(cheap, problem.groups >= 1, problem.groups);
   const auto number = std::ssize(problem.waiting);
   if (number == 0 || (number < problem.groups && !problem.ended)) return std::nullopt;
-  const Groups next = choose(problem);
-  StepFormed formed{problem.step, problem.version, {}, {}, passed_over(problem, next)};
+  const Groups next = choose_groups(problem);
+  StepFormed formed{problem.step, problem.version, {}, {}, find_passed_over_groups(problem, next)};
   for (const std::size_t group : next) {
     const WaitingGroup& of = problem.waiting[group];
     formed.groups.push_back({of.uid, std::ssize(of.samples)});

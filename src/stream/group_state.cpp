@@ -17,8 +17,8 @@ std::int64_t GroupState::last_event() const {
   return last;
 }
 
-GroupVerdict judge(const GroupState& group, const StreamSettings& settings, std::int64_t version,
-                   bool ended) {
+GroupVerdict evaluate_group(const GroupState& group, const StreamSettings& settings, std::int64_t version,
+                            bool ended) {
   GroupVerdict verdict;
   auto gone = std::ssize(group.gone);
   std::vector<std::int64_t> kept;

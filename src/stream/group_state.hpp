@@ -54,7 +54,7 @@ struct GroupState {
   [[nodiscard]] bool drops_new_samples() const noexcept { return closed || aborted || step.has_value(); }
 };
 
-/// Result of judge().
+/// Result of evaluate_group().
 struct GroupVerdict {
   /// Arrival numbers of samples to drop, with the reasons.
   std::vector<std::pair<std::int64_t, DropReason>> due;
@@ -70,7 +70,7 @@ struct GroupVerdict {
 /// 3. The group is complete if it is closed or aborted, if the stream has `ended`, or if every index has
 ///    arrived or was dropped. A complete group is ready if it has samples, none of them is due to be dropped,
 ///    and all of them have all late fields.
-[[nodiscard]] GroupVerdict judge(const GroupState& group, const StreamSettings& settings,
-                                 std::int64_t version, bool ended);
+[[nodiscard]] GroupVerdict evaluate_group(const GroupState& group, const StreamSettings& settings,
+                                          std::int64_t version, bool ended);
 
 }  // namespace evenkeel::stream

@@ -101,7 +101,7 @@ std::uint64_t SeenKeys::bits_of(const GroupKey& slot) const noexcept {
 }
 
 /// Returns the slot's bits. If the slot is new, adds it with the value 0.
-std::uint64_t& SeenKeys::bits_at(const GroupKey& slot) {
+std::uint64_t& SeenKeys::find_or_add_bits(const GroupKey& slot) {
   const auto found = std::ranges::lower_bound(sorted_, slot, {}, &SeenSlot::slot);
   return found != sorted_.end() && found->slot == slot ? found->bits : recent_[slot];
 }
@@ -116,17 +116,18 @@ void SeenKeys::merge_recent() {
 }
 
 SeenSlot SeenKeys::add_bits(const GroupKey& slot, std::uint64_t bits) {
-  const SeenSlot changed{slot, bits_at(slot) |= bits};
+  const SeenSlot changed{slot, find_or_add_bits(slot) |= bits};
   merge_recent();
   return changed;
 }
 
 void SeenKeys::put(const SeenSlot& slot) {
-  bits_at(slot.slot) = slot.bits;
+  find_or_add_bits(slot.slot) = slot.bits;
   merge_recent();
 }
 
-std::optional<std::uint32_t> SeenKeys::content(const GroupKey& group, std::int64_t index) const noexcept {
+std::optional<std::uint32_t> SeenKeys::content_hash(const GroupKey& group,
+                                                    std::int64_t index) const noexcept {
   if ((bits_of(slot_of(group, index / indexes_of_slot)) & bit_of(index)) == 0) return std::nullopt;
   return static_cast<std::uint32_t>(bits_of(content_slot_of(group, index)) >> content_shift(index));
 }
@@ -154,7 +155,7 @@ std::array<SeenSlot, 2> SeenKeys::add(const GroupKey& group, std::int64_t index,
           add_bits(content_slot_of(group, index), std::uint64_t{content} << content_shift(index))};
 }
 
-SeenSlot SeenKeys::end(const GroupKey& group) {
+SeenSlot SeenKeys::mark_ended(const GroupKey& group) {
   return add_bits(group, over_bit);
 }
 

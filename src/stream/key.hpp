@@ -61,14 +61,14 @@ class SeenKeys {
   explicit SeenKeys(std::span<const SeenSlot> slots);
 
   [[nodiscard]] bool contains(const GroupKey& group, std::int64_t index) const noexcept {
-    return content(group, index).has_value();
+    return content_hash(group, index).has_value();
   }
   /// Returns the hash of the sample's content, or nullopt if the sample is not in the set.
-  [[nodiscard]] std::optional<std::uint32_t> content(const GroupKey& group,
-                                                     std::int64_t index) const noexcept;
+  [[nodiscard]] std::optional<std::uint32_t> content_hash(const GroupKey& group,
+                                                          std::int64_t index) const noexcept;
   /// Returns whether any sample of the group or the end of the group was recorded.
   [[nodiscard]] bool has(const GroupKey& group) const noexcept;
-  /// Returns whether end() was called for the group. Such a group does not accept more samples.
+  /// Returns whether mark_ended() was called for the group. Such a group does not accept more samples.
   [[nodiscard]] bool has_ended(const GroupKey& group) const noexcept;
   /// Returns the recorded indexes below `group_size`, ascending.
   [[nodiscard]] std::vector<std::int64_t> indexes(const GroupKey& group, std::int64_t group_size) const;
@@ -77,7 +77,7 @@ class SeenKeys {
   /// Precondition: the sample is not in the set.
   std::array<SeenSlot, 2> add(const GroupKey& group, std::int64_t index, std::uint32_t content);
   /// Records that the group has ended, and returns the changed slot.
-  SeenSlot end(const GroupKey& group);
+  SeenSlot mark_ended(const GroupKey& group);
   /// Sets a slot to a value that another SeenKeys object returned.
   void put(const SeenSlot& slot);
 
@@ -88,7 +88,7 @@ class SeenKeys {
  private:
   [[nodiscard]] std::uint64_t bits_of(const GroupKey& slot) const noexcept;
   SeenSlot add_bits(const GroupKey& slot, std::uint64_t bits);
-  [[nodiscard]] std::uint64_t& bits_at(const GroupKey& slot);
+  [[nodiscard]] std::uint64_t& find_or_add_bits(const GroupKey& slot);
   void merge_recent();
 
   std::vector<SeenSlot> sorted_;

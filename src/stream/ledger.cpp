@@ -80,7 +80,7 @@ Ledger::Ledger(StreamSettings settings, const Totals& totals, std::span<const Se
 std::optional<std::uint32_t> Ledger::content_hash_of(const SampleKey& key) const {
   const GroupKey group = group_key(key.uid);
   if (key.index < 0) return std::nullopt;
-  if (const auto seen = seen_.content(group, key.index)) return seen;
+  if (const auto seen = seen_.content_hash(group, key.index)) return seen;
   if (const GroupState* state = find(group); state != nullptr) {
     for (const auto* const samples : {&state->samples, &state->withdrawn}) {
       const auto found = std::ranges::find(*samples, key.index, &WaitingSample::index);
@@ -104,7 +104,8 @@ std::span<const AddedFields> Ledger::fields_added_to(std::int64_t arrival) const
   return added == added_.end() ? std::span<const AddedFields>() : added->second;
 }
 
-std::optional<std::uint32_t> Ledger::added_content(std::int64_t arrival, const std::string& field) const {
+std::optional<std::uint32_t> Ledger::added_content_hash(std::int64_t arrival,
+                                                        const std::string& field) const {
   for (const AddedFields& added : fields_added_to(arrival))
     if (const auto found = added.content.find(field); found != added.content.end()) return found->second;
   return std::nullopt;
@@ -141,7 +142,7 @@ Changes Ledger::apply(const Event& event) {
   if (event.number <= latest_)
     reject(event.number, "comes after event " + std::to_string(latest_) + ". Numbers must increase");
   Changes changes;
-  std::visit([&](const auto& what) { require(event.number, what); }, event.what);
+  std::visit([&](const auto& what) { require_valid_event(event.number, what); }, event.what);
   latest_ = event.number;
   totals_.last_event = std::max(totals_.last_event, latest_);
   std::visit([&](const auto& what) { apply_event(event.number, what, changes); }, event.what);
@@ -156,7 +157,7 @@ const GroupState* Ledger::find(const GroupKey& key) const noexcept {
 
 // Preconditions of events. Replayed events were checked when they were first applied.
 
-void Ledger::require(std::int64_t number, const SampleAccepted& sample) const {
+void Ledger::require_valid_event(std::int64_t number, const SampleAccepted& sample) const {
   if (is_known(sample.key))
     reject(number, "sample " + std::to_string(sample.key.index) + " of " + to_text(sample.key.uid) +
                        " was already accepted. Tell its sender that it is a duplicate");
@@ -170,7 +171,7 @@ void Ledger::require(std::int64_t number, const SampleAccepted& sample) const {
            "sample " + std::to_string(sample.key.index) + " of " + to_text(sample.key.uid) + " " + why);
 }
 
-void Ledger::require(std::int64_t number, const FieldsAdded& fields) const {
+void Ledger::require_valid_event(std::int64_t number, const FieldsAdded& fields) const {
   const WaitingSample* const sample = find_sample(fields.key);
   const std::string name = "sample " + std::to_string(fields.key.index) + " of " + to_text(fields.key.uid);
   if (sample == nullptr || step_of(fields.key.uid))
@@ -178,19 +179,19 @@ void Ledger::require(std::int64_t number, const FieldsAdded& fields) const {
   for (const auto& [field, content] : fields.content) {
     if (!is_replay(number) && !missing_fields_.contains(field))
       reject(number, "field '" + field + "' of " + name + " is not a late field");
-    if (added_content(sample->arrival, field))
+    if (added_content_hash(sample->arrival, field))
       reject(number, "field '" + field + "' of " + name + " was already added");
   }
 }
 
-void Ledger::require(std::int64_t number, const GroupAborted& aborted) const {
+void Ledger::require_valid_event(std::int64_t number, const GroupAborted& aborted) const {
   if (is_replay(number) || !aborted.index) return;
   if (*aborted.index < 0 || *aborted.index >= settings_.group_size)
     reject(number, "index " + std::to_string(*aborted.index) + " is outside a group of " +
                        std::to_string(settings_.group_size));
 }
 
-void Ledger::require(std::int64_t number, const SamplesDropped& dropped) const {
+void Ledger::require_valid_event(std::int64_t number, const SamplesDropped& dropped) const {
   std::set<std::int64_t> all;
   for (const std::int64_t arrival : dropped.arrivals) {
     if (!(group_of_.contains(arrival) || strays_.contains(arrival)) || !all.insert(arrival).second)
@@ -198,7 +199,7 @@ void Ledger::require(std::int64_t number, const SamplesDropped& dropped) const {
   }
 }
 
-void Ledger::require(std::int64_t number, const StepFormed& formed) const {
+void Ledger::require_valid_event(std::int64_t number, const StepFormed& formed) const {
   const std::string step = "step " + std::to_string(formed.step);
   if (!steps_.empty() && formed.step != steps_.rbegin()->first + 1)
     reject(number, step + " was formed after step " + std::to_string(steps_.rbegin()->first));
@@ -224,7 +225,7 @@ void Ledger::require(std::int64_t number, const StepFormed& formed) const {
   }
 }
 
-void Ledger::require(std::int64_t number, const StepTrained& trained) const {
+void Ledger::require_valid_event(std::int64_t number, const StepTrained& trained) const {
   if (totals_.trained_step && trained.step <= *totals_.trained_step) return;
   const bool skips = trained.skips && (steps_.empty() || steps_.rbegin()->first < trained.step);
   if (!skips && !steps_.contains(trained.step))
@@ -233,8 +234,8 @@ void Ledger::require(std::int64_t number, const StepTrained& trained) const {
 
 // Effects of events.
 
-GroupState& Ledger::begin_group(const Uid& uid, const GroupKey& key, std::int64_t number,
-                                const std::string& holder) {
+GroupState& Ledger::find_or_begin_group(const Uid& uid, const GroupKey& key, std::int64_t number,
+                                        const std::string& holder) {
   const auto [found, is_new] = groups_.try_emplace(key);
   GroupState& group = found->second;
   if (!is_new) return group;
@@ -263,13 +264,14 @@ void Ledger::apply_event(std::int64_t number, const SampleAccepted& sample, Chan
     due_.emplace(number, DropReason::late);
     return;
   }
-  std::vector<WaitingSample>& samples = begin_group(sample.key.uid, key, number, sample.holder).samples;
+  std::vector<WaitingSample>& samples =
+      find_or_begin_group(sample.key.uid, key, number, sample.holder).samples;
   const WaitingSample waiting{number,         sample.key.index, sample.prompt,  sample.response,
                               sample.version, sample.bytes,     sample.content, std::ssize(missing_fields_)};
   for (auto& [field, number_missing] : missing_fields_) ++number_missing;
   samples.insert(std::ranges::upper_bound(samples, waiting.index, {}, &WaitingSample::index), waiting);
   group_of_.emplace(number, key);
-  settle(key, changes);
+  reevaluate_group(key, changes);
 }
 
 void Ledger::apply_event(std::int64_t number, const FieldsAdded& fields, Changes& changes) {
@@ -286,7 +288,7 @@ void Ledger::apply_event(std::int64_t number, const FieldsAdded& fields, Changes
   bytes_ += fields.bytes;
   added_[sample.arrival].push_back({number, fields.bytes, fields.content});
   group.events.push_back(number);
-  settle(key, changes);
+  reevaluate_group(key, changes);
 }
 
 void Ledger::apply_event(std::int64_t number, const DuplicatesReported& told, Changes& changes) {
@@ -306,12 +308,12 @@ void Ledger::apply_event(std::int64_t number, const GroupClosed& closed, Changes
   found->second.closed = true;
   found->second.expired = closed.by_deadline;
   found->second.events.push_back(number);
-  settle(key, changes);
+  reevaluate_group(key, changes);
 }
 
 void Ledger::apply_event(std::int64_t number, const GroupAborted& aborted, Changes& changes) {
   const GroupKey key = group_key(aborted.uid);
-  if (aborted.in_step) return remove_group(number, key, changes);
+  if (aborted.in_step) return withdraw_group(number, key, changes);
   const GroupState* known = find(key);
   const bool is_in_step = known != nullptr && known->step;
   const bool is_gone =
@@ -320,14 +322,14 @@ void Ledger::apply_event(std::int64_t number, const GroupAborted& aborted, Chang
     changes.superseded.push_back(number);
     return;
   }
-  GroupState& group = begin_group(aborted.uid, key, number, {});
+  GroupState& group = find_or_begin_group(aborted.uid, key, number, {});
   if (aborted.index) {
     group.gone.insert(*aborted.index);
   } else {
     group.aborted = true;
   }
   group.events.push_back(number);
-  settle(key, changes);
+  reevaluate_group(key, changes);
 }
 
 void Ledger::apply_event(std::int64_t number, const VersionPublished& published, Changes& changes) {
@@ -342,7 +344,7 @@ void Ledger::apply_event(std::int64_t number, const VersionPublished& published,
     };
     if (!group.step && std::ranges::any_of(group.samples, is_stale)) stale.push_back(key);
   }
-  for (const GroupKey& key : stale) settle(key, changes);
+  for (const GroupKey& key : stale) reevaluate_group(key, changes);
 }
 
 void Ledger::apply_event(std::int64_t number, const SamplesDropped& dropped, Changes& changes) {
@@ -352,31 +354,31 @@ void Ledger::apply_event(std::int64_t number, const SamplesDropped& dropped, Cha
   for (const std::int64_t arrival : dropped.arrivals) {
     changes.superseded.push_back(arrival);
     due_.erase(arrival);
-    const auto leave = [&](const GroupKey& key, std::int64_t index, const auto& sample) {
+    const auto drop_sample = [&](const GroupKey& key, std::int64_t index, const auto& sample) {
       reason += amount_of(sample);
       waiting_ -= amount_of(sample);
       bytes_ -= sample.bytes;
-      note_seen(key, index, sample.content, changes);
+      record_seen(key, index, sample.content, changes);
     };
     if (const auto stray = strays_.find(arrival); stray != strays_.end()) {
-      leave(group_key(stray->second.key.uid), stray->second.key.index, stray->second);
+      drop_sample(group_key(stray->second.key.uid), stray->second.key.index, stray->second);
       strays_.erase(stray);
       continue;
     }
     const GroupKey key = group_of_.at(arrival);
     GroupState& group = groups_.at(key);
     const auto sample = std::ranges::find(group.samples, arrival, &WaitingSample::arrival);
-    leave(key, sample->index, *sample);
+    drop_sample(key, sample->index, *sample);
     for (auto& [field, number_missing] : missing_fields_)
-      if (!added_content(arrival, field)) --number_missing;
-    forget_place(group);  // must precede changes of the events that determine the place
+      if (!added_content_hash(arrival, field)) --number_missing;
+    remove_from_queues(group);  // must precede changes of the events that determine the place
     forget_added_fields(arrival, group, changes);
     group.gone.insert(sample->index);
     group.samples.erase(sample);
     group_of_.erase(arrival);
     touched.insert(key);
   }
-  for (const GroupKey& key : touched) settle(key, changes);
+  for (const GroupKey& key : touched) reevaluate_group(key, changes);
 }
 
 void Ledger::apply_event(std::int64_t number, const TicketsGranted& granted, Changes& changes) {
@@ -412,7 +414,7 @@ void Ledger::apply_event(std::int64_t number, const StepFormed& formed, Changes&
   for (const FormedGroup& of : formed.groups) {
     const GroupKey key = group_key(of.uid);
     GroupState& group = groups_.at(key);
-    forget_place(group);
+    remove_from_queues(group);
     group.step = formed.step;
     group.passed = 0;
     for (const WaitingSample& sample : group.samples) {
@@ -432,7 +434,7 @@ void Ledger::apply_event(std::int64_t number, const StepTrained& trained, Change
   totals_.trained_step = trained.step;
   while (!steps_.empty() && steps_.begin()->first <= trained.step) {
     Step& step = steps_.begin()->second;
-    for (const GroupKey& key : step.groups) train(key, changes);
+    for (const GroupKey& key : step.groups) remove_trained_group(key, changes);
     step.groups.clear();
     // Keep the latest step, since its event has the counts of passed-over groups. Do not keep it if later
     // steps were skipped.
@@ -448,33 +450,33 @@ void Ledger::apply_event(std::int64_t number, const StreamEnded& /*ended*/, Chan
   std::vector<GroupKey> open;
   for (const auto& [key, group] : groups_)
     if (!group.step) open.push_back(key);
-  for (const GroupKey& key : open) settle(key, changes);
+  for (const GroupKey& key : open) reevaluate_group(key, changes);
 }
 
-void Ledger::train(const GroupKey& key, Changes& changes) {
+void Ledger::remove_trained_group(const GroupKey& key, Changes& changes) {
   GroupState& group = groups_.at(key);
   for (const WaitingSample& sample : group.samples) {
     formed_ -= amount_of(sample);
     totals_.trained += amount_of(sample);
     forget_added_fields(sample.arrival, group, changes);
     bytes_ -= sample.bytes;
-    note_seen(key, sample.index, sample.content, changes);
+    record_seen(key, sample.index, sample.content, changes);
     changes.superseded.push_back(sample.arrival);
   }
   for (const WaitingSample& sample : group.withdrawn) {
     forget_added_fields(sample.arrival, group, changes);
     bytes_ -= sample.bytes;
-    note_seen(key, sample.index, sample.content, changes);
+    record_seen(key, sample.index, sample.content, changes);
     changes.superseded.push_back(sample.arrival);
   }
-  changes.seen.push_back(seen_.end(key));
+  changes.seen.push_back(seen_.mark_ended(key));
   changes.superseded.insert(changes.superseded.end(), group.events.begin(), group.events.end());
   groups_.erase(key);
 }
 
 // Withdraws a group's samples from its step and counts them as dropped. The store keeps the samples until the
 // step is trained, because a replay needs them to form the step.
-void Ledger::remove_group(std::int64_t number, const GroupKey& key, Changes& changes) {
+void Ledger::withdraw_group(std::int64_t number, const GroupKey& key, Changes& changes) {
   const auto found = groups_.find(key);
   if (found == groups_.end() || !found->second.step || found->second.samples.empty()) {
     changes.superseded.push_back(number);
@@ -492,12 +494,12 @@ void Ledger::remove_group(std::int64_t number, const GroupKey& key, Changes& cha
   group.events.push_back(number);
 }
 
-void Ledger::note_seen(const GroupKey& key, std::int64_t index, std::uint32_t content, Changes& changes) {
+void Ledger::record_seen(const GroupKey& key, std::int64_t index, std::uint32_t content, Changes& changes) {
   const std::array<SeenSlot, 2> slots = seen_.add(key, index, content);
   changes.seen.insert(changes.seen.end(), slots.begin(), slots.end());
 }
 
-void Ledger::forget_place(GroupState& group) {
+void Ledger::remove_from_queues(GroupState& group) {
   if (group.place) ready_.erase(*group.place);
   if (group.first) open_.erase(*group.first);
   group.place.reset();
@@ -515,17 +517,17 @@ void Ledger::forget_added_fields(std::int64_t arrival, GroupState& group, Change
   added_.erase(arrival);
 }
 
-void Ledger::settle(const GroupKey& key, Changes& changes) {
+void Ledger::reevaluate_group(const GroupKey& key, Changes& changes) {
   GroupState& group = groups_.at(key);
-  forget_place(group);
+  remove_from_queues(group);
   for (const WaitingSample& sample : group.samples) due_.erase(sample.arrival);
-  const GroupVerdict verdict = judge(group, settings_, totals_.version, totals_.ended);
+  const GroupVerdict verdict = evaluate_group(group, settings_, totals_.version, totals_.ended);
   for (const auto& [arrival, reason] : verdict.due) due_.emplace(arrival, reason);
   // A replay does not end groups: seen_ already contains the groups that have ended, and a replayed abort may
   // precede the samples of its group.
   const bool has_ended = verdict.is_over && !is_replay(latest_);
   if (has_ended || (group.samples.empty() && group.events.empty())) {
-    if (has_ended) changes.seen.push_back(seen_.end(key));
+    if (has_ended) changes.seen.push_back(seen_.mark_ended(key));
     changes.superseded.insert(changes.superseded.end(), group.events.begin(), group.events.end());
     groups_.erase(key);
   } else if (verdict.is_ready) {
@@ -615,8 +617,8 @@ std::int64_t Ledger::count_grantable_groups(std::int64_t groups_per_step) const 
   return std::max(std::min(left, max_tickets) - open, std::int64_t{0});
 }
 
-const OpenTickets* Ledger::earlier_tickets(const std::string& holder,
-                                           const std::string& request) const noexcept {
+const OpenTickets* Ledger::find_earlier_grant(const std::string& holder,
+                                              const std::string& request) const noexcept {
   if (request.empty()) return nullptr;
   for (const OpenTickets& open : totals_.tickets)
     if (open.request == request && open.holder == holder) return &open;

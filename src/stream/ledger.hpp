@@ -177,8 +177,8 @@ class Ledger {
   [[nodiscard]] std::span<const AddedFields> fields_added_to(std::int64_t arrival) const;
   /// Returns the hash of the value of a field that was added to the sample; nullopt if the field was not
   /// added.
-  [[nodiscard]] std::optional<std::uint32_t> added_content(std::int64_t arrival,
-                                                           const std::string& field) const;
+  [[nodiscard]] std::optional<std::uint32_t> added_content_hash(std::int64_t arrival,
+                                                                const std::string& field) const;
   /// Returns whether a sample or an abort of the group was received before, even if the group has been
   /// trained or dropped since.
   [[nodiscard]] bool knows_group(const Uid& uid) const;
@@ -243,8 +243,8 @@ class Ledger {
   [[nodiscard]] std::int64_t count_grantable_groups(std::int64_t groups_per_step) const;
   /// Returns the earlier grant to `holder` for the same request if any of its tickets are open, otherwise
   /// null. Always null for a request without an identity.
-  [[nodiscard]] const OpenTickets* earlier_tickets(const std::string& holder,
-                                                   const std::string& request) const noexcept;
+  [[nodiscard]] const OpenTickets* find_earlier_grant(const std::string& holder,
+                                                      const std::string& request) const noexcept;
   /// Returns the time at which the next tickets expire, in milliseconds since 1970, or nullopt if no tickets
   /// are open.
   [[nodiscard]] std::optional<std::int64_t> next_ticket_deadline() const noexcept;
@@ -271,14 +271,14 @@ class Ledger {
   [[nodiscard]] bool is_replay(std::int64_t number) const noexcept { return number <= restored_; }
   [[nodiscard]] const GroupState* find(const GroupKey& key) const noexcept;
 
-  void require(std::int64_t number, const SampleAccepted& sample) const;
-  void require(std::int64_t number, const FieldsAdded& fields) const;
-  void require(std::int64_t number, const GroupAborted& aborted) const;
-  void require(std::int64_t number, const SamplesDropped& dropped) const;
-  void require(std::int64_t number, const StepFormed& formed) const;
-  void require(std::int64_t number, const StepTrained& trained) const;
+  void require_valid_event(std::int64_t number, const SampleAccepted& sample) const;
+  void require_valid_event(std::int64_t number, const FieldsAdded& fields) const;
+  void require_valid_event(std::int64_t number, const GroupAborted& aborted) const;
+  void require_valid_event(std::int64_t number, const SamplesDropped& dropped) const;
+  void require_valid_event(std::int64_t number, const StepFormed& formed) const;
+  void require_valid_event(std::int64_t number, const StepTrained& trained) const;
   template <typename What>
-  void require(std::int64_t /*number*/, const What& /*what*/) const {}
+  void require_valid_event(std::int64_t /*number*/, const What& /*what*/) const {}
 
   void apply_event(std::int64_t number, const SampleAccepted& sample, Changes& changes);
   void apply_event(std::int64_t number, const FieldsAdded& fields, Changes& changes);
@@ -293,15 +293,15 @@ class Ledger {
   void apply_event(std::int64_t number, const StepTrained& trained, Changes& changes);
   void apply_event(std::int64_t number, const StreamEnded& ended, Changes& changes);
 
-  GroupState& begin_group(const Uid& uid, const GroupKey& key, std::int64_t number,
-                          const std::string& holder);
+  GroupState& find_or_begin_group(const Uid& uid, const GroupKey& key, std::int64_t number,
+                                  const std::string& holder);
   void use_ticket(const std::string& holder);
-  void settle(const GroupKey& key, Changes& changes);
-  void note_seen(const GroupKey& key, std::int64_t index, std::uint32_t content, Changes& changes);
-  void forget_place(GroupState& group);
+  void reevaluate_group(const GroupKey& key, Changes& changes);
+  void record_seen(const GroupKey& key, std::int64_t index, std::uint32_t content, Changes& changes);
+  void remove_from_queues(GroupState& group);
   void forget_added_fields(std::int64_t arrival, GroupState& group, Changes& changes);
-  void remove_group(std::int64_t number, const GroupKey& key, Changes& changes);
-  void train(const GroupKey& key, Changes& changes);
+  void withdraw_group(std::int64_t number, const GroupKey& key, Changes& changes);
+  void remove_trained_group(const GroupKey& key, Changes& changes);
 
   StreamSettings settings_;
   Totals totals_;

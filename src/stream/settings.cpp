@@ -26,7 +26,7 @@ void require_range(const char* key, Number value, Number least, Number most) {
 }
 
 /// Throws ConfigError if the name is empty or is that of a key that every sample has from the start.
-void require_late_field(const std::string& name) {
+void require_valid_late_field(const std::string& name) {
   constexpr std::array<std::string_view, 7> keys{"uid",        "index",        "version",  "versions",
                                                  "prompt_ids", "response_ids", "input_ids"};
   if (name.empty()) throw ConfigError("stream.late_fields", "has an empty name");
@@ -61,7 +61,7 @@ void StreamSettings::validate() const {
   if (max_staleness) require_range<std::int64_t>("max_staleness", *max_staleness, 0, std::int64_t{1} << 30);
   require_range<std::int64_t>("look_ahead", look_ahead, 0, max_ahead);
   for (std::size_t i = 0; i < late_fields.size(); ++i) {
-    require_late_field(late_fields[i]);
+    require_valid_late_field(late_fields[i]);
     if (std::find(late_fields.begin(), late_fields.begin() + static_cast<std::ptrdiff_t>(i),
                   late_fields[i]) != late_fields.begin() + static_cast<std::ptrdiff_t>(i))
       throw ConfigError("stream.late_fields", "lists '" + late_fields[i] + "' twice");

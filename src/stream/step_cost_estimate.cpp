@@ -29,7 +29,7 @@ double time_of_unit(double work, double tokens, const PlanSettings& settings) {
 
 /// Returns the work of a group whose samples share a prompt. The group runs as one unit, which is split only
 /// if it exceeds the token cap.
-GroupWork work_of_shared(const WaitingGroup& group, const PlanSettings& settings) {
+GroupWork work_of_shared_prompt(const WaitingGroup& group, const PlanSettings& settings) {
   std::int64_t prompt = 0;
   std::vector<std::int64_t> suffixes;
   for (const WaitingSample& sample : group.samples) {
@@ -47,7 +47,7 @@ GroupWork work_of_shared(const WaitingGroup& group, const PlanSettings& settings
 }
 
 GroupWork work_of(const WaitingGroup& group, const PlanSettings& settings) {
-  if (settings.sharing != PrefixSharing::none) return work_of_shared(group, settings);
+  if (settings.sharing != PrefixSharing::none) return work_of_shared_prompt(group, settings);
   GroupWork work;
   for (const WaitingSample& sample : group.samples) {
     const std::int64_t length = sample.prompt + sample.response;
@@ -63,7 +63,7 @@ GroupWork work_of(const WaitingGroup& group, const PlanSettings& settings) {
 /// Returns a lower bound on the time of the busiest place under any assignment. By the pigeonhole principle,
 /// at least one place gets j or more of the (j - 1) * places + 1 longest units, for every j. The time of this
 /// place is therefore at least the total time of the j shortest of these units.
-double busiest_time_bound(std::span<const double> units, std::size_t places) {
+double busiest_time_lower_bound(std::span<const double> units, std::size_t places) {
   double most = 0;
   for (std::size_t last = 0, j = 1; last < units.size(); last += places, ++j) {
     if (last + 1 < j) break;
@@ -114,7 +114,7 @@ StepCostEstimate::Sums StepCostEstimate::sums_of(std::span<const std::size_t> gr
     sums.units.insert(sums.units.end(), work.units.begin(), work.units.end());
   }
   std::ranges::sort(sums.units, std::greater{});
-  sums.stacked = busiest_time_bound(sums.units, places_);
+  sums.stacked = busiest_time_lower_bound(sums.units, places_);
   return sums;
 }
 
@@ -131,7 +131,7 @@ StepCostEstimate::Sums StepCostEstimate::sums_after_swap(const Sums& sums, std::
   std::vector<double> left;
   std::ranges::set_difference(sums.units, leaves.units, std::back_inserter(left), std::greater{});
   std::ranges::merge(left, comes.units, std::back_inserter(other.units), std::greater{});
-  other.stacked = busiest_time_bound(other.units, places_);
+  other.stacked = busiest_time_lower_bound(other.units, places_);
   return other;
 }
 

@@ -8,7 +8,7 @@
 namespace evenkeel {
 namespace {
 
-std::vector<std::int64_t> with_rows(const at::Tensor& x, std::int64_t rows) {
+std::vector<std::int64_t> shape_with_rows(const at::Tensor& x, std::int64_t rows) {
   std::vector<std::int64_t> shape{rows};
   for (const std::int64_t size : x.sizes().slice(1)) shape.push_back(size);
   return shape;
@@ -21,7 +21,7 @@ struct MoveRows : torch::autograd::Function<MoveRows> {
                             double pad) {
     context->save_for_backward({source, target});
     context->saved_data["rows"] = x.size(0);
-    at::Tensor moved = at::full(with_rows(x, target_rows), pad, x.options());
+    at::Tensor moved = at::full(shape_with_rows(x, target_rows), pad, x.options());
     return moved.index_copy_(0, target, x.index_select(0, source));
   }
 
@@ -30,7 +30,7 @@ struct MoveRows : torch::autograd::Function<MoveRows> {
     const auto saved = context->get_saved_variables();
     const at::Tensor& gradient = gradients.front();
     const std::int64_t rows = context->saved_data["rows"].toInt();
-    const at::Tensor summed = at::zeros(with_rows(gradient, rows), gradient.options())
+    const at::Tensor summed = at::zeros(shape_with_rows(gradient, rows), gradient.options())
                                   .index_add(0, saved[0], gradient.index_select(0, saved[1]));
     return {summed, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }

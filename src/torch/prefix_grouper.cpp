@@ -70,7 +70,7 @@ at::Tensor unflatten(const at::Tensor& rows, PaddedShape shape) {
   return rows.reshape(sizes);
 }
 
-at::Tensor convert_places(const at::Tensor& x, const TokenPlaces& from, const TokenPlaces& to) {
+at::Tensor rearrange_tokens(const at::Tensor& x, const TokenPlaces& from, const TokenPlaces& to) {
   require_shape(x, 2, from.shape(), "padded tensor");
   require_same_rows(from, to);
   const at::Tensor moved =
@@ -130,9 +130,9 @@ at::Tensor PrefixGrouper::concat_input(const at::Tensor& prefix, const at::Tenso
   require_shape(suffix, 2, {groups.num_suffixes(), suffix_mask.size(1)}, "suffix");
   // First convert to the layout's own prefix and suffix tensors, which checks every length against its group.
   const at::Tensor own_prefix =
-      convert_places(prefix, TokenPlaces(prefix_entries.view()), layout_.prefix().target);
+      rearrange_tokens(prefix, TokenPlaces(prefix_entries.view()), layout_.prefix().target);
   const at::Tensor own_suffix =
-      convert_places(suffix, TokenPlaces(suffix_entries.view()), layout_.suffix().target);
+      rearrange_tokens(suffix, TokenPlaces(suffix_entries.view()), layout_.suffix().target);
   const at::Tensor grouped = group(own_prefix, own_suffix);
   if (pad == 0) return grouped;
   std::vector<std::int64_t> mask_shape(static_cast<std::size_t>(grouped.dim()), 1);
@@ -195,14 +195,14 @@ PrefixGrouper::AttentionInput PrefixGrouper::suffix_input(const at::Tensor& q, c
 
 at::Tensor convert_padding(const at::Tensor& x, const at::Tensor& mask, PaddingSide padding) {
   const MaskEntries entries(mask, "padding mask");
-  return convert_places(x, TokenPlaces(entries.view()),
-                        padded_to_longest(lengths_of(entries.view()), padding));
+  return rearrange_tokens(x, TokenPlaces(entries.view()),
+                          padded_to_longest(lengths_of(entries.view()), padding));
 }
 
 at::Tensor convert_padding(const at::Tensor& x, const at::Tensor& mask, const at::Tensor& target_mask) {
   const MaskEntries from(mask, "padding mask");
   const MaskEntries to(target_mask, "target padding mask");
-  return convert_places(x, TokenPlaces(from.view()), TokenPlaces(to.view()));
+  return rearrange_tokens(x, TokenPlaces(from.view()), TokenPlaces(to.view()));
 }
 
 at::Tensor causal_attention_mask(const at::Tensor& key_mask, std::int64_t queries) {

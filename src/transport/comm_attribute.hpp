@@ -29,7 +29,7 @@ int attribute_key() {
 /// Implements comm_attribute() for a communicator whose ranks are not connected by MPI. The first call is
 /// collective.
 template <typename T, typename Make>
-T& foreign_attribute(const Communicator& comm, Make&& make) {
+T& non_mpi_comm_attribute(const Communicator& comm, Make&& make) {
   static const char kind = 0;
   NonMpiRanks::Attachment* kept = nullptr;
   GuardedWork work;
@@ -47,7 +47,7 @@ T& foreign_attribute(const Communicator& comm, Make&& make) {
 /// The T is destroyed together with the communicator. A duplicate of the communicator gets its own T.
 template <typename T, typename Make>
 T& comm_attribute(const Communicator& comm, Make&& make) {
-  if (comm.non_mpi_ranks() != nullptr) return foreign_attribute<T>(comm, std::forward<Make>(make));
+  if (comm.non_mpi_ranks() != nullptr) return non_mpi_comm_attribute<T>(comm, std::forward<Make>(make));
   void* kept = nullptr;
   int found = 0;
   check_mpi(MPI_Comm_get_attr(comm, attribute_key<T>(), static_cast<void*>(&kept), &found),

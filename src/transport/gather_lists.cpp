@@ -43,7 +43,7 @@ void broadcast_bytes(const Communicator& comm, std::string& bytes, int root, Gua
   std::size_t done = 0;
   do {
     if (sends) {
-      piece.left = work.failed() ? 0 : static_cast<std::int64_t>(bytes.size() - done);
+      piece.left = work.is_skipping_parts() ? 0 : static_cast<std::int64_t>(bytes.size() - done);
       bytes.copy(piece.bytes.data(), piece.bytes.size(), std::min(done, bytes.size()));
     }
     comm.broadcast(piece, root);

@@ -35,7 +35,7 @@ struct GatheredLists {
   std::vector<T> values;     ///< values in the order of ranks
   std::vector<int> offsets;  ///< offset of each rank's first value, followed by the total number
 
-  [[nodiscard]] std::span<const T> of(std::size_t rank) const {
+  [[nodiscard]] std::span<const T> list_of(std::size_t rank) const {
     const auto begin = static_cast<std::size_t>(offsets[rank]);
     return std::span(values).subspan(begin, static_cast<std::size_t>(offsets[rank + 1]) - begin);
   }
@@ -108,7 +108,7 @@ template <typename T>
   work([&] {
     values.resize(static_cast<std::size_t>(comm.size()));
     for (std::size_t rank = 0; rank < values.size(); ++rank) {
-      const std::span<const char> of_rank = gathered.of(rank);
+      const std::span<const char> of_rank = gathered.list_of(rank);
       from_archive(std::string(of_rank.begin(), of_rank.end()), values[rank]);
     }
   });

@@ -37,7 +37,7 @@ bool may_use_leaders(const Communicator& comm, const TransportSettings& options)
 }
 
 // Returns the nodes of `comm`. If messages may go through leaders, also reserves the leaders' memory.
-NodeGroup& group_for(const Communicator& comm, const TransportSettings& options) {
+NodeGroup& prepare_node_group(const Communicator& comm, const TransportSettings& options) {
   NodeGroup& group = NodeGroup::get(comm);
   if (may_use_leaders(comm, options)) group.reserve(comm);
   return group;
@@ -45,14 +45,14 @@ NodeGroup& group_for(const Communicator& comm, const TransportSettings& options)
 
 // Selects the ranks of other nodes with which this rank exchanges messages directly. `by` has the leader for
 // each rank, or LeaderPlan::direct.
-WantedRanks sent_directly(const NodeGroup& group, const std::vector<int>& by) {
+WantedRanks direct_ranks(const NodeGroup& group, const std::vector<int>& by) {
   return [&group, &by](int rank) {
     return !group.is_on_this_node(rank) && by[static_cast<std::size_t>(rank)] == LeaderPlan::direct;
   };
 }
 
 // Selects the other ranks with which this rank exchanges bytes in messages instead of through shared memory.
-WantedRanks sent_in_messages(const NodeMemory* memory, int rank) {
+WantedRanks message_ranks(const NodeMemory* memory, int rank) {
   return [memory, rank](int other) {
     return other != rank && (memory == nullptr || !memory->is_neighbor(other));
   };
@@ -114,10 +114,10 @@ NodesExchange::Led::Led(const NodeGroup& group, const LeaderPlan& plan, int rank
 NodesExchange::NodesExchange(const NodeGroup& group, const LeaderPlan& plan, int rank, NodeMemory* memory,
                              const std::vector<BlockList>& sends, const std::vector<BlockList>& receives,
                              std::int64_t max_bytes)
-    : direct_(sends, sent_directly(group, plan.send_by), receives, sent_directly(group, plan.receive_by),
+    : direct_(sends, direct_ranks(group, plan.send_by), receives, direct_ranks(group, plan.receive_by),
               max_bytes),
       inside_(group, rank, memory, sends, receives, max_bytes) {
-  if (plan.any()) led_.emplace(group, plan, rank, memory, sends, receives, max_bytes);
+  if (plan.uses_leaders()) led_.emplace(group, plan, rank, memory, sends, receives, max_bytes);
 }
 
 // The rounds inside the node overlap with the messages between nodes.
@@ -190,7 +190,7 @@ PreparedExchange::PreparedExchange(const Communicator& comm, const std::vector<B
       all_in_one_call_(options.path == ExchangePath::alltoallv && comm.non_mpi_ranks() == nullptr) {
   if (comm.size() == 1) return;
   memory_ = shared_memory(comm, options.path);
-  NodeGroup& group = group_for(comm, options);
+  NodeGroup& group = prepare_node_group(comm, options);
   if (may_use_leaders(comm, options)) group.gather_sizes(sends, receives, options.aggregate);
   if (failed) return;
   work_([&] {
@@ -198,8 +198,8 @@ PreparedExchange::PreparedExchange(const Communicator& comm, const std::vector<B
       staged_.emplace(group, comm.rank(), memory_, sends, receives);
       return;
     }
-    outgoing_.emplace(sends, sent_in_messages(memory_, comm.rank()));
-    incoming_.emplace(receives, sent_in_messages(memory_, comm.rank()));
+    outgoing_.emplace(sends, message_ranks(memory_, comm.rank()));
+    incoming_.emplace(receives, message_ranks(memory_, comm.rank()));
     if (all_in_one_call_) {
       alltoallw_.emplace(group, comm.rank(), outgoing_->lists(), incoming_->lists(),
                          options.max_message_bytes);
@@ -252,7 +252,7 @@ void prepare_exchange(const Communicator& comm, const TransportSettings& options
                       "Set it to auto or never if the ranks are not connected by MPI");
   }
   static_cast<void>(shared_memory(comm, options.path));
-  if (comm.size() > 1) static_cast<void>(group_for(comm, options));
+  if (comm.size() > 1) static_cast<void>(prepare_node_group(comm, options));
   run_together(comm, [] {
     if (column_memory() == &standard_heap()) set_column_memory(SharedHeap::instance());
   });

@@ -43,7 +43,7 @@ std::string format_numbers(std::span<const int> ranks) {
 }
 
 // Formats the known hosts of the blamed ranks, such as " (host a)" or " (hosts a, b)".
-std::string hosts_of(std::span<const int> blamed, std::span<const RankState> ranks) {
+std::string format_hosts(std::span<const int> blamed, std::span<const RankState> ranks) {
   std::vector<std::string> hosts;
   for (const int rank : blamed) {
     const std::string host = printable(ranks[static_cast<std::size_t>(rank)].host);
@@ -82,7 +82,7 @@ std::string end_text(double seconds) {
 
 /// Returns the verdict for the case that no rank makes progress. If all waiting ranks are waiting for others
 /// to end, a rank that has left the watchdog may still be working, so it is not blamed.
-Verdict find_stalled_ranks(std::span<const RankState> ranks, bool all_end) {
+Verdict judge_stalled_job(std::span<const RankState> ranks, bool all_end) {
   std::vector<int> away =
       filter_ranks(ranks, [&](const RankState& rank) { return rank.has_ended ? !all_end : rank.stays_away; });
   if (!away.empty()) return {Verdict::Kind::absent, std::move(away)};
@@ -113,7 +113,7 @@ std::string format_heartbeat(std::uint64_t progress, const std::string& host,
   return sign;
 }
 
-void RankState::record_sign(const std::string& sign, double now) {
+void RankState::record_heartbeat(const std::string& sign, double now) {
   std::istringstream in(sign);
   std::uint64_t count = 0;
   std::getline((in >> count).ignore(), host);
@@ -142,14 +142,14 @@ void RankState::update_times(double now) noexcept {
 }
 
 Verdict judge(std::span<const RankState> ranks, double patience, Unheard unheard_ones) {
-  const auto silent_for = [&](double seconds) {
+  const auto ranks_silent_for = [&](double seconds) {
     return filter_ranks(ranks, [&](const RankState& rank) {
       return rank.was_heard && !rank.has_ended && rank.silent_seconds > seconds;
     });
   };
   // Also blame ranks whose last heartbeat is slightly more recent, since the same fault may have affected
   // them.
-  if (!silent_for(patience).empty()) return {Verdict::Kind::silent, silent_for(patience / 2)};
+  if (!ranks_silent_for(patience).empty()) return {Verdict::Kind::silent, ranks_silent_for(patience / 2)};
   bool any_waits = false;
   bool all_end = true;  // whether all waiting ranks are waiting for others to end
   for (const RankState& rank : ranks) {
@@ -162,7 +162,7 @@ Verdict judge(std::span<const RankState> ranks, double patience, Unheard unheard
   if (!any_waits) return {};
   if (std::vector<int> missing = unheard_ranks(ranks); !missing.empty())
     return {Verdict::Kind::missing, std::move(missing)};
-  return find_stalled_ranks(ranks, all_end);
+  return judge_stalled_job(ranks, all_end);
 }
 
 std::vector<int> unheard_ranks(std::span<const RankState> ranks) {
@@ -183,7 +183,7 @@ std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
   if (verdict.kind == Verdict::Kind::crossed)
     return no_progress_text(still) + ": all ranks wait for each other, but in different calls" + end;
   const bool one = verdict.blamed.size() == 1;
-  const std::string who = format_ranks(verdict.blamed) + hosts_of(verdict.blamed, ranks);
+  const std::string who = format_ranks(verdict.blamed) + format_hosts(verdict.blamed, ranks);
   const char* have = one ? "has" : "have";
   if (verdict.kind == Verdict::Kind::missing) {
     return fmt::format(

@@ -27,7 +27,7 @@ struct RankState : WatchedRank {
   double heard_at = 0;
   double moved_at = 0;
 
-  void record_sign(const std::string& sign, double now);
+  void record_heartbeat(const std::string& sign, double now);
   /// Sets `silent_seconds` and `stalled_seconds`.
   void update_times(double now) noexcept;
 };

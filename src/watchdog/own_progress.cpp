@@ -44,8 +44,8 @@ void OwnProgress::sample(double seconds) {
   for (const ThreadActivity& thread : threads_) moves_ += thread.moves;
   update_cpu_time();
   passed_ += seconds;
-  const bool worked = has_worked();
-  const bool moved = has_moved_bytes();
+  const bool worked = detect_work();
+  const bool moved = detect_moved_bytes();
   if (moves == moves_ && !worked && !moved && !waits_for_disk()) return;
   ++efforts_;
   for (auto& [thread, used] : used_) used.at_work = 0;
@@ -55,7 +55,7 @@ void OwnProgress::sample(double seconds) {
 // Ignores the processor time of waiting threads, since they poll.
 void OwnProgress::update_cpu_time() {
   const std::map<std::int32_t, Used> before = std::exchange(used_, {});
-  const auto take = [&](std::int32_t thread, double total) {
+  const auto update_thread_time = [&](std::int32_t thread, double total) {
     const auto earlier = before.find(thread);
     Used& used = used_[thread] = earlier == before.end() ? Used{} : earlier->second;
     const bool waits = std::ranges::any_of(threads_, [&](const ThreadActivity& told) {
@@ -71,12 +71,12 @@ void OwnProgress::update_cpu_time() {
     if (thread == ::gettid()) continue;
     const double total = seconds_of(cpu_clock_of(thread));
     of_ended -= total;
-    take(thread, total);
+    update_thread_time(thread, total);
   }
-  take(0, of_ended);
+  update_thread_time(0, of_ended);
 }
 
-bool OwnProgress::has_worked() {
+bool OwnProgress::detect_work() {
   if (std::ranges::none_of(threads_, is_computing) || is_exiting()) {
     for (auto& [thread, used] : used_) used.at_work = 0;
   }
@@ -84,8 +84,8 @@ bool OwnProgress::has_worked() {
   return std::ranges::any_of(used_, [&](const auto& used) { return used.second.at_work >= least; });
 }
 
-bool OwnProgress::has_moved_bytes() {
-  std::istringstream counts(contents("/proc/self/io"));
+bool OwnProgress::detect_moved_bytes() {
+  std::istringstream counts(read_file("/proc/self/io"));
   std::int64_t bytes = -read_here_;
   std::int64_t count = 0;
   for (std::string name; counts >> name >> count;) {
@@ -100,14 +100,14 @@ bool OwnProgress::has_moved_bytes() {
 bool OwnProgress::waits_for_disk() {
   return std::ranges::any_of(threads_, [this](const ThreadActivity& thread) {
     if (!is_computing(thread)) return false;
-    const std::string text = contents("/proc/self/task/" + std::to_string(thread.thread) + "/stat");
+    const std::string text = read_file("/proc/self/task/" + std::to_string(thread.thread) + "/stat");
     // The name may contain any characters, including parentheses.
     const std::size_t name_ends = text.rfind(')');
     return name_ends != std::string::npos && text.compare(name_ends, 3, ") D") == 0;
   });
 }
 
-std::string OwnProgress::contents(const std::string& path) {
+std::string OwnProgress::read_file(const std::string& path) {
   std::ifstream file(path);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   read_here_ += static_cast<std::int64_t>(text.size());

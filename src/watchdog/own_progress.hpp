@@ -26,10 +26,10 @@ class OwnProgress {
   };
 
   void update_cpu_time();
-  [[nodiscard]] bool has_worked();
-  [[nodiscard]] bool has_moved_bytes();
+  [[nodiscard]] bool detect_work();
+  [[nodiscard]] bool detect_moved_bytes();
   [[nodiscard]] bool waits_for_disk();
-  [[nodiscard]] std::string contents(const std::string& path);
+  [[nodiscard]] std::string read_file(const std::string& path);
 
   std::array<ThreadActivity, max_reported_threads> threads_{};
   std::map<std::int32_t, Used> used_;  // by system thread id; 0 stands for all ended threads
@@ -37,7 +37,7 @@ class OwnProgress {
   std::uint64_t moves_ = 0;
   std::uint64_t efforts_ = 0;
   std::int64_t bytes_ = 0;
-  std::int64_t read_here_ = 0;  // number of bytes read by contents()
+  std::int64_t read_here_ = 0;  // number of bytes read by read_file()
 };
 
 }  // namespace evenkeel

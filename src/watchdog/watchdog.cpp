@@ -83,7 +83,7 @@ class Watchdog::Runner {
     resize(static_cast<std::size_t>(ranks));
     begun_([&] {
       socket_.emplace();
-      own().host = socket_->introduction().host.data();
+      own_state().host = socket_->introduction().host.data();
       thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
     });
   }
@@ -116,12 +116,12 @@ class Watchdog::Runner {
     Introduction first = mine;
     comm.broadcast(first, 0);
     work([&] {
-      if (first.port != 0) introduce(std::span(&first, 1));
+      if (first.port != 0) record_peers_and_send_heartbeat(std::span(&first, 1));
     });
     work.agree(comm);
     comm.all_gather<Introduction>(mine, all);
     if (comm.non_mpi_ranks() == nullptr) register_finalize_hook();
-    run_together(comm, [&] { introduce(all); });
+    run_together(comm, [&] { record_peers_and_send_heartbeat(all); });
     const std::lock_guard lock(mutex_);
     has_met_ = true;
   }
@@ -140,7 +140,7 @@ class Watchdog::Runner {
     goodbye = 'g'
   };  // only heartbeats are answered
 
-  void introduce(std::span<const Introduction> ranks) {
+  void record_peers_and_send_heartbeat(std::span<const Introduction> ranks) {
     const std::lock_guard lock(mutex_);
     secret_ = ranks.front().secret;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -148,7 +148,7 @@ class Watchdog::Runner {
       places_[rank] = ranks[rank].endpoints();
       ranks_[rank].host = ranks[rank].host.data();
     }
-    send_to_partners(Kind::sign, own_sign());
+    send_to_partners(Kind::sign, own_heartbeat());
   }
 
   void watch(const std::stop_token& stop) {
@@ -160,7 +160,7 @@ class Watchdog::Runner {
     next_sign_ = interval() * std::fmod(rank_ * 0.618, 1);
     while (!stop.stop_requested() && !is_over_) {
       try {
-        pass_time();
+        advance_clock();
         if (now_ >= next_tick_) tick();
         if (is_over_) break;
         const double left = std::max(0.0, next_tick_ - now_);
@@ -168,7 +168,7 @@ class Watchdog::Runner {
         sockaddr_in from{};
         const std::string datagram = socket_->receive(static_cast<int>(std::ceil(left * 1000)), from);
         lock.lock();
-        pass_time();
+        advance_clock();
         if (!is_over_) handle_datagram(datagram, from);
       } catch (const std::bad_alloc&) {  // the program itself reports this
         if (!lock.owns_lock()) lock.lock();
@@ -182,7 +182,7 @@ class Watchdog::Runner {
 
   // Advances now_ by at most two intervals per call. If more time has passed, the process was in a debugger,
   // or the whole job was suspended.
-  void pass_time() {
+  void advance_clock() {
     const Clock::time_point now = Clock::now();
     const double passed = std::chrono::duration<double>(now - std::exchange(last_, now)).count();
     now_ += std::min(passed, 2 * interval());
@@ -191,12 +191,12 @@ class Watchdog::Runner {
   void tick() {
     next_tick_ = now_ + interval() / 4;
     progress_.sample(now_ - std::exchange(sampled_at_, now_));
-    own().record_sign(own_sign(), now_);
+    own_state().record_heartbeat(own_heartbeat(), now_);
     if (!is_judge() && now_ >= next_sign_) {
-      send_to_partners(Kind::sign, own_sign());
+      send_to_partners(Kind::sign, own_heartbeat());
       next_sign_ = now_ + interval();
     }
-    if (settings_.seconds > 0) decide();
+    if (settings_.seconds > 0) judge_and_act();
   }
 
   void handle_datagram(const std::string& datagram, const sockaddr_in& from) {
@@ -214,15 +214,15 @@ class Watchdog::Runner {
     } else if (kind == static_cast<char>(Kind::goodbye)) {
       ranks_[rank].has_ended = true;
     } else {
-      ranks_[rank].record_sign(text, now_);
+      ranks_[rank].record_heartbeat(text, now_);
       places_[rank].assign(1, from);
       if (kind != static_cast<char>(Kind::sign)) return;
-      send(rank, Kind::answer, own_sign());
+      send(rank, Kind::answer, own_heartbeat());
       if (!is_judge() && rank < own_index()) reports_at_ = now_ + interval() / 2;  // that rank will report
     }
   }
 
-  void decide() {
+  void judge_and_act() {
     for (RankState& rank : ranks_) rank.update_times(now_);
     if (rank_ == 0 && has_met_ && now_ > patience() && !std::exchange(has_warned_, true))
       warn_about_unheard_ranks();
@@ -232,7 +232,7 @@ class Watchdog::Runner {
         judge(ranks_, patience(), has_met_ || hears_judge ? Unheard::may_be_well : before_met_);
     if (verdict.kind == Verdict::Kind::healthy || !prepare_report()) return;
     const bool is_alone = !has_met_ && !hears_judge && (rank_ != 0 || ranks_.size() == 1);
-    if (is_alone) return end_job({message_of_waiting(own(), settings_.seconds), {}});
+    if (is_alone) return end_job({message_of_waiting(own_state(), settings_.seconds), {}});
     end_job({message_of(verdict, ranks_, settings_.seconds), {ranks_.begin(), ranks_.end()}});
   }
 
@@ -242,7 +242,7 @@ class Watchdog::Runner {
     if (is_judge() || !has_met_) return true;
     if (std::exchange(has_asked_, true)) return now_ >= reports_at_;
     reports_at_ = std::max(reports_at_, next_tick_);
-    send_to_all(Kind::sign, own_sign());
+    send_to_all(Kind::sign, own_heartbeat());
     return false;
   }
 
@@ -297,13 +297,13 @@ class Watchdog::Runner {
     for (std::size_t rank = 0; rank < ranks; ++rank) ranks_[rank].rank = static_cast<int>(rank);
   }
   [[nodiscard]] std::size_t own_index() const noexcept { return static_cast<std::size_t>(rank_); }
-  [[nodiscard]] RankState& own() noexcept { return ranks_[own_index()]; }
+  [[nodiscard]] RankState& own_state() noexcept { return ranks_[own_index()]; }
   [[nodiscard]] std::size_t judge_index() const noexcept {
     return static_cast<std::size_t>(std::ranges::find(ranks_, false, &RankState::has_ended) - ranks_.begin());
   }
   [[nodiscard]] bool is_judge() const noexcept { return judge_index() == own_index(); }
-  [[nodiscard]] std::string own_sign() {
-    return format_heartbeat(progress_.count(), own().host, activities());
+  [[nodiscard]] std::string own_heartbeat() {
+    return format_heartbeat(progress_.count(), own_state().host, activities());
   }
   /// Returns the seconds between heartbeats.
   [[nodiscard]] double interval() const noexcept {

@@ -33,7 +33,7 @@ Binned binned(const Partition& partition, const std::vector<Cost>& costs, const 
     Sizes own;
     for (const Item item : partition[g]) own.push_back(sizes[static_cast<std::size_t>(item)]);
     const std::int64_t needed = first_fit_decreasing(own, groups.limits).size();
-    result.bins.push_back(groups.bins_for(needed));
+    result.bins.push_back(groups.round_up_num_bins(needed));
   }
   const std::vector<Cost> sums = group_sums(partition, costs);
   for (std::size_t g = 0; g < sums.size(); ++g) {

@@ -52,10 +52,10 @@ TEST(DealUnderLimits, items_go_to_the_cheapest_group_with_room) {
   const std::vector<Cost> costs = {5, 4, 3, 2};
   const std::vector<EmptyGroup> groups = {{.cost = 6, .limits = {.max_size = 9}},
                                           {.cost = 0, .limits = {.max_size = 1}}};
-  const std::optional<Partition> dealt = deal_under_limits(costs, Sizes{1, 2, 1, 6}, groups);
+  const std::optional<Partition> dealt = lpt_under_limits(costs, Sizes{1, 2, 1, 6}, groups);
   ASSERT_TRUE(dealt);
   EXPECT_THAT(dealt->to_vectors(), ElementsAre(ElementsAre(1, 2, 3), ElementsAre(0)));
-  EXPECT_EQ(deal_under_limits(costs, Sizes{1, 2, 1, 7}, groups), std::nullopt);
+  EXPECT_EQ(lpt_under_limits(costs, Sizes{1, 2, 1, 7}, groups), std::nullopt);
 }
 
 // The reference puts three samples into one group here.

@@ -23,8 +23,8 @@ TEST(Bytes, are_printed_in_a_suitable_unit) {
 }
 
 TEST(Alarm, is_colored_only_on_terminals_with_colors) {
-  EXPECT_EQ(bold_red("broken", false), "broken");
-  EXPECT_EQ(bold_red("broken", true), "\033[1;31mbroken\033[0m");
+  EXPECT_EQ(format_bold_red("broken", false), "broken");
+  EXPECT_EQ(format_bold_red("broken", true), "\033[1;31mbroken\033[0m");
 }
 
 TextTable ways() {

@@ -24,17 +24,17 @@ TEST(BlockPool, reuses_a_block_after_the_last_pointer_into_it_is_destroyed) {
   CountingMemory memory;
   const ColumnsIn own(memory);
   BlockPool pool;
-  std::shared_ptr<std::byte> block = pool.take(100'000);
+  std::shared_ptr<std::byte> block = pool.allocate_block(100'000);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block.get()) % BlockPool::alignment, 0U);
   const std::byte* const address = block.get();
   const std::shared_ptr<std::byte> part(block, block.get() + 99'999);
   block.reset();
-  EXPECT_NE(pool.take(100'000).get(), address) << "a part is still held";
+  EXPECT_NE(pool.allocate_block(100'000).get(), address) << "a part is still held";
   EXPECT_EQ(memory.requests(), 2);
-  EXPECT_NE(pool.take(50'000), nullptr);
-  EXPECT_NE(pool.take(99'000), nullptr);
+  EXPECT_NE(pool.allocate_block(50'000), nullptr);
+  EXPECT_NE(pool.allocate_block(99'000), nullptr);
   EXPECT_EQ(memory.requests(), 2) << "blocks serve who needs half of them, or nearly all";
-  EXPECT_NE(pool.take(10'000), nullptr);
+  EXPECT_NE(pool.allocate_block(10'000), nullptr);
   EXPECT_EQ(memory.requests(), 3) << "not who needs little";
 }
 
@@ -53,7 +53,7 @@ TEST(BlockPool, stops_allocating_after_steps_of_varying_sizes) {
   std::int64_t after_warm_up = 0;
   for (std::size_t s = 0; s < 400; ++s) {
     Blocks blocks;
-    for (const std::size_t bytes : sizes[s % sizes.size()]) blocks.push_back(pool.take(bytes));
+    for (const std::size_t bytes : sizes[s % sizes.size()]) blocks.push_back(pool.allocate_block(bytes));
     steps[s % steps.size()] = std::move(blocks);
     if (s == 100) after_warm_up = memory.requests();
   }
@@ -74,7 +74,7 @@ TEST(BlockPool, never_holds_much_more_than_the_maximum_in_use) {
     blocks[at].reset();
     sizes[at] = 0;
     const std::size_t bytes = (std::size_t{1} << digits(random)) + round;
-    blocks[at] = pool.take(bytes);
+    blocks[at] = pool.allocate_block(bytes);
     sizes[at] = std::max<std::size_t>(2 * bytes, 4096);  // the most that it may be given
     std::size_t in_use = 0;
     for (const std::size_t size : sizes) in_use += size;
@@ -89,12 +89,12 @@ TEST(BlockPool, frees_kept_blocks_before_it_reports_a_lack_of_memory) {
   CountingMemory memory(1'500'000);
   const ColumnsIn own(memory);
   BlockPool pool;
-  static_cast<void>(pool.take(1'000'000));
-  static_cast<void>(pool.take(400'000));
-  EXPECT_NE(pool.take(1'200'000), nullptr);
-  EXPECT_THROW(static_cast<void>(pool.take(3'000'000)), std::bad_alloc);
-  EXPECT_THROW(static_cast<void>(pool.take(~std::size_t{0})), std::bad_alloc);
-  EXPECT_NE(pool.take(1'000'000), nullptr) << "nothing is held by what failed";
+  static_cast<void>(pool.allocate_block(1'000'000));
+  static_cast<void>(pool.allocate_block(400'000));
+  EXPECT_NE(pool.allocate_block(1'200'000), nullptr);
+  EXPECT_THROW(static_cast<void>(pool.allocate_block(3'000'000)), std::bad_alloc);
+  EXPECT_THROW(static_cast<void>(pool.allocate_block(~std::size_t{0})), std::bad_alloc);
+  EXPECT_NE(pool.allocate_block(1'000'000), nullptr) << "nothing is held by what failed";
 }
 
 TEST(BlockPool, frees_all_blocks_of_a_memory_that_columns_no_longer_use) {
@@ -102,8 +102,8 @@ TEST(BlockPool, frees_all_blocks_of_a_memory_that_columns_no_longer_use) {
   std::shared_ptr<std::byte> block;
   {
     const ColumnsIn own(memory);
-    block = BlockPool::instance().take(10'000);
-    static_cast<void>(BlockPool::instance().take(30'000));
+    block = BlockPool::instance().allocate_block(10'000);
+    static_cast<void>(BlockPool::instance().allocate_block(30'000));
   }
   EXPECT_LT(memory.held(), 20'000U) << "one is in use";
   block.reset();
@@ -121,7 +121,7 @@ bool place_has_column(const Column& column, const std::shared_ptr<std::byte>& pl
 }
 
 TEST(PlacedColumn, is_written_in_place_and_its_copies_own_their_memory) {
-  const auto place = BlockPool::instance().take(24);
+  const auto place = BlockPool::instance().allocate_block(24);
   Column column = numbers_at(place);
   EXPECT_TRUE(place_has_column(column, place));
   EXPECT_FALSE(column.is_borrowed());
@@ -136,7 +136,7 @@ TEST(PlacedColumn, is_written_in_place_and_its_copies_own_their_memory) {
 }
 
 TEST(PlacedColumn, leaves_its_place_when_it_grows) {
-  const auto place = BlockPool::instance().take(24);
+  const auto place = BlockPool::instance().allocate_block(24);
   Column column = numbers_at(place);
   column.resize(2);
   EXPECT_TRUE(place_has_column(column, place));
@@ -147,7 +147,7 @@ TEST(PlacedColumn, leaves_its_place_when_it_grows) {
 }
 
 TEST(PlacedColumn, lends_its_place_until_the_last_borrower_releases_it) {
-  auto place = BlockPool::instance().take(24);
+  auto place = BlockPool::instance().allocate_block(24);
   const std::weak_ptr<std::byte> block = place;
   Column column = numbers_at(std::move(place));
   Column borrower = column.make_borrowing_copy();

@@ -33,9 +33,9 @@ TEST(Integers, are_visited_with_the_matching_type) {
 TEST(IntegerRange, is_empty_at_first_and_grows_when_joined) {
   const IntegerRange none;
   EXPECT_TRUE(none.empty());
-  EXPECT_EQ(none.joined(none), none);
-  EXPECT_EQ(none.joined({3, 3}), (IntegerRange{3, 3}));
-  EXPECT_EQ((IntegerRange{-1, 2}.joined({7, 9})), (IntegerRange{-1, 9}));
+  EXPECT_EQ(none.enclosing_range(none), none);
+  EXPECT_EQ(none.enclosing_range({3, 3}), (IntegerRange{3, 3}));
+  EXPECT_EQ((IntegerRange{-1, 2}.enclosing_range({7, 9})), (IntegerRange{-1, 9}));
   EXPECT_TRUE((IntegerRange{0, 255}.contains({0, 255})));
   EXPECT_TRUE((IntegerRange{0, 255}.contains(none)));
   EXPECT_FALSE((IntegerRange{0, 255}.contains({-1, 0})));

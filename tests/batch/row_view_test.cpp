@@ -184,7 +184,7 @@ RC_GTEST_PROP(RangeOfValues, matches_a_plain_loop, ()) {
       made_up_integers({"x", dtype, FieldKind::token, {}}, *rc::gen::inRange<std::int64_t>(0, 40), dtype);
   IntegerRange expected;
   for (std::size_t i = 0; i < static_cast<std::size_t>(column.rows()); ++i)
-    expected = expected.joined({integer_at(column, i), integer_at(column, i)});
+    expected = expected.enclosing_range({integer_at(column, i), integer_at(column, i)});
   RC_ASSERT(range_of_values(column) == expected);
 }
 

@@ -38,11 +38,11 @@ std::vector<Uid> uids_of(const std::vector<stream::WaitingGroup>& groups) {
 }
 
 std::vector<Uid> ready_in(Buffer& buffer) {
-  return uids_of(buffer.wait_for(0, 1000, 0ms).groups);
+  return uids_of(buffer.wait_for_groups(0, 1000, 0ms).groups);
 }
 
 stream::StepFormed step_of(Buffer& buffer, std::int64_t number, std::size_t num_groups) {
-  const WaitingGroups waiting = buffer.wait_for(0, 1000, 0ms);
+  const WaitingGroups waiting = buffer.wait_for_groups(0, 1000, 0ms);
   stream::StepFormed step{number, waiting.stream.version, {}, {}, {}};
   for (std::size_t i = 0; i < num_groups; ++i)
     step.groups.push_back({waiting.groups[i].uid, std::ssize(waiting.groups[i].samples)});
@@ -101,7 +101,7 @@ TEST(Buffer, refuses_a_known_key_with_different_content_in_every_state) {
   EXPECT_EQ(refusal(other).where, "body:1") << "trained";
   EXPECT_EQ(buffer->accept_samples(received(rollout_line("b", 0) + "  " + one)).duplicates, 1)
       << "among others";
-  buffer->end();
+  buffer->end_stream();
   EXPECT_EQ(buffer->accept_samples(received(one)).duplicates, 1) << "after the end";
   EXPECT_EQ(refusal(other).where, "body:1");
   EXPECT_THROW(buffer->accept_samples(received(rollout_line("c", 0))), InputError);
@@ -152,7 +152,7 @@ TEST(Buffer, can_train_samples_when_it_is_full_of_tiny_ones) {
     while (true) buffer.accept_samples(received(more()));
   } catch (const FullError&) {
   }
-  const WaitingGroups waiting = buffer.wait_for(0, number, 0ms);
+  const WaitingGroups waiting = buffer.wait_for_groups(0, number, 0ms);
   std::array<stream::StepFormed, 2> steps{{{0, 0, {}, {}, {}}, {1, 0, {}, {}, {}}}};
   for (std::size_t i = 0; i < waiting.groups.size(); ++i)
     steps[i % 3 == 0 ? 1 : 0].groups.push_back({waiting.groups[i].uid, 1});
@@ -169,15 +169,15 @@ TEST(Buffer, reports_to_producers_and_the_job_that_it_is_full_without_a_possible
   buffer.begin_job(2);
   buffer.accept_samples(received(sample));
   buffer.accept_samples(received(rollout_line("b", 0, 0, 3000)));
-  EXPECT_EQ(buffer.wait_for(2, 2, 0ms).full, "");
+  EXPECT_EQ(buffer.wait_for_groups(2, 2, 0ms).full, "");
   const ErrorReport report =
       report_of<FullError>([&] { buffer.accept_samples(received(rollout_line("a", 1, 0, 3000))); });
   EXPECT_THAT(report.message, HasSubstr("a step needs 2 groups; 0 are complete and 2 are not"));
   EXPECT_THAT(report.hint, HasSubstr("--capacity"));
-  EXPECT_THAT(buffer.wait_for(2, 2, 0ms).full, HasSubstr("a step needs 2 groups"));
+  EXPECT_THAT(buffer.wait_for_groups(2, 2, 0ms).full, HasSubstr("a step needs 2 groups"));
   buffer.abort_group("b", {}, "stuck");
   buffer.accept_samples(received(rollout_line("a", 1, 0, 3000)));
-  EXPECT_EQ(buffer.wait_for(2, 2, 0ms).full, "");
+  EXPECT_EQ(buffer.wait_for_groups(2, 2, 0ms).full, "");
 }
 
 TEST(Buffer, skips_unknown_steps_after_being_restored_from_an_older_copy) {
@@ -187,7 +187,7 @@ TEST(Buffer, skips_unknown_steps_after_being_restored_from_an_older_copy) {
     buffer.accept_samples(received(rollout_line("a", 0) + rollout_line("b", 0) + rollout_line("c", 0)));
     for (const std::int64_t step : {3, 4}) buffer.form_step(step_of(buffer, step, 1));
     EXPECT_THROW(buffer.mark_trained(7), InputError);
-    buffer.skip(7);
+    buffer.skip_through(7);
   }
   Buffer buffer(open_lmdb_store(folder / "store", least_lmdb_capacity), groups_of(1));
   EXPECT_EQ(buffer.status().stream.trained.samples, 2);
@@ -322,7 +322,7 @@ TEST(Buffer, closes_a_group_at_its_deadline_and_records_it) {
   settings.deadline = 0.05;
   Buffer buffer(make_memory_store(1 << 20), settings);
   buffer.accept_samples(received(rollout_line("a", 0)));
-  EXPECT_THAT(uids_of(buffer.wait_for(1, 10, 20'000ms).groups), ElementsAre(Uid("a")));
+  EXPECT_THAT(uids_of(buffer.wait_for_groups(1, 10, 20'000ms).groups), ElementsAre(Uid("a")));
 }
 
 /// An in-memory store that can become unavailable for a while.
@@ -346,7 +346,7 @@ class InterruptibleStore : public Store {
   [[nodiscard]] std::optional<std::string> note(const std::string& name) const override {
     return store_->note(name);
   }
-  [[nodiscard]] std::int64_t used() const override { return store_->used(); }
+  [[nodiscard]] std::int64_t bytes_in_use() const override { return store_->bytes_in_use(); }
   [[nodiscard]] std::int64_t capacity() const noexcept override { return store_->capacity(); }
   [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override {
     return store_->cost_of(bytes);
@@ -381,7 +381,7 @@ TEST(Buffer, retries_an_unavailable_store_and_recovers) {
   std::this_thread::sleep_for(600ms);
   EXPECT_LT(store.asked, 10) << "though a deadline is due";
   store.is_gone = false;
-  EXPECT_THAT(uids_of(buffer.wait_for(1, 10, 20'000ms).groups), ElementsAre(Uid("a")));
+  EXPECT_THAT(uids_of(buffer.wait_for_groups(1, 10, 20'000ms).groups), ElementsAre(Uid("a")));
   expect_balance(buffer);
 }
 
@@ -422,9 +422,9 @@ TEST(Buffer, closes_and_aborts_groups_and_ends_the_stream) {
   buffer.close_group("a");
   EXPECT_THAT(ready_in(buffer), ElementsAre(Uid("a")));
   buffer.abort_group("b", std::nullopt, "timeout");
-  buffer.end();
+  buffer.end_stream();
   EXPECT_THAT(ready_in(buffer), testing::UnorderedElementsAre(Uid("a"), Uid("c")));
-  EXPECT_TRUE(buffer.wait_for(100, 100, 20'000ms).stream.ended);
+  EXPECT_TRUE(buffer.wait_for_groups(100, 100, 20'000ms).stream.ended);
   EXPECT_THROW(buffer.accept_samples(received(rollout_line("d", 0))), InputError);
   expect_balance(buffer);
 }
@@ -487,7 +487,7 @@ TEST(Buffer, does_not_count_tickets_if_they_are_unlimited) {
     auto buffer = with_tickets(make_memory_store(1 << 20), 600, on_stale);
     EXPECT_EQ(buffer->grant_tickets(100).groups, 100);
     EXPECT_EQ(buffer->status().stream.tickets, 0);
-    EXPECT_TRUE(buffer->wait_for(0, 0, 0ms).coming.empty());
+    EXPECT_TRUE(buffer->wait_for_groups(0, 0, 0ms).coming.empty());
   }
 }
 
@@ -556,14 +556,13 @@ TEST(Buffer, finds_a_group_by_the_text_of_its_number) {
   Buffer buffer(make_memory_store(1 << 20), groups_of(2));
   buffer.accept_samples(
       received(R"({"uid": 7, "index": 0, "version": 0, "prompt_ids": [1], "response_ids": [2]})"));
-  EXPECT_EQ(buffer.find_group_by_name("7"), Uid(std::int64_t{7}));
-  EXPECT_THROW(static_cast<void>(buffer.find_group_by_name("8")), UnknownGroupError)
-      << "a number, or a text?";
-  EXPECT_EQ(buffer.find_group_by_name("08"), Uid("08"));
+  EXPECT_EQ(buffer.find_uid_by_name("7"), Uid(std::int64_t{7}));
+  EXPECT_THROW(static_cast<void>(buffer.find_uid_by_name("8")), UnknownGroupError) << "a number, or a text?";
+  EXPECT_EQ(buffer.find_uid_by_name("08"), Uid("08"));
   buffer.abort_group(std::uint64_t{1} << 63, 0, "");
-  EXPECT_EQ(buffer.find_group_by_name("9223372036854775808"), Uid(std::uint64_t{1} << 63));
+  EXPECT_EQ(buffer.find_uid_by_name("9223372036854775808"), Uid(std::uint64_t{1} << 63));
   buffer.accept_samples(received(rollout_line("7", 0)));
-  EXPECT_THROW(static_cast<void>(buffer.find_group_by_name("7")), InputError);
+  EXPECT_THROW(static_cast<void>(buffer.find_uid_by_name("7")), InputError);
 }
 
 TEST(Buffer, closes_only_groups_with_received_samples) {

@@ -69,7 +69,7 @@ class RestartedBuffer {
 
 /// Returns all calls of a job except begin.
 std::vector<std::function<void()>> calls_of(JobClient& job) {
-  return {[&] { job.wait_for(1, 1, 0ms); },
+  return {[&] { job.wait_for_groups(1, 1, 0ms); },
           [&] { job.wait_for_step(0, 0s); },
           [&] { job.fetch_samples(std::vector<std::int64_t>{1}); },
           [&] { job.schema(); },

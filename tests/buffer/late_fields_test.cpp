@@ -78,7 +78,7 @@ RaggedBatch samples_of_step(Buffer& buffer) {
 }
 
 std::vector<stream::WaitingGroup> ready_groups(Buffer& buffer) {
-  return buffer.wait_for(0, 1000, 0ms).groups;
+  return buffer.wait_for_groups(0, 1000, 0ms).groups;
 }
 
 void form_first(Buffer& buffer, std::int64_t step) {
@@ -262,9 +262,9 @@ TEST(LateFieldsOfBuffer, count_toward_the_capacity) {
 TEST(LateFieldsOfBuffer, keep_an_ended_stream_open_until_they_are_received) {
   Buffer buffer(make_memory_store(1 << 20), with_late_fields(1));
   buffer.accept_samples(received(rollout_line("a", 0)));
-  buffer.end();
+  buffer.end_stream();
   EXPECT_FALSE(buffer.wait_for_step(0, 0ms).is_over);
-  EXPECT_FALSE(buffer.wait_for(1, 1, 0ms).stream.is_exhausted());
+  EXPECT_FALSE(buffer.wait_for_groups(1, 1, 0ms).stream.is_exhausted());
   add_lines(buffer, values_line("a") + log_probs_line("a"));
   form_first(buffer, 0);
   buffer.mark_trained(0);

@@ -165,7 +165,7 @@ TEST_F(PowerLoss, preserves_content_that_was_written_by_a_killed_buffer_and_read
   EXPECT_FALSE(would_have_event("written"));
   kill();
   const auto next = open();
-  next->settle();
+  next->make_durable();
   EXPECT_TRUE(has_event(*next, "written"));
   EXPECT_TRUE(would_have_event("written"));
 }

@@ -101,7 +101,7 @@ TEST(ReceivedTensors, have_keys_lengths_and_versions) {
   EXPECT_EQ(received.samples()[0].accepted, (stream::SampleAccepted{{std::int64_t{7}, 0}, 2, 1, 4, 0}));
   EXPECT_EQ(received.samples()[1].accepted, (stream::SampleAccepted{{std::int64_t{7}, 1}, 0, 2, 5, 0}));
   EXPECT_EQ(received.samples()[2].accepted, (stream::SampleAccepted{{std::int64_t{8}, 0}, 1, 3, 6, 0}));
-  EXPECT_EQ(received.where(received.samples()[2]), "body, sample 2");
+  EXPECT_EQ(received.error_location(received.samples()[2]), "body, sample 2");
 }
 
 TEST(ReceivedTensors, have_text_uids_and_the_version_of_their_oldest_token) {

@@ -106,17 +106,17 @@ TEST_F(RedisBuffer, with_samples_is_refused_by_a_store_of_values) {
   use();
   Buffer(open(), groups_of(2)).stop();
   const auto store = open();
-  begin_content(*store, StoreContent::stream);
-  EXPECT_THAT(report_of<InputError>([&] { begin_content(*store, StoreContent::values); }).message,
+  check_or_record_content(*store, StoreContent::stream);
+  EXPECT_THAT(report_of<InputError>([&] { check_or_record_content(*store, StoreContent::values); }).message,
               HasSubstr("holds samples of a stream, not values"));
 }
 
 TEST_F(RedisBuffer, with_values_is_refused_by_a_buffer) {
   use();
-  begin_content(*open(), StoreContent::values);
+  check_or_record_content(*open(), StoreContent::values);
   const auto store = open();
-  begin_content(*store, StoreContent::values);
-  EXPECT_THAT(report_of<InputError>([&] { begin_content(*store, StoreContent::stream); }).message,
+  check_or_record_content(*store, StoreContent::values);
+  EXPECT_THAT(report_of<InputError>([&] { check_or_record_content(*store, StoreContent::stream); }).message,
               HasSubstr("holds values"));
 }
 
@@ -229,7 +229,7 @@ TEST_F(RedisBuffer, accepts_removals_when_redis_is_out_of_memory) {
   StoreChange trained;
   for (std::int64_t old = 1; old <= number; ++old) trained.erased.push_back(old);
   store->commit(trained);
-  EXPECT_EQ(store->used(), store->cost_of_event(std::ssize(small.events[0].second)));
+  EXPECT_EQ(store->bytes_in_use(), store->cost_of_event(std::ssize(small.events[0].second)));
   store->commit(with_body(number + 2, body));
   EXPECT_EQ(sample_in(*store, number + 2), body);
 }
@@ -242,9 +242,9 @@ TEST_F(RedisBuffer, counts_the_same_bytes_for_a_sample_as_it_reserves) {
     const std::string body(static_cast<std::size_t>(2 * bytes), 'x');
     StoreChange change = with_body(++number, body);
     change.events[0].second = std::string(static_cast<std::size_t>(bytes), 'e');
-    const std::int64_t before = store->used();
+    const std::int64_t before = store->bytes_in_use();
     store->commit(change);
-    EXPECT_EQ(store->used() - before, store->cost_of(2 * bytes) + store->cost_of_event(bytes));
+    EXPECT_EQ(store->bytes_in_use() - before, store->cost_of(2 * bytes) + store->cost_of_event(bytes));
   }
 }
 
@@ -274,14 +274,16 @@ TEST_F(RedisBuffer, counts_the_bytes_that_redis_uses) {
     }
   }
   // Does not count the memory that events use for keys.
-  const auto used = [&] { return store->used() - number * (store->cost_of_event(0) - store->cost_of(0)); };
-  expect_near(used());
+  const auto bytes_in_use = [&] {
+    return store->bytes_in_use() - number * (store->cost_of_event(0) - store->cost_of(0));
+  };
+  expect_near(bytes_in_use());
   for (int size = 1; size < 1400; ++size) {
     StoreChange event;
     event.events.emplace_back(++number, std::string(static_cast<std::size_t>(size), 'e'));
     store->commit(event);
   }
-  expect_near(used());
+  expect_near(bytes_in_use());
   while (number > 0) {
     StoreChange over;
     over.erased.push_back(number--);
@@ -289,7 +291,7 @@ TEST_F(RedisBuffer, counts_the_bytes_that_redis_uses) {
       over.seen.push_back({{static_cast<std::uint64_t>(number), slot}, slot});
     store->commit(over);
   }
-  expect_near(used());
+  expect_near(bytes_in_use());
 }
 
 TEST_F(RedisBuffer, reports_commits_that_redis_has_lost) {
@@ -330,7 +332,7 @@ TEST_F(RedisBuffer, holds_its_lease_until_it_expires_or_is_released) {
   std::this_thread::sleep_for(2s);
   EXPECT_TRUE(first->state().is_held()) << "it is renewed";
   Lease::State before = second.state();
-  first->end();
+  first->stop_and_release();
   EXPECT_TRUE(second.wait_for_change_from(before).is_held());
   redis_->call({"SET", "evenkeel:{lease}:lease", "x http://thief", "PX", "200"});
   before = second.wait_for_change_from(second.state());

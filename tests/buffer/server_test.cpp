@@ -465,7 +465,7 @@ TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {
     server.post("/v1/samples", rollout_line("a", 1));
     server.post("/v1/samples", rollout_line("a", 0));
   });
-  const JobWaiting waiting = job.wait_for(1, 10, 30s);
+  const JobWaiting waiting = job.wait_for_groups(1, 10, 30s);
   producer.join();
   ASSERT_EQ(waiting.groups.size(), 1);
   EXPECT_EQ(waiting.groups[0].uid, Uid("a"));
@@ -489,9 +489,9 @@ TEST(JobClient, takes_a_job_from_the_first_sample_to_the_last_step) {
   EXPECT_TRUE(job.untrained_steps(0).empty());
   EXPECT_THROW(job.fetch_samples(arrivals), InputError);
   EXPECT_EQ(job.wait_for_step(4, 0s).trained_step, 3);
-  server.buffer().end();
+  server.buffer().end_stream();
   EXPECT_TRUE(job.wait_for_step(4, 30s).is_over);
-  EXPECT_TRUE(job.wait_for(1, 10, 30s).has_ended);
+  EXPECT_TRUE(job.wait_for_groups(1, 10, 30s).has_ended);
 }
 
 TEST(BufferServer, refuses_a_job_with_another_version_of_calls) {

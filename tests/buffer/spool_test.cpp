@@ -51,7 +51,7 @@ class Taking {
         buffer_(std::move(store), testing_support::groups_of(2)),
         server_(buffer_, {.port = 0}),
         thread_([this] { server_.serve(); }) {
-    spool_->begin(JobClient(server_.url()));
+    spool_->start_sending(JobClient(server_.url()));
   }
   ~Taking() {
     spool_.reset();
@@ -106,7 +106,7 @@ TEST_F(SpoolFolder, files_are_read_in_the_order_of_their_names_and_other_files_a
   write_text(folder_ / ".hidden.jsonl", rollout_line("d", 0));
   Taking taking(make_memory_store(1 << 20), folder_);
   ASSERT_TRUE(is_taken("end"));
-  const WaitingGroups waiting = taking->wait_for(2, 2, 0s);
+  const WaitingGroups waiting = taking->wait_for_groups(2, 2, 0s);
   ASSERT_EQ(waiting.groups.size(), 2);
   EXPECT_EQ(waiting.groups[0].uid, Uid("x"));
   EXPECT_TRUE(waiting.stream.ended);

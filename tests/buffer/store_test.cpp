@@ -117,7 +117,8 @@ TEST_P(AnyStore, refuses_commits_above_its_capacity_and_continues_once_there_is_
   const std::string body(1'000'000, 'x');
   std::int64_t number = 0;
   const auto fill = [&] {
-    while (store->used() + store->cost_of(std::ssize(body)) <= capacity) put_body(*store, ++number, body);
+    while (store->bytes_in_use() + store->cost_of(std::ssize(body)) <= capacity)
+      put_body(*store, ++number, body);
   };
   fill();
   EXPECT_GT(number, 10);
@@ -145,17 +146,17 @@ TEST_P(AnyStore, counts_events_and_the_records_of_finished_samples) {
     for (const std::uint64_t slot : {1, 2}) over.seen.push_back({{group, slot}, slot});
   }
   store->commit(come);
-  const std::int64_t waiting = store->used();
+  const std::int64_t waiting = store->bytes_in_use();
   EXPECT_GE(waiting, samples * std::ssize(event));
   EXPECT_LE(waiting, samples * store->cost_of_event(std::ssize(event)) * 21 / 20);
   store->commit(over);
-  EXPECT_GE(store->used(), samples * 2 * 24) << "keys are kept for good";
-  EXPECT_LE(store->used(), samples * store->cost_of_event(0));
-  const std::int64_t left = store->used();
+  EXPECT_GE(store->bytes_in_use(), samples * 2 * 24) << "keys are kept for good";
+  EXPECT_LE(store->bytes_in_use(), samples * store->cost_of_event(0));
+  const std::int64_t left = store->bytes_in_use();
   StoreChange again;
   again.seen = over.seen;
   store->commit(again);
-  EXPECT_EQ(store->used(), left);
+  EXPECT_EQ(store->bytes_in_use(), left);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, AnyStore, testing::Values(Kind::memory, Kind::lmdb, Kind::redis),
@@ -232,7 +233,7 @@ TEST_F(LmdbFolder, reports_that_it_stores_nothing_once_it_was_removed) {
   put_body(*store, 1, "one");
   std::filesystem::remove_all(path());
   EXPECT_THAT(report_of<IoError>([&] { put_body(*store, 2, "two"); }).message, HasSubstr("was removed"));
-  EXPECT_THROW(store->settle(), IoError);
+  EXPECT_THROW(store->make_durable(), IoError);
   EXPECT_THAT(store->data_loss_risk(), HasSubstr("folder was removed"));
   put_body(*open(), 1, "another");
 }
@@ -261,7 +262,8 @@ TEST_F(LmdbFolder, stores_a_large_sample_wherever_pages_are_free) {
   const auto store = open();
   const std::string small(5000, 's');
   std::int64_t number = 0;
-  while (store->used() + 8 * store->cost_of(std::ssize(small)) <= capacity) put_body(*store, ++number, small);
+  while (store->bytes_in_use() + 8 * store->cost_of(std::ssize(small)) <= capacity)
+    put_body(*store, ++number, small);
   StoreChange change;
   for (std::int64_t old = 1; old <= number; ++old)
     if (old % 3 != 0) change.erased.push_back(old);

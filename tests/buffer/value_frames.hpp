@@ -23,10 +23,10 @@ inline std::unique_ptr<ReceivedValues> received_frame(
   const std::string frame = make_frame(head, bytes);
   auto received = std::make_unique<ReceivedValues>(std::int64_t{1} << 30);
   for (std::string_view left = frame; !left.empty();) {
-    const std::span<char> room = received->room();
-    const std::string_view part = left.substr(0, std::min(room.size(), piece));
-    std::ranges::copy(part, room.begin());
-    received->keep(std::ssize(part));
+    const std::span<char> receive_buffer = received->receive_buffer();
+    const std::string_view part = left.substr(0, std::min(receive_buffer.size(), piece));
+    std::ranges::copy(part, receive_buffer.begin());
+    received->mark_received(std::ssize(part));
     left.remove_prefix(part.size());
   }
   received->require_complete();

@@ -389,7 +389,7 @@ TEST(ValueStore, names_both_versions_when_it_refuses_what_another_version_wrote)
   StoreChange change;
   change.notes["content"] = "values 2";
   later->commit(change);
-  EXPECT_THAT(report_of<InputError>([&] { begin_content(*later, StoreContent::values); }).message,
+  EXPECT_THAT(report_of<InputError>([&] { check_or_record_content(*later, StoreContent::values); }).message,
               HasSubstr("holds content of version 'values 2'; this program reads and writes 'values 1'"));
 }
 

@@ -42,7 +42,7 @@ class JobWithABuffer : public testing::Test {
     for (const char* name : {"a", "b", "c", "d", "e"})
       buffer.accept_samples(received(rollout_line(name, 0) + rollout_line(name, 1)));
     buffer.accept_samples(received(rollout_line("a", 1)));
-    buffer.end();
+    buffer.end_stream();
     write_text(scratch_ / "job.yaml", "source: {kind: stream}\nbatch: {global_batch: 4}\nstream: {dir: " +
                                           (scratch_ / "kept").string() +
                                           ", listen: '127.0.0.1:0', capacity: 16MiB, group_size: 2, "

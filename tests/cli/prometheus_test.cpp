@@ -70,8 +70,8 @@ TEST(Prometheus, is_available_during_the_run) {
   figures.tokens = 100;
   figures.profile = "odd \"name\"\\";
   metrics.set_planned_steps(2);
-  metrics.count_pass(figures);
-  metrics.count_pass(figures);
+  metrics.publish_pass(figures);
+  metrics.publish_pass(figures);
   const std::string answer = Socket(metrics.port()).get("/metrics");
   EXPECT_THAT(answer, HasSubstr("200 OK"));
   EXPECT_THAT(answer, HasSubstr("\nevenkeel_planned_steps 2\n"));

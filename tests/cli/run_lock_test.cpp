@@ -50,7 +50,7 @@ std::optional<int> rank_named_in(const std::filesystem::path& folder) {
 TEST(RunLock, does_not_wait_for_the_disk) {
   const ScratchFolder scratch;
   const int before = waits_for_the_disk;
-  const std::optional<RunLock> lock = RunLock::try_take(scratch.path(), someone);
+  const std::optional<RunLock> lock = RunLock::try_acquire(scratch.path(), someone);
   ASSERT_TRUE(lock);
   EXPECT_EQ(waits_for_the_disk, before);
 }
@@ -58,15 +58,15 @@ TEST(RunLock, does_not_wait_for_the_disk) {
 TEST(RunLock, names_its_run_and_excludes_others_until_it_is_released) {
   const ScratchFolder scratch;
   {
-    const std::optional<RunLock> lock = RunLock::try_take(scratch.path(), someone);
+    const std::optional<RunLock> lock = RunLock::try_acquire(scratch.path(), someone);
     ASSERT_TRUE(lock);
     EXPECT_THAT(rank_named_in(scratch.path()), Optional(Eq(2)));
     ASSERT_TRUE(lock->blocks_other_runs()) << "the scratch folder's file system knows no locks";
     EXPECT_TRUE(is_locked(scratch.path()));
-    EXPECT_FALSE(RunLock::try_take(scratch.path(), someone));
+    EXPECT_FALSE(RunLock::try_acquire(scratch.path(), someone));
   }
   EXPECT_FALSE(is_locked(scratch.path()));
-  EXPECT_TRUE(RunLock::try_take(scratch.path(), someone));
+  EXPECT_TRUE(RunLock::try_acquire(scratch.path(), someone));
 }
 
 }  // namespace

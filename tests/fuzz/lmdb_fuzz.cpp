@@ -100,7 +100,7 @@ void run(Bytes input) {
   change.erased = {1};
   change.bodies.push_back({last_number + 1, "b"});
   store->commit(change);
-  store->settle();
+  store->make_durable();
 }
 
 }  // namespace evenkeel::fuzz

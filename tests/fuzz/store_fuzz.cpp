@@ -36,7 +36,7 @@ void go_on_with(std::string_view text) {
   settings.max_staleness = 2;
   Buffer buffer(std::move(store), settings);
   static_cast<void>(buffer.status());
-  static_cast<void>(buffer.wait_for(0, 10, std::chrono::milliseconds{0}));
+  static_cast<void>(buffer.wait_for_groups(0, 10, std::chrono::milliseconds{0}));
   static_cast<void>(buffer.untrained_steps(0));
 }
 
@@ -51,8 +51,8 @@ void run(Bytes input) {
       static_cast<void>(record_content(RecordKind::event, 1, text, "store"));
       break;
     case 1: {
-      const stream::Event event = parse_event_text(text);
-      require(parse_event_text(serialize_event(event)) == event, "an event is read as it was written");
+      const stream::Event event = parse_serialized_event(text);
+      require(parse_serialized_event(serialize_event(event)) == event, "an event is read as it was written");
       stream::Ledger ledger{stream::StreamSettings{}};
       static_cast<void>(ledger.apply(event));
       break;

@@ -18,10 +18,10 @@ constexpr std::int64_t max_bytes = 1 << 20;
 void put_and_get(ValueStore& store, std::string_view frame) {
   ReceivedValues received(max_bytes);
   for (std::string_view left = frame; !left.empty();) {
-    const std::span<char> room = received.room();
-    const std::string_view part = left.substr(0, room.size());
-    std::ranges::copy(part, room.begin());
-    received.keep(std::ssize(part));
+    const std::span<char> receive_buffer = received.receive_buffer();
+    const std::string_view part = left.substr(0, receive_buffer.size());
+    std::ranges::copy(part, receive_buffer.begin());
+    received.mark_received(std::ssize(part));
     left.remove_prefix(part.size());
   }
   received.require_complete();

@@ -36,7 +36,7 @@ RC_GTEST_PROP(PartsOf, any_ranges_cut_all_files_into_each_byte_once_in_order, ()
   std::vector<std::vector<int>> seen;
   for (const std::int64_t size : sizes) seen.emplace_back(static_cast<std::size_t>(size));
   for (const ByteRange range : split_bytes(bytes, *rc::gen::inRange(1, 9))) {
-    for (const FilePart& part : parts_of(sizes, range)) {
+    for (const FilePart& part : split_by_file(sizes, range)) {
       RC_ASSERT(part.range.size() > 0);
       for (std::int64_t b = part.range.begin; b < part.range.end; ++b)
         ++seen[part.file][static_cast<std::size_t>(b)];

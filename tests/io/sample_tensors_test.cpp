@@ -71,7 +71,7 @@ RaggedBatch read_all(const SampleTensors& samples) {
     const FieldSpec& spec = samples.fields()[f];
     std::vector<std::int64_t> counts;
     for (std::int64_t i = 0; is_counted(spec.kind) && i < batch.size(); ++i)
-      counts.push_back(samples.counted_rows(f, i));
+      counts.push_back(samples.num_counted_rows(f, i));
     batch.add_field(is_counted(spec.kind) ? Column(spec, SampleRows::from_counts(counts))
                                           : Column(spec, batch.rows_of(spec.kind)));
   }

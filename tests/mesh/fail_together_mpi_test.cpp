@@ -69,7 +69,7 @@ TEST(GuardedWork, throws_only_mpi_errors_that_one_rank_has_alone) {
     work.agree(world);
     FAIL() << "rank 0 failed";
   } catch (const MpiError& error) {
-    EXPECT_FALSE(is_only_on_this_rank(error.report())) << "all ranks have it";
+    EXPECT_FALSE(is_local_mpi_error(error.report())) << "all ranks have it";
   }
 }
 

@@ -147,7 +147,7 @@ TEST(CompletedFields, have_a_padding_mask_that_is_true_in_pad_rows) {
 TEST(SpreadPadRows, are_routed_to_experts_in_turn_without_changing_tokens) {
   const PackedLayout layout(Lengths{1, 5}, 4, zigzag2);  // rank 0: 0 and pad, 0 1 and two pads
   std::vector<std::int16_t> routes(6 * 4, -1);           // for two layers with two experts each
-  spread_pad_rows<std::int16_t>(layout, CpRank{0}, false, 4, 2, 5, routes);
+  spread_routes_of_pad_rows<std::int16_t>(layout, CpRank{0}, false, 4, 2, 5, routes);
   EXPECT_THAT(routes, ElementsAre(-1, -1, -1, -1, 0, 1, 0, 1, -1, -1, -1, -1, -1, -1, -1, -1, 2, 3, 2, 3, 4,
                                   0, 4, 0));
 }
@@ -158,7 +158,7 @@ RC_GTEST_PROP(SpreadPadRows, give_all_experts_of_a_rank_as_many_to_within_one, (
   const auto slots = *rc::gen::inRange<std::int64_t>(1, experts + 1);
   for (const CpRank rank : all_ranks(layout.cp())) {
     Numbers routes(static_cast<std::size_t>(layout.local_rows() * slots), -1);
-    spread_pad_rows<std::int64_t>(layout, rank, false, slots, slots, experts, routes);
+    spread_routes_of_pad_rows<std::int64_t>(layout, rank, false, slots, slots, experts, routes);
     Numbers loads(static_cast<std::size_t>(experts));
     std::int64_t pads = layout.local_rows();
     for (const PackedRun& run : packed_runs(layout, rank)) pads -= run.sequence.size();

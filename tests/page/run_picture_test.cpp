@@ -124,11 +124,11 @@ TEST(PassTotals, sum_counts_and_seconds_and_have_mean_and_worst_ratios) {
 }
 
 TEST(LinkPicture, combines_adjacent_ranks_into_at_most_64_lines) {
-  EXPECT_EQ(LinkPicture::for_ranks(8).lines(), 8);
-  EXPECT_EQ(LinkPicture::for_ranks(64).lines(), 64);
+  EXPECT_EQ(LinkPicture::for_ranks(8).num_lines(), 8);
+  EXPECT_EQ(LinkPicture::for_ranks(64).num_lines(), 64);
   EXPECT_EQ(LinkPicture::for_ranks(65).ranks_per_line, 2);
-  EXPECT_EQ(LinkPicture::for_ranks(65).lines(), 33);
-  EXPECT_EQ(LinkPicture::for_ranks(1024).lines(), 64);
+  EXPECT_EQ(LinkPicture::for_ranks(65).num_lines(), 33);
+  EXPECT_EQ(LinkPicture::for_ranks(1024).num_lines(), 64);
 }
 
 TEST(PictureOfAPlan, matches_the_plan) {

@@ -321,7 +321,7 @@ class PlannedStep {
 
   void expect_groups_whole() const {
     const PackUnits& units = assignment_.units;
-    if (!units.shared()) return;
+    if (!units.has_shared_prefixes()) return;
     std::map<EntryId, std::tuple<std::size_t, MiniBatchId, std::size_t>> place_of_entry;
     for (std::size_t r = 0; r < plan_.ranks.size(); ++r) {
       for (std::size_t j = 0; j < plan_.ranks[r].micro_batches.size(); ++j) {
@@ -340,7 +340,7 @@ class PlannedStep {
         return std::get<1>(place_of_entry[units[unit].entries.front()]);
       };
       for (const UnitId u : units.units_of_group(g))
-        EXPECT_EQ(mini_batch_of(u), mini_batch_of(units.first_of_group(g)));
+        EXPECT_EQ(mini_batch_of(u), mini_batch_of(units.first_unit_of_group(g)));
     }
   }
 

@@ -102,7 +102,7 @@ class Arriving : public testing::Test {
     });
   }
   void end() {
-    on_buffer([](Buffer& buffer) { buffer.end(); });
+    on_buffer([](Buffer& buffer) { buffer.end_stream(); });
   }
   [[nodiscard]] Config config_of(const std::vector<std::string>& overrides = {}) const {
     return parse_config("source: {kind: stream, path: " + path_ + "}\nbatch: {global_batch: 4}\n", "test",

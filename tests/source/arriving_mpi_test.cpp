@@ -379,9 +379,9 @@ TEST_F(Arriving, the_buffers_ticket_deadline_overrides_that_of_the_job) {
   open_groups_of(2);
   send_groups(0, 2);
   std::vector<std::string> notes;
-  send_waiting_notes_to([&](const std::string& note) { notes.push_back(note); });
+  set_waiting_notes_destination([&](const std::string& note) { notes.push_back(note); });
   SampleStream stream(world_, config_of({"stream.ticket_deadline=7"}));
-  send_waiting_notes_to([](const std::string&) {});
+  set_waiting_notes_destination([](const std::string&) {});
   EXPECT_THAT(lengths_of(stream, 0), ElementsAre(2, 2, 3, 3));
   if (world_.rank() == 0)
     EXPECT_THAT(notes, ElementsAre(AllOf(HasSubstr("stream.ticket_deadline is 7"), HasSubstr("uses 600"))));
@@ -416,7 +416,7 @@ TEST_F(Arriving, a_step_whose_groups_were_all_removed_has_no_samples) {
   on_buffer([](Buffer& buffer) {
     buffer.abort_formed_group("g0", "");
     buffer.abort_formed_group("g1", "");
-    buffer.end();
+    buffer.end_stream();
   });
   SampleStream stream(world_, config);
   test::ServiceAhead steps(world_, config, stream.num_steps(),

@@ -53,12 +53,12 @@ TEST(Patience, reports_open_tickets_and_the_holder_and_expiry_of_the_oldest) {
 
 TEST(Patience, reports_an_unreachable_buffer_after_a_second) {
   std::vector<std::string> notes;
-  send_waiting_notes_to([&](const std::string& note) { notes.push_back(note); });
+  set_waiting_notes_destination([&](const std::string& note) { notes.push_back(note); });
   Patience patience(std::nullopt, "http://127.0.0.1:8710", true);
   const auto begun = std::chrono::steady_clock::now();
   while (notes.empty()) patience.on_unreachable(IoError("http://127.0.0.1:8710", "cannot be reached"));
   const auto waited = std::chrono::steady_clock::now() - begun;
-  send_waiting_notes_to([](const std::string&) {});
+  set_waiting_notes_destination([](const std::string&) {});
   EXPECT_THAT(notes, ElementsAre(testing::HasSubstr("the buffer has not responded")));
   EXPECT_GE(waited, 1s) << "a restart that takes less is not worth a note";
   EXPECT_LT(waited, 6s);

@@ -106,7 +106,7 @@ std::vector<std::int64_t> keys_of_last_piece(FieldKind kind, std::int64_t prompt
   if (kind == FieldKind::token) segments.insert(segments.begin(), 0);
   std::ranges::copy(segments,
                     whole.add_field({"segment_ids", DType::int64, kind, {}}).values<std::int64_t>().begin());
-  const std::vector<std::int64_t> keys = segment_keys(cut(whole, {{0, 3}, {3, 5}}), 0);
+  const std::vector<std::int64_t> keys = token_keys(cut(whole, {{0, 3}, {3, 5}}), 0);
   EXPECT_EQ(keys[1], -1 - first) << "a piece that begins its sample names segments as that does";
   return {keys.begin() + 3, keys.end()};
 }

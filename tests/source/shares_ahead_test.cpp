@@ -34,7 +34,7 @@ class Rank {
 
   Entries take(std::int64_t step) {
     asked_.clear();
-    return steps_.take(step);
+    return steps_.fetch_share(step);
   }
   /// Returns what was requested when the last step was taken.
   [[nodiscard]] const std::vector<Entries>& asked() const noexcept { return asked_; }

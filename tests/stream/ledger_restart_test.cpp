@@ -91,7 +91,7 @@ class AnyStream {
     if (sample == nullptr || keeper.ledger.step_of(key.uid)) return;
     FieldsAdded added{key, pick(50)};
     for (const std::string& field : keeper.ledger.settings().late_fields) {
-      if (pick(4) > 0 && !keeper.ledger.added_content(sample->arrival, field))
+      if (pick(4) > 0 && !keeper.ledger.added_content_hash(sample->arrival, field))
         added.content.emplace(field, static_cast<std::uint32_t>(pick(3)));
     }
     if (!added.content.empty()) keeper.tell(std::move(added));

@@ -371,13 +371,13 @@ TEST(Ledger, recognizes_a_repeated_request_while_any_of_its_tickets_is_open) {
   Keeper keeper(settings);
   keeper.tell(TicketsGranted{2, 100, 700, "worker", "request 1"});
   keeper.tell(TicketsGranted{3, 100, 700, "", ""});
-  ASSERT_NE(keeper.ledger.earlier_tickets("worker", "request 1"), nullptr);
+  ASSERT_NE(keeper.ledger.find_earlier_grant("worker", "request 1"), nullptr);
   SampleAccepted of_worker = sample(a, 0);
   of_worker.holder = "worker";
   keeper.tell(of_worker);
-  EXPECT_EQ(keeper.ledger.earlier_tickets("worker", "request 1")->of, 2);
-  EXPECT_EQ(keeper.ledger.earlier_tickets("other", "request 1"), nullptr);
-  EXPECT_EQ(keeper.ledger.earlier_tickets("", ""), nullptr) << "which has no identity";
+  EXPECT_EQ(keeper.ledger.find_earlier_grant("worker", "request 1")->of, 2);
+  EXPECT_EQ(keeper.ledger.find_earlier_grant("other", "request 1"), nullptr);
+  EXPECT_EQ(keeper.ledger.find_earlier_grant("", ""), nullptr) << "which has no identity";
 }
 
 TEST(Ledger, does_not_limit_tickets_unless_stale_groups_are_to_be_avoided) {

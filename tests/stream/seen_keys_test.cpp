@@ -28,7 +28,7 @@ RC_GTEST_PROP(SeenKeys, contains_exactly_the_added_keys, ()) {
   for (int i = 0; i < 60; ++i) {
     const std::int64_t uid = pick(8);
     if (pick(5) == 0) {
-      seen.end(group_key(uid));
+      seen.mark_ended(group_key(uid));
       over.insert(uid);
     } else {
       const std::int64_t index = pick(200);
@@ -44,7 +44,7 @@ RC_GTEST_PROP(SeenKeys, contains_exactly_the_added_keys, ()) {
       const auto known = model.find({uid, i});
       RC_ASSERT(again.contains(group_key(uid), i) == (known != model.end()));
       if (known == model.end()) continue;
-      RC_ASSERT(again.content(group_key(uid), i) == known->second);
+      RC_ASSERT(again.content_hash(group_key(uid), i) == known->second);
       indexes.push_back(i);
     }
     RC_ASSERT(seen.indexes(group_key(uid), 200) == indexes);
@@ -56,7 +56,7 @@ TEST(SeenKeys, a_group_takes_24_bytes_for_63_indexes_and_24_for_two_samples_howe
   SeenKeys seen;
   for (std::int64_t uid = 0; uid < groups; ++uid) {
     for (std::int64_t i = 0; i < 63; ++i) seen.add(group_key(uid), i, 7);
-    seen.end(group_key(uid));
+    seen.mark_ended(group_key(uid));
   }
   EXPECT_EQ(seen.bytes(), groups * (24 + 32 * 24));
   EXPECT_TRUE(seen.contains(group_key(std::int64_t{0}), 62));

@@ -174,7 +174,7 @@ RC_GTEST_PROP(NodeAggregation, at_most_one_message_goes_from_node_to_node, ()) {
 
 RC_GTEST_PROP(NodeAggregation, never_leaves_every_message_to_its_own_ranks, ()) {
   for (const LeaderPlan& plan : any_world().plans(NodeAggregation::never)) {
-    RC_ASSERT(!plan.any());
+    RC_ASSERT(!plan.uses_leaders());
     RC_ASSERT(plan.outgoing.empty() && plan.incoming.empty());
   }
 }
@@ -188,14 +188,14 @@ TEST(NodeAggregation, the_ranks_of_a_node_take_turns_over_the_other_nodes) {
   EXPECT_EQ(leaders.leader(1, 0), 2);
   EXPECT_EQ(leaders.leader(2, 3), 4);
   // Rank 0 is the leader for two other nodes and rank 4 for three.
-  EXPECT_EQ(leaders.max_bytes(0, 1), leader_staging_bytes / 2);
-  EXPECT_EQ(leaders.max_bytes(0, 2), leader_staging_bytes / 3);
+  EXPECT_EQ(leaders.max_bytes_through_leaders(0, 1), leader_staging_bytes / 2);
+  EXPECT_EQ(leaders.max_bytes_through_leaders(0, 2), leader_staging_bytes / 3);
 }
 
 TEST(NodeAggregation, only_nodes_of_several_ranks_can_combine_messages) {
-  EXPECT_FALSE(NodeLeaders(std::vector{0, 0, 0}).any_pair_shares_messages());
-  EXPECT_FALSE(NodeLeaders(std::vector{0, 1, 2}).any_pair_shares_messages());
-  EXPECT_TRUE(NodeLeaders(std::vector{0, 0, 2}).any_pair_shares_messages());
+  EXPECT_FALSE(NodeLeaders(std::vector{0, 0, 0}).can_aggregate_messages());
+  EXPECT_FALSE(NodeLeaders(std::vector{0, 1, 2}).can_aggregate_messages());
+  EXPECT_TRUE(NodeLeaders(std::vector{0, 0, 2}).can_aggregate_messages());
 }
 
 TEST(NodeAggregation, messages_with_a_small_mean_go_through_leaders) {

@@ -227,9 +227,9 @@ std::string sign(std::uint64_t progress, const char* phase, const char* wait, Wa
 
 TEST(RankState, silence_counts_from_the_last_sign_and_stillness_from_the_last_progress) {
   RankState state;
-  state.record_sign(sign(7, "plan", nullptr, WaitFor::nobody), 1);
-  state.record_sign(sign(8, "plan", nullptr, WaitFor::nobody), 2);
-  state.record_sign(sign(8, "plan", nullptr, WaitFor::nobody), 5);
+  state.record_heartbeat(sign(7, "plan", nullptr, WaitFor::nobody), 1);
+  state.record_heartbeat(sign(8, "plan", nullptr, WaitFor::nobody), 2);
+  state.record_heartbeat(sign(8, "plan", nullptr, WaitFor::nobody), 5);
   state.update_times(9);
   EXPECT_TRUE(state.was_heard);
   EXPECT_EQ(state.silent_seconds, 4);
@@ -240,9 +240,9 @@ TEST(RankState, distinguishes_waiting_from_absent_ranks) {
   RankState waits;
   RankState works;
   RankState idles;
-  waits.record_sign(sign(1, "plan", "MPI_Bcast", WaitFor::ranks), 0);
-  works.record_sign(sign(1, "plan", nullptr, WaitFor::nobody), 0);
-  idles.record_sign(sign(1, "make steps ahead", "room for a step", WaitFor::trainer), 0);
+  waits.record_heartbeat(sign(1, "plan", "MPI_Bcast", WaitFor::ranks), 0);
+  works.record_heartbeat(sign(1, "plan", nullptr, WaitFor::nobody), 0);
+  idles.record_heartbeat(sign(1, "make steps ahead", "room for a step", WaitFor::trainer), 0);
   EXPECT_TRUE(waits.waits && !waits.stays_away);
   EXPECT_TRUE(!works.waits && works.stays_away);
   EXPECT_TRUE(!idles.waits && !idles.stays_away);
@@ -254,7 +254,7 @@ TEST(RankState, has_the_host_and_the_threads_of_the_sign) {
   threads[2] = {"plan", 4, "MPI_Bcast", WaitFor::ranks};
   threads[5] = {"take a step", no_step, "its thread that makes steps", WaitFor::thread};
   RankState state;
-  state.record_sign(format_heartbeat(3, "n1", threads), 0);
+  state.record_heartbeat(format_heartbeat(3, "n1", threads), 0);
   EXPECT_EQ(state.host, "n1");
   EXPECT_THAT(state.threads, ElementsAre(WatchedThread{"its own code", -1, ""},
                                          WatchedThread{"plan", 4, "other ranks in MPI_Bcast"},

@@ -26,8 +26,8 @@ class EarliestRoom {
 
   /// Returns the earliest bin with room for an item of this size and count. Precondition: such a bin exists.
   [[nodiscard]] std::size_t find(std::int64_t size, std::int64_t count) const {
-    std::size_t leaf = first_below(1, size);
-    while (counts_[leaf - leaves_] < count) leaf = next(leaf, size);
+    std::size_t leaf = find_leaf_below(1, size);
+    while (counts_[leaf - leaves_] < count) leaf = next_leaf_with_room(leaf, size);
     return leaf - leaves_;
   }
 
@@ -40,19 +40,19 @@ class EarliestRoom {
 
  private:
   /// Returns the first leaf below `node` that has room for the size. Precondition: such a leaf exists.
-  [[nodiscard]] std::size_t first_below(std::size_t node, std::int64_t size) const {
+  [[nodiscard]] std::size_t find_leaf_below(std::size_t node, std::int64_t size) const {
     EVENKEEL_PRECONDITION(cheap, most_[node] >= size, node, most_[node], size);
     while (node < leaves_) node = most_[2 * node] >= size ? 2 * node : 2 * node + 1;
     return node;
   }
   /// Returns the first leaf after `leaf` that has room for the size. Precondition: such a leaf exists.
-  [[nodiscard]] std::size_t next(std::size_t leaf, std::int64_t size) const {
+  [[nodiscard]] std::size_t next_leaf_with_room(std::size_t leaf, std::int64_t size) const {
     std::size_t node = leaf;
     while (node % 2 == 1 || most_[node + 1] < size) {
       EVENKEEL_PRECONDITION(cheap, node > 1, size);
       node /= 2;
     }
-    return first_below(node + 1, size);
+    return find_leaf_below(node + 1, size);
   }
 
   std::size_t leaves_;
@@ -94,8 +94,8 @@ struct LoadedBin {
 
 /// Moves the first item of `heavy` that fits in `light` and makes the two loads more equal. Returns whether
 /// an item was moved.
-bool move_one(LoadedBin& heavy, LoadedBin& light, std::span<const std::int64_t> sizes,
-              std::int64_t max_size) {
+bool move_item_to_lighter_bin(LoadedBin& heavy, LoadedBin& light, std::span<const std::int64_t> sizes,
+                              std::int64_t max_size) {
   const std::int64_t largest_useful = std::min(heavy.load - light.load - 1, max_size - light.load);
   const auto found = std::ranges::find_if(heavy.items, [&](Item item) {
     const std::int64_t size = sizes[static_cast<std::size_t>(item)];
@@ -113,10 +113,11 @@ bool move_one(LoadedBin& heavy, LoadedBin& light, std::span<const std::int64_t> 
 /// Moves one item to the lightest bin, from the heaviest bin that has a suitable item. Returns whether an
 /// item was moved. There is no need to try other receivers: an item that does not fit in the lightest bin
 /// does not fit in a heavier bin.
-bool even_out_once(std::vector<LoadedBin>& bins, std::span<const std::int64_t> sizes, std::int64_t max_size) {
+bool move_item_to_lightest_bin(std::vector<LoadedBin>& bins, std::span<const std::int64_t> sizes,
+                               std::int64_t max_size) {
   std::ranges::stable_sort(bins, {}, &LoadedBin::load);
   for (std::size_t heavy = bins.size(); heavy-- > 1;) {
-    if (move_one(bins[heavy], bins.front(), sizes, max_size)) return true;
+    if (move_item_to_lighter_bin(bins[heavy], bins.front(), sizes, max_size)) return true;
   }
   return false;
 }
@@ -174,7 +175,7 @@ class LargeItemBins {
     return bins;
   }
 
-  [[nodiscard]] std::vector<Item> left() const {
+  [[nodiscard]] std::vector<Item> remaining_items() const {
     std::vector<Item> items;
     for (const auto* kind : {&medium_, &small_, &tiny_}) {
       for (const CostedItem& entry : *kind) items.push_back(entry.item);
@@ -264,7 +265,7 @@ Partition balanced_bin_packing(std::span<const std::int64_t> sizes, std::int64_t
     for (const Item item : bin.items) bin.load += sizes[static_cast<std::size_t>(item)];
   }
   constexpr int passes = 3;
-  for (int pass = 0; pass < passes && even_out_once(bins, sizes, max_size); ++pass) {
+  for (int pass = 0; pass < passes && move_item_to_lightest_bin(bins, sizes, max_size); ++pass) {
   }
   std::vector<std::vector<Item>> groups;
   for (LoadedBin& bin : bins) groups.push_back(std::move(bin.items));
@@ -278,7 +279,7 @@ Partition modified_first_fit_decreasing(BinItems items, BinLimits limits) {
   large.add_two_small_items_to_each_bin();
   large.fill();
   std::vector<std::vector<Item>> bins = large.take_bins();
-  const std::vector<Item> left = large.left();
+  const std::vector<Item> left = large.remaining_items();
   const PickedItems picked(items, left);
   for (const std::vector<Item>& positions : first_fit_decreasing(picked.items(), limits).to_vectors()) {
     std::vector<Item>& bin = bins.emplace_back();

@@ -29,7 +29,7 @@ class BinnedSearch {
     constexpr Cost one_in = 100'000;
     goal_ += goal_ / one_in;
     all_bins_ = sum_bound(balance_checks::checked_load_within(items, shape.limits), shape.limits);
-    fewest_ = shape.bins_for(balance_checks::ceil_div(all_bins_, shape.groups));
+    fewest_ = shape.round_up_num_bins(balance_checks::ceil_div(all_bins_, shape.groups));
   }
 
   Partition run() {
@@ -38,28 +38,29 @@ class BinnedSearch {
     constexpr std::int64_t max_tried = 4;
     const std::int64_t end = std::min(best_most_bins_, fewest_ + max_tried * shape_.multiple_of);
     for (std::int64_t bins = fewest_; bins < end; bins += shape_.multiple_of) {
-      offer_from(in_limits_of(bins), bins);
-      offer_from(in_shared_bins(bins), bins);
-      offer_from(balance_items(costs_, shape_.groups, GroupSize::equal), bins);
+      improve_and_offer(partition_under_combined_limits(bins), bins);
+      improve_and_offer(partition_by_packing_bins(bins), bins);
+      improve_and_offer(balance_items(costs_, shape_.groups, GroupSize::equal), bins);
     }
     if (shape_.equal_bins) return *std::move(best_);
-    if (best_most_bins_ > 1) offer_free_bins(even);
-    const bool is_equal_earlier = !(*best_equal_ == *best_) && packed_end(*best_equal_) < packed_end(*best_);
+    if (best_most_bins_ > 1) try_unlimited_bins(even);
+    const bool is_equal_earlier = !(*best_equal_ == *best_) &&
+                                  max_cost_with_packed_bins(*best_equal_) < max_cost_with_packed_bins(*best_);
     return *std::move(is_equal_earlier ? best_equal_ : best_);
   }
 
  private:
   /// Returns the number of bins of each group, with items packed by first-fit-decreasing.
-  [[nodiscard]] std::vector<std::int64_t> bins_of_groups(const Partition& partition) const {
+  [[nodiscard]] std::vector<std::int64_t> bin_counts_of_groups(const Partition& partition) const {
     std::vector<std::int64_t> bins;
     const ExchangeRules rules{.items = items_, .limits = shape_.limits};
     for (std::int64_t g = 0; g < partition.size(); ++g)
-      bins.push_back(shape_.bins_for(bins_of(partition[g], rules)));
+      bins.push_back(shape_.round_up_num_bins(count_bins(partition[g], rules)));
     return bins;
   }
 
   /// Returns the number of bins of each group, with items packed by the more thorough count_groups().
-  [[nodiscard]] std::vector<std::int64_t> packed_bins_of_groups(const Partition& partition) const {
+  [[nodiscard]] std::vector<std::int64_t> packed_bin_counts_of_groups(const Partition& partition) const {
     std::vector<std::int64_t> bins;
     for (std::int64_t g = 0; g < partition.size(); ++g) {
       std::vector<Item> group(partition[g].begin(), partition[g].end());
@@ -72,46 +73,48 @@ class BinnedSearch {
         sizes.push_back(items_.sizes[static_cast<std::size_t>(item)]);
         counts.push_back(items_.count_of(item));
       }
-      bins.push_back(shape_.bins_for(count_groups(costs, {sizes, counts}, shape_.limits).needed));
+      bins.push_back(shape_.round_up_num_bins(count_groups(costs, {sizes, counts}, shape_.limits).needed));
     }
     return bins;
   }
 
   /// Returns the largest cost of a group, including the cost of its bins, if group g has bins[g] bins.
-  [[nodiscard]] Cost end_with_own_bins(const Partition& partition, std::span<const std::int64_t> bins) const {
+  [[nodiscard]] Cost max_cost_with_bins(const Partition& partition,
+                                        std::span<const std::int64_t> bins) const {
     const std::vector<Cost> sums = group_sums(partition, costs_);
     Cost end = 0;
     for (std::size_t g = 0; g < sums.size(); ++g) end = std::max(end, sums[g] + shape_.bin_cost * bins[g]);
     return end;
   }
 
-  [[nodiscard]] Cost packed_end(const Partition& partition) const {
-    return end_with_own_bins(partition, packed_bins_of_groups(partition));
+  [[nodiscard]] Cost max_cost_with_packed_bins(const Partition& partition) const {
+    return max_cost_with_bins(partition, packed_bin_counts_of_groups(partition));
   }
 
   void offer(Partition partition) {
-    const std::vector<std::int64_t> bins = bins_of_groups(partition);
+    const std::vector<std::int64_t> bins = bin_counts_of_groups(partition);
     const std::int64_t most = std::ranges::max(bins);
     const Cost equal_end = std::ranges::max(group_sums(partition, costs_)) + shape_.bin_cost * most;
     if (!best_equal_ || equal_end < best_equal_end_) {
       best_equal_end_ = equal_end;
       best_equal_ = partition;
     }
-    const Cost end = shape_.equal_bins ? equal_end : end_with_own_bins(partition, bins);
+    const Cost end = shape_.equal_bins ? equal_end : max_cost_with_bins(partition, bins);
     if (best_ && end >= best_end_) return;
     best_end_ = end;
     best_most_bins_ = most;
     best_ = std::move(partition);
   }
 
-  [[nodiscard]] Partition exchanged(const Partition& start, const ExchangeRules& rules, Cost goal) const {
+  [[nodiscard]] Partition improve_by_exchanges(const Partition& start, const ExchangeRules& rules,
+                                               Cost goal) const {
     GroupExchanges groups(start, costs_, rules);
     return groups.even_out_by_sets(goal) ? groups.result() : start;
   }
 
   /// Returns groups within the combined limits of `bins` bins. When packed, their items may still need more
   /// bins. Returns an empty partition if no such groups are found.
-  [[nodiscard]] Partition in_limits_of(std::int64_t bins) const {
+  [[nodiscard]] Partition partition_under_combined_limits(std::int64_t bins) const {
     const BinLimits limits{saturating_product(shape_.limits.max_size, bins),
                            saturating_product(shape_.limits.max_items, bins)};
     return try_partition_under_limits(costs_, items_, limits, shape_.groups, EvenBins::by_sets)
@@ -120,8 +123,8 @@ class BinnedSearch {
 
   /// Packs all items into groups * bins bins, and then forms groups of `bins` bins each. Returns an empty
   /// partition if no packing is found.
-  [[nodiscard]] Partition in_shared_bins(std::int64_t bins) const {
-    if (bins == 1) return {};  // in_limits_of() covers this case
+  [[nodiscard]] Partition partition_by_packing_bins(std::int64_t bins) const {
+    if (bins == 1) return {};  // partition_under_combined_limits() covers this case
     const auto packed = try_partition_under_limits(costs_, items_, shape_.limits, shape_.groups * bins);
     return packed ? distribute_bins(*packed) : Partition{};
   }
@@ -140,12 +143,12 @@ class BinnedSearch {
 
   /// Improves `start` by exchanges that keep each group within `bins` bins or, if a group already needs more,
   /// by exchanges under unlimited_bin_rules(). Offers the result. Does nothing if `start` is empty.
-  void offer_from(const Partition& start, std::int64_t bins) {
+  void improve_and_offer(const Partition& start, std::int64_t bins) {
     if (start.size() != shape_.groups) return;
-    if (std::ranges::max(bins_of_groups(start)) > bins) {
-      offer(exchanged(start, unlimited_bin_rules(), goal_ + shape_.bin_cost * bins));
+    if (std::ranges::max(bin_counts_of_groups(start)) > bins) {
+      offer(improve_by_exchanges(start, unlimited_bin_rules(), goal_ + shape_.bin_cost * bins));
     } else {
-      offer(exchanged(start, {.items = items_, .limits = shape_.limits, .bins = bins}, goal_));
+      offer(improve_by_exchanges(start, {.items = items_, .limits = shape_.limits, .bins = bins}, goal_));
     }
   }
 
@@ -157,27 +160,28 @@ class BinnedSearch {
             .bin_cost = shape_.bin_cost};
   }
 
-  void offer_free_bins(const Partition& even) {
+  void try_unlimited_bins(const Partition& even) {
     const Partition best = *best_;
     const Cost goal = goal_ + shape_.bin_cost * all_bins_ / shape_.groups;
-    offer(exchanged(best, unlimited_bin_rules(), goal));
-    if (!(even == best)) offer(exchanged(even, unlimited_bin_rules(), goal));
+    offer(improve_by_exchanges(best, unlimited_bin_rules(), goal));
+    if (!(even == best)) offer(improve_by_exchanges(even, unlimited_bin_rules(), goal));
     // With more items, the remaining starts improve the result too little for the time they take.
     constexpr std::size_t most_items = 4096;
     if (costs_.size() > most_items) return;
-    offer(
-        exchanged(distribute_bins(best_fit_decreasing(items_, shape_.limits)), unlimited_bin_rules(), goal));
+    offer(improve_by_exchanges(distribute_bins(best_fit_decreasing(items_, shape_.limits)),
+                               unlimited_bin_rules(), goal));
     constexpr std::int64_t max_tried = 8;
     const std::int64_t multiple = shape_.multiple_of;
-    const std::int64_t fewest = std::max(shape_.groups * (shape_.bins_for(1) / multiple),
+    const std::int64_t fewest = std::max(shape_.groups * (shape_.round_up_num_bins(1) / multiple),
                                          balance_checks::ceil_div(all_bins_, multiple));
     const std::int64_t step = balance_checks::ceil_div(shape_.groups, max_tried);
-    for (std::int64_t more = 0; more < shape_.groups; more += step) offer_dealt((fewest + more) * multiple);
+    for (std::int64_t more = 0; more < shape_.groups; more += step)
+      assign_and_offer((fewest + more) * multiple);
   }
 
   /// Deals the items to groups with `bins` bins in total, exchanges items between the groups, and offers the
   /// result.
-  void offer_dealt(std::int64_t bins) {
+  void assign_and_offer(std::int64_t bins) {
     const Cost goal = goal_ + shape_.bin_cost / shape_.groups * bins;
     if (goal >= best_end_) return;
     const std::int64_t multiples = bins / shape_.multiple_of;
@@ -188,8 +192,8 @@ class BinnedSearch {
                         {saturating_product(shape_.limits.max_size, own),
                          saturating_product(shape_.limits.max_items, own)}});
     }
-    if (const std::optional<Partition> start = deal_under_limits(costs_, items_, groups))
-      offer(exchanged(*start, unlimited_bin_rules(), goal));
+    if (const std::optional<Partition> start = lpt_under_limits(costs_, items_, groups))
+      offer(improve_by_exchanges(*start, unlimited_bin_rules(), goal));
   }
 
   std::span<const Cost> costs_;
@@ -208,7 +212,7 @@ class BinnedSearch {
 
 }  // namespace
 
-std::int64_t BinnedGroups::bins_for(std::int64_t needed) const {
+std::int64_t BinnedGroups::round_up_num_bins(std::int64_t needed) const {
   return balance_checks::ceil_div(std::max({needed, least_bins, std::int64_t{1}}), multiple_of) * multiple_of;
 }
 

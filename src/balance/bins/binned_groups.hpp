@@ -19,7 +19,7 @@ struct BinnedGroups {
 
   /// Returns the number of bins of a group whose items need `needed` bins: raises `needed` to the minimum,
   /// and rounds it up to the multiple.
-  [[nodiscard]] std::int64_t bins_for(std::int64_t needed) const;
+  [[nodiscard]] std::int64_t round_up_num_bins(std::int64_t needed) const;
 };
 
 /// Partitions n items into groups so that the largest cost of a group, including its bins, is small:
@@ -31,7 +31,7 @@ struct BinnedGroups {
 ///    number of bins or, if a group has more bins, by exchanges that take the cost of bins into account.
 /// 3. If groups may have different numbers of bins, improve the best result and that of step 1 by exchanges
 ///    that take the cost of bins into account. For up to 4096 items, do the same from best-fit-decreasing
-///    bins that are distributed evenly, and from up to eight results of deal_under_limits(), with capacity
+///    bins that are distributed evenly, and from up to eight results of lpt_under_limits(), with capacity
 ///    for different numbers of bins.
 ///
 /// Returns the best result, the first one on a tie. Bins are packed by first-fit-decreasing. If groups may

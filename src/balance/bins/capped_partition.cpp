@@ -64,7 +64,7 @@ class MostEven {
     best_ = std::move(partition);
   }
 
-  [[nodiscard]] std::optional<Partition> take() { return std::move(best_); }
+  [[nodiscard]] std::optional<Partition> take_best() { return std::move(best_); }
 
  private:
   std::span<const Cost> costs_;
@@ -104,7 +104,7 @@ class LimitedItems {
   [[nodiscard]] Partition smallest_packing() const {
     Partition smallest = first_fit_decreasing(items_, limits_);
     for (const auto& pack : {best_fit_decreasing, modified_first_fit_decreasing}) {
-      if (is_smallest(smallest)) break;
+      if (is_proven_minimal(smallest)) break;
       Partition other = pack(items_, limits_);
       if (other.size() < smallest.size()) smallest = std::move(other);
     }
@@ -112,8 +112,8 @@ class LimitedItems {
   }
 
   /// Returns a packing into k groups within the limits, if one is found. Tries to balance costs, then sizes.
-  [[nodiscard]] std::optional<Partition> packed_into(std::int64_t k) const {
-    if (std::optional<Partition> found = partition_by(partitioners_for(k).front(), k)) return found;
+  [[nodiscard]] std::optional<Partition> find_packing(std::int64_t k) const {
+    if (std::optional<Partition> found = try_partitioner(partitioners_for(k).front(), k)) return found;
     for (const Partitioner partitioner : partitioners_for(k)) {
       const Partition start = partitioner(items_.sizes, k, GroupSize::free);
       const ExchangeRules by_count{.items = {{}, items_.counts}, .limits = {.max_items = limits_.max_items}};
@@ -125,9 +125,9 @@ class LimitedItems {
     return std::nullopt;
   }
 
-  /// Returns the first number of groups for which packed_into() is tried: 64 below `packed_size`, or fewer if
-  /// there are more than 65536 items, but at least the lower bound.
-  [[nodiscard]] std::int64_t first_probe(std::int64_t packed_size) const {
+  /// Returns the first number of groups for which find_packing() is tried: 64 below `packed_size`, or fewer
+  /// if there are more than 65536 items, but at least the lower bound.
+  [[nodiscard]] std::int64_t first_num_groups_to_try(std::int64_t packed_size) const {
     const std::int64_t n = std::max<std::int64_t>(static_cast<std::int64_t>(costs_.size()), 1);
     const std::int64_t probes = std::clamp<std::int64_t>((1 << 22) / n, 4, 64);
     return std::max({lower_bound(), packed_size - probes, std::int64_t{1}});
@@ -139,18 +139,18 @@ class LimitedItems {
     FewestGroups fewest{sum_bound_, smallest_packing()};
     if (fewest.packing.size() == fewest.lower_bound) return fewest;
     fewest.lower_bound = lower_bound();
-    for (std::int64_t k = first_probe(fewest.packing.size()); k < fewest.packing.size(); ++k) {
-      if (std::optional<Partition> found = packed_into(k)) fewest.packing = *std::move(found);
+    for (std::int64_t k = first_num_groups_to_try(fewest.packing.size()); k < fewest.packing.size(); ++k) {
+      if (std::optional<Partition> found = find_packing(k)) fewest.packing = *std::move(found);
     }
-    search_fewer(fewest);
+    search_fewer_groups(fewest);
     return fewest;
   }
 
   /// Returns a packing into at most k groups within the limits, if one is found.
-  [[nodiscard]] std::optional<Partition> packed_into_at_most(std::int64_t k) const {
+  [[nodiscard]] std::optional<Partition> find_packing_into_at_most(std::int64_t k) const {
     Partition bins = smallest_packing();
     if (bins.size() <= k) return bins;
-    if (std::optional<Partition> found = packed_into(k)) return found;
+    if (std::optional<Partition> found = find_packing(k)) return found;
     Partition smallest = fewest_groups().packing;
     if (smallest.size() <= k) return smallest;
     return std::nullopt;
@@ -158,29 +158,29 @@ class LimitedItems {
 
   /// Returns the most even result over all starting partitions, or the first one that is close to the bound;
   /// nullopt if no starting partition within the limits is found.
-  [[nodiscard]] std::optional<Partition> most_even(std::int64_t k, EvenBins even) const {
+  [[nodiscard]] std::optional<Partition> find_most_even_partition(std::int64_t k, EvenBins even) const {
     MostEven best(costs_, k);
     for (const Partitioner partitioner : partitioners_for(k)) {
-      if (const std::optional<Partition> start = partition_by(partitioner, k))
+      if (const std::optional<Partition> start = try_partitioner(partitioner, k))
         best.offer(improve_balance(*start, best.goal(), even));
-      if (best.is_even()) return best.take();
+      if (best.is_even()) return best.take_best();
     }
     if (k < lower_bound()) return std::nullopt;
     if (even == EvenBins::by_sets) {
       const std::vector<EmptyGroup> groups(static_cast<std::size_t>(k), {.limits = limits_});
-      if (const std::optional<Partition> start = deal_under_limits(costs_, items_, groups))
+      if (const std::optional<Partition> start = lpt_under_limits(costs_, items_, groups))
         best.offer(improve_balance(*start, best.goal(), even));
-      if (best.is_even()) return best.take();
+      if (best.is_even()) return best.take_best();
     }
-    if (const std::optional<Partition> start = packed_into_at_most(k))
+    if (const std::optional<Partition> start = find_packing_into_at_most(k))
       best.offer(improve_balance(split_groups(*start, costs_, k), best.goal(), even));
-    return best.take();
+    return best.take_best();
   }
 
  private:
   /// Searches for packings with one group fewer at a time, until no such packing exists or the work limit is
   /// reached.
-  void search_fewer(FewestGroups& fewest) const {
+  void search_fewer_groups(FewestGroups& fewest) const {
     constexpr std::size_t most_items = 512;
     if (costs_.size() > most_items) return;
     std::int64_t steps = (1 << 16) + 1024 * static_cast<std::int64_t>(costs_.size());
@@ -195,7 +195,7 @@ class LimitedItems {
   }
 
   /// Partitions by costs only; returns nullopt if the result exceeds the limits.
-  [[nodiscard]] std::optional<Partition> partition_by(Partitioner partitioner, std::int64_t k) const {
+  [[nodiscard]] std::optional<Partition> try_partitioner(Partitioner partitioner, std::int64_t k) const {
     Partition partition = partitioner(costs_, k, GroupSize::free);
     if (!keeps_limits(partition)) return std::nullopt;
     return partition;
@@ -213,7 +213,7 @@ class LimitedItems {
   }
 
   /// Returns whether the packing is proven to be minimal. Checks sum_bound_ first, since it is already known.
-  [[nodiscard]] bool is_smallest(const Partition& packing) const {
+  [[nodiscard]] bool is_proven_minimal(const Partition& packing) const {
     return packing.size() == sum_bound_ || packing.size() == lower_bound();
   }
 
@@ -233,8 +233,8 @@ GroupCount count_groups(std::span<const Cost> costs, BinItems items, BinLimits l
   return {fewest.lower_bound, fewest.packing.size()};
 }
 
-std::optional<Partition> deal_under_limits(std::span<const Cost> costs, BinItems items,
-                                           std::span<const EmptyGroup> groups) {
+std::optional<Partition> lpt_under_limits(std::span<const Cost> costs, BinItems items,
+                                          std::span<const EmptyGroup> groups) {
   const ExchangeRules rules{.items = items};
   std::vector<ItemGroup> dealt(groups.size());
   std::set<std::pair<Cost, std::size_t>> by_cost;
@@ -249,7 +249,7 @@ std::optional<Partition> deal_under_limits(std::span<const Cost> costs, BinItems
     });
     if (cheapest == by_cost.end() || evaluations_left < 0) return std::nullopt;
     auto node = by_cost.extract(cheapest);
-    dealt[node.value().second].add(entry, rules);
+    dealt[node.value().second].append_unsorted(entry, rules);
     node.value().first += entry.cost;
     by_cost.insert(std::move(node));
   }
@@ -265,8 +265,8 @@ std::optional<Partition> try_partition_under_limits(std::span<const Cost> costs,
                                                     BinLimits limits, std::int64_t k, EvenBins even) {
   const LimitedItems limited(costs, items, limits);
   if (costs.empty() && k == 0) return Partition{};
-  balance_checks::require_groups(k);
-  return limited.most_even(k, even);
+  balance_checks::require_valid_num_groups(k);
+  return limited.find_most_even_partition(k, even);
 }
 
 Partition partition_under_limits(std::span<const Cost> costs, BinItems items, BinLimits limits,

@@ -39,8 +39,8 @@ struct EmptyGroup {
 /// Longest processing time under limits: assigns items in descending order of cost, each to the cheapest
 /// group with room. Returns nullopt if an item does not fit in any group, or if the search examines more than
 /// 64 * (items + groups) candidate groups in total. Groups keep their order. Deterministic, local.
-[[nodiscard]] std::optional<Partition> deal_under_limits(std::span<const Cost> costs, BinItems items,
-                                                         std::span<const EmptyGroup> groups);
+[[nodiscard]] std::optional<Partition> lpt_under_limits(std::span<const Cost> costs, BinItems items,
+                                                        std::span<const EmptyGroup> groups);
 
 /// How thoroughly groups under limits are balanced.
 enum class EvenBins : std::uint8_t {
@@ -51,7 +51,7 @@ enum class EvenBins : std::uint8_t {
 /// Partitions n items into exactly k groups, balanced on `costs`, and keeps every group within `limits`.
 /// Groups may be empty if k > n.
 /// 1. Make starting partitions within the limits: Karmarkar-Karp on costs (up to 16384 groups, since it is
-///    slow above that); longest processing time; with EvenBins::by_sets, deal_under_limits(); and bins packed
+///    slow above that); longest processing time; with EvenBins::by_sets, lpt_under_limits(); and bins packed
 ///    by descending size, split by cost until there are k groups.
 /// 2. Improve each start by exchanges that stay within the limits.
 /// 3. Return the first result within 10 parts per million of max_sum_lower_bound(); if there is none, the

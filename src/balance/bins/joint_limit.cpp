@@ -28,7 +28,7 @@ bool are_within_limits(std::span<const LimitedAmount> limits, std::int64_t n) {
 /// most n parts to a bin. A bin above a limit exceeds it by at least whole / limit.most parts, which is more
 /// than n if whole > n * limit.most. In that case, a slack of n parts accepts exactly the bins that are
 /// within the limit. If sums would become too large, there are fewer parts, and the slack is 0.
-Parts parts_for(std::span<const LimitedAmount> limits, std::int64_t n) {
+Parts resolution_for(std::span<const LimitedAmount> limits, std::int64_t n) {
   constexpr Wide most_of_all = Wide{1} << 60;
   Wide bins = 0;
   std::int64_t largest = 1;
@@ -49,7 +49,7 @@ JointLimit join_limits(std::span<const LimitedAmount> limits, std::int64_t n) {
   for (const LimitedAmount& limit : limits)
     if (balance_checks::checked_sum(limit.of_items, "amounts") > limit.most) binding.push_back(limit);
   if (binding.empty()) return {};
-  const Parts parts = parts_for(binding, n);
+  const Parts parts = resolution_for(binding, n);
   JointLimit joint{std::vector<std::int64_t>(static_cast<std::size_t>(n), 1), parts.whole + parts.slack};
   for (const LimitedAmount& limit : binding) {
     for (std::size_t i = 0; i < joint.counts.size(); ++i) {

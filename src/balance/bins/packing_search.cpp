@@ -37,7 +37,7 @@ class PackingSearch {
   /// `falling` contains the items in descending order of size, and of count for equal sizes.
   PackingSearch(std::vector<BinLoad> falling, BinLimits limits, std::int64_t& steps)
       : loads_(std::move(falling)), limits_(limits), steps_(steps) {
-    limits_.max_items = std::min(limits.max_items, count_of_all());
+    limits_.max_items = std::min(limits.max_items, total_count());
     counts_bind_ = limits_.max_items < max_count_per_bin();
   }
 
@@ -68,7 +68,7 @@ class PackingSearch {
     bool is_packed = false;
   };
 
-  [[nodiscard]] std::int64_t count_of_all() const {
+  [[nodiscard]] std::int64_t total_count() const {
     return std::accumulate(loads_.begin(), loads_.end(), std::int64_t{0},
                            [](std::int64_t sum, const BinLoad& load) { return sum + load.count; });
   }
@@ -90,11 +90,11 @@ class PackingSearch {
     return most;
   }
 
-  [[nodiscard]] const BinLoad& at(const Filling& filling, std::size_t position) const {
+  [[nodiscard]] const BinLoad& load_at(const Filling& filling, std::size_t position) const {
     return loads_[filling.left[position]];
   }
   [[nodiscard]] std::int64_t size_at(const Filling& filling, std::size_t position) const {
-    return at(filling, position).size;
+    return load_at(filling, position).size;
   }
 
   bool pack(const Ranks& left, std::int64_t bins) {
@@ -104,7 +104,7 @@ class PackingSearch {
     if (bins == 0 || !may_fit(left, bins)) return false;
     const auto known = failed_.find(left);
     if (known != failed_.end() && known->second >= bins) return false;
-    const bool is_packed = fill_bin(left, bins);
+    const bool is_packed = pack_with_first_bin(left, bins);
     if (!is_packed && steps_ > 0) failed_[left] = bins;
     return is_packed;
   }
@@ -121,7 +121,7 @@ class PackingSearch {
     return l2_bound(rising, limits_.max_size) <= bins;
   }
 
-  bool fill_bin(const Ranks& left, std::int64_t bins) {
+  bool pack_with_first_bin(const Ranks& left, std::int64_t bins) {
     const BinLoad& first = loads_[left.front()];
     Filling filling{
         left, std::vector<std::int64_t>(left.size() + 1, 0), bins, 0, first.size, first.count, {0}, {}, {},
@@ -129,28 +129,28 @@ class PackingSearch {
     for (std::size_t i = left.size(); i-- > 0;) filling.sums[i] = filling.sums[i + 1] + loads_[left[i]].size;
     if (bins - 1 <= filling.sums[0] / std::max<std::int64_t>(limits_.max_size, 1))
       filling.least = filling.sums[0] - (bins - 1) * limits_.max_size;
-    list(filling, 1);
+    list_completions(filling, 1);
     if (!filling.is_packed) try_completions(filling);
     return filling.is_packed;
   }
 
   /// Lists the sets that extend the chosen items by some of the items at or after `position`, large items
   /// first.
-  void list(Filling& filling, std::size_t position) {
+  void list_completions(Filling& filling, std::size_t position) {
     const std::size_t num_passed = filling.passed.size();
-    for (; !filling.is_packed && --steps_ > 0; position = pass_over(filling, position)) {
-      position = next_that_fits(filling, position);
+    for (; !filling.is_packed && --steps_ > 0; position = skip_equal_items(filling, position)) {
+      position = first_fitting_position(filling, position);
       if (position == filling.left.size()) {
-        if (filling.size >= filling.least && !is_dominated(filling)) add(filling);
+        if (filling.size >= filling.least && !is_dominated(filling)) add_completion(filling);
         break;
       }
       if (filling.size + filling.sums[position] < min_useful_size(filling)) break;
       filling.taken.push_back(position);
-      filling.size += at(filling, position).size;
-      filling.count += at(filling, position).count;
-      list(filling, position + 1);
-      filling.size -= at(filling, position).size;
-      filling.count -= at(filling, position).count;
+      filling.size += load_at(filling, position).size;
+      filling.count += load_at(filling, position).count;
+      list_completions(filling, position + 1);
+      filling.size -= load_at(filling, position).size;
+      filling.count -= load_at(filling, position).count;
       filling.taken.pop_back();
     }
     filling.passed.resize(num_passed);
@@ -160,7 +160,7 @@ class PackingSearch {
 
   /// Returns the first position >= `position` whose item fits; if no item fits, the number of remaining
   /// items.
-  [[nodiscard]] std::size_t next_that_fits(const Filling& filling, std::size_t position) const {
+  [[nodiscard]] std::size_t first_fitting_position(const Filling& filling, std::size_t position) const {
     if (is_full(filling)) return filling.left.size();
     const std::int64_t room = limits_.max_size - filling.size;
     const auto by_size =
@@ -174,10 +174,10 @@ class PackingSearch {
 
   /// Skips the item at `position` and all following items of the same size and count: equal items are
   /// interchangeable, so they are only chosen in order. Returns the next position.
-  [[nodiscard]] std::size_t pass_over(Filling& filling, std::size_t position) const {
+  [[nodiscard]] std::size_t skip_equal_items(Filling& filling, std::size_t position) const {
     filling.passed.push_back(position);
     std::size_t next = position + 1;
-    while (next < filling.left.size() && at(filling, next) == at(filling, position)) ++next;
+    while (next < filling.left.size() && load_at(filling, next) == load_at(filling, position)) ++next;
     return next;
   }
 
@@ -189,14 +189,15 @@ class PackingSearch {
   }
 
   /// Returns whether the size and the count of any skipped item are between `least` and `most`, inclusive.
-  [[nodiscard]] bool was_passed(const Filling& filling, const BinLoad& least, const BinLoad& most) const {
+  [[nodiscard]] bool has_skipped_item_between(const Filling& filling, const BinLoad& least,
+                                              const BinLoad& most) const {
     const auto first = std::ranges::partition_point(
         filling.passed, [&](std::size_t position) { return size_at(filling, position) > most.size; });
     const auto end = std::find_if(first, filling.passed.end(), [&](std::size_t position) {
       return size_at(filling, position) < least.size;
     });
     return std::any_of(first, end, [&](std::size_t position) {
-      const std::int64_t count = at(filling, position).count;
+      const std::int64_t count = load_at(filling, position).count;
       return count >= least.count && count <= most.count;
     });
   }
@@ -206,23 +207,25 @@ class PackingSearch {
   /// set.
   [[nodiscard]] bool is_dominated(const Filling& filling) {
     const BinLoad room{limits_.max_size - filling.size, limits_.max_items - filling.count};
-    if (was_passed(filling, {}, room)) return true;
+    if (has_skipped_item_between(filling, {}, room)) return true;
     for (std::size_t i = 1; i < filling.taken.size(); ++i) {
-      const BinLoad& one = at(filling, filling.taken[i]);
-      if (was_passed(filling, {one.size + 1, one.count}, {one.size + room.size, one.count + room.count}))
+      const BinLoad& one = load_at(filling, filling.taken[i]);
+      if (has_skipped_item_between(filling, {one.size + 1, one.count},
+                                   {one.size + room.size, one.count + room.count}))
         return true;
       if (counts_bind_) continue;
       steps_ -= static_cast<std::int64_t>(filling.taken.size() - i);
       for (std::size_t j = i + 1; j < filling.taken.size(); ++j) {
         const std::int64_t both = one.size + size_at(filling, filling.taken[j]);
-        if (both > one.size && was_passed(filling, {both, 0}, {both + room.size, limits_.max_items}))
+        if (both > one.size &&
+            has_skipped_item_between(filling, {both, 0}, {both + room.size, limits_.max_items}))
           return true;
       }
     }
     return false;
   }
 
-  void add(Filling& filling) {
+  void add_completion(Filling& filling) {
     filling.completions.push_back({filling.size, filling.taken});
     constexpr std::size_t at_a_time = 4;
     if (filling.completions.size() == at_a_time) try_completions(filling);

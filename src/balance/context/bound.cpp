@@ -29,7 +29,7 @@ Needs needs_of(const Levels& levels) {
     count += problem.count_of(item);
     tokens += least_tokens(item);
     if (levels.time(item, levels.lowest_level(item)) > needs.longest)
-      needs.longest = std::max(needs.longest, least_time(item, levels));
+      needs.longest = std::max(needs.longest, min_time(item, levels));
   }
   if (tokens > 0) needs.groups = std::max(needs.groups, ceil_div(tokens, problem.limits.max_size));
   if (count > 0) needs.groups = std::max(needs.groups, ceil_div(count, problem.limits.max_items));
@@ -44,20 +44,20 @@ class Feasibility {
 
   [[nodiscard]] bool allows(Cost limit, int first_pooled) const {
     const CommunicationCost& cost = levels_->problem().communication;
-    const Cost area = needs_.work + items_.area(limit, first_pooled);
+    const Cost area = needs_.work + items_.min_extra_area(limit, first_pooled);
     Cost groups = needs_.groups;
     if (limit > cost.overhead) groups = std::max(groups, ceil_div(area, limit - cost.overhead));
     const Cost all = area + groups * cost.overhead;
-    if (levels_->speeds().even_time(all) > limit) return false;
+    if (levels_->speeds().mean_time_rounded_up(all) > limit) return false;
     if (first_pooled < levels_->count()) return true;
     // The giants may use their minimum area, plus the area that remains after the needs of all items are met.
     return giants_.can_fit(limit, limit - cost.overhead,
-                           giants_.least_area(0, limit) + levels_->speeds().total_work_in(limit) - all);
+                           giants_.min_area(0, limit) + levels_->speeds().total_work_in(limit) - all);
   }
 
   /// Returns the smallest limit >= `least` for which allows() is true. The result may be lower than this
   /// limit by a fraction of at most 1 / exactness, but never higher.
-  [[nodiscard]] Cost least_allowed(Cost least, int first_pooled) const {
+  [[nodiscard]] Cost min_feasible_limit(Cost least, int first_pooled) const {
     if (allows(least, first_pooled)) return least;
     constexpr Cost exactness = 1 << 16;
     Cost below = least;
@@ -87,10 +87,10 @@ Cost lower_bound_on(const Levels& levels) {
   const Problem& problem = levels.problem();
   const Needs needs = needs_of(levels);
   const Cost work = needs.work + needs.groups * problem.communication.overhead;
-  Cost bound = std::max(needs.longest, levels.speeds().even_time(work));
+  Cost bound = std::max(needs.longest, levels.speeds().mean_time_rounded_up(work));
   const Feasibility feasibility(levels, needs, bound);
   for (int first_pooled = levels.count(); first_pooled >= 1; --first_pooled)
-    bound = feasibility.least_allowed(bound, first_pooled);
+    bound = feasibility.min_feasible_limit(bound, first_pooled);
   return bound;
 }
 

@@ -23,34 +23,34 @@ bool FreeRanks::are_free(std::int64_t first, std::int64_t size) const {
          begin + static_cast<std::ptrdiff_t>(size);
 }
 
-std::optional<std::int64_t> FreeRanks::fastest(int level) const {
+std::optional<std::int64_t> FreeRanks::find_fastest_block(int level) const {
   const std::int64_t size = levels_->size(level);
   if (size > count_) return std::nullopt;
   if (taken_.empty()) return 0;
-  const std::span<const std::int64_t> blocks = levels_->speeds().fastest_first(level);
+  const std::span<const std::int64_t> blocks = levels_->speeds().blocks_by_speed(level);
   std::size_t& at = first_free_[static_cast<std::size_t>(level)];
   while (at < blocks.size() && !are_free(blocks[at] * size, size)) ++at;
   if (at == blocks.size()) return std::nullopt;
   return blocks[at] * size;
 }
 
-void FreeRanks::take(int level, std::int64_t first) {
+void FreeRanks::acquire(int level, std::int64_t first) {
   count_ -= levels_->size(level);
-  if (!taken_.empty()) set(level, first, true);
+  if (!taken_.empty()) set_taken(level, first, true);
 }
 
 void FreeRanks::release(int level, std::int64_t first) {
   count_ += levels_->size(level);
   if (taken_.empty()) return;
-  set(level, first, false);
+  set_taken(level, first, false);
   std::ranges::fill(first_free_, 0);
 }
 
-void FreeRanks::set(int level, std::int64_t first, bool is_taken) {
+void FreeRanks::set_taken(int level, std::int64_t first, bool is_taken) {
   for (std::int64_t r = first; r < first + levels_->size(level); ++r) {
     const auto rank = static_cast<std::size_t>(r);
     taken_[rank] = is_taken;
-    const std::int64_t speed = levels_->speeds().slowest(0, rank);
+    const std::int64_t speed = levels_->speeds().slowest_speed(0, rank);
     speed_ += is_taken ? -speed : speed;
   }
 }

@@ -11,9 +11,9 @@
 
 namespace evenkeel::context {
 
-/// The free ranks of a wave. If speeds are equal, this class only counts ranks, since settle_waves() chooses
-/// the ranks of groups at the end. If speeds differ, the time of a group depends on its ranks, so the ranks
-/// are chosen immediately.
+/// The free ranks of a wave. If speeds are equal, this class only counts ranks, since finalize_waves()
+/// chooses the ranks of groups at the end. If speeds differ, the time of a group depends on its ranks, so the
+/// ranks are chosen immediately.
 class FreeRanks {
  public:
   /// Makes an object without free ranks.
@@ -28,23 +28,23 @@ class FreeRanks {
 
   /// Returns the first rank of the fastest free block of a level, or nullopt if no block is free; on a tie,
   /// the block with the lower number wins. If speeds are equal, returns 0 if enough ranks are free.
-  [[nodiscard]] std::optional<std::int64_t> fastest(int level) const;
+  [[nodiscard]] std::optional<std::int64_t> find_fastest_block(int level) const;
   /// Marks the block of a level that begins at rank `first` as used. Precondition: the block is free. If
   /// speeds are equal, `first` is ignored.
-  void take(int level, std::int64_t first);
-  /// Marks a used block as free again. Precondition: take() was called with the same arguments.
+  void acquire(int level, std::int64_t first);
+  /// Marks a used block as free again. Precondition: acquire() was called with the same arguments.
   void release(int level, std::int64_t first);
 
  private:
   [[nodiscard]] bool are_free(std::int64_t first, std::int64_t size) const;
-  void set(int level, std::int64_t first, bool is_taken);
+  void set_taken(int level, std::int64_t first, bool is_taken);
 
   const Levels* levels_ = nullptr;
   std::int64_t count_ = 0;
   // The members below are used only if speeds differ.
   std::vector<bool> taken_;  ///< by rank
   std::int64_t speed_ = 0;   ///< sum of the free ranks' speeds
-  /// By level: position in speeds().fastest_first(level) before which all blocks are known to be used.
+  /// By level: position in speeds().blocks_by_speed(level) before which all blocks are known to be used.
   mutable std::vector<std::size_t> first_free_;
 };
 
@@ -54,11 +54,11 @@ class BlockHeights {
  public:
   explicit BlockHeights(const Levels& levels) : levels_(&levels) {
     for (int level = 0; level < levels.count(); ++level)
-      heights_.emplace_back(static_cast<std::size_t>(levels.blocks(level)), 0);
+      heights_.emplace_back(static_cast<std::size_t>(levels.num_blocks(level)), 0);
   }
 
   /// Returns the end times of a level's blocks; the blocks of level 0 are ranks.
-  [[nodiscard]] std::span<const Cost> at_level(int level) const {
+  [[nodiscard]] std::span<const Cost> heights_at(int level) const {
     return heights_[static_cast<std::size_t>(level)];
   }
 
@@ -69,7 +69,7 @@ class BlockHeights {
       for (Cost& height : heights_within(below, first, levels_->size(level))) height += time;
     for (int above = level + 1; above < levels_->count(); ++above) {
       const std::int64_t parent = first / levels_->size(above);
-      if (parent >= levels_->blocks(above)) continue;
+      if (parent >= levels_->num_blocks(above)) continue;
       heights_[static_cast<std::size_t>(above)][static_cast<std::size_t>(parent)] =
           std::ranges::max(heights_within(above - 1, parent * levels_->size(above), levels_->size(above)));
     }

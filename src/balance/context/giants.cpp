@@ -11,7 +11,7 @@ constexpr std::int64_t max_steps = 1 << 15;
 
 }  // namespace
 
-Cost Giants::least_area(std::size_t from, Cost limit) const {
+Cost Giants::min_area(std::size_t from, Cost limit) const {
   Cost sum = 0;
   for (std::size_t i = from; i < giants_.size(); ++i) {
     Cost least = -1;
@@ -25,19 +25,20 @@ Cost Giants::least_area(std::size_t from, Cost limit) const {
 bool Giants::can_fit(Cost limit, Cost busy, Cost area) const {
   std::vector<int> chosen;
   std::int64_t steps = max_steps;
-  return choose(chosen, limit, busy, area, steps);
+  return can_choose_levels(chosen, limit, busy, area, steps);
 }
 
-bool Giants::choose(std::vector<int>& chosen, Cost limit, Cost busy, Cost area, std::int64_t& steps) const {
+bool Giants::can_choose_levels(std::vector<int>& chosen, Cost limit, Cost busy, Cost area,
+                               std::int64_t& steps) const {
   if (--steps < 0) return true;
   const std::size_t i = chosen.size();
-  if (least_area(i, limit) > area) return false;
+  if (min_area(i, limit) > area) return false;
   if (i == giants_.size()) return can_place_in_blocks(chosen, busy, steps);
   for (int level = 0; level < levels_->count(); ++level) {
     const Place& place = giants_[i][static_cast<std::size_t>(level)];
     if (place.time < 0 || place.time > limit || place.area > area) continue;
     chosen.push_back(level);
-    if (choose(chosen, limit, busy, area - place.area, steps)) return true;
+    if (can_choose_levels(chosen, limit, busy, area - place.area, steps)) return true;
     chosen.pop_back();
   }
   return false;
@@ -49,7 +50,8 @@ bool Giants::can_place_in_blocks(const std::vector<int>& chosen, Cost busy, std:
   std::ranges::stable_sort(order,
                            [&](std::size_t left, std::size_t right) { return chosen[left] > chosen[right]; });
   const int top = levels_->count() - 1;
-  return place(order, chosen, top, {{.height = 0, .blocks = levels_->blocks(top)}}, busy, steps);
+  return can_place_in_runs(order, chosen, top, {{.height = 0, .blocks = levels_->num_blocks(top)}}, busy,
+                           steps);
 }
 
 std::vector<Giants::Run> Giants::split_to_level(const std::vector<Run>& runs, int from, int level) const {
@@ -60,13 +62,13 @@ std::vector<Giants::Run> Giants::split_to_level(const std::vector<Run>& runs, in
     blocks += run.blocks;
   }
   // The ranks after the last of the larger blocks form further blocks of this level.
-  if (levels_->blocks(level) > blocks)
-    result.push_back({.height = 0, .blocks = levels_->blocks(level) - blocks});
+  if (levels_->num_blocks(level) > blocks)
+    result.push_back({.height = 0, .blocks = levels_->num_blocks(level) - blocks});
   return result;
 }
 
-bool Giants::place(std::span<const std::size_t> order, const std::vector<int>& chosen, int level,
-                   const std::vector<Run>& runs, Cost busy, std::int64_t& steps) const {
+bool Giants::can_place_in_runs(std::span<const std::size_t> order, const std::vector<int>& chosen, int level,
+                               const std::vector<Run>& runs, Cost busy, std::int64_t& steps) const {
   if (--steps < 0) return true;
   if (order.empty()) return true;
   const std::size_t giant = order.front();
@@ -78,7 +80,7 @@ bool Giants::place(std::span<const std::size_t> order, const std::vector<int>& c
     std::vector<Run> next = here;
     --next[r].blocks;
     next.push_back({.height = here[r].height + time, .blocks = 1});
-    if (place(order.subspan(1), chosen, own, next, busy, steps)) return true;
+    if (can_place_in_runs(order.subspan(1), chosen, own, next, busy, steps)) return true;
   }
   return false;
 }

@@ -39,7 +39,7 @@ class Giants {
 
   /// Returns the minimum total area of the items with indices >= `from`, on levels on which each item alone
   /// takes at most `limit`.
-  [[nodiscard]] Cost least_area(std::size_t from, Cost limit) const;
+  [[nodiscard]] Cost min_area(std::size_t from, Cost limit) const;
 
  private:
   /// Blocks of a level whose ranks are all busy for the same time.
@@ -48,11 +48,12 @@ class Giants {
     std::int64_t blocks = 0;
   };
 
-  bool choose(std::vector<int>& chosen, Cost limit, Cost busy, Cost area, std::int64_t& steps) const;
+  bool can_choose_levels(std::vector<int>& chosen, Cost limit, Cost busy, Cost area,
+                         std::int64_t& steps) const;
   [[nodiscard]] bool can_place_in_blocks(const std::vector<int>& chosen, Cost busy,
                                          std::int64_t& steps) const;
-  bool place(std::span<const std::size_t> order, const std::vector<int>& chosen, int level,
-             const std::vector<Run>& runs, Cost busy, std::int64_t& steps) const;
+  bool can_place_in_runs(std::span<const std::size_t> order, const std::vector<int>& chosen, int level,
+                         const std::vector<Run>& runs, Cost busy, std::int64_t& steps) const;
   [[nodiscard]] std::vector<Run> split_to_level(const std::vector<Run>& runs, int from, int level) const;
 
   const Levels* levels_;

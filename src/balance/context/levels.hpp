@@ -12,7 +12,7 @@ namespace evenkeel::context {
 
 /// The possible group sizes of a problem, ascending, and the times, areas and tokens of its items for each
 /// size. A level is an index into the sizes. The problem must outlive this object and must have passed
-/// require_fits().
+/// require_schedulable().
 class Levels {
  public:
   explicit Levels(const Problem& problem);
@@ -28,7 +28,7 @@ class Levels {
   /// Returns the maximum number of aligned tokens in a micro-batch of a group of this level.
   [[nodiscard]] std::int64_t cap(int level) const noexcept { return caps_[static_cast<std::size_t>(level)]; }
   /// Returns the number of blocks of a level: adjacent groups of size(level) ranks, starting at rank 0.
-  [[nodiscard]] std::int64_t blocks(int level) const noexcept { return problem_->ranks / size(level); }
+  [[nodiscard]] std::int64_t num_blocks(int level) const noexcept { return problem_->ranks / size(level); }
 
   [[nodiscard]] const ContextWork& work(Item item) const noexcept {
     return problem_->items[static_cast<std::size_t>(item)];
@@ -61,7 +61,7 @@ class Levels {
   }
   /// Returns the maximum amount of work that the block that begins at rank `first` can do within `time`,
   /// expressed as the time of this work on the fastest ranks.
-  [[nodiscard]] Cost fastest_time_within(Cost time, int level, std::int64_t first) const noexcept {
+  [[nodiscard]] Cost equivalent_fastest_time(Cost time, int level, std::int64_t first) const noexcept {
     return speeds_.are_unequal()
                ? speeds_.time_on_fastest(time, level, static_cast<std::size_t>(first / size(level)))
                : time;

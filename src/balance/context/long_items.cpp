@@ -12,7 +12,7 @@ namespace {
 
 using balance_checks::ceil_div;
 
-/// Maximum number of items times levels for which find_exclusive_places() examines companions.
+/// Maximum number of items times levels for which compute_alone_communication() examines companions.
 constexpr std::int64_t max_companions = 1 << 18;
 
 /// Returns the maximum communication that an item's attention hides, rounded up.
@@ -26,7 +26,7 @@ class Companions {
  public:
   explicit Companions(const Levels& levels) {
     for (Item item = 0; item < levels.num_items(); ++item)
-      by_tokens_.emplace_back(tokens(levels, item), item);
+      by_tokens_.emplace_back(num_tokens_of(levels, item), item);
     std::ranges::sort(by_tokens_);
   }
 
@@ -47,14 +47,14 @@ class Companions {
 
   /// Returns the maximum communication that companions with at most `room` tokens in total can hide; -1 if
   /// there is no limit.
-  [[nodiscard]] Cost max_hidden(std::int64_t room) const {
+  [[nodiscard]] Cost max_hidden_communication(std::int64_t room) const {
     if (without_tokens_) return -1;
     const auto end = std::ranges::upper_bound(by_tokens_, std::pair{room + 1, Item{-1}});
     return most_[static_cast<std::size_t>(end - by_tokens_.begin())] * room;
   }
 
  private:
-  static std::int64_t tokens(const Levels& levels, Item item) {
+  static std::int64_t num_tokens_of(const Levels& levels, Item item) {
     const Problem& problem = levels.problem();
     const auto at = static_cast<std::size_t>(item);
     if (problem.offsets.empty()) return problem.lengths[at];
@@ -85,7 +85,7 @@ std::int64_t LeastTokens::operator()(Item item) const {
   return least;
 }
 
-Cost least_time(Item item, const Levels& levels) {
+Cost min_time(Item item, const Levels& levels) {
   Cost least = levels.time(item, levels.lowest_level(item));
   for (int level = levels.lowest_level(item) + 1; level < levels.count(); ++level)
     if (levels.fits(item, level)) least = std::min(least, levels.time(item, level));
@@ -98,9 +98,9 @@ LongItems::LongItems(const Levels& levels, Cost at_least) : levels_(&levels) {
     (is_long ? items_ : short_items_).push_back(item);
   }
   for (const Item item : items_)
-    for (int level = 0; level < levels.count(); ++level) places_.push_back(place(item, level));
-  find_exclusive_places();
-  find_pooled_places();
+    for (int level = 0; level < levels.count(); ++level) places_.push_back(make_place(item, level));
+  compute_alone_communication();
+  compute_pools();
 }
 
 Giants LongItems::giants() const {
@@ -123,7 +123,7 @@ Giants LongItems::giants() const {
   return giants;
 }
 
-Cost LongItems::area(Cost limit, int first_pooled) const {
+Cost LongItems::min_extra_area(Cost limit, int first_pooled) const {
   Cost sum = pools_[static_cast<std::size_t>(first_pooled)];
   const auto levels = static_cast<std::size_t>(levels_->count());
   for (std::size_t i = 0; i < items_.size(); ++i) {
@@ -141,7 +141,7 @@ Cost LongItems::area(Cost limit, int first_pooled) const {
   return sum;
 }
 
-LongItems::Place LongItems::place(Item item, int level) const {
+LongItems::Place LongItems::make_place(Item item, int level) const {
   if (!levels_->fits(item, level)) return {.time = -1};
   const CommunicationCost& cost = levels_->problem().communication;
   const ContextWork& work = levels_->work(item);
@@ -155,7 +155,7 @@ LongItems::Place LongItems::place(Item item, int level) const {
 /// half of a micro-batch's cap cannot share a micro-batch. For such an item, the communication that its
 /// companions cannot hide is therefore not counted twice. If no possible companion can hide any
 /// communication, all of the item's communication is counted.
-void LongItems::find_exclusive_places() {
+void LongItems::compute_alone_communication() {
   const auto levels = static_cast<std::size_t>(levels_->count());
   if (items_.empty() || levels_->num_items() * levels_->count() > max_companions) return;
   Companions companions(*levels_);
@@ -165,14 +165,14 @@ void LongItems::find_exclusive_places() {
       Place& here = places_[i * levels + static_cast<std::size_t>(level)];
       if (here.time < 0 || here.pooled <= 0) continue;
       const std::int64_t room = levels_->cap(level) - levels_->aligned_tokens(items_[i], level);
-      const Cost hidden = companions.max_hidden(room);
+      const Cost hidden = companions.max_hidden_communication(room);
       const bool is_above_half = room < levels_->cap(level) - room;
       if (hidden == 0 || (is_above_half && hidden > 0)) here.alone = std::max<Cost>(0, here.pooled - hidden);
     }
   }
 }
 
-void LongItems::find_pooled_places() {
+void LongItems::compute_pools() {
   const CommunicationCost& cost = levels_->problem().communication;
   pools_.assign(static_cast<std::size_t>(levels_->count()) + 1, 0);
   Cost max_hidden = 0;  // maximum communication per row that any of the short items can hide

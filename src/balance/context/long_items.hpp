@@ -21,7 +21,7 @@ class LeastTokens {
 };
 
 /// Returns the time of an item on its best group.
-[[nodiscard]] Cost least_time(Item item, const Levels& levels);
+[[nodiscard]] Cost min_time(Item item, const Levels& levels);
 
 /// The long items of a problem, with the quantities per level that lower bounds use. An item is long if it
 /// does not fit on one rank, or if it takes more than half of a known lower bound there, so that no rank
@@ -52,12 +52,12 @@ class LongItems {
   /// Returns a lower bound on the exposed communication of all items, plus the work that faster ranks could
   /// do while they wait, if each item may take at most `limit`. Communication of groups at or above level
   /// `first_pooled` is pooled over all items; communication of smaller groups is counted per item.
-  [[nodiscard]] Cost area(Cost limit, int first_pooled) const;
+  [[nodiscard]] Cost min_extra_area(Cost limit, int first_pooled) const;
 
  private:
-  [[nodiscard]] Place place(Item item, int level) const;
-  void find_exclusive_places();
-  void find_pooled_places();
+  [[nodiscard]] Place make_place(Item item, int level) const;
+  void compute_alone_communication();
+  void compute_pools();
 
   const Levels* levels_;
   std::vector<Item> items_;

@@ -18,7 +18,7 @@ void require_at_least(std::int64_t value, std::int64_t least, const std::string&
   throw InputError(what, "is " + std::to_string(value) + "; it must be at least " + std::to_string(least));
 }
 
-void require_shape(const Problem& problem) {
+void require_valid_parameters(const Problem& problem) {
   require_at_least(problem.ranks, 1, "ranks");
   require_at_least(problem.max_size, 1, "max_size");
   if (problem.max_size > problem.ranks) {
@@ -43,7 +43,7 @@ void require_length(std::size_t has, std::size_t wanted, const std::string& what
   throw InputError(what, "has " + std::to_string(has) + " entries; it must have " + std::to_string(wanted));
 }
 
-void require_speeds(const Problem& problem) {
+void require_valid_speeds(const Problem& problem) {
   constexpr std::int64_t largest = std::int64_t{1} << 31;
   if (problem.speeds.empty()) return;
   require_length(problem.speeds.size(), static_cast<std::size_t>(problem.ranks), "speeds");
@@ -55,8 +55,8 @@ void require_speeds(const Problem& problem) {
   }
 }
 
-void require_lists(const Problem& problem) {
-  require_speeds(problem);
+void require_consistent_lists(const Problem& problem) {
+  require_valid_speeds(problem);
   const std::size_t n = problem.items.size();
   if (!problem.counts.empty()) require_length(problem.counts.size(), n, "counts");
   if (problem.offsets.empty()) {
@@ -104,7 +104,7 @@ std::int64_t limited_product(std::int64_t left, std::int64_t right) {
   return left >= sum_limit / right ? sum_limit : left * right;
 }
 
-void require_numbers(const Problem& problem) {
+void require_valid_items(const Problem& problem) {
   CheckedSum work("items.work");
   CheckedSum rows("items.rows");
   CheckedSum counts("counts");
@@ -160,10 +160,10 @@ std::int64_t Problem::aligned_size(Item item, std::int64_t size) const {
   return sum;
 }
 
-void require_fits(const Problem& problem) {
-  require_shape(problem);
-  require_lists(problem);
-  require_numbers(problem);
+void require_schedulable(const Problem& problem) {
+  require_valid_parameters(problem);
+  require_consistent_lists(problem);
+  require_valid_items(problem);
   const std::vector<std::int64_t> sizes = group_sizes_up_to(problem.max_size);
   for (Item item = 0; item < static_cast<Item>(problem.items.size()); ++item) {
     if (problem.count_of(item) > problem.limits.max_items) {

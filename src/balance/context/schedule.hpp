@@ -102,12 +102,12 @@ struct Schedule {
 ///   of an item can hide any communication, all of the item's communication is counted. Otherwise, its
 ///   communication is not counted.
 ///
-/// Precondition: require_fits() passes. Integers only. O(items * sizes), and less for short items.
+/// Precondition: require_schedulable() passes. Integers only. O(items * sizes), and less for short items.
 [[nodiscard]] Cost lower_bound(const Problem& problem);
 
 /// Throws LimitError naming the first item that does not fit in any group, with its size in the largest
 /// group. Throws InputError for inconsistent lists, negative numbers, an attention above the item's work,
 /// speeds out of range, and sums or times of the slowest rank that reach 2^62. O(items).
-void require_fits(const Problem& problem);
+void require_schedulable(const Problem& problem);
 
 }  // namespace evenkeel::context

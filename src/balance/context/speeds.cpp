@@ -22,10 +22,10 @@ Speeds::Speeds(std::span<const std::int64_t> speeds, std::int64_t ranks, std::sp
   if (std::ranges::adjacent_find(speeds, std::not_equal_to{}) == speeds.end()) return;
   fastest_ = std::ranges::max(speeds);
   sum_ = std::accumulate(speeds.begin(), speeds.end(), std::int64_t{0});
-  for (const std::int64_t size : sizes_) levels_.push_back(level_of(speeds, size));
+  for (const std::int64_t size : sizes_) levels_.push_back(make_level(speeds, size));
 }
 
-Speeds::Level Speeds::level_of(std::span<const std::int64_t> speeds, std::int64_t size) {
+Speeds::Level Speeds::make_level(std::span<const std::int64_t> speeds, std::int64_t size) {
   Level level;
   for (std::int64_t first = 0; first + size <= std::ssize(speeds); first += size) {
     const auto block = speeds.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
@@ -53,12 +53,12 @@ Cost Speeds::work_at(Cost time, std::int64_t speed) const noexcept {
 
 Cost Speeds::work_in(Cost time, int level, std::size_t block) const noexcept {
   if (!are_unequal()) return time * sizes_[static_cast<std::size_t>(level)];
-  return work_at(time, of(level).sum[block]);
+  return work_at(time, level_at(level).sum[block]);
 }
 
 Cost Speeds::wasted_work(Cost work, int level) const noexcept {
   if (!are_unequal()) return 0;
-  const Level& here = of(level);
+  const Level& here = level_at(level);
   const Wide used = Wide{sizes_[static_cast<std::size_t>(level)]} * here.even_slowest;
   return static_cast<Cost>(Wide{work} * (here.even_sum - used) / used);
 }
@@ -71,14 +71,14 @@ Cost Speeds::mean_time(Cost work) const noexcept {
   return static_cast<Cost>(Wide{work} * fastest_ / sum_);
 }
 
-Cost Speeds::even_time(Cost work) const noexcept {
+Cost Speeds::mean_time_rounded_up(Cost work) const noexcept {
   return static_cast<Cost>(wide_ceil_div(Wide{work} * fastest_, sum_));
 }
 
 Cost Speeds::even_end(std::span<const Cost> starts, Cost work) const {
   std::vector<std::pair<Cost, std::int64_t>> ranks;  // start and speed of each rank
   ranks.reserve(starts.size());
-  for (std::size_t r = 0; r < starts.size(); ++r) ranks.emplace_back(starts[r], slowest(0, r));
+  for (std::size_t r = 0; r < starts.size(); ++r) ranks.emplace_back(starts[r], slowest_speed(0, r));
   std::ranges::sort(ranks);
   Wide left = Wide{work} * fastest_;
   Wide speed = 0;  // sum over the ranks that have started

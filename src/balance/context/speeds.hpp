@@ -27,25 +27,25 @@ class Speeds {
 
   /// Returns the time of a block, rounded up, for work that takes `time` on the fastest rank.
   [[nodiscard]] Cost block_time(Cost time, int level, std::size_t block) const noexcept {
-    return are_unequal() ? time_at_speed(time, of(level).slowest[block]) : time;
+    return are_unequal() ? time_at_speed(time, level_at(level).slowest[block]) : time;
   }
   /// Returns the time of the fastest group of a level for work that takes `time` on the fastest rank.
   [[nodiscard]] Cost best_time(Cost time, int level) const noexcept {
-    return are_unequal() ? time_at_speed(time, of(level).best) : time;
+    return are_unequal() ? time_at_speed(time, level_at(level).best) : time;
   }
   /// Returns the time at this speed for work that takes `time` on the fastest rank.
   [[nodiscard]] Cost time_at_speed(Cost time, std::int64_t speed) const noexcept {
     return slowed_time(time, fastest_, speed);
   }
   /// Returns the speed of a block's slowest rank; 1 if speeds are equal.
-  [[nodiscard]] std::int64_t slowest(int level, std::size_t block) const noexcept {
-    return are_unequal() ? of(level).slowest[block] : 1;
+  [[nodiscard]] std::int64_t slowest_speed(int level, std::size_t block) const noexcept {
+    return are_unequal() ? level_at(level).slowest[block] : 1;
   }
 
   /// Returns the blocks of a level in descending order of speed; on a tie, in ascending order of their
   /// numbers. Empty if speeds are equal.
-  [[nodiscard]] std::span<const std::int64_t> fastest_first(int level) const noexcept {
-    return are_unequal() ? std::span<const std::int64_t>(of(level).fastest_first)
+  [[nodiscard]] std::span<const std::int64_t> blocks_by_speed(int level) const noexcept {
+    return are_unequal() ? std::span<const std::int64_t>(level_at(level).fastest_first)
                          : std::span<const std::int64_t>();
   }
   /// Returns the sum of all speeds; the number of ranks if speeds are equal.
@@ -53,7 +53,7 @@ class Speeds {
   /// Returns the amount of work that a block does in `time`, expressed as the time that it takes on the
   /// fastest rank, rounded down. This is the largest value for which block_time() is at most `time`.
   [[nodiscard]] Cost time_on_fastest(Cost time, int level, std::size_t block) const noexcept {
-    return are_unequal() ? work_at(time, of(level).slowest[block]) : time;
+    return are_unequal() ? work_at(time, level_at(level).slowest[block]) : time;
   }
   /// Returns the work done in `time` by ranks whose speeds add up to `speed`, rounded down.
   [[nodiscard]] Cost work_at(Cost time, std::int64_t speed) const noexcept;
@@ -69,7 +69,7 @@ class Speeds {
   /// Returns the time that all ranks together take for `work`, rounded down.
   [[nodiscard]] Cost mean_time(Cost work) const noexcept;
   /// Returns the time that all ranks together take for `work`, rounded up.
-  [[nodiscard]] Cost even_time(Cost work) const noexcept;
+  [[nodiscard]] Cost mean_time_rounded_up(Cost work) const noexcept;
   /// Returns the earliest time by which all ranks have started, at `starts`, and have finished `work`
   /// together.
   [[nodiscard]] Cost even_end(std::span<const Cost> starts, Cost work) const;
@@ -83,8 +83,10 @@ class Speeds {
     std::int64_t even_sum = 0;  ///< sum of the speeds of the group with the most equal speeds
     std::int64_t even_slowest = 0;
   };
-  [[nodiscard]] static Level level_of(std::span<const std::int64_t> speeds, std::int64_t size);
-  [[nodiscard]] const Level& of(int level) const noexcept { return levels_[static_cast<std::size_t>(level)]; }
+  [[nodiscard]] static Level make_level(std::span<const std::int64_t> speeds, std::int64_t size);
+  [[nodiscard]] const Level& level_at(int level) const noexcept {
+    return levels_[static_cast<std::size_t>(level)];
+  }
 
   std::int64_t fastest_ = 1;
   std::int64_t sum_ = 0;  ///< sum over all ranks

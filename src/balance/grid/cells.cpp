@@ -28,7 +28,7 @@ class PeakExchanges {
     for (std::size_t j = 0, stuck = 0; stuck < by_cost_.size() && !is_close(meeting, goal) && budget_ > 0;
          j = (j + 1) % by_cost_.size()) {
       const Cost before = peak(j);
-      stuck = lower(j) ? 0 : stuck + 1;
+      stuck = lower_peak(j) ? 0 : stuck + 1;
       has_changed = has_changed || stuck == 0;
       meeting -= before - peak(j);
     }
@@ -54,7 +54,7 @@ class PeakExchanges {
   }
 
   /// Moves cost from the column's costliest cell to a cell with room. Returns whether there was such a cell.
-  bool lower(std::size_t j) {
+  bool lower_peak(std::size_t j) {
     const std::size_t giver = by_cost_[j].rbegin()->second;
     if (grid_.cells[giver].cost == 0) return false;
     for (const std::size_t to : columns_by_room()) {

@@ -52,7 +52,7 @@ std::vector<std::size_t> columns_by_spread(const CellGrid& grid) {
 }
 
 /// Assigns each column's cells to the rows, the costliest cell to the row with the lowest cost so far.
-void deal_columns(CellGrid& grid) {
+void assign_cells_to_rows(CellGrid& grid) {
   std::vector<std::pair<Cost, std::size_t>> rows;
   for (std::size_t row = 0; row < grid.rows; ++row) rows.emplace_back(0, row);
   for (const std::size_t j : columns_by_spread(grid)) {
@@ -79,19 +79,19 @@ class RowExchanges {
   }
 
   void run(Cost goal) {
-    while (budget_ > 0 && !is_close(by_cost_.rbegin()->first, goal) && improve_dearest()) {
+    while (budget_ > 0 && !is_close(by_cost_.rbegin()->first, goal) && improve_costliest_row()) {
     }
   }
 
  private:
-  bool improve_dearest() {
+  bool improve_costliest_row() {
     constexpr int max_tries = 8;
     int tries = 0;
     const auto [dear, giver] = *by_cost_.rbegin();
     for (const auto& cheap_row : by_cost_) {
       const auto [cheap, receiver] = cheap_row;
       if (dear - cheap < 2 || tries++ == max_tries) return false;
-      const Cost shifted = improve(giver, receiver, dear - cheap);
+      const Cost shifted = shift_cost(giver, receiver, dear - cheap);
       if (shifted == 0) continue;
       by_cost_.erase({dear, giver});
       by_cost_.erase({cheap, receiver});
@@ -104,7 +104,7 @@ class RowExchanges {
 
   /// Shifts some cost, less than the gap between the rows, from the giver to the receiver. Returns the
   /// shifted cost, or 0 if no exchange is found.
-  Cost improve(std::size_t giver, std::size_t receiver, Cost gap) {
+  Cost shift_cost(std::size_t giver, std::size_t receiver, Cost gap) {
     const std::optional<std::size_t> column = best_swap(giver, receiver, gap);
     const Cost by_swap = column ? difference(giver, receiver, *column) : 0;
     const bool is_good = by_swap >= gap / 4 && by_swap <= gap - gap / 4;
@@ -169,7 +169,7 @@ Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLi
   }
   const ExchangeRules rules{.items = items, .limits = limits};
   const GridStart start(costs, shape, rules);
-  CellGrid best = improve_grid(start.make_level_grid(), rules);
+  CellGrid best = improve_grid(start.make_balanced_grid(), rules);
   const Cost goal = balance_checks::ceil_div(best.total(), shape.rows);
   constexpr Cost one_in = 10'000;
   if (best.meeting_cost() - goal <= goal / one_in) return concatenate_rows(best);
@@ -181,7 +181,7 @@ Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLi
 }
 
 void even_out_rows(CellGrid& grid, const ExchangeRules& rules) {
-  deal_columns(grid);
+  assign_cells_to_rows(grid);
   RowExchanges(grid, rules).run(balance_checks::ceil_div(grid.total(), static_cast<std::int64_t>(grid.rows)));
 }
 

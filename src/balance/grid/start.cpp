@@ -34,7 +34,7 @@ class ColumnFill {
       const std::size_t cell = place->second;
       if (!has_room(cells_[cell], entry)) continue;
       by_cost_.erase(place);
-      cells_[cell].put(entry, rules_);
+      cells_[cell].insert_sorted(entry, rules_);
       if (!is_full(cells_[cell])) by_cost_.emplace(cells_[cell].cost, cell);
       return true;
     }
@@ -81,7 +81,7 @@ GridStart::GridStart(std::span<const Cost> costs, GridShape shape, const Exchang
   cheapest_ = cheapest.value_or(0);
 }
 
-CellGrid GridStart::make_level_grid() const {
+CellGrid GridStart::make_balanced_grid() const {
   std::vector<Item> all(costs_.size());
   std::iota(all.begin(), all.end(), Item{0});
   const auto k = static_cast<std::int64_t>(rows_ * columns_);
@@ -90,16 +90,17 @@ CellGrid GridStart::make_level_grid() const {
 }
 
 std::optional<CellGrid> GridStart::fill_expensive_columns_first() const {
-  if (std::optional<Filled> filled = fill_with_lowest_ceilings()) return balance_rest(*std::move(filled));
-  return balance_rest(fill(max_cap_factor));
+  if (std::optional<Filled> filled = fill_with_lowest_ceilings())
+    return balance_remaining_items(*std::move(filled));
+  return balance_remaining_items(fill_with_generosity(max_cap_factor));
 }
 
 std::optional<GridStart::Filled> GridStart::fill_with_lowest_ceilings() const {
   std::optional<Filled> least;
   double too_low = 0;
   double enough = max_cap_factor;
-  const auto try_with = [&](double generosity) {
-    Filled filled = fill(generosity);
+  const auto try_generosity = [&](double generosity) {
+    Filled filled = fill_with_generosity(generosity);
     if (!is_easily_balanced(filled)) {
       too_low = generosity;
       return;
@@ -107,13 +108,13 @@ std::optional<GridStart::Filled> GridStart::fill_with_lowest_ceilings() const {
     enough = generosity;
     least = std::move(filled);
   };
-  try_with(0);
+  try_generosity(0);
   constexpr double fine_enough = 1.0 / 32;
-  while (enough - too_low > fine_enough) try_with((too_low + enough) / 2);
+  while (enough - too_low > fine_enough) try_generosity((too_low + enough) / 2);
   return least;
 }
 
-GridStart::Filled GridStart::fill(double generosity) const {
+GridStart::Filled GridStart::fill_with_generosity(double generosity) const {
   Filled filled{{rows_, {}}, {}, rows_ * columns_};
   std::vector<CostedItem> left = descending_items(costs_);
   Cost sum = std::accumulate(costs_.begin(), costs_.end(), Cost{0});
@@ -154,7 +155,7 @@ bool GridStart::is_easily_balanced(const Filled& filled) const {
   return balance_checks::are_within(assigned, items.items(), rules_.limits);
 }
 
-std::optional<CellGrid> GridStart::balance_rest(Filled filled) const {
+std::optional<CellGrid> GridStart::balance_remaining_items(Filled filled) const {
   if (filled.grid.cells.empty()) return std::nullopt;
   const PickedItems items(rules_.items, filled.left);
   const auto assigned =

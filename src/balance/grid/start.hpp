@@ -17,7 +17,7 @@ class GridStart {
   GridStart(std::span<const Cost> costs, GridShape shape, const ExchangeRules& rules);
 
   /// Returns a grid in which all cells are balanced to nearly the same cost.
-  [[nodiscard]] CellGrid make_level_grid() const;
+  [[nodiscard]] CellGrid make_balanced_grid() const;
 
   /// Returns a grid that is filled column by column with the costliest remaining items:
   /// 1. Fill each cell of the column up to a ceiling, which is the cost of the column's costliest item plus
@@ -39,14 +39,14 @@ class GridStart {
     std::size_t cells_left = 0;
   };
 
-  [[nodiscard]] Filled fill(double generosity) const;
+  [[nodiscard]] Filled fill_with_generosity(double generosity) const;
   [[nodiscard]] std::optional<Filled> fill_with_lowest_ceilings() const;
   /// Returns the cost of the costliest item plus `generosity` times the cost of filling up its cell with the
   /// cheapest items.
   [[nodiscard]] Cost ceiling(const CostedItem& costliest, double generosity) const;
   [[nodiscard]] std::vector<ItemGroup> fill_column(std::vector<CostedItem>& left, Cost most) const;
   [[nodiscard]] bool is_easily_balanced(const Filled& filled) const;
-  [[nodiscard]] std::optional<CellGrid> balance_rest(Filled filled) const;
+  [[nodiscard]] std::optional<CellGrid> balance_remaining_items(Filled filled) const;
   [[nodiscard]] std::vector<ItemGroup> cells_of(const Partition& groups, std::span<const Item> items) const;
   [[nodiscard]] std::vector<Cost> costs_of(std::span<const Item> items) const;
 

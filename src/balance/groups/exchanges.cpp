@@ -23,7 +23,7 @@ GroupExchanges::GroupExchanges(const Partition& start, std::span<const Cost> cos
       group.size += rules_.size_of(item);
       group.count += rules_.count_of(item);
     }
-    if (rules_.bins > 1) group.bins = bins_of(start[static_cast<std::int64_t>(g)], rules_);
+    if (rules_.bins > 1) group.bins = count_bins(start[static_cast<std::int64_t>(g)], rules_);
     by_cost_.emplace(group.total(rules_), g);
   }
 }
@@ -48,7 +48,7 @@ void GroupExchanges::apply(std::size_t heavy, std::size_t light, const Exchange&
     if (rules_.bins == 1) continue;
     std::vector<Item> items;
     for (const CostedItem& entry : group.items) items.push_back(entry.item);
-    group.bins = bins_of(items, rules_);
+    group.bins = count_bins(items, rules_);
   }
   heavy_node.value().first = groups_[heavy].total(rules_);
   light_node.value().first = groups_[light].total(rules_);
@@ -88,7 +88,7 @@ bool GroupExchanges::even_out(Cost goal) {
     return find_exchange(groups_[heavy], groups_[light], wanted, rules_, budget);
   };
   bool has_changed = false;
-  while (largest() > goal && improve_costliest(by_items, budget)) has_changed = true;
+  while (largest_cost() > goal && improve_costliest(by_items, budget)) has_changed = true;
   return has_changed;
 }
 
@@ -99,7 +99,7 @@ bool GroupExchanges::even_out_by_sets(Cost goal) {
                              wanted, rules_, budget);
   };
   bool has_changed = even_out(goal);
-  while (largest() > goal && improve_costliest(by_sets, budget)) has_changed = true;
+  while (largest_cost() > goal && improve_costliest(by_sets, budget)) has_changed = true;
   return has_changed;
 }
 

@@ -90,18 +90,18 @@ Partition split_groups(const Partition& start, std::span<const Cost> costs, std:
   const auto wanted = static_cast<std::size_t>(k);
   std::vector<std::vector<Item>> groups = start.to_vectors();
   std::priority_queue<std::pair<Cost, std::size_t>> divisible;
-  const auto offer = [&](std::size_t g) {
+  const auto add_if_divisible = [&](std::size_t g) {
     if (groups[g].size() > 1) divisible.emplace(sum_of(groups[g], costs), g);
   };
-  for (std::size_t g = 0; g < groups.size(); ++g) offer(g);
+  for (std::size_t g = 0; g < groups.size(); ++g) add_if_divisible(g);
   while (groups.size() < wanted && !divisible.empty()) {
     const std::size_t parent = divisible.top().second;
     divisible.pop();
     auto [kept, parted] = split_into_halves(groups[parent], costs);
     groups[parent] = std::move(kept);
     groups.push_back(std::move(parted));
-    offer(parent);
-    offer(groups.size() - 1);
+    add_if_divisible(parent);
+    add_if_divisible(groups.size() - 1);
   }
   groups.resize(wanted);
   return Partition{groups};

@@ -46,7 +46,7 @@ class ValueMatrix {
   }
 
   /// Returns the smaller of the sum of row maxima and the sum of column maxima.
-  [[nodiscard]] std::int64_t bound() const {
+  [[nodiscard]] std::int64_t matching_upper_bound() const {
     std::vector<std::int64_t> of_row(size_, 0);
     std::vector<std::int64_t> of_column(size_, 0);
     for (std::size_t row = 0; row < size_; ++row) {
@@ -93,7 +93,7 @@ class AugmentingPaths {
     is_done_.assign(row_of_column_.size(), false);
     row_of_column_[0] = row;
     std::size_t column = 0;
-    while (row_of_column_[column] != unmatched) column = nearest_after(column);
+    while (row_of_column_[column] != unmatched) column = settle_column_and_find_nearest(column);
     while (column != 0) {
       const std::size_t before = previous_[column];
       row_of_column_[column] = row_of_column_[before];
@@ -102,7 +102,7 @@ class AugmentingPaths {
   }
 
   /// Settles column `from`, relaxes the edges of its row, and returns the nearest column that is not settled.
-  std::size_t nearest_after(std::size_t from) {
+  std::size_t settle_column_and_find_nearest(std::size_t from) {
     is_done_[from] = true;
     const std::size_t row = row_of_column_[from];
     std::size_t nearest = 0;
@@ -120,11 +120,11 @@ class AugmentingPaths {
         nearest = column;
       }
     }
-    advance(step);
+    update_potentials(step);
     return nearest;
   }
 
-  void advance(std::int64_t step) {
+  void update_potentials(std::int64_t step) {
     for (std::size_t column = 0; column < distance_.size(); ++column) {
       if (is_done_[column]) {
         row_potential_[row_of_column_[column]] += step;
@@ -147,7 +147,7 @@ class AugmentingPaths {
 
 /// Matches the largest values first; on a tie, the first row and column. Remaining rows get the remaining
 /// columns in order.
-std::vector<std::int64_t> greedy_columns(const ValueMatrix& values) {
+std::vector<std::int64_t> match_greedily(const ValueMatrix& values) {
   std::vector<std::tuple<std::int64_t, std::size_t, std::size_t>> order;  // value negated, row, column
   for (std::size_t row = 0; row < values.size(); ++row) {
     for (std::size_t column = 0; column < values.size(); ++column) {
@@ -201,12 +201,12 @@ Assignment best_assignment(std::span<const std::int64_t> values, std::int64_t n)
 Assignment good_assignment(std::span<const std::int64_t> values, std::int64_t n) {
   const ValueMatrix matrix(values, n);
   Assignment assignment;
-  assignment.column_of_row = greedy_columns(matrix);
+  assignment.column_of_row = match_greedily(matrix);
   constexpr int max_rounds = 8;
   for (int round = 0; round < max_rounds && swap_pairs(matrix, assignment.column_of_row); ++round) {
   }
   assignment.value = matrix.value_of(assignment.column_of_row);
-  assignment.upper_bound = matrix.bound();
+  assignment.upper_bound = matrix.matching_upper_bound();
   return assignment;
 }
 

@@ -37,7 +37,7 @@ bool is_near(Cost largest, Cost bound) {
 Partition balance_items(std::span<const Cost> costs, std::int64_t k, GroupSize group_size, bool refined) {
   const Cost bound = max_sum_lower_bound(costs, k, group_size);
   const ExchangeRules rules{.keep_counts = group_size == GroupSize::equal};
-  const auto balanced_by = [&](auto algorithm) {
+  const auto balance_by = [&](auto algorithm) {
     Partition start = algorithm(costs, k, group_size);
     if (!refined) return start;
     GroupExchanges groups(start, costs, rules);
@@ -47,9 +47,9 @@ Partition balance_items(std::span<const Cost> costs, std::int64_t k, GroupSize g
     return std::ranges::max(group_sums(partition, costs));
   };
   const Starts starts = starts_for(k, group_size);
-  Partition best = balanced_by(starts.first);
+  Partition best = balance_by(starts.first);
   if (starts.second == nullptr || is_near(largest_sum(best), bound)) return best;
-  Partition second = balanced_by(starts.second);
+  Partition second = balance_by(starts.second);
   if (largest_sum(second) < largest_sum(best)) best = std::move(second);
   if (!refined || is_near(largest_sum(best), bound)) return best;
   GroupExchanges groups(best, costs, rules);

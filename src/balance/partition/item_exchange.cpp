@@ -42,7 +42,7 @@ class BestExchange {
   [[nodiscard]] const std::optional<Exchange>& best() const { return best_; }
   [[nodiscard]] bool is_perfect() const { return distance_ <= wanted_.twice_ideal % 2; }
   /// Returns the ideal cost of the items that are taken in return for items of the cost `given`.
-  [[nodiscard]] Cost ideal_back(Cost given) const { return given - wanted_.twice_ideal / 2; }
+  [[nodiscard]] Cost ideal_taken_cost(Cost given) const { return given - wanted_.twice_ideal / 2; }
 
   /// Keeps the exchange if it obeys the rules and is better than the best one so far. Returns false if it is
   /// better but breaks the rules; an exchange that is farther from the ideal may then still be allowed.
@@ -88,36 +88,37 @@ class BestExchange {
     const BinLimits& limits = rules_.limits;
     if (receiver_.size + size <= limits.max_size && giver_.size - size <= limits.max_size &&
         receiver_.count + count <= limits.max_items && giver_.count - count <= limits.max_items)
-      return rules_.bin_cost == 0 || keeps_totals(given.cost - taken.cost, 1, 1);
+      return rules_.bin_cost == 0 || stays_below_giver_total(given.cost - taken.cost, 1, 1);
     if (rules_.bins == 1 || budget_ <= 0) return false;
     const Cost shift = given.cost - taken.cost;
     const auto are_allowed = [&](std::int64_t giver_bins, std::int64_t receiver_bins) {
       return giver_bins <= rules_.bins && receiver_bins <= rules_.bins &&
-             keeps_totals(shift, giver_bins, receiver_bins);
+             stays_below_giver_total(shift, giver_bins, receiver_bins);
     };
-    const std::int64_t least_giver_bins = least_bins(giver_.size - size, giver_.count - count);
-    const std::int64_t least_receiver_bins = least_bins(receiver_.size + size, receiver_.count + count);
+    const std::int64_t least_giver_bins = min_bins(giver_.size - size, giver_.count - count);
+    const std::int64_t least_receiver_bins = min_bins(receiver_.size + size, receiver_.count + count);
     if (!are_allowed(least_giver_bins, least_receiver_bins)) return false;
-    const std::int64_t giver_bins = packed_bins(items_after_exchange(giver_, given, receiver_, taken));
+    const std::int64_t giver_bins = count_packed_bins(items_after_exchange(giver_, given, receiver_, taken));
     return are_allowed(giver_bins, least_receiver_bins) &&
-           are_allowed(giver_bins, packed_bins(items_after_exchange(receiver_, taken, giver_, given)));
+           are_allowed(giver_bins, count_packed_bins(items_after_exchange(receiver_, taken, giver_, given)));
   }
 
   /// Returns a lower bound on the number of bins of a group with this size and count.
-  [[nodiscard]] std::int64_t least_bins(std::int64_t size, std::int64_t count) const {
+  [[nodiscard]] std::int64_t min_bins(std::int64_t size, std::int64_t count) const {
     return std::max(balance_checks::ceil_div(size, std::max<std::int64_t>(rules_.limits.max_size, 1)),
                     balance_checks::ceil_div(count, rules_.limits.max_items));
   }
 
-  [[nodiscard]] std::int64_t packed_bins(const std::vector<Item>& items) {
+  [[nodiscard]] std::int64_t count_packed_bins(const std::vector<Item>& items) {
     constexpr std::int64_t packing = 2;  // time for packing an item, expressed as a number of items examined
     budget_ -= packing * std::ssize(items);
-    return bins_of(items, rules_);
+    return count_bins(items, rules_);
   }
 
   /// Returns whether an exchange that shifts this cost, and leaves the groups with these numbers of bins,
   /// makes the totals of both groups lower than the giver's current total.
-  [[nodiscard]] bool keeps_totals(Cost shift, std::int64_t giver_bins, std::int64_t receiver_bins) const {
+  [[nodiscard]] bool stays_below_giver_total(Cost shift, std::int64_t giver_bins,
+                                             std::int64_t receiver_bins) const {
     const Cost total = giver_.total(rules_);
     return giver_.cost - shift + rules_.bin_cost * giver_bins < total &&
            receiver_.cost + shift + rules_.bin_cost * receiver_bins < total;
@@ -164,7 +165,7 @@ void require_equal_counts(const Partition& partition) {
 
 }  // namespace
 
-CostedItem ItemGroup::take(std::size_t position, const ExchangeRules& rules) {
+CostedItem ItemGroup::remove_item(std::size_t position, const ExchangeRules& rules) {
   const auto place = items.begin() + static_cast<std::ptrdiff_t>(position);
   const CostedItem entry = *place;
   items.erase(place);
@@ -174,13 +175,13 @@ CostedItem ItemGroup::take(std::size_t position, const ExchangeRules& rules) {
   return entry;
 }
 
-void ItemGroup::put(const CostedItem& entry, const ExchangeRules& rules) {
-  add(entry, rules);
+void ItemGroup::insert_sorted(const CostedItem& entry, const ExchangeRules& rules) {
+  append_unsorted(entry, rules);
   std::ranges::rotate(std::ranges::upper_bound(items.begin(), items.end() - 1, entry), items.end() - 1,
                       items.end());
 }
 
-void ItemGroup::add(const CostedItem& entry, const ExchangeRules& rules) {
+void ItemGroup::append_unsorted(const CostedItem& entry, const ExchangeRules& rules) {
   items.push_back(entry);
   cost += entry.cost;
   size += rules.size_of(entry.item);
@@ -190,10 +191,10 @@ void ItemGroup::add(const CostedItem& entry, const ExchangeRules& rules) {
 void Exchange::apply(ItemGroup& giver, ItemGroup& receiver, const ExchangeRules& rules) const {
   std::vector<CostedItem> out;
   std::vector<CostedItem> back;
-  for (std::uint32_t i = given.count; i-- > 0;) out.push_back(giver.take(given.at[i], rules));
-  for (std::uint32_t i = taken.count; i-- > 0;) back.push_back(receiver.take(taken.at[i], rules));
-  for (const CostedItem& entry : out) receiver.put(entry, rules);
-  for (const CostedItem& entry : back) giver.put(entry, rules);
+  for (std::uint32_t i = given.count; i-- > 0;) out.push_back(giver.remove_item(given.at[i], rules));
+  for (std::uint32_t i = taken.count; i-- > 0;) back.push_back(receiver.remove_item(taken.at[i], rules));
+  for (const CostedItem& entry : out) receiver.insert_sorted(entry, rules);
+  for (const CostedItem& entry : back) giver.insert_sorted(entry, rules);
 }
 
 std::optional<Exchange> find_exchange(const ItemGroup& giver, const ItemGroup& receiver, WantedShift wanted,
@@ -207,7 +208,7 @@ std::optional<Exchange> find_exchange(const ItemGroup& giver, const ItemGroup& r
   std::size_t ideal = 0;
   for (std::size_t i = 0; i < giver.items.size() && !best.is_perfect(); ++i) {
     const ItemSubset given = single_item_subset(giver, i);
-    const Cost back = best.ideal_back(given.cost);
+    const Cost back = best.ideal_taken_cost(given.cost);
     while (ideal < receiver.items.size() && receiver.items[ideal].cost < back) ++ideal;
     if (may_move) best.offer(given, {});
     best.offer_around(given, ideal, receiver.items.size(),
@@ -243,7 +244,7 @@ std::optional<Exchange> find_set_exchange(const ItemGroup& giver, std::span<cons
     for (const ItemSubset& given : giver_sets) {
       if (best.is_perfect()) return;
       if (!is_given(given)) continue;
-      while (ideal < back.size() && back[ideal]->cost < best.ideal_back(given.cost)) ++ideal;
+      while (ideal < back.size() && back[ideal]->cost < best.ideal_taken_cost(given.cost)) ++ideal;
       best.offer_around(given, ideal, back.size(),
                         [&](std::size_t at) -> const ItemSubset& { return *back[at]; });
     }
@@ -259,7 +260,7 @@ std::optional<Exchange> find_set_exchange(const ItemGroup& giver, std::span<cons
   return best.best();
 }
 
-std::int64_t bins_of(std::span<const Item> items, const ExchangeRules& rules) {
+std::int64_t count_bins(std::span<const Item> items, const ExchangeRules& rules) {
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> counts;
   BinLimits all{0, 0};

@@ -41,10 +41,10 @@ struct ItemGroup {
   /// Returns the cost of the group's items and bins.
   [[nodiscard]] Cost total(const ExchangeRules& rules) const { return cost + rules.bin_cost * bins; }
 
-  CostedItem take(std::size_t position, const ExchangeRules& rules);
-  void put(const CostedItem& entry, const ExchangeRules& rules);
+  CostedItem remove_item(std::size_t position, const ExchangeRules& rules);
+  void insert_sorted(const CostedItem& entry, const ExchangeRules& rules);
   /// Appends an item without sorting. The list must be sorted before items are exchanged.
-  void add(const CostedItem& entry, const ExchangeRules& rules);
+  void append_unsorted(const CostedItem& entry, const ExchangeRules& rules);
 };
 
 /// A subset of a group's items: `count` positions in its list, ascending.
@@ -95,7 +95,7 @@ struct WantedShift {
                                                         std::int64_t& budget);
 
 /// Returns the number of bins into which first-fit-decreasing packs the items, under the rules' limits.
-[[nodiscard]] std::int64_t bins_of(std::span<const Item> items, const ExchangeRules& rules);
+[[nodiscard]] std::int64_t count_bins(std::span<const Item> items, const ExchangeRules& rules);
 
 /// Lowers the largest sum of `start` by exchanges:
 /// 1. Move an item from the heaviest group to a lighter one, or swap two items, whichever brings the two sums

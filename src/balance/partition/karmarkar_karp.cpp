@@ -212,7 +212,7 @@ class Differencing {
     const std::size_t overlap_begin = k_ - other.size();
     for (std::size_t i = overlap_begin; i < size; ++i) join(into[i], other[k_ - 1 - i]);
     if (size - overlap_begin == 1) {
-      settle_last(into);
+      move_last_to_sorted_position(into);
     } else {
       sort_descending(std::span(into).subspan(overlap_begin), scratch_);
       if (overlap_begin > 0) merge_halves(into, overlap_begin);
@@ -221,7 +221,7 @@ class Differencing {
   }
 
   /// Moves the last set to its position among the other sets, which are in order.
-  static void settle_last(State& state) {
+  static void move_last_to_sorted_position(State& state) {
     const Set last = state.back();
     const auto place = std::upper_bound(state.begin(), state.end() - 1, last, is_greater);
     std::move_backward(place, state.end() - 1,
@@ -240,7 +240,7 @@ class Differencing {
   void merge_sorted(State& state, std::span<const Set> sets) {
     if (sets.size() == 1) {
       state.push_back(sets.front());
-      settle_last(state);
+      move_last_to_sorted_position(state);
     } else if (!sets.empty()) {
       scratch_.resize(state.size() + sets.size());
       std::merge(state.begin(), state.end(), sets.begin(), sets.end(), scratch_.begin(), is_greater);
@@ -291,7 +291,7 @@ Partition single_group(std::span<const Cost> costs) {
 }  // namespace
 
 Partition karmarkar_karp(std::span<const Cost> costs, std::int64_t k, GroupSize group_size) {
-  balance_checks::require_groups(k);
+  balance_checks::require_valid_num_groups(k);
   balance_checks::checked_sum(costs, "costs");
   if (costs.empty()) return {{}, std::vector<std::int64_t>(static_cast<std::size_t>(k) + 1, 0)};
   if (k == 1) return single_group(costs);

@@ -30,10 +30,10 @@ class LeastLoaded {
     for (std::size_t at = heap_.size() / 2; at-- > 0;) sift_down(at);
   }
 
-  [[nodiscard]] const Place& least() const noexcept { return heap_.front(); }
+  [[nodiscard]] const Place& least_loaded_place() const noexcept { return heap_.front(); }
 
   /// Changes the load of the least loaded place.
-  void set_least(Cost load) {
+  void set_least_load(Cost load) {
     heap_.front().load = load;
     sift_down(0);
   }
@@ -65,7 +65,7 @@ class EarliestFinish {
       : speeds_(&levels.speeds()) {
     std::map<std::int64_t, std::vector<std::int64_t>> by_speed;
     for (std::size_t b = 0; b < free.size(); ++b)
-      by_speed[speeds_->slowest(level, b)].push_back(static_cast<std::int64_t>(b));
+      by_speed[speeds_->slowest_speed(level, b)].push_back(static_cast<std::int64_t>(b));
     for (auto& [speed, blocks] : by_speed) {
       std::vector<Cost> loads;
       for (const std::int64_t block : blocks) loads.push_back(free[static_cast<std::size_t>(block)]);
@@ -77,16 +77,16 @@ class EarliestFinish {
   [[nodiscard]] std::int64_t find(Cost time) {
     if (classes_.size() > 1) {
       const auto end = [&](const Class& blocks) {
-        return std::tuple(blocks.least.least().load + speeds_->time_at_speed(time, blocks.speed),
-                          -blocks.speed, blocks.first());
+        return std::tuple(blocks.least.least_loaded_place().load + speeds_->time_at_speed(time, blocks.speed),
+                          -blocks.speed, blocks.least_loaded_block());
       };
       found_ = static_cast<std::size_t>(std::ranges::min_element(classes_, {}, end) - classes_.begin());
     }
-    return classes_[found_].first();
+    return classes_[found_].least_loaded_block();
   }
 
   /// Sets the time from which the block that find() last returned is free.
-  void set_load_of_found(Cost free) { classes_[found_].least.set_least(free); }
+  void set_load_of_found(Cost free) { classes_[found_].least.set_least_load(free); }
 
  private:
   /// Blocks of equal speed, ascending.
@@ -95,7 +95,9 @@ class EarliestFinish {
     LeastLoaded least;
     std::vector<std::int64_t> blocks;
 
-    [[nodiscard]] std::int64_t first() const { return blocks[static_cast<std::size_t>(least.least().place)]; }
+    [[nodiscard]] std::int64_t least_loaded_block() const {
+      return blocks[static_cast<std::size_t>(least.least_loaded_place().place)];
+    }
   };
 
   const context::Speeds* speeds_;

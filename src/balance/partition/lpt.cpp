@@ -98,7 +98,7 @@ class PartitionBuilder {
     ++load.count;
   }
 
-  void give_back(const Load& load) { open_.push(load); }
+  void return_to_heap(const Load& load) { open_.push(load); }
   void close(const Load& load) { closed_.push_back(load.number); }
 
   /// Returns the closed groups in the order in which they were closed, then the open groups in the order of
@@ -125,19 +125,19 @@ class PartitionBuilder {
   std::vector<std::int64_t> closed_;
 };
 
-Partition deal_without_count_limit(std::span<const Cost> costs, std::int64_t k) {
+Partition lpt_with_free_counts(std::span<const Cost> costs, std::int64_t k) {
   PartitionBuilder groups(k, costs.size());
   for (const CostedItem& entry : descending_items(costs)) {
     Load lightest = groups.take_lightest();
     groups.add(lightest, entry);
-    groups.give_back(lightest);
+    groups.return_to_heap(lightest);
   }
   return groups.result();
 }
 
 /// Partitions with equal counts: each group takes n / k items, rounded down. The first n mod k groups that
 /// are chosen again after that take one additional item.
-Partition deal_equal_counts(std::span<const Cost> costs, std::int64_t k) {
+Partition lpt_with_equal_counts(std::span<const Cost> costs, std::int64_t k) {
   const auto n = static_cast<std::int64_t>(costs.size());
   const std::int64_t quota = n / k;
   std::int64_t extra = n % k;
@@ -153,7 +153,7 @@ Partition deal_equal_counts(std::span<const Cost> costs, std::int64_t k) {
     }
     groups.add(lightest, entry);
     if (lightest.count > quota) --extra;
-    is_full(lightest) ? groups.close(lightest) : groups.give_back(lightest);
+    is_full(lightest) ? groups.close(lightest) : groups.return_to_heap(lightest);
   }
   return groups.result();
 }
@@ -161,13 +161,13 @@ Partition deal_equal_counts(std::span<const Cost> costs, std::int64_t k) {
 }  // namespace
 
 Partition longest_processing_time(std::span<const Cost> costs, std::int64_t k, GroupSize group_size) {
-  balance_checks::require_groups(k);
+  balance_checks::require_valid_num_groups(k);
   balance_checks::checked_sum(costs, "costs");
-  return group_size == GroupSize::equal ? deal_equal_counts(costs, k) : deal_without_count_limit(costs, k);
+  return group_size == GroupSize::equal ? lpt_with_equal_counts(costs, k) : lpt_with_free_counts(costs, k);
 }
 
 Partition longest_processing_time_with_cap(std::span<const Cost> costs, std::int64_t k, Cost cap) {
-  if (k != 0 || !costs.empty()) balance_checks::require_groups(k);
+  if (k != 0 || !costs.empty()) balance_checks::require_valid_num_groups(k);
   balance_checks::checked_sum(costs, "costs");
   PartitionBuilder groups(k, costs.size());
   for (const CostedItem& entry : descending_items(costs)) {
@@ -177,7 +177,7 @@ Partition longest_processing_time_with_cap(std::span<const Cost> costs, std::int
       lightest = groups.start_group();
     }
     groups.add(lightest, entry);
-    groups.give_back(lightest);
+    groups.return_to_heap(lightest);
   }
   return groups.result();
 }

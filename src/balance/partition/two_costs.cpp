@@ -47,11 +47,11 @@ struct TwoCostGroup {
     sums = {sums.first + entry.costs.first, sums.second + entry.costs.second};
   }
   void sort() { std::ranges::sort(items, {}, &TwoCostItem::key); }
-  void put(const TwoCostItem& entry) {
+  void insert_sorted(const TwoCostItem& entry) {
     items.insert(std::ranges::lower_bound(items, entry.key(), {}, &TwoCostItem::key), entry);
     sums = {sums.first + entry.costs.first, sums.second + entry.costs.second};
   }
-  TwoCostItem take(std::size_t position) {
+  TwoCostItem remove_item(std::size_t position) {
     const TwoCostItem entry = items[position];
     items.erase(items.begin() + static_cast<std::ptrdiff_t>(position));
     sums = {sums.first - entry.costs.first, sums.second - entry.costs.second};
@@ -86,8 +86,8 @@ class SwapSearch {
       ++num_examined_;
       const Both& costs = from_.items[given].costs;
       if (costs.first <= most_in_) offer(costs.second, {given, std::nullopt});
-      auto taken = std::ranges::lower_bound(into_.items, costs.first - most_in_, {}, first_of);
-      for (; taken != into_.items.end() && first_of(*taken) <= costs.first + most_out_ && !is_over();
+      auto taken = std::ranges::lower_bound(into_.items, costs.first - most_in_, {}, first_cost);
+      for (; taken != into_.items.end() && first_cost(*taken) <= costs.first + most_out_ && !is_over();
            ++taken) {
         ++num_examined_;
         offer(costs.second - taken->costs.second,
@@ -99,7 +99,7 @@ class SwapSearch {
   [[nodiscard]] std::int64_t num_examined() const noexcept { return num_examined_; }
 
  private:
-  static Cost first_of(const TwoCostItem& entry) { return entry.costs.first; }
+  static Cost first_cost(const TwoCostItem& entry) { return entry.costs.first; }
   [[nodiscard]] bool is_over() const {
     constexpr Cost near = 64;
     constexpr std::int64_t enough = 512;
@@ -147,7 +147,7 @@ class TwoCostGroups {
   void balance_second_cost(Cost bound) {
     std::int64_t budget = 1 << 16;
     for (const TwoCostGroup& group : groups_) budget += 256 * (1 + std::ssize(group.items));
-    while (by_second_.rbegin()->first > bound && budget > 0 && relieve_fullest(budget)) {
+    while (by_second_.rbegin()->first > bound && budget > 0 && improve_fullest_group(budget)) {
     }
   }
 
@@ -159,7 +159,7 @@ class TwoCostGroups {
   }
 
  private:
-  bool relieve_fullest(std::int64_t& budget) {
+  bool improve_fullest_group(std::int64_t& budget) {
     const auto fullest = by_second_.rbegin()->second;
     for (const auto& [second, emptier] : by_second_) {
       if (emptier == fullest || budget <= 0) return false;
@@ -176,9 +176,9 @@ class TwoCostGroups {
   void apply(const Swap& swap, std::size_t from, std::size_t into) {
     by_second_.erase({groups_[from].sums.second, from});
     by_second_.erase({groups_[into].sums.second, into});
-    const TwoCostItem given = groups_[from].take(swap.given);
-    if (swap.taken) groups_[from].put(groups_[into].take(*swap.taken));
-    groups_[into].put(given);
+    const TwoCostItem given = groups_[from].remove_item(swap.given);
+    if (swap.taken) groups_[from].insert_sorted(groups_[into].remove_item(*swap.taken));
+    groups_[into].insert_sorted(given);
     by_second_.emplace(groups_[from].sums.second, from);
     by_second_.emplace(groups_[into].sums.second, into);
   }

@@ -13,7 +13,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 /// Compares tokens in constant time, so that the time does not reveal how many bytes are correct.
-bool is_token(std::string_view given, std::string_view token) {
+bool are_tokens_equal(std::string_view given, std::string_view token) {
   unsigned difference = given.size() == token.size() ? 0 : 1;
   for (std::size_t i = 0; i < given.size() && i < token.size(); ++i)
     difference |= static_cast<unsigned char>(given[i] ^ token[i]);
@@ -29,7 +29,7 @@ std::string bearer_token(const std::string& authorization) {
       std::min(authorization.find_first_not_of(' ', scheme.size()), authorization.size()));
 }
 
-int status_of(const Error& error) {
+int http_status_of(const Error& error) {
   if (dynamic_cast<const UnknownGroupError*>(&error) != nullptr) return 404;
   if (dynamic_cast<const FieldsError*>(&error) != nullptr) return 409;
   if (dynamic_cast<const FullError*>(&error) != nullptr) return 429;
@@ -71,11 +71,12 @@ void answer(httplib::Response& response, int status, const ErrorReport& report) 
 }
 
 void answer(httplib::Response& response, const Error& error) {
-  answer(response, status_of(error), error.report());
+  answer(response, http_status_of(error), error.report());
 }
 
 bool authorize(const httplib::Request& request, httplib::Response& response, const std::string& token) {
-  if (token.empty() || is_token(bearer_token(request.get_header_value("Authorization")), token)) return true;
+  if (token.empty() || are_tokens_equal(bearer_token(request.get_header_value("Authorization")), token))
+    return true;
   response.set_header("WWW-Authenticate", "Bearer");
   const bool has_none = !request.has_header("Authorization");
   answer(response, 401,
@@ -84,22 +85,23 @@ bool authorize(const httplib::Request& request, httplib::Response& response, con
   return false;
 }
 
-bool receive(httplib::Response& response, BodyReader& reader, std::int64_t most, InFlight& in_flight,
-             BodySink& body) {
-  const std::int64_t announced = reader.announced();
-  body.expect(std::min(announced, most));
+bool receive_body(httplib::Response& response, BodyReader& reader, std::int64_t most, InFlight& in_flight,
+                  BodySink& body) {
+  const std::int64_t announced_bytes = reader.announced_bytes();
+  body.set_expected_bytes(std::min(announced_bytes, most));
   ssize_t bytes = 0;
   try {
-    while (announced <= most && body.size() <= most && (announced == 0 || body.size() < announced) &&
-           (bytes = reader.read_body(body.room())) > 0) {
+    while (announced_bytes <= most && body.size() <= most &&
+           (announced_bytes == 0 || body.size() < announced_bytes) &&
+           (bytes = reader.read_body(body.receive_buffer())) > 0) {
       in_flight.add(bytes);
-      body.keep(bytes);
+      body.mark_received(bytes);
     }
   } catch (const FullError& error) {
     answer(response, error);
     return false;
   }
-  if (announced > most || body.size() > most) {
+  if (announced_bytes > most || body.size() > most) {
     answer(response, 413,
            {ErrorKind::limit, "body", "has more than " + std::to_string(most) + " bytes",
             "Split it into several requests", -1});

@@ -35,10 +35,10 @@ class BodyReader {
   /// is malformed, ends early, or takes too long.
   virtual ssize_t read_body(std::span<char> out) = 0;
   /// Returns the size of the body as announced in the request's head; 0 if it was not announced.
-  [[nodiscard]] virtual std::int64_t announced() const noexcept = 0;
+  [[nodiscard]] virtual std::int64_t announced_bytes() const noexcept = 0;
   /// Returns the credentials of the process that opened the connection if it uses a UNIX socket; otherwise,
   /// the pid in them is 0.
-  [[nodiscard]] virtual ::ucred peer() const noexcept { return {}; }
+  [[nodiscard]] virtual ::ucred peer_credentials() const noexcept { return {}; }
 };
 
 /// Function that answers a request, after the token was checked. The BodyReader is null for GET and HEAD. If
@@ -80,8 +80,8 @@ void answer(httplib::Response& response, const Error& error);
 /// Reads a request's body to its end into `body`. If the body has more than `most` bytes, is malformed, or
 /// does not arrive in time, or if adding it to `in_flight` throws FullError, answers with an error and
 /// returns false. Exceptions from `body` propagate, except FullError, which is also answered.
-[[nodiscard]] bool receive(httplib::Response& response, BodyReader& reader, std::int64_t most,
-                           InFlight& in_flight, BodySink& body);
+[[nodiscard]] bool receive_body(httplib::Response& response, BodyReader& reader, std::int64_t most,
+                                InFlight& in_flight, BodySink& body);
 
 /// Returns a function that answers the API calls of a buffer, which docs/streams.md lists. The function keeps
 /// the buffer alive until the last answer has been sent.

@@ -70,7 +70,7 @@ bool Connection::wait(short events, Clock::time_point until) const {
 
 /// Repeats an OpenSSL call until it succeeds, fails or takes too long.
 template <typename Act>
-ssize_t Connection::retry_if_interrupted(Act&& act) {
+ssize_t Connection::repeat_tls_call(Act&& act) {
   while (true) {
     ::ERR_clear_error();
     const int result = act();
@@ -86,7 +86,7 @@ ssize_t Connection::retry_if_interrupted(Act&& act) {
 
 bool Connection::perform_handshake() {
   deadline_ = Clock::now() + longest_head;
-  return !tls_ || retry_if_interrupted([&] { return ::SSL_accept(tls_.get()); }) > 0;
+  return !tls_ || repeat_tls_call([&] { return ::SSL_accept(tls_.get()); }) > 0;
 }
 
 bool Connection::wait_for_request() {
@@ -122,7 +122,7 @@ void Connection::begin_body(const httplib::Request& request) {
 }
 
 // For sockets other than UNIX sockets, the system sets the pid to 0.
-::ucred Connection::peer() const noexcept {
+::ucred Connection::peer_credentials() const noexcept {
   ::ucred process{};
   socklen_t size = sizeof process;
   ::getsockopt(socket_, SOL_SOCKET, SO_PEERCRED, &process, &size);
@@ -133,7 +133,7 @@ ssize_t Connection::read_body(std::span<char> out) {
   if (is_request_read_) return 0;
   if (!is_body_valid_) return -1;
   if (is_chunked_ && left_ == 0 && !begin_chunk()) is_body_valid_ = false;
-  const ssize_t bytes = is_body_valid_ && left_ > 0 ? read_counted(out) : 0;
+  const ssize_t bytes = is_body_valid_ && left_ > 0 ? read_body_bytes(out) : 0;
   if (bytes < 0 || !is_body_valid_) return -1;
   left_ -= bytes;
   if (!is_chunked_ && left_ == 0) is_request_read_ = true;
@@ -146,7 +146,7 @@ ssize_t Connection::receive(char* bytes, std::size_t size) {
     if (Clock::now() > deadline_) return -1;
     if (tls_) {
       const int most = static_cast<int>(std::min<std::size_t>(size, std::numeric_limits<int>::max()));
-      return retry_if_interrupted([&] { return ::SSL_read(tls_.get(), bytes, most); });
+      return repeat_tls_call([&] { return ::SSL_read(tls_.get(), bytes, most); });
     }
     const ssize_t received = ::recv(socket_, bytes, size, 0);
     if (received >= 0) return received;
@@ -155,7 +155,7 @@ ssize_t Connection::receive(char* bytes, std::size_t size) {
   }
 }
 
-bool Connection::fill() {
+bool Connection::fill_read_buffer() {
   if (begin_ < end_) return true;
   ahead_.resize(ahead_bytes);
   const ssize_t received = receive(ahead_.data(), ahead_.size());
@@ -165,7 +165,7 @@ bool Connection::fill() {
 }
 
 ssize_t Connection::read(char* bytes, std::size_t size) {
-  if (size > head_bytes_ || !fill()) return -1;
+  if (size > head_bytes_ || !fill_read_buffer()) return -1;
   const std::size_t taken = std::min(size, end_ - begin_);
   std::memcpy(bytes, ahead_.data() + begin_, taken);
   begin_ += taken;
@@ -174,7 +174,7 @@ ssize_t Connection::read(char* bytes, std::size_t size) {
 }
 
 /// Reads bytes of the body or its current chunk. Large reads go directly into the caller's memory.
-ssize_t Connection::read_counted(std::span<char> out) {
+ssize_t Connection::read_body_bytes(std::span<char> out) {
   const std::size_t size = std::min(out.size(), static_cast<std::size_t>(left_));
   if (begin_ == end_ && size > ahead_bytes) {
     const ssize_t received = receive(out.data(), size);
@@ -187,7 +187,7 @@ ssize_t Connection::read_counted(std::span<char> out) {
 /// CRLF, or does not arrive in time.
 bool Connection::read_line(std::string& line) {
   line.clear();
-  while (fill()) {
+  while (fill_read_buffer()) {
     const char next = ahead_[begin_++];
     if (next == '\n') {
       if (line.empty() || line.back() != '\r') return false;
@@ -225,7 +225,7 @@ bool Connection::skip_trailers() {
 ssize_t Connection::send_some(const char* bytes, std::size_t size) {
   if (tls_) {
     const int most = static_cast<int>(std::min<std::size_t>(size, std::numeric_limits<int>::max()));
-    return retry_if_interrupted([&] { return ::SSL_write(tls_.get(), bytes, most); });
+    return repeat_tls_call([&] { return ::SSL_write(tls_.get(), bytes, most); });
   }
   while (true) {
     const ssize_t sent = ::send(socket_, bytes, size, MSG_NOSIGNAL);

@@ -37,8 +37,8 @@ class Connection final : public httplib::Stream, public BodyReader {
   /// Sets the deadline for the body of `request`, and determines its length or encoding.
   void begin_body(const httplib::Request& request);
   ssize_t read_body(std::span<char> out) override;
-  [[nodiscard]] std::int64_t announced() const noexcept override { return announced_; }
-  [[nodiscard]] ::ucred peer() const noexcept override;
+  [[nodiscard]] std::int64_t announced_bytes() const noexcept override { return announced_; }
+  [[nodiscard]] ::ucred peer_credentials() const noexcept override;
   /// Returns whether the current request was read to its end, so that the next bytes belong to the next
   /// request.
   [[nodiscard]] bool is_request_read() const noexcept { return is_request_read_; }
@@ -69,13 +69,13 @@ class Connection final : public httplib::Stream, public BodyReader {
   };
 
   template <typename Act>
-  ssize_t retry_if_interrupted(Act&& act);
+  ssize_t repeat_tls_call(Act&& act);
   [[nodiscard]] bool wait(short events, Clock::time_point until) const;
   ssize_t receive(char* bytes, std::size_t size);
   ssize_t send_some(const char* bytes, std::size_t size);
-  [[nodiscard]] bool fill();
+  [[nodiscard]] bool fill_read_buffer();
   [[nodiscard]] bool read_line(std::string& line);
-  ssize_t read_counted(std::span<char> out);
+  ssize_t read_body_bytes(std::span<char> out);
   [[nodiscard]] bool begin_chunk();
   [[nodiscard]] bool skip_trailers();
 

@@ -146,13 +146,13 @@ class ConnectionThreads : public httplib::TaskQueue {
 
   void add_thread() {
     try {
-      threads_.emplace_back([this] { work(); });
+      threads_.emplace_back([this] { run_tasks(); });
     } catch (const std::system_error&) {
       if (threads_.empty()) throw;  // otherwise an existing thread takes the task later
     }
   }
 
-  void work() {
+  void run_tasks() {
     std::unique_lock lock(mutex_);
     while (true) {
       ++idle_;

@@ -69,7 +69,7 @@ class HttpListener::Server : public httplib::Server {
   ~Server() override {
     if (!path_.empty()) ::unlink(path_.c_str());
   }
-  void listen_to(int connections) { ::listen(svr_sock_, connections); }
+  void listen_with_backlog(int connections) { ::listen(svr_sock_, connections); }
 
   /// Binds to a UNIX socket that only this user may use. Replaces a stale socket, on which no process
   /// listens. Throws IoError if the path is too long, is the socket of another server, or cannot be bound.
@@ -106,8 +106,8 @@ class HttpListener::Server : public httplib::Server {
     bool goes_on = connection.perform_handshake();
     for (std::size_t left = keep_alive_max_count_; goes_on && connection.wait_for_request(); --left) {
       connection.begin_head();
-      goes_on =
-          answer_next(*this, connection, left == 1) && connection.flush() && connection.is_request_read();
+      goes_on = answer_next_request(*this, connection, left == 1) && connection.flush() &&
+                connection.is_request_read();
       listed.end_answer();
     }
     connection.linger();
@@ -119,7 +119,7 @@ class HttpListener::Server : public httplib::Server {
   /// whether the connection may be used for another request. cpp-httplib 0.17 added parameters for addresses,
   /// which are not used here.
   template <typename Self>
-  static bool answer_next(Self& self, Connection& connection, bool is_last) {
+  static bool answer_next_request(Self& self, Connection& connection, bool is_last) {
     const auto is_answered = [&] {
       if constexpr (requires { self.process_request(connection, is_last, is_last, nullptr); }) {
         return self.process_request(connection, is_last, is_last, nullptr);
@@ -144,13 +144,13 @@ HttpListener::HttpListener(const ServerSettings& settings, HttpAnswer answer)
   if (settings.certificate.empty() != settings.key.empty())
     throw ConfigError("cert", "must be given together with key", "Give both, or neither of them");
   server_ = make_server(settings);
-  bind();
+  bind_and_listen();
   if (settings.socket.empty()) return;
   ServerSettings without_tls = settings;
   without_tls.certificate.clear();
   local_ = make_server(without_tls);
   local_->bind_to_path(settings.socket.string());
-  local_->listen_to(backlog);
+  local_->listen_with_backlog(backlog);
 }
 
 std::unique_ptr<HttpListener::Server> HttpListener::make_server(const ServerSettings& settings) {
@@ -181,7 +181,7 @@ std::string HttpListener::url() const {
   return scheme + (is_v6 ? "[" + settings_.address + "]" : settings_.address) + ":" + std::to_string(port_);
 }
 
-void HttpListener::bind() {
+void HttpListener::bind_and_listen() {
   port_ = settings_.port;
   if (port_ == 0) {
     port_ = server_->bind_to_any_port(settings_.address);
@@ -193,7 +193,7 @@ void HttpListener::bind() {
                   "cannot be used: listening on it failed",
                   "Does another program use the port? Try another one");
   }
-  server_->listen_to(backlog);
+  server_->listen_with_backlog(backlog);
 }
 
 /// Answers one request. The connection is closed afterwards if the request's body was not read to its end, or

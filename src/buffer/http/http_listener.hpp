@@ -31,7 +31,7 @@ class HttpListener {
  private:
   class Server;
   [[nodiscard]] std::unique_ptr<Server> make_server(const ServerSettings& settings);
-  void bind();
+  void bind_and_listen();
   void handle_request(const httplib::Request& request, httplib::Response& response) const;
 
   const ServerSettings settings_;

@@ -24,12 +24,12 @@ class CallTable {
   using Get = std::function<void(const httplib::Request&, httplib::Response&)>;
   using Post = std::function<void(const httplib::Request&, httplib::Response&, BodyReader&)>;
 
-  void get(const char* path, Get call) { gets_.emplace_back(path, std::move(call)); }
-  void post(const char* path, Post call) { posts_.emplace_back(path, std::move(call)); }
+  void add_get_call(const char* path, Get call) { gets_.emplace_back(path, std::move(call)); }
+  void add_post_call(const char* path, Post call) { posts_.emplace_back(path, std::move(call)); }
 
-  /// Runs the API call for the request: a call added by get() if `body` is null, or a call added by post() if
-  /// the method is POST. If the table has no call for the request, returns false without reading the body or
-  /// writing an answer.
+  /// Runs the API call for the request: a call added by add_get_call() if `body` is null, or a call added by
+  /// add_post_call() if the method is POST. If the table has no call for the request, returns false without
+  /// reading the body or writing an answer.
   bool answer(const httplib::Request& request, httplib::Response& response, BodyReader* body) const {
     if (body == nullptr) {
       const Get* const call = find(gets_, request);
@@ -78,7 +78,7 @@ class ServerCalls {
 
   /// Runs `act`. If it throws an Error or std::bad_alloc, answers with that error.
   template <typename Act>
-  static void guard(Response& response, Act&& act) {
+  static void run_answering_errors(Response& response, Act&& act) {
     try {
       act();
     } catch (const Error& error) {
@@ -94,18 +94,19 @@ class ServerCalls {
                                                         BodyReader& reader) {
       InFlight in_flight(bytes_in_flight_);
       RequestBody body;
-      if (receive(response, reader, most, in_flight, body))
+      if (receive_body(response, reader, most, in_flight, body))
         call(request, response, std::string(body.bytes()));
     });
   }
   void add_post(const char* path, CallTable::Post act) {
-    table_.post(path, [act = std::move(act)](const Request& request, Response& response, BodyReader& reader) {
-      guard(response, [&] { act(request, response, reader); });
-    });
+    table_.add_post_call(
+        path, [act = std::move(act)](const Request& request, Response& response, BodyReader& reader) {
+          run_answering_errors(response, [&] { act(request, response, reader); });
+        });
   }
   void add_get(const char* path, CallTable::Get act) {
-    table_.get(path, [act = std::move(act)](const Request& request, Response& response) {
-      guard(response, [&] { act(request, response); });
+    table_.add_get_call(path, [act = std::move(act)](const Request& request, Response& response) {
+      run_answering_errors(response, [&] { act(request, response); });
     });
   }
 

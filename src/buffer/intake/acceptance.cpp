@@ -125,9 +125,9 @@ std::optional<ErrorReport> find_value_fault(RaggedBatch sample, const Acceptance
   return catch_fault([&] {
     NamedFields fields;
     for (const auto& [field, at] : acceptance.at) fields[field].at = at;
-    place_values(sample, fields, acceptance.shares_prompts);
+    normalize_rows_and_masks(sample, fields, acceptance.shares_prompts);
     if (acceptance.has_trees && sample.find(segment_ids_field) != nullptr)
-      static_cast<void>(segment_keys(sample, acceptance.predict_ahead));
+      static_cast<void>(token_keys(sample, acceptance.predict_ahead));
     for (const auto& [name, most] : acceptance.max_rows) {
       const Column* const column = sample.find(name);
       if (column == nullptr || !is_counted(column->spec().kind) || column->rows() <= most) continue;
@@ -140,7 +140,7 @@ std::optional<ErrorReport> find_value_fault(RaggedBatch sample, const Acceptance
 }
 
 std::optional<std::pair<std::int64_t, ErrorReport>> find_tree_fault(const RaggedBatch& group) {
-  const std::vector<std::int64_t> keys = segment_keys(group, 0);
+  const std::vector<std::int64_t> keys = token_keys(group, 0);
   const std::span<const std::int64_t> tokens = group.at(input_ids_field).values<std::int64_t>();
   std::unordered_map<std::uint64_t, std::int64_t> token_after;  // token of a row, by hash of the path to it
   for (std::int64_t i = 0; i < group.size(); ++i) {

@@ -15,11 +15,11 @@ class BodySink {
   virtual ~BodySink() = default;
 
   /// Called with the size of the body before its first byte arrives, if the size is known.
-  virtual void expect(std::int64_t bytes) = 0;
-  /// Returns memory for at least one more byte. After reading into it, call keep() with the number of bytes
-  /// read.
-  [[nodiscard]] virtual std::span<char> room() = 0;
-  virtual void keep(std::int64_t bytes) = 0;
+  virtual void set_expected_bytes(std::int64_t bytes) = 0;
+  /// Returns memory for at least one more byte. After reading into it, call mark_received() with the number
+  /// of bytes read.
+  [[nodiscard]] virtual std::span<char> receive_buffer() = 0;
+  virtual void mark_received(std::int64_t bytes) = 0;
   /// Returns the number of bytes received.
   [[nodiscard]] virtual std::int64_t size() const noexcept = 0;
 };

@@ -41,7 +41,7 @@ std::int64_t parse_index(const JsonLine& line, const element& value) {
                                 : "Its late fields are: " + join(late_fields));
 }
 
-ReceivedFields fields_of(const JsonLine& line, std::span<const std::string> late_fields) {
+ReceivedFields parse_fields_line(const JsonLine& line, std::span<const std::string> late_fields) {
   ReceivedFields fields{{}, {}, line.ref.number};
   std::set<std::string_view> keys;
   for (const auto& [key, value] : line.object) {
@@ -73,7 +73,7 @@ std::set<std::string> names_of(const ReceivedFields& fields) {
 std::vector<ReceivedFields> read_fields(const InputFile& body, std::span<const std::string> late_fields) {
   std::vector<ReceivedFields> fields;
   for_each_json_line(body, scan_lines(body).lines,
-                     [&](const JsonLine& line) { fields.push_back(fields_of(line, late_fields)); });
+                     [&](const JsonLine& line) { fields.push_back(parse_fields_line(line, late_fields)); });
   return fields;
 }
 
@@ -104,14 +104,14 @@ ReceivedSamples make_samples_with_fields(std::span<const ReceivedFields* const> 
     // Blank lines precede the sample, so that errors refer to the lines of the request.
     std::string line(static_cast<std::size_t>(fields[i]->line - lines), '\n');
     const std::string values = format_fields(*fields[i], names_of(*fields[i]));
-    line.append(make_line_of_fields(R"("uid":0,"index":0,"version":0,)" + values, lengths[i].prompt,
-                                    lengths[i].response));
+    line.append(make_line_with_zero_tokens(R"("uid":0,"index":0,"version":0,)" + values, lengths[i].prompt,
+                                           lengths[i].response));
     body.write(line);
     lines = fields[i]->line;
   }
   ReceivedSamples samples(std::move(body));
   for (const auto& [name, reasons] : samples.schema().ignored) {
-    throw InputError(fields.front()->where(),
+    throw InputError(fields.front()->error_location(),
                      "has a value of field '" + name +
                          "' that cannot be stored as a field: " + describe_skip_reasons(reasons),
                      "Send a number, or a list with one number per token or response token");
@@ -138,7 +138,7 @@ JsonlSchema combine_disjoint_schemas(const JsonlSchema& a, const JsonlSchema& b)
   return all;
 }
 
-JsonlSchema join_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen) {
+JsonlSchema join_late_field_schemas(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen) {
   std::vector<std::string> known;
   std::vector<std::string> fresh;
   std::vector<std::string> others;

@@ -22,7 +22,7 @@ struct ReceivedFields {
   std::map<std::string, std::string> values;  ///< JSON without whitespace, by field
   std::int64_t line = 0;                      ///< 0-based line number in the request
 
-  [[nodiscard]] std::string where() const { return "body:" + std::to_string(line + 1); }
+  [[nodiscard]] std::string error_location() const { return "body:" + std::to_string(line + 1); }
 };
 
 /// Parses the lines of a request that adds fields. Throws InputError at "body:LINE" if a line is not a JSON
@@ -60,6 +60,7 @@ struct SampleLengths {
 /// Returns the common schema of the fields that were added so far and the fields of one more request. Fields
 /// in both schemas are joined like those of join_schemas(), which explains `may_widen`. Throws InputError
 /// that names the field if they are not compatible.
-[[nodiscard]] JsonlSchema join_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen);
+[[nodiscard]] JsonlSchema join_late_field_schemas(const JsonlSchema& so_far, const JsonlSchema& more,
+                                                  bool may_widen);
 
 }  // namespace evenkeel

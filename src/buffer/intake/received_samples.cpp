@@ -104,7 +104,7 @@ DeclaredFormats user_formats(DeclaredFormats declared) {
   return declared;
 }
 
-bool has_fields(const JsonlSchema& schema, const DeclaredFormats& declared) {
+bool has_declared_fields(const JsonlSchema& schema, const DeclaredFormats& declared) {
   return std::ranges::all_of(declared, [&](const auto& format) { return schema.has_field(format.first); });
 }
 
@@ -139,7 +139,7 @@ DeclaredFormats add_stream_formats(const DeclaredFormats& declared, const std::s
   return formats;
 }
 
-std::string ReceivedSamples::where(const ReceivedSample& sample) const {
+std::string ReceivedSamples::error_location(const ReceivedSample& sample) const {
   if (form_ == SampleForm::tensors) return "body, sample " + std::to_string(sample.number);
   return "body:" + std::to_string(sample.number + 1);
 }
@@ -150,20 +150,20 @@ ReceivedSamples::ReceivedSamples(RequestBody body, SampleForm form, const Declar
     reject_declared_formats(declared);
     read_tensors();
   } else {
-    if (!outline_lines(declared)) parse_lines(declared);
-    hash_lines();
+    if (!try_outline_lines(declared)) parse_lines(declared);
+    hash_and_check_lines();
   }
 }
 
-void ReceivedSamples::hash_lines() {
+void ReceivedSamples::hash_and_check_lines() {
   for (ReceivedSample& sample : samples_) sample.content = hash_line(sample.body);
   require_usable_fields(schema_, "body", form_ == SampleForm::lines);
 }
 
-ReceivedSamples ReceivedSamples::parse_body(RequestBody body, const DeclaredFormats& declared) {
+ReceivedSamples ReceivedSamples::parse_without_outlines(RequestBody body, const DeclaredFormats& declared) {
   ReceivedSamples received(NotYetRead{}, std::move(body), SampleForm::lines);
   received.parse_lines(declared);
-  received.hash_lines();
+  received.hash_and_check_lines();
   return received;
 }
 
@@ -184,7 +184,7 @@ std::optional<ReceivedSample> ReceivedSamples::make_received_sample(SampleOutlin
 
 /// Tries to read the lines with outline_samples(), which is faster than parsing them. Returns false if this
 /// is not possible. parse_lines() must then read the lines, and reports their errors.
-bool ReceivedSamples::outline_lines(const DeclaredFormats& declared) {
+bool ReceivedSamples::try_outline_lines(const DeclaredFormats& declared) {
   static_cast<void>(body_.file());
   constexpr std::array<std::string_view, 3> watched{"index", "version", "versions"};
   std::optional<SampleOutlines> outlines = outline_samples(body_.bytes(), declared, watched);
@@ -193,7 +193,7 @@ bool ReceivedSamples::outline_lines(const DeclaredFormats& declared) {
     if (std::ranges::count(watched, field.name) == 0) return true;
     return field.dtype == DType::int64 && (field.name == "versions" || field.rule().is_per_sample());
   });
-  if (!are_integers || !has_fields(outlines->schema, user_formats(declared))) return false;
+  if (!are_integers || !has_declared_fields(outlines->schema, user_formats(declared))) return false;
   std::vector<ReceivedSample> samples;
   samples.reserve(outlines->samples.size());
   for (SampleOutline& outline : outlines->samples) {

@@ -55,24 +55,24 @@ class ReceivedSamples {
   explicit ReceivedSamples(RequestBody body, SampleForm form = SampleForm::lines,
                            const DeclaredFormats& declared = stream_formats());
   /// Reads lines with the slow parser only. Returns the same result as the constructor. For tests.
-  [[nodiscard]] static ReceivedSamples parse_body(RequestBody body,
-                                                  const DeclaredFormats& declared = stream_formats());
+  [[nodiscard]] static ReceivedSamples parse_without_outlines(
+      RequestBody body, const DeclaredFormats& declared = stream_formats());
 
   [[nodiscard]] SampleForm form() const noexcept { return form_; }
   [[nodiscard]] const std::vector<ReceivedSample>& samples() const noexcept { return samples_; }
   [[nodiscard]] const JsonlSchema& schema() const noexcept { return schema_; }
   /// Returns the place of the sample for errors: "body:LINE" or "body, sample NUMBER".
-  [[nodiscard]] std::string where(const ReceivedSample& sample) const;
+  [[nodiscard]] std::string error_location(const ReceivedSample& sample) const;
 
  private:
   struct NotYetRead {};
   ReceivedSamples(NotYetRead, RequestBody body, SampleForm form) : form_(form), body_(std::move(body)) {}
   [[nodiscard]] std::optional<ReceivedSample> make_received_sample(SampleOutline& outline,
                                                                    const JsonlSchema& schema) const;
-  bool outline_lines(const DeclaredFormats& declared);
+  bool try_outline_lines(const DeclaredFormats& declared);
   void parse_lines(const DeclaredFormats& declared);
   void read_tensors();
-  void hash_lines();
+  void hash_and_check_lines();
 
   SampleForm form_ = SampleForm::lines;
   RequestBody body_;

@@ -43,7 +43,7 @@ class IntegerField {
   [[nodiscard]] bool is_one_per_token() const noexcept {
     return are_integers_ && !rule_of(kind_).is_per_sample();
   }
-  [[nodiscard]] std::vector<std::int64_t> all() const {
+  [[nodiscard]] std::vector<std::int64_t> read_values() const {
     return tensors_.file().read_integers(*tensor_, {0, tensors_.file().tensors()[*tensor_].rows()});
   }
   /// Returns the field's rows for the sample with these lengths at this place.
@@ -100,8 +100,8 @@ class BodyMaker {
     if (!kinds.empty()) metadata_[std::string(tensor_names::field_kinds)] = text_of(kinds);
   }
 
-  std::string body(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
-                   const Uid& uid) {
+  std::string make_body(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
+                        const Uid& uid) {
     read(sample, lengths, place);
     const std::int64_t length = lengths.prompt + lengths.response;
     views_.clear();
@@ -127,7 +127,7 @@ class BodyMaker {
   }
 
   /// Returns the content hash of the latest body.
-  [[nodiscard]] std::uint32_t content() const noexcept { return content_; }
+  [[nodiscard]] std::uint32_t content_hash() const noexcept { return content_; }
 
  private:
   /// Hashes the tensors of the body. Excludes the metadata, which also depends on the request's other
@@ -151,7 +151,7 @@ class BodyMaker {
     for (std::size_t f = 0; f < tensors_.fields().size(); ++f) {
       const FieldSpec& field = tensors_.fields()[f];
       const std::int64_t rows = is_counted(field.kind)
-                                    ? tensors_.counted_rows(f, sample)
+                                    ? tensors_.num_counted_rows(f, sample)
                                     : field.rule().rows_of(lengths.prompt, lengths.response);
       num_rows_[f] = rows;
       rows_[f + 1].resize(static_cast<std::size_t>(rows) * field.row_bytes());
@@ -196,7 +196,7 @@ class BodyMaker {
   std::uint32_t content_ = 0;
 };
 
-std::string text_of_elements(const FieldSpec& field) {
+std::string describe_elements(const FieldSpec& field) {
   const std::string dtype(name_of(field.dtype));
   return field.trailing.empty() ? dtype : dtype + " with rows of shape " + shape_text(field.trailing);
 }
@@ -213,12 +213,12 @@ class Versions {
     if (!version_.is_present() && !versions_.is_present())
       reject_body("has no field 'version'",
                   "Add the version of the policy that generated each sample, or versions with one per token");
-    if (version_.is_present()) of_samples_ = version_.all();
-    if (versions_.is_present()) of_tokens_ = versions_.all();
+    if (version_.is_present()) of_samples_ = version_.read_values();
+    if (versions_.is_present()) of_tokens_ = versions_.read_values();
   }
 
-  [[nodiscard]] std::int64_t of(std::int64_t sample, const TensorSample& lengths,
-                                const TensorPlace& place) const {
+  [[nodiscard]] std::int64_t version_of(std::int64_t sample, const TensorSample& lengths,
+                                        const TensorPlace& place) const {
     const auto declared_version = [&] { return of_samples_[static_cast<std::size_t>(sample)]; };
     if (!versions_.is_present()) return declared_version();
     const RowRange rows = versions_.rows_of(lengths, place);
@@ -255,7 +255,7 @@ void ReceivedSamples::read_tensors() {
     reject_body("has no field 'index'",
                 "Number the responses of a group, starting at 0, with one integer per sample");
   if (!index.is_one_per_sample()) reject_body("field 'index' is not one integer per sample");
-  const std::vector<std::int64_t> indexes = index.all();
+  const std::vector<std::int64_t> indexes = index.read_values();
   const Versions versions(tensors);
   if (std::holds_alternative<std::monostate>(tensors.uid_of(0)))
     reject_body("has no uid", "Give all responses to one prompt the same uid");
@@ -264,15 +264,15 @@ void ReceivedSamples::read_tensors() {
   for (std::int64_t i = 0; i < size; ++i) {
     const TensorSample& sample = lengths[static_cast<std::size_t>(i)];
     Uid uid = tensors.uid_of(i);
-    tensors_.push_back(maker.body(i, sample, place, uid));
+    tensors_.push_back(maker.make_body(i, sample, place, uid));
     samples_.push_back({{{std::move(uid), indexes[static_cast<std::size_t>(i)]},
                          sample.prompt,
                          sample.response,
-                         versions.of(i, sample, place),
+                         versions.version_of(i, sample, place),
                          0},
                         {},
                         i,
-                        maker.content()});
+                        maker.content_hash()});
     place.token += sample.prompt + sample.response;
     place.response += sample.response;
   }
@@ -314,7 +314,7 @@ JsonlSchema join_tensor_schemas(const JsonlSchema& so_far, const JsonlSchema& mo
       field.trailing = mine.trailing;
     }
     if (field.dtype != mine.dtype || field.trailing != mine.trailing)
-      reject(name, "is " + text_of_elements(mine), "is " + text_of_elements(field));
+      reject(name, "is " + describe_elements(mine), "is " + describe_elements(field));
   }
   return joined;
 }

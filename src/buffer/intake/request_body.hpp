@@ -22,11 +22,11 @@ class RequestBody final : public BodySink {
 
   /// Reserves memory, up to a limit, for a body of `bytes` bytes before it arrives. Throws IoError if memory
   /// runs out.
-  void expect(std::int64_t bytes) override;
-  /// Returns memory for the next bytes. After reading into it, call keep() with the number of bytes read.
-  /// Throws IoError if memory runs out.
-  [[nodiscard]] std::span<char> room() override;
-  void keep(std::int64_t bytes) noexcept override { size_ += bytes; }
+  void set_expected_bytes(std::int64_t bytes) override;
+  /// Returns memory for the next bytes. After reading into it, call mark_received() with the number of bytes
+  /// read. Throws IoError if memory runs out.
+  [[nodiscard]] std::span<char> receive_buffer() override;
+  void mark_received(std::int64_t bytes) noexcept override { size_ += bytes; }
   /// Appends bytes. Throws IoError if memory runs out.
   void write(std::span<const char> bytes);
   [[nodiscard]] std::int64_t size() const noexcept override { return size_; }
@@ -47,7 +47,7 @@ class RequestBody final : public BodySink {
   struct Free {
     void operator()(char* memory) const noexcept { std::free(memory); }
   };
-  void make_room(std::int64_t bytes);
+  void reserve(std::int64_t bytes);
 
   std::unique_ptr<char[], Free> memory_;
   std::int64_t size_ = 0;

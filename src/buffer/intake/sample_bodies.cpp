@@ -18,7 +18,7 @@ namespace {
 constexpr const char* answer_name = "samples of a step";
 constexpr std::size_t size_bytes = 8;
 
-[[noreturn]] void reject_number(std::int64_t come, std::size_t wanted) {
+[[noreturn]] void reject_sample_count(std::int64_t come, std::size_t wanted) {
   throw InputError(answer_name, "do not match the request: " + std::to_string(come) + " were received, but " +
                                     std::to_string(wanted) + " were requested");
 }
@@ -30,12 +30,12 @@ RaggedBatch parse_line_samples(const JsonlSchema& schema, const DeclaredFormats&
   std::size_t begin = 0;
   while (begin < bodies.size()) {
     const std::size_t end = std::min(bodies.find('\n', begin), bodies.size());
-    if (lines.size() == arrivals.size()) reject_number(std::ssize(lines) + 1, arrivals.size());
+    if (lines.size() == arrivals.size()) reject_sample_count(std::ssize(lines) + 1, arrivals.size());
     lines.push_back(
         {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end - begin), arrivals[lines.size()]});
     begin = end + 1;
   }
-  if (lines.size() != arrivals.size()) reject_number(std::ssize(lines), arrivals.size());
+  if (lines.size() != arrivals.size()) reject_sample_count(std::ssize(lines), arrivals.size());
   const InputFile file(answer_name, bodies);
   return read_samples(file, lines, schema, declared);
 }
@@ -49,7 +49,7 @@ struct OpenSample {
 
 /// Removes the line that follows a body of tensors if fields were added to the sample, and returns it without
 /// its line break.
-std::string_view take_added_fields(std::string_view& bodies) {
+std::string_view extract_added_fields(std::string_view& bodies) {
   if (bodies.empty() || detect_form(bodies) == SampleForm::tensors) return {};
   const std::string_view line = bodies.substr(0, bodies.find('\n'));
   bodies.remove_prefix(std::min(line.size() + 1, bodies.size()));
@@ -64,30 +64,30 @@ std::vector<OpenSample> open_samples(std::string_view bodies, std::span<const st
     if (bodies.size() >= size_bytes) std::memcpy(&size, bodies.data(), size_bytes);
     if (bodies.size() < size_bytes || size > bodies.size() - size_bytes)
       throw InputError(answer_name, "are truncated");
-    if (samples.size() == arrivals.size()) reject_number(std::ssize(samples) + 1, arrivals.size());
+    if (samples.size() == arrivals.size()) reject_sample_count(std::ssize(samples) + 1, arrivals.size());
     const std::string name = "sample " + std::to_string(arrivals[samples.size()]);
     SampleTensors tensors(std::make_unique<TensorFile>(name, bodies.substr(size_bytes, size)));
     if (tensors.num_samples() != 1) throw InputError(name, "is not one sample");
     const TensorSample lengths = tensors.lengths({0, 1}).front();
     bodies.remove_prefix(size_bytes + size);
-    samples.push_back({std::move(tensors), lengths, take_added_fields(bodies)});
+    samples.push_back({std::move(tensors), lengths, extract_added_fields(bodies)});
   }
-  if (samples.size() != arrivals.size()) reject_number(std::ssize(samples), arrivals.size());
+  if (samples.size() != arrivals.size()) reject_sample_count(std::ssize(samples), arrivals.size());
   return samples;
 }
 
 /// Returns an uninitialized column for the field at position `field` of the schema.
-Column column_for(const FieldSpec& spec, std::size_t field, const RaggedBatch& batch,
-                  std::span<const OpenSample> samples) {
+Column make_uninitialized_column(const FieldSpec& spec, std::size_t field, const RaggedBatch& batch,
+                                 std::span<const OpenSample> samples) {
   if (!is_counted(spec.kind)) return Column::uninitialized(spec, batch.rows_of(spec.kind));
   std::vector<std::int64_t> counts;
-  for (const OpenSample& sample : samples) counts.push_back(sample.tensors.counted_rows(field, 0));
+  for (const OpenSample& sample : samples) counts.push_back(sample.tensors.num_counted_rows(field, 0));
   return Column::uninitialized(spec, SampleRows::from_counts(counts));
 }
 
 /// Throws InputError unless the sample has these fields. Kinds and element types that were open when the
-/// sample was stored may differ. read_into() checks the element types of fields with rows.
-void require_fields(const OpenSample& sample, std::span<const FieldSpec> wanted) {
+/// sample was stored may differ. read_sample_tensors() checks the element types of fields with rows.
+void require_same_fields(const OpenSample& sample, std::span<const FieldSpec> wanted) {
   const std::vector<FieldSpec>& fields = sample.tensors.fields();
   const bool are_same = std::ranges::equal(fields, wanted, [](const FieldSpec& a, const FieldSpec& b) {
     return a.name == b.name && is_counted(a.kind) == is_counted(b.kind) &&
@@ -97,8 +97,8 @@ void require_fields(const OpenSample& sample, std::span<const FieldSpec> wanted)
 }
 
 /// Reads a sample's tensors into the columns of its tokens and then of each of its fields.
-void read_into(std::span<Column* const> columns, const RaggedBatch& batch, std::int64_t index,
-               const OpenSample& sample) {
+void read_sample_tensors(std::span<Column* const> columns, const RaggedBatch& batch, std::int64_t index,
+                         const OpenSample& sample) {
   const std::string& name = sample.tensors.file().path();
   std::vector<std::span<std::byte>> out;
   for (std::size_t f = 0; f < columns.size(); ++f) {
@@ -123,7 +123,7 @@ RaggedBatch parse_added_fields(const JsonlSchema& schema, std::span<const OpenSa
     if (sample.added.size() < 2)
       throw InputError(sample.tensors.file().path(), "lacks the fields that were added to other samples");
     const std::string_view fields = sample.added.substr(1, sample.added.size() - 2);  // without braces
-    lines += make_line_of_fields(fields, sample.lengths.prompt, sample.lengths.response) + "\n";
+    lines += make_line_with_zero_tokens(fields, sample.lengths.prompt, sample.lengths.response) + "\n";
   }
   return parse_line_samples(schema, {}, lines, arrivals);
 }
@@ -153,7 +153,7 @@ RaggedBatch parse_tensor_samples(const JsonlSchema& schema, std::string_view bod
   const TensorStreamFields fields = split_fields(schema, samples);
   std::vector<SampleShape> shapes;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    require_fields(samples[i], fields.sent);
+    require_same_fields(samples[i], fields.sent);
     const TensorSample& lengths = samples[i].lengths;
     shapes.push_back({SampleId{arrivals[i]}, group_of(samples[i].tensors.uid_of(0), arrivals[i]),
                       lengths.prompt, lengths.response});
@@ -165,13 +165,14 @@ RaggedBatch parse_tensor_samples(const JsonlSchema& schema, std::string_view bod
   std::size_t sent = 0;
   for (const FieldSpec& field : schema.fields) {
     Column* const later = added.find(field.name);
-    batch.add_field(later != nullptr ? std::move(*later) : column_for(field, sent++, batch, samples));
+    batch.add_field(later != nullptr ? std::move(*later)
+                                     : make_uninitialized_column(field, sent++, batch, samples));
   }
   std::vector<Column*> columns;
   for (Column& column : batch.fields())
     if (!fields.added.has_field(column.spec().name)) columns.push_back(&column);
   for (std::int64_t i = 0; i < batch.size(); ++i)
-    read_into(columns, batch, i, samples[static_cast<std::size_t>(i)]);
+    read_sample_tensors(columns, batch, i, samples[static_cast<std::size_t>(i)]);
   return batch;
 }
 
@@ -196,7 +197,7 @@ BodyFrame make_body_frame(std::string_view body, std::string_view added) {
   return frame;
 }
 
-std::string make_line_of_fields(std::string_view fields, std::int64_t prompt, std::int64_t response) {
+std::string make_line_with_zero_tokens(std::string_view fields, std::int64_t prompt, std::int64_t response) {
   std::string line("{");
   line.append(fields);
   append_zeros(line, "prompt_ids", prompt);

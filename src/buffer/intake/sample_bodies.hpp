@@ -33,10 +33,10 @@ struct BodyFrame {
 /// Returns the body with its frame.
 [[nodiscard]] std::string frame_body(std::string_view body);
 
-/// Returns the line of a sample of these lengths that has zeros as tokens. `fields` is the part of a line that
-/// defines fields, such as `"reward":1,"values":[0.5]`.
-[[nodiscard]] std::string make_line_of_fields(std::string_view fields, std::int64_t prompt,
-                                              std::int64_t response);
+/// Returns the line of a sample of these lengths that has zeros as tokens. `fields` is the part of a line
+/// that defines fields, such as `"reward":1,"values":[0.5]`.
+[[nodiscard]] std::string make_line_with_zero_tokens(std::string_view fields, std::int64_t prompt,
+                                                     std::int64_t response);
 
 /// Parses samples that JobClient::fetch_samples() returned. Their ids are their arrival numbers, and their
 /// groups are derived from their uids. `schema` has the fields of the stream, and `declared` the formats of

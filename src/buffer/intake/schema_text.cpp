@@ -18,7 +18,7 @@ constexpr std::array all_formats{LineFormat::rows, LineFormat::text, LineFormat:
                                  LineFormat::runs};
 
 template <typename Value>
-Value find_by_name(std::span<const Value> all, const std::string& name) {
+Value parse_enum_name(std::span<const Value> all, const std::string& name) {
   const auto found = std::ranges::find_if(all, [&](Value value) { return name_of(value) == name; });
   if (found == all.end()) throw InputError("fields", "have the unknown word " + name);
   return *found;
@@ -61,7 +61,7 @@ JsonlSchema parse_schema(const std::string& text) {
     const nlohmann::json in = nlohmann::json::parse(text);
     schema.empty = in.at("empty");
     for (const nlohmann::json& field : in.at("fields")) {
-      const FieldSpec spec{field.at("name"), find_by_name<DType>(all_dtypes, field.at("dtype")),
+      const FieldSpec spec{field.at("name"), parse_enum_name<DType>(all_dtypes, field.at("dtype")),
                            parse_kind(field.at("kind")), parse_extents(field.at("trailing"))};
       if (field.at("kind_open").get<bool>()) schema.kind_open.insert(spec.name);
       if (field.at("element_open").get<bool>()) schema.element_open.insert(spec.name);
@@ -92,7 +92,7 @@ DeclaredFormats parse_formats(const std::string& text) {
     DeclaredFormats declared;
     const nlohmann::json formats = nlohmann::json::parse(text);
     for (const auto& [name, format] : formats.get<std::map<std::string, std::string>>())
-      declared.emplace(name, find_by_name<LineFormat>(all_formats, format));
+      declared.emplace(name, parse_enum_name<LineFormat>(all_formats, format));
     return declared;
   } catch (const nlohmann::json::exception& error) {
     throw InputError("formats of fields", std::string("cannot be read: ") + error.what());

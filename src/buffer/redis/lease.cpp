@@ -31,7 +31,7 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 1
 )";
 
-std::string new_token() {
+std::string make_random_token() {
   static constexpr std::string_view digits = "0123456789abcdef";
   std::random_device random;
   std::string token;
@@ -40,7 +40,7 @@ std::string new_token() {
 }
 
 /// Returns the URL from a lease value of the form "TOKEN URL".
-std::string parse_url(std::string_view value) {
+std::string parse_holder_url(std::string_view value) {
   const std::size_t space = value.find(' ');
   return space == std::string_view::npos ? std::string() : std::string(value.substr(space + 1));
 }
@@ -52,13 +52,13 @@ Lease::Lease(RedisAddress address, const std::string& name, std::string url, Lea
       keys_(name),
       url_(std::move(url)),
       times_(times),
-      candidate_(new_token() + " " + url_) {
-  read_state();
-  thread_ = std::thread([this] { poll(); });
+      candidate_(make_random_token() + " " + url_) {
+  acquire_or_renew();
+  thread_ = std::thread([this] { renew_until_ended(); });
 }
 
 Lease::~Lease() {
-  end();
+  stop_and_release();
 }
 
 Lease::State Lease::state() const {
@@ -73,7 +73,7 @@ Lease::State Lease::wait_for_change_from(const State& before) const {
   return state_;
 }
 
-void Lease::read_state() {
+void Lease::acquire_or_renew() {
   if (connection_ == nullptr || !connection_->is_open())
     connection_ = connect_to_master(address_, keys_.about, lease_patience);
   const bool is_over = [&] {
@@ -82,20 +82,20 @@ void Lease::read_state() {
   }();
   // Another server may have held the lease in the meantime. A new value makes the server begin a new term and
   // read the store again.
-  if (is_over) candidate_ = new_token() + " " + url_;
+  if (is_over) candidate_ = make_random_token() + " " + url_;
   const Clock::time_point asked = Clock::now();
   const std::string valid = std::to_string(times_.valid.count());
   const std::array<std::string_view, 2> arguments{candidate_, valid};
-  const RedisReply reply = connection_->run(look_script, std::span(&keys_.lease, 1), arguments);
+  const RedisReply reply = connection_->run_script(look_script, std::span(&keys_.lease, 1), arguments);
   const std::lock_guard lock(mutex_);
   state_.problem.clear();
-  state_.holder = parse_url(reply.text());
+  state_.holder = parse_holder_url(reply.text());
   state_.value = reply.text() == candidate_ ? candidate_ : std::string();
   if (!state_.value.empty()) state_.valid_until = asked + times_.valid;
   changed_.notify_all();
 }
 
-void Lease::poll() {
+void Lease::renew_until_ended() {
   while (true) {
     {
       std::unique_lock lock(mutex_);
@@ -103,7 +103,7 @@ void Lease::poll() {
       if (is_ending_) return;
     }
     try {
-      read_state();
+      acquire_or_renew();
     } catch (const Error& error) {
       connection_.reset();
       const std::lock_guard lock(mutex_);
@@ -112,7 +112,7 @@ void Lease::poll() {
   }
 }
 
-void Lease::end() {
+void Lease::stop_and_release() {
   {
     const std::lock_guard lock(mutex_);
     if (is_ending_) return;
@@ -133,7 +133,7 @@ void Lease::end() {
 void Lease::release() {
   if (connection_ == nullptr) connection_ = connect_to_master(address_, keys_.about, lease_patience);
   const std::array<std::string_view, 1> mine{candidate_};
-  connection_->run(give_back_script, std::span(&keys_.lease, 1), mine);
+  connection_->run_script(give_back_script, std::span(&keys_.lease, 1), mine);
 }
 
 }  // namespace evenkeel

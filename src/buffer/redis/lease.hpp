@@ -17,9 +17,9 @@ struct LeaseTimes {
 };
 
 /// Exclusive right to write to a store in Redis that several servers share. The holder's value, a random
-/// token and its URL, is stored at a Redis key that expires unless it is renewed. Until end() is called, a
-/// thread renews the key or, while another server holds the lease, tries to acquire it. Every commit passes
-/// the holder's value, so Redis can refuse commits from a server that has lost the lease.
+/// token and its URL, is stored at a Redis key that expires unless it is renewed. Until stop_and_release() is
+/// called, a thread renews the key or, while another server holds the lease, tries to acquire it. Every
+/// commit passes the holder's value, so Redis can refuse commits from a server that has lost the lease.
 class Lease {
  public:
   using Clock = std::chrono::steady_clock;
@@ -37,22 +37,22 @@ class Lease {
   /// Acquires the lease if no server holds it. `name` is the name of the buffer, and `url` is the URL of this
   /// server. Throws IoError if Redis cannot be reached, and ConfigError if it refuses the login.
   Lease(RedisAddress address, const std::string& name, std::string url, LeaseTimes times = {});
-  /// Calls end().
+  /// Calls stop_and_release().
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
   [[nodiscard]] State state() const;
   [[nodiscard]] LeaseTimes times() const noexcept { return times_; }
-  /// Waits until the value or the holder differs from that in `before`, or end() is called. Returns the
-  /// current state.
+  /// Waits until the value or the holder differs from that in `before`, or stop_and_release() is called.
+  /// Returns the current state.
   [[nodiscard]] State wait_for_change_from(const State& before) const;
   /// Releases the lease and never acquires it again. Call this after the last write.
-  void end();
+  void stop_and_release();
 
  private:
-  void read_state();
-  void poll();
+  void acquire_or_renew();
+  void renew_until_ended();
   void release();
 
   const RedisAddress address_;

@@ -22,17 +22,17 @@ class UrlParts {
                       "Write redis://HOST, or redis://:PASSWORD@HOST:PORT/DATABASE, or redis+unix:///PATH");
   }
 
-  void take_login(RedisAddress& address) {
+  void parse_login(RedisAddress& address) {
     const std::size_t at = rest_.rfind('@');
     if (at == std::string_view::npos) return;
     const std::string_view login = rest_.substr(0, at);
     const std::size_t colon = login.find(':');
-    address.user = percent_decoded_text(login.substr(0, colon));
-    if (colon != std::string_view::npos) address.password = percent_decoded_text(login.substr(colon + 1));
+    address.user = percent_decode(login.substr(0, colon));
+    if (colon != std::string_view::npos) address.password = percent_decode(login.substr(colon + 1));
     rest_ = rest_.substr(at + 1);
   }
 
-  void take_database(RedisAddress& address) {
+  void parse_database(RedisAddress& address) {
     const std::size_t slash = rest_.find('/');
     if (slash == std::string_view::npos) return;
     const std::string_view text = rest_.substr(slash + 1);
@@ -44,19 +44,19 @@ class UrlParts {
     address.database = *number;
   }
 
-  void take_servers(RedisAddress& address) {
+  void parse_servers(RedisAddress& address) {
     while (true) {
       const std::size_t comma = rest_.find(',');
-      address.servers.push_back(server_of(rest_.substr(0, comma)));
+      address.servers.push_back(parse_server(rest_.substr(0, comma)));
       if (comma == std::string_view::npos) return;
       rest_ = rest_.substr(comma + 1);
     }
   }
 
-  [[nodiscard]] std::string_view rest() const noexcept { return rest_; }
+  [[nodiscard]] std::string_view remaining_text() const noexcept { return rest_; }
 
  private:
-  [[nodiscard]] RedisAddress::Server server_of(std::string_view text) const {
+  [[nodiscard]] RedisAddress::Server parse_server(std::string_view text) const {
     RedisAddress::Server server;
     const std::size_t bracket = text.starts_with('[') ? text.find(']') : std::string_view::npos;
     const std::size_t colon = text.find(':', bracket == std::string_view::npos ? 0 : bracket);
@@ -72,7 +72,7 @@ class UrlParts {
     return server;
   }
 
-  [[nodiscard]] std::string percent_decoded_text(std::string_view text) const {
+  [[nodiscard]] std::string percent_decode(std::string_view text) const {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (text[i] != '%') {
@@ -118,17 +118,17 @@ RedisAddress parse_redis_address(const std::string& url, const std::string& wher
   RedisAddress address;
   if (text.starts_with(unix_scheme)) {
     UrlParts parts(text.substr(unix_scheme.size()), where);
-    parts.take_login(address);
-    if (!parts.rest().starts_with('/')) parts.reject("has no socket path");
-    address.servers.push_back({std::string(parts.rest()), 0});
+    parts.parse_login(address);
+    if (!parts.remaining_text().starts_with('/')) parts.reject("has no socket path");
+    address.servers.push_back({std::string(parts.remaining_text()), 0});
     return address;
   }
   const bool is_tcp = text.starts_with(tcp_scheme);
   UrlParts parts(is_tcp ? text.substr(tcp_scheme.size()) : std::string_view(), where);
   if (!is_tcp) parts.reject("is not the address of a Redis server");
-  parts.take_login(address);
-  parts.take_database(address);
-  parts.take_servers(address);
+  parts.parse_login(address);
+  parts.parse_database(address);
+  parts.parse_servers(address);
   return address;
 }
 

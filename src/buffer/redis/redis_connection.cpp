@@ -128,8 +128,8 @@ RedisReply RedisConnection::call(std::span<const std::string_view> words) {
   return RedisReply(reply);
 }
 
-RedisReply RedisConnection::run(const std::string& script, std::span<const std::string> keys,
-                                std::span<const std::string_view> arguments) {
+RedisReply RedisConnection::run_script(const std::string& script, std::span<const std::string> keys,
+                                       std::span<const std::string_view> arguments) {
   const std::string count = std::to_string(keys.size());
   std::vector<std::string_view> words{"EVALSHA", {}, count};
   words.insert(words.end(), keys.begin(), keys.end());

@@ -51,8 +51,8 @@ class RedisConnection {
   }
   /// Runs a Lua script. Sends the script's text once, and only its hash afterwards. Throws the same
   /// exceptions as call().
-  RedisReply run(const std::string& script, std::span<const std::string> keys,
-                 std::span<const std::string_view> arguments);
+  RedisReply run_script(const std::string& script, std::span<const std::string> keys,
+                        std::span<const std::string_view> arguments);
   [[nodiscard]] bool is_open() const noexcept { return is_open_; }
   /// Returns "Redis at host:port".
   [[nodiscard]] const std::string& name() const noexcept { return name_; }

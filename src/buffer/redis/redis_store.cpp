@@ -27,11 +27,11 @@ std::string_view bytes_of_slot(const stream::GroupKey& slot) {
   return {reinterpret_cast<const char*>(&slot), sizeof slot};
 }
 
-std::int64_t number_of_slot(const stream::GroupKey& slot) {
+std::int64_t record_number_of_slot(const stream::GroupKey& slot) {
   return static_cast<std::int64_t>(slot.high ^ (slot.low << 1));
 }
 
-std::int64_t number_of_name(std::string_view name) {
+std::int64_t record_number_of_note(std::string_view name) {
   return static_cast<std::int64_t>(fnv1a_64(name));
 }
 
@@ -77,16 +77,16 @@ class RedisStore : public Store {
       const std::lock_guard lock(mutex_);
       risk_ = std::move(data_loss_risk);
     }
-    begin(*connection);
+    open_store(*connection);
     writer_ = std::move(connection);
   }
 
   void commit(const StoreChange& change) override {
     std::int64_t cost = 0;
     for (const StoreChange::Record& body : change.bodies) cost += cost_of(std::ssize(body.bytes));
-    if (cost > 0 && used() + cost > capacity()) {
+    if (cost > 0 && bytes_in_use() + cost > capacity()) {
       throw LimitError(name(), "has no room for " + std::to_string(cost) +
-                                   " bytes: " + std::to_string(used()) + " bytes of " +
+                                   " bytes: " + std::to_string(bytes_in_use()) + " bytes of " +
                                    std::to_string(capacity()) + " are in use");
     }
     if (writer_ == nullptr) throw IoError(name(), "is not connected", "Try again");
@@ -101,7 +101,7 @@ class RedisStore : public Store {
   }
 
   void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const override {
-    const RedisReply reply = ask({"HGET", keys_.bodies, std::to_string(number)});
+    const RedisReply reply = run_read_command({"HGET", keys_.bodies, std::to_string(number)});
     if (reply.is_null()) throw InputError(name(), "has no sample " + std::to_string(number));
     take(record_content(RecordKind::body, number, reply.text(), name()));
   }
@@ -110,7 +110,7 @@ class RedisStore : public Store {
     std::map<std::int64_t, std::string> events;
     for_each(keys_.events, [&](std::string_view key, std::string_view record) {
       const auto number = parse_as<std::int64_t>(key);
-      if (!number) throw damage_error("event '" + std::string(key) + "'");
+      if (!number) throw make_damage_error("event '" + std::string(key) + "'");
       events[*number] = record_content(RecordKind::event, *number, record, name());
     });
     for (const auto& [number, event] : events) take(number, event);
@@ -120,11 +120,11 @@ class RedisStore : public Store {
     std::map<stream::GroupKey, std::uint64_t> found;  // a map, since HSCAN may return an entry twice
     for_each(keys_.seen, [&](std::string_view key, std::string_view record) {
       stream::SeenSlot slot;
-      if (key.size() != sizeof slot.slot) throw damage_error("the name of a seen-keys record");
+      if (key.size() != sizeof slot.slot) throw make_damage_error("the name of a seen-keys record");
       std::memcpy(&slot.slot, key.data(), sizeof slot.slot);
       const std::string_view bits =
-          record_content(RecordKind::seen, number_of_slot(slot.slot), record, name());
-      if (bits.size() != sizeof slot.bits) throw damage_error("a record of seen keys");
+          record_content(RecordKind::seen, record_number_of_slot(slot.slot), record, name());
+      if (bits.size() != sizeof slot.bits) throw make_damage_error("a record of seen keys");
       std::memcpy(&slot.bits, bits.data(), sizeof slot.bits);
       found[slot.slot] = slot.bits;
     });
@@ -134,12 +134,13 @@ class RedisStore : public Store {
   }
 
   [[nodiscard]] std::optional<std::string> note(const std::string& name_of_note) const override {
-    const RedisReply reply = ask({"HGET", keys_.notes, name_of_note});
+    const RedisReply reply = run_read_command({"HGET", keys_.notes, name_of_note});
     if (reply.is_null()) return std::nullopt;
-    return std::string(record_content(RecordKind::note, number_of_name(name_of_note), reply.text(), name()));
+    return std::string(
+        record_content(RecordKind::note, record_number_of_note(name_of_note), reply.text(), name()));
   }
 
-  [[nodiscard]] std::int64_t used() const override { return used_; }
+  [[nodiscard]] std::int64_t bytes_in_use() const override { return used_; }
   [[nodiscard]] std::int64_t capacity() const noexcept override { return settings_.capacity; }
   [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override {
     return redis_scripts::cost_of_record(bytes + static_cast<std::int64_t>(record_overhead));
@@ -159,7 +160,7 @@ class RedisStore : public Store {
   }
 
  private:
-  [[nodiscard]] InputError damage_error(const std::string& what) const {
+  [[nodiscard]] InputError make_damage_error(const std::string& what) const {
     return {name(), what + " is damaged", "Restore the Redis data from a backup"};
   }
 
@@ -179,10 +180,10 @@ class RedisStore : public Store {
                     "would evict samples when its memory is full: maxmemory-policy is " + policy,
                     std::string(evicting_hint));
     }
-    return risk_of(connection, info["aof_enabled"] == "1");
+    return describe_data_loss_risk(connection, info["aof_enabled"] == "1");
   }
 
-  static std::string risk_of(RedisConnection& connection, bool has_log) {
+  static std::string describe_data_loss_risk(RedisConnection& connection, bool has_log) {
     if (!has_log) {
       return "Redis does not keep an append-only file (appendonly no): samples stored since its last "
              "snapshot are lost if it stops";
@@ -204,10 +205,10 @@ class RedisStore : public Store {
            " may be lost when its machine fails";
   }
 
-  void begin(RedisConnection& connection) {
-    const RedisReply reply = connection.run(redis_scripts::begin, all_keys(),
-                                            std::array<std::string_view, 2>{lease_, store_format});
-    if (reply.text() == "lease") throw lost_lease();
+  void open_store(RedisConnection& connection) {
+    const RedisReply reply = connection.run_script(redis_scripts::begin, all_keys(),
+                                                   std::array<std::string_view, 2>{lease_, store_format});
+    if (reply.text() == "lease") throw make_lost_lease_error();
     if (reply.text() == "foreign") {
       throw IoError(name(),
                     "has keys of this name that do not belong to a buffer: " + keys_.about + " is missing",
@@ -222,7 +223,7 @@ class RedisStore : public Store {
     }
     const auto commits = parse_as<std::int64_t>(header[1].text());
     const auto used = parse_as<std::int64_t>(header[2].text());
-    if (!commits || !used) throw damage_error(keys_.about);
+    if (!commits || !used) throw make_damage_error(keys_.about);
     if (*commits < commits_) {
       settings_.say(connection.name() + " has lost " + std::to_string(commits_ - *commits) +
                     " commits that were acknowledged: the latest samples or steps are missing");
@@ -231,7 +232,7 @@ class RedisStore : public Store {
     used_ = *used;
   }
 
-  [[nodiscard]] IoError lost_lease() const {
+  [[nodiscard]] IoError make_lost_lease_error() const {
     return {name(), "now belongs to another server", "Send the same request again"};
   }
 
@@ -249,11 +250,11 @@ class RedisStore : public Store {
     for (const auto& [number, event] : change.events)
       events.add_record(std::to_string(number), RecordKind::event, number, event);
     for (const stream::SeenSlot& slot : change.seen) {
-      seen.add_record(bytes_of_slot(slot.slot), RecordKind::seen, number_of_slot(slot.slot),
+      seen.add_record(bytes_of_slot(slot.slot), RecordKind::seen, record_number_of_slot(slot.slot),
                       {reinterpret_cast<const char*>(&slot.bits), sizeof slot.bits});
     }
     for (const auto& [key, value] : change.notes)
-      notes.add_record(key, RecordKind::note, number_of_name(key), value);
+      notes.add_record(key, RecordKind::note, record_number_of_note(key), value);
     std::vector<std::string> bodies;
     for (const StoreChange::Record& body : change.bodies) {
       numbers.add({std::to_string(body.number)});
@@ -264,17 +265,17 @@ class RedisStore : public Store {
     std::vector<std::string_view> arguments{lease_,        commits,     valid_,       erased.text(),
                                             events.text(), seen.text(), notes.text(), numbers.text()};
     arguments.insert(arguments.end(), bodies.begin(), bodies.end());
-    const RedisReply reply = connection.run(redis_scripts::commit, all_keys(), arguments);
-    if (reply.text() == "lease") throw lost_lease();
+    const RedisReply reply = connection.run_script(redis_scripts::commit, all_keys(), arguments);
+    if (reply.text() == "lease") throw make_lost_lease_error();
     if (reply.text() == "commits")
       throw IoError(name(), "has changes that this server does not know", "Send the same request again");
-    if (!reply.is_number()) throw damage_error(keys_.about);
+    if (!reply.is_number()) throw make_damage_error(keys_.about);
     ++commits_;
     used_ = reply.number();
   }
 
   /// Runs a read-only command, on an idle connection if there is one. Thread-safe.
-  RedisReply ask(std::initializer_list<std::string_view> words) const {
+  RedisReply run_read_command(std::initializer_list<std::string_view> words) const {
     auto [connection, generation] = [&]() -> std::pair<std::unique_ptr<RedisConnection>, std::int64_t> {
       const std::lock_guard lock(mutex_);
       if (idle_.empty()) return {nullptr, generation_};
@@ -302,8 +303,8 @@ class RedisStore : public Store {
                 const std::function<void(std::string_view, std::string_view)>& take) const {
     std::string cursor = "0";
     do {
-      const std::vector<RedisReply> answer = ask({"HSCAN", key, cursor, "COUNT", "1000"}).list();
-      if (answer.size() != 2) throw damage_error(key);
+      const std::vector<RedisReply> answer = run_read_command({"HSCAN", key, cursor, "COUNT", "1000"}).list();
+      if (answer.size() != 2) throw make_damage_error(key);
       cursor = answer[0].text();
       const std::vector<RedisReply> found = answer[1].list();
       for (std::size_t i = 0; i + 1 < found.size(); i += 2) take(found[i].text(), found[i + 1].text());

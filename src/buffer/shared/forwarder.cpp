@@ -46,7 +46,7 @@ class Content {
     long_->write(bytes);
   }
 
-  void give(httplib::Response& response, const std::string& type) && {
+  void move_to_response(httplib::Response& response, const std::string& type) && {
     if (long_ == nullptr) return response.set_content(short_, type);
     static_cast<void>(long_->file());
     response.set_content_provider(
@@ -73,7 +73,7 @@ bool Forwarder::was_forwarded(const httplib::Request& request) {
   return request.has_header(passed_header);
 }
 
-std::unique_ptr<httplib::Client> Forwarder::client_for(const std::string& url) {
+std::unique_ptr<httplib::Client> Forwarder::acquire_client(const std::string& url) {
   {
     const std::lock_guard lock(mutex_);
     if (url == idle_url_ && !idle_.empty()) {
@@ -98,7 +98,7 @@ std::unique_ptr<httplib::Client> Forwarder::client_for(const std::string& url) {
   return client;
 }
 
-void Forwarder::keep_client(const std::string& url, std::unique_ptr<httplib::Client> client) {
+void Forwarder::release_client(const std::string& url, std::unique_ptr<httplib::Client> client) {
   const std::lock_guard lock(mutex_);
   if (url != idle_url_) idle_.clear();
   idle_url_ = url;
@@ -134,7 +134,7 @@ void Forwarder::forward(const std::string& url, const httplib::Request& request,
   passed.set_header(passed_header, "1");
   if (reader != nullptr) {
     RequestBody body;
-    if (!receive(response, *reader, max_body_bytes_, in_flight, body)) return;
+    if (!receive_body(response, *reader, max_body_bytes_, in_flight, body)) return;
     passed.body = body.bytes();
   }
   Content content;
@@ -142,19 +142,19 @@ void Forwarder::forward(const std::string& url, const httplib::Request& request,
     content.write({data, size});
     return true;
   };
-  auto client = client_for(url);
+  auto client = acquire_client(url);
   const httplib::Result result = send(*client, passed);
   if (!result) {
     throw IoError(url, "serves this buffer, but cannot be reached: " + httplib::to_string(result.error()),
                   "Send the same request again");
   }
-  keep_client(url, std::move(client));
+  release_client(url, std::move(client));
   response.status = result->status;
   for (const auto& [name, value] : result->headers) {
     if (!is_hop_by_hop_header(name) && ::strcasecmp(name.c_str(), "Content-Type") != 0)
       response.set_header(name, value);
   }
-  std::move(content).give(response, result->get_header_value("Content-Type"));
+  std::move(content).move_to_response(response, result->get_header_value("Content-Type"));
 }
 
 }  // namespace evenkeel

@@ -34,9 +34,9 @@ class Forwarder {
   void stop();
 
  private:
-  [[nodiscard]] std::unique_ptr<httplib::Client> client_for(const std::string& url);
+  [[nodiscard]] std::unique_ptr<httplib::Client> acquire_client(const std::string& url);
   httplib::Result send(httplib::Client& client, httplib::Request& request);
-  void keep_client(const std::string& url, std::unique_ptr<httplib::Client> client);
+  void release_client(const std::string& url, std::unique_ptr<httplib::Client> client);
 
   const std::filesystem::path trusted_;
   const std::int64_t max_body_bytes_;

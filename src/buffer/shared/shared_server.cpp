@@ -55,20 +55,22 @@ class SharedServer::Impl {
             std::min(settings_.content == StoreContent::values ? max_bytes_of_frame : max_bytes_of_body,
                      settings_.store.capacity)),
         forwarder_(settings_.server.certificate, max_body_bytes_),
-        listener_(settings_.server, [this](const Request& request, Response& response,
-                                           BodyReader* reader) { answer_to(request, response, reader); }),
+        listener_(settings_.server,
+                  [this](const Request& request, Response& response, BodyReader* reader) {
+                    answer_request(request, response, reader);
+                  }),
         lease_(settings_.store.address, settings_.store.name, advertised_url(settings_, listener_),
                settings_.times) {
     const Lease::State state = lease_.state();
     if (state.is_held()) begin_term(state.value);
-    roles_ = std::thread([this, state] { change_roles(state); });
+    roles_ = std::thread([this, state] { follow_lease(state); });
   }
   ~Impl() { stop(); }
 
   void stop() {
     if (is_stopping_.exchange(true)) return;
-    if (const auto term = current()) term->stop();
-    lease_.end();
+    if (const auto term = current_term()) term->stop();
+    lease_.stop_and_release();
     roles_.join();
     set_term(nullptr);
     forwarder_.stop();
@@ -76,16 +78,16 @@ class SharedServer::Impl {
   }
 
   /// Returns the current term if this server certainly holds the lease, otherwise null.
-  [[nodiscard]] std::shared_ptr<const Term> active() const {
+  [[nodiscard]] std::shared_ptr<const Term> active_term() const {
     const Lease::State state = lease_.state();
-    const auto term = current();
+    const auto term = current_term();
     return term != nullptr && state.is_held() && state.value == term->lease ? term : nullptr;
   }
   [[nodiscard]] std::string holder() const { return lease_.state().holder; }
   HttpListener& listener() noexcept { return listener_; }
 
  private:
-  [[nodiscard]] std::shared_ptr<const Term> current() const {
+  [[nodiscard]] std::shared_ptr<const Term> current_term() const {
     const std::lock_guard lock(mutex_);
     return term_;
   }
@@ -108,21 +110,21 @@ class SharedServer::Impl {
   }
 
   void end_term() {
-    const auto term = current();
+    const auto term = current_term();
     if (term == nullptr) return;
     term->stop();
     set_term(nullptr);
   }
 
-  void change_roles(Lease::State state) {
+  void follow_lease(Lease::State state) {
     while (!is_stopping_) {
-      const bool has_term = current() != nullptr;
-      if (!state.value.empty() && !has_term && !try_term(state.value)) {
+      const bool has_term = current_term() != nullptr;
+      if (!state.value.empty() && !has_term && !try_begin_term(state.value)) {
         state = lease_.state();
         continue;
       }
       state = lease_.wait_for_change_from(state);
-      if (const auto term = current(); term != nullptr && term->lease != state.value) {
+      if (const auto term = current_term(); term != nullptr && term->lease != state.value) {
         end_term();
         settings_.store.say("Standing by: " + (state.holder.empty() ? "no server" : state.holder) +
                             " is active");
@@ -131,7 +133,7 @@ class SharedServer::Impl {
   }
 
   /// Tries to begin a term. If that fails, logs the error, pauses, and returns false.
-  bool try_term(const std::string& lease) {
+  bool try_begin_term(const std::string& lease) {
     try {
       begin_term(lease);
       problem_.clear();
@@ -146,8 +148,8 @@ class SharedServer::Impl {
     }
   }
 
-  void answer_to(const Request& request, Response& response, BodyReader* reader) {
-    const auto term = active();
+  void answer_request(const Request& request, Response& response, BodyReader* reader) {
+    const auto term = active_term();
     const std::string holder = this->holder();
     if (term != nullptr) {
       term->answer(request, response, reader);
@@ -155,12 +157,12 @@ class SharedServer::Impl {
       forward(holder, request, response, reader);
     }
     if (request.method == "GET" && request.path == "/v1/status" && response.status <= 200)
-      add_role(response, term != nullptr, holder);
+      add_role_to_status(response, term != nullptr, holder);
   }
 
   void forward(const std::string& holder, const Request& request, Response& response, BodyReader* reader) {
     try {
-      if (holder.empty() || holder == advertised() || Forwarder::was_forwarded(request))
+      if (holder.empty() || holder == this_server_url() || Forwarder::was_forwarded(request))
         throw IoError("buffer", "is being taken over by another server", "Send the same request again");
       forwarder_.forward(holder, request, response, reader);
     } catch (const Error& error) {
@@ -168,7 +170,7 @@ class SharedServer::Impl {
     }
   }
 
-  void add_role(Response& response, bool is_active, const std::string& holder) const {
+  void add_role_to_status(Response& response, bool is_active, const std::string& holder) const {
     ordered_json status = ordered_json::parse(response.body, nullptr, false);
     if (!status.is_object()) return;
     status["role"] = is_active ? "active" : "standby";
@@ -176,14 +178,14 @@ class SharedServer::Impl {
     answer(response, status);
   }
 
-  [[nodiscard]] std::string advertised() const { return advertised_url(settings_, listener_); }
+  [[nodiscard]] std::string this_server_url() const { return advertised_url(settings_, listener_); }
 
   const SharedServerSettings settings_;
   const std::int64_t max_body_bytes_;
   Forwarder forwarder_;
   HttpListener listener_;
   Lease lease_;
-  std::string problem_;  // latest logged error of try_term(); used only by `roles_`
+  std::string problem_;  // latest logged error of try_begin_term(); used only by `roles_`
   std::atomic<bool> is_stopping_ = false;
   mutable std::mutex mutex_;
   std::shared_ptr<const Term> term_;
@@ -200,12 +202,12 @@ std::string SharedServer::url() const {
 }
 
 std::shared_ptr<Buffer> SharedServer::buffer() const {
-  const auto term = impl_->active();
+  const auto term = impl_->active_term();
   return term == nullptr ? nullptr : term->buffer;
 }
 
 std::shared_ptr<ValueStore> SharedServer::values() const {
-  const auto term = impl_->active();
+  const auto term = impl_->active_term();
   return term == nullptr ? nullptr : term->values;
 }
 

@@ -45,7 +45,7 @@ constexpr std::array<SpoolSuffix, 4> spool_suffixes{{{".jsonl", SampleForm::line
 
 /// Returns the entry for a file's suffix, or null if the spool does not take files with this name. Suffixes
 /// are case-insensitive.
-const SpoolSuffix* spool_suffix_of(const std::string& name) {
+const SpoolSuffix* find_spool_suffix(const std::string& name) {
   if (name.starts_with('.')) return nullptr;
   for (const SpoolSuffix& suffix : spool_suffixes) {
     if (name.size() > suffix.text.size() &&
@@ -56,7 +56,7 @@ const SpoolSuffix* spool_suffix_of(const std::string& name) {
 }
 
 /// Returns whether the spool uses this name itself or ignores it silently.
-bool is_spool_name(const std::string& name) {
+bool is_reserved_name(const std::string& name) {
   return name.starts_with('.') || name == spool_end || name.find(spool_refused) != std::string::npos;
 }
 
@@ -67,10 +67,10 @@ std::string error_text(int error) {
 }  // namespace
 
 Spool::Spool(fs::path folder, LogLine say) : folder_(std::move(folder)), say_(std::move(say)) {
-  lock();
+  lock_folder();
 }
 
-void Spool::begin(JobClient server) {
+void Spool::start_sending(JobClient server) {
   server_.emplace(std::move(server));
   thread_ = std::thread([this] { process_until_stopped(); });
 }
@@ -86,7 +86,7 @@ Spool::~Spool() {
 }
 
 // Locks the folder so that two processes cannot send the same file to different buffers.
-void Spool::lock() {
+void Spool::lock_folder() {
   if (!fs::is_directory(folder_))
     throw IoError(folder_.string(), "is not a folder",
                   "Create it before the job starts; the address of a buffer begins with http:// or https://");
@@ -112,7 +112,7 @@ bool Spool::is_stopping() const {
 void Spool::process_until_stopped() {
   while (!is_stopping()) {
     try {
-      send_available_files();
+      process_folder();
     } catch (const std::exception& error) {
       log_once(error.what());
     }
@@ -121,14 +121,14 @@ void Spool::process_until_stopped() {
   }
 }
 
-std::vector<std::string> Spool::files() {
+std::vector<std::string> Spool::list_files() {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
     std::string name = entry.path().filename().string();
     if (done_.contains(name)) continue;
-    if (spool_suffix_of(name) != nullptr)
+    if (find_spool_suffix(name) != nullptr)
       names.push_back(std::move(name));
-    else if (!is_spool_name(name))
+    else if (!is_reserved_name(name))
       report_ignored(name);
   }
   std::ranges::sort(names);
@@ -141,35 +141,35 @@ void Spool::report_ignored(const std::string& name) {
        " is ignored: only files with these endings are taken: .jsonl, .jsonl.gz, .jsonl.zst or .safetensors");
 }
 
-void Spool::send_available_files() {
-  for (const std::string& name : files()) {
+void Spool::process_folder() {
+  for (const std::string& name : list_files()) {
     if (is_stopping() || !process_file(name)) return;
   }
-  stop_if_requested();
+  end_stream_if_requested();
 }
 
 bool Spool::process_file(const std::string& name) {
   try {
-    if (!send(name)) return true;
+    if (!send_file(name)) return true;
     said_.clear();
   } catch (const InputError& error) {
-    reject(name, error.what());
+    reject_file(name, error.what());
     return true;
   } catch (const LimitError& error) {
-    reject(name, error.what());
+    reject_file(name, error.what());
     return true;
   } catch (const Error& error) {  // the buffer is full, or is being taken over
     log_once(printable(name) + " waits: " + error.what());
     return false;
   }
-  if (!remove(name)) done_.insert(name);
+  if (!remove_file(name)) done_.insert(name);
   return true;
 }
 
 /// Sends a file to the server. Returns false if the file no longer exists. If the file cannot be read, throws
 /// InputError instead of IoError, so that it is rejected: trying again would delay all later files and the
 /// end of the stream.
-bool Spool::send(const std::string& name) {
+bool Spool::send_file(const std::string& name) {
   const fs::path path = folder_ / name;
   std::error_code failure;
   if (fs::symlink_status(path, failure).type() == fs::file_type::not_found) return false;
@@ -187,12 +187,12 @@ bool Spool::send(const std::string& name) {
   } catch (const IoError& error) {
     throw InputError(error.report());
   }
-  const SpoolSuffix& suffix = *spool_suffix_of(name);
+  const SpoolSuffix& suffix = *find_spool_suffix(name);
   server_->send(body, suffix.form, suffix.packing);
   return true;
 }
 
-void Spool::reject(const std::string& name, const std::string& why) {
+void Spool::reject_file(const std::string& name, const std::string& why) {
   const fs::path path = folder_ / name;
   fs::path aside = path.string() + spool_refused;
   for (int times = 2; fs::exists(aside); ++times)
@@ -208,13 +208,13 @@ void Spool::reject(const std::string& name, const std::string& why) {
 
 // Ends the stream if the folder contains `end` and no other files. Lists the files once more, since a listing
 // may miss a file that was moved into the folder before `end`.
-void Spool::stop_if_requested() {
-  if (!fs::exists(folder_ / spool_end) || !files().empty()) return;
-  server_->end();
-  remove(spool_end);
+void Spool::end_stream_if_requested() {
+  if (!fs::exists(folder_ / spool_end) || !list_files().empty()) return;
+  server_->end_stream();
+  remove_file(spool_end);
 }
 
-bool Spool::remove(const std::string& name) {
+bool Spool::remove_file(const std::string& name) {
   std::error_code failure;
   fs::remove(folder_ / name, failure);
   if (failure) log_once((folder_ / name).string() + " was taken and cannot be removed: " + failure.message());

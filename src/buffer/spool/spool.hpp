@@ -41,20 +41,20 @@ class Spool {
 
   /// Starts sending files to `server`. Call this once. The server must keep running until the spool is
   /// destroyed.
-  void begin(JobClient server);
+  void start_sending(JobClient server);
 
  private:
-  void lock();
+  void lock_folder();
   void process_until_stopped();
-  void send_available_files();
-  [[nodiscard]] std::vector<std::string> files();
+  void process_folder();
+  [[nodiscard]] std::vector<std::string> list_files();
   void report_ignored(const std::string& name);
   /// Sends or rejects a file. Returns false if the file must wait and be sent again later.
   bool process_file(const std::string& name);
-  bool send(const std::string& name);
-  void reject(const std::string& name, const std::string& why);
-  void stop_if_requested();
-  bool remove(const std::string& name);
+  bool send_file(const std::string& name);
+  void reject_file(const std::string& name, const std::string& why);
+  void end_stream_if_requested();
+  bool remove_file(const std::string& name);
   void log_once(const std::string& line);
   [[nodiscard]] bool is_stopping() const;
 

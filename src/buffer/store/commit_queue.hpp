@@ -44,19 +44,19 @@ class CommitQueue {
     /// Returns the time at which `commit` must be called even if there are no requests; nullopt if never.
     std::function<std::optional<Clock::time_point>()> deadline = [] { return std::nullopt; };
     std::function<void()> after_commit = [] {};
-    /// Called after Store::settle() has made the latest commit durable.
-    std::function<void()> after_settle = [] {};
+    /// Called after Store::make_durable() has made the latest commit durable.
+    std::function<void()> on_durable = [] {};
   };
 
   /// Errors name the queue's owner as `name`.
   CommitQueue(std::string name, Store& store, Hooks hooks)
       : name_(std::move(name)), store_(store), hooks_(std::move(hooks)) {}
-  ~CommitQueue() { end(); }
+  ~CommitQueue() { stop_and_join(); }
   CommitQueue(const CommitQueue&) = delete;
   CommitQueue& operator=(const CommitQueue&) = delete;
 
   /// Starts the thread. Call this once.
-  void begin() {
+  void start_thread() {
     writer_ = std::thread([this] { write_until_stopped(); });
   }
   /// Makes later calls of submit() throw IoError. Irreversible.
@@ -68,7 +68,7 @@ class CommitQueue {
     queued_.notify_all();
   }
   /// Stops the queue and waits until all earlier requests have been answered.
-  void end() {
+  void stop_and_join() {
     stop();
     if (writer_.joinable()) writer_.join();
   }
@@ -92,30 +92,30 @@ class CommitQueue {
 
   /// Commits requests until the queue is stopped. Answers a request once the store's content after the
   /// request is durable. Each commit makes the preceding commit durable; if no request is waiting,
-  /// Store::settle() is called instead.
+  /// Store::make_durable() is called instead.
   void write_until_stopped() {
     Requests written;
-    bool must_settle = false;
+    bool must_make_durable = false;
     while (true) {
-      const Requests requests = next_requests(!must_settle);
-      if (requests.empty() && must_settle) {
-        settle(written);
+      const Requests requests = dequeue_requests(!must_make_durable);
+      if (requests.empty() && must_make_durable) {
+        make_durable(written);
         answer(written);
-        must_settle = false;
+        must_make_durable = false;
         continue;
       }
       if (requests.empty() && is_stopping_now()) return;
       if (hooks_.commit(requests)) answer(written);
       written.insert(written.end(), requests.begin(), requests.end());
-      must_settle = !store_.is_settled();
-      if (!must_settle) answer(written);
+      must_make_durable = !store_.is_durable();
+      if (!must_make_durable) answer(written);
       hooks_.after_commit();
     }
   }
 
   /// Removes the first requests from the queue, as many as fit in one transaction, and returns them. If
   /// `may_wait`, first waits until there is a request, the deadline has passed, or the queue is stopped.
-  Requests next_requests(bool may_wait) {
+  Requests dequeue_requests(bool may_wait) {
     const std::optional<Clock::time_point> deadline = hooks_.deadline();
     std::unique_lock lock(mutex_);
     const auto has_work = [&] { return !may_wait || !queue_.empty() || is_stopping_; };
@@ -139,10 +139,10 @@ class CommitQueue {
     return is_stopping_;
   }
 
-  void settle(const Requests& written) {
+  void make_durable(const Requests& written) {
     try {
-      store_.settle();
-      hooks_.after_settle();
+      store_.make_durable();
+      hooks_.on_durable();
     } catch (...) {
       for (Request* request : written) {
         if (!request->error) request->error = std::current_exception();

@@ -125,7 +125,7 @@ class Check {
   Check(std::string_view file, std::string where) : file_(file), where_(std::move(where)) {}
 
   void run() {
-    const Meta meta = newest_meta();
+    const Meta meta = read_newest_meta();
     is_used_.assign(static_cast<std::size_t>(meta.last_page + 1), false);
     is_used_[0] = is_used_[1] = true;
     check_tree(meta.main, 1, [&](std::string_view key, std::string_view value, bool is_sub_tree) {
@@ -159,7 +159,7 @@ class Check {
                   "Check the disk, and restore the folder from a backup");
   }
 
-  Meta newest_meta() {
+  Meta read_newest_meta() {
     require(file_.size() >= header_bytes + sizeof(Meta), 0, "is truncated");
     page_bytes_ = value_at<Meta>(file_, header_bytes).free.pad;
     require(page_bytes_ >= 512 && page_bytes_ <= 65536 && (page_bytes_ & (page_bytes_ - 1)) == 0, 0,
@@ -190,7 +190,7 @@ class Check {
 
   /// Marks `count` pages from `page` on, to which the page `by` refers, as used. Throws IoError if one of
   /// them is beyond the end of the file or already used.
-  void use(PageNumber page, std::uint64_t count, PageNumber by) {
+  void mark_used(PageNumber page, std::uint64_t count, PageNumber by) {
     require(page < is_used_.size() && count <= is_used_.size() - page, by,
             "points to a page beyond the end of the file");
     for (PageNumber number = page; number < page + count; ++number) {
@@ -218,7 +218,7 @@ class Check {
 
   template <typename Take>
   void check_page(Walk& walk, PageNumber number, PageNumber by, int depth, const Take& take) {
-    use(number, 1, by);
+    mark_used(number, 1, by);
     const std::string_view page = page_at(number);
     const auto header = value_at<PageHeader>(page, 0);
     const bool is_leaf = depth == walk.tree.depth;
@@ -284,14 +284,14 @@ class Check {
     require(size <= rest.size(), number, "has a value beyond its end");
     std::string_view value = rest.substr(node_header + node.key_bytes, static_cast<std::size_t>(inside));
     if (is_elsewhere)
-      value = value_in_pages(walk, number, value_at<PageNumber>(value, 0), node.value_bytes());
+      value = read_overflow_value(walk, number, value_at<PageNumber>(value, 0), node.value_bytes());
     take(key, value, (node.flags & is_tree) != 0);
     return static_cast<std::size_t>((size + 1) / 2 * 2);
   }
 
-  std::string_view value_in_pages(Walk& walk, PageNumber by, PageNumber page, std::uint64_t bytes) {
+  std::string_view read_overflow_value(Walk& walk, PageNumber by, PageNumber page, std::uint64_t bytes) {
     const std::uint64_t pages = (header_bytes - 1 + bytes) / page_bytes_ + 1;
-    use(page, pages, by);
+    mark_used(page, pages, by);
     walk.found.overflows += pages;
     const auto header = value_at<PageHeader>(page_at(page), 0);
     require(header.number == page && header.flags == overflow_page && header.pages() == pages, page,
@@ -308,7 +308,7 @@ class Check {
     for (std::size_t i = 1; i <= count; ++i) {
       const auto page = value_at<PageNumber>(list, i * sizeof(PageNumber));
       require(page < last, 0, "has a list of free pages that is out of order");
-      use(page, 1, 0);
+      mark_used(page, 1, 0);
       last = page;
     }
   }

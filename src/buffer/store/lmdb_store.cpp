@@ -33,7 +33,7 @@ constexpr std::int64_t max_parts = std::int64_t{1} << part_bits;
 
 /// Throws LimitError if `code`, an error code of LMDB or an errno, means that the store is full, otherwise
 /// IoError.
-[[noreturn]] void fail(const std::string& folder, const std::string& what, int code) {
+[[noreturn]] void throw_lmdb_error(const std::string& folder, const std::string& what, int code) {
   if (code > 0) {
     throw IoError(folder, what + ": " + ::mdb_strerror(code),
                   code == ENOSPC || code == EDQUOT || code == EFBIG
@@ -46,7 +46,7 @@ constexpr std::int64_t max_parts = std::int64_t{1} << part_bits;
                 "Check the disk, and restore the folder from a backup");
 }
 
-MDB_val value_of(std::string_view bytes) {
+MDB_val to_mdb_val(std::string_view bytes) {
   return {bytes.size(),
           const_cast<char*>(
               bytes.data())};  // LMDB's C interface takes a non-const pointer but only reads from it
@@ -56,7 +56,7 @@ std::string_view text_of(const MDB_val& value) {
   return {static_cast<const char*>(value.mv_data), value.mv_size};
 }
 
-std::int64_t number_of_note(std::string_view name) {
+std::int64_t record_number_of_note(std::string_view name) {
   return static_cast<std::int64_t>(fnv1a_64(name));
 }
 
@@ -75,14 +75,14 @@ std::string_view bytes_of(const stream::GroupKey& slot) {
   return {reinterpret_cast<const char*>(&slot), sizeof slot};
 }
 
-std::int64_t slot_number(const stream::GroupKey& slot) {
+std::int64_t record_number_of_slot(const stream::GroupKey& slot) {
   return static_cast<std::int64_t>(slot.high ^ (slot.low << 1));
 }
 
 class Transaction {
  public:
   Transaction(MDB_env* env, unsigned flags, const std::string& folder) : folder_(folder) {
-    check(::mdb_txn_begin(env, nullptr, flags, &handle_), "cannot be read");
+    require_success(::mdb_txn_begin(env, nullptr, flags, &handle_), "cannot be read");
   }
   ~Transaction() {
     if (handle_ != nullptr) ::mdb_txn_abort(handle_);
@@ -91,9 +91,9 @@ class Transaction {
   Transaction& operator=(const Transaction&) = delete;
 
   [[nodiscard]] MDB_txn* get() const noexcept { return handle_; }
-  void commit() { check(::mdb_txn_commit(std::exchange(handle_, nullptr)), "cannot be written"); }
-  void check(int code, const char* what) const {
-    if (code != MDB_SUCCESS) fail(folder_, what, code);
+  void commit() { require_success(::mdb_txn_commit(std::exchange(handle_, nullptr)), "cannot be written"); }
+  void require_success(int code, const char* what) const {
+    if (code != MDB_SUCCESS) throw_lmdb_error(folder_, what, code);
   }
 
  private:
@@ -116,7 +116,7 @@ class LmdbStore : public Store {
     if (folder_.file_bytes() > 0) require_valid_lmdb(folder_.data());
     try {
       if (is_writer) {
-        open(size);
+        open_to_write(size);
       } else {
         open_to_read();
       }
@@ -126,17 +126,17 @@ class LmdbStore : public Store {
     }
   }
   ~LmdbStore() override {
-    if (!is_settled_) static_cast<void>(::mdb_env_sync(env_, 1));
+    if (!is_durable_) static_cast<void>(::mdb_env_sync(env_, 1));
     ::mdb_env_close(env_);
   }
 
   void commit(const StoreChange& change) override {
-    if (has_failed_) settle();
+    if (has_failed_) make_durable();
     std::int64_t cost = 0;
     for (const StoreChange::Record& body : change.bodies) cost += cost_of(std::ssize(body.bytes));
-    if (cost > 0 && used() + cost > capacity_) {
+    if (cost > 0 && bytes_in_use() + cost > capacity_) {
       throw LimitError(name_, "has no room for " + std::to_string(cost) +
-                                  " bytes: " + std::to_string(used()) + " bytes of " +
+                                  " bytes: " + std::to_string(bytes_in_use()) + " bytes of " +
                                   std::to_string(capacity_) + " are in use");
     }
     require_not_removed();
@@ -151,24 +151,24 @@ class LmdbStore : public Store {
     }
   }
 
-  [[nodiscard]] bool is_settled() const noexcept override { return is_settled_; }
-  void settle() override {
-    if (is_settled_) return;
+  [[nodiscard]] bool is_durable() const noexcept override { return is_durable_; }
+  void make_durable() override {
+    if (is_durable_) return;
     // After a failed flush, the system may consider the data written, so another flush would do nothing. An
     // empty transaction writes the root again.
     if (has_failed_) write({});
     has_failed_ = true;
-    check(::mdb_env_sync(env_, 1), "cannot be written");
+    require_success(::mdb_env_sync(env_, 1), "cannot be written");
     require_not_removed();
     has_failed_ = false;
-    is_settled_ = true;
+    is_durable_ = true;
   }
 
   void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const override {
     const Transaction transaction(env_, MDB_RDONLY, name_);
     std::string_view part = part_of_body(transaction, number, 0);
     std::uint32_t size = 0;
-    if (part.size() < sizeof size) fail(name_, "cannot be read", MDB_CORRUPTED);
+    if (part.size() < sizeof size) throw_lmdb_error(name_, "cannot be read", MDB_CORRUPTED);
     std::memcpy(&size, part.data(), sizeof size);
     part.remove_prefix(sizeof size);
     if (part.size() >= size) return take(part.substr(0, size));
@@ -193,8 +193,9 @@ class LmdbStore : public Store {
     for_each(seen_, sizeof(stream::GroupKey), [&](std::string_view key, std::string_view record) {
       stream::SeenSlot slot;
       std::memcpy(&slot.slot, key.data(), sizeof slot.slot);
-      const std::string_view bits = record_content(RecordKind::seen, slot_number(slot.slot), record, name_);
-      if (bits.size() != sizeof slot.bits) fail(name_, "cannot be read", MDB_CORRUPTED);
+      const std::string_view bits =
+          record_content(RecordKind::seen, record_number_of_slot(slot.slot), record, name_);
+      if (bits.size() != sizeof slot.bits) throw_lmdb_error(name_, "cannot be read", MDB_CORRUPTED);
       std::memcpy(&slot.bits, bits.data(), sizeof slot.bits);
       slots.push_back(slot);
     });
@@ -203,15 +204,15 @@ class LmdbStore : public Store {
 
   [[nodiscard]] std::optional<std::string> note(const std::string& name) const override {
     const Transaction transaction(env_, MDB_RDONLY, name_);
-    MDB_val key = value_of(name);
+    MDB_val key = to_mdb_val(name);
     MDB_val value{};
     const int code = ::mdb_get(transaction.get(), notes_, &key, &value);
     if (code == MDB_NOTFOUND) return std::nullopt;
-    transaction.check(code, "cannot be read");
-    return std::string(record_content(RecordKind::note, number_of_note(name), text_of(value), name_));
+    transaction.require_success(code, "cannot be read");
+    return std::string(record_content(RecordKind::note, record_number_of_note(name), text_of(value), name_));
   }
 
-  [[nodiscard]] std::int64_t used() const override { return used_; }
+  [[nodiscard]] std::int64_t bytes_in_use() const override { return used_; }
   [[nodiscard]] std::int64_t capacity() const noexcept override { return capacity_; }
   [[nodiscard]] std::int64_t cost_of(std::int64_t bytes) const noexcept override {
     const std::int64_t whole_parts = (bytes + prefix_bytes) / part_bytes();
@@ -235,7 +236,7 @@ class LmdbStore : public Store {
   /// Writes the folder's description and truncates the data file. If an earlier process was killed at this
   /// point, the file does not contain data, but may contain incomplete meta pages of LMDB.
   void initialize_folder() {
-    folder_.set_file_bytes(0);
+    folder_.record_file_bytes(0);
     if (::truncate(folder_.data().c_str(), 0) != 0) throw system_error(name_, "cannot be written", errno);
   }
 
@@ -263,7 +264,7 @@ class LmdbStore : public Store {
       throw InputError(name_, part == 0 ? "has no sample " + std::to_string(number)
                                         : "lacks a part of sample " + std::to_string(number));
     }
-    transaction.check(code, "cannot be read");
+    transaction.require_success(code, "cannot be read");
     return record_content(RecordKind::body, record_number_of_part(number, part), text_of(value), name_);
   }
 
@@ -280,33 +281,38 @@ class LmdbStore : public Store {
                   "Restore the folder from a backup");
   }
 
-  void open(std::int64_t size) {
-    check(::mdb_env_create(&env_), "cannot be opened");
-    check(::mdb_env_set_mapsize(env_, static_cast<std::size_t>(size)), "cannot be opened");
-    check(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");
-    check(::mdb_env_set_maxreaders(env_, max_readers), "cannot be opened");
+  void open_to_write(std::int64_t size) {
+    require_success(::mdb_env_create(&env_), "cannot be opened");
+    require_success(::mdb_env_set_mapsize(env_, static_cast<std::size_t>(size)), "cannot be opened");
+    require_success(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");
+    require_success(::mdb_env_set_maxreaders(env_, max_readers), "cannot be opened");
     // With MDB_NOMETASYNC, LMDB flushes a transaction's pages before it writes the transaction's root. The
-    // root is flushed with the pages of the next transaction or by settle(). LMDB does not reuse pages that
-    // the last flushed root needs.
-    check(::mdb_env_open(env_, name_.c_str(), MDB_NOTLS | MDB_NOMETASYNC, 0644), "cannot be opened");
+    // root is flushed with the pages of the next transaction or by make_durable(). LMDB does not reuse pages
+    // that the last flushed root needs.
+    require_success(::mdb_env_open(env_, name_.c_str(), MDB_NOTLS | MDB_NOMETASYNC, 0644),
+                    "cannot be opened");
     MDB_stat stat{};
-    check(::mdb_env_stat(env_, &stat), "cannot be opened");
+    require_success(::mdb_env_stat(env_, &stat), "cannot be opened");
     page_ = stat.ms_psize;
     int dead = 0;
-    check(::mdb_reader_check(env_, &dead), "cannot be opened");
+    require_success(::mdb_reader_check(env_, &dead), "cannot be opened");
     // The file is sparse: parts that were never written do not use disk space.
     if (size > folder_.file_bytes()) {
       const std::string name = folder_.data().string();
       if (::truncate(name.c_str(), size) != 0) throw system_error(name, "cannot be enlarged", errno);
-      folder_.set_file_bytes(size);
+      folder_.record_file_bytes(size);
     }
     Transaction transaction(env_, 0, name_);
-    transaction.check(::mdb_dbi_open(transaction.get(), "bodies", MDB_CREATE | MDB_INTEGERKEY, &bodies_),
-                      "cannot be opened");
-    transaction.check(::mdb_dbi_open(transaction.get(), "events", MDB_CREATE | MDB_INTEGERKEY, &events_),
-                      "cannot be opened");
-    transaction.check(::mdb_dbi_open(transaction.get(), "seen", MDB_CREATE, &seen_), "cannot be opened");
-    transaction.check(::mdb_dbi_open(transaction.get(), "notes", MDB_CREATE, &notes_), "cannot be opened");
+    transaction.require_success(
+        ::mdb_dbi_open(transaction.get(), "bodies", MDB_CREATE | MDB_INTEGERKEY, &bodies_),
+        "cannot be opened");
+    transaction.require_success(
+        ::mdb_dbi_open(transaction.get(), "events", MDB_CREATE | MDB_INTEGERKEY, &events_),
+        "cannot be opened");
+    transaction.require_success(::mdb_dbi_open(transaction.get(), "seen", MDB_CREATE, &seen_),
+                                "cannot be opened");
+    transaction.require_success(::mdb_dbi_open(transaction.get(), "notes", MDB_CREATE, &notes_),
+                                "cannot be opened");
     const std::int64_t used = used_bytes(transaction);
     transaction.commit();
     used_ = used;
@@ -315,42 +321,43 @@ class LmdbStore : public Store {
   /// Opens the store without LMDB's lock file, since the folder may be read-only. `folder_` guarantees that
   /// no process writes to the store.
   void open_to_read() {
-    check(::mdb_env_create(&env_), "cannot be opened");
-    check(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");
-    check(::mdb_env_open(env_, name_.c_str(), MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS, 0644), "cannot be opened");
+    require_success(::mdb_env_create(&env_), "cannot be opened");
+    require_success(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");
+    require_success(::mdb_env_open(env_, name_.c_str(), MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS, 0644),
+                    "cannot be opened");
     MDB_stat stat{};
-    check(::mdb_env_stat(env_, &stat), "cannot be opened");
+    require_success(::mdb_env_stat(env_, &stat), "cannot be opened");
     page_ = stat.ms_psize;
-    is_settled_ = true;
+    is_durable_ = true;
     Transaction transaction(env_, MDB_RDONLY, name_);
-    transaction.check(::mdb_dbi_open(transaction.get(), "bodies", MDB_INTEGERKEY, &bodies_),
-                      "cannot be opened");
-    transaction.check(::mdb_dbi_open(transaction.get(), "events", MDB_INTEGERKEY, &events_),
-                      "cannot be opened");
-    transaction.check(::mdb_dbi_open(transaction.get(), "seen", 0, &seen_), "cannot be opened");
-    transaction.check(::mdb_dbi_open(transaction.get(), "notes", 0, &notes_), "cannot be opened");
+    transaction.require_success(::mdb_dbi_open(transaction.get(), "bodies", MDB_INTEGERKEY, &bodies_),
+                                "cannot be opened");
+    transaction.require_success(::mdb_dbi_open(transaction.get(), "events", MDB_INTEGERKEY, &events_),
+                                "cannot be opened");
+    transaction.require_success(::mdb_dbi_open(transaction.get(), "seen", 0, &seen_), "cannot be opened");
+    transaction.require_success(::mdb_dbi_open(transaction.get(), "notes", 0, &notes_), "cannot be opened");
     used_ = used_bytes(transaction);
     transaction.commit();  // the table handles remain valid after a commit
   }
 
-  void check(int code, const char* what) const {
-    if (code != MDB_SUCCESS) fail(name_, what, code);
+  void require_success(int code, const char* what) const {
+    if (code != MDB_SUCCESS) throw_lmdb_error(name_, what, code);
   }
 
   void for_each(MDB_dbi part, std::size_t key_bytes,
                 const std::function<void(std::string_view, std::string_view)>& take) const {
     const Transaction transaction(env_, MDB_RDONLY, name_);
     MDB_cursor* opened = nullptr;
-    transaction.check(::mdb_cursor_open(transaction.get(), part, &opened), "cannot be read");
+    transaction.require_success(::mdb_cursor_open(transaction.get(), part, &opened), "cannot be read");
     const std::unique_ptr<MDB_cursor, void (*)(MDB_cursor*)> cursor(opened, ::mdb_cursor_close);
     MDB_val key{};
     MDB_val value{};
     int code = MDB_SUCCESS;
     while ((code = ::mdb_cursor_get(cursor.get(), &key, &value, MDB_NEXT)) == MDB_SUCCESS) {
-      if (key.mv_size != key_bytes) fail(name_, "cannot be read", MDB_CORRUPTED);
+      if (key.mv_size != key_bytes) throw_lmdb_error(name_, "cannot be read", MDB_CORRUPTED);
       take(text_of(key), text_of(value));
     }
-    if (code != MDB_NOTFOUND) transaction.check(code, "cannot be read");
+    if (code != MDB_NOTFOUND) transaction.require_success(code, "cannot be read");
   }
 
   /// Returns the bytes of capacity used by the tables' pages, plus the bytes reserved for the seen keys that
@@ -358,11 +365,11 @@ class LmdbStore : public Store {
   [[nodiscard]] std::int64_t used_bytes(const Transaction& transaction) const {
     std::size_t pages = 0;
     MDB_stat events{};
-    transaction.check(::mdb_stat(transaction.get(), events_, &events), "cannot be read");
+    transaction.require_success(::mdb_stat(transaction.get(), events_, &events), "cannot be read");
     const std::int64_t for_keys = static_cast<std::int64_t>(events.ms_entries) * times_in_tree * seen_key;
     for (const MDB_dbi part : {bodies_, events_, seen_, notes_}) {
       MDB_stat stat{};
-      transaction.check(::mdb_stat(transaction.get(), part, &stat), "cannot be read");
+      transaction.require_success(::mdb_stat(transaction.get(), part, &stat), "cannot be read");
       pages += times_in_tree * (stat.ms_branch_pages + stat.ms_leaf_pages) + stat.ms_overflow_pages;
     }
     return (static_cast<std::int64_t>(pages) + for_keys / page_) * page_;
@@ -371,12 +378,12 @@ class LmdbStore : public Store {
   void erase(const Transaction& transaction, MDB_dbi part, const std::int64_t& number) const {
     MDB_val key = key_of(number);
     const int code = ::mdb_del(transaction.get(), part, &key, nullptr);
-    if (code != MDB_NOTFOUND) transaction.check(code, "cannot be written");
+    if (code != MDB_NOTFOUND) transaction.require_success(code, "cannot be written");
   }
 
   void erase_body(const Transaction& transaction, std::int64_t number) const {
     MDB_cursor* opened = nullptr;
-    transaction.check(::mdb_cursor_open(transaction.get(), bodies_, &opened), "cannot be written");
+    transaction.require_success(::mdb_cursor_open(transaction.get(), bodies_, &opened), "cannot be written");
     const std::unique_ptr<MDB_cursor, void (*)(MDB_cursor*)> cursor(opened, ::mdb_cursor_close);
     const std::int64_t first = key_of_part(number, 0);
     MDB_val key = key_of(first);
@@ -386,10 +393,10 @@ class LmdbStore : public Store {
       std::int64_t found = 0;
       std::memcpy(&found, key.mv_data, sizeof found);
       if (found >> part_bits != number) return;
-      transaction.check(::mdb_cursor_del(cursor.get(), 0), "cannot be written");
+      transaction.require_success(::mdb_cursor_del(cursor.get(), 0), "cannot be written");
       code = ::mdb_cursor_get(cursor.get(), &key, &value, MDB_NEXT);  // the entry after the deleted one
     }
-    if (code != MDB_NOTFOUND) transaction.check(code, "cannot be written");
+    if (code != MDB_NOTFOUND) transaction.require_success(code, "cannot be written");
   }
 
   void put_body(const Transaction& transaction, const StoreChange::Record& body) const {
@@ -422,8 +429,8 @@ class LmdbStore : public Store {
   void put(const Transaction& transaction, MDB_dbi part, MDB_val key, const std::string& header,
            std::string_view content, unsigned flags) const {
     MDB_val value{header.size() + content.size(), nullptr};
-    transaction.check(::mdb_put(transaction.get(), part, &key, &value, flags | MDB_RESERVE),
-                      "cannot be written");
+    transaction.require_success(::mdb_put(transaction.get(), part, &key, &value, flags | MDB_RESERVE),
+                                "cannot be written");
     auto* const out = static_cast<char*>(value.mv_data);
     std::ranges::copy(header, out);
     std::ranges::copy(content, out + header.size());
@@ -442,15 +449,15 @@ class LmdbStore : public Store {
     }
     for (const stream::SeenSlot& slot : change.seen) {
       const std::string_view bits(reinterpret_cast<const char*>(&slot.bits), sizeof slot.bits);
-      put(transaction, seen_, value_of(bytes_of(slot.slot)),
-          record_header(RecordKind::seen, slot_number(slot.slot), bits), bits, 0);
+      put(transaction, seen_, to_mdb_val(bytes_of(slot.slot)),
+          record_header(RecordKind::seen, record_number_of_slot(slot.slot), bits), bits, 0);
     }
     for (const auto& [name, value] : change.notes) {
-      put(transaction, notes_, value_of(name), record_header(RecordKind::note, number_of_note(name), value),
-          value, 0);
+      put(transaction, notes_, to_mdb_val(name),
+          record_header(RecordKind::note, record_number_of_note(name), value), value, 0);
     }
     // Change a note in every transaction, since LMDB does not write a transaction without changes.
-    put(transaction, notes_, value_of("commits"), {}, std::to_string(++commits_), 0);
+    put(transaction, notes_, to_mdb_val("commits"), {}, std::to_string(++commits_), 0);
     const std::int64_t used = used_bytes(transaction);
     try {
       transaction.commit();
@@ -459,7 +466,7 @@ class LmdbStore : public Store {
       throw;
     }
     used_ = used;
-    is_settled_ = false;
+    is_durable_ = false;
   }
 
   StoreFolder folder_;
@@ -472,8 +479,8 @@ class LmdbStore : public Store {
   MDB_dbi notes_ = 0;
   std::int64_t page_ = 0;  // page size in bytes; constant after construction
   std::uint64_t commits_ = 0;
-  bool is_settled_ = false;  // initially false, since an earlier process may have been killed
-  bool has_failed_ = false;  // a commit or flush has failed since the last successful settle()
+  bool is_durable_ = false;  // initially false, since an earlier process may have been killed
+  bool has_failed_ = false;  // a commit or flush has failed since the last successful make_durable()
   std::atomic<std::int64_t> used_ = 0;
 };
 

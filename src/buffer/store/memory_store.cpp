@@ -37,10 +37,10 @@ class MemoryStore : public Store {
   }
 
   void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const override {
-    take(share_body(number)->bytes);
+    take(find_shared_body(number)->bytes);
   }
 
-  [[nodiscard]] std::optional<SharedBody> share_body(std::int64_t number) const override {
+  [[nodiscard]] std::optional<SharedBody> find_shared_body(std::int64_t number) const override {
     const std::shared_lock lock(mutex_);
     const auto found = bodies_.find(number);
     if (found == bodies_.end()) {
@@ -66,7 +66,7 @@ class MemoryStore : public Store {
     return found->second;
   }
 
-  [[nodiscard]] std::int64_t used() const override {
+  [[nodiscard]] std::int64_t bytes_in_use() const override {
     const std::shared_lock lock(mutex_);
     return used_ + bytes_of_keys();
   }

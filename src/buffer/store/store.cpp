@@ -31,7 +31,7 @@ constexpr const char* of_values = "values 1";
 
 }  // namespace
 
-void begin_content(Store& store, StoreContent content) {
+void check_or_record_content(Store& store, StoreContent content) {
   const std::optional<std::string> noted = store.note(content_note);
   if (content == StoreContent::stream) {
     if (!noted) return;
@@ -50,7 +50,7 @@ void begin_content(Store& store, StoreContent content) {
   StoreChange change;
   change.notes[content_note] = of_values;
   store.commit(change);
-  store.settle();
+  store.make_durable();
 }
 
 void StoreChange::drop_erased_additions() {

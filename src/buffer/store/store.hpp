@@ -71,14 +71,14 @@ class Store {
   virtual ~Store() = default;
 
   /// Commits a transaction atomically: readers see either all of its changes or none of them. The changes are
-  /// durable once is_settled() returns true, subject to data_loss_risk(). Throws LimitError if there is no
+  /// durable once is_durable() returns true, subject to data_loss_risk(). Throws LimitError if there is no
   /// room for the new bodies, and IoError if the store cannot be written.
   virtual void commit(const StoreChange& change) = 0;
-  /// Returns whether the latest commit is durable. If not, the next commit or settle() makes it durable, so a
-  /// caller with more changes to commit can save a flush. Earlier commits are already durable.
-  [[nodiscard]] virtual bool is_settled() const noexcept { return true; }
+  /// Returns whether the latest commit is durable. If not, the next commit or make_durable() makes it
+  /// durable, so a caller with more changes to commit can save a flush. Earlier commits are already durable.
+  [[nodiscard]] virtual bool is_durable() const noexcept { return true; }
   /// Makes the latest commit durable. Throws IoError if the store cannot be written.
-  virtual void settle() {}
+  virtual void make_durable() {}
 
   /// Discards cached state so that later calls see the store's current content. Call this in the committing
   /// thread if another process may have changed the store, or if it is unknown whether a failed commit was
@@ -91,7 +91,7 @@ class Store {
   virtual void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const = 0;
   /// Returns a body without copying it; nullopt if the store does not keep bodies in this process's memory.
   /// Throws InputError if the body is missing.
-  [[nodiscard]] virtual std::optional<SharedBody> share_body(std::int64_t /*number*/) const {
+  [[nodiscard]] virtual std::optional<SharedBody> find_shared_body(std::int64_t /*number*/) const {
     return std::nullopt;
   }
   /// Passes all events to `take`, in ascending order of their numbers. Throws InputError if an event is
@@ -105,7 +105,7 @@ class Store {
   /// Returns how many bytes of the capacity are in use. A body of n bytes takes at most cost_of(n), and an
   /// event of n bytes takes at most cost_of_event(n), which includes space reserved for seen keys. Erasing an
   /// event ends the reservation; the seen keys that its sample leaves are then counted instead.
-  [[nodiscard]] virtual std::int64_t used() const = 0;
+  [[nodiscard]] virtual std::int64_t bytes_in_use() const = 0;
   [[nodiscard]] virtual std::int64_t capacity() const noexcept = 0;
   [[nodiscard]] virtual std::int64_t cost_of(std::int64_t bytes) const noexcept = 0;
   /// Returns the maximum number of bytes of capacity that a sample uses for its event, which has `bytes`
@@ -129,7 +129,7 @@ enum class StoreContent : std::uint8_t {
 };
 /// Prepares a store for `content`. Throws InputError if the store already has the other kind of content, or
 /// values in another version of the format.
-void begin_content(Store& store, StoreContent content);
+void check_or_record_content(Store& store, StoreContent content);
 
 /// Creates a store in this process's memory. Its content is lost when the process ends.
 [[nodiscard]] std::unique_ptr<Store> make_memory_store(std::int64_t capacity);

@@ -44,7 +44,7 @@ StoreFolder::StoreFolder(std::filesystem::path path, Access access)
   if (error) throw system_error(path_.string(), "cannot be created", error.value());
   read_description();  // before any file is created, since the folder may not belong to a store
   try {
-    do lock_data();
+    do open_and_lock_data();
     while (!is_data_at_its_path());
     read_description();
   } catch (...) {
@@ -58,7 +58,7 @@ StoreFolder::~StoreFolder() {
 }
 
 // Opens and locks the data file. The system releases the lock when the process ends for any reason.
-void StoreFolder::lock_data() {
+void StoreFolder::open_and_lock_data() {
   if (data_ >= 0) ::close(data_);
   const std::string name = data().string();
   const bool is_new = file_bytes_ == 0 && access_ == Access::write;
@@ -114,7 +114,7 @@ void StoreFolder::read_description() {
   file_bytes_ = description["file_bytes"].get<std::int64_t>();
 }
 
-void StoreFolder::set_file_bytes(std::int64_t bytes) {
+void StoreFolder::record_file_bytes(std::int64_t bytes) {
   const nlohmann::ordered_json description{
       {"format", format_name}, {"version", format_version}, {"store", "lmdb"}, {"file_bytes", bytes}};
   write_text_file_durably(path_ / description_name, description.dump() + "\n");

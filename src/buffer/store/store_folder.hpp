@@ -27,10 +27,10 @@ class StoreFolder {
   /// Returns the recorded minimum size of the data file; 0 for a new folder.
   [[nodiscard]] std::int64_t file_bytes() const noexcept { return file_bytes_; }
   /// Records the minimum size of the data file durably. Throws IoError if the description cannot be written.
-  void set_file_bytes(std::int64_t bytes);
+  void record_file_bytes(std::int64_t bytes);
 
  private:
-  void lock_data();
+  void open_and_lock_data();
   [[nodiscard]] bool is_data_at_its_path() const;
   void read_description();
 

@@ -60,7 +60,7 @@ bool is_answer_file(const std::string& path, int file, uid_t user) {
 std::optional<AnswerFile> AnswerFile::open(const httplib::Request& request, const BodyReader& connection) {
   if (!request.has_header(answer_file_header)) return std::nullopt;
   const int descriptor = parse_descriptor(request);
-  const ::ucred client = connection.peer();
+  const ::ucred client = connection.peer_credentials();
   if (client.pid <= 0) {
     throw AnswerFileError(
         not_usable, "can only be used over the server's UNIX socket, by a process that the server can see",
@@ -95,20 +95,20 @@ bool AnswerFile::write_all(std::string_view bytes) {
 
 /// Collects small parts, because each write to the file costs a system call.
 bool AnswerFile::write(std::string_view bytes) {
-  if (pending_.size() + bytes.size() > pending_bytes && finish() < 0) return false;
+  if (pending_.size() + bytes.size() > pending_bytes && flush() < 0) return false;
   if (bytes.size() >= pending_bytes) return write_all(bytes);
   pending_.insert(pending_.end(), bytes.begin(), bytes.end());
   return true;
 }
 
-bool AnswerFile::align() {
+bool AnswerFile::pad_to_alignment() {
   constexpr std::size_t alignment = 64;
   const std::size_t size = static_cast<std::size_t>(at_) + pending_.size();
   const std::string gap((alignment - size % alignment) % alignment, '\0');
   return write(gap);
 }
 
-std::int64_t AnswerFile::finish() {
+std::int64_t AnswerFile::flush() {
   if (!write_all({pending_.data(), pending_.size()})) return -1;
   pending_.clear();
   return at_;

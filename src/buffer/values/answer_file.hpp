@@ -47,9 +47,9 @@ class AnswerFile {
   /// Appends bytes. Returns false if they cannot be written.
   [[nodiscard]] bool write(std::string_view bytes);
   /// Appends zeros up to a multiple of 64 bytes. Returns false if they cannot be written.
-  [[nodiscard]] bool align();
+  [[nodiscard]] bool pad_to_alignment();
   /// Writes all pending bytes to the file. Returns the size of the answer, or -1 if writing fails.
-  [[nodiscard]] std::int64_t finish();
+  [[nodiscard]] std::int64_t flush();
 
  private:
   explicit AnswerFile(FileDescriptor file) : file_(std::move(file)) {}

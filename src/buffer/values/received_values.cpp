@@ -11,7 +11,7 @@ constexpr const char* sent_body = "body";
 
 }  // namespace
 
-std::span<char> ReceivedValues::room() {
+std::span<char> ReceivedValues::receive_buffer() {
   if (part_ == Part::prefix) return std::span(prefix_).subspan(static_cast<std::size_t>(in_part_));
   if (part_ == Part::text) return std::span(text_).subspan(static_cast<std::size_t>(in_part_));
   if (next_ == places_.size()) return {&excess_, 1};
@@ -20,7 +20,7 @@ std::span<char> ReceivedValues::room() {
           static_cast<std::size_t>(place.bytes - in_part_)};
 }
 
-void ReceivedValues::keep(std::int64_t bytes) {
+void ReceivedValues::mark_received(std::int64_t bytes) {
   size_ += bytes;
   in_part_ += bytes;
   if (part_ == Part::prefix && in_part_ == std::ssize(prefix_)) {
@@ -35,13 +35,13 @@ void ReceivedValues::keep(std::int64_t bytes) {
     part_ = Part::text;
     in_part_ = 0;
   }
-  if (part_ == Part::text && in_part_ == std::ssize(text_)) begin_values();
+  if (part_ == Part::text && in_part_ == std::ssize(text_)) parse_head_and_allocate();
   if (part_ == Part::values && next_ == places_.size() && in_part_ > 0)
     throw InputError(sent_body, "has more bytes than its JSON describes");
   skip_full_places();
 }
 
-void ReceivedValues::begin_values() {
+void ReceivedValues::parse_head_and_allocate() {
   head_ = parse_frame_head(text_);
   blocks_.resize(head_.indexes.size());
   places_.reserve(head_.fields.size() * blocks_.size());

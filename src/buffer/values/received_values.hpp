@@ -20,11 +20,11 @@ class ReceivedValues final : public BodySink {
   /// `most` is the maximum number of bytes of all values in the frame.
   explicit ReceivedValues(std::int64_t most) : most_(most) {}
 
-  void expect(std::int64_t bytes) override { announced_ = bytes; }
-  [[nodiscard]] std::span<char> room() override;
+  void set_expected_bytes(std::int64_t bytes) override { announced_ = bytes; }
+  [[nodiscard]] std::span<char> receive_buffer() override;
   /// Throws InputError about "body" if the frame's description is not valid or does not match its size, and
   /// LimitError if it describes too many values or bytes.
-  void keep(std::int64_t bytes) override;
+  void mark_received(std::int64_t bytes) override;
   [[nodiscard]] std::int64_t size() const noexcept override { return size_; }
   /// Throws InputError about "body" unless the whole frame was received. Call this before the functions
   /// below.
@@ -46,7 +46,7 @@ class ReceivedValues final : public BodySink {
     std::int64_t bytes = 0;
   };
 
-  void begin_values();
+  void parse_head_and_allocate();
   void skip_full_places();
 
   enum class Part { prefix, text, values };

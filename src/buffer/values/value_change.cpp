@@ -5,7 +5,7 @@
 
 namespace evenkeel {
 
-StoredSample& ValueChange::sample_at(std::int64_t index) {
+StoredSample& ValueChange::find_or_copy_sample(std::int64_t index) {
   if (const auto touched = touched_.find(index); touched != touched_.end()) return touched->second;
   const StoredSample* const known = index_.find(index);
   return touched_.emplace(index, known == nullptr ? StoredSample{} : *known).first->second;
@@ -23,7 +23,7 @@ void ValueChange::put(const NewRecord& record, std::span<const std::uint32_t> fi
          [&](const StoredValue& value) { return std::ranges::find(fields, value.field) != fields.end(); });
   stored_.bodies.push_back(
       {number, {record.body.get(), static_cast<std::size_t>(record.bytes)}, record.body});
-  StoredSample& sample = sample_at(index);
+  StoredSample& sample = find_or_copy_sample(index);
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const RecordEvent::Value& value = record.event.values[i];
     sample.values.push_back({fields[i], value.form, number, value.offset, value.bytes});
@@ -35,7 +35,7 @@ void ValueChange::put(const NewRecord& record, std::span<const std::uint32_t> fi
 std::int64_t ValueChange::remove(std::int64_t index,
                                  const std::function<bool(const StoredValue&)>& is_chosen) {
   if (!touched_.contains(index) && index_.find(index) == nullptr) return 0;
-  StoredSample& sample = sample_at(index);
+  StoredSample& sample = find_or_copy_sample(index);
   std::vector<std::int64_t> hit;  // records that lose values
   std::erase_if(sample.values, [&](const StoredValue& value) {
     if (!is_chosen(value)) return false;

@@ -34,7 +34,7 @@ class ValueChange {
   void apply(ValueIndex& index);
 
  private:
-  [[nodiscard]] StoredSample& sample_at(std::int64_t index);
+  [[nodiscard]] StoredSample& find_or_copy_sample(std::int64_t index);
   void add_event(std::int64_t index, StoredRecord& record, const StoredSample& sample);
 
   const ValueIndex& index_;

@@ -33,25 +33,25 @@ class ValueFileReader {
  public:
   explicit ValueFileReader(const std::filesystem::path& path) : file_(path) {}
 
-  [[nodiscard]] std::string take(std::int64_t bytes) {
-    std::string text(static_cast<std::size_t>(require(bytes)), '\0');
-    fill(text);
+  [[nodiscard]] std::string read_string(std::int64_t bytes) {
+    std::string text(static_cast<std::size_t>(require_remaining(bytes)), '\0');
+    read_bytes(text);
     return text;
   }
-  void fill(std::span<char> out) {
-    require(std::ssize(out));
+  void read_bytes(std::span<char> out) {
+    require_remaining(std::ssize(out));
     file_.read(out, at_);
     at_ += std::ssize(out);
   }
-  [[nodiscard]] std::int64_t take_size() {
-    const std::string text = take(sizeof(std::int64_t));
+  [[nodiscard]] std::int64_t read_size() {
+    const std::string text = read_string(sizeof(std::int64_t));
     std::uint64_t size = 0;
     for (std::size_t i = 0; i < text.size(); ++i)
       size |= std::uint64_t{static_cast<unsigned char>(text[i])} << (8 * i);
-    return require(static_cast<std::int64_t>(size));
+    return require_remaining(static_cast<std::int64_t>(size));
   }
   /// Reads the first line. Returns the number of records that it states.
-  [[nodiscard]] std::int64_t take_record_count() {
+  [[nodiscard]] std::int64_t read_record_count() {
     std::string line(std::min<std::size_t>(max_first_line, static_cast<std::size_t>(file_.size())), '\0');
     file_.read(line, 0);
     line.resize(std::min(line.find('\n'), line.size()));
@@ -76,7 +76,7 @@ class ValueFileReader {
   [[nodiscard]] const std::string& path() const noexcept { return file_.path(); }
 
  private:
-  std::int64_t require(std::int64_t bytes) const {
+  std::int64_t require_remaining(std::int64_t bytes) const {
     if (bytes < 0 || bytes > file_.size() - at_) reject();
     return bytes;
   }
@@ -120,16 +120,16 @@ void write_value_file(const std::filesystem::path& path, const ValueIndex& index
 
 std::vector<NewRecord> read_value_file(const std::filesystem::path& path) {
   ValueFileReader file(path);
-  const std::int64_t records = file.take_record_count();
+  const std::int64_t records = file.read_record_count();
   std::vector<NewRecord> read;
   for (std::int64_t place = 0; place < records; ++place) {
-    const std::int64_t event_bytes = file.take_size();
-    const std::int64_t bytes = file.take_size();
-    const std::string event = file.take(static_cast<std::int64_t>(record_overhead) + event_bytes);
+    const std::int64_t event_bytes = file.read_size();
+    const std::int64_t bytes = file.read_size();
+    const std::string event = file.read_string(static_cast<std::int64_t>(record_overhead) + event_bytes);
     auto memory = std::make_shared_for_overwrite<char[]>(static_cast<std::size_t>(bytes));
-    const std::string header = file.take(record_overhead);
+    const std::string header = file.read_string(record_overhead);
     const std::span<char> body(memory.get(), static_cast<std::size_t>(bytes));
-    file.fill(body);
+    file.read_bytes(body);
     NewRecord record{parse_record_event(record_content(RecordKind::event, place, event, file.path())),
                      std::move(memory), bytes};
     bool is_damaged = header != record_header(RecordKind::body, place, {body.data(), body.size()});

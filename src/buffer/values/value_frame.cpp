@@ -29,8 +29,8 @@ ordered_json parse_object(std::string_view text) {
 }
 
 /// Throws InputError if the object has a member that is not one of `names`.
-void require_members(const ordered_json& in, std::initializer_list<std::string_view> names,
-                     const std::string& whose) {
+void require_known_members(const ordered_json& in, std::initializer_list<std::string_view> names,
+                           const std::string& whose) {
   for (const auto& [name, value] : in.items()) {
     if (std::ranges::find(names, name) == names.end())
       reject("has the unknown key '" + name + "' in " + whose);
@@ -71,7 +71,7 @@ std::string describe_field(const std::string& name) {
   return "field '" + name.substr(0, 64) + "'";
 }
 
-void require_name(const std::string& name) {
+void require_valid_name(const std::string& name) {
   if (!name.empty() && std::ssize(name) <= stream::max_name_bytes) return;
   reject("has a field whose name has " + std::to_string(name.size()) + " bytes; it must have from 1 to " +
          std::to_string(stream::max_name_bytes));
@@ -116,9 +116,9 @@ void for_each_index(const ordered_json& in, const char* shared, const char* own,
 
 FrameHead::Field parse_field(const std::string& name, const ordered_json& in, std::size_t indexes) {
   const std::string whose = describe_field(name);
-  require_name(name);
+  require_valid_name(name);
   if (!in.is_object()) reject("has " + whose + " that is not an object");
-  require_members(in, {"dtype", "dtypes", "shape", "shapes"}, whose);
+  require_known_members(in, {"dtype", "dtypes", "shape", "shapes"}, whose);
   FrameHead::Field field{name, std::vector<TensorForm>(indexes)};
   for_each_index(in, "dtype", "dtypes", indexes, whose, [&](std::size_t i, const ordered_json& type) {
     field.forms[i].type = parse_type(type, whose);
@@ -157,7 +157,7 @@ std::vector<AxisRange> parse_ranges(const ordered_json& list, const std::string&
 
 AxisSlice parse_slice(const ordered_json& in, std::size_t indexes, const std::string& whose) {
   if (!in.is_object() || !in.contains("axis")) reject("has slices of " + whose + " without an 'axis'");
-  require_members(in, {"axis", "ranges", "ranges_per_index"}, "slices of " + whose);
+  require_known_members(in, {"axis", "ranges", "ranges_per_index"}, "slices of " + whose);
   AxisSlice slice{parse_number(in["axis"], "an axis", whose), {}};
   if (in.contains("ranges") && !in.contains("ranges_per_index")) {
     slice.ranges.push_back(parse_ranges(in["ranges"], whose));
@@ -187,7 +187,7 @@ std::vector<std::string> parse_names(const ordered_json& list) {
   for (const ordered_json& name : list) {
     if (!name.is_string()) reject("has a field name that is not a string");
     names.push_back(name.get<std::string>());
-    require_name(names.back());
+    require_valid_name(names.back());
   }
   std::vector<std::string> sorted = names;
   std::ranges::sort(sorted);
@@ -196,7 +196,7 @@ std::vector<std::string> parse_names(const ordered_json& list) {
   return names;
 }
 
-void append_shape(std::string& out, std::span<const std::int64_t> shape) {
+void append_integers(std::string& out, std::span<const std::int64_t> shape) {
   out += '[';
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
     if (axis > 0) out += ',';
@@ -234,7 +234,7 @@ void append_field(std::string& out, const FrameHead::Field& field) {
                [&](const TensorForm& form) { append_type(out, form.type); });
   out += ',';
   append_items(out, "shape", forms, all_have(&TensorForm::shape),
-               [&](const TensorForm& form) { append_shape(out, form.shape); });
+               [&](const TensorForm& form) { append_integers(out, form.shape); });
   out += '}';
 }
 
@@ -242,7 +242,7 @@ void append_field(std::string& out, const FrameHead::Field& field) {
 
 FrameHead parse_frame_head(std::string_view text) {
   const ordered_json in = parse_object(text);
-  require_members(in, {"indexes", "fields"}, "its JSON");
+  require_known_members(in, {"indexes", "fields"}, "its JSON");
   FrameHead head{parse_numbers(require_list(in, "indexes", "its JSON"), "an index"), {}};
   std::unordered_set<std::int64_t> known;
   for (const std::int64_t index : head.indexes)
@@ -258,7 +258,7 @@ FrameHead parse_frame_head(std::string_view text) {
 std::string encode_frame_start(const FrameHead& head) {
   std::string out(frame_prefix, '\0');
   out += "{\"indexes\":";
-  append_shape(out, head.indexes);
+  append_integers(out, head.indexes);
   out += ",\"fields\":{";
   for (std::size_t i = 0; i < head.fields.size(); ++i) {
     if (i > 0) out += ',';
@@ -280,7 +280,7 @@ std::uint64_t size_in_prefix(std::string_view bytes) noexcept {
 
 ValueQuery parse_query(std::string_view text) {
   const ordered_json in = parse_object(text);
-  require_members(in, {"indexes", "fields", "slices"}, "its JSON");
+  require_known_members(in, {"indexes", "fields", "slices"}, "its JSON");
   ValueQuery query{parse_numbers(require_list(in, "indexes", "its JSON"), "an index"), {}};
   for (std::string& name : parse_names(require_list(in, "fields", "its JSON")))
     query.fields.push_back({std::move(name)});
@@ -299,7 +299,7 @@ ValueQuery parse_query(std::string_view text) {
 ValueSelection parse_selection(std::string_view text) {
   const ordered_json in = parse_object(text);
   if (in == ordered_json{{"all", true}}) return {};
-  require_members(in, {"indexes", "fields"}, "its JSON ('all' must be its only member)");
+  require_known_members(in, {"indexes", "fields"}, "its JSON ('all' must be its only member)");
   ValueSelection selection{parse_numbers(require_list(in, "indexes", "its JSON"), "an index")};
   if (in.contains("fields")) selection.fields = parse_names(require_list(in, "fields", "its JSON"));
   return selection;

@@ -50,10 +50,11 @@ class ValueAnswers final : public ServerCalls {
  public:
   ValueAnswers(std::shared_ptr<ValueStore> store, std::filesystem::path checkpoints)
       : kept_(std::move(store)), store_(*kept_), checkpoints_(std::move(checkpoints)) {
-    add_post("/v1/values",
-             [this](const Request&, Response& response, BodyReader& reader) { put(response, reader); });
+    add_post("/v1/values", [this](const Request&, Response& response, BodyReader& reader) {
+      handle_put(response, reader);
+    });
     add_post("/v1/values/get", [this](const Request& request, Response& response, BodyReader& reader) {
-      get(request, response, reader);
+      handle_get(request, response, reader);
     });
     register_call(
         "/v1/values/clear",
@@ -70,7 +71,7 @@ class ValueAnswers final : public ServerCalls {
     });
   }
 
-  void answer_to(const Request& request, Response& response, BodyReader* body) const {
+  void answer_request(const Request& request, Response& response, BodyReader* body) const {
     if (answer_call(request, response, body)) return;
     answer(response, 404,
            {ErrorKind::input, request.method + " " + request.path, "is not an endpoint of a value store",
@@ -78,10 +79,10 @@ class ValueAnswers final : public ServerCalls {
   }
 
  private:
-  void put(Response& response, BodyReader& reader) {
+  void handle_put(Response& response, BodyReader& reader) {
     InFlight in_flight(bytes_in_flight_, max_values_in_flight);
     ReceivedValues received(store_.max_frame_bytes());
-    if (!receive(response, reader, store_.max_frame_bytes(), in_flight, received)) return;
+    if (!receive_body(response, reader, store_.max_frame_bytes(), in_flight, received)) return;
     received.require_complete();
     store_.put(received);
     const FrameHead& head = received.head();
@@ -101,16 +102,16 @@ class ValueAnswers final : public ServerCalls {
   static bool write_to_file(const Sending& sending, AnswerFile& file, Response& response) {
     if (sending.values.bytes() < min_file_answer || !file.write(sending.start)) return false;
     for (std::size_t field = 0; field < sending.values.head().fields.size(); ++field) {
-      if (!file.align() ||
+      if (!file.pad_to_alignment() ||
           !sending.values.for_each_run_of(field, [&](std::string_view run) { return file.write(run); }))
         return false;
     }
-    const std::int64_t bytes = file.finish();
+    const std::int64_t bytes = file.flush();
     if (bytes >= 0) response.set_header(answer_bytes_header, std::to_string(bytes));
     return bytes >= 0;
   }
 
-  void get(const Request& request, Response& response, BodyReader& reader) {
+  void handle_get(const Request& request, Response& response, BodyReader& reader) {
     std::optional<AnswerFile> file;
     try {
       file = AnswerFile::open(request, reader);
@@ -119,7 +120,7 @@ class ValueAnswers final : public ServerCalls {
     }
     InFlight of_query(bytes_in_flight_);
     RequestBody query;
-    if (!receive(response, reader, max_head_of_frame, of_query, query)) return;
+    if (!receive_body(response, reader, max_head_of_frame, of_query, query)) return;
     const auto sending = [&]() -> std::shared_ptr<Sending> {
       try {
         return std::shared_ptr<Sending>(new Sending{
@@ -134,7 +135,7 @@ class ValueAnswers final : public ServerCalls {
       }
     }();
     if (sending == nullptr) return;
-    sending->in_flight.add(sending->values.copied());
+    sending->in_flight.add(sending->values.copied_bytes());
     sending->start = encode_frame_start(sending->values.head());
     if (file && write_to_file(*sending, *file, response)) return;
     const auto size = sending->start.size() + static_cast<std::size_t>(sending->values.bytes());
@@ -154,14 +155,14 @@ class ValueAnswers final : public ServerCalls {
                       {ErrorKind::config, "path", "cannot be used: this store does not save or load files",
                        "Start it with --checkpoints FOLDER", -1});
       }
-      const ValueStatus status = act(file_in(parse_object(body)));
+      const ValueStatus status = act(parse_allowed_path(parse_object(body)));
       answer(response, {{"indexes", status.indexes}, {"bytes", status.bytes}});
     });
   }
 
   /// Returns the path in a body such as {"path": "/folder/file"}. Throws InputError unless the file's folder
   /// exists and, after links are resolved, is `checkpoints_` or a folder within it.
-  [[nodiscard]] std::filesystem::path file_in(const nlohmann::json& given) const {
+  [[nodiscard]] std::filesystem::path parse_allowed_path(const nlohmann::json& given) const {
     const nlohmann::json text = given.value("path", nlohmann::json());
     const std::filesystem::path path = text.is_string() ? text.get<std::string>() : "";
     if (!path.is_absolute() || !path.has_filename())
@@ -189,7 +190,7 @@ class ValueAnswers final : public ServerCalls {
 HttpAnswer make_answer_function(std::shared_ptr<ValueStore> store, const std::filesystem::path& checkpoints) {
   auto answers = std::make_shared<ValueAnswers>(std::move(store), checkpoints);
   return [answers](const Request& request, Response& response, BodyReader* body) {
-    answers->answer_to(request, response, body);
+    answers->answer_request(request, response, body);
   };
 }
 

@@ -72,21 +72,21 @@ ValueStore::ValueStore(std::unique_ptr<Store> store)
     : store_(std::move(store)),
       queue_("store", *store_,
              {.commit = [this](const Queue::Requests& requests) { return commit(requests); },
-              .deadline = [this] { return next_load(); }}) {
-  begin_content(*store_, StoreContent::values);
+              .deadline = [this] { return next_load_time(); }}) {
+  check_or_record_content(*store_, StoreContent::values);
   load_index();
-  queue_.begin();
+  queue_.start_thread();
 }
 
 /// Returns the time at which to read the store again; nullopt unless its content is unknown.
-std::optional<ValueStore::Queue::Clock::time_point> ValueStore::next_load() const {
+std::optional<ValueStore::Queue::Clock::time_point> ValueStore::next_load_time() const {
   const std::shared_lock lock(index_mutex_);
   if (!must_load_) return std::nullopt;
   return Queue::Clock::now() + Queue::between_loads;
 }
 
 ValueStore::~ValueStore() {
-  queue_.end();
+  queue_.stop_and_join();
 }
 
 void ValueStore::stop() {
@@ -159,7 +159,7 @@ LimitError ValueStore::make_too_large_error(std::int64_t bytes) const {
 
 FullError ValueStore::make_full_error() const {
   return FullError({ErrorKind::limit, "store",
-                    "is full: " + std::to_string(store_->used()) + " bytes of " +
+                    "is full: " + std::to_string(store_->bytes_in_use()) + " bytes of " +
                         std::to_string(store_->capacity()) + " are in use",
                     "Clear values that are not needed, or give the store more room (--capacity)", -1});
 }
@@ -206,7 +206,8 @@ void ValueStore::add(const std::vector<NewRecord>& records, bool replaces_all) {
   }
   if (cost > store_->capacity()) throw make_too_large_error(cost);
   queue_.submit(bytes, [&](Change& change) {
-    if (!replaces_all && store_->used() + change.cost + cost > store_->capacity()) throw make_full_error();
+    if (!replaces_all && store_->bytes_in_use() + change.cost + cost > store_->capacity())
+      throw make_full_error();
     change.is_partial = true;
     change.cost += cost;
     if (replaces_all) {
@@ -337,7 +338,7 @@ void ValueStore::read_record(std::int64_t record, const std::vector<FoundPlace>&
                        "Restore the store from a backup");
     return body.substr(static_cast<std::size_t>(value.offset), static_cast<std::size_t>(value.bytes));
   };
-  if (const std::optional<SharedBody> shared = store_->share_body(record)) {
+  if (const std::optional<SharedBody> shared = store_->find_shared_body(record)) {
     for (const std::size_t at : of_record) values.pieces_[at] = {part_of(shared->bytes, at), cut_of(at)};
     values.keepers_.push_back(shared->keeper);
     return;
@@ -376,7 +377,7 @@ FoundValues ValueStore::get(const ValueQuery& query) const {
 ValueStatus ValueStore::status() const {
   const std::shared_lock lock(index_mutex_);
   return {store_->name(), store_->data_loss_risk(), index_.num_samples(), index_.num_values(),
-          index_.bytes(), store_->used(),           store_->capacity()};
+          index_.bytes(), store_->bytes_in_use(),   store_->capacity()};
 }
 
 }  // namespace evenkeel

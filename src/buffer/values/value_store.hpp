@@ -41,7 +41,7 @@ class FoundValues {
   [[nodiscard]] const FrameHead& head() const noexcept { return head_; }
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
   /// Returns the number of bytes that had to be copied because the store does not have them in memory.
-  [[nodiscard]] std::int64_t copied() const noexcept { return copied_; }
+  [[nodiscard]] std::int64_t copied_bytes() const noexcept { return copied_; }
   /// Calls take(bytes) for each contiguous run of bytes, in the order of a frame. Stops and returns false as
   /// soon as `take` returns false.
   bool for_each_run(const std::function<bool(std::string_view)>& take) const;
@@ -119,7 +119,7 @@ class ValueStore {
   struct Found;
 
   void load_index();
-  [[nodiscard]] std::optional<Queue::Clock::time_point> next_load() const;
+  [[nodiscard]] std::optional<Queue::Clock::time_point> next_load_time() const;
   void require_loaded() const;
   [[nodiscard]] bool commit(const Queue::Requests& requests);
   [[nodiscard]] Found find(const ValueQuery& query) const;

@@ -44,13 +44,13 @@ FieldKind kind_of_number(std::int32_t number, const std::string& where) {
   return found->kind;
 }
 
-std::string names_of(std::span<const Column> fields) {
+std::string list_field_names(std::span<const Column> fields) {
   if (fields.empty()) return "none";
   return join(fields, [](const Column& column) { return column.spec().name; });
 }
 
 // Returns the rows of each sample in a counted field.
-SampleRows samples_of(const evenkeel_field& field, const std::string& where) {
+SampleRows sample_rows_of(const evenkeel_field& field, const std::string& where) {
   if (field.ranges != nullptr) {
     throw InputError(where, "has ranges, which only returned fields with shared rows can have",
                      "Provide each sample's own rows, with offsets");
@@ -94,7 +94,7 @@ CheckedField check_field(const evenkeel_field* field) {
   if (bytes > 0) require(field->data, (where + ", data").c_str());
   result.bytes = {static_cast<const std::byte*>(field->data), bytes};
   if (is_counted(spec.kind)) {
-    result.samples = samples_of(*field, where);
+    result.samples = sample_rows_of(*field, where);
   } else {
     require_no_samples(*field, spec.kind, where);
   }
@@ -135,7 +135,8 @@ evenkeel_field find_field_by_name(std::span<const Column> fields, const char* na
   const auto has_name = [&](const Column& column) { return column.spec().name == name; };
   const auto found = std::ranges::find_if(fields, has_name);
   if (found != fields.end()) return view_of(*found);
-  throw InputError(where, "has no field '" + std::string(name) + "'", "Its fields are: " + names_of(fields));
+  throw InputError(where, "has no field '" + std::string(name) + "'",
+                   "Its fields are: " + list_field_names(fields));
 }
 
 evenkeel_sample view_of(const SampleShape& shape) noexcept {

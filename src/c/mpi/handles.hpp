@@ -69,7 +69,7 @@ namespace evenkeel::c {
 
 /// Returns a batch that shares the memory of `samples`. Throws the stored error if a field could not be
 /// added.
-[[nodiscard]] RaggedBatch share_samples(const evenkeel_samples& samples);
+[[nodiscard]] RaggedBatch make_borrowing_batch(const evenkeel_samples& samples);
 
 /// Returns the index of a micro-batch. Throws WrongArgument if `step` is NULL or does not have this
 /// micro-batch.

@@ -86,7 +86,7 @@ class CallerRanks final : public NonMpiRanks {
   bool allows_threads_;
 };
 
-void require_all(const evenkeel_group_calls* calls) {
+void require_all_calls(const evenkeel_group_calls* calls) {
   require(calls, "calls");
   const bool has_all = calls->broadcast != nullptr && calls->all_gather != nullptr &&
                        calls->all_gather_lists != nullptr && calls->all_reduce != nullptr &&
@@ -102,8 +102,8 @@ using namespace evenkeel::c;
 
 evenkeel_status evenkeel_ranks_create(const evenkeel_group_calls* calls, void* group, int32_t rank,
                                       int32_t size, int32_t allows_threads, evenkeel_ranks** ranks) {
-  return return_new(ranks, "ranks", [&] {
-    require_all(calls);
+  return create_handle(ranks, "ranks", [&] {
+    require_all_calls(calls);
     require_index(rank, size, "rank", "ranks");
     return new evenkeel_ranks{
         Communicator(std::make_shared<CallerRanks>(*calls, group, rank, size, allows_threads != 0))};

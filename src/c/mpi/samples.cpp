@@ -10,7 +10,7 @@
 
 namespace evenkeel::c {
 
-RaggedBatch share_samples(const evenkeel_samples& samples) {
+RaggedBatch make_borrowing_batch(const evenkeel_samples& samples) {
   if (samples.wrong) throw_error(*samples.wrong);
   RaggedBatch& batch = samples.batch;
   RaggedBatch same({batch.samples().begin(), batch.samples().end()});
@@ -42,7 +42,7 @@ using namespace evenkeel::c;
 evenkeel_status evenkeel_samples_create(int64_t count, const int64_t* ids, const uint64_t* groups,
                                         const int64_t* prompt_lengths, const int64_t* response_lengths,
                                         evenkeel_samples** samples) {
-  return return_new(samples, "samples", [&] {
+  return create_handle(samples, "samples", [&] {
     require_list(ids, count, "ids");
     require_list(prompt_lengths, count, "prompt_lengths");
     require_list(response_lengths, count, "response_lengths");

@@ -75,22 +75,22 @@ std::vector<ContextGroup> groups_of(const evenkeel_service& service) {
 /// Collective: stores the samples that `collect` returns for this step and these results in *samples. Passes
 /// invalid arguments to `collect` as failed results, which reports the error on all ranks.
 template <typename Collect>
-evenkeel_status return_results(const evenkeel_service* service, const evenkeel_step* step,
-                               const evenkeel_results* results, evenkeel_samples** samples,
-                               Collect&& collect) noexcept {
+evenkeel_status collect_results(const evenkeel_service* service, const evenkeel_step* step,
+                                const evenkeel_results* results, evenkeel_samples** samples,
+                                Collect&& collect) noexcept {
   return run_guarded_over_mpi([&] {
     if (samples != nullptr) *samples = nullptr;
     require(service, "service");
     std::unique_ptr<evenkeel_samples> made;
     StepResults none(0);
     const StepResults* given = results == nullptr ? &none : &results->results;
-    const auto look = [&] {
+    const auto check_arguments = [&] {
       require(samples, "samples");
       require(step, "step");
       if (results != nullptr && results->wrong) throw_error(*results->wrong);
       made = std::make_unique<evenkeel_samples>();
     };
-    if (const std::optional<ErrorReport> error = try_locally(look)) {
+    if (const std::optional<ErrorReport> error = try_locally(check_arguments)) {
       none.fail(*error);
       given = &none;
     }
@@ -150,7 +150,7 @@ evenkeel_status evenkeel_service_step(evenkeel_service* service, const evenkeel_
     const auto read = [&] {
       require(step, "step");
       require(samples, "samples");
-      return share_samples(*samples);
+      return make_borrowing_batch(*samples);
     };
     Step made = service->service->step(DataService::Reader(std::ref(read)), text_or_empty(profile));
     *step = abort_if_out_of_memory([&] { return new evenkeel_step{std::move(made), {}}; });
@@ -168,7 +168,7 @@ evenkeel_status evenkeel_service_context(const evenkeel_service* service, const 
 }
 
 evenkeel_status evenkeel_service_context_groups(const evenkeel_service* service, evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     require(service, "service");
     const Grid& grid = service->service->mesh().grid();
     const GridPoint& sizes = grid.sizes();
@@ -197,7 +197,7 @@ evenkeel_status evenkeel_service_step_again(evenkeel_service* service, evenkeel_
       before = std::move(step->step);
     }
     DataService& maker = *service->service;
-    const auto read = [added] { return share_samples(*added); };
+    const auto read = [added] { return make_borrowing_batch(*added); };
     Step pass = added == nullptr
                     ? maker.step(std::move(before), text_or_empty(profile))
                     : maker.step(std::move(before), text_or_empty(profile), DataService::Reader(read));
@@ -207,19 +207,19 @@ evenkeel_status evenkeel_service_step_again(evenkeel_service* service, evenkeel_
 
 evenkeel_status evenkeel_service_collect(const evenkeel_service* service, const evenkeel_step* step,
                                          const evenkeel_results* results, evenkeel_samples** samples) {
-  return return_results(service, step, results, samples,
-                        [](const DataService& from, const Step& of, const StepResults& given) {
-                          return from.collect(of, given);
-                        });
+  return collect_results(service, step, results, samples,
+                         [](const DataService& from, const Step& of, const StepResults& given) {
+                           return from.collect(of, given);
+                         });
 }
 
 evenkeel_status evenkeel_service_collect_on(const evenkeel_service* service, const evenkeel_step* step,
                                             const evenkeel_results* results, int32_t root,
                                             evenkeel_samples** samples) {
-  return return_results(service, step, results, samples,
-                        [root](const DataService& from, const Step& of, const StepResults& given) {
-                          return from.collect_on(of, given, root);
-                        });
+  return collect_results(service, step, results, samples,
+                         [root](const DataService& from, const Step& of, const StepResults& given) {
+                           return from.collect_on(of, given, root);
+                         });
 }
 
 evenkeel_status evenkeel_service_report_time(const evenkeel_service* service, const evenkeel_step* step,
@@ -236,7 +236,7 @@ evenkeel_status evenkeel_service_state(const evenkeel_service* service, char** s
     require(state, "state");
     *state = nullptr;
     require(service, "service");
-    return_text(to_text(service->service->state()), state, bytes);
+    copy_text_to_caller(to_text(service->service->state()), state, bytes);
   });
 }
 

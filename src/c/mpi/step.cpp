@@ -142,13 +142,13 @@ evenkeel_status evenkeel_step_micro_batch(const evenkeel_step* step, int64_t mic
 
 evenkeel_status evenkeel_step_details(const evenkeel_step* step, int64_t micro_batch,
                                       evenkeel_arrays** arrays) {
-  return return_arrays(arrays, [&](evenkeel_arrays& made) {
+  return create_arrays(arrays, [&](evenkeel_arrays& made) {
     const MicroBatch& of = step->step.micro_batches[micro_batch_index(step, micro_batch)];
     made.add("token_weights", of.loss.token_weights);
     for (std::size_t k = 0; k < of.loss.token_weights_ahead.size(); ++k)
       made.add("token_weights@" + std::to_string(k + 1), of.loss.token_weights_ahead[k]);
     if (!of.tensors.shared) return;
-    add_structure(made, of.tensors.shared->tree.tree());
+    add_tree_structure(made, of.tensors.shared->tree.tree());
     made.add("prediction_offsets", of.tensors.shared->prediction_offsets);
     if (of.tensors.shared->schedule) add_schedule(made, *of.tensors.shared->schedule, "schedule_");
   });
@@ -167,7 +167,7 @@ evenkeel_status evenkeel_step_find_field(const evenkeel_step* step, int64_t micr
 
 evenkeel_status evenkeel_step_lend(evenkeel_step* step, int64_t micro_batch, evenkeel_field* fields,
                                    evenkeel_memory** memory) {
-  return return_new(memory, "memory", [&] {
+  return create_handle(memory, "memory", [&] {
     PackedMicroBatch& tensors = step->step.micro_batches[micro_batch_index(step, micro_batch)].tensors;
     require_list(fields, std::ssize(tensors.fields), "fields");
     auto made = std::make_unique<evenkeel_memory>();
@@ -185,7 +185,7 @@ void evenkeel_step_destroy(evenkeel_step* step) {
 }
 
 evenkeel_status evenkeel_results_create(const evenkeel_step* step, evenkeel_results** results) {
-  return return_new(results, "results", [&] {
+  return create_handle(results, "results", [&] {
     require(step, "step");
     return new evenkeel_results{StepResults(step->step.micro_batches.size()), {}};
   });

@@ -77,7 +77,7 @@ evenkeel_status evenkeel_stream_state(evenkeel_stream* stream, char** state, int
       return stream->service->state();
     });
     stream->samples->describe(now);
-    return_text(to_text(now), state, bytes);
+    copy_text_to_caller(to_text(now), state, bytes);
   });
 }
 

@@ -48,7 +48,7 @@ stream::StreamSettings stream_settings(const BufferOptions& options) {
   return settings;
 }
 
-std::string describe_found(const BufferStatus& status) {
+std::string describe_found_samples(const BufferStatus& status) {
   const stream::Status& of = status.stream;
   if (of.received.samples == 0) return "No samples have been received yet";
   return fmt::format("Found {} that wait in {}, {} in steps that are not trained; version {}{}",
@@ -61,7 +61,7 @@ void print_status(const BufferStatus& status) {
   log_status(fmt::format("Store: {}, {} of {} in use{}", printable(status.store), bytes_text(status.used),
                          bytes_text(status.capacity),
                          status.data_loss_risk.empty() ? "" : "; " + status.data_loss_risk));
-  log_status(describe_found(status));
+  log_status(describe_found_samples(status));
 }
 
 void print_summary(const stream::Status& at_end) {
@@ -70,8 +70,8 @@ void print_summary(const stream::Status& at_end) {
                          at_end.waiting.samples + at_end.formed.samples));
 }
 
-void run_alone(const BufferOptions& options, const ServerSettings& server_settings) {
-  Buffer buffer(open_own_store(options), stream_settings(options), options.formats);
+void run_local_buffer(const BufferOptions& options, const ServerSettings& server_settings) {
+  Buffer buffer(open_local_store(options), stream_settings(options), options.formats);
   BufferServer server(buffer, server_settings);
   print_status(buffer.status());
   log_status("Listening on " + server.url());
@@ -83,7 +83,7 @@ void run_alone(const BufferOptions& options, const ServerSettings& server_settin
   print_summary(buffer.status().stream);
 }
 
-void run_shared(const BufferOptions& options, const ServerSettings& server_settings) {
+void run_shared_buffer(const BufferOptions& options, const ServerSettings& server_settings) {
   SharedServer server({.store = redis_settings_of(options),
                        .stream = stream_settings(options),
                        .server = server_settings,
@@ -100,11 +100,11 @@ void run_shared(const BufferOptions& options, const ServerSettings& server_setti
 }
 
 int run_buffer(const BufferOptions& options) {
-  const ServerSettings server_settings = begin_serving(options);
+  const ServerSettings server_settings = prepare_server(options);
   if (is_redis_url(options.store)) {
-    run_shared(options, server_settings);
+    run_shared_buffer(options, server_settings);
   } else {
-    run_alone(options, server_settings);
+    run_local_buffer(options, server_settings);
   }
   return 0;
 }

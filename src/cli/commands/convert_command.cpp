@@ -100,7 +100,7 @@ void print_ignored_content(const SampleSource& source, const ConvertOptions& opt
 }
 
 /// Throws InputError for a word given to --drop that is neither a field of the samples nor a keyword.
-void require_known(const std::vector<std::string>& drop, const RaggedBatch& batch) {
+void require_known_fields(const std::vector<std::string>& drop, const RaggedBatch& batch) {
   constexpr std::array<std::string_view, 3> words{"all", "uid", "prompt_lengths"};
   for (const std::string& name : drop) {
     if (batch.find(name) != nullptr || std::ranges::count(words, name) > 0) continue;
@@ -129,7 +129,7 @@ void write_all(const SampleSource& source, SampleFormat format, const ConvertOpt
     for (std::int64_t first = number * shard; first < end;) {
       const std::vector<std::int64_t> positions = next_block(source, first, end);
       const RaggedBatch batch = source.read(positions);
-      if (first == 0) require_known(options.drop, batch);
+      if (first == 0) require_known_fields(options.drop, batch);
       writer->write(batch, source.uids(positions));
       tokens += batch.num_tokens();
       first += batch.size();

@@ -135,7 +135,7 @@ int feed(FeedOptions options) {
   if (!options.token_file.empty()) options.to.token = read_token(options.token_file);
   if (options.to.name.empty()) options.to.name = default_name(config);
   set_up_logging(0, false, "info");
-  send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
+  set_waiting_notes_destination([](const std::string& line) { spdlog::warn("{}", line); });
   // Do not use MPI: feeders are independent of each other, and a rank of a job may start one.
   SampleStream stream(OneProcess::make(), config);
   warn_about_skipped_content(stream);

@@ -57,7 +57,7 @@ FittedTimes fit_times(const std::vector<TimedMicroBatch>& times, const std::stri
 }
 
 /// Returns a table with the samples of all timed micro-batches, as one step.
-LengthTable timed_samples(const std::vector<TimedMicroBatch>& times) {
+LengthTable length_table_of(const std::vector<TimedMicroBatch>& times) {
   std::vector<LengthEntry> entries;
   for (const TimedMicroBatch& timed : times) {
     for (const std::int64_t length : timed.lengths) {
@@ -83,7 +83,7 @@ PlanSettings plan_settings(const FitOptions& options, const std::vector<TimedMic
   const MeshSettings& mesh = config.mesh;
   const Grid grid{{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp}, mesh.order};
   PlanSettings settings = config.plan_settings(grid.sizes(), {});
-  if (strategy_of(settings).has_own_groups())
+  if (strategy_of(settings).has_flexible_groups())
     throw ConfigError("mesh.cp",
                       "is flexible, which is not supported: the times do not show how many ranks a group had",
                       "Leave it out");
@@ -102,7 +102,7 @@ int fit(const FitOptions& options) {
       fit.cost.model.linear, fit.cost.model.quadratic, fit.cost.overhead, 100 * fit.median_error,
       100 * fit.largest_error);
   const LengthTable table = options.lengths.empty()
-                                ? timed_samples(times)
+                                ? length_table_of(times)
                                 : read_plan_input(options.lengths, PrefixSharing::none, {}, 0).table;
   const PlanSettings settings = plan_settings(options, times, table);
   std::cout << fmt::format("a step of {} on {}, cap {}, ends later if it is planned with\n",

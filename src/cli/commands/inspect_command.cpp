@@ -28,7 +28,7 @@ void show(const TextTable& table) {
   std::cout << table.to_text();
 }
 
-std::string rows_text(const JsonlSchema& schema, const FieldSpec& field) {
+std::string row_kind_text(const JsonlSchema& schema, const FieldSpec& field) {
   const bool is_open = schema.kind_open.contains(field.name);
   return std::string(name_of(field.kind)) + (is_open ? ", since all prompts are empty" : "");
 }
@@ -39,7 +39,7 @@ void show_fields(const JsonlSchema& schema) {
       !std::ranges::all_of(fields, &std::vector<std::int64_t>::empty, &FieldSpec::trailing);
   TextTable table({{"field"}, {"dtype"}, {"one row per"}, {any_shape ? "row shape" : ""}});
   for (const FieldSpec& field : fields) {
-    table.add({printable(field.name), std::string(name_of(field.dtype)), rows_text(schema, field),
+    table.add({printable(field.name), std::string(name_of(field.dtype)), row_kind_text(schema, field),
                field.trailing.empty() ? "" : shape_text(field.trailing)});
   }
   show(table);
@@ -152,7 +152,7 @@ void inspect_samples(const SampleTensors& samples) {
     std::vector<std::size_t> ends{static_cast<std::size_t>(tokens) * sizeof(std::int64_t)};
     for (std::size_t f = 0; f < samples.fields().size(); ++f) {
       const FieldSpec& field = samples.fields()[f];
-      const std::int64_t rows = is_counted(field.kind) ? samples.counted_rows(f, i)
+      const std::int64_t rows = is_counted(field.kind) ? samples.num_counted_rows(f, i)
                                                        : field.rule().rows_of(sample.prompt, sample.response);
       ends.push_back(ends.back() + static_cast<std::size_t>(rows) * field.row_bytes());
     }
@@ -286,7 +286,7 @@ void inspect_files_of_lines(const std::vector<std::filesystem::path>& paths, con
   inspect_rollouts(LineFiles(file_pointers(files), std::move(first_lines)), lines, declared, pattern);
 }
 
-void require_table(std::filesystem::path path) {
+void require_csv_extension(std::filesystem::path path) {
   const std::string name = path.string();
   if (path.extension() == ".gz" || path.extension() == ".zst") path.replace_extension();
   if (path.extension() == ".csv") return;
@@ -330,7 +330,7 @@ void inspect_file(const std::filesystem::path& path, const DeclaredFormats& decl
   if (has_lines_extension(path) || path.extension() == ".json") {
     inspect_lines(*file, declared);
   } else {
-    require_table(path);
+    require_csv_extension(path);
     inspect_length_table(*file);
   }
 }

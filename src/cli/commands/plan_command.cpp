@@ -154,7 +154,8 @@ std::string broken_caps_text(const PlanSettings& settings, const StepPlan& plan,
       return m.aligned_tokens > settings.micro_batch.max_tokens;
     });
   if (above == 0) return "";
-  return bold_red(format_count(above, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP", is_colored) + "\n";
+  return format_bold_red(format_count(above, "MICRO-BATCH", "MICRO-BATCHES") + " ABOVE THE CAP", is_colored) +
+         "\n";
 }
 
 std::string shapes_line(const StepProblem& problem, const StepPlan& plan) {
@@ -182,7 +183,7 @@ std::string summary(const StepProblem& problem, const AssignedPlan& planned, dou
   const StepPlan& plan = planned.plan;
   const LengthTable& table = problem.table;
   const PlanSettings& settings = problem.settings;
-  if (strategy_of(settings).has_own_groups())
+  if (strategy_of(settings).has_flexible_groups())
     return flexible_summary(problem, plan, seconds) + sharing_line(planned.assignment.units);
   const std::vector<std::int64_t>& speeds = settings.balance.speeds;
   const StepBalance balance = step_balance(plan, speeds);
@@ -213,7 +214,7 @@ PageSubject subject_of(const PlanOptions& options, const GridPoint& mesh, const 
   PageSubject subject;
   subject.kind = PageSubject::Kind::plan;
   subject.version = EVENKEEL_VERSION;
-  subject.mesh = {mesh, strategy_of(settings).has_own_groups()};
+  subject.mesh = {mesh, strategy_of(settings).has_flexible_groups()};
   subject.name = options.lengths.string();
   subject.date = current_time_text();
   return subject;
@@ -282,7 +283,7 @@ std::string describe_choice(const StrategyChoice& choice, SyncPoint meet) {
 
 /// With --compare or --arrivals, rejects costs and limits that depend on fields, since only lengths are
 /// known.
-void require_cost_of_lengths(const PlanOptions& options, const PlanSettings& settings) {
+void require_lengths_suffice(const PlanOptions& options, const PlanSettings& settings) {
   const bool lengths_alone = options.compare || !options.arrivals.empty();
   const std::string option = options.compare ? "--compare" : "--arrivals";
   if (lengths_alone && settings.balance.cost_field)
@@ -308,7 +309,7 @@ void warn_if_owners_matter(const PlanSettings& settings) {
 }
 
 /// Returns the number of groups in a step. Throws ConfigError if a step does not consist of whole groups.
-std::int64_t groups_of_step(const Config& config, std::int64_t group_size) {
+std::int64_t num_groups_per_step(const Config& config, std::int64_t group_size) {
   const std::int64_t samples = config.batch.global_batch;
   if (samples % group_size == 0) return samples / group_size;
   throw ConfigError("--group-size",
@@ -323,16 +324,16 @@ int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSe
   if (options.compare || !options.html.empty() || !options.lengths.empty())
     throw ConfigError("--arrivals", "forms many steps, but --lengths, --compare and --html plan a single one",
                       "Leave these out; --json writes the steps");
-  const std::int64_t groups = groups_of_step(config, options.group_size);
+  const std::int64_t groups = num_groups_per_step(config, options.group_size);
   const Arrivals arrivals = read_arrivals(options.arrivals);
   if (options.max_staleness && !arrivals.has_versions)
     throw InputError(options.arrivals.string(), "has no column version, which --max-staleness needs");
   stream::StreamSettings ahead;
   ahead.group_size = options.group_size;
   ahead.max_staleness = options.max_staleness;
-  std::vector<ArrivedSteps> ways{steps_of(arrivals, ahead, groups, settings)};
+  std::vector<ArrivedSteps> ways{replay_arrivals(arrivals, ahead, groups, settings)};
   ahead.look_ahead = options.look_ahead;
-  if (ahead.look_ahead > 0) ways.push_back(steps_of(arrivals, ahead, groups, settings));
+  if (ahead.look_ahead > 0) ways.push_back(replay_arrivals(arrivals, ahead, groups, settings));
   std::cout << fmt::format(
                    "{} in steps of {} of {} on {}\n", format_count(std::ssize(arrivals.samples), "sample"),
                    format_count(groups, "group"), options.group_size, format_count(settings.dp, "DP rank"))
@@ -360,7 +361,7 @@ int plan_lengths(const PlanOptions& options) {
   require_ranks_to_compare(options, config);
   const GridPoint mesh = grid_of(config, options.ranks).sizes();
   const PlanSettings configured = config.plan_settings(mesh, options.profile);
-  require_cost_of_lengths(options, configured);
+  require_lengths_suffice(options, configured);
   if (!options.arrivals.empty()) return plan_arrivals(options, config, configured);
   PlanInput input = read_plan_input(options.lengths, select_sharing_to_read(options, configured),
                                     config.fields, configured.predict_ahead);
@@ -371,13 +372,13 @@ int plan_lengths(const PlanOptions& options) {
   const AssignedPlan planned = assign_and_plan({input.table, configured, 0, input.trees});
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const StepPlan& plan = planned.plan;
-  const PlanSettings settings = with_choice(configured, planned.choice);
+  const PlanSettings settings = apply_strategy_choice(configured, planned.choice);
   const StepProblem problem{input.table, settings, 0, input.trees};
   if (const auto& choice = planned.choice)
     std::cout << "strategy: " << describe_choice(*choice, *settings.balance.meet) << '\n';
   std::cout << summary(problem, planned, seconds, is_colored(Stream::out));
   if (!options.json.empty()) {
-    nlohmann::json json = strategy_of(settings).has_own_groups()
+    nlohmann::json json = strategy_of(settings).has_flexible_groups()
                               ? flexible_json(problem, plan, seconds)
                               : json_of(input.table, settings, plan, seconds);
     if (const auto& choice = planned.choice) {

@@ -39,7 +39,7 @@ class ShownJob final : public JobObserver {
 
   /// Starts publishing metrics, on rank 0, before the run begins.
   void start_metrics(const PrometheusSettings& settings) {
-    if (!settings.any()) return;
+    if (!settings.is_enabled()) return;
     metrics_.emplace(settings, EVENKEEL_VERSION);
     if (metrics_->port() != 0) spdlog::info("metrics at http://{}/metrics", shown_address(settings.address));
   }
@@ -61,7 +61,7 @@ class ShownJob final : public JobObserver {
     if (metrics_ && steps) metrics_->set_planned_steps(*steps);
   }
   void on_pass(const StepFigures& figures) override {
-    if (metrics_) metrics_->count_pass(figures);
+    if (metrics_) metrics_->publish_pass(figures);
   }
   void on_warning(const std::string& text) override { spdlog::warn("{}", text); }
   void on_step_end(std::int64_t tokens) override { progress_->advance(tokens); }
@@ -97,7 +97,7 @@ int run_job(const RunOptions& options, JobWatchdog& watchdog) {
     if (options.state.resume && config.source.kind == SourceKind::stream) config.stream.take_over = true;
     const Phase phase("prepare the job");
     watchdog.apply_config(config);
-    send_waiting_notes_to([](const std::string& line) { spdlog::warn("{}", line); });
+    set_waiting_notes_destination([](const std::string& line) { spdlog::warn("{}", line); });
     set_up_logging(world.rank(), options.log_all_ranks, options.log_level);
     run_together(world, [&] {
       if (world.rank() == 0) shown.start_metrics(options.prometheus);
@@ -114,7 +114,7 @@ int run(const RunOptions& options) {
   JobWatchdog watchdog;  // outlives MPI, since MPI_Finalize may also wait forever for a rank
   // Always requests threads: before MPI is initialized, no rank knows whether the configuration prefetches.
   const boost::mpi::environment environment(boost::mpi::threading::multiple);
-  if (is_launched_without_mpi(boost::mpi::communicator().size())) return finalize_mpi(wrong_use);
+  if (report_launch_without_mpi(boost::mpi::communicator().size())) return finalize_mpi(wrong_use);
   const int status = run_job(options, watchdog);
   return finalize_mpi(status);
 }
@@ -180,7 +180,7 @@ void add_prometheus_options(CLI::App& command, const std::shared_ptr<RunOptions>
       ->type_name("FILE.prom");
 }
 
-void add_extent_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+void add_profile_and_step_options(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
   command
       .add_option("--profiles", options->profiles,
                   "Run each step's samples once for each profile, in this order, such as log_prob,update; "
@@ -226,7 +226,7 @@ void add_run_command(CLI::App& app, Action& chosen) {
       ->allow_extra_args(false);
   add_output_options(*command, options);
   add_state_options(*command, options);
-  add_extent_options(*command, options);
+  add_profile_and_step_options(*command, options);
   add_prometheus_options(*command, options);
   add_log_options(*command, options);
   command->footer(
@@ -239,7 +239,7 @@ void add_run_command(CLI::App& app, Action& chosen) {
       "  mpirun -n 8 evenkeel run job.yaml --state state --dump dump --resume\n"
       "  mpirun -n 4 evenkeel run job.yaml --set mesh.cp=2 --steps 1 --dump dump");
   command->callback([options, &chosen] {
-    options->reports_passes = options->prometheus.any();
+    options->reports_passes = options->prometheus.is_enabled();
     chosen = [options] { return run(*options); };
   });
 }

@@ -127,7 +127,7 @@ void add_server_options(CLI::App& command, ServerOptions& options, const ServerH
   command.add_option("--key", options.key, "The certificate's private key (PEM)")->type_name("FILE");
 }
 
-ServerSettings begin_serving(const ServerOptions& options) {
+ServerSettings prepare_server(const ServerOptions& options) {
   const sigset_t signals = termination_signals();
   ::pthread_sigmask(SIG_BLOCK, &signals,
                     nullptr);  // blocked in all threads; serve_until_ended() waits for these signals
@@ -140,7 +140,7 @@ ServerSettings begin_serving(const ServerOptions& options) {
   return settings;
 }
 
-std::unique_ptr<Store> open_own_store(const ServerOptions& options) {
+std::unique_ptr<Store> open_local_store(const ServerOptions& options) {
   const std::int64_t capacity = capacity_of(options);
   return options.store == "memory" ? make_memory_store(capacity) : open_lmdb_store(options.folder, capacity);
 }

@@ -41,9 +41,9 @@ void add_server_options(CLI::App& command, ServerOptions& options, const ServerH
 /// Prepares this process for a server: raises the limit on open files, and blocks the signals that end the
 /// server. Returns the server's settings according to the options. Throws IoError if the token file cannot be
 /// opened, and ConfigError if the token file or the address is invalid.
-[[nodiscard]] ServerSettings begin_serving(const ServerOptions& options);
+[[nodiscard]] ServerSettings prepare_server(const ServerOptions& options);
 /// Opens the store that options.store names: one in memory, or one in the folder.
-[[nodiscard]] std::unique_ptr<Store> open_own_store(const ServerOptions& options);
+[[nodiscard]] std::unique_ptr<Store> open_local_store(const ServerOptions& options);
 /// Returns the settings of a store in Redis. Throws ConfigError if its name, address or password file is
 /// invalid, and IoError if the password file cannot be opened.
 [[nodiscard]] RedisSettings redis_settings_of(const ServerOptions& options);

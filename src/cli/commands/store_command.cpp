@@ -25,7 +25,7 @@ struct StoreOptions : ServerOptions {
   std::filesystem::path socket;
 };
 
-void print_values(const ValueStatus& status) {
+void print_store_status(const ValueStatus& status) {
   log_status(fmt::format("Store: {}, {} of {} in use{}", printable(status.store), bytes_text(status.used),
                          bytes_text(status.capacity),
                          status.data_loss_risk.empty() ? "" : "; " + status.data_loss_risk));
@@ -33,10 +33,10 @@ void print_values(const ValueStatus& status) {
                          format_count(status.indexes, "sample")));
 }
 
-void run_values_alone(const StoreOptions& options, const ServerSettings& settings) {
-  ValueStore store(open_own_store(options));
+void run_local_store(const StoreOptions& options, const ServerSettings& settings) {
+  ValueStore store(open_local_store(options));
   ValueServer server(store, settings, options.checkpoints);
-  print_values(store.status());
+  print_store_status(store.status());
   log_status("Listening on " + server.url());
   serve_until_ended([&] { server.serve(); },
                     [&] {
@@ -48,7 +48,7 @@ void run_values_alone(const StoreOptions& options, const ServerSettings& setting
                          format_count(at_end.indexes, "sample")));
 }
 
-void run_shared_values(const StoreOptions& options, const ServerSettings& settings) {
+void run_shared_store(const StoreOptions& options, const ServerSettings& settings) {
   SharedServer server({.store = redis_settings_of(options),
                        .stream = {},
                        .server = settings,
@@ -56,7 +56,7 @@ void run_shared_values(const StoreOptions& options, const ServerSettings& settin
                        .content = StoreContent::values,
                        .checkpoints = options.checkpoints});
   if (const auto store = server.values()) {
-    print_values(store->status());
+    print_store_status(store->status());
   } else {
     log_status("Standing by: " + server.active_url() + " is active");
   }
@@ -75,12 +75,12 @@ void keep_freed_memory() {
 
 int run_store(const StoreOptions& options) {
   keep_freed_memory();
-  ServerSettings settings = begin_serving(options);
+  ServerSettings settings = prepare_server(options);
   settings.socket = options.socket;
   if (is_redis_url(options.store)) {
-    run_shared_values(options, settings);
+    run_shared_store(options, settings);
   } else {
-    run_values_alone(options, settings);
+    run_local_store(options, settings);
   }
   return 0;
 }

@@ -50,7 +50,7 @@ int synthesize(SynthOptions options) {
 void add_length_options(CLI::App& command, LengthDistribution& lengths, const std::string& what) {
   command.add_option("--" + what + "-median", lengths.median, "Median " + what + " length, in tokens")
       ->type_name("TOKENS")
-      ->transform(token_unit())
+      ->transform(token_count_transform())
       ->check(positive_number())
       ->capture_default_str();
   command
@@ -60,13 +60,13 @@ void add_length_options(CLI::App& command, LengthDistribution& lengths, const st
       ->capture_default_str();
   command.add_option("--" + what + "-max", lengths.max, "Longest " + what + ", in tokens")
       ->type_name("TOKENS")
-      ->transform(token_unit())
+      ->transform(token_count_transform())
       ->check(whole_number(lengths.min, longest))
       ->capture_default_str();
 }
 
-void add_number(CLI::App& command, const char* name, std::int64_t& number, const char* about,
-                std::int64_t most) {
+void add_count_option(CLI::App& command, const char* name, std::int64_t& number, const char* about,
+                      std::int64_t most) {
   command.add_option(name, number, about)
       ->type_name("COUNT")
       ->check(whole_number(1, most))
@@ -81,14 +81,15 @@ void add_synth_command(CLI::App& app, Action& chosen) {
   command->add_option("--out", options->out, "The file to write, such as rollouts.jsonl")
       ->type_name("FILE")
       ->required();
-  add_number(*command, "--samples", options->samples, "How many samples", most_samples);
+  add_count_option(*command, "--samples", options->samples, "How many samples", most_samples);
   command->add_option("--seed", options->spec.seed, "Equal seeds give equal files")
       ->type_name("NUMBER")
       ->check(seed_number())
       ->capture_default_str();
-  add_number(*command, "--group-size", options->spec.group_size, "Responses to each prompt", largest_group);
-  add_number(*command, "--vocab-size", options->spec.vocab_size, "Token ids are below this",
-             std::numeric_limits<std::int64_t>::max());
+  add_count_option(*command, "--group-size", options->spec.group_size, "Responses to each prompt",
+                   largest_group);
+  add_count_option(*command, "--vocab-size", options->spec.vocab_size, "Token ids are below this",
+                   std::numeric_limits<std::int64_t>::max());
   add_length_options(*command, options->spec.prompt_length, "prompt");
   add_length_options(*command, options->spec.response_length, "response");
   command->footer(

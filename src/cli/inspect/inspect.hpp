@@ -45,7 +45,7 @@ namespace evenkeel::cli {
 /// Builds the output of `inspect`: lines that consist of a name and a value.
 class LabeledLines {
  public:
-  void line(std::string_view name, const std::string& value) {
+  void add_line(std::string_view name, const std::string& value) {
     text_ += fmt::format("  {:<14} {}\n", name, printable(value));
   }
   [[nodiscard]] std::string text() && { return std::move(text_); }

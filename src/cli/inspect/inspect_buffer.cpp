@@ -77,31 +77,31 @@ std::string explain_buffer(const std::string& place, const std::string& token) {
     const json& samples = status.at("samples");
     const json& groups = status.at("groups");
     const auto count = [](const json& in) { return format_grouped(in.get<std::int64_t>()); };
-    lines.line("buffer", status.at("store").get<std::string>());
+    lines.add_line("buffer", status.at("store").get<std::string>());
     if (is_url(place)) {
-      lines.line("in use", bytes_text(status.at("bytes")) + " of " + bytes_text(status.at("capacity")));
+      lines.add_line("in use", bytes_text(status.at("bytes")) + " of " + bytes_text(status.at("capacity")));
     } else {
-      lines.line("in use", bytes_text(status.at("bytes")));
+      lines.add_line("in use", bytes_text(status.at("bytes")));
     }
-    lines.line("version", step_text(status.at("version")));
-    lines.line("received", count(samples.at("received")));
-    lines.line("duplicates", count(samples.at("duplicates")));
-    lines.line("trained", count(samples.at("trained")));
-    lines.line("in steps", count(samples.at("formed")));
-    lines.line("waiting",
-               fmt::format("{} in {} that {} complete, {} that {} not", count(samples.at("waiting")),
-                           format_count(groups.at("ready").get<std::int64_t>(), "group"),
-                           groups.at("ready") == 1 ? "is" : "are", count(groups.at("open")),
-                           groups.at("open") == 1 ? "is" : "are"));
+    lines.add_line("version", step_text(status.at("version")));
+    lines.add_line("received", count(samples.at("received")));
+    lines.add_line("duplicates", count(samples.at("duplicates")));
+    lines.add_line("trained", count(samples.at("trained")));
+    lines.add_line("in steps", count(samples.at("formed")));
+    lines.add_line("waiting",
+                   fmt::format("{} in {} that {} complete, {} that {} not", count(samples.at("waiting")),
+                               format_count(groups.at("ready").get<std::int64_t>(), "group"),
+                               groups.at("ready") == 1 ? "is" : "are", count(groups.at("open")),
+                               groups.at("open") == 1 ? "is" : "are"));
     if (status.contains("missing_fields"))
-      lines.line("missing", missing_fields_text(status.at("missing_fields")));
-    lines.line("tickets", fmt::format("{} open, {} expired", count(status.at("tickets")),
-                                      count(status.at("tickets_expired"))));
-    lines.line("dropped", dropped_text(samples.at("dropped")));
-    lines.line("behind policy", staleness_text(staleness_in(status)));
-    lines.line("last formed", step_text(status.at("formed_step")));
-    lines.line("last trained", step_text(status.at("trained_step")));
-    lines.line("more may come", status.at("ended").get<bool>() ? "no" : "yes");
+      lines.add_line("missing", missing_fields_text(status.at("missing_fields")));
+    lines.add_line("tickets", fmt::format("{} open, {} expired", count(status.at("tickets")),
+                                          count(status.at("tickets_expired"))));
+    lines.add_line("dropped", dropped_text(samples.at("dropped")));
+    lines.add_line("behind policy", staleness_text(staleness_in(status)));
+    lines.add_line("last formed", step_text(status.at("formed_step")));
+    lines.add_line("last trained", step_text(status.at("trained_step")));
+    lines.add_line("more may come", status.at("ended").get<bool>() ? "no" : "yes");
   } catch (const json::exception& error) {
     throw InputError(place, std::string("sent an answer that cannot be read: ") + error.what(),
                      "Is this the address of evenkeel buffer?");

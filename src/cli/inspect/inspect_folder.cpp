@@ -105,11 +105,11 @@ using Line = std::pair<std::string_view, std::string>;
 
 std::string text_of(std::span<const Line> lines) {
   LabeledLines text;
-  for (const auto& [name, value] : lines) text.line(name, value);
+  for (const auto& [name, value] : lines) text.add_line(name, value);
   return std::move(text).text();
 }
 
-std::optional<Line> gap_in(const RunMarker& marker, RunOutput output, const Found& found) {
+std::optional<Line> describe_file_difference(const RunMarker& marker, RunOutput output, const Found& found) {
   const std::int64_t written = marker.files.at(output);
   if (found.files == written) return std::nullopt;
   if (found.files > written) {
@@ -178,7 +178,7 @@ std::string describe_run_folder(const fs::path& folder) {
   for (const auto& [output, files] : marker->files) {
     lines.emplace_back(name_of(output), files_text(output, found[output]));
     if (marker->state != RunMarker::State::complete) continue;
-    if (auto gap = gap_in(*marker, output, found[output])) gaps.push_back(*std::move(gap));
+    if (auto gap = describe_file_difference(*marker, output, found[output])) gaps.push_back(*std::move(gap));
   }
   if (marker->state == RunMarker::State::complete && gaps.empty()) gaps.emplace_back("missing", "nothing");
   return text_of(lines) + text_of(gaps);
@@ -226,15 +226,15 @@ std::vector<ConfigSetting> changed_settings(const ServiceState& state) {
 }
 
 void add_state(const ServiceState& state, LabeledLines& lines) {
-  lines.line("next step", std::to_string(state.next_step));
-  if (!state.job.empty()) lines.line("job", state.job);
-  lines.line("taken on", fmt::format("tp {} x cp {} x dp {} x pp {}", state.mesh.tp, state.mesh.cp,
-                                     state.mesh.dp, state.mesh.pp));
-  for (const SourceFingerprint& source : state.sources) lines.line("source", describe_saved(source));
+  lines.add_line("next step", std::to_string(state.next_step));
+  if (!state.job.empty()) lines.add_line("job", state.job);
+  lines.add_line("taken on", fmt::format("tp {} x cp {} x dp {} x pp {}", state.mesh.tp, state.mesh.cp,
+                                         state.mesh.dp, state.mesh.pp));
+  for (const SourceFingerprint& source : state.sources) lines.add_line("source", describe_saved(source));
   for (const auto& [profile, cost] : state.costs)
-    lines.line("measured" + (profile.empty() ? "" : " " + profile), describe_saved(cost));
-  for (const PackedShape& shape : state.shapes) lines.line("shape", describe_saved(shape));
-  for (const auto& [path, value] : changed_settings(state)) lines.line("setting", path + ": " + value);
+    lines.add_line("measured" + (profile.empty() ? "" : " " + profile), describe_saved(cost));
+  for (const PackedShape& shape : state.shapes) lines.add_line("shape", describe_saved(shape));
+  for (const auto& [path, value] : changed_settings(state)) lines.add_line("setting", path + ": " + value);
 }
 
 }  // namespace
@@ -252,7 +252,7 @@ std::string explain_state(const fs::path& file) {
 
 std::string explain_state_in(const fs::path& folder) {
   LabeledLines lines;
-  lines.line("state", is_locked(folder) ? "of a job that is running" : "of a job that is not running");
+  lines.add_line("state", is_locked(folder) ? "of a job that is running" : "of a job that is not running");
   add_state(read_state(folder / StateFolder::file_name), lines);
   return std::move(lines).text();
 }

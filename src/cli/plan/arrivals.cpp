@@ -47,12 +47,12 @@ class Replay {
                        why);
     apply(sample);
     const std::int64_t window = (1 + ledger_.settings().look_ahead) * groups_of_step_;
-    while (ledger_.status().ready_groups >= window && form()) {
+    while (ledger_.status().ready_groups >= window && form_next_step()) {
     }
   }
   [[nodiscard]] ArrivedSteps finish() {
     apply(StreamEnded{});
-    while (form()) {
+    while (form_next_step()) {
     }
     const Status status = ledger_.status();
     steps_.look_ahead = ledger_.settings().look_ahead;
@@ -68,7 +68,7 @@ class Replay {
     for (SamplesDropped& drop : ledger_.due_drops()) ledger_.apply({++number_, std::move(drop)});
   }
 
-  bool form() {
+  bool form_next_step() {
     const std::vector<WaitingGroup> ready = ledger_.ready();
     const std::vector<std::int64_t> coming = ledger_.versions_of_expected_groups();
     const auto formed = form_step({ready, coming, step_, ledger_.version(), groups_of_step_,
@@ -105,7 +105,7 @@ nlohmann::json json_of(const Uid& uid) {
   return std::get<std::uint64_t>(uid);
 }
 
-std::int64_t most_stale(const ArrivedSteps& way) {
+std::int64_t max_staleness_of_steps(const ArrivedSteps& way) {
   std::int64_t most = 0;
   for (const ArrivedStep& step : way.steps) most = std::max(most, step.staleness);
   return most;
@@ -143,8 +143,8 @@ double ArrivedSteps::time() const noexcept {
   return sum;
 }
 
-ArrivedSteps steps_of(const Arrivals& arrivals, const StreamSettings& settings, std::int64_t groups_of_step,
-                      const PlanSettings& plan) {
+ArrivedSteps replay_arrivals(const Arrivals& arrivals, const StreamSettings& settings,
+                             std::int64_t groups_of_step, const PlanSettings& plan) {
   Replay replay(settings, groups_of_step, plan);
   for (const SampleAccepted& sample : arrivals.samples) replay.add_sample(sample);
   return replay.finish();
@@ -163,8 +163,8 @@ std::string arrivals_table(const std::vector<ArrivedSteps>& ways) {
     table.add({std::to_string(way.look_ahead), format_grouped(std::ssize(way.steps)),
                fmt::format("{:.4g}", way.time()),
                fmt::format("{:.4f}", ratio(way.time(), ways.front().time())),
-               fmt::format("{:.4f}", ratio(way.time(), way.at_once)), std::to_string(most_stale(way)),
-               format_grouped(way.dropped)});
+               fmt::format("{:.4f}", ratio(way.time(), way.at_once)),
+               std::to_string(max_staleness_of_steps(way)), format_grouped(way.dropped)});
   }
   return table.to_text();
 }

@@ -48,8 +48,8 @@ struct ArrivedSteps {
 /// for it, and for the steps to which it looks ahead, have arrived. At the end, forms the last steps from the
 /// remaining samples. Throws InputError for a sample that any buffer would refuse. Also throws if a step
 /// cannot be planned (see plan_step()).
-[[nodiscard]] ArrivedSteps steps_of(const Arrivals& arrivals, const stream::StreamSettings& settings,
-                                    std::int64_t groups_of_step, const PlanSettings& plan);
+[[nodiscard]] ArrivedSteps replay_arrivals(const Arrivals& arrivals, const stream::StreamSettings& settings,
+                                           std::int64_t groups_of_step, const PlanSettings& plan);
 
 /// Returns a text table that compares the ways of forming steps with the first one.
 [[nodiscard]] std::string arrivals_table(const std::vector<ArrivedSteps>& ways);

@@ -15,7 +15,7 @@ namespace {
 
 /// Returns the maximum relative delay of the step's end if the actual cost of attention is 20 % higher or
 /// lower than in `settings`. The maximum is over both values of balance.meet.
-double loss_of_wrong_attention(const LengthTable& table, PlanSettings settings) {
+double max_attention_mismatch_slowdown(const LengthTable& table, PlanSettings settings) {
   const CostModel said = settings.balance.cost;
   const Cost overhead = settings.communication_cost().overhead;
   double most = 0;
@@ -36,13 +36,13 @@ double loss_of_wrong_attention(const LengthTable& table, PlanSettings settings) 
 
 Comparison::Comparison(const PlanInput& input, const PlanSettings& settings)
     : table_(input.table), settings_(settings) {
-  settings_.balance.cost = compared_work(settings);
-  if (!strategy_of(settings).has_own_groups()) {
+  settings_.balance.cost = comparison_cost_model(settings);
+  if (!strategy_of(settings).has_flexible_groups()) {
     plans_ = compare_plans(table_, settings);
     PlanSettings automatic = plans_.back().settings;
     automatic.strategy = PackedSettings{};
     automatic.balance.overhead = settings.balance.overhead;
-    loss_of_wrong_attention_ = loss_of_wrong_attention(table_, automatic);
+    max_attention_mismatch_slowdown_ = max_attention_mismatch_slowdown(table_, automatic);
   }
   contexts_ = compare_contexts(table_, settings);
   sharing_ = compare_sharing(input, settings);
@@ -60,7 +60,7 @@ std::string Comparison::text() const {
         "if attention takes 20 % more or less than balance.cost says, a step ends at most {:.2f} % later "
         "than with "
         "the right cost\n\n",
-        100 * loss_of_wrong_attention_);
+        100 * max_attention_mismatch_slowdown_);
   }
   if (contexts_) text += context_table(*contexts_);
   if (!sharing_.empty()) text += "\n" + sharing_table(sharing_);

@@ -31,7 +31,7 @@ class Comparison {
   const LengthTable& table_;
   PlanSettings settings_;
   std::vector<ComparedPlan> plans_;
-  double loss_of_wrong_attention_ = 0;
+  double max_attention_mismatch_slowdown_ = 0;
   std::optional<ContextComparison> contexts_;
   std::vector<ComparedSharing> sharing_;
 };

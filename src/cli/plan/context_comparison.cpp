@@ -32,7 +32,7 @@ class ContextWays {
     plain_.cp.layout = given.cp.layout;
     plain_.align_lcm = given.align_lcm;
     plain_.micro_batch.max_samples = given.micro_batch.max_samples;
-    plain_.balance.cost = compared_work(given);
+    plain_.balance.cost = comparison_cost_model(given);
     plain_.balance.overhead = given.balance.overhead;
     plain_.balance.communication = given.balance.communication;
     for (const std::int64_t speed : given.balance.speeds)
@@ -50,7 +50,7 @@ class ContextWays {
 
   [[nodiscard]] std::int64_t tokens_per_rank() const noexcept { return tokens_per_rank_; }
 
-  [[nodiscard]] PlanSettings fixed(int cp, bool meets) const {
+  [[nodiscard]] PlanSettings fixed_cp_settings(int cp, bool meets) const {
     PlanSettings settings = plain_;
     settings.cp.size = cp;
     settings.dp = places_ / cp;
@@ -62,8 +62,8 @@ class ContextWays {
     }
     return settings;
   }
-  [[nodiscard]] PlanSettings flexible(bool meets) const {
-    PlanSettings settings = fixed(1, meets);
+  [[nodiscard]] PlanSettings flexible_cp_settings(bool meets) const {
+    PlanSettings settings = fixed_cp_settings(1, meets);
     if (meets) {
       settings.strategy = ContextWavesSettings{groups_};
       set_speeds(settings);
@@ -76,18 +76,18 @@ class ContextWays {
   /// Returns whether every sample fits under the cap of `cp` ranks.
   [[nodiscard]] bool fits(int cp) const {
     if (places_ % cp != 0) return false;
-    const PlanSettings settings = fixed(cp, false);
+    const PlanSettings settings = fixed_cp_settings(cp, false);
     const std::int64_t fitting = settings.cap(cp) / settings.alignment() * settings.alignment();
-    return longest() <= fitting;
+    return longest_length() <= fitting;
   }
-  [[nodiscard]] std::int64_t longest() const {
+  [[nodiscard]] std::int64_t longest_length() const {
     std::int64_t longest = 0;
     for (const LengthEntry& entry : table_.entries()) longest = std::max(longest, entry.shape.length());
     return longest;
   }
 
   /// Returns the best fixed cp, or nullopt if no cp fits all samples.
-  [[nodiscard]] std::optional<ComparedContext> best_fixed(bool meets) const {
+  [[nodiscard]] std::optional<ComparedContext> plan_best_fixed_cp(bool meets) const {
     std::optional<ComparedContext> best;
     for (int cp = 1; cp <= max_fixed_; ++cp) {
       if (!fits(cp)) continue;
@@ -98,15 +98,17 @@ class ContextWays {
   }
 
   [[nodiscard]] bool groups_fit() const {
-    const PlanSettings settings = flexible(false);
+    const PlanSettings settings = flexible_cp_settings(false);
     const std::int64_t cap = settings.cap(settings.largest_group());
     const std::int64_t alignment = settings.alignment(settings.largest_group());
-    return longest() <= cap / alignment * alignment;
+    return longest_length() <= cap / alignment * alignment;
   }
   [[nodiscard]] ComparedContext plan_flexible(bool meets) const {
-    return plan(flexible(meets), meets, [](MicroBatchPlan&, ContextGroup) {});
+    return plan(flexible_cp_settings(meets), meets, [](MicroBatchPlan&, ContextGroup) {});
   }
-  [[nodiscard]] Cost lower_bound() const { return flexible_lower_bound({table_, flexible(false)}); }
+  [[nodiscard]] Cost lower_bound() const {
+    return flexible_lower_bound({table_, flexible_cp_settings(false)});
+  }
 
  private:
   /// Makes a plan with these settings. `to_time` replaces the cost of a micro-batch with the time of its
@@ -117,7 +119,7 @@ class ContextWays {
     StepPlan plan = plan_step({table_, settings});
     ComparedContext compared;
     compared.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    compared.cp = strategy_of(settings).has_own_groups() ? 0 : settings.cp.size;
+    compared.cp = strategy_of(settings).has_flexible_groups() ? 0 : settings.cp.size;
     compared.meets = meets;
     compared.micro_batches = plan.num_micro_batches();
     for (std::size_t r = 0; r < plan.ranks.size(); ++r)
@@ -128,7 +130,7 @@ class ContextWays {
   }
 
   [[nodiscard]] ComparedContext plan_fixed(int cp, bool meets) const {
-    const PlanSettings settings = fixed(cp, meets);
+    const PlanSettings settings = fixed_cp_settings(cp, meets);
     const CommunicationCost cost = settings.communication_cost();
     return plan(settings, meets, [&](MicroBatchPlan& m, ContextGroup places) {
       const ContextWork work{m.tokens, m.cost, m.cost - settings.balance.cost.linear * m.tokens};
@@ -189,7 +191,7 @@ std::string advice_text(const LengthTable& table, const ContextWays& ways, const
                         const BestWays& meeting) {
   const std::string lengths = fmt::format(
       "{} are longer than the {} of a rank, and the longest has {}", long_samples_text(table, ways),
-      format_count(ways.tokens_per_rank(), "token"), format_count(ways.longest(), "token"));
+      format_count(ways.tokens_per_rank(), "token"), format_count(ways.longest_length(), "token"));
   if (!once.fixed || !meeting.fixed) {
     return fmt::format("No cp that divides the ranks holds all samples, but mesh.cp: flexible does: {}.",
                        lengths);
@@ -215,8 +217,8 @@ std::string advice_text(const LengthTable& table, const ContextWays& ways, const
 std::optional<ContextComparison> compare_contexts(const LengthTable& table, const PlanSettings& settings) {
   const ContextWays ways(table, settings);
   if (settings.find<ContextGroupSettings>() == nullptr && !ways.groups_fit()) return std::nullopt;
-  const BestWays once{ways.best_fixed(false), ways.plan_flexible(false)};
-  const BestWays meeting{ways.best_fixed(true), ways.plan_flexible(true)};
+  const BestWays once{ways.plan_best_fixed_cp(false), ways.plan_flexible(false)};
+  const BestWays meeting{ways.plan_best_fixed_cp(true), ways.plan_flexible(true)};
   ContextComparison comparison;
   for (const BestWays& best : {once, meeting}) {
     if (best.fixed) comparison.ways.push_back(*best.fixed);

@@ -18,7 +18,7 @@ Cost step_end_with(const MachineCost& assumed, const MachineCost& actual, const 
       for (const EntryId entry : m.entries) m.cost += actual.model(table[entry].shape.length());
     }
   }
-  return planned_end(plan, settings, actual.overhead);
+  return end_time_without_bubbles(plan, settings, actual.overhead);
 }
 
 }  // namespace

@@ -50,8 +50,8 @@ std::vector<Way> ways_to_plan(const PlanSettings& given, const CostModel& work) 
   return ways;
 }
 
-ComparedPlan plan_one(const LengthTable& table, const Way& way, const CostModel& work,
-                      std::span<const std::int64_t> speeds) {
+ComparedPlan make_compared_plan(const LengthTable& table, const Way& way, const CostModel& work,
+                                std::span<const std::int64_t> speeds) {
   const auto start = std::chrono::steady_clock::now();
   const StepProblem problem{table, way.settings};
   StepPlan plan = plan_step(problem);
@@ -77,16 +77,16 @@ ComparedPlan plan_one(const LengthTable& table, const Way& way, const CostModel&
 
 }  // namespace
 
-CostModel compared_work(const PlanSettings& settings) {
+CostModel comparison_cost_model(const PlanSettings& settings) {
   const CostModel& given = settings.balance.cost;
   return given == CostModel::tokens() ? CostModel::flops_7b() : given;
 }
 
 std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings) {
-  const CostModel work = compared_work(settings);
+  const CostModel work = comparison_cost_model(settings);
   std::vector<ComparedPlan> plans;
   for (const Way& way : ways_to_plan(settings, work))
-    plans.push_back(plan_one(table, way, work, settings.balance.speeds));
+    plans.push_back(make_compared_plan(table, way, work, settings.balance.speeds));
   return plans;
 }
 

@@ -23,18 +23,18 @@ struct ComparedPlan {
   /// step of a job. Nullopt without shapes, and for presets, whose micro-batches may be larger than every
   /// shape.
   std::optional<double> padding = std::nullopt;
-  StepPlan plan;  ///< the plan; its costs are measured by compared_work()
-  /// Settings of the plan, but with compared_work() as the cost, and with the configured speeds.
+  StepPlan plan;  ///< the plan; its costs are measured by comparison_cost_model()
+  /// Settings of the plan, but with comparison_cost_model() as the cost, and with the configured speeds.
   PlanSettings settings;
 };
 
 /// Returns the cost by which comparisons measure work: the settings' cost, or flops-7b if that cost is
 /// tokens.
-[[nodiscard]] CostModel compared_work(const PlanSettings& settings);
+[[nodiscard]] CostModel comparison_cost_model(const PlanSettings& settings);
 
 /// Plans one step in source order, by the strategies of other systems and of Evenkeel, with the mesh, cap,
 /// counts and mini-batches of `settings`. Micro-batches are packed, and prefixes are not shared. Work is
-/// measured by compared_work(). If the settings have speeds, or a count chosen by time, there is an
+/// measured by comparison_cost_model(). If the settings have speeds, or a count chosen by time, there is an
 /// additional strategy for each; with speeds, waiting is measured in time. Throws if a step cannot be planned
 /// (see plan_step()).
 [[nodiscard]] std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings);

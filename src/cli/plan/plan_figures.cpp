@@ -36,7 +36,9 @@ class NumberedMicroBatches {
   }
 
   [[nodiscard]] const std::vector<Numbered>& all() const noexcept { return all_; }
-  [[nodiscard]] const std::vector<std::vector<std::size_t>>& of_ranks() const noexcept { return of_ranks_; }
+  [[nodiscard]] const std::vector<std::vector<std::size_t>>& indices_by_rank() const noexcept {
+    return of_ranks_;
+  }
 
  private:
   using Group = std::pair<int, int>;
@@ -96,7 +98,7 @@ std::map<int, SizeTotals> totals_by_size(const LengthTable& table, const Numbere
 }  // namespace
 
 std::string pipeline_line(const StepPlan& plan, const PlanSettings& settings) {
-  const auto step = simulated_step(plan, settings);
+  const auto step = simulate_step(plan, settings);
   if (!step) return "";
   const std::string stages =
       format_count(settings.pp, "stage") +
@@ -106,14 +108,14 @@ std::string pipeline_line(const StepPlan& plan, const PlanSettings& settings) {
 }
 
 void add_pipeline(nlohmann::json& json, const StepPlan& plan, const PlanSettings& settings) {
-  const auto step = simulated_step(plan, settings);
+  const auto step = simulate_step(plan, settings);
   if (!step) return;
   json["pipeline"] = {
       {"stages", settings.pp}, {"chunks", settings.vpp}, {"end", step->end}, {"bubble", step->bubble}};
 }
 
 std::string sharing_line(const PackUnits& units) {
-  if (!units.shared()) return "";
+  if (!units.has_shared_prefixes()) return "";
   return "tokens repeated by splits: " + describe_repeated_tokens(units.repeated()) + "\n";
 }
 
@@ -128,10 +130,10 @@ std::optional<ShapedPlan> shaped_plan(const StepProblem& problem, const StepPlan
   for (const DpRank rank : ids_below<DpRank>(static_cast<DpRank::value_type>(plan.ranks.size())))
     for (const MicroBatchPlan& m : plan.ranks[rank.index()].micro_batches)
       if (m.is_led_by(rank)) pass.needed.push_back(needed_shape(problem.table, m, settings));
-  ShapedPlan shaped{first_shapes(std::span(&settings, 1))};
+  ShapedPlan shaped{initial_shapes(std::span(&settings, 1))};
   std::ranges::copy(shapes_to_add(std::span(&pass, 1), shaped.shapes), std::back_inserter(shaped.shapes));
   for (const PackedShape& needed : pass.needed) {
-    const std::int64_t rows = smallest_shape(needed, shaped.shapes, settings).rows;
+    const std::int64_t rows = smallest_fitting_shape(needed, shaped.shapes, settings).rows;
     shaped.rows += needed.rows * needed.cp;
     shaped.padding += (rows - needed.rows) * needed.cp;
   }
@@ -141,8 +143,8 @@ std::optional<ShapedPlan> shaped_plan(const StepProblem& problem, const StepPlan
 std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, double seconds) {
   using enum TextTable::Align;
   const PlanSettings& settings = problem.settings;
-  const bool ranks_meet = strategy_of(settings).ranks_meet();
-  const NumberedMicroBatches numbered(plan, ranks_meet);
+  const bool ranks_meet_at_micro_batches = strategy_of(settings).ranks_meet_at_micro_batches();
+  const NumberedMicroBatches numbered(plan, ranks_meet_at_micro_batches);
   TextTable table({{"ranks of a group", right},
                    {"micro-batches", right},
                    {"samples", right},
@@ -151,13 +153,13 @@ std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, d
   for (const auto& [size, of_size] : totals_by_size(problem.table, numbered))
     table.add({format_grouped(size), format_grouped(of_size.micro_batches), format_grouped(of_size.samples),
                format_grouped(of_size.tokens), format_grouped(of_size.longest)});
-  const Cost end = end_time_of(plan, ranks_meet);
+  const Cost end = end_time_of(plan, ranks_meet_at_micro_batches);
   const Cost bound = flexible_lower_bound(problem);
   const std::string heading = fmt::format(
       "{}, {} on {}, which meet {}: {}, cap {} per rank, planned in {:.4f} s; the last rank ends {:.2f} % "
       "after the lower bound",
       format_count(problem.table.size(), "sample"), format_count(problem.table.num_tokens(), "token"),
-      format_count(settings.dp, "DP rank"), ranks_meet ? "at every micro-batch" : "once",
+      format_count(settings.dp, "DP rank"), ranks_meet_at_micro_batches ? "at every micro-batch" : "once",
       format_count(std::ssize(numbered.all()), "micro-batch", "micro-batches"),
       format_count(settings.micro_batch.max_tokens, "token"), seconds,
       bound == 0 ? 0.0 : 100 * (static_cast<double>(end) / static_cast<double>(bound) - 1));
@@ -165,16 +167,16 @@ std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, d
 }
 
 nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, double seconds) {
-  const bool ranks_meet = strategy_of(problem.settings).ranks_meet();
-  const NumberedMicroBatches numbered(plan, ranks_meet);
+  const bool ranks_meet_at_micro_batches = strategy_of(problem.settings).ranks_meet_at_micro_batches();
+  const NumberedMicroBatches numbered(plan, ranks_meet_at_micro_batches);
   nlohmann::json micro_batches = nlohmann::json::array();
   for (const Numbered& each : numbered.all()) micro_batches.push_back(json_of(problem.table, each));
   nlohmann::json json = {{"data_ranks", problem.settings.dp},
-                         {"meet", ranks_meet ? "micro_batch" : "step"},
+                         {"meet", ranks_meet_at_micro_batches ? "micro_batch" : "step"},
                          {"num_micro_batches", plan.num_micro_batches()},
                          {"micro_batches", std::move(micro_batches)},
-                         {"ranks", numbered.of_ranks()},
-                         {"end", end_time_of(plan, ranks_meet)},
+                         {"ranks", numbered.indices_by_rank()},
+                         {"end", end_time_of(plan, ranks_meet_at_micro_batches)},
                          {"lower_bound", flexible_lower_bound(problem)},
                          {"plan_seconds", seconds}};
   add_pipeline(json, plan, problem.settings);

@@ -18,7 +18,7 @@ namespace evenkeel::cli {
 [[nodiscard]] std::string flexible_summary(const StepProblem& problem, const StepPlan& plan, double seconds);
 [[nodiscard]] nlohmann::json flexible_json(const StepProblem& problem, const StepPlan& plan, double seconds);
 
-/// Returns a human-readable line about the plan's simulated pipeline (simulated_step): when it ends, and what
+/// Returns a human-readable line about the plan's simulated pipeline (simulate_step): when it ends, and what
 /// fraction of that time is bubble. Empty without a pipeline.
 [[nodiscard]] std::string pipeline_line(const StepPlan& plan, const PlanSettings& settings);
 

@@ -122,7 +122,7 @@ PlanInput read_token_input(const InputFile& file, PrefixSharing sharing, const N
     input.trees = prefix_trees(input.table, tokens, ahead);
     return input;
   }
-  const std::vector<std::int64_t> keys = segment_keys(samples, ahead);
+  const std::vector<std::int64_t> keys = token_keys(samples, ahead);
   input.trees = prefix_trees(input.table, split_by_sample(samples, keys), 0);
   for (const SharedGroup& group : input.trees) require_equal_tokens(file.path(), samples, group, tokens);
   return input;

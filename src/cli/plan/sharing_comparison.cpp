@@ -29,7 +29,7 @@ struct SharingWay {
 
 PlanSettings settings_for(const PlanSettings& given, const SharingWay& way) {
   PlanSettings settings = given;
-  settings.balance.cost = compared_work(given);
+  settings.balance.cost = comparison_cost_model(given);
   settings.sharing = way.sharing;
   settings.schedule = way.schedule;
   // Without sharing, a path is a sample, and samples are limited by the cap of a micro-batch.
@@ -46,10 +46,10 @@ Cost work_of(const CostModel& cost, const std::vector<SharedGroup>& groups) {
 
 /// Returns a lower bound on the work of packed micro-batches within the cap, for any way of splitting groups.
 /// Precondition: every sample fits under the cap.
-Cost least_work(const CostModel& cost, const std::vector<SharedGroup>& groups, std::int64_t cap) {
+Cost min_work_under_cap(const CostModel& cost, const std::vector<SharedGroup>& groups, std::int64_t cap) {
   Cost work = 0;
   for (const SharedGroup& group : groups) {
-    const std::vector<std::int64_t> parts = least_parts(group.tree, cap);
+    const std::vector<std::int64_t> parts = min_parts_per_segment(group.tree, cap);
     for (std::int64_t s = 0; s < group.tree.size(); ++s) {
       const RowRange source = group.tree.segment(s).source();
       work += parts[static_cast<std::size_t>(s)] * (cost(source.end) - cost(source.begin));
@@ -82,7 +82,7 @@ void set_meeting(PlanSettings& settings, SyncPoint meet) {
 
 /// Returns the rows of the largest micro-batch as counted by the cap: per context-parallel group, or per rank
 /// if groups have different sizes.
-std::int64_t largest_micro_batch(const StepPlan& plan, const PlanSettings& settings) {
+std::int64_t max_micro_batch_tokens(const StepPlan& plan, const PlanSettings& settings) {
   std::int64_t largest = 0;
   for (const DpRankPlan& rank : plan.ranks) {
     for (const MicroBatchPlan& m : rank.micro_batches) {
@@ -93,9 +93,9 @@ std::int64_t largest_micro_batch(const StepPlan& plan, const PlanSettings& setti
   return largest;
 }
 
-void count_tokens(ComparedSharing& way, const PackUnits& units) {
+void set_token_counts(ComparedSharing& way, const PackUnits& units) {
   way.repeated = units.repeated();
-  if (units.shared()) {
+  if (units.has_shared_prefixes()) {
     const SharingSavings savings = savings_of(units);
     way.tokens = savings.tokens;
     way.score_entries = savings.score_entries;
@@ -156,17 +156,18 @@ ComparedSharing plan_sharing(const PlanInput& input, PlanSettings settings, cons
   const auto start = std::chrono::steady_clock::now();
   AssignedPlan planned = assign_and_plan(problem);
   const PackUnits& units = planned.assignment.units;
-  count_tokens(way, units);
+  set_token_counts(way, units);
   Cost work = std::accumulate(units.costs().begin(), units.costs().end(), Cost{0});
   if (of.schedule == SegmentSchedule::depth_first) {
     work += add_recomputed_work(planned, problem, way);
   } else {
-    way.held = largest_micro_batch(planned.plan, settings);
+    way.held = max_micro_batch_tokens(planned.plan, settings);
   }
   way.micro_batches = planned.plan.num_micro_batches();
   way.work = ratio_to_bound(static_cast<double>(work), static_cast<double>(once));
   std::optional<double>& end = meet == SyncPoint::step ? way.end_once : way.end_meeting;
-  end = ratio_to_bound(static_cast<double>(planned_end(planned.plan, settings)), even_time(once, settings));
+  end = ratio_to_bound(static_cast<double>(end_time_without_bubbles(planned.plan, settings)),
+                       even_time(once, settings));
   way.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return way;
 }
@@ -221,7 +222,7 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
   if (settings.sharing == PrefixSharing::none) return {};
   const bool has_trees = !input.trees.empty();
   const std::vector<SharedGroup> groups = has_trees ? input.trees : prompt_groups(input.table);
-  const CostModel cost = compared_work(settings);
+  const CostModel cost = comparison_cost_model(settings);
   const Cost once = work_of(cost, groups);
   std::vector<SharingWay> wanted{{"paths one by one", PrefixSharing::none},
                                  {"prompts shared", PrefixSharing::prompts}};
@@ -241,7 +242,7 @@ std::vector<ComparedSharing> compare_sharing(const PlanInput& input, const PlanS
     }
   }
   // Planning has already rejected samples above the cap.
-  const Cost least = least_work(cost, groups, settings.cap(settings.largest_group()));
+  const Cost least = min_work_under_cap(cost, groups, settings.cap(settings.largest_group()));
   for (ComparedSharing& way : ways) {
     if (way.schedule == SegmentSchedule::packed)
       way.least_work = ratio_to_bound(static_cast<double>(least), static_cast<double>(once));

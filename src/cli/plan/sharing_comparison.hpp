@@ -49,7 +49,8 @@ struct ComparedSharing {
 ///   meet once or at every micro-batch, the result has a line for each case.
 /// - In the bound, tokens that trees share count once. Without trees, only tokens of shared prompts count
 ///   once.
-/// - Work is measured by compared_work(). Recomputing a row counts as a third of its work, since only its
+/// - Work is measured by comparison_cost_model(). Recomputing a row counts as a third of its work, since only
+/// its
 ///   forward pass is repeated.
 /// Empty if the settings do not share prefixes. Throws if a step cannot be planned (see plan_step()).
 [[nodiscard]] std::vector<ComparedSharing> compare_sharing(const PlanInput& input,

@@ -58,7 +58,7 @@ void Progress::finish() noexcept {
   has_open_line_ = false;
 }
 
-std::string Progress::state() const {
+std::string Progress::state_text() const {
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   const double rate = seconds > 0 ? static_cast<double>(tokens_) / seconds : 0;
   if (!steps_) return fmt::format("{} {}, {:.2f} M tokens/s", unit_, done_, rate / 1e6);
@@ -73,7 +73,7 @@ void Progress::draw_bar() {
     const auto filled = static_cast<std::size_t>(static_cast<std::int64_t>(bar_cells) * done_ / *steps_);
     bar = fmt::format("[{:<{}}] ", std::string(filled, '='), bar_cells);
   }
-  const std::string line = "\r" + bar + state() + "\033[K";
+  const std::string line = "\r" + bar + state_text() + "\033[K";
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
   has_open_line_ = true;
@@ -83,7 +83,7 @@ void Progress::log_line() {
   const Clock::time_point now = Clock::now();
   if (done_ != steps_ && now - last_line_ < between_lines) return;
   last_line_ = now;
-  spdlog::info("{}", state());
+  spdlog::info("{}", state_text());
 }
 
 void set_up_logging(int rank, bool all_ranks, const std::string& level) {

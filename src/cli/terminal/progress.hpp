@@ -39,7 +39,7 @@ class Progress {
   void finish() noexcept;
 
  private:
-  [[nodiscard]] std::string state() const;
+  [[nodiscard]] std::string state_text() const;
   void draw_bar();
   void log_line();
 

@@ -102,8 +102,8 @@ class StandardOutput::Buffer : public std::streambuf {
   Buffer() { clear(); }
 
   /// Returns the errno value of the first failed write since the last call, or 0.
-  [[nodiscard]] int take_failure() { return std::exchange(failure_, 0); }
-  [[nodiscard]] bool reader_left() const { return reader_left_; }
+  [[nodiscard]] int pop_failure() { return std::exchange(failure_, 0); }
+  [[nodiscard]] bool has_reader_exited() const { return reader_left_; }
 
  protected:
   int_type overflow(int_type character) override {
@@ -149,7 +149,7 @@ StandardOutput::~StandardOutput() {
 void StandardOutput::flush() {
   std::cout.flush();
   auto* buffer = dynamic_cast<Buffer*>(std::cout.rdbuf());
-  const int failure = buffer == nullptr ? 0 : buffer->take_failure();
+  const int failure = buffer == nullptr ? 0 : buffer->pop_failure();
   if (failure == 0) return;
   std::cout.clear();
   throw IoError("standard output", "cannot be written: " + std::generic_category().message(failure));
@@ -162,7 +162,7 @@ int StandardOutput::finish(int status) const {
     std::cerr << "evenkeel: error: " << error.what() << '\n';
     return status == 0 ? 1 : status;
   }
-  return status == 0 && buffer_->reader_left() ? status_of_sigpipe : status;
+  return status == 0 && buffer_->has_reader_exited() ? status_of_sigpipe : status;
 }
 
 }  // namespace evenkeel::cli

@@ -21,7 +21,9 @@ constexpr std::int64_t failed = -1;
       const auto same = [&](const Announcement& other) { return other.call == announced[rank].call; };
       const auto first = std::ranges::find_if(announced, same) - announced.begin();
       if (static_cast<std::size_t>(first) != rank) continue;
-      const auto text = [&](std::size_t of) { return std::string(texts.of(of).begin(), texts.of(of).end()); };
+      const auto text = [&](std::size_t number) {
+        return std::string(texts.list_of(number).begin(), texts.list_of(number).end());
+      };
       calls += (calls.empty() ? "rank " : ", rank ") + std::to_string(rank) + " " + text(rank);
       if (rank != 0 && text(rank) == text(0)) calls += ", a different call with the same name";
     }

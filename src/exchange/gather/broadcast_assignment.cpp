@@ -96,7 +96,7 @@ StepAssignment assign_together(const Communicator& comm, int root, const StepPro
   }
   UnitsMessage message(table.size(), settings);
   std::vector<IdGroups<UnitId>> units;
-  const bool tells = comm.rank() == root && !work.failed();
+  const bool tells = comm.rank() == root && !work.is_skipping_parts();
   // If the root fails to assign units, it sends an invalid message. All ranks then call assign_step() below
   // and find the same error, since they have equal input.
   if (tells && try_locally([&] { message.write(units = assign_units(problem)); }))
@@ -120,9 +120,9 @@ void RankPeers::take_maximum(std::span<std::int64_t> numbers) {
   // words are usually enough.
   std::size_t words = 16;
   do {
-    const std::size_t count = work_.failed() ? 0 : std::min(numbers.size(), words - 1);
+    const std::size_t count = work_.is_skipping_parts() ? 0 : std::min(numbers.size(), words - 1);
     all.fill(0);
-    all.front() = work_.failed() ? 1 : 0;
+    all.front() = work_.is_skipping_parts() ? 1 : 0;
     std::ranges::copy(numbers.first(count), all.begin() + 1);
     comm_.all_reduce(std::span(all).first(words), ReduceOp::max);
     if (all.front() != 0) {

@@ -17,7 +17,7 @@ namespace evenkeel {
 /// `comm` pass equal input. Throws only if MPI fails. If choose_strategy() fails, the error goes to the
 /// root's `work`, and all ranks of `comm` get nullopt. Each node calls this with its own communicator, so
 /// ranks of other nodes may get a choice before all ranks agree on the error. Precondition:
-/// is_strategy_open(problem.settings).
+/// compares_strategies(problem.settings).
 [[nodiscard]] std::optional<StrategyChoice> choose_strategy_together(const Communicator& comm, int root,
                                                                      const StepProblem& problem,
                                                                      GuardedWork& work);

@@ -36,7 +36,7 @@ std::string describe_on_rank(std::size_t rank, const FieldSpec* spec) {
 
 // Throws InputError for the first field that differs between the two ranks. Does nothing if their fields are
 // equal.
-void throw_any_difference(std::span<const FieldSpec> reference, std::size_t reference_rank,
+void require_equal_fields(std::span<const FieldSpec> reference, std::size_t reference_rank,
                           std::span<const FieldSpec> fields, std::size_t rank) {
   for (const std::span<const FieldSpec> side : {reference, fields}) {
     for (const FieldSpec& field : side) {
@@ -59,7 +59,7 @@ void throw_any_difference(std::span<const FieldSpec> reference, std::size_t refe
   const auto all = all_gather_values(comm, mine, work, "bytes of field names");
   work.run_on_replicated_data([&] {
     for (std::size_t rank = reference + 1; rank < all.size(); ++rank) {
-      if (digests[rank].has_data != 0) throw_any_difference(all[reference], reference, all[rank], rank);
+      if (digests[rank].has_data != 0) require_equal_fields(all[reference], reference, all[rank], rank);
     }
     throw InputError("fields", "have equal descriptions but different hashes on some ranks");
   });

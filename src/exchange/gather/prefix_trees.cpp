@@ -20,7 +20,7 @@ class TreeBuilder {
   TreeBuilder(const Communicator& comm, const LengthTable& table, const RaggedBatch& mine,
               std::span<const std::vector<EntryId>> groups, std::int64_t ahead)
       : comm_(comm), table_(table), mine_(mine), groups_(groups), ahead_(ahead) {
-    if (mine.find(segment_ids_field) != nullptr) told_ = segment_keys(mine, ahead);
+    if (mine.find(segment_ids_field) != nullptr) told_ = token_keys(mine, ahead);
   }
 
   /// Lists the data to send and receive, and allocates memory for samples of other owners. Local.
@@ -47,7 +47,7 @@ class TreeBuilder {
 
   /// Returns this rank's trees as numbers, one tree after another: the number of segments, (parent, tokens)
   /// per segment, and the end of each sample.
-  [[nodiscard]] std::vector<std::int64_t> structures() const {
+  [[nodiscard]] std::vector<std::int64_t> serialized_trees() const {
     std::vector<std::int64_t> numbers;
     for (const std::vector<EntryId>& group : groups_) {
       if (builder_of(group) != me()) continue;
@@ -120,14 +120,15 @@ std::vector<SharedGroup> gather_prefix_trees(const Communicator& comm, const Len
   static const std::vector<BlockList> nothing;
   exchange_messages(comm, builder ? builder->sends() : nothing, builder ? builder->receives() : nothing,
                     options, work.error());
-  std::vector<std::int64_t> structures;
-  work([&] { structures = builder->structures(); });
-  const auto all = all_gather_lists<std::int64_t>(comm, structures, work.error(), "words of prefix trees");
+  std::vector<std::int64_t> serialized_trees;
+  work([&] { serialized_trees = builder->serialized_trees(); });
+  const auto all =
+      all_gather_lists<std::int64_t>(comm, serialized_trees, work.error(), "words of prefix trees");
 
   std::vector<SharedGroup> trees;
   work([&] {
     std::vector<std::span<const std::int64_t>> rest;
-    for (std::size_t rank = 0; rank + 1 < all.offsets.size(); ++rank) rest.push_back(all.of(rank));
+    for (std::size_t rank = 0; rank + 1 < all.offsets.size(); ++rank) rest.push_back(all.list_of(rank));
     for (std::vector<EntryId>& group : groups) {
       PrefixTree tree = read_tree(rest[builder->builder_of(group).index()], group.size());
       trees.push_back({std::move(group), std::move(tree)});

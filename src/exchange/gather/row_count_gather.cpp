@@ -49,7 +49,7 @@ class CountGather {
     if (batch.size() > 0) write_words(own_entries(table, rank, batch), batch);
   }
 
-  void sort_by_entry(const LengthTable& table, std::span<const int> first_word) {
+  void unpack_counts(const LengthTable& table, std::span<const int> first_word) {
     for (const EntryId entry : ids_below<EntryId>(table.size())) {
       const auto first = static_cast<std::size_t>(first_word[table[entry].owner.index()]);
       std::size_t at = first + static_cast<std::size_t>(table[entry].owner_index) * words_;
@@ -117,21 +117,21 @@ class CutGather {
     for (std::string& name : names) cuts_.emplace_back(std::move(name), sizes);
   }
 
-  [[nodiscard]] std::vector<std::int64_t> own_rows(const RaggedBatch& mine, WorldRank rank) const {
+  [[nodiscard]] std::vector<std::int64_t> count_own_rows(const RaggedBatch& mine, WorldRank rank) const {
     std::vector<std::int64_t> words;
     for (const RowCuts& cuts : cuts_) {
       for (const EntryId entry : ids_below<EntryId>(frame_.table.size())) {
-        if (frame_.table[entry].owner == rank) add_rows(mine, entry, cuts, words);
+        if (frame_.table[entry].owner == rank) add_row_counts(mine, entry, cuts, words);
       }
     }
     return words;
   }
 
-  [[nodiscard]] std::vector<RowCuts> take(const GatheredLists<std::int64_t>& all) {
+  [[nodiscard]] std::vector<RowCuts> unpack_cuts(const GatheredLists<std::int64_t>& all) {
     std::vector<int> next = all.offsets;
     for (RowCuts& cuts : cuts_) {
       for (const EntryId entry : ids_below<EntryId>(frame_.table.size())) {
-        for (std::int64_t& rows : cuts.rows_of(entry))
+        for (std::int64_t& rows : cuts.row_counts_of(entry))
           rows = all.values[static_cast<std::size_t>(next[frame_.table[entry].owner.index()]++)];
       }
     }
@@ -139,16 +139,16 @@ class CutGather {
   }
 
  private:
-  void add_rows(const RaggedBatch& mine, EntryId entry, const RowCuts& cuts,
-                std::vector<std::int64_t>& words) const {
+  void add_row_counts(const RaggedBatch& mine, EntryId entry, const RowCuts& cuts,
+                      std::vector<std::int64_t>& words) const {
     const LengthEntry& sample = frame_.table[entry];
     const TokensOfRows tokens = tokens_of_rows(mine.at(cuts.cutting_field()), sample.owner_index);
     for (const CarriedField& field : fields_) {
       if (field.cut_by != cuts.cutting_field()) continue;
-      require_tokens_of_rows(tokens, mine.at(field.name()).samples()[sample.owner_index].size(), sample.shape,
-                             field.name(), cuts.cutting_field());
+      require_valid_tokens_of_rows(tokens, mine.at(field.name()).samples()[sample.owner_index].size(),
+                                   sample.shape, field.name(), cuts.cutting_field());
     }
-    const auto members = static_cast<int>(cuts.rows_of(entry).size());
+    const auto members = static_cast<int>(cuts.row_counts_of(entry).size());
     for (int member = 0; member < members; ++member) {
       std::int64_t& rows = words.emplace_back(0);
       for (const RowRange& chosen : tokens.rows_overlapping(frame_.tokens_of(entry, CpRank{member})))
@@ -163,8 +163,8 @@ class CutGather {
 
 /// Returns the layout of a gather in which each owner sends `words_per_sample` words for each of its samples.
 /// `what` names the words in errors.
-RankLists lists_of_samples(const LengthTable& table, int ranks, std::int64_t words_per_sample,
-                           std::string_view what) {
+RankLists make_rank_lists(const LengthTable& table, int ranks, std::int64_t words_per_sample,
+                          std::string_view what) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks));
   for (const LengthEntry& entry : table.entries()) counts[entry.owner.index()] += words_per_sample;
   return {counts, what};
@@ -178,11 +178,11 @@ std::vector<RowCounts> gather_row_counts(const Communicator& comm, const LengthT
   const int words = words_per_sample(fields, settings);
   if (words == 0) return {};
   const RankLists lists =
-      lists_of_samples(table, comm.size(), words, "numbers of rows of the samples of one step");
+      make_rank_lists(table, comm.size(), words, "numbers of rows of the samples of one step");
   std::optional<CountGather> way;
   run_together(comm, [&] { way.emplace(table, WorldRank{comm.rank()}, fields, settings, mine); });
   gather_values<std::int64_t>(comm, lists, way->mine, way->all);
-  way->sort_by_entry(table, lists.offsets);
+  way->unpack_counts(table, lists.offsets);
   return std::move(way->counts);
 }
 
@@ -193,10 +193,10 @@ std::vector<RowCuts> gather_row_cuts(const Communicator& comm, const StepTransfe
   std::optional<CutGather> way;
   work([&] {
     way.emplace(frame, step.fields, cutting_fields(step.fields));
-    own = way->own_rows(step.mine, WorldRank{comm.rank()});
+    own = way->count_own_rows(step.mine, WorldRank{comm.rank()});
   });
   const auto all = all_gather_lists<std::int64_t>(comm, own, work.error(), "rows of samples that are cut");
-  return way->take(all);
+  return way->unpack_cuts(all);
 }
 
 std::vector<FieldSums> gather_field_sums(const Communicator& comm, const LengthTable& table,
@@ -206,7 +206,7 @@ std::vector<FieldSums> gather_field_sums(const Communicator& comm, const LengthT
   const std::int64_t named = std::ranges::count_if(fields, is_named);
   if (named == 0) return {};
   const RankLists lists =
-      lists_of_samples(table, comm.size(), named, "sums of a field over the samples of one step");
+      make_rank_lists(table, comm.size(), named, "sums of a field over the samples of one step");
   // An owner's sums are ordered by field, then by sample.
   std::vector<std::int64_t> own;
   std::vector<FieldSums> sums;

@@ -8,7 +8,7 @@
 namespace evenkeel {
 namespace {
 
-BlockList whole_columns(const RaggedBatch& batch, std::span<const FieldSpec> fields) {
+BlockList blocks_of_columns(const RaggedBatch& batch, std::span<const FieldSpec> fields) {
   BlockList blocks;
   for (const FieldSpec& field : fields) {
     if (const Column* column = batch.find(field.name))
@@ -36,9 +36,9 @@ struct Gathering {
       : all(comm.rank() == root ? shapes_of(table) : std::vector<SampleShape>{}),
         sends(static_cast<std::size_t>(comm.size())),
         receives(sends.size()) {
-    sends[static_cast<std::size_t>(root)] = whole_columns(mine, fields);
+    sends[static_cast<std::size_t>(root)] = blocks_of_columns(mine, fields);
     for (const FieldSpec& field : fields) add_column(field, row_counts);
-    if (comm.rank() == root) receive(table);
+    if (comm.rank() == root) prepare_receives(table);
   }
 
   RaggedBatch all;
@@ -60,7 +60,7 @@ struct Gathering {
     return shapes;
   }
 
-  void receive(const LengthTable& table) {
+  void prepare_receives(const LengthTable& table) {
     const std::vector<std::vector<EntryId>> entries =
         entries_by_owner(table, static_cast<int>(receives.size()));
     for (std::size_t owner = 0; owner < entries.size(); ++owner) {

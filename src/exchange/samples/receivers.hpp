@@ -36,13 +36,14 @@ class Receivers {
     return fields;
   }
   /// Returns whether owners send any field to the rank, for the rank itself or for others.
-  [[nodiscard]] bool receives(int rank) const {
-    return receives_place(rank) || (!of_stage_.empty() && of_stage_[static_cast<std::size_t>(rank)] == rank);
+  [[nodiscard]] bool is_receiver(int rank) const {
+    return receives_place_fields(rank) ||
+           (!of_stage_.empty() && of_stage_[static_cast<std::size_t>(rank)] == rank);
   }
   /// Returns whether owners send the fields of the rank's place directly to the rank. Otherwise, it gets them
   /// through another rank of its node. If ranks of the place share tensors, only the rank that receives the
   /// fields derives further fields, and lends them to the others.
-  [[nodiscard]] bool receives_place(int rank) const {
+  [[nodiscard]] bool receives_place_fields(int rank) const {
     return of_place_[static_cast<std::size_t>(rank)] == rank;
   }
 
@@ -69,16 +70,18 @@ struct ModelParallelPeers {
 
   /// Returns the fields that owners send to peer `receiver` on behalf of peer `rank`.
   [[nodiscard]] std::vector<FieldTransfer> fields_for(int rank, int receiver) const {
-    return receivers.fields_for(rank_in_peers(rank), rank_in_peers(receiver));
+    return receivers.fields_for(world_rank_of(rank), world_rank_of(receiver));
   }
-  [[nodiscard]] bool receives_place(int rank) const { return receivers.receives_place(rank_in_peers(rank)); }
+  [[nodiscard]] bool receives_place_fields(int rank) const {
+    return receivers.receives_place_fields(world_rank_of(rank));
+  }
   /// Returns whether any other peer needs fields that `rank` receives.
   [[nodiscard]] bool receives_for_others(int rank) const {
     for (int other = 0; other < ranks.size(); ++other)
       if (other != rank && !fields_for(other, rank).empty()) return true;
     return false;
   }
-  [[nodiscard]] int rank_in_peers(int rank) const { return in_world[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] int world_rank_of(int rank) const { return in_world[static_cast<std::size_t>(rank)]; }
 
   const Communicator& ranks;
   const Receivers& receivers;

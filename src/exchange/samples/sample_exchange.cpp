@@ -80,27 +80,27 @@ class Consumer {
 
   /// Returns the bytes of these fields in all micro-batches, for use as the source or the destination of a
   /// copy between model-parallel ranks.
-  [[nodiscard]] BlockList whole(std::span<const FieldTransfer> fields) const {
+  [[nodiscard]] BlockList blocks_of_fields(std::span<const FieldTransfer> fields) const {
     BlockList blocks;
     for (std::size_t m = 0; m < packed_.size(); ++m)
-      for (const FieldTransfer& field : fields) add_whole(field, m, blocks);
+      for (const FieldTransfer& field : fields) add_field_blocks(field, m, blocks);
     return blocks;
   }
 
   /// Adds to `volumes` the bytes of each field that this rank receives from owners.
-  void add_received(std::vector<FieldVolume>& volumes) const {
+  void add_received_volumes(std::vector<FieldVolume>& volumes) const {
     for (std::size_t f = 0; f < fields_.size(); ++f)
       add_volume(volumes, {fields_[f].spec.name, false, received_[f], 0});
   }
   /// Adds to `volumes` the bytes of these fields, which are copied from a peer.
-  void add_copied(std::span<const FieldTransfer> fields, std::vector<FieldVolume>& volumes) const {
+  void add_copied_volumes(std::span<const FieldTransfer> fields, std::vector<FieldVolume>& volumes) const {
     for (const FieldTransfer& field : fields)
-      add_volume(volumes, {field.spec.name, false, 0, whole({&field, 1}).bytes()});
+      add_volume(volumes, {field.spec.name, false, 0, blocks_of_fields({&field, 1}).bytes()});
   }
 
   /// Adds the derived columns to the micro-batches. Precondition: the received rows and halos have arrived.
   void derive() {
-    for (std::size_t m = 0; m < packed_.size(); ++m) derived_[m].add_to(packed_[m], halos_[m]);
+    for (std::size_t m = 0; m < packed_.size(); ++m) derived_[m].add_remaining_columns(packed_[m], halos_[m]);
   }
 
  private:
@@ -109,7 +109,7 @@ class Consumer {
     return view_of_rows(field.spec, std::nullopt, carried_[field.source].spec.dtype);
   }
 
-  void add_whole(const FieldTransfer& field, std::size_t m, BlockList& blocks) const {
+  void add_field_blocks(const FieldTransfer& field, std::size_t m, BlockList& blocks) const {
     const Column& column = *std::as_const(packed_[m]).find(field.spec.name);
     blocks.add(column.row(0), column.rows(), column.row_bytes(), view_of(field));
     if (!field.with_halo) return;
@@ -184,15 +184,15 @@ std::vector<BlockList> outgoing_blocks(const Mesh& mesh, const StepTransfer& ste
   const GroupsOfPlaces groups(step.assignment.groups);
   std::vector<BlockList> sends(static_cast<std::size_t>(mesh.world().size()));
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
-    if (!receivers.receives(rank)) continue;
+    if (!receivers.is_receiver(rank)) continue;
     const Sender sender(step, side, receivers.fields_for(rank, rank));
     const GridPoint place = grid.point_of(WorldRank{rank});
     BlockList& blocks = sends[static_cast<std::size_t>(rank)];
     // Send all segments before all samples, since the consumer expects this order.
-    for (const auto& [group, member] : groups.of(data_place_of(place, grid.sizes())))
+    for (const auto& [group, member] : groups.memberships_of(data_place_of(place, grid.sizes())))
       for (const SegmentId segment : outgoing_plan.segments.to_group[group])
         sender.add_segment(segment, member, blocks);
-    for (const auto& [group, member] : groups.of(data_place_of(place, grid.sizes())))
+    for (const auto& [group, member] : groups.memberships_of(data_place_of(place, grid.sizes())))
       for (const EntryId entry : outgoing_plan.samples.to_group[group])
         sender.add_sample(entry, member, blocks);
   }
@@ -246,10 +246,10 @@ struct PeerCopies {
       BlockList& to = sends.emplace_back();
       BlockList& from = receives.emplace_back();
       if (other == self) continue;
-      to = consumer.whole(peers.fields_for(other, self));
+      to = consumer.blocks_of_fields(peers.fields_for(other, self));
       const std::vector<FieldTransfer> fields = peers.fields_for(self, other);
-      from = consumer.whole(fields);
-      consumer.add_copied(fields, volumes);
+      from = consumer.blocks_of_fields(fields);
+      consumer.add_copied_volumes(fields, volumes);
     }
   }
 };
@@ -257,16 +257,16 @@ struct PeerCopies {
 /// Returns whether a place that gets `fields` from owners has this column. Derived columns count, too.
 bool place_has_column(const StepTransfer& step, std::span<const FieldTransfer> fields,
                       const FieldSpec& column) {
-  const auto brought = [&](std::string_view name) {
+  const auto is_received = [&](std::string_view name) {
     return std::ranges::any_of(fields, [&](const FieldTransfer& field) { return field.spec.name == name; });
   };
   // The three columns named here depend only on the layout, not on `fields`.
-  if (brought(column.name) || column.name == position_ids_field || column.name == padding_mask_field ||
+  if (is_received(column.name) || column.name == position_ids_field || column.name == padding_mask_field ||
       column.name == prediction_rows_field)
     return true;
   const bool is_derived =
       std::ranges::find(step.fields, column.name, &CarriedField::name) == step.fields.end();
-  return is_derived && brought(input_ids_field);
+  return is_derived && is_received(input_ids_field);
 }
 
 /// One rank's part of an exchange of samples. The constructor allocates all memory; run() transfers the
@@ -283,7 +283,7 @@ class RunningExchange {
         work_(work),
         values_(mesh, step) {
     prepare_place(options);
-    to_all_.emplace(mesh.world(), sends_, receives_, options, work_.failed());
+    to_all_.emplace(mesh.world(), sends_, receives_, options, work_.is_skipping_parts());
     to_all_->agree(work_.error());
   }
 
@@ -296,13 +296,13 @@ class RunningExchange {
       work_.add(to_peers_->error());
     }
     work_([&] {
-      if (consumer_ && !borrows_place()) consumer_->derive();
+      if (consumer_ && !borrows_derived_fields()) consumer_->derive();
     });
     for (const Loan& loan : loans_) {
       const auto chosen = [&](const FieldSpec& column) { return loan.needs_column(step_, column); };
       share_columns(mesh_.model_parallel_on_node(), *shared_memory_, loan.lender, chosen, packed_, work_);
     }
-    if (step_.shares_equal) hand_out_values();
+    if (step_.shares_equal) exchange_values();
     moved_.volume.forwarded = traffic.forwarded;
     moved_.volume.messages = traffic.between_nodes;
     return {std::move(packed_), std::move(moved_)};
@@ -322,7 +322,7 @@ class RunningExchange {
     // reports these errors to every rank.
     if (copies_to_peers()) {
       work_.run_always([&] {
-        to_peers_.emplace(peers, copies_.sends, copies_.receives, options, work_.failed());
+        to_peers_.emplace(peers, copies_.sends, copies_.receives, options, work_.is_skipping_parts());
         to_peers_->agree(work_.error());
       });
     }
@@ -330,7 +330,7 @@ class RunningExchange {
   }
 
   /// Collective over the node: adds the columns of values that are stored once per node.
-  void hand_out_values() {
+  void exchange_values() {
     values_.run(work_);
     work_([&] { values_.add_columns_to(packed_); });
   }
@@ -344,9 +344,9 @@ class RunningExchange {
     consumer_.emplace(mesh_, step_, frame_, std::move(received), packed_, std::move(to_derive));
     prepare_sends(outgoing_plan);
     receives_ = incoming_blocks(mesh_, outgoing_plan, *consumer_);
-    consumer_->add_received(moved_.volumes);
+    consumer_->add_received_volumes(moved_.volumes);
     if (step_.shares_equal) prepare_values();
-    count_sends();
+    record_sent_bytes();
     if (copies_to_peers()) {
       copies_.add(*peers_, *consumer_, moved_.volumes);
       moved_.volume.copied += total_bytes(copies_.receives);
@@ -360,7 +360,7 @@ class RunningExchange {
     const std::vector<FieldTransfer> of_place = fields_sent_to(step_, mesh_.here(), mesh_.grid().sizes());
     const std::vector<FieldSpec> brought = delivered_fields(step_.fields);
     const OwnTensors own{shared_memory_ != nullptr ? received : of_place, of_place, brought,
-                         !borrows_place()};
+                         !borrows_derived_fields()};
     packed_.clear();
     std::vector<DerivedColumns> derived;
     for (const MicroBatchPlan& plan : step_.micro_batches) {
@@ -374,12 +374,12 @@ class RunningExchange {
   /// incoming_blocks() replaces.
   void prepare_sends(const SampleTransfers& outgoing_plan) {
     for (const CarriedField& field : step_.fields)
-      add_volume(moved_.volumes, {field.name(), changes_field(field), 0, 0});
+      add_volume(moved_.volumes, {field.name(), is_field_changed(field), 0, 0});
     sends_ = outgoing_blocks(mesh_, step_, frame_, *receivers_, outgoing_plan);
     receives_.resize(sends_.size());
   }
 
-  void count_sends() {
+  void record_sent_bytes() {
     moved_.volume += volume_of(mesh_, sends_);
     add_bytes(sends_, moved_.bytes_to);
   }
@@ -409,14 +409,14 @@ class RunningExchange {
   void prepare_loans() {
     const int self = peers_->ranks.rank();
     for (int lender = 0; lender < peers_->ranks.size(); ++lender) {
-      if (!peers_->receives_for_others(lender) && !peers_->receives_place(lender)) continue;
-      loans_.push_back({lender, peers_->fields_for(self, lender), peers_->receives_place(lender)});
+      if (!peers_->receives_for_others(lender) && !peers_->receives_place_fields(lender)) continue;
+      loans_.push_back({lender, peers_->fields_for(self, lender), peers_->receives_place_fields(lender)});
     }
   }
 
   /// Returns whether this rank borrows derived fields instead of computing them.
-  [[nodiscard]] bool borrows_place() const {
-    return shared_memory_ != nullptr && !receivers_->receives_place(mesh_.rank().value());
+  [[nodiscard]] bool borrows_derived_fields() const {
+    return shared_memory_ != nullptr && !receivers_->receives_place_fields(mesh_.rank().value());
   }
 
   const Mesh& mesh_;

@@ -16,14 +16,14 @@ namespace {
 
 /// Returns the number of rows that each sample of a micro-batch has in a counted field on this rank; 0 for
 /// filler.
-std::vector<std::int64_t> rows_of_samples(const StepTransfer& step, const FieldTransfer& field,
-                                          const PackedMicroBatch& m, const MicroBatchPlan& plan) {
+std::vector<std::int64_t> row_counts_of_samples(const StepTransfer& step, const FieldTransfer& field,
+                                                const PackedMicroBatch& m, const MicroBatchPlan& plan) {
   std::vector<std::int64_t> counts(m.samples.size());
   const std::string& cut_by = step.fields[field.source].cut_by;
   if (!cut_by.empty()) {
     const RowCuts& cuts = find_cuts(step.row_cuts, cut_by);
     for (std::size_t i = 0; i < plan.entries.size(); ++i)
-      counts[i] = cuts.rows_of(plan.entries[i])[m.cp_rank.index()];
+      counts[i] = cuts.row_counts_of(plan.entries[i])[m.cp_rank.index()];
     return counts;
   }
   const std::span<const std::int64_t> by_entry = rows_of(step.row_counts, field.spec.name);
@@ -35,23 +35,24 @@ std::vector<std::int64_t> rows_of_samples(const StepTransfer& step, const FieldT
 }
 
 /// Assigns the pad rows of an expert-routing field to experts in round-robin order.
-void spread_pads(Column& column, const PackedMicroBatch& m, std::int64_t experts) {
+void spread_pads_over_experts(Column& column, const PackedMicroBatch& m, std::int64_t experts) {
   const FieldSpec& spec = column.spec();
   const std::int64_t elements = spec.row_elements();
   if (elements == 0) return;
   const std::int64_t slots = spec.trailing.empty() ? 1 : spec.trailing.back();
   with_integer_type(spec.dtype, [&]<typename T>(T) {
-    spread_pad_rows(m.layout, m.cp_rank, m.has_filler(), elements, slots, experts, column.values<T>());
+    spread_routes_of_pad_rows(m.layout, m.cp_rank, m.has_filler(), elements, slots, experts,
+                              column.values<T>());
   });
 }
 
 // Returns the column of a field. Rows without a sample are set to zero, to `label_pad` for labels, or as in
-// spread_pads() for expert routes. All other rows will be overwritten.
+// spread_pads_over_experts() for expert routes. All other rows will be overwritten.
 Column make_padded_column(const StepTransfer& step, const FieldTransfer& field,
                           const ColumnDescription& to_come, PackedMicroBatch& m,
                           const DerivedFieldSettings& derived) {
   const FieldSpec& spec = field.spec;
-  Column column = to_come.make_in(m.arena);
+  Column column = to_come.make_column_in(m.arena);
   if (is_counted(spec.kind)) return column;  // All rows will be received.
   const bool is_labels = spec.name == labels_field;
   const std::int64_t experts = step.fields[field.source].spread_pads;
@@ -63,12 +64,12 @@ Column make_padded_column(const StepTransfer& step, const FieldTransfer& field,
     } else {
       std::ranges::fill(column.bytes(), std::byte{0});
     }
-    if (experts > 0) spread_pads(column, m, experts);
+    if (experts > 0) spread_pads_over_experts(column, m, experts);
   } else if (spec.rule().is_per_token()) {
     std::vector<std::byte> pad_row(column.row_bytes());
     if (is_labels) std::ranges::copy(std::as_bytes(std::span(&derived.label_pad, 1)), pad_row.begin());
     fill_pad_rows(m.layout, m.cp_rank, pad_row, column.bytes());
-    if (experts > 0) spread_pads(column, m, experts);
+    if (experts > 0) spread_pads_over_experts(column, m, experts);
   }
   return column;
 }
@@ -83,7 +84,7 @@ std::vector<ColumnDescription> pending_columns(const StepTransfer& step,
     const FieldSpec& spec = field.spec;
     columns.push_back(is_counted(spec.kind)
                           ? ColumnDescription::make_counted(
-                                spec, SampleRows::from_counts(rows_of_samples(step, field, m, plan)))
+                                spec, SampleRows::from_counts(row_counts_of_samples(step, field, m, plan)))
                           : ColumnDescription{spec, m.rows_of(spec.kind)});
   }
   return columns;
@@ -111,7 +112,7 @@ void add_borrowed_columns(const StepTransfer& step, const OwnTensors& own, const
 
 std::vector<FieldTransfer> fields_sent_to(const StepTransfer& step, const GridPoint& place,
                                           const GridPoint& sizes) {
-  return field_transfers(step.fields, {place.pp, sizes.pp}, step.assignment.shared());
+  return field_transfers(step.fields, {place.pp, sizes.pp}, step.assignment.has_shared_prefixes());
 }
 
 PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan) {

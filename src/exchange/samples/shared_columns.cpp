@@ -49,7 +49,7 @@ class OpenLoans {
     const std::lock_guard lock(mutex_);
     loans_.push_back(std::move(loan));
   }
-  void end_returned() {
+  void erase_returned() {
     const std::lock_guard lock(mutex_);
     std::erase_if(loans_, [](const Loan& loan) { return loan.is_returned(); });
   }
@@ -142,7 +142,7 @@ OfferNotice lend(const Communicator& comm, NodeMemory& memory, std::uint64_t num
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (memory.is_neighbor(rank)) loan.words.push_back(memory.words_of(rank));
   }
-  const OfferNotice notice = loan.offer.announcements().front();
+  const OfferNotice notice = loan.offer.notices().front();
   OpenLoans::instance().add(std::move(loan));
   return notice;
 }
@@ -157,11 +157,11 @@ class LentBytes {
         lease_(std::move(lease)) {}
 
   /// Reads the description of the columns. Call this first.
-  [[nodiscard]] LentColumns description() {
+  [[nodiscard]] LentColumns read_description() {
     std::int64_t size = 0;
-    std::memcpy(&size, take(sizeof size).get(), sizeof size);
+    std::memcpy(&size, next_bytes(sizeof size).get(), sizeof size);
     const std::shared_ptr<const std::byte> bytes =
-        take(padded_size(sizeof size + static_cast<std::size_t>(size)) - sizeof size);
+        next_bytes(padded_size(sizeof size + static_cast<std::size_t>(size)) - sizeof size);
     LentColumns columns;
     from_archive(std::string(reinterpret_cast<const char*>(bytes.get()), static_cast<std::size_t>(size)),
                  columns);
@@ -173,14 +173,14 @@ class LentBytes {
   template <typename Rows>
   void skip(const FieldSpec& spec, const Rows& rows) {
     const std::size_t bytes = bytes_of(spec, rows);
-    if (bytes > 0) static_cast<void>(take(bytes));
+    if (bytes > 0) static_cast<void>(next_bytes(bytes));
   }
 
   template <typename Rows>
   [[nodiscard]] Column next(const FieldSpec& spec, Rows rows) {
     const std::size_t bytes = bytes_of(spec, rows);
     if (bytes == 0) return {spec, std::move(rows)};
-    const std::shared_ptr<const std::byte> first = take(bytes);
+    const std::shared_ptr<const std::byte> first = next_bytes(bytes);
     const bool is_aligned = reinterpret_cast<std::uintptr_t>(first.get()) % alignof(std::max_align_t) == 0;
     if (bytes >= SharedHeap::smallest_block && is_aligned)
       return Column::borrowing(spec, std::move(rows), first);
@@ -199,7 +199,7 @@ class LentBytes {
 
   /// Returns the next `bytes` bytes. They are in a single extent, since an extent may join several blocks,
   /// but a block is never split.
-  std::shared_ptr<const std::byte> take(std::size_t bytes) {
+  std::shared_ptr<const std::byte> next_bytes(std::size_t bytes) {
     if (left_ == 0) {
       const Extent& extent = extents_.at(extent_++);
       struct HeldExtent {
@@ -228,10 +228,10 @@ class LentBytes {
 
 void borrow(LentBytes lent, const std::function<bool(const FieldSpec&)>& wanted,
             std::vector<PackedMicroBatch>& micro_batches) {
-  LentColumns described = lent.description();
+  LentColumns described = lent.read_description();
   auto offsets = described.offsets.begin();
   for (PackedMicroBatch& m : micro_batches) {
-    const auto take = [&](const FieldSpec& spec, auto rows) {
+    const auto add_or_skip_column = [&](const FieldSpec& spec, auto rows) {
       if (!wanted(spec)) {
         lent.skip(spec, rows);
         return;
@@ -242,9 +242,9 @@ void borrow(LentBytes lent, const std::function<bool(const FieldSpec&)>& wanted,
     };
     for (const FieldSpec& spec : described.fields) {
       if (is_counted(spec.kind)) {
-        take(spec, SampleRows::from_offsets(std::move(*offsets++)));
+        add_or_skip_column(spec, SampleRows::from_offsets(std::move(*offsets++)));
       } else {
-        take(spec, m.rows_of(spec.kind));
+        add_or_skip_column(spec, m.rows_of(spec.kind));
       }
     }
   }
@@ -283,7 +283,7 @@ void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
                    const std::function<bool(const FieldSpec&)>& chosen,
                    std::vector<PackedMicroBatch>& micro_batches, GuardedWork& work) {
   if (micro_batches.empty()) return;
-  const std::uint64_t number = memory.take_loan_number();
+  const std::uint64_t number = memory.next_loan_number();
   OfferNotice notice;
   if (comm.rank() == lender) work([&] { notice = lend(comm, memory, number, chosen, micro_batches); });
   comm.broadcast(notice, lender);
@@ -293,7 +293,7 @@ void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
 }
 
 void end_returned_loans() {
-  OpenLoans::instance().end_returned();
+  OpenLoans::instance().erase_returned();
 }
 
 }  // namespace evenkeel

@@ -37,7 +37,7 @@ bool declares_segments(std::span<const CarriedField> fields) noexcept {
 /// Returns the fields to compare. A field occurs only once, even if its layers are sent to several pipeline
 /// stages. input_ids are included only if samples declare their trees; otherwise, the trees were built by
 /// comparing tokens.
-std::vector<CarriedField> shared_fields(std::span<const CarriedField> fields) {
+std::vector<CarriedField> fields_to_compare(std::span<const CarriedField> fields) {
   const bool told = declares_segments(fields);
   std::vector<CarriedField> shared;
   for (const CarriedField& field : fields) {
@@ -63,7 +63,7 @@ class SharedRows {
 
   [[nodiscard]] std::vector<std::uint64_t> hashes(const RaggedBatch& mine, WorldRank rank) const {
     std::vector<std::uint64_t> hashes;
-    visit([&](EntryId entry, SegmentId segment, std::size_t f) {
+    for_each_shared_segment([&](EntryId entry, SegmentId segment, std::size_t f) {
       if (table_[entry].owner != rank) return;
       const Column& column = mine.at(fields_[f].name());
       const RowRange& rows = assignment_.segments[segment].rows;
@@ -80,7 +80,7 @@ class SharedRows {
       std::uint64_t hash = 0;
     };
     std::vector<First> firsts(samples_.size() * fields_.size());
-    visit([&](EntryId entry, SegmentId segment, std::size_t f) {
+    for_each_shared_segment([&](EntryId entry, SegmentId segment, std::size_t f) {
       const std::uint64_t hash = hashes.values[next[table_[entry].owner.index()]++];
       First& first = firsts[segment.index() * fields_.size() + f];
       if (first.entry == EntryId{-1}) first = {entry, hash};
@@ -90,7 +90,7 @@ class SharedRows {
 
  private:
   template <typename Use>
-  void visit(Use use) const {
+  void for_each_shared_segment(Use use) const {
     for (const EntryId entry : ids_below<EntryId>(table_.size())) {
       for (const SegmentId segment : assignment_.segments.path_of(entry)) {
         if (samples_[segment.index()] < 2) continue;
@@ -145,7 +145,7 @@ void require_equal_shared_rows(const Communicator& comm, const LengthTable& tabl
   std::optional<SharedRows> rows;
   std::vector<std::uint64_t> own;
   work([&] {
-    shared = shared_fields(fields);
+    shared = fields_to_compare(fields);
     rows.emplace(table, assignment, shared);
     own = rows->hashes(mine, WorldRank{comm.rank()});
   });

@@ -21,7 +21,7 @@ std::vector<RowRange> TransferFrame::tokens_of(EntryId entry, CpRank rank) const
   return runs;
 }
 
-RowCopies TransferFrame::branch_of(SegmentId segment, CpRank rank) const {
+RowCopies TransferFrame::branch_rows_to_copy(SegmentId segment, CpRank rank) const {
   const Segment& part = assignment.segments[segment];
   if (part.rows.empty()) return {};
   for (const SegmentId s : assignment.segments.path_of(part.entry)) {
@@ -42,7 +42,7 @@ void RaggedSide::add_segment(SegmentId segment, CpRank rank, const Column& colum
 void RaggedSide::add_halo(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks) const {
   const EntryId entry = frame_.assignment.segments[segment].entry;
   add_rows(entry, column, halo_to_copy(frame_.cut_of(segment, rank), frame_.reach), 0, blocks);
-  add_rows(entry, column, frame_.branch_of(segment, rank), 0, blocks);
+  add_rows(entry, column, frame_.branch_rows_to_copy(segment, rank), 0, blocks);
 }
 
 void RaggedSide::add_sample(EntryId entry, CpRank rank, const Column& column, BlockList& blocks,
@@ -85,12 +85,12 @@ PackedSide::PackedSide(const TransferFrame& frame, std::span<const MicroBatchPla
     : frame_(frame) {
   for (std::size_t m = 0; m < plans.size(); ++m) {
     ranks_.push_back(plans[m].context.rank_of(place));
-    add_segments(m, plans[m]);
-    add_samples(m, plans[m]);
+    locate_segments(m, plans[m]);
+    locate_samples(m, plans[m]);
   }
 }
 
-void PackedSide::add_segments(std::size_t m, const MicroBatchPlan& plan) {
+void PackedSide::locate_segments(std::size_t m, const MicroBatchPlan& plan) {
   std::int64_t row = 0;
   std::int64_t run = 0;
   const std::vector<SegmentId> segments = segments_of(frame_.assignment, plan);
@@ -101,21 +101,21 @@ void PackedSide::add_segments(std::size_t m, const MicroBatchPlan& plan) {
     run += static_cast<std::int64_t>(rows_to_copy(FieldKind::token, cut).size());
   }
   halo_sizes_.push_back(run * frame_.reach);
-  if (!frame_.assignment.shared()) return;
+  if (!frame_.assignment.has_shared_prefixes()) return;
   for (const SegmentId segment : segments)
     segment_slots_[segment].branch = std::exchange(halo_sizes_.back(), halo_sizes_.back() + frame_.reach);
 }
 
-void PackedSide::add_samples(std::size_t m, const MicroBatchPlan& plan) {
+void PackedSide::locate_samples(std::size_t m, const MicroBatchPlan& plan) {
   std::int64_t prediction = 0;
   std::int64_t row = 0;
   for (const EntryId entry : plan.entries) {
     sample_slots_[entry] = {m, row++, prediction};
-    if (frame_.assignment.shared()) prediction += predictions_of(entry, ranks_[m]);
+    if (frame_.assignment.has_shared_prefixes()) prediction += count_predictions(entry, ranks_[m]);
   }
 }
 
-std::int64_t PackedSide::predictions_of(EntryId entry, CpRank rank) const {
+std::int64_t PackedSide::count_predictions(EntryId entry, CpRank rank) const {
   std::int64_t predictions = 0;
   for (const SegmentId segment : frame_.assignment.segments.path_of(entry)) {
     for (const RowCopy& move : rows_to_copy(FieldKind::response_token, frame_.cut_of(segment, entry, rank))) {
@@ -145,7 +145,7 @@ void PackedSide::add_halo(SegmentId segment, std::span<std::vector<std::int64_t>
   const CpRank rank = ranks_[slot.micro_batch];
   for (const RowCopy& move : halo_to_copy(frame_.cut_of(segment, rank), frame_.reach))
     add(slot.first_run * frame_.reach, move);
-  for (const RowCopy& move : frame_.branch_of(segment, rank)) add(slot.branch, move);
+  for (const RowCopy& move : frame_.branch_rows_to_copy(segment, rank)) add(slot.branch, move);
 }
 
 void PackedSide::add_sample(EntryId entry, std::span<const Column* const> columns, FieldKind kind,
@@ -161,7 +161,7 @@ void PackedSide::add_sample(EntryId entry, std::span<const Column* const> column
     add(column, rows.begin, rows.size(), view, blocks);
     return;
   }
-  if (rule_of(kind).is_per_response_token() && frame_.assignment.shared()) {
+  if (rule_of(kind).is_per_response_token() && frame_.assignment.has_shared_prefixes()) {
     add_predictions(slot, entry, column, blocks, view);
     return;
   }
@@ -179,7 +179,7 @@ RowRange PackedSide::counted_rows(EntryId entry, std::span<const Column* const> 
 
 void PackedSide::add_predictions(const SampleSlot& slot, EntryId entry, const Column& column,
                                  BlockList& blocks, const RowView& view) const {
-  const std::int64_t predictions = predictions_of(entry, ranks_[slot.micro_batch]);
+  const std::int64_t predictions = count_predictions(entry, ranks_[slot.micro_batch]);
   add(column, slot.first_prediction, predictions, view, blocks);
 }
 

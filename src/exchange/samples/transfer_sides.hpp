@@ -41,7 +41,7 @@ struct TransferFrame {
   [[nodiscard]] std::vector<RowRange> tokens_of(EntryId entry, CpRank rank) const;
   /// Returns the first `reach` tokens of a segment if the CP rank needs them to label the rows before the
   /// segment but does not hold them (see branch_to_copy()).
-  [[nodiscard]] RowCopies branch_of(SegmentId segment, CpRank rank) const;
+  [[nodiscard]] RowCopies branch_rows_to_copy(SegmentId segment, CpRank rank) const;
 };
 
 /// View of whole, unchanged rows.
@@ -59,7 +59,7 @@ class RaggedSide {
   void add_segment(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks,
                    const RowView& view = plain_rows) const;
   /// Appends the halo tokens of a segment from an int64 token field: first the tokens after each of the
-  /// rank's runs (halo_to_copy()), then the tokens of branch_of().
+  /// rank's runs (halo_to_copy()), then the tokens of branch_rows_to_copy().
   void add_halo(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks) const;
   /// Appends rows of a sample over its whole path, from a field of any kind. Depending on the kind, these are
   /// the rows of tokens that the member holds, the rows of response tokens that the member predicts, or all
@@ -125,9 +125,9 @@ class PackedSide {
     std::int64_t first_prediction = 0;  ///< row of its first prediction; used with shared prefixes
   };
 
-  void add_segments(std::size_t m, const MicroBatchPlan& plan);
-  void add_samples(std::size_t m, const MicroBatchPlan& plan);
-  [[nodiscard]] std::int64_t predictions_of(EntryId entry, CpRank rank) const;
+  void locate_segments(std::size_t m, const MicroBatchPlan& plan);
+  void locate_samples(std::size_t m, const MicroBatchPlan& plan);
+  [[nodiscard]] std::int64_t count_predictions(EntryId entry, CpRank rank) const;
   void add_predictions(const SampleSlot& slot, EntryId entry, const Column& column, BlockList& blocks,
                        const RowView& view) const;
 

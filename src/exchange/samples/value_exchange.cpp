@@ -38,10 +38,10 @@ void ValueExchange::prepare(std::vector<BlockList>& sends, std::vector<BlockList
   to_others_.resize(static_cast<std::size_t>(mesh_.node().size()));
   from_holders_.resize(to_others_.size());
   for (Field& field : fields_) {
-    send(field, step_.mine.find(field.spec.name), sends);
+    add_sends(field, step_.mine.find(field.spec.name), sends);
     if (!field.wanted) continue;
     lay_out(field);
-    if (field.holder == mesh_.rank().value()) receive(field, receives);
+    if (field.holder == mesh_.rank().value()) add_receives(field, receives);
     if (memory_ == nullptr) prepare_copies(field);
   }
 }
@@ -60,12 +60,12 @@ void ValueExchange::add_field(std::size_t f) {
 }
 
 // Adds to `sends` the values that each holder gets from this rank, in the order of the holder's pool.
-void ValueExchange::send(const Field& field, const Column* source, std::vector<BlockList>& sends) const {
+void ValueExchange::add_sends(const Field& field, const Column* source, std::vector<BlockList>& sends) const {
   if (source == nullptr) return;
   for (int holder = 0; holder < mesh_.grid().num_ranks(); ++holder) {
     if (field.holders[static_cast<std::size_t>(holder)] != holder) continue;
     const ValuePool pool(*field.counts, entries_at(ranks_of(field, holder)));
-    for (const EntryId value : pool.values()) {
+    for (const EntryId value : pool.value_entries()) {
       const LengthEntry& entry = step_.table[value];
       if (entry.owner != mesh_.rank()) continue;
       add_rows(*source, source->samples()[entry.owner_index], sends[static_cast<std::size_t>(holder)]);
@@ -85,14 +85,14 @@ void ValueExchange::lay_out(Field& field) {
     pools_.front().fields.push_back(Column::uninitialized(field.spec, field.pool.rows()));
 }
 
-void ValueExchange::receive(const Field& field, std::vector<BlockList>& receives) const {
-  for (const EntryId value : field.pool.values())
+void ValueExchange::add_receives(const Field& field, std::vector<BlockList>& receives) const {
+  for (const EntryId value : field.pool.value_entries())
     add_rows(*column_of(field), field.pool.rows_of(value), receives[step_.table[value].owner.index()]);
 }
 
 void ValueExchange::prepare_copies(const Field& field) {
   const auto add = [&](const ValuePool& wanted, BlockList& blocks) {
-    for (const EntryId value : wanted.values())
+    for (const EntryId value : wanted.value_entries())
       add_rows(*std::as_const(*this).column_of(field), field.pool.rows_of(value), blocks);
   };
   if (field.holder != mesh_.rank().value()) {
@@ -109,7 +109,7 @@ void ValueExchange::prepare_copies(const Field& field) {
 void ValueExchange::agree(const TransportSettings& options, const GuardedWork& work) {
   const Communicator& node = mesh_.node();
   if (memory_ != nullptr || node.size() == 1) return;
-  copies_.emplace(node, to_others_, from_holders_, options, work.failed());
+  copies_.emplace(node, to_others_, from_holders_, options, work.is_skipping_parts());
   copies_->agree(work.error());
 }
 
@@ -120,12 +120,12 @@ void ValueExchange::run(GuardedWork& work) {
   }
   if (memory_ == nullptr) return;
   for (const Field& field : fields_) {
-    if (field.holder >= 0) borrow(field, work);
+    if (field.holder >= 0) lend_or_borrow_column(field, work);
   }
 }
 
 // Collective over the node, including ranks that do not get the field.
-void ValueExchange::borrow(const Field& field, GuardedWork& work) {
+void ValueExchange::lend_or_borrow_column(const Field& field, GuardedWork& work) {
   const auto chosen = [&](const FieldSpec& column) { return field.wanted && column.name == field.spec.name; };
   share_columns(mesh_.node(), *memory_, rank_in_node(field.holder), chosen, pools_, work);
 }
@@ -172,7 +172,7 @@ std::vector<EntryId> ValueExchange::entries_at(std::span<const int> ranks) const
   for (const int rank : ranks) places.insert(data_place_of(grid.point_of(WorldRank{rank}), grid.sizes()));
   std::set<std::size_t> numbers;
   for (const DataPlace place : places) {
-    for (const auto& membership : groups_->of(place)) numbers.insert(membership.group);
+    for (const auto& membership : groups_->memberships_of(place)) numbers.insert(membership.group);
   }
   std::vector<EntryId> entries;
   for (const std::size_t group : numbers) {

@@ -69,11 +69,11 @@ class ValueExchange {
   };
 
   void add_field(std::size_t f);
-  void send(const Field& field, const Column* source, std::vector<BlockList>& sends) const;
+  void add_sends(const Field& field, const Column* source, std::vector<BlockList>& sends) const;
   void lay_out(Field& field);
-  void receive(const Field& field, std::vector<BlockList>& receives) const;
+  void add_receives(const Field& field, std::vector<BlockList>& receives) const;
   void prepare_copies(const Field& field);
-  void borrow(const Field& field, GuardedWork& work);
+  void lend_or_borrow_column(const Field& field, GuardedWork& work);
   /// Returns the entries of all samples that at least one of these ranks gets, without duplicates.
   [[nodiscard]] std::vector<EntryId> entries_at(std::span<const int> ranks) const;
   [[nodiscard]] std::vector<int> ranks_of(const Field& field, int holder) const;

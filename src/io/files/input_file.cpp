@@ -72,18 +72,18 @@ InputFile::InputFile(const std::filesystem::path& path) : path_(path.string()) {
   // O_NONBLOCK prevents waiting for the writer of a pipe; pipes are refused afterwards.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) throw system_error(path_, "cannot be opened", errno);
-  examine_or_close();
+  read_version_or_close();
 }
 
 InputFile::InputFile(std::string name, int descriptor) : path_(std::move(name)), descriptor_(descriptor) {
-  examine_or_close();
+  read_version_or_close();
 }
 
 InputFile::InputFile(std::string name, std::string_view content) : path_(std::move(name)), content_(content) {
   version_.bytes = static_cast<std::int64_t>(content.size());
 }
 
-void InputFile::examine_or_close() {
+void InputFile::read_version_or_close() {
   try {
     version_ = regular_file_version(descriptor_, path_);
   } catch (...) {

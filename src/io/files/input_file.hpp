@@ -76,7 +76,7 @@ class InputFile {
   [[nodiscard]] std::uint64_t sampled_digest() const;
 
  private:
-  void examine_or_close();
+  void read_version_or_close();
   [[nodiscard]] ssize_t read_some(std::span<char> out, std::int64_t offset) const;
   void fill(const Piece& piece) const;
   void require_unchanged() const;

@@ -43,7 +43,7 @@ std::string LineNames::describe(std::int64_t line) const {
 LineFiles::LineFiles(std::vector<const InputFile*> files, std::vector<std::int64_t> first_lines)
     : files_(std::move(files)), names_(paths_of(files_), std::move(first_lines)) {}
 
-std::vector<FilePart> parts_of(std::span<const std::int64_t> sizes, ByteRange range) {
+std::vector<FilePart> split_by_file(std::span<const std::int64_t> sizes, ByteRange range) {
   std::vector<FilePart> parts;
   std::int64_t begin = 0;
   for (std::size_t file = 0; file < sizes.size() && begin < range.end; ++file) {

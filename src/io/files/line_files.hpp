@@ -60,6 +60,6 @@ struct FilePart {
 
 /// Splits a byte range of concatenated files at file boundaries. `sizes` contains the size of each file in
 /// bytes. Returns nonempty parts in order.
-[[nodiscard]] std::vector<FilePart> parts_of(std::span<const std::int64_t> sizes, ByteRange range);
+[[nodiscard]] std::vector<FilePart> split_by_file(std::span<const std::int64_t> sizes, ByteRange range);
 
 }  // namespace evenkeel

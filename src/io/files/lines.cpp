@@ -23,43 +23,45 @@ class LineCutter {
   explicit LineCutter(ByteRange range) : range_(range), inside_(range.begin == 0) {}
 
   /// Returns whether the scan is complete: the range has ended, and the current line starts after it.
-  [[nodiscard]] bool done(std::int64_t position) const noexcept { return !inside_ && position >= range_.end; }
+  [[nodiscard]] bool is_done(std::int64_t position) const noexcept {
+    return !inside_ && position >= range_.end;
+  }
 
   void feed(std::string_view piece, std::int64_t offset) {
     const std::int64_t end = offset + static_cast<std::int64_t>(piece.size());
-    while (!piece.empty() && !done(end - static_cast<std::int64_t>(piece.size()))) {
+    while (!piece.empty() && !is_done(end - static_cast<std::int64_t>(piece.size()))) {
       const std::size_t newline = piece.find('\n');
-      extend(piece.substr(0, newline));
+      extend_line(piece.substr(0, newline));
       if (newline == std::string_view::npos) return;
       piece.remove_prefix(newline + 1);
       const std::int64_t next = end - static_cast<std::int64_t>(piece.size());
-      if (inside_) close(next - 1);
-      open(next);
+      if (inside_) end_line(next - 1);
+      begin_line(next);
     }
   }
 
   /// Returns the lines that were found. `size` is the size of the file. Call this once, after feeding
-  /// everything up to the end of the file, or until done() returns true.
+  /// everything up to the end of the file, or until is_done() returns true.
   LineScan finish(std::int64_t size) {
-    if (inside_ && start_ < size) close(size);
+    if (inside_ && start_ < size) end_line(size);
     return std::move(scan_);
   }
 
  private:
-  void open(std::int64_t start) {
+  void begin_line(std::int64_t start) {
     start_ = start;
     inside_ = start < range_.end;
     blank_ = true;
     last_ = '\0';
   }
 
-  void extend(std::string_view part) {
+  void extend_line(std::string_view part) {
     if (!inside_ || part.empty()) return;
     blank_ = blank_ && part.find_first_not_of(white_space) == std::string_view::npos;
     last_ = part.back();
   }
 
-  void close(std::int64_t end) {
+  void end_line(std::int64_t end) {
     const std::int64_t bytes = end - start_ - (last_ == '\r' ? 1 : 0);
     if (!blank_) scan_.lines.push_back({start_, bytes, scan_.newlines});
     ++scan_.newlines;
@@ -119,7 +121,7 @@ LineScan scan_lines(const InputFile& file, ByteRange range) {
   std::vector<char> block;
   // The byte before the range is needed to decide whether a line starts at the range's first byte.
   std::int64_t position = std::max<std::int64_t>(range.begin - 1, 0);
-  while (position < file.size() && !cutter.done(position)) {
+  while (position < file.size() && !cutter.is_done(position)) {
     const std::int64_t wanted =
         position < range.end ? std::min(line_block_bytes, range.end - position) : tail_block_bytes;
     block.resize(static_cast<std::size_t>(std::min(wanted, file.size() - position)));

@@ -48,7 +48,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   require_replaceable(path_);
   descriptor_ = open_unlinked(path_);
   if (descriptor_ >= 0) return;
-  take_temporary_name([this] {
+  create_with_temporary_name([this] {
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     return descriptor_ >= 0;
   });
@@ -56,12 +56,12 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
 
 // Tries several names, since a crashed run may have left a temporary file behind, and another node that
 // shares the folder may be using the same name.
-template <typename Take>
-void AtomicFile::take_temporary_name(Take&& take) {
+template <typename Create>
+void AtomicFile::create_with_temporary_name(Create&& create) {
   for (int attempt = 0;; ++attempt) {
     temporary_ = path_;
     temporary_ += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(attempt);
-    if (take()) return;
+    if (create()) return;
     if (errno == EEXIST) continue;
     const int failure = errno;
     temporary_.clear();
@@ -69,10 +69,10 @@ void AtomicFile::take_temporary_name(Take&& take) {
   }
 }
 
-void AtomicFile::ensure_name() {
+void AtomicFile::ensure_temporary_name() {
   if (!temporary_.empty()) return;
   const std::string nameless = "/proc/self/fd/" + std::to_string(descriptor_);
-  take_temporary_name([&] {
+  create_with_temporary_name([&] {
     return ::linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) == 0;
   });
 }
@@ -92,14 +92,14 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::commit() {
-  ensure_name();
+  ensure_temporary_name();
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be written");
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be replaced");
   temporary_.clear();
 }
 
 void AtomicFile::commit_to_disk() {
-  ensure_name();
+  ensure_temporary_name();
   if (::fsync(descriptor_) != 0) fail("cannot be written to the disk");
   commit();
   const std::filesystem::path folder = folder_of(path_);

@@ -33,9 +33,9 @@ class AtomicFile {
   void commit_to_disk();
 
  private:
-  template <typename Take>
-  void take_temporary_name(Take&& take);
-  void ensure_name();
+  template <typename Create>
+  void create_with_temporary_name(Create&& create);
+  void ensure_temporary_name();
   [[noreturn]] void fail(const char* what) const;
 
   std::filesystem::path path_;

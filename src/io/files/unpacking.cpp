@@ -35,7 +35,7 @@ class PackedBytes {
   }
 
   /// Returns the number of bytes read so far.
-  [[nodiscard]] std::int64_t read() const noexcept { return read_; }
+  [[nodiscard]] std::int64_t bytes_read() const noexcept { return read_; }
   [[nodiscard]] bool at_end() const noexcept { return read_ == file_.size(); }
 
   [[noreturn]] void fail(std::int64_t byte, const std::string& what, const std::string& hint) const {
@@ -90,14 +90,14 @@ void unpack_gzip(const InputFile& file, const std::function<void(std::span<const
     stream.next_out = reinterpret_cast<Bytef*>(out.data());
     stream.avail_out = static_cast<uInt>(out.size());
     const int status = inflate(&stream, Z_NO_FLUSH);
-    const std::int64_t place = packed.read() - static_cast<std::int64_t>(stream.avail_in);
+    const std::int64_t place = packed.bytes_read() - static_cast<std::int64_t>(stream.avail_in);
     if (status == Z_MEM_ERROR) throw std::bad_alloc();
     if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
       packed.fail(place, stream.msg != nullptr ? stream.msg : "it is damaged", is_whole_gzip);
     take(std::span(out).first(out.size() - stream.avail_out));
     in_member = status != Z_STREAM_END;
   }
-  if (in_member) packed.fail(packed.read(), "it ends too early", is_whole_gzip);
+  if (in_member) packed.fail(packed.bytes_read(), "it ends too early", is_whole_gzip);
 }
 
 struct FreeStream {
@@ -124,13 +124,14 @@ void unpack_zstd(const InputFile& file, const std::function<void(std::span<const
       const ZSTD_ErrorCode code = ZSTD_getErrorCode(wanted);
       if (code == ZSTD_error_memory_allocation) throw std::bad_alloc();
       const bool is_wide = code == ZSTD_error_frameParameter_windowTooLarge;
-      packed.fail(packed.read() - static_cast<std::int64_t>(in.size - in.pos), ZSTD_getErrorName(wanted),
+      packed.fail(packed.bytes_read() - static_cast<std::int64_t>(in.size - in.pos),
+                  ZSTD_getErrorName(wanted),
                   is_wide ? "Compress it with zstd without --long or --ultra" : is_whole_zstd);
     }
     take(std::span(out).first(room.pos));
     is_full = room.pos == room.size && wanted != 0;
   }
-  if (wanted != 0) packed.fail(packed.read(), "it ends too early", is_whole_zstd);
+  if (wanted != 0) packed.fail(packed.bytes_read(), "it ends too early", is_whole_zstd);
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ void require_exact_integers(const JsonLine& line, const std::string& field, cons
 }
 
 /// Sets the properties of a field that follow from the elements of its value.
-void set_elements(const JsonLine& line, const Survey& survey, FieldView& field) {
+void set_element_properties(const JsonLine& line, const Survey& survey, FieldView& field) {
   field.spec.dtype = survey.dtype.value_or(DType::float32);
   field.element_open = !survey.dtype;
   if (survey.has_wide_integers) field.wide_integer = line.ref.number;
@@ -120,7 +120,7 @@ FieldView counted_field(const JsonLine& line, const std::string& name, LineForma
   if (!value.is_array()) line.fail(words + " is " + text_of(value) + "; it must be a list of rows");
   const Survey survey = survey_numbers(line, words, value);
   require_elements(line, words, survey);
-  set_elements(line, survey, field);
+  set_element_properties(line, survey, field);
   if (survey.dtype) field.spec.trailing.assign(survey.dimensions.begin() + 1, survey.dimensions.end());
   return field;
 }
@@ -132,7 +132,7 @@ FieldView axes_field(const JsonLine& line, const RolloutLine& rollout, const std
   const bool has_lists = survey.dimensions.size() == 2 && survey.dimensions[0] > 0;
   if (!has_lists) line.fail(words + " is " + text_of(value) + "; it must be a list of numbers for each axis");
   FieldView field = declared_list_field(line, rollout, name, survey.dimensions[1]);
-  set_elements(line, survey, field);
+  set_element_properties(line, survey, field);
   if (survey.dtype) field.spec.trailing = {survey.dimensions[0]};
   return field;
 }
@@ -144,14 +144,14 @@ FieldView runs_field(const JsonLine& line, const RolloutLine& rollout, const std
   Survey survey;
   const bool are_runs = for_each_run(value, [&](const element& of_run, std::int64_t count) {
     survey.walk(of_run, 0);
-    rows = add_count(rows, count);
+    rows = saturating_add(rows, count);
   });
   if (!are_runs || !survey.dimensions.empty() || !survey.others.empty())
     line.fail(words + " " + describe_invalid_runs(value));
   if (survey.mixed) line.fail(words + " mixes booleans and numbers");
   require_exact_integers(line, words, survey);
   FieldView field = declared_list_field(line, rollout, name, rows);
-  set_elements(line, survey, field);
+  set_element_properties(line, survey, field);
   return field;
 }
 
@@ -184,14 +184,14 @@ void Survey::walk_leaf(const element& value, std::size_t depth) {
   switch (value.type()) {
     case element_type::INT64:
       has_wide_integers |= !is_exact_in_float32(value.get_int64().value_unsafe());
-      return add(DType::int64);
+      return merge_dtype(DType::int64);
     case element_type::UINT64:
       has_wide_integers |= !is_exact_in_float32(value.get_uint64().value_unsafe());
-      return add(DType::int64);
+      return merge_dtype(DType::int64);
     case element_type::DOUBLE:
-      return add(DType::float32);
+      return merge_dtype(DType::float32);
     case element_type::BOOL:
-      return add(DType::boolean);
+      return merge_dtype(DType::boolean);
     case element_type::STRING:
       others.insert(SkipReason::text);
       return;
@@ -203,7 +203,7 @@ void Survey::walk_leaf(const element& value, std::size_t depth) {
   }
 }
 
-void Survey::add(DType found) {
+void Survey::merge_dtype(DType found) {
   const std::optional<DType> joined = common_dtype(dtype.value_or(found), found);
   mixed = mixed || !joined;
   dtype = joined.value_or(found);
@@ -239,7 +239,7 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
     if (!field) reject_row_count(line, rollout, name, rows);
   }
   field->spec.name = name;
-  set_elements(line, survey, *field);
+  set_element_properties(line, survey, *field);
   if (survey.dtype && !survey.dimensions.empty()) {
     field->spec.trailing.assign(survey.dimensions.begin() + 1, survey.dimensions.end());
   }

@@ -36,7 +36,7 @@ struct Survey {
 
  private:
   void walk_leaf(const simdjson::dom::element& value, std::size_t depth);
-  void add(DType found);
+  void merge_dtype(DType found);
 };
 
 /// Result of inferring a field from a value: the field, or the reasons why the value does not form one.

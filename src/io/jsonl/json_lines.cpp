@@ -30,7 +30,7 @@ class LineBlock {
   /// Reads as many of the first `lines` as fit in a block, and returns them. Throws IoError if the file
   /// cannot be read or has changed.
   std::span<const LineRef> read(const LineFiles& files, std::span<const LineRef> lines) {
-    lines = lines.first(place(files, lines));
+    lines = lines.first(plan_reads(files, lines));
     buffer_.resize(std::max(buffer_.size(), static_cast<std::size_t>(bytes_) + simdjson::SIMDJSON_PADDING));
     pieces_.clear();
     std::span<char> room = buffer_;
@@ -50,7 +50,7 @@ class LineBlock {
 
  private:
   // Determines the byte ranges to read and the positions of lines in the buffer. Returns the number of lines.
-  std::size_t place(const LineFiles& files, std::span<const LineRef> lines) {
+  std::size_t plan_reads(const LineFiles& files, std::span<const LineRef> lines) {
     const InputFile* const file = &files.file_of(lines.front());
     bytes_ = 0;
     starts_.clear();
@@ -82,7 +82,7 @@ std::string describe_error_position(std::string_view text) {
   try {
     [[maybe_unused]] const nlohmann::json parsed = nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
-    return " in column " + std::to_string(count_columns(text.substr(0, error.byte)));
+    return " in column " + std::to_string(count_characters(text.substr(0, error.byte)));
   } catch (const nlohmann::json::exception&) {
     // Other errors, such as a number that is out of range, do not have a position.
   }
@@ -145,7 +145,7 @@ std::string_view word_at(std::string_view line, std::size_t begin) {
 }
 
 template <typename Number>
-std::errc parse(std::string_view word) {
+std::errc try_parse_number(std::string_view word) {
   Number number{};
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
   if (error != std::errc{}) return error;
@@ -157,11 +157,11 @@ std::errc parse(std::string_view word) {
 bool is_out_of_range(std::string_view word) {
   const bool is_integer = word.find_first_of(".eE") == std::string_view::npos;
   if (is_integer) {
-    return parse<std::int64_t>(word) == std::errc::result_out_of_range &&
-           parse<std::uint64_t>(word) != std::errc{};
+    return try_parse_number<std::int64_t>(word) == std::errc::result_out_of_range &&
+           try_parse_number<std::uint64_t>(word) != std::errc{};
   }
-  return parse<double>(word) == std::errc::result_out_of_range && word.find("e-") == std::string_view::npos &&
-         word.find("E-") == std::string_view::npos;
+  return try_parse_number<double>(word) == std::errc::result_out_of_range &&
+         word.find("e-") == std::string_view::npos && word.find("E-") == std::string_view::npos;
 }
 
 std::optional<LineFault> find_literal_fault(std::string_view word, std::size_t at) {
@@ -178,7 +178,7 @@ std::optional<LineFault> find_literal_fault(std::string_view word, std::size_t a
 }
 
 /// Returns the value of the four hexadecimal digits at `at`, or nullopt if there are fewer.
-std::optional<unsigned> code_unit(std::string_view text, std::size_t at) {
+std::optional<unsigned> parse_code_unit(std::string_view text, std::size_t at) {
   if (at + 4 > text.size()) return std::nullopt;
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data() + at, text.data() + at + 4, value, 16);
@@ -204,7 +204,7 @@ std::optional<LineFault> find_escape_fault(std::string_view line, std::size_t& a
     return LineFault{begin, "has the escape \\" + std::string(1, letter), "JSON does not have this escape",
                      R"(Write a backslash as \\)"};
   }
-  const std::optional<unsigned> unit = code_unit(line, at);
+  const std::optional<unsigned> unit = parse_code_unit(line, at);
   if (!unit) {
     return LineFault{begin, R"(has \u without four hexadecimal digits)", "JSON requires them",
                      R"(Write a backslash as \\)"};
@@ -212,7 +212,7 @@ std::optional<LineFault> find_escape_fault(std::string_view line, std::size_t& a
   at += 4;
   if (!is_high_surrogate(*unit) && !is_low_surrogate(*unit)) return std::nullopt;
   const bool goes_on = is_high_surrogate(*unit) && line.substr(at).starts_with("\\u");
-  const std::optional<unsigned> next = goes_on ? code_unit(line, at + 2) : std::nullopt;
+  const std::optional<unsigned> next = goes_on ? parse_code_unit(line, at + 2) : std::nullopt;
   if (next && is_low_surrogate(*next)) {
     at += 6;
     return std::nullopt;
@@ -315,7 +315,7 @@ std::int64_t count_of(const simdjson::dom::array& list) {
   return std::distance(list.begin(), list.end());
 }
 
-std::int64_t count_columns(std::string_view text) {
+std::int64_t count_characters(std::string_view text) {
   return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
 }
 
@@ -323,9 +323,9 @@ std::optional<JsonFault> find_json_fault(std::string_view line) {
   std::string_view text;   // the latest string in the outermost object
   std::string_view field;  // the latest key of the outermost object
   int depth = 0;
-  const auto found = [&](LineFault finding) {
+  const auto make_json_fault = [&](LineFault finding) {
     return JsonFault{std::string(field), std::move(finding.what),
-                     count_columns(line.substr(0, finding.at)) + 1, std::move(finding.why),
+                     count_characters(line.substr(0, finding.at)) + 1, std::move(finding.why),
                      std::move(finding.hint)};
   };
   for (std::size_t at = 0; at < line.size();) {
@@ -335,16 +335,17 @@ std::optional<JsonFault> find_json_fault(std::string_view line) {
     if (c == ':' && depth == 1) field = text;
     if (c == '"') {
       const std::size_t begin = at;
-      if (auto fault = find_string_fault(line, at)) return found(*std::move(fault));
+      if (auto fault = find_string_fault(line, at)) return make_json_fault(*std::move(fault));
       if (depth == 1) text = line.substr(begin + 1, at - std::min(at, begin + 2));
       continue;
     }
     if (line.substr(at).starts_with(utf8_mark)) {
-      return found({at, "holds a byte order mark", "only the start of a file may have one",
-                    "Remove it: files were joined, or part of a string is outside its quotation marks"});
+      return make_json_fault(
+          {at, "holds a byte order mark", "only the start of a file may have one",
+           "Remove it: files were joined, or part of a string is outside its quotation marks"});
     }
     const std::string_view word = word_at(line, at);
-    if (auto fault = find_literal_fault(word, at)) return found(*std::move(fault));
+    if (auto fault = find_literal_fault(word, at)) return make_json_fault(*std::move(fault));
     at += std::max<std::size_t>(word.size(), 1);
   }
   return std::nullopt;

@@ -52,7 +52,7 @@ bool for_each_run(const simdjson::dom::element& value, Use use) {
 [[nodiscard]] std::string describe_invalid_runs(const simdjson::dom::element& value);
 
 /// Returns the sum, or the largest 64-bit integer if the sum would overflow.
-[[nodiscard]] inline std::int64_t add_count(std::int64_t sum, std::int64_t count) noexcept {
+[[nodiscard]] inline std::int64_t saturating_add(std::int64_t sum, std::int64_t count) noexcept {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   return count > most - sum ? most : sum + count;
 }
@@ -97,6 +97,6 @@ struct JsonFault {
 [[nodiscard]] std::optional<JsonFault> find_json_fault(std::string_view line);
 
 /// Returns the number of characters of a UTF-8 text. Columns in errors are counted in characters. O(bytes).
-[[nodiscard]] std::int64_t count_columns(std::string_view text);
+[[nodiscard]] std::int64_t count_characters(std::string_view text);
 
 }  // namespace evenkeel

@@ -99,7 +99,7 @@ class Shifted {
     carry_ = bits >> 63U;
     return moved;
   }
-  [[nodiscard]] bool goes_on() const noexcept { return carry_ != 0; }
+  [[nodiscard]] bool has_carry() const noexcept { return carry_ != 0; }
 
  private:
   Bits carry_;
@@ -119,11 +119,11 @@ class Runs {
     return whole & ~digits;
   }
 
-  [[nodiscard]] bool goes_on() const noexcept { return carry_ != 0; }
+  [[nodiscard]] bool has_carry() const noexcept { return carry_ != 0; }
 
   /// Returns whether a run has more than 15 digits up to the end of the last block. Sets `wide` if a run has
   /// more than 7.
-  [[nodiscard]] bool are_long(bool& wide) const noexcept {
+  [[nodiscard]] bool has_long_run(bool& wide) const noexcept {
     // The loop keeps only the bits that at least 7 digits of the same run precede.
     Bits low = before_;
     Bits high = mine_;
@@ -148,20 +148,20 @@ class Runs {
 /// spaces may occur only where scan_number_list() allows them.
 class ListScan {
  public:
-  /// take_whole_numbers() and take_numbers() scan a block and return whether all bytes of `within` are plain.
+  /// scan_whole_numbers() and scan_numbers() scan a block and return whether all bytes of `within` are plain.
   /// `within` is the whole block unless the list ends in the block. In that case, the last byte of `within`
   /// is the closing bracket, which, like a comma, ends a number.
-  bool take_whole_numbers(const WholeClasses& at, Bits within) noexcept {
-    const Bits begins = begins_of(at) & within;
+  bool scan_whole_numbers(const WholeClasses& at, Bits within) noexcept {
+    const Bits begins = find_number_begins(at) & within;
     const Bits ends = whole_runs_.ends(begins & at.digits, at.digits);
     const Bits wrong = (begins & ~at.digits) | (at.spaces & ~behind_comma_) | (at.commas & ~ends) |
                        (after_zero_(begins & at.zeros) & at.digits);
     list.count += std::popcount(at.commas);
-    return wrong == 0 && !whole_runs_.are_long(list.has_wide);
+    return wrong == 0 && !whole_runs_.has_long_run(list.has_wide);
   }
 
-  bool take_numbers(const WholeClasses& at, const OtherClasses& other, Bits within) noexcept {
-    const Bits begins = begins_of(at) & within;
+  bool scan_numbers(const WholeClasses& at, const OtherClasses& other, Bits within) noexcept {
+    const Bits begins = find_number_begins(at) & within;
     const Bits signs = begins & other.minuses;
     const Bits wholes = ((begins & ~other.minuses) | after_sign_(signs)) & within;
     const Bits whole_ends = whole_runs_.ends(wholes & at.digits, at.digits);
@@ -182,19 +182,19 @@ class ListScan {
     list.has_reals = list.has_reals || (other.points | other.exponents) != 0;
     list.has_negatives = list.has_negatives || signs != 0;
     bool is_wide_power = false;
-    return wrong == 0 && !whole_runs_.are_long(list.has_wide) && !power_runs_.are_long(is_wide_power);
+    return wrong == 0 && !whole_runs_.has_long_run(list.has_wide) && !power_runs_.has_long_run(is_wide_power);
   }
 
   /// Returns whether the last block ended outside a number, or within the digits of a whole number.
-  [[nodiscard]] bool is_between_wholes() const noexcept {
-    return !after_sign_.goes_on() && !after_point_.goes_on() && !after_exponent_.goes_on() &&
-           !after_power_sign_.goes_on() && !fraction_runs_.goes_on() && !power_runs_.goes_on();
+  [[nodiscard]] bool can_scan_whole_numbers() const noexcept {
+    return !after_sign_.has_carry() && !after_point_.has_carry() && !after_exponent_.has_carry() &&
+           !after_power_sign_.has_carry() && !fraction_runs_.has_carry() && !power_runs_.has_carry();
   }
 
   NumberList list;
 
  private:
-  Bits begins_of(const WholeClasses& at) noexcept {
+  Bits find_number_begins(const WholeClasses& at) noexcept {
     behind_comma_ = after_comma_(at.commas);
     return (behind_comma_ & ~at.spaces) | after_space_(at.spaces);
   }
@@ -221,7 +221,8 @@ std::optional<NumberList> scan_number_list(const char* begin) noexcept {
     WholeClasses at = classify_integer_characters(block);
     OtherClasses other;
     Bits rest = ~(at.digits | at.commas | at.spaces);
-    const bool has_others = !scan.is_between_wholes() || (rest != 0 && block[std::countr_zero(rest)] != ']');
+    const bool has_others =
+        !scan.can_scan_whole_numbers() || (rest != 0 && block[std::countr_zero(rest)] != ']');
     if (has_others) {
       other = classify_other_characters(block);
       rest &= ~(other.minuses | other.points | other.exponents);
@@ -237,7 +238,7 @@ std::optional<NumberList> scan_number_list(const char* begin) noexcept {
       at.commas |= end;
       within = before | end;
     }
-    if (has_others ? !scan.take_numbers(at, other, within) : !scan.take_whole_numbers(at, within))
+    if (has_others ? !scan.scan_numbers(at, other, within) : !scan.scan_whole_numbers(at, within))
       return std::nullopt;
     if (rest == 0) continue;
     scan.list.end = block + std::countr_zero(rest) + 1;

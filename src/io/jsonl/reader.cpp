@@ -68,7 +68,7 @@ class RowReader {
       : line_(line), spec_(spec), declared_(declared) {}
 
   /// Returns the number of rows in a value of a counted field.
-  [[nodiscard]] std::int64_t count(const element& value) const {
+  [[nodiscard]] std::int64_t count_rows(const element& value) const {
     if (spec_.rule().has_numbers()) {
       array list;
       if (value.get(list)) fail("is " + text_of(value) + "; it must be a list of rows");
@@ -122,7 +122,7 @@ class RowReader {
   template <typename T>
   void read_number(const element& value, T& out) const {
     if (read_element(value, out)) return;
-    fail("has an element " + text_of(value) + "; it must be " + expected());
+    fail("has an element " + text_of(value) + "; it must be " + describe_expected_type());
   }
 
   /// Transposes [axes][rows] to [rows][axes]. If no line had an element, the number of axes is unknown.
@@ -171,7 +171,7 @@ class RowReader {
     for (const element item : list) read_row(item, trailing, out);
   }
 
-  [[nodiscard]] std::string expected() const {
+  [[nodiscard]] std::string describe_expected_type() const {
     if (spec_.dtype == DType::boolean) return "true or false";
     return spec_.dtype == DType::int64 ? "a 64-bit integer" : "a number that fits into float32";
   }
@@ -190,7 +190,7 @@ class RowReader {
 /// will probably need, since moving the rows repeatedly would take longer than parsing them.
 class GrowingColumn {
  public:
-  explicit GrowingColumn(const FieldSpec& spec) : spec_(spec), column_(uncounted(spec), 0) {}
+  explicit GrowingColumn(const FieldSpec& spec) : spec_(spec), column_(uncounted_spec(spec), 0) {}
 
   [[nodiscard]] const FieldSpec& spec() const noexcept { return spec_; }
 
@@ -220,7 +220,7 @@ class GrowingColumn {
 
   /// Returns the spec that the column has while it grows. Only finish() divides the rows of a counted field
   /// among samples.
-  static FieldSpec uncounted(FieldSpec spec) {
+  static FieldSpec uncounted_spec(FieldSpec spec) {
     if (is_counted(spec.kind)) spec.kind = FieldKind::sample;
     return spec;
   }
@@ -265,10 +265,10 @@ class BatchBuilder {
   }
 
  private:
-  [[nodiscard]] double share() const { return bytes_ / total_bytes_; }
+  [[nodiscard]] double fraction_read() const { return bytes_ / total_bytes_; }
 
   void add_tokens(const JsonLine& line) {
-    auto* out = reinterpret_cast<std::int64_t*>(tokens_.extend(shapes_.back().length(), share()));
+    auto* out = reinterpret_cast<std::int64_t*>(tokens_.extend(shapes_.back().length(), fraction_read()));
     out = copy_tokens(line, prompt_key, rollout_.prompt, out);
     copy_tokens(line, response_key, rollout_.response, out);
   }
@@ -281,9 +281,9 @@ class BatchBuilder {
     }
     const RowReader reader(line, spec, declared_format(spec.name));
     const SampleShape& shape = shapes_.back();
-    const std::int64_t rows = is_counted(spec.kind) ? reader.count(field->second)
+    const std::int64_t rows = is_counted(spec.kind) ? reader.count_rows(field->second)
                                                     : spec.rule().rows_of(shape.prompt, shape.response);
-    reader.read(field->second, rows, column.extend(rows, share()));
+    reader.read(field->second, rows, column.extend(rows, fraction_read()));
   }
 
   [[nodiscard]] std::optional<LineFormat> declared_format(std::string_view name) const {

@@ -25,7 +25,7 @@ simdjson::dom::array token_list(const JsonLine& line, std::string_view key) {
   return list;
 }
 
-void sort_unique(const JsonLine& line, std::vector<KeyValue>& fields) {
+void sort_and_require_unique(const JsonLine& line, std::vector<KeyValue>& fields) {
   std::ranges::sort(fields, {}, &KeyValue::first);
   const auto twice = std::ranges::adjacent_find(fields, {}, &KeyValue::first);
   if (twice != fields.end()) line.fail("has the key '" + std::string(twice->first) + "' twice");
@@ -36,21 +36,21 @@ void sort_unique(const JsonLine& line, std::vector<KeyValue>& fields) {
 void collect_fields(const JsonLine& line, std::vector<KeyValue>& fields) {
   fields.clear();
   for (const auto [key, value] : line.object) fields.emplace_back(key, value);
-  sort_unique(line, fields);
+  sort_and_require_unique(line, fields);
   std::erase_if(fields, [](const KeyValue& field) {
     return field.first == uid_key || field.first == prompt_key || field.first == response_key;
   });
 }
 
-/// Passes the line's uid to `take`, and returns the result. The uid is a string, an integer, or
+/// Passes the line's uid to `visit`, and returns the result. The uid is a string, an integer, or
 /// std::monostate if the line does not have a uid.
-template <typename Take>
-auto take_uid(const JsonLine& line, Take take) {
+template <typename Visit>
+auto visit_uid(const JsonLine& line, Visit visit) {
   simdjson::dom::element uid;
-  if (line.object.at_key(uid_key).get(uid) || uid.is_null()) return take(std::monostate{});
-  if (std::string_view text; !uid.get(text)) return take(text);
-  if (std::int64_t value = 0; !uid.get(value)) return take(value);
-  if (std::uint64_t value = 0; !uid.get(value)) return take(value);
+  if (line.object.at_key(uid_key).get(uid) || uid.is_null()) return visit(std::monostate{});
+  if (std::string_view text; !uid.get(text)) return visit(text);
+  if (std::int64_t value = 0; !uid.get(value)) return visit(value);
+  if (std::uint64_t value = 0; !uid.get(value)) return visit(value);
   line.fail("uid is " + text_of(uid) + "; it must be a string or an integer");
 }
 
@@ -68,11 +68,11 @@ void RolloutLine::assign(const JsonLine& line) {
 void require_unique_keys(const JsonLine& line) {
   std::vector<KeyValue> fields;
   for (const auto [key, value] : line.object) fields.emplace_back(key, value);
-  sort_unique(line, fields);
+  sort_and_require_unique(line, fields);
 }
 
 std::uint64_t group_of(const JsonLine& line) {
-  return take_uid(line, [&]<typename Value>(Value value) {
+  return visit_uid(line, [&]<typename Value>(Value value) {
     if constexpr (std::is_same_v<Value, std::monostate>) {
       return own_group(line.ref.number);
     } else {
@@ -82,7 +82,7 @@ std::uint64_t group_of(const JsonLine& line) {
 }
 
 Uid uid_of(const JsonLine& line) {
-  return take_uid(line, []<typename Value>(Value value) {
+  return visit_uid(line, []<typename Value>(Value value) {
     if constexpr (std::is_same_v<Value, std::string_view>) {
       return Uid(std::string(value));
     } else {

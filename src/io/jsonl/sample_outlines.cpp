@@ -67,7 +67,7 @@ class PlainText {
   }
 
   /// Fills `values` with the next object's keys and values.
-  void take_object(std::vector<PlainValue>& values) {
+  void scan_object(std::vector<PlainValue>& values) {
     values.clear();
     expect('{');
     skip_space();
@@ -79,11 +79,11 @@ class PlainText {
       skip_space();
       expect('"');
       PlainValue& value = values.emplace_back();
-      value.key = take_plain_text() ? unescaped_text() : throw NotPlain{};
+      value.key = scan_plain_text() ? last_plain_text() : throw NotPlain{};
       skip_space();
       expect(':');
       skip_space();
-      take_value(value);
+      scan_value(value);
       skip_space();
       if (*at_ == '}') break;
       expect(',');
@@ -102,7 +102,7 @@ class PlainText {
 
   /// Called after an opening quotation mark. If the string is plain (ASCII without escapes and control
   /// characters), moves past its closing quotation mark and returns true.
-  bool take_plain_text() {
+  bool scan_plain_text() {
     const char* at = at_;
     while (at < end_ && *at != '"' && *at != '\\' && *at >= ' ') ++at;  // non-ASCII is checked below
     if (at >= end_ || *at != '"') return false;
@@ -114,9 +114,9 @@ class PlainText {
     return std::ranges::none_of(
         text, [](char letter) { return (static_cast<unsigned char>(letter) & 0x80U) != 0; });
   }
-  [[nodiscard]] std::string_view unescaped_text() const { return taken_; }
+  [[nodiscard]] std::string_view last_plain_text() const { return taken_; }
 
-  void take_value(PlainValue& value) {
+  void scan_value(PlainValue& value) {
     const char* const start = at_;
     switch (*at_) {
       case '[':
@@ -133,14 +133,14 @@ class PlainText {
         break;
       case '"':
         ++at_;
-        value.is_text = take_plain_text();
+        value.is_text = scan_plain_text();
         if (!value.is_text) {
           at_ = start;
           skip_text();
         }
         break;
       default:
-        take_word(value);
+        scan_word(value);
     }
     value.text = {start, static_cast<std::size_t>(at_ - start)};
   }
@@ -167,7 +167,7 @@ class PlainText {
   }
 
   /// Reads a number, true, false or null.
-  void take_word(PlainValue& value) {
+  void scan_word(PlainValue& value) {
     const char* const start = at_;
     const auto is_part = [](char c) {
       return ('0' <= c && c <= '9') || ('a' <= c && c <= 'z') || c == '-' || c == '+' || c == '.' || c == 'E';
@@ -216,23 +216,23 @@ class Outliner {
   SampleOutlines outline(std::string_view text) {
     PlainText plain(text);
     for (LineRef line; plain.next_line(line);) {
-      plain.take_object(values_);
+      plain.scan_object(values_);
       plain.end_line(line);
-      add(line);
+      add_sample(line);
     }
     return std::move(out_);
   }
 
  private:
-  void add(const LineRef& ref) {
+  void add_sample(const LineRef& ref) {
     std::ranges::sort(values_, {}, &PlainValue::key);
     const auto twice = std::ranges::adjacent_find(values_, {}, &PlainValue::key);
     if (twice != values_.end()) throw NotPlain{};
     SampleOutline& sample = out_.samples.emplace_back();
     sample.line = ref;
     sample.least.resize(watched_.size());
-    sample.prompt = tokens_of(prompt_key);
-    sample.response = tokens_of(response_key);
+    sample.prompt = num_tokens_of(prompt_key);
+    sample.response = num_tokens_of(response_key);
     sample.uid = uid();
     RolloutLine rollout;
     rollout.prompt_tokens = sample.prompt;
@@ -254,7 +254,7 @@ class Outliner {
     return found == values_.end() || found->key != key ? nullptr : &*found;
   }
 
-  [[nodiscard]] std::int64_t tokens_of(std::string_view key) const {
+  [[nodiscard]] std::int64_t num_tokens_of(std::string_view key) const {
     const PlainValue* const value = find(key);
     if (value == nullptr || !value->list || value->list->has_reals || value->list->has_negatives)
       throw NotPlain{};

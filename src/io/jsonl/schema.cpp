@@ -39,9 +39,11 @@ struct Claim {
 
 [[noreturn]] void throw_conflict(const LineNames& names, const std::string& field, const Claim& first,
                                  const Claim& second) {
-  const auto said = [&](const Claim& claim) { return claim.what + " in " + names.describe(claim.line); };
+  const auto describe_claim = [&](const Claim& claim) {
+    return claim.what + " in " + names.describe(claim.line);
+  };
   throw InputError(names.where(std::max(first.line, second.line)),
-                   "field '" + field + "' " + said(first) + " and " + said(second),
+                   "field '" + field + "' " + describe_claim(first) + " and " + describe_claim(second),
                    "Give every line the same fields, of one kind and shape");
 }
 
@@ -86,7 +88,8 @@ void require_exact_integers(const FieldView& a, const FieldView& b, const LineNa
 
 /// Merges the dtypes and trailing dimensions of both fields into `merged`. Throws InputError if they are
 /// incompatible. Precondition: `element_open` is equal in both fields.
-void merge_elements(const FieldView& a, const FieldView& b, const LineNames& names, FieldView& merged) {
+void merge_dtypes_and_shapes(const FieldView& a, const FieldView& b, const LineNames& names,
+                             FieldView& merged) {
   if (a.spec.trailing != b.spec.trailing) {
     const auto shape = [](const FieldView& field) {
       return Claim{"has rows of shape " + shape_text(field.spec.trailing), field.origin.trailing};
@@ -121,7 +124,7 @@ FieldView merge(const FieldView& a, const FieldView& b, const LineNames& names) 
     merged.origin.trailing = seen.origin.trailing;
     merged.origin.dtype = seen.origin.dtype;
   } else {
-    merge_elements(a, b, names, merged);
+    merge_dtypes_and_shapes(a, b, names, merged);
   }
   return merged;
 }
@@ -214,7 +217,7 @@ std::string undecided_fields(const JsonlSchema& schema) {
   return text;
 }
 
-std::string ignored_fields(const JsonlSchema& schema) {
+std::string describe_ignored_fields(const JsonlSchema& schema) {
   std::string text;
   for (const auto& [name, reasons] : schema.ignored) {
     text += (text.empty() ? "'" : ", '") + name + "' (" + describe_skip_reasons(reasons) + ")";

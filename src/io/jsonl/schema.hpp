@@ -112,7 +112,7 @@ void require_declared_fields(const JsonlSchema& schema, const DeclaredFormats& d
 
 /// Returns the ignored fields and the reasons, such as "'chat' (objects), 'solution' (text, null)"; empty if
 /// there are none.
-[[nodiscard]] std::string ignored_fields(const JsonlSchema& schema);
+[[nodiscard]] std::string describe_ignored_fields(const JsonlSchema& schema);
 
 /// Returns the fields with an open kind, such as "'advantages', 'turn'"; empty if there are none.
 [[nodiscard]] std::string undecided_fields(const JsonlSchema& schema);

@@ -25,7 +25,7 @@ namespace {
 constexpr std::size_t flush_bytes = 1 << 20;
 
 template <typename T>
-std::string_view print(std::array<char, 32>& buffer, T value) {
+std::string_view format_number(std::array<char, 32>& buffer, T value) {
   const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
   return {buffer.data(), result.ptr};
 }
@@ -44,7 +44,7 @@ void append_element(std::string& text, bool value) {
 
 void append_element(std::string& text, std::integral auto value) {
   std::array<char, 32> buffer;
-  text += print(buffer, value);
+  text += format_number(buffer, value);
 }
 
 template <std::floating_point T>
@@ -52,9 +52,10 @@ void append_element(std::string& text, T value) {
   if (!std::isfinite(value))
     throw InputError({}, "is " + std::to_string(value) + ", which JSON cannot express");
   std::array<char, 32> buffer;
-  std::string_view digits = print(buffer, value);
+  std::string_view digits = format_number(buffer, value);
   if constexpr (std::is_same_v<T, float>) {
-    if (!round_trips_through_double(digits, value)) digits = print(buffer, static_cast<double>(value));
+    if (!round_trips_through_double(digits, value))
+      digits = format_number(buffer, static_cast<double>(value));
   }
   text += digits;
   if (digits.find_first_of(".e") == std::string_view::npos) text += ".0";

@@ -74,7 +74,7 @@ class IndexedDataset {
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
   [[nodiscard]] bool has_modes() const noexcept { return has_modes_; }
   /// Returns whether the elements are integers, which read_tokens() requires.
-  [[nodiscard]] bool has_tokens() const noexcept;
+  [[nodiscard]] bool has_integers() const noexcept;
   /// Returns the index and the data file.
   [[nodiscard]] std::array<const InputFile*, 2> files() const noexcept { return {&index_, &data_}; }
 
@@ -89,7 +89,7 @@ class IndexedDataset {
   [[nodiscard]] RowRange document(std::int64_t document) const noexcept;
 
   /// Returns the byte range of adjacent sequences in the data file. O(1).
-  [[nodiscard]] ByteRange bytes_of(RowRange sequences) const noexcept;
+  [[nodiscard]] ByteRange byte_range_of(RowRange sequences) const noexcept;
   /// Reads the tokens of runs of adjacent sequences, concatenated, into `out`, with one read per run. Returns
   /// whether any token is negative. Throws InputError if the dtype is not an integer type, and IoError if the
   /// file cannot be read or has changed. Precondition: `out` has as many elements as the runs have tokens.
@@ -103,7 +103,7 @@ class IndexedDataset {
   void read_lengths();
   void check_offsets() const;
   void read_documents();
-  [[nodiscard]] std::int64_t first_token_of(std::int64_t sequence) const noexcept;
+  [[nodiscard]] std::int64_t token_offset_of(std::int64_t sequence) const noexcept;
   [[noreturn]] void fail(const std::string& message) const;
 
   InputFile index_;

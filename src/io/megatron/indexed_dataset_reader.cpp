@@ -245,7 +245,7 @@ std::int64_t IndexedDataset::num_tokens() const noexcept {
   return block_starts_.back();
 }
 
-std::int64_t IndexedDataset::first_token_of(std::int64_t sequence) const noexcept {
+std::int64_t IndexedDataset::token_offset_of(std::int64_t sequence) const noexcept {
   const auto index = static_cast<std::size_t>(sequence);
   const std::size_t block = index / sequences_a_block;
   if (index == lengths_.size()) return block_starts_.back();
@@ -256,7 +256,7 @@ std::int64_t IndexedDataset::first_token_of(std::int64_t sequence) const noexcep
 
 std::int64_t IndexedDataset::tokens_in(RowRange sequences) const noexcept {
   assert(0 <= sequences.begin && sequences.begin <= sequences.end && sequences.end <= num_sequences());
-  return first_token_of(sequences.end) - first_token_of(sequences.begin);
+  return token_offset_of(sequences.end) - token_offset_of(sequences.begin);
 }
 
 RowRange IndexedDataset::document(std::int64_t document) const noexcept {
@@ -266,13 +266,13 @@ RowRange IndexedDataset::document(std::int64_t document) const noexcept {
   return {document_starts_[index], document_starts_[index + 1]};
 }
 
-ByteRange IndexedDataset::bytes_of(RowRange sequences) const noexcept {
+ByteRange IndexedDataset::byte_range_of(RowRange sequences) const noexcept {
   const auto element = static_cast<std::int64_t>(size_of(dtype_));
-  return {first_token_of(sequences.begin) * element, first_token_of(sequences.end) * element};
+  return {token_offset_of(sequences.begin) * element, token_offset_of(sequences.end) * element};
 }
 
 bool IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::int64_t> out) const {
-  if (!has_tokens()) {
+  if (!has_integers()) {
     throw InputError(index_.path(),
                      "has elements of " + std::string(name_of(dtype_)) + "; tokens must be integers",
                      "Give a dataset of token ids");
@@ -288,7 +288,7 @@ bool IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::
       const auto count = static_cast<std::size_t>(tokens_in(together[i]));
       tokens[i] = out.first(count);
       out = out.subspan(count);
-      pieces[i] = {as_chars(tokens[i]).last(count * element), bytes_of(together[i]).begin};
+      pieces[i] = {as_chars(tokens[i]).last(count * element), byte_range_of(together[i]).begin};
     }
     data_.read(std::span<const InputFile::Piece>(pieces).first(together.size()));
     with_integer_type(to_dtype(dtype_), [&](auto narrow) {
@@ -301,11 +301,11 @@ bool IndexedDataset::read_tokens(std::span<const RowRange> runs, std::span<std::
 std::vector<std::byte> IndexedDataset::read_bytes(RowRange sequences) const {
   const auto element = static_cast<std::int64_t>(size_of(dtype_));
   std::vector<std::byte> bytes(static_cast<std::size_t>(tokens_in(sequences) * element));
-  data_.read(as_chars(std::span(bytes)), first_token_of(sequences.begin) * element);
+  data_.read(as_chars(std::span(bytes)), token_offset_of(sequences.begin) * element);
   return bytes;
 }
 
-bool IndexedDataset::has_tokens() const noexcept {
+bool IndexedDataset::has_integers() const noexcept {
   return is_integer(to_dtype(dtype_));
 }
 

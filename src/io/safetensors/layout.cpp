@@ -47,7 +47,7 @@ class HeaderReader {
   }
 
   /// Sorts the entries in the order of the data, and checks that they fill `bytes` bytes without gaps.
-  void check_layout(std::int64_t bytes) {
+  void sort_and_check_entries(std::int64_t bytes) {
     std::ranges::sort(entries, {},
                       [](const SafetensorsEntry& e) { return std::tuple(e.begin, e.end, e.name); });
     std::int64_t expected = 0;
@@ -91,7 +91,7 @@ class HeaderReader {
     if (value.get(parts)) fail(what + " is not an object");
     SafetensorsEntry entry;
     entry.name = name;
-    const std::int64_t bits = read_dtype(what, parts, entry.dtype);
+    const std::int64_t bits = read_dtype_name_and_bits(what, parts, entry.dtype);
     entry.shape = read_integers(what + " shape", parts["shape"]);
     const std::vector<std::int64_t> offsets = read_integers(what + " data_offsets", parts["data_offsets"]);
     if (offsets.size() != 2) fail(what + " data_offsets must be two integers, the start and the end");
@@ -107,7 +107,8 @@ class HeaderReader {
   }
 
   /// Stores the dtype's name in `name` and returns its bits per element.
-  std::int64_t read_dtype(const std::string& what, const object& parts, std::string& name) const {
+  std::int64_t read_dtype_name_and_bits(const std::string& what, const object& parts,
+                                        std::string& name) const {
     std::string_view word;
     if (parts["dtype"].get(word)) fail(what + " has no dtype");
     name = word;
@@ -155,7 +156,7 @@ SafetensorsLayout read_safetensors_layout(const InputFile& file) {
   std::string text(header_bytes, '\0');
   file.read(text, sizeof header_bytes);
   header.read(text);
-  header.check_layout(static_cast<std::int64_t>(rest - header_bytes));
+  header.sort_and_check_entries(static_cast<std::int64_t>(rest - header_bytes));
   return {std::move(header.metadata), std::move(header.entries),
           static_cast<std::int64_t>(sizeof header_bytes + header_bytes)};
 }

@@ -49,22 +49,23 @@ void TensorFile::read_header() {
 void TensorFile::read_rows(std::size_t tensor, RowRange rows, std::span<std::byte> out) const {
   const DType dtype = *tensors_[tensor].dtype;
   const std::int64_t first = rows.begin * row_elements(tensors_[tensor]);
-  file_.read({reinterpret_cast<char*>(out.data()), out.size()}, place_of(tensor, first));
-  if (dtype == DType::boolean) return require_truth_values(tensor, first, out);
+  file_.read({reinterpret_cast<char*>(out.data()), out.size()}, byte_offset_of(tensor, first));
+  if (dtype == DType::boolean) return require_valid_booleans(tensor, first, out);
   if (tensors_[tensor].stored == unsigned_64) require_below_2_to_63(tensor, first, out);
 }
 
 void TensorFile::add_rows_to_read_ahead(std::size_t tensor, RowRange rows, ReadAhead& ahead) const {
   const std::int64_t elements = row_elements(tensors_[tensor]);
-  ahead.add(file_, {place_of(tensor, rows.begin * elements), place_of(tensor, rows.end * elements)});
+  ahead.add(file_,
+            {byte_offset_of(tensor, rows.begin * elements), byte_offset_of(tensor, rows.end * elements)});
 }
 
-std::int64_t TensorFile::place_of(std::size_t tensor, std::int64_t element) const {
+std::int64_t TensorFile::byte_offset_of(std::size_t tensor, std::int64_t element) const {
   return begins_[tensor] + element * static_cast<std::int64_t>(size_of(*tensors_[tensor].dtype));
 }
 
-void TensorFile::require_truth_values(std::size_t tensor, std::int64_t first,
-                                      std::span<const std::byte> values) const {
+void TensorFile::require_valid_booleans(std::size_t tensor, std::int64_t first,
+                                        std::span<const std::byte> values) const {
   const auto bad = std::ranges::find_if(values, [](std::byte value) { return value > std::byte{1}; });
   if (bad == values.end()) return;
   fail(tensor, first + (bad - values.begin()),
@@ -85,7 +86,8 @@ void TensorFile::require_below_2_to_63(std::size_t tensor, std::int64_t first,
 
 void TensorFile::fail(std::size_t tensor, std::int64_t element, const std::string& what) const {
   throw InputError(path(), "tensor '" + tensors_[tensor].name + "' element " + std::to_string(element) +
-                               " (at byte " + std::to_string(place_of(tensor, element)) + ") is " + what);
+                               " (at byte " + std::to_string(byte_offset_of(tensor, element)) + ") is " +
+                               what);
 }
 
 std::optional<std::size_t> TensorFile::find(std::string_view name) const noexcept {

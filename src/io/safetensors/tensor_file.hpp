@@ -62,8 +62,9 @@ class TensorFile {
 
  private:
   void read_header();
-  [[nodiscard]] std::int64_t place_of(std::size_t tensor, std::int64_t element) const;
-  void require_truth_values(std::size_t tensor, std::int64_t first, std::span<const std::byte> values) const;
+  [[nodiscard]] std::int64_t byte_offset_of(std::size_t tensor, std::int64_t element) const;
+  void require_valid_booleans(std::size_t tensor, std::int64_t first,
+                              std::span<const std::byte> values) const;
   void require_below_2_to_63(std::size_t tensor, std::int64_t first, std::span<const std::byte> values) const;
   [[noreturn]] void fail(std::size_t tensor, std::int64_t element, const std::string& what) const;
 

@@ -37,7 +37,7 @@ std::string describe_tensor(const std::string& name) {
   return "tensor '" + name + "'";
 }
 
-std::int64_t checked_bytes(const TensorStream& tensor) {
+std::int64_t validate_and_count_bytes(const TensorStream& tensor) {
   if (tensor.name == safetensors::metadata_key)
     throw InputError(describe_tensor(tensor.name), "has a name that is reserved for the metadata");
   const std::optional<std::int64_t> bytes = safetensors::bytes_of(tensor.dtype, tensor.shape);
@@ -47,7 +47,7 @@ std::int64_t checked_bytes(const TensorStream& tensor) {
   return *bytes;
 }
 
-void require_bytes(const TensorStream& tensor, std::int64_t bytes, std::int64_t needed) {
+void require_matching_bytes(const TensorStream& tensor, std::int64_t bytes, std::int64_t needed) {
   if (bytes == needed) return;
   throw InputError(describe_tensor(tensor.name),
                    "has " + std::to_string(bytes) + " bytes; " + text_of(tensor.shape) + " of " +
@@ -60,7 +60,7 @@ Json header_of(std::span<const TensorStream* const> order,
   if (!metadata.empty()) header[std::string(safetensors::metadata_key)] = metadata;
   std::int64_t offset = 0;
   for (const TensorStream* tensor : order) {
-    const std::int64_t end = offset + checked_bytes(*tensor);
+    const std::int64_t end = offset + validate_and_count_bytes(*tensor);
     if (header.contains(tensor->name)) throw InputError(describe_tensor(tensor->name), "appears twice");
     header[tensor->name] = {{"dtype", safetensors::name_of(tensor->dtype)},
                             {"shape", tensor->shape},
@@ -97,7 +97,8 @@ std::vector<TensorStream> make_streams(std::span<const TensorView> tensors) {
   for (const TensorView& tensor : tensors) {
     streams.push_back(
         {tensor.name, tensor.dtype, tensor.shape, [&tensor](const TensorSink& sink) { sink(tensor.bytes); }});
-    require_bytes(streams.back(), std::ssize(tensor.bytes), checked_bytes(streams.back()));
+    require_matching_bytes(streams.back(), std::ssize(tensor.bytes),
+                           validate_and_count_bytes(streams.back()));
   }
   return streams;
 }
@@ -116,7 +117,7 @@ void stream_safetensors(const std::filesystem::path& path, std::span<const Tenso
       file.write(bytes);
       written += std::ssize(bytes);
     });
-    require_bytes(*tensor, written, checked_bytes(*tensor));
+    require_matching_bytes(*tensor, written, validate_and_count_bytes(*tensor));
   }
   file.commit();
 }

@@ -123,19 +123,19 @@ class CsvColumns {
                               : "Name the columns " + std::string(needed_columns));
   }
 
-  [[nodiscard]] FileLengths row(const std::vector<std::string>& values, const LineRef& line,
-                                const std::string& where) const {
+  [[nodiscard]] FileLengths parse_row(const std::vector<std::string>& values, const LineRef& line,
+                                      const std::string& where) const {
     if (values.size() != count_) {
       throw InputError(where, "has " + std::to_string(values.size()) + " values; the header names " +
                                   std::to_string(count_) + " columns");
     }
     FileLengths row;
     if (prompt_) {
-      row.prompt = length(values[*prompt_], prompt_column, where);
-      row.response = length(values[*response_], response_column, where);
-      if (total_) require_sum(length(values[*total_], length_column, where), row, where);
+      row.prompt = parse_csv_length(values[*prompt_], prompt_column, where);
+      row.response = parse_csv_length(values[*response_], response_column, where);
+      if (total_) require_sum(parse_csv_length(values[*total_], length_column, where), row, where);
     } else {
-      row.response = length(values[*total_], length_column, where);
+      row.response = parse_csv_length(values[*total_], length_column, where);
     }
     row.group = group_of(uid(values), line.number);
     return row;
@@ -161,7 +161,8 @@ class CsvColumns {
     if (twice != header.end()) throw InputError(where, "has the column " + quote(*twice) + " twice");
   }
 
-  static std::int64_t length(std::string_view text, std::string_view name, const std::string& where) {
+  static std::int64_t parse_csv_length(std::string_view text, std::string_view name,
+                                       const std::string& where) {
     const std::optional<std::int64_t> value = parse_as<std::int64_t>(text);
     if (!value || *value < 0 || *value > max_length) {
       throw InputError(where, invalid_length_message(name, quote(text)));
@@ -218,7 +219,7 @@ void read_csv(const InputFile& file, std::span<const LineRef> lines, Table& tabl
   for (const LineRef& line : lines.subspan(is_list ? 0 : 1)) {
     const std::string place = where(line);
     const std::vector<std::string> values = values_of(line, place);
-    table.rows.push_back(columns.row(values, line, place));
+    table.rows.push_back(columns.parse_row(values, line, place));
     if (table.uids != nullptr) table.uids->push_back(columns.uid(values));
     if (integers) table.integers->push_back(parse_csv_integer(values[*integers], table.name, place));
   }
@@ -233,19 +234,21 @@ std::int64_t parse_length(const JsonLine& line, std::string_view key, const simd
 
 FileLengths parse_json_row(const JsonLine& line) {
   using simdjson::dom::element;
-  const auto has = [&](std::string_view key, element& value) { return !line.object.at_key(key).get(value); };
+  const auto find_value = [&](std::string_view key, element& value) {
+    return !line.object.at_key(key).get(value);
+  };
   element first;
   element second;
   element total;
-  if (has(prompt_key, first) || has(response_key, first)) {
+  if (find_value(prompt_key, first) || find_value(response_key, first)) {
     RolloutLine rollout;
     rollout.assign(line);
     return {rollout.prompt_tokens, rollout.response_tokens, rollout.group};
   }
   require_unique_keys(line);
-  const bool has_prompt = has(prompt_column, first);
-  const bool has_response = has(response_column, second);
-  const bool has_total = has(length_column, total);
+  const bool has_prompt = find_value(prompt_column, first);
+  const bool has_response = find_value(response_column, second);
+  const bool has_total = find_value(length_column, total);
   if (has_prompt && has_response) {
     const FileLengths row{parse_length(line, prompt_column, first),
                           parse_length(line, response_column, second), group_of(line)};
@@ -284,7 +287,7 @@ void read_jsonl(const InputFile& file, std::span<const LineRef> lines, Table& ta
   });
 }
 
-void require_countable(std::span<const FileLengths> rows, const std::string& path) {
+void require_valid_total(std::span<const FileLengths> rows, const std::string& path) {
   constexpr std::int64_t most = std::int64_t{1} << 62;
   std::int64_t sum = 0;
   for (const FileLengths& row : rows) {
@@ -300,7 +303,7 @@ void read_table(const InputFile& file, Table& table) {
   }
   const std::vector<LineRef> lines = scan_lines(file).lines;
   ending == ".csv" ? read_csv(file, lines, table) : read_jsonl(file, lines, table);
-  require_countable(table.rows, file.path());
+  require_valid_total(table.rows, file.path());
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class Tensors {
     add(name, dtype_of<T>, {std::ssize(values)}, bytes);
     lists<T>().push_back(std::move(values));
   }
-  [[nodiscard]] std::string file(const std::map<std::string, std::string>& metadata) const {
+  [[nodiscard]] std::string to_safetensors(const std::map<std::string, std::string>& metadata) const {
     return safetensors_bytes(views_, metadata);
   }
 
@@ -44,7 +44,7 @@ class Tensors {
       lists_;
 };
 
-void require_free_name(const FieldSpec& spec) {
+void require_unreserved_name(const FieldSpec& spec) {
   const auto is_reserved = [](std::string_view name) {
     return std::ranges::find(tensor_names::reserved, name) != tensor_names::reserved.end();
   };
@@ -118,13 +118,13 @@ std::string ragged_body(const RaggedBatch& batch, std::int64_t first, std::int64
   add_uids(uids, tensors);
   for (const Column& column : batch.fields()) {
     if (column.spec().name == input_ids_field) continue;
-    require_free_name(column.spec());
+    require_unreserved_name(column.spec());
     add_field(batch, column, first, last, tensors);
     kinds.emplace(column.spec().name, column.spec().kind);
   }
   std::map<std::string, std::string> metadata;
   if (!kinds.empty()) metadata.emplace(tensor_names::field_kinds, text_of(kinds));
-  return tensors.file(metadata);
+  return tensors.to_safetensors(metadata);
 }
 
 std::int64_t bytes_of_sample(const RaggedBatch& batch, std::int64_t index) {

@@ -12,7 +12,7 @@ namespace {
 
 /// Returns the metadata in which the file declares the kinds of its fields; empty if the file does not
 /// declare them.
-std::string declared_kinds(const TensorFile& file) {
+std::string declared_kinds_text(const TensorFile& file) {
   const std::string name(tensor_names::field_kinds);
   if (const auto found = file.metadata().find(name); found != file.metadata().end()) return found->second;
   return {};
@@ -140,7 +140,7 @@ bool SampleTensors::is_offsets_of_field(std::size_t tensor) const {
 
 /// Returns the rows of each sample in a tensor, according to its offsets. Throws InputError for invalid
 /// offsets.
-SampleRows SampleTensors::rows_of_offsets(std::size_t offsets, std::size_t tensor) const {
+SampleRows SampleTensors::sample_rows_from_offsets(std::size_t offsets, std::size_t tensor) const {
   SampleRows rows;
   try {
     rows = SampleRows::from_offsets(file_->read_integers(offsets, {0, num_samples_ + 1}));
@@ -158,7 +158,7 @@ void SampleTensors::add_counted_field(std::size_t tensor, std::size_t offsets) {
   const StoredTensor& stored = at(tensor);
   const auto declared = told_.find(stored.name);
   Field field{tensor, declared == told_.end() ? FieldKind::rows : declared->second, 0, 0,
-              rows_of_offsets(offsets, tensor)};
+              sample_rows_from_offsets(offsets, tensor)};
   FieldSpec spec{stored.name, *stored.dtype, field.kind, {stored.shape.begin() + 1, stored.shape.end()}};
   field.row_bytes = spec.row_bytes();
   fields_.push_back(std::move(field));
@@ -167,7 +167,7 @@ void SampleTensors::add_counted_field(std::size_t tensor, std::size_t offsets) {
 
 void SampleTensors::find_fields() {
   namespace names = tensor_names;
-  told_ = parse_kinds(declared_kinds(*file_));
+  told_ = parse_kinds(declared_kinds_text(*file_));
   std::vector<std::size_t> order(file_->tensors().size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::sort(order, {}, [&](std::size_t i) -> const std::string& { return at(i).name; });

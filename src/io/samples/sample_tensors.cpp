@@ -43,7 +43,7 @@ std::vector<TensorSample> SampleTensors::lengths(RowRange samples) const {
 }
 
 /// Returns the prompt lengths of these samples, or an empty list if no tensor specifies them.
-std::vector<std::int64_t> SampleTensors::prompts_of(RowRange samples) const {
+std::vector<std::int64_t> SampleTensors::prompt_lengths_of(RowRange samples) const {
   if (prompt_lengths_) return file_->read_integers(*prompt_lengths_, samples);
   if (!prompt_offsets_) return {};
   std::vector<std::int64_t> offsets =
@@ -64,7 +64,7 @@ std::vector<TensorSample> SampleTensors::ragged_lengths(RowRange samples) const 
   for (RowRange part{samples.begin, samples.begin}; part.begin < samples.end; part.begin = part.end) {
     part.end = std::min(samples.end, part.begin + rows_per_block);
     const std::vector<std::int64_t> offsets = file_->read_integers(*offsets_, {part.begin, part.end + 1});
-    const std::vector<std::int64_t> prompts = prompts_of(part);
+    const std::vector<std::int64_t> prompts = prompt_lengths_of(part);
     for (std::int64_t i = 0; i < part.size(); ++i) {
       const auto at = static_cast<std::size_t>(i);
       const std::int64_t first = offsets[at];
@@ -100,7 +100,7 @@ bool SampleTensors::has_numbers(std::size_t tensor) const {
 
 /// Returns the attention mask of these samples, which is 1 in columns that contain tokens. Throws InputError
 /// if the mask has values other than 0 and 1.
-std::vector<std::int64_t> SampleTensors::attention_of(RowRange samples) const {
+std::vector<std::int64_t> SampleTensors::attention_mask_of(RowRange samples) const {
   std::vector<std::int64_t> mask = file_->read_integers(*mask_, samples);
   const auto wrong = std::ranges::find_if(mask, [](std::int64_t value) { return value != 0 && value != 1; });
   if (wrong == mask.end()) return mask;
@@ -115,10 +115,10 @@ std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const 
   const std::int64_t at_once = std::max<std::int64_t>(1, rows_per_block / std::max<std::int64_t>(1, width_));
   for (RowRange part{samples.begin, samples.begin}; part.begin < samples.end; part.begin = part.end) {
     part.end = std::min(samples.end, part.begin + at_once);
-    const std::vector<std::int64_t> mask = attention_of(part);
+    const std::vector<std::int64_t> mask = attention_mask_of(part);
     const std::vector<std::int64_t> begins =
         response_begins_ ? file_->read_integers(*response_begins_, part) : std::vector<std::int64_t>();
-    const std::vector<std::int64_t> prompts = prompts_of(part);
+    const std::vector<std::int64_t> prompts = prompt_lengths_of(part);
     for (std::int64_t i = 0; i < part.size(); ++i) {
       const auto row = mask.begin() + i * width_;
       const auto is_token = [](std::int64_t value) { return value != 0; };
@@ -176,9 +176,9 @@ RowRange SampleTensors::rows_of(FieldKind kind, std::int64_t sample, const Tenso
   return {place.token, place.token + lengths.prompt + lengths.response};
 }
 
-void SampleTensors::read_ragged(std::size_t tensor, FieldKind kind, std::int64_t sample,
-                                const TensorSample& lengths, const TensorPlace& place,
-                                std::span<std::byte> out) const {
+void SampleTensors::read_rows_of_sample(std::size_t tensor, FieldKind kind, std::int64_t sample,
+                                        const TensorSample& lengths, const TensorPlace& place,
+                                        std::span<std::byte> out) const {
   file_->read_rows(tensor, rows_of(kind, sample, lengths, place), out);
 }
 
@@ -194,8 +194,8 @@ void SampleTensors::add_to_read_ahead(std::int64_t sample, const TensorSample& l
 }
 
 /// Returns the columns in which a padded sample has tokens.
-std::vector<std::int64_t> SampleTensors::columns_of(std::int64_t sample) const {
-  const std::vector<std::int64_t> mask = attention_of({sample, sample + 1});
+std::vector<std::int64_t> SampleTensors::token_columns_of(std::int64_t sample) const {
+  const std::vector<std::int64_t> mask = attention_mask_of({sample, sample + 1});
   std::vector<std::int64_t> columns;
   for (std::int64_t c = 0; c < width_; ++c) {
     if (mask[static_cast<std::size_t>(c)] != 0) columns.push_back(c);
@@ -222,7 +222,7 @@ void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const
                          std::span<const std::span<std::byte>> out) const {
   std::vector<std::int64_t> columns;
   if (is_padded()) {
-    columns = columns_of(sample);
+    columns = token_columns_of(sample);
     if (std::ssize(columns) != lengths.prompt + lengths.response)
       fail(*mask_, "has changed since it was opened, in row " + std::to_string(sample));
   }
@@ -230,7 +230,7 @@ void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const
   const auto read_field = [&](std::size_t tensor, FieldKind kind, std::size_t row_bytes, std::int64_t wide,
                               std::span<std::byte> to) {
     if (!is_padded() || rule_of(kind).is_per_sample())
-      return read_ragged(tensor, kind, sample, lengths, place, to);
+      return read_rows_of_sample(tensor, kind, sample, lengths, place, to);
     const bool of_response = rule_of(kind).is_per_response_token();
     row.resize(static_cast<std::size_t>(wide) * row_bytes);
     file_->read_rows(tensor, {sample, sample + 1}, row);
@@ -258,7 +258,7 @@ void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const
       std::memcpy(out[0].data() + i * sizeof token, &token, sizeof token);
     }
   }
-  require_tokens(out[0], sample);
+  require_valid_tokens(out[0], sample);
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     const Field& field = fields_[f];
     if (is_counted(field.kind)) {
@@ -271,7 +271,7 @@ void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const
   }
 }
 
-void SampleTensors::require_tokens(std::span<const std::byte> tokens, std::int64_t sample) const {
+void SampleTensors::require_valid_tokens(std::span<const std::byte> tokens, std::int64_t sample) const {
   for (std::size_t i = 0; i < tokens.size() / sizeof(std::int64_t); ++i) {
     std::int64_t token = 0;
     std::memcpy(&token, tokens.data() + i * sizeof token, sizeof token);
@@ -300,9 +300,9 @@ SampleTensors::SampleTensors(std::unique_ptr<const TensorFile> file) : file_(std
   if (!file_->has_integers(tokens_) || at(tokens_).dtype == DType::boolean)
     fail(tokens_, "holds " + at(tokens_).stored + "; tokens must be integers");
   if (at(tokens_).shape.size() == 1) {
-    find_ragged();
+    find_ragged_samples();
   } else if (at(tokens_).shape.size() == 2) {
-    find_padded();
+    find_padded_samples();
   } else {
     fail(tokens_, "is neither [tokens] with offsets nor [samples, columns] with a mask");
   }
@@ -322,27 +322,27 @@ std::optional<std::size_t> SampleTensors::find_either(std::string_view first, st
   return a ? a : b;
 }
 
-void SampleTensors::require_integers(std::size_t tensor, std::size_t dimensions) const {
+void SampleTensors::require_integer_tensor(std::size_t tensor, std::size_t dimensions) const {
   if (!file_->has_integers(tensor)) fail(tensor, "holds " + at(tensor).stored + "; it must hold integers");
   if (at(tensor).shape.size() != dimensions)
     fail(tensor,
          "does not have " + std::to_string(dimensions) + (dimensions == 1 ? " dimension" : " dimensions"));
 }
 
-void SampleTensors::find_ragged() {
+void SampleTensors::find_ragged_samples() {
   const auto offsets = find_either(tensor_names::offsets, tensor_names::cu_seqlens);
   if (!offsets) {
     fail(tokens_, "has one dimension, and the file does not specify where samples begin",
          "Add offsets [samples + 1], from 0 to the number of tokens; or save [samples, columns] with "
          "attention_mask");
   }
-  require_integers(*offsets, 1);
+  require_integer_tensor(*offsets, 1);
   if (at(*offsets).rows() < 1) fail(*offsets, "is empty; it needs one more element than there are samples");
   offsets_ = offsets;
   num_samples_ = at(*offsets).rows() - 1;
 }
 
-void SampleTensors::find_padded() {
+void SampleTensors::find_padded_samples() {
   const auto mask = file_->find(tensor_names::attention_mask);
   if (!mask) {
     fail(tokens_, "has two dimensions but no mask: lengths are not guessed from pad tokens",
@@ -360,13 +360,13 @@ void SampleTensors::find_padded() {
 void SampleTensors::find_uids() {
   uid_ = file_->find(tensor_names::uid);
   if (!uid_) return;
-  require_integers(*uid_, 1);
+  require_integer_tensor(*uid_, 1);
   const auto offsets = file_->find(tensor_names::uid_offsets);
   const bool are_texts = offsets && at(*uid_).dtype == DType::uint8 && file_->has_integers(*offsets) &&
                          at(*offsets).shape == std::vector{num_samples_ + 1};
   if (are_texts) {
     uid_offsets_ = offsets;
-    uid_bytes_ = rows_of_offsets(*offsets, *uid_);
+    uid_bytes_ = sample_rows_from_offsets(*offsets, *uid_);
   } else if (at(*uid_).rows() != num_samples_) {
     fail(*uid_,
          "must have one element per sample; the file has " + format_plain_count(num_samples_, "sample"),
@@ -381,7 +381,7 @@ void SampleTensors::find_prompts() {
     response_rows_ = is_padded() ? 0 : at(tokens_).rows();
     return;
   }
-  require_integers(*found, 1);
+  require_integer_tensor(*found, 1);
   const bool are_lengths = at(*found).name == tensor_names::prompt_lengths;
   (are_lengths ? prompt_lengths_ : prompt_offsets_) = found;
   const std::int64_t rows = num_samples_ + (are_lengths ? 0 : 1);
@@ -392,7 +392,7 @@ void SampleTensors::find_prompts() {
   std::uint64_t sum = 0;  // invalid lengths are reported together with their samples
   for (RowRange part{0, 0}; part.begin < num_samples_; part.begin = part.end) {
     part.end = std::min(num_samples_, part.begin + rows_per_block);
-    for (const std::int64_t prompt : prompts_of(part)) sum += static_cast<std::uint64_t>(prompt);
+    for (const std::int64_t prompt : prompt_lengths_of(part)) sum += static_cast<std::uint64_t>(prompt);
   }
   response_rows_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(at(tokens_).rows()) - sum);
 }

@@ -80,7 +80,7 @@ class SampleTensors {
   /// Returns whether any sample has a row of a field. `field` is an index in fields().
   [[nodiscard]] bool has_rows(std::size_t field) const noexcept;
   /// Returns a sample's number of rows in a counted field. `field` is an index in fields().
-  [[nodiscard]] std::int64_t counted_rows(std::size_t field, std::int64_t sample) const {
+  [[nodiscard]] std::int64_t num_counted_rows(std::size_t field, std::int64_t sample) const {
     return fields_[field].samples[sample].size();
   }
   /// Returns the names of the tensors that are ignored, each with the reason.
@@ -127,9 +127,9 @@ class SampleTensors {
   [[noreturn]] void fail(std::size_t tensor, const std::string& message, const std::string& hint = {}) const;
   [[nodiscard]] const StoredTensor& at(std::size_t tensor) const { return file_->tensors()[tensor]; }
   [[nodiscard]] std::optional<std::size_t> find_either(std::string_view first, std::string_view second) const;
-  void require_integers(std::size_t tensor, std::size_t dimensions) const;
-  void find_ragged();
-  void find_padded();
+  void require_integer_tensor(std::size_t tensor, std::size_t dimensions) const;
+  void find_ragged_samples();
+  void find_padded_samples();
   void find_uids();
   void find_prompts();
   void find_response_width();
@@ -139,19 +139,20 @@ class SampleTensors {
   [[nodiscard]] std::optional<std::size_t> offsets_of_field(std::size_t tensor) const;
   [[nodiscard]] bool is_offsets_of_field(std::size_t tensor) const;
   void add_counted_field(std::size_t tensor, std::size_t offsets);
-  [[nodiscard]] SampleRows rows_of_offsets(std::size_t offsets, std::size_t tensor) const;
+  [[nodiscard]] SampleRows sample_rows_from_offsets(std::size_t offsets, std::size_t tensor) const;
   [[nodiscard]] std::vector<FieldKind> possible_kinds(const StoredTensor& tensor) const;
   [[nodiscard]] std::vector<TensorSample> ragged_lengths(RowRange samples) const;
   [[nodiscard]] std::vector<TensorSample> padded_lengths(RowRange samples) const;
-  [[nodiscard]] std::vector<std::int64_t> prompts_of(RowRange samples) const;
-  [[nodiscard]] std::vector<std::int64_t> columns_of(std::int64_t sample) const;
-  [[nodiscard]] std::vector<std::int64_t> attention_of(RowRange samples) const;
+  [[nodiscard]] std::vector<std::int64_t> prompt_lengths_of(RowRange samples) const;
+  [[nodiscard]] std::vector<std::int64_t> token_columns_of(std::int64_t sample) const;
+  [[nodiscard]] std::vector<std::int64_t> attention_mask_of(RowRange samples) const;
   [[nodiscard]] bool has_numbers(std::size_t tensor) const;
   [[nodiscard]] RowRange rows_of(FieldKind kind, std::int64_t sample, const TensorSample& lengths,
                                  const TensorPlace& place) const;
-  void read_ragged(std::size_t tensor, FieldKind kind, std::int64_t sample, const TensorSample& lengths,
-                   const TensorPlace& place, std::span<std::byte> out) const;
-  void require_tokens(std::span<const std::byte> tokens, std::int64_t sample) const;
+  void read_rows_of_sample(std::size_t tensor, FieldKind kind, std::int64_t sample,
+                           const TensorSample& lengths, const TensorPlace& place,
+                           std::span<std::byte> out) const;
+  void require_valid_tokens(std::span<const std::byte> tokens, std::int64_t sample) const;
 
   std::unique_ptr<const TensorFile> file_;
   std::int64_t num_samples_ = 0;

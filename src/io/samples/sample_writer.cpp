@@ -114,7 +114,7 @@ class DocumentWriter : public SampleWriter {
       const RowRange rows = batch.rows_of(FieldKind::token, i);
       const auto mine =
           tokens.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.size()));
-      require_held(mine, sample);
+      require_tokens_fit_dtype(mine, sample);
       dataset_.add_sequence(mine);
       dataset_.end_document();
     }
@@ -124,7 +124,7 @@ class DocumentWriter : public SampleWriter {
  private:
   /// Throws InputError if the dataset's dtype is too narrow for a token. The hint names the option that sets
   /// the dtype.
-  void require_held(std::span<const std::int64_t> tokens, const std::string& sample) const {
+  void require_tokens_fit_dtype(std::span<const std::int64_t> tokens, const std::string& sample) const {
     const std::int64_t most = range_of(to_dtype(tokens_)).most;
     const auto bad = std::ranges::find_if(tokens, [&](std::int64_t token) { return token > most; });
     if (bad == tokens.end()) return;
@@ -175,7 +175,7 @@ class TableWriter : public SampleWriter {
       const SampleShape& shape = batch.samples()[i];
       text += has_prompts_ ? std::to_string(shape.prompt) + "," + std::to_string(shape.response)
                            : std::to_string(shape.length());
-      if (has_uids_) text += "," + value_of(uids[i], shape);
+      if (has_uids_) text += "," + format_uid(uids[i], shape);
       text += '\n';
     }
     add(text);
@@ -187,7 +187,7 @@ class TableWriter : public SampleWriter {
 
   /// Returns a uid as a value of the table. Since a table does not store types, its uids must be all integers
   /// or all strings, and an empty value means that there is no uid.
-  std::string value_of(const Uid& uid, const SampleShape& sample) {
+  std::string format_uid(const Uid& uid, const SampleShape& sample) {
     if (std::holds_alternative<std::monostate>(uid)) return {};
     const auto* const text = std::get_if<std::string>(&uid);
     const bool is_text = text != nullptr;

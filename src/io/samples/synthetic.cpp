@@ -41,7 +41,7 @@ class Draws {
     return mix_64(key_ + (static_cast<std::uint64_t>(counter) + 1) * step);
   }
   /// Returns a uniformly distributed number in [0, 1), with 53 random bits.
-  [[nodiscard]] double unit(std::int64_t counter) const {
+  [[nodiscard]] double uniform(std::int64_t counter) const {
     return static_cast<double>(bits(counter) >> 11) * 0x1p-53;
   }
 
@@ -78,8 +78,8 @@ double portable_exp(double x) {
 /// Returns a standard normal number, by the polar method (Marsaglia and Bray 1964).
 double draw_normal(const Draws& draws) {
   for (std::int64_t counter = 0;; counter += 2) {
-    const double u = 2 * draws.unit(counter) - 1;
-    const double v = 2 * draws.unit(counter + 1) - 1;
+    const double u = 2 * draws.uniform(counter) - 1;
+    const double v = 2 * draws.uniform(counter + 1) - 1;
     const double s = u * u + v * v;
     if (s > 0 && s < 1) return u * std::sqrt(-2 * portable_log(s) / s);
   }
@@ -105,18 +105,18 @@ void validate(const LengthDistribution& lengths, const std::string& name) {
           "from min (" + std::to_string(lengths.min) + ") to 2^40");
 }
 
-void require_sample(const SyntheticSpec& spec, SampleId id) {
+void require_sample_exists(const SyntheticSpec& spec, SampleId id) {
   if (id.value() >= 0 && id.value() < spec.samples()) return;
   throw InputError("sample " + std::to_string(id.value()),
                    "does not exist; the source has " + std::to_string(spec.samples()) + " samples");
 }
 
-std::int64_t prompt_of(const SyntheticSpec& spec, SampleId id) {
+std::int64_t prompt_index_of(const SyntheticSpec& spec, SampleId id) {
   return id.value() / spec.group_size;
 }
 
 SampleShape shape_of(const SyntheticSpec& spec, SampleId id) {
-  const std::int64_t prompt = prompt_of(spec, id);
+  const std::int64_t prompt = prompt_index_of(spec, id);
   return {id, static_cast<std::uint64_t>(prompt),
           draw_length(spec.prompt_length, Draws(spec.seed, Purpose::prompt_length, prompt)),
           draw_length(spec.response_length, Draws(spec.seed, Purpose::response_length, id.value()))};
@@ -132,14 +132,14 @@ void fill_tokens(const SyntheticSpec& spec, const Draws& draws, std::span<std::i
 /// Returns 1 if the response is correct, otherwise 0. Each prompt has its own probability of a correct
 /// response.
 float reward_of(const SyntheticSpec& spec, SampleId id) {
-  const double share = Draws(spec.seed, Purpose::difficulty, prompt_of(spec, id)).unit(0);
-  return Draws(spec.seed, Purpose::reward, id.value()).unit(0) < share ? 1.0F : 0.0F;
+  const double share = Draws(spec.seed, Purpose::difficulty, prompt_index_of(spec, id)).uniform(0);
+  return Draws(spec.seed, Purpose::reward, id.value()).uniform(0) < share ? 1.0F : 0.0F;
 }
 
 /// Returns (reward - mean) / standard deviation over the sample's group, or 0 if all rewards of the group are
 /// equal.
 float normalized_reward(const SyntheticSpec& spec, SampleId id) {
-  const std::int64_t first = prompt_of(spec, id) * spec.group_size;
+  const std::int64_t first = prompt_index_of(spec, id) * spec.group_size;
   double sum = 0;
   for (std::int64_t i = 0; i < spec.group_size; ++i) {
     sum += static_cast<double>(reward_of(spec, SampleId{first + i}));
@@ -154,7 +154,7 @@ void fill_advantages(const SyntheticSpec& spec, SampleId id, std::span<float> ad
   const float base = normalized_reward(spec, id);
   const Draws draws(spec.seed, Purpose::advantage, id.value());
   for (std::size_t i = 0; i < advantages.size(); ++i) {
-    advantages[i] = base + noise * static_cast<float>(draws.unit(static_cast<std::int64_t>(i)) - 0.5);
+    advantages[i] = base + noise * static_cast<float>(draws.uniform(static_cast<std::int64_t>(i)) - 0.5);
   }
 }
 
@@ -180,7 +180,7 @@ void validate(const SyntheticSpec& spec) {
 
 SampleShape synthetic_shape(const SyntheticSpec& spec, SampleId id) {
   validate(spec);
-  require_sample(spec, id);
+  require_sample_exists(spec, id);
   return shape_of(spec, id);
 }
 
@@ -189,7 +189,7 @@ RaggedBatch synthetic_samples(const SyntheticSpec& spec, std::span<const SampleI
   std::vector<SampleShape> shapes;
   shapes.reserve(ids.size());
   for (const SampleId id : ids) {
-    require_sample(spec, id);
+    require_sample_exists(spec, id);
     shapes.push_back(shape_of(spec, id));
   }
   RaggedBatch batch(std::move(shapes));
@@ -201,7 +201,7 @@ RaggedBatch synthetic_samples(const SyntheticSpec& spec, std::span<const SampleI
     const SampleShape& shape = batch.samples()[static_cast<std::size_t>(i)];
     const auto prompt = static_cast<std::size_t>(shape.prompt);
     const std::span<std::int64_t> tokens = values_of<std::int64_t>(batch, fields[0], i);
-    fill_tokens(spec, Draws(spec.seed, Purpose::prompt_token, prompt_of(spec, shape.id)),
+    fill_tokens(spec, Draws(spec.seed, Purpose::prompt_token, prompt_index_of(spec, shape.id)),
                 tokens.first(prompt));
     fill_tokens(spec, Draws(spec.seed, Purpose::response_token, shape.id.value()), tokens.subspan(prompt));
     values_of<float>(batch, fields[1], i).front() = reward_of(spec, shape.id);

@@ -25,7 +25,7 @@ class KeptUids {
   /// otherwise throws InputError.
   void add(std::span<const SampleShape> samples, std::span<const Uid> uids, bool any_room) {
     for (std::size_t i = 0; i < uids.size() && !are_lost_; ++i) {
-      const std::string why = why_not(uids[i]);
+      const std::string why = reason_not_storable(uids[i]);
       if (why.empty()) {
         keep(uids[i]);
         continue;
@@ -50,16 +50,17 @@ class KeptUids {
   [[nodiscard]] SpooledBytes& texts() { return *texts_; }
 
  private:
-  static std::string word_for(std::size_t kind) {
+  static std::string uid_kind_text(std::size_t kind) {
     constexpr std::array words{"missing", "an integer", "an integer", "a string"};
     return words[kind];
   }
 
-  [[nodiscard]] std::string why_not(const Uid& uid) const {
+  [[nodiscard]] std::string reason_not_storable(const Uid& uid) const {
     if (std::holds_alternative<std::uint64_t>(uid))
       return std::to_string(std::get<std::uint64_t>(uid)) + " is not an int64";
     if (!kind_ || *kind_ == uid.index()) return {};
-    return "it is " + word_for(uid.index()) + ", but that of the first sample is " + word_for(*kind_);
+    return "it is " + uid_kind_text(uid.index()) + ", but that of the first sample is " +
+           uid_kind_text(*kind_);
   }
 
   void keep(const Uid& uid) {
@@ -106,11 +107,11 @@ class RaggedWriter : public SampleWriter {
           stream_per_sample(names::prompt_lengths, [](const SampleShape& s) { return s.prompt; }));
     add_uids(tensors);
     for (std::size_t f = 0; f < spool_.fields().size(); ++f) {
-      tensors.push_back(rows(f));
-      if (is_counted(spool_.fields()[f].kind)) tensors.push_back(offsets_of(f));
+      tensors.push_back(rows_stream(f));
+      if (is_counted(spool_.fields()[f].kind)) tensors.push_back(offsets_stream(f));
     }
     std::map<std::string, std::string> metadata;
-    if (!kinds().empty()) metadata[std::string(names::field_kinds)] = kinds();
+    if (!kinds_text().empty()) metadata[std::string(names::field_kinds)] = kinds_text();
     stream_safetensors(path_, tensors, metadata);
   }
 
@@ -145,7 +146,7 @@ class RaggedWriter : public SampleWriter {
   }
 
   /// Returns all rows of a field, concatenated.
-  TensorStream rows(std::size_t field) {
+  TensorStream rows_stream(std::size_t field) {
     const FieldSpec& spec = spool_.fields()[field];
     std::vector<std::int64_t> shape{total_rows(field)};
     shape.insert(shape.end(), spec.trailing.begin(), spec.trailing.end());
@@ -164,13 +165,13 @@ class RaggedWriter : public SampleWriter {
   }
 
   /// Returns the tensor that divides a counted field's rows among samples.
-  TensorStream offsets_of(std::size_t field) const {
+  TensorStream offsets_stream(std::size_t field) const {
     const SampleRows samples = SampleRows::from_counts(spool_.counts(field));
     return list_stream(offsets_name(spool_.fields()[field].name),
                        std::vector(samples.offsets().begin(), samples.offsets().end()));
   }
 
-  [[nodiscard]] std::string kinds() const {
+  [[nodiscard]] std::string kinds_text() const {
     FieldKinds kinds;
     for (const FieldSpec& spec : spool_.fields()) {
       if (spec.name != input_ids_field) kinds.emplace(spec.name, spec.kind);

@@ -177,8 +177,8 @@ void dump_micro_batch(const std::filesystem::path& file, const PackedMicroBatch&
 
 DumpForm dump_form_of(const PlanSettings& settings) noexcept {
   const PlanningStrategy& strategy = strategy_of(settings);
-  if (!strategy.has_own_groups()) return DumpForm::grid;
-  return strategy.ranks_meet() ? DumpForm::context_waves : DumpForm::context_tree;
+  if (!strategy.has_flexible_groups()) return DumpForm::grid;
+  return strategy.ranks_meet_at_micro_batches() ? DumpForm::context_waves : DumpForm::context_tree;
 }
 
 std::filesystem::path dump_folder(const std::filesystem::path& dir, std::int64_t step, const GridPoint& place,

@@ -53,16 +53,17 @@ OutputFolders::OutputFolders(const boost::mpi::communicator& world, OutputReques
     run_together(world_, [&] {
       if (world_.rank() == next) prepare_missing();
     });
-    const bool done = run_together(world_, [&] { return all_are_prepared(); });
+    const bool done = run_together(world_, [&] { return find_all_managers(); });
     const Waiting waiting("MPI_Allreduce");
     next = boost::mpi::all_reduce(world_, done ? world_.size() : world_.rank(), boost::mpi::minimum<int>());
   }
   {
     const Waiting waiting("MPI_Allgather");
-    boost::mpi::all_gather(world_, is_in_use(RunOutput::dump) ? answers_.at(RunOutput::dump) : -1, of_dump_);
+    boost::mpi::all_gather(world_, is_written_here(RunOutput::dump) ? answers_.at(RunOutput::dump) : -1,
+                           of_dump_);
   }
   run_together(world_, [&] {
-    for (RunFolder& folder : folders_) folder.begin();
+    for (RunFolder& folder : folders_) folder.clear_and_mark_running();
   });
   warn_about_missing_locks();
 }
@@ -89,35 +90,36 @@ void OutputFolders::complete(std::int64_t steps) {
   });
 }
 
-bool OutputFolders::is_in_use(RunOutput output) const {
+bool OutputFolders::is_written_here(RunOutput output) const {
   return request_.folders.contains(output) && (output == RunOutput::dump || world_.rank() == 0);
 }
 
 // Returns whether this run has prepared the folder that this rank sees at the requested path.
-bool OutputFolders::is_prepared(RunOutput output) {
-  if (!is_in_use(output) || answers_.contains(output)) return true;
+bool OutputFolders::find_manager(RunOutput output) {
+  if (!is_written_here(output) || answers_.contains(output)) return true;
   const std::optional<RunIdentity> holder = read_lock_identity(request_.folders.at(output));
   if (!holder || holder->run != marker_.by.run) return false;
   answers_[output] = holder->rank;
   return true;
 }
 
-bool OutputFolders::all_are_prepared() {
-  return std::ranges::all_of(request_.folders, [&](const auto& folder) { return is_prepared(folder.first); });
+bool OutputFolders::find_all_managers() {
+  return std::ranges::all_of(request_.folders,
+                             [&](const auto& folder) { return find_manager(folder.first); });
 }
 
 void OutputFolders::prepare_missing() {
   for (const auto& [output, path] : request_.folders) {
-    if (is_in_use(output) && !answers_.contains(output)) add(output);
+    if (is_written_here(output) && !answers_.contains(output)) claim_folder(output);
   }
-  require_apart();
+  require_separate_folders();
   for (RunFolder& folder : folders_) folder.require_free(request_.overwrite);
 }
 
-void OutputFolders::add(RunOutput output) {
+void OutputFolders::claim_folder(RunOutput output) {
   RunFolder& folder = folders_.emplace_front(request_.folders.at(output), option_of(output), marker_);
   const auto same = std::ranges::find_if(folders_, [&](const RunFolder& other) {
-    return &other != &folder && other.canonical() == folder.canonical();
+    return &other != &folder && other.canonical_path() == folder.canonical_path();
   });
   RunFolder* place = &folder;
   if (same != folders_.end()) {
@@ -135,10 +137,10 @@ void OutputFolders::add(RunOutput output) {
 
 // Rejects an output inside the layout of another one, since readers of a dump treat every safetensors file
 // below it as a micro-batch.
-void OutputFolders::require_apart() const {
+void OutputFolders::require_separate_folders() const {
   for (const auto& [outer_output, outer] : mine_) {
     for (const auto& [inner_output, inner] : mine_) {
-      const fs::path way = relative_path_inside(outer->canonical(), inner->canonical());
+      const fs::path way = relative_path_inside(outer->canonical_path(), inner->canonical_path());
       const bool results_in_dump = outer_output == RunOutput::dump && inner_output == RunOutput::results &&
                                    (inner == outer || !way.empty());
       const bool in_layout = !way.empty() && (is_step_folder(way.begin()->string()) ||
@@ -157,7 +159,7 @@ void OutputFolders::warn_about_missing_locks() const {
     if (folder.blocks_other_runs()) continue;
     spdlog::warn(
         "{}: the file system does not support locks; a second run that writes here would not be noticed",
-        folder.canonical().string());
+        folder.canonical_path().string());
   }
 }
 

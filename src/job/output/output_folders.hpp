@@ -50,7 +50,7 @@ class OutputFolders {
 
   /// Returns the number of ranks that write their part of the dump to the folder seen by this rank.
   /// Precondition: has(RunOutput::dump).
-  [[nodiscard]] std::int64_t dump_writers() const {
+  [[nodiscard]] std::int64_t num_dump_writers() const {
     EVENKEEL_PRECONDITION(cheap, has(RunOutput::dump), world_.rank());
     return std::ranges::count(of_dump_, answers_.at(RunOutput::dump));
   }
@@ -61,12 +61,12 @@ class OutputFolders {
   void complete(std::int64_t steps);
 
  private:
-  [[nodiscard]] bool is_in_use(RunOutput output) const;
-  [[nodiscard]] bool is_prepared(RunOutput output);
-  [[nodiscard]] bool all_are_prepared();
+  [[nodiscard]] bool is_written_here(RunOutput output) const;
+  [[nodiscard]] bool find_manager(RunOutput output);
+  [[nodiscard]] bool find_all_managers();
   void prepare_missing();
-  void add(RunOutput output);
-  void require_apart() const;
+  void claim_folder(RunOutput output);
+  void require_separate_folders() const;
   void warn_about_missing_locks() const;
 
   const boost::mpi::communicator& world_;

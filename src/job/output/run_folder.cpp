@@ -65,7 +65,7 @@ class KeptDump {
   /// Returns the number of files. `steps` is the expected number of steps over all passes. A step without any
   /// file counts as one file, since its number of files is unknown. If groups have different sizes, a rank
   /// without files does not count, since it may not have written any.
-  [[nodiscard]] std::int64_t files(std::int64_t steps) const {
+  [[nodiscard]] std::int64_t count_files(std::int64_t steps) const {
     std::int64_t files = std::max<std::int64_t>(0, steps - std::ssize(steps_));
     for (const auto& [which, step] : steps_) {
       files += step.files;
@@ -159,7 +159,7 @@ RunFolder::~RunFolder() {
 
 bool RunFolder::lock() {
   try {
-    if (auto lock = RunLock::try_take(folder_, marker_.by)) lock_.emplace(std::move(*lock));
+    if (auto lock = RunLock::try_acquire(folder_, marker_.by)) lock_.emplace(std::move(*lock));
   } catch (const IoError& error) {
     reject("cannot be used as the folder of " + option_ + ": " + RunLock::file_name + " " +
                error.report().message,
@@ -212,14 +212,14 @@ void RunFolder::require_same_passes() const {
   }
 }
 
-void RunFolder::begin() {
+void RunFolder::clear_and_mark_running() {
   if (earlier_ && earlier_->state == RunMarker::State::complete) {
     // Mark the earlier run as incomplete before the first of its files is removed.
     earlier_->state = RunMarker::State::running;
     write_run_marker(folder_, *earlier_);
   }
   remember_first_steps();
-  continues_run() ? remove_replaced() : remove_run_entries(folder_, layout_);
+  continues_run() ? remove_replaced_and_count_kept() : remove_run_entries(folder_, layout_);
   begun_ = true;
   write_run_marker(folder_, marker_);
 }
@@ -238,7 +238,7 @@ void RunFolder::remember_first_steps() {
   }
 }
 
-void RunFolder::remove_replaced() {
+void RunFolder::remove_replaced_and_count_kept() {
   KeptDump dump;
   visit_run_entries(folder_, layout_, [&](const RunEntry& entry) {
     // Metrics of earlier steps are kept in their file, to which this run appends.
@@ -257,7 +257,7 @@ void RunFolder::remove_replaced() {
     return marker_.from.contains(output) ? marker_.first_step - marker_.from.at(output) : 0;
   };
   kept_[RunOutput::results] = passes * steps_before(RunOutput::results);
-  kept_[RunOutput::dump] = dump.files(passes * steps_before(RunOutput::dump));
+  kept_[RunOutput::dump] = dump.count_files(passes * steps_before(RunOutput::dump));
 }
 
 void RunFolder::complete(std::int64_t steps, const std::map<RunOutput, std::int64_t>& files) {

@@ -62,14 +62,14 @@ class RunFolder {
   /// Removes an earlier run's files, which require_free() has accepted, and marks the folder as running. If
   /// this run continues a job, removes only the files of its first and later steps, and leftovers of
   /// interrupted writes.
-  void begin();
+  void clear_and_mark_running();
   /// Marks the folder as complete and unlocks it. `files` has the number of files that this run wrote, by
   /// output.
   void complete(std::int64_t steps, const std::map<RunOutput, std::int64_t>& files);
 
   [[nodiscard]] const std::string& option() const noexcept { return option_; }
   /// Returns the absolute path without symbolic links.
-  [[nodiscard]] const std::filesystem::path& canonical() const noexcept { return canonical_; }
+  [[nodiscard]] const std::filesystem::path& canonical_path() const noexcept { return canonical_; }
 
  private:
   [[noreturn]] void reject(const std::string& why, const std::string& hint) const;
@@ -79,7 +79,7 @@ class RunFolder {
   void require_not_inside_another() const;
   [[nodiscard]] bool continues_run() const;
   void remember_first_steps();
-  void remove_replaced();
+  void remove_replaced_and_count_kept();
   void read_earlier_marker();
   void undo() noexcept;
 

@@ -25,7 +25,7 @@ constexpr mode_t for_all = 0666;
   throw IoError(path.string(), "cannot be written: " + std::generic_category().message(code));
 }
 
-struct flock whole_file() {
+struct flock whole_file_lock() {
   struct flock range {};
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;
@@ -34,7 +34,7 @@ struct flock whole_file() {
 
 /// Locks the open file if `take` is set; otherwise, queries the lock. If the operating system does not
 /// support this kind of lock, fails like a file system without locks.
-int request_lock(int descriptor, bool take, struct flock& range) {
+int set_or_query_lock(int descriptor, bool take, struct flock& range) {
 #ifdef F_OFD_SETLK
   return ::fcntl(descriptor, take ? F_OFD_SETLK : F_OFD_GETLK, &range);
 #else
@@ -44,7 +44,7 @@ int request_lock(int descriptor, bool take, struct flock& range) {
 #endif
 }
 
-bool is_unknown_to_file_system(int code) {
+bool is_unsupported_error(int code) {
   return code == ENOLCK || code == ENOSYS || code == EOPNOTSUPP || code == EINVAL;
 }
 
@@ -59,7 +59,7 @@ bool refers_to(const fs::path& path, int descriptor) {
 
 }  // namespace
 
-std::optional<RunLock> RunLock::try_take(const fs::path& folder, const RunIdentity& run) {
+std::optional<RunLock> RunLock::try_acquire(const fs::path& folder, const RunIdentity& run) {
   const fs::path path = folder / file_name;
   for (;;) {
     const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, for_all);
@@ -85,10 +85,10 @@ RunLock::~RunLock() {
 }
 
 bool RunLock::lock() {
-  struct flock range = whole_file();
-  if (request_lock(descriptor_, true, range) == 0) {
+  struct flock range = whole_file_lock();
+  if (set_or_query_lock(descriptor_, true, range) == 0) {
     locked_ = true;
-  } else if (!is_unknown_to_file_system(errno)) {
+  } else if (!is_unsupported_error(errno)) {
     if (errno == EAGAIN || errno == EACCES) return false;
     fail(path_, errno);
   }
@@ -138,8 +138,8 @@ bool is_locked(const fs::path& folder) {
   const int descriptor =
       ::open((folder / RunLock::file_name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0) return false;
-  struct flock range = whole_file();
-  const bool asked = request_lock(descriptor, false, range) == 0;
+  struct flock range = whole_file_lock();
+  const bool asked = set_or_query_lock(descriptor, false, range) == 0;
   ::close(descriptor);
   return asked && range.l_type != F_UNLCK;
 }

@@ -15,8 +15,8 @@ class RunLock {
   static constexpr const char* file_name = ".evenkeel-run.lock";
 
   /// Returns nullopt if another process has the lock. Throws IoError if the file cannot be created.
-  [[nodiscard]] static std::optional<RunLock> try_take(const std::filesystem::path& folder,
-                                                       const RunIdentity& run);
+  [[nodiscard]] static std::optional<RunLock> try_acquire(const std::filesystem::path& folder,
+                                                          const RunIdentity& run);
 
   RunLock(RunLock&& other) noexcept;
   RunLock& operator=(RunLock&&) = delete;

@@ -40,7 +40,7 @@ RunMarker::State state_of(const std::string& name) {
 }
 
 /// Returns `name` if it is a valid profile name, which can be part of a path. Otherwise throws InputError.
-std::string require_profile_name(std::string name) {
+std::string require_valid_profile_name(std::string name) {
   const bool plain = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '-';
   });
@@ -57,7 +57,7 @@ RunMarker marker_of(const Json& json) {
   marker.first_step = json.value("first_step", std::int64_t{0});
   marker.configuration = json.at("configuration").get<std::string>();
   marker.ranks = json.at("ranks").get<int>();
-  for (const Json& name : json.at("profiles")) marker.profiles.insert(require_profile_name(name));
+  for (const Json& name : json.at("profiles")) marker.profiles.insert(require_valid_profile_name(name));
   for (const auto& [name, files] : json.at("files").items()) {
     marker.files[output_of(name)] = files.is_null() ? 0 : files.get<std::int64_t>();
     marker.from[output_of(name)] = json.at("from").at(name).get<std::int64_t>();

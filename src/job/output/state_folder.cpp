@@ -33,7 +33,7 @@ StateFolder::StateFolder(fs::path folder, const RunIdentity& run) : folder_(std:
     throw IoError(folder_.string(), "cannot create the folder of --state: " + failure.message(),
                   "Give a folder that rank 0 may write to");
   }
-  if (auto lock = RunLock::try_take(folder_, run)) {
+  if (auto lock = RunLock::try_acquire(folder_, run)) {
     lock_.emplace(std::move(*lock));
     remove_leftovers();
     return;

@@ -29,7 +29,7 @@ class StateFolder {
   [[nodiscard]] std::optional<ServiceState> read() const;
   void write(const ServiceState& state);
 
-  [[nodiscard]] std::string path() const { return (folder_ / file_name).string(); }
+  [[nodiscard]] std::string file_path() const { return (folder_ / file_name).string(); }
 
  private:
   void remove_leftovers() const;

@@ -46,7 +46,7 @@ class LocalQueries {
     return cp_runs(segments.aligned_length(segment), segments.cp(), rank_);
   }
   /// Returns the local row of a segment's first query.
-  [[nodiscard]] std::int64_t begin(std::int64_t segment) const {
+  [[nodiscard]] std::int64_t first_query(std::int64_t segment) const {
     return layout_->segments().local_range(segment).begin;
   }
   /// Returns the end of the queries of a segment and of all segments below it.
@@ -66,7 +66,7 @@ class SlicesOfSegment {
                   std::vector<AttentionSlice>& slices)
       : slices_(slices), length_(layout.segments().length(segment)) {
     const LocalQueries queries(layout, rank);
-    std::int64_t local = queries.begin(segment);
+    std::int64_t local = queries.first_query(segment);
     for (const RowRange& run : queries.runs(segment)) {
       const RowRange rows{run.begin, std::min(run.end, length_)};
       if (rows.size() <= 0) break;
@@ -81,7 +81,8 @@ class SlicesOfSegment {
   void add(const KeyRun& run) {
     const RowRange keys{run.rows.begin, std::min(run.rows.end, length_)};
     if (keys.size() <= 0) return;
-    for (const OwnRun& own : own_) add_own(own, {keys.begin, std::min(keys.end, own.rows.end)}, run);
+    for (const OwnRun& own : own_)
+      add_slice_of_queries(own, {keys.begin, std::min(keys.end, own.rows.end)}, run);
     if (after_.size() > 0)
       slices_.push_back({after_, {run.first, run.first + keys.size()}, AttentionSlice::Kind::full});
   }
@@ -93,7 +94,7 @@ class SlicesOfSegment {
   };
 
   // Precondition: `keys` ends either at the end of `own.rows` or before its first row.
-  void add_own(const OwnRun& own, RowRange keys, const KeyRun& run) {
+  void add_slice_of_queries(const OwnRun& own, RowRange keys, const KeyRun& run) {
     if (keys.size() <= 0) return;
     const bool all_see_all = keys.end <= own.rows.begin + 1;
     slices_.push_back({own.queries,
@@ -132,7 +133,7 @@ ColumnIntervals column_intervals(const PackedTreeLayout& layout, CpRank rank, Ke
   ColumnIntervals intervals{std::vector<std::int32_t>(num_keys), std::vector<std::int32_t>(num_keys)};
   for_each_key_run(segments, keys, [&](const KeyRun& run) {
     const CpRuns own = queries.runs(run.segment);
-    const std::int64_t begin = queries.begin(run.segment);
+    const std::int64_t begin = queries.first_query(run.segment);
     const auto end = static_cast<std::int32_t>(queries.subtree_end(run.segment));
     const std::int64_t true_end = std::min(run.rows.end, segments.length(run.segment));
     for (std::int64_t row = run.rows.begin; row < true_end; ++row) {

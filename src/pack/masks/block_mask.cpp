@@ -10,7 +10,7 @@
 namespace evenkeel {
 namespace {
 
-constexpr std::int64_t tiles(std::int64_t rows, std::int64_t size) {
+constexpr std::int64_t num_tiles(std::int64_t rows, std::int64_t size) {
   return (rows + size - 1) / size;
 }
 
@@ -52,8 +52,8 @@ class TileColumn {
     seen_ = {std::min(seen_.begin, in.begin), std::max(seen_.end, in.end)};
   }
   /// Returns the range of query tiles in which every query sees every key.
-  [[nodiscard]] RowRange full() const {
-    return {tiles(last_begin_, tile_queries_), first_end_ / tile_queries_};
+  [[nodiscard]] RowRange full_tiles() const {
+    return {num_tiles(last_begin_, tile_queries_), first_end_ / tile_queries_};
   }
   /// Calls visit(tile), in ascending order, for each query tile in which a query sees a key. Then empties the
   /// column.
@@ -82,7 +82,7 @@ class TileColumn {
   std::int64_t first_end_ = nothing.begin;
 };
 
-void require_rows(TileSize tile) {
+void require_valid_tile_size(TileSize tile) {
   if (tile.queries >= 1 && tile.keys >= 1) return;
   throw InputError("block mask tile",
                    "is " + std::to_string(tile.queries) + " queries by " + std::to_string(tile.keys) +
@@ -99,12 +99,12 @@ std::int64_t BlockMask::num_computed_tiles() const noexcept {
 
 BlockMask block_mask(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys, TileSize tile,
                      BlockMask reuse) {
-  require_rows(tile);
+  require_valid_tile_size(tile);
   const ColumnIntervals columns = column_intervals(layout, rank, keys);
   const std::int64_t num_keys = std::ssize(columns.begin);
   BlockMask mask = std::move(reuse);
-  const std::int64_t m = mask.query_tiles = tiles(layout.segments().local_rows(), tile.queries);
-  const std::int64_t n = mask.key_tiles = tiles(num_keys, tile.keys);
+  const std::int64_t m = mask.query_tiles = num_tiles(layout.segments().local_rows(), tile.queries);
+  const std::int64_t n = mask.key_tiles = num_tiles(num_keys, tile.keys);
   TileLists kv(mask.kv_num_blocks, mask.kv_indices, m, n);
   TileLists full_kv(mask.full_kv_num_blocks, mask.full_kv_indices, m, n);
   TileLists q(mask.q_num_blocks, mask.q_indices, n, m);
@@ -117,7 +117,7 @@ BlockMask block_mask(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys,
       column.add({columns.begin[at], columns.end[at]});
     }
     const bool is_whole = end == (j + 1) * tile.keys;
-    const RowRange full = is_whole ? column.full() : RowRange{};
+    const RowRange full = is_whole ? column.full_tiles() : RowRange{};
     column.drain_seen_tiles([&](std::int64_t i) {
       const bool is_full = full.begin <= i && i < full.end;
       (is_full ? full_kv : kv).add(i, j);

@@ -23,7 +23,7 @@ bool has_offsets(const ColumnDescription& column) {
   return is_counted(column.spec.kind) && column.spec.rule().has_numbers() && !column.samples.are_shared();
 }
 
-std::vector<std::int64_t> prompts_of(std::span<const SampleShape> samples) {
+std::vector<std::int64_t> prompt_lengths_of(std::span<const SampleShape> samples) {
   std::vector<std::int64_t> prompts;
   for (const SampleShape& sample : samples) prompts.push_back(sample.prompt);
   return prompts;
@@ -73,7 +73,7 @@ void set_padding_mask(const PackedMicroBatch& micro_batch, std::span<const std::
   std::ranges::copy(std::as_bytes(std::span(values)), column.bytes().begin());
 }
 
-auto tokens_ahead(std::int64_t ahead, std::int64_t reach, std::int64_t pad) {
+auto make_tokens_ahead_fill(std::int64_t ahead, std::int64_t reach, std::int64_t pad) {
   return [=](const PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo, Column& column) {
     const std::span<std::int64_t> values = column.values<std::int64_t>();
     if (micro_batch.has_filler()) {
@@ -88,14 +88,14 @@ auto tokens_ahead(std::int64_t ahead, std::int64_t reach, std::int64_t pad) {
   };
 }
 
-auto loss_mask(std::int64_t ahead) {
+auto make_loss_mask_fill(std::int64_t ahead) {
   return [=](const PackedMicroBatch& micro_batch, std::span<const std::int64_t>, Column& column) {
-    derive_loss_mask(micro_batch.layout, micro_batch.cp_rank, prompts_of(micro_batch.samples),
+    derive_loss_mask(micro_batch.layout, micro_batch.cp_rank, prompt_lengths_of(micro_batch.samples),
                      column.values<float>(), ahead);
   };
 }
 
-auto prediction_rows(std::shared_ptr<const Predictions> predictions) {
+auto make_prediction_rows_fill(std::shared_ptr<const Predictions> predictions) {
   return [predictions = std::move(predictions)](const PackedMicroBatch&, std::span<const std::int64_t>,
                                                 Column& column) {
     auto next = column.values<std::int64_t>().begin();
@@ -107,10 +107,10 @@ auto prediction_rows(std::shared_ptr<const Predictions> predictions) {
 }
 
 // Skips filler, which has no predictions.
-auto prediction_labels(std::int64_t ahead, std::int64_t reach) {
+auto make_prediction_labels_fill(std::int64_t ahead, std::int64_t reach) {
   return [=](const PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo, Column& column) {
     if (micro_batch.has_filler()) return;
-    derive_labels(micro_batch.shared->tree, prompts_of(micro_batch.samples), micro_batch.cp_rank,
+    derive_labels(micro_batch.shared->tree, prompt_lengths_of(micro_batch.samples), micro_batch.cp_rank,
                   local_tokens(micro_batch), halo, column.values<std::int64_t>(), reach, ahead);
   };
 }
@@ -131,7 +131,7 @@ ColumnDescription ColumnDescription::from_column(const Column& column) {
   return {column.spec(), column.rows(), column.samples()};
 }
 
-Column ColumnDescription::make_in(MicroBatchArena& arena) const {
+Column ColumnDescription::make_column_in(MicroBatchArena& arena) const {
   std::shared_ptr<std::byte> place = arena.take(spec.name, bytes());
   return is_counted(spec.kind) ? Column::uninitialized(spec, samples, std::move(place))
                                : Column::uninitialized(spec, rows, std::move(place));
@@ -143,7 +143,7 @@ const ColumnDescription* find(std::span<const ColumnDescription> columns, std::s
   return found == columns.end() ? nullptr : &*found;
 }
 
-ColumnDescription weights_of(const ColumnDescription& mask, std::string name) {
+ColumnDescription describe_weights(const ColumnDescription& mask, std::string name) {
   return {{std::move(name), DType::float32, mask.spec.kind, {}}, mask.rows, mask.samples};
 }
 
@@ -153,7 +153,7 @@ std::vector<ColumnDescription> pending_weights(std::span<const ColumnDescription
   for (std::int64_t depth = 0; depth <= predict_ahead; ++depth) {
     const ColumnDescription* const mask = find(columns, field_name_at_depth(loss_mask_field, depth));
     if (mask == nullptr) continue;
-    ColumnDescription weights = weights_of(*mask, field_name_at_depth(loss_weights_field, depth));
+    ColumnDescription weights = describe_weights(*mask, field_name_at_depth(loss_weights_field, depth));
     const ColumnDescription* const same = find(columns, weights.spec.name);
     // If samples have a field of weights with the same spec and number of rows, it is overwritten in place.
     if (same == nullptr || !(same->spec == weights.spec) || same->rows != weights.rows)
@@ -187,8 +187,8 @@ MicroBatchArena arena_for(const PackedLayout& layout, std::span<const ColumnDesc
 }
 
 Predictions::Predictions(const PackedMicroBatch& micro_batch, std::int64_t ahead)
-    : runs(prediction_runs(micro_batch.shared->tree, prompts_of(micro_batch.samples), micro_batch.cp_rank,
-                           ahead)) {
+    : runs(prediction_runs(micro_batch.shared->tree, prompt_lengths_of(micro_batch.samples),
+                           micro_batch.cp_rank, ahead)) {
   std::vector<std::int64_t> counts(micro_batch.samples.size());
   for (const PredictionRun& run : runs) counts[static_cast<std::size_t>(run.sample)] += run.rows.size();
   samples = SampleRows::from_counts(counts);
@@ -207,7 +207,7 @@ DerivedColumns::DerivedColumns(const PackedMicroBatch& micro_batch,
   std::shared_ptr<const Predictions> predictions;
   const auto add_rows = [&](std::int64_t depth) {
     add_if_missing(prediction_column(*predictions, prediction_rows_field, depth, DType::int64),
-                   prediction_rows(predictions));
+                   make_prediction_rows_fill(predictions));
   };
   if (micro_batch.shared) {
     predictions = std::make_shared<const Predictions>(micro_batch, 0);
@@ -221,31 +221,32 @@ DerivedColumns::DerivedColumns(const PackedMicroBatch& micro_batch,
   for (std::int64_t depth = 0; depth <= options.predict_ahead; ++depth) {
     if (depth > 0) {
       add_if_missing(token_column(micro_batch, field_name_at_depth(input_ids_field, depth), DType::int64),
-                     tokens_ahead(depth, options.reach(), options.pad_token));
+                     make_tokens_ahead_fill(depth, options.reach(), options.pad_token));
     }
     if (!micro_batch.shared) {
       add_if_missing(token_column(micro_batch, field_name_at_depth(labels_field, depth), DType::int64),
-                     tokens_ahead(depth + 1, options.reach(), options.label_pad));
+                     make_tokens_ahead_fill(depth + 1, options.reach(), options.label_pad));
       add_if_missing(token_column(micro_batch, field_name_at_depth(loss_mask_field, depth), DType::float32),
-                     loss_mask(depth));
+                     make_loss_mask_fill(depth));
       continue;
     }
     if (depth > 0) predictions = std::make_shared<const Predictions>(micro_batch, depth);
     add_rows(depth);
     add_if_missing(prediction_column(*predictions, labels_field, depth, DType::int64),
-                   prediction_labels(depth, options.reach()));
+                   make_prediction_labels_fill(depth, options.reach()));
     add_if_missing(prediction_column(*predictions, loss_mask_field, depth, DType::float32),
                    set_prediction_mask);
   }
 }
 
 void DerivedColumns::add_prediction_rows(PackedMicroBatch& micro_batch) const {
-  for (std::size_t i = 0; i < of_layout_; ++i) make(i, micro_batch, {});
+  for (std::size_t i = 0; i < of_layout_; ++i) append_column(i, micro_batch, {});
 }
 
-void DerivedColumns::add_to(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo) const {
+void DerivedColumns::add_remaining_columns(PackedMicroBatch& micro_batch,
+                                           std::span<const std::int64_t> halo) const {
   if (has_tokens_) fill_pad_tokens(micro_batch, options_.pad_token);
-  for (std::size_t i = of_layout_; i < columns_.size(); ++i) make(i, micro_batch, halo);
+  for (std::size_t i = of_layout_; i < columns_.size(); ++i) append_column(i, micro_batch, halo);
 }
 
 void DerivedColumns::add(ColumnDescription column, Fill fill) {
@@ -253,9 +254,9 @@ void DerivedColumns::add(ColumnDescription column, Fill fill) {
   fills_.push_back(std::move(fill));
 }
 
-void DerivedColumns::make(std::size_t index, PackedMicroBatch& micro_batch,
-                          std::span<const std::int64_t> halo) const {
-  Column column = columns_[index].make_in(micro_batch.arena);
+void DerivedColumns::append_column(std::size_t index, PackedMicroBatch& micro_batch,
+                                   std::span<const std::int64_t> halo) const {
+  Column column = columns_[index].make_column_in(micro_batch.arena);
   fills_[index](micro_batch, halo, column);
   micro_batch.fields.push_back(std::move(column));
 }

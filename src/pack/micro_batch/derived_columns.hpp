@@ -25,7 +25,7 @@ struct ColumnDescription {
   [[nodiscard]] std::size_t bytes() const { return spec.bytes_of(rows); }
   /// Returns the uninitialized column, in its part of the arena. If the arena does not have a free part for
   /// the column, the column has its own memory.
-  [[nodiscard]] Column make_in(MicroBatchArena& arena) const;
+  [[nodiscard]] Column make_column_in(MicroBatchArena& arena) const;
 };
 
 /// Returns the column with this name, or null.
@@ -33,7 +33,7 @@ struct ColumnDescription {
                                             std::string_view name);
 
 /// Describes the column `name` with the loss weights for a loss mask: one weight per row of the mask.
-[[nodiscard]] ColumnDescription weights_of(const ColumnDescription& mask, std::string name);
+[[nodiscard]] ColumnDescription describe_weights(const ColumnDescription& mask, std::string name);
 
 /// Lists the columns of loss weights to add to a micro-batch with these columns, for all depths up to
 /// `predict_ahead`. Omits weights for which there is already a column with the same spec and number of rows.
@@ -77,13 +77,14 @@ class DerivedColumns {
   /// Adds all other derived columns to the same micro-batch, and sets the pad rows of its tokens. The
   /// `present` columns must already contain their values. `halo` contains the tokens that follow the rank's
   /// runs.
-  void add_to(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo) const;
+  void add_remaining_columns(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo) const;
 
  private:
   using Fill = std::function<void(const PackedMicroBatch&, std::span<const std::int64_t> halo, Column&)>;
 
   void add(ColumnDescription column, Fill fill);
-  void make(std::size_t index, PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo) const;
+  void append_column(std::size_t index, PackedMicroBatch& micro_batch,
+                     std::span<const std::int64_t> halo) const;
 
   DerivedFieldSettings options_;
   bool has_tokens_ = false;

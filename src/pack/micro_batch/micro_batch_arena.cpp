@@ -14,7 +14,7 @@ static_assert(BlockPool::alignment % MicroBatchArena::alignment == 0);
 
 constexpr std::size_t max_bytes = ~std::size_t{0} / 2;
 
-constexpr std::size_t rounded_up(std::size_t bytes) noexcept {
+constexpr std::size_t round_up_to_alignment(std::size_t bytes) noexcept {
   constexpr std::size_t unit = MicroBatchArena::alignment;
   return (bytes + unit - 1) / unit * unit;
 }
@@ -25,9 +25,9 @@ MicroBatchArena::MicroBatchArena(std::vector<Part> parts) : parts_(std::move(par
   for (Part& part : parts_) {
     if (part.bytes > max_bytes - bytes_) throw std::bad_alloc();
     part.offset = bytes_;
-    bytes_ = rounded_up(bytes_ + part.bytes);
+    bytes_ = round_up_to_alignment(bytes_ + part.bytes);
   }
-  block_ = BlockPool::instance().take(bytes_);
+  block_ = BlockPool::instance().allocate_block(bytes_);
 }
 
 MicroBatchArena& MicroBatchArena::operator=(const MicroBatchArena& other) noexcept {

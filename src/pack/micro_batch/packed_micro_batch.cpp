@@ -22,7 +22,7 @@ std::vector<std::int64_t> lengths_of(std::span<const SampleShape> samples) {
 }
 
 /// Adds a root of filler tokens, with its own sample.
-PrefixTree with_filler(const PrefixTree& tree, std::int64_t tokens) {
+PrefixTree add_filler_root(const PrefixTree& tree, std::int64_t tokens) {
   std::vector<TreeNode> nodes;
   for (const TreeSegment& segment : tree.segments()) nodes.push_back({segment.parent, segment.rows.size()});
   std::vector<std::int64_t> ends(tree.sample_ends().begin(), tree.sample_ends().end());
@@ -91,7 +91,7 @@ PackedMicroBatch lay_out(std::vector<SampleShape> samples, const SequenceLayout&
 
 PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTree& tree,
                                 const SequenceLayout& sequences, CpRank cp_rank) {
-  const PrefixTree filled = tree.num_rows() > 0 ? tree : with_filler(tree, sequences.alignment);
+  const PrefixTree filled = tree.num_rows() > 0 ? tree : add_filler_root(tree, sequences.alignment);
   if (filled.num_samples() > std::ssize(samples))
     samples.push_back({filler_sample, 0, sequences.alignment, 0});
   PackedTreeLayout layout(filled, sequences.alignment, sequences.cp);
@@ -124,7 +124,7 @@ void complete_fields(PackedMicroBatch& micro_batch, std::span<const FieldSpec> b
   for (const Column& column : micro_batch.fields) present.push_back(ColumnDescription::from_column(column));
   const DerivedColumns derived(micro_batch, present, brought, options);
   derived.add_prediction_rows(micro_batch);
-  derived.add_to(micro_batch, halo);
+  derived.add_remaining_columns(micro_batch, halo);
 }
 
 }  // namespace evenkeel

@@ -9,7 +9,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns, for each segment, the number of rows of the longest path below it.
-std::vector<std::int64_t> rows_below(const PackedTreeLayout& layout) {
+std::vector<std::int64_t> rows_of_longest_path_below(const PackedTreeLayout& layout) {
   std::vector<std::int64_t> below(static_cast<std::size_t>(layout.tree().size()), 0);
   for (std::int64_t s = layout.tree().size() - 1; s >= 0; --s) {
     const std::int64_t parent = layout.tree().segment(s).parent;
@@ -42,7 +42,7 @@ class DepthFirstWalk {
   [[nodiscard]] std::int64_t top() const noexcept { return open_.empty() ? -1 : open_.back(); }
 
   /// Opens a piece below the innermost open piece. If the piece is kept, visits it now. Otherwise,
-  /// close_above() visits it after all pieces below it.
+  /// close_below() visits it after all pieces below it.
   void open(RowRange rows, bool is_kept) {
     const std::int64_t piece = std::ssize(made_.rows);
     made_.rows.push_back(rows);
@@ -61,7 +61,7 @@ class DepthFirstWalk {
   }
 
   /// Closes all open pieces below `piece`, innermost first. Closes all pieces if `piece` is -1.
-  void close_above(std::int64_t piece) {
+  void close_below(std::int64_t piece) {
     while (top() != piece) {
       const std::int64_t closing = top();
       if (!is_kept_[static_cast<std::size_t>(closing)]) visit(closing);
@@ -73,7 +73,7 @@ class DepthFirstWalk {
   }
 
   [[nodiscard]] DepthFirstSchedule finish() && {
-    close_above(-1);
+    close_below(-1);
     return std::move(made_);
   }
 
@@ -108,12 +108,12 @@ class DepthFirstWalk {
 DepthFirstSchedule depth_first_schedule(const PackedTreeLayout& layout,
                                         std::optional<std::int64_t> max_kept) {
   const std::int64_t most = max_kept_rows(layout.segments(), max_kept);
-  const std::vector<std::int64_t> below = rows_below(layout);
+  const std::vector<std::int64_t> below = rows_of_longest_path_below(layout);
   std::vector<std::int64_t> last_piece;  // last piece on the path to the end of each segment
   DepthFirstWalk walk;
   for (std::int64_t s = 0; s < layout.tree().size(); ++s) {
     const std::int64_t parent = layout.tree().segment(s).parent;
-    walk.close_above(parent < 0 ? -1 : last_piece[static_cast<std::size_t>(parent)]);
+    walk.close_below(parent < 0 ? -1 : last_piece[static_cast<std::size_t>(parent)]);
     const RowRange rows = layout.segments().local_range(s);
     const std::int64_t room = most - below[static_cast<std::size_t>(s)];
     const std::int64_t kept_from = rows.end - std::clamp<std::int64_t>(room, 0, rows.size());

@@ -48,7 +48,7 @@ class RunAmounts {
   void remove(std::int64_t sample) noexcept {
     for (std::size_t l = 0; l < amounts_.size(); ++l) amounts_[l] -= limits_[l].of_samples[to_index(sample)];
   }
-  [[nodiscard]] bool fit() const noexcept {
+  [[nodiscard]] bool are_within_limits() const noexcept {
     for (std::size_t l = 0; l < amounts_.size(); ++l)
       if (amounts_[l] > limits_[l].most) return false;
     return true;
@@ -172,7 +172,7 @@ std::vector<std::int64_t> ends_of_first_runs(const OrderedSamples& samples, std:
   for (std::int64_t begin = count - 1; begin >= 0; --begin) {
     run.grow();
     amounts.add(begin);
-    while (run.end() > begin + 1 && (run.rows() > max_rows || !amounts.fit())) {
+    while (run.end() > begin + 1 && (run.rows() > max_rows || !amounts.are_within_limits())) {
       run.shrink();
       amounts.remove(run.end());
     }

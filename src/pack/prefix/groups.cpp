@@ -40,7 +40,8 @@ std::int64_t checked_tokens(std::size_t group, std::span<const std::int64_t> len
   return tokens;
 }
 
-void require_group_sizes(std::span<const std::int64_t> sizes, std::int64_t groups, std::int64_t suffixes) {
+void require_valid_group_sizes(std::span<const std::int64_t> sizes, std::int64_t groups,
+                               std::int64_t suffixes) {
   if (static_cast<std::int64_t>(sizes.size()) != groups) {
     throw InputError("group sizes", "there are " + std::to_string(sizes.size()) + " sizes for " +
                                         std::to_string(groups) + " prefixes");
@@ -75,7 +76,7 @@ PrefixGroups PrefixGroups::from_masks(const PaddedMask& prefix, const PaddedMask
                                       std::span<const std::int64_t> group_sizes) {
   const std::vector<std::int64_t> prefixes = lengths_of(prefix);
   const std::vector<std::int64_t> suffixes = lengths_of(suffix);
-  require_group_sizes(group_sizes, prefix.batch, suffix.batch);
+  require_valid_group_sizes(group_sizes, prefix.batch, suffix.batch);
   std::vector<std::vector<std::int64_t>> group_info;
   auto next = suffixes.begin();
   for (std::size_t g = 0; g < prefixes.size(); ++g) {

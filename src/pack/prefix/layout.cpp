@@ -13,7 +13,7 @@
 namespace evenkeel {
 namespace {
 
-std::vector<std::int64_t> tokens_of(const PrefixGroups& groups) {
+std::vector<std::int64_t> tokens_per_group(const PrefixGroups& groups) {
   std::vector<std::int64_t> tokens;
   for (std::int64_t g = 0; g < groups.size(); ++g) tokens.push_back(groups.num_tokens(g));
   return tokens;
@@ -21,7 +21,7 @@ std::vector<std::int64_t> tokens_of(const PrefixGroups& groups) {
 
 /// Returns the places of the ones in a mask. Throws InputError unless the mask has one row per group, with as
 /// many ones as the group has tokens.
-TokenPlaces masked_rows(const PrefixGroups& groups, const PaddedMask& padding) {
+TokenPlaces checked_token_places(const PrefixGroups& groups, const PaddedMask& padding) {
   const std::vector<std::int64_t> lengths = lengths_of(padding);
   if (std::ssize(lengths) != groups.size()) {
     throw InputError("padding mask", "has " + std::to_string(lengths.size()) + " rows; it must have " +
@@ -37,7 +37,7 @@ TokenPlaces masked_rows(const PrefixGroups& groups, const PaddedMask& padding) {
   return TokenPlaces(padding);
 }
 
-void require_prefixes(const PrefixGroups& groups, std::int64_t needed) {
+void require_min_prefix_length(const PrefixGroups& groups, std::int64_t needed) {
   for (std::int64_t g = 0; g < groups.size(); ++g) {
     if (groups.prefix(g) >= needed) continue;
     throw InputError("include_prefix_last",
@@ -60,10 +60,10 @@ std::vector<std::int64_t> segment_lengths(const PrefixGroups& groups) {
 }  // namespace
 
 PrefixLayout::PrefixLayout(const PrefixGroups& groups, PaddingSide padding)
-    : PrefixLayout(groups, padded_to_longest(tokens_of(groups), padding)) {}
+    : PrefixLayout(groups, padded_to_longest(tokens_per_group(groups), padding)) {}
 
 PrefixLayout::PrefixLayout(const PrefixGroups& groups, const PaddedMask& padding)
-    : PrefixLayout(groups, masked_rows(groups, padding)) {}
+    : PrefixLayout(groups, checked_token_places(groups, padding)) {}
 
 PrefixLayout::PrefixLayout(PrefixGroups groups, TokenPlaces grouped)
     : groups_(std::move(groups)), grouped_(std::move(grouped)) {
@@ -109,7 +109,7 @@ PrefixSplit PrefixLayout::split(std::int64_t include_prefix_last, ShortPrefix sh
                      "is " + std::to_string(include_prefix_last) + "; it must be at least 0");
   }
   (void)narrow<std::int32_t>(include_prefix_last, "include_prefix_last");
-  if (short_prefix == ShortPrefix::error) require_prefixes(groups_, include_prefix_last);
+  if (short_prefix == ShortPrefix::error) require_min_prefix_length(groups_, include_prefix_last);
   std::vector<RowRange> kept;
   std::vector<std::int64_t> lengths;
   for (std::int64_t g = 0; g < groups_.size(); ++g) {
@@ -124,7 +124,7 @@ PrefixSplit PrefixLayout::split(std::int64_t include_prefix_last, ShortPrefix sh
 std::vector<std::int64_t> PrefixLayout::position_ids(std::int64_t padding) const {
   const PaddedShape shape = grouped_.shape();
   std::vector<std::int64_t> positions(static_cast<std::size_t>(shape.batch * shape.width), padding);
-  const auto count_on = [&](const TokenPlaces& selected, std::int64_t first) {
+  const auto fill_positions = [&](const TokenPlaces& selected, std::int64_t first) {
     for (const TokenRun& run : selected.runs()) {
       const auto at = positions.begin() + run.row * shape.width + run.column;
       std::iota(at, at + run.size, first);
@@ -133,11 +133,11 @@ std::vector<std::int64_t> PrefixLayout::position_ids(std::int64_t padding) const
   };
   for (std::int64_t g = 0; g < groups_.size(); ++g) {
     RowRange tokens = prefix_tokens(g);
-    count_on(grouped_.select({&tokens, 1}), 0);
+    fill_positions(grouped_.select({&tokens, 1}), 0);
     const RowRange numbers = groups_.suffixes_of(g);
     for (std::int64_t i = numbers.begin; i < numbers.end; ++i) {
       tokens = {tokens.end, tokens.end + groups_.suffix(i)};
-      count_on(grouped_.select({&tokens, 1}), groups_.prefix(g));
+      fill_positions(grouped_.select({&tokens, 1}), groups_.prefix(g));
     }
   }
   return positions;

@@ -25,13 +25,13 @@ struct PackedPlace {
 std::vector<PackedPlace> places_of_rows(const PackedLayout& layout) {
   std::vector<PackedPlace> places(static_cast<std::size_t>(layout.num_tokens()));
   for (int rank = 0; rank < layout.cp().size; ++rank) {
-    const auto note = [&](const PackedRun& run) {
+    const auto record_places = [&](const PackedRun& run) {
       const std::int64_t first = layout.cu_seqlens()[static_cast<std::size_t>(run.index)];
       for (std::int64_t i = 0; i < run.sequence.size(); ++i) {
         places[static_cast<std::size_t>(first + run.sequence.begin + i)] = {CpRank{rank}, run.local + i};
       }
     };
-    walk_packed_rows(layout, CpRank{rank}, note, pass_by);
+    walk_packed_rows(layout, CpRank{rank}, record_places, do_nothing);
   }
   return places;
 }
@@ -46,7 +46,7 @@ void for_each_predicting_run(const PrefixTree& tree, const SegmentRuns& runs, st
   const RowRange predicting{prompt - 1 - ahead, tree.sample_length(sample) - 1 - ahead};
   const std::vector<std::int64_t> path = tree.path_to(tree.sample_end(sample));
   for (std::size_t p = 0; p < path.size(); ++p) {
-    const RowRange of_segment = runs.of(path[p]);
+    const RowRange of_segment = runs.runs_of(path[p]);
     for (std::int64_t r = of_segment.begin; r < of_segment.end; ++r) {
       const std::int64_t shift = runs.shift_of(r);
       const RowRange rows{std::max(runs[r].local, predicting.begin + shift),
@@ -64,7 +64,7 @@ void for_each_predicting_run(const PackedTreeLayout& layout, const SegmentRuns& 
   require_entries(prompt_lengths.size(), tree.num_samples(), "prompt lengths");
   for (std::int64_t i = 0; i < tree.num_samples(); ++i) {
     const std::int64_t prompt = prompt_lengths[static_cast<std::size_t>(i)];
-    require_prompt(i, prompt, tree.sample_length(i));
+    require_valid_prompt(i, prompt, tree.sample_length(i));
     for_each_predicting_run(tree, runs, i, prompt, ahead,
                             [&](std::int64_t r, RowRange rows, auto path) { visit(i, r, rows, path); });
   }
@@ -114,7 +114,7 @@ PredictionMap predictions(const PackedTreeLayout& layout, std::span<const std::i
   PredictionMap map;
   for (std::int64_t i = 0; i < tree.num_samples(); ++i) {
     const std::int64_t prompt = prompt_lengths[static_cast<std::size_t>(i)];
-    require_prompt(i, prompt, tree.sample_length(i));
+    require_valid_prompt(i, prompt, tree.sample_length(i));
     const std::vector<std::int64_t> rows = tree.prediction_rows(i);
     for (const std::int64_t row : std::span(rows).subspan(static_cast<std::size_t>(prompt))) {
       const PackedPlace place = row == -1 ? PackedPlace{} : places[static_cast<std::size_t>(row)];

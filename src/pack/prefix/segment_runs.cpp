@@ -17,7 +17,7 @@ SegmentRuns::SegmentRuns(const PackedTreeLayout& layout, CpRank rank)
   std::partial_sum(first_.begin(), first_.end(), first_.begin());
 }
 
-RowRange SegmentRuns::of(std::int64_t segment) const {
+RowRange SegmentRuns::runs_of(std::int64_t segment) const {
   const auto s = static_cast<std::size_t>(segment);
   return {first_[s], first_[s + 1]};
 }
@@ -46,7 +46,7 @@ void FollowingTokens::write(std::int64_t run, RowRange rows, std::int64_t ahead,
         token_after(run, path, rows.begin + i + ahead - runs_.shift_of(run), pad);
 }
 
-std::int64_t FollowingTokens::sent_token(std::int64_t place) const {
+std::int64_t FollowingTokens::halo_token(std::int64_t place) const {
   if (place < std::ssize(halo_)) return halo_[static_cast<std::size_t>(place)];
   throw InputError("halo tokens", "there are " + std::to_string(halo_.size()) +
                                       " halo tokens, but a label requires token " + std::to_string(place) +
@@ -57,16 +57,16 @@ std::int64_t FollowingTokens::token_after(std::int64_t run, std::span<const std:
                                           std::int64_t position, std::int64_t pad) const {
   const TreeSegment& own = tree_.segment(path.front());
   if (position < own.source().end)
-    return sent_token(run * reach_ + position - own.depth - runs_[run].sequence.end);
+    return halo_token(run * reach_ + position - own.depth - runs_[run].sequence.end);
   for (const std::int64_t s : path.subspan(1)) {
     const TreeSegment& segment = tree_.segment(s);
     if (position >= segment.source().end) continue;
     const std::int64_t offset = position - segment.depth;
-    const RowRange runs = runs_.of(s);
+    const RowRange runs = runs_.runs_of(s);
     const bool begins_here = !runs.empty() && runs_[runs.begin].sequence.begin == 0;
     if (begins_here && offset < runs_[runs.begin].sequence.size())
       return local_[static_cast<std::size_t>(runs_[runs.begin].local + offset)];
-    return sent_token((runs_.size() + s) * reach_ + offset);
+    return halo_token((runs_.size() + s) * reach_ + offset);
   }
   return pad;
 }

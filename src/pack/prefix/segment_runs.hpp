@@ -18,7 +18,7 @@ class SegmentRuns {
     return runs_[static_cast<std::size_t>(run)];
   }
   /// Returns the range of run numbers that belong to a segment.
-  [[nodiscard]] RowRange of(std::int64_t segment) const;
+  [[nodiscard]] RowRange runs_of(std::int64_t segment) const;
   /// Returns the local row of a run's tokens minus their position in their samples. This difference is the
   /// same for all tokens of the run.
   [[nodiscard]] std::int64_t shift_of(std::int64_t run) const;
@@ -45,7 +45,7 @@ class FollowingTokens {
              std::int64_t pad, std::span<std::int64_t> out) const;
 
  private:
-  [[nodiscard]] std::int64_t sent_token(std::int64_t place) const;
+  [[nodiscard]] std::int64_t halo_token(std::int64_t place) const;
   [[nodiscard]] std::int64_t token_after(std::int64_t run, std::span<const std::int64_t> path,
                                          std::int64_t position, std::int64_t pad) const;
 

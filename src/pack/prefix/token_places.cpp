@@ -18,7 +18,7 @@ std::string text_of(PaddedShape shape) {
 
 constexpr std::int64_t max_places = std::numeric_limits<std::int64_t>::max();
 
-void require_shape(PaddedShape shape) {
+void require_valid_shape(PaddedShape shape) {
   if (shape.batch < 0 || shape.width < 0)
     throw InputError("padded tensor", "a shape of " + text_of(shape) + " has a negative dimension");
   if (shape.batch > 0 && shape.width > max_places / shape.batch)
@@ -88,11 +88,11 @@ template <typename Gap>
 void for_each_gap(const TokenPlaces& tokens, Gap gap) {
   const PaddedShape shape = tokens.shape();
   TokenPosition at;
-  const auto pass_rows_before = [&](std::int64_t row) {
+  const auto visit_gaps_before = [&](std::int64_t row) {
     for (; at.row < row; at = {at.row + 1, 0}) gap(TokenRun{at.row, at.column, shape.width - at.column});
   };
   for (const TokenRun& run : tokens.runs()) {
-    pass_rows_before(run.row);
+    visit_gaps_before(run.row);
     if (run.row < at.row || run.column < at.column) {
       throw InputError("padded row " + std::to_string(run.row),
                        "the tokens' places are not in the order of the tensor");
@@ -100,7 +100,7 @@ void for_each_gap(const TokenPlaces& tokens, Gap gap) {
     gap(TokenRun{at.row, at.column, run.column - at.column});
     at.column = run.column + run.size;
   }
-  pass_rows_before(shape.batch);
+  visit_gaps_before(shape.batch);
 }
 
 std::vector<std::int64_t> tokens_per_row(const TokenPlaces& places) {
@@ -124,7 +124,7 @@ TokenPlaces::TokenPlaces(const PaddedMask& mask) : shape_{mask.batch, mask.seq} 
 
 TokenPlaces::TokenPlaces(std::span<const std::int64_t> lengths, std::int64_t width, PaddingSide side)
     : shape_{static_cast<std::int64_t>(lengths.size()), width} {
-  require_shape(shape_);
+  require_valid_shape(shape_);
   for (std::int64_t row = 0; row < shape_.batch; ++row) {
     const std::int64_t length = lengths[static_cast<std::size_t>(row)];
     const TokenRun dense{row, 0, length};
@@ -134,7 +134,7 @@ TokenPlaces::TokenPlaces(std::span<const std::int64_t> lengths, std::int64_t wid
 }
 
 TokenPlaces::TokenPlaces(PaddedShape shape, std::span<const TokenRun> runs) : shape_(shape) {
-  require_shape(shape);
+  require_valid_shape(shape);
   for (const TokenRun& run : runs) {
     require_inside(run, shape);
     append(run);

@@ -23,11 +23,11 @@ std::string name_of_segment(std::size_t segment) {
   return "tree segment " + std::to_string(segment);
 }
 
-std::size_t at(std::int64_t index) {
+std::size_t vector_index(std::int64_t index) {
   return static_cast<std::size_t>(index);
 }
 
-void require_tokens(std::size_t segment, std::int64_t tokens, std::int64_t rows_before) {
+void require_valid_num_tokens(std::size_t segment, std::int64_t tokens, std::int64_t rows_before) {
   if (tokens < 0) {
     throw InputError(name_of_segment(segment),
                      "has " + std::to_string(tokens) + " tokens; a length cannot be negative");
@@ -40,7 +40,7 @@ void require_tokens(std::size_t segment, std::int64_t tokens, std::int64_t rows_
   }
 }
 
-void require_ends(std::span<const std::int64_t> sample_ends, std::int64_t segments) {
+void require_valid_sample_ends(std::span<const std::int64_t> sample_ends, std::int64_t segments) {
   for (std::size_t i = 0; i < sample_ends.size(); ++i) {
     if (sample_ends[i] >= -1 && sample_ends[i] < segments) continue;
     throw InputError("sample " + std::to_string(i) + " of the tree",
@@ -129,11 +129,11 @@ std::vector<Branch> split_branch(Samples samples, const Branch& branch, std::int
 
 PrefixTree::PrefixTree(std::span<const TreeNode> segments, std::vector<std::int64_t> sample_ends)
     : sample_ends_(std::move(sample_ends)) {
-  require_ends(sample_ends_, static_cast<std::int64_t>(segments.size()));
+  require_valid_sample_ends(sample_ends_, static_cast<std::int64_t>(segments.size()));
   std::vector<std::int64_t> open;  // path to the previous segment, outermost first
   const auto close_down_to = [&](std::int64_t parent) {
     for (; !open.empty() && open.back() != parent; open.pop_back()) {
-      segments_[at(open.back())].subtree_end = size();
+      segments_[vector_index(open.back())].subtree_end = size();
     }
   };
   segments_.reserve(segments.size());
@@ -145,7 +145,7 @@ PrefixTree::PrefixTree(std::span<const TreeNode> segments, std::vector<std::int6
                            " is not on the path from the previous segment to its root",
                        "List segments depth-first");
     }
-    require_tokens(segments_.size(), node.tokens, num_rows());
+    require_valid_num_tokens(segments_.size(), node.tokens, num_rows());
     const std::int64_t depth = open.empty() ? 0 : segment(node.parent).source().end;
     open.push_back(size());
     segments_.push_back({{num_rows(), num_rows() + node.tokens}, node.parent, depth, 0, 0, 0});
@@ -158,14 +158,14 @@ void PrefixTree::count_samples() {
   for (TreeSegment& segment : segments_) segment.first_sample = num_samples();
   for (std::int64_t i = num_samples() - 1; i >= 0; --i) {
     if (sample_end(i) == -1) continue;
-    segments_[at(sample_end(i))].first_sample = i;
-    ++segments_[at(sample_end(i))].num_samples;
+    segments_[vector_index(sample_end(i))].first_sample = i;
+    ++segments_[vector_index(sample_end(i))].num_samples;
   }
   for (std::size_t s = segments_.size(); s-- > 0;) {
     const TreeSegment& segment = segments_[s];
     if (segment.num_samples == 0) throw InputError(name_of_segment(s), "is not part of any sample");
     if (segment.parent == -1) continue;
-    TreeSegment& parent = segments_[at(segment.parent)];
+    TreeSegment& parent = segments_[vector_index(segment.parent)];
     parent.num_samples += segment.num_samples;
     parent.first_sample = std::min(parent.first_sample, segment.first_sample);
   }
@@ -193,13 +193,13 @@ std::int64_t PrefixTree::sample_length(std::int64_t sample) const noexcept {
 
 std::vector<std::int64_t> PrefixTree::path_to(std::int64_t segment) const {
   std::vector<std::int64_t> path;
-  for (; segment != -1; segment = segments_[at(segment)].parent) path.push_back(segment);
+  for (; segment != -1; segment = segments_[vector_index(segment)].parent) path.push_back(segment);
   std::ranges::reverse(path);
   return path;
 }
 
 std::vector<std::int64_t> PrefixTree::rows_of(std::int64_t sample) const {
-  std::vector<std::int64_t> rows(at(sample_length(sample)));
+  std::vector<std::int64_t> rows(vector_index(sample_length(sample)));
   for (const std::int64_t s : path_to(sample_end(sample))) {
     const auto first = rows.begin() + segment(s).depth;
     std::iota(first, first + segment(s).rows.size(), segment(s).rows.begin);
@@ -230,10 +230,10 @@ PrefixTree PrefixTree::subtree(std::span<const std::int64_t> samples) const {
                                       " does not exist; the number of samples is " +
                                       std::to_string(num_samples()));
     }
-    if (sample_end(i) != -1) ++through[at(sample_end(i))];
+    if (sample_end(i) != -1) ++through[vector_index(sample_end(i))];
   }
   for (std::size_t s = segments_.size(); s-- > 0;) {
-    if (segments_[s].parent != -1) through[at(segments_[s].parent)] += through[s];
+    if (segments_[s].parent != -1) through[vector_index(segments_[s].parent)] += through[s];
   }
   std::vector<TreeNode> nodes;
   std::vector<std::int64_t> node_through;
@@ -241,11 +241,11 @@ PrefixTree PrefixTree::subtree(std::span<const std::int64_t> samples) const {
   for (std::size_t s = 0; s < segments_.size(); ++s) {
     if (through[s] == 0) continue;
     const TreeSegment& segment = segments_[s];
-    const std::int64_t parent = segment.parent == -1 ? -1 : node_of[at(segment.parent)];
+    const std::int64_t parent = segment.parent == -1 ? -1 : node_of[vector_index(segment.parent)];
     node_of[s] = parent;
     if (segment.rows.empty()) continue;
-    if (parent != -1 && node_through[at(parent)] == through[s]) {
-      nodes[at(parent)].tokens += segment.rows.size();
+    if (parent != -1 && node_through[vector_index(parent)] == through[s]) {
+      nodes[vector_index(parent)].tokens += segment.rows.size();
       continue;
     }
     node_of[s] = static_cast<std::int64_t>(nodes.size());
@@ -253,7 +253,8 @@ PrefixTree PrefixTree::subtree(std::span<const std::int64_t> samples) const {
     node_through.push_back(through[s]);
   }
   std::vector<std::int64_t> ends;
-  for (const std::int64_t i : samples) ends.push_back(sample_end(i) == -1 ? -1 : node_of[at(sample_end(i))]);
+  for (const std::int64_t i : samples)
+    ends.push_back(sample_end(i) == -1 ? -1 : node_of[vector_index(sample_end(i))]);
   return {nodes, std::move(ends)};
 }
 

@@ -15,7 +15,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns the length of the common prefix of two samples.
-std::int64_t shared_tokens(const PrefixTree& tree, std::int64_t before, std::int64_t sample) {
+std::int64_t common_prefix_length(const PrefixTree& tree, std::int64_t before, std::int64_t sample) {
   std::int64_t segment = tree.sample_end(before);
   const std::int64_t end = tree.sample_end(sample);
   while (segment != -1 && (end < segment || end >= tree.segment(segment).subtree_end)) {
@@ -56,7 +56,7 @@ OrderedSamples ordered_samples(const PrefixTree& tree) {
   const std::vector<std::int64_t> order = tree.depth_first_samples();
   OrderedSamples samples;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    samples.shared.push_back(i == 0 ? 0 : shared_tokens(tree, order[i - 1], order[i]));
+    samples.shared.push_back(i == 0 ? 0 : common_prefix_length(tree, order[i - 1], order[i]));
     samples.lengths.push_back(tree.sample_length(order[i]));
   }
   return samples;
@@ -92,7 +92,7 @@ std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment, 
   return parts;
 }
 
-std::vector<std::int64_t> least_parts(const PrefixTree& tree, std::int64_t max_tokens) {
+std::vector<std::int64_t> min_parts_per_segment(const PrefixTree& tree, std::int64_t max_tokens) {
   std::vector<std::int64_t> parts(static_cast<std::size_t>(tree.size()), 1);
   std::vector<std::int64_t> below(parts.size(), 0);  // rows below each segment, including repeated ones
   for (std::int64_t s = tree.size() - 1; s >= 0; --s) {

@@ -54,6 +54,7 @@ struct SubTree {
 /// the tokens up to the end of the segment for rows below the segment. The bound is the number of rows below
 /// the segment, including repeated rows, divided by this remainder and rounded up. Precondition: every sample
 /// fits by itself. O(segments).
-[[nodiscard]] std::vector<std::int64_t> least_parts(const PrefixTree& tree, std::int64_t max_tokens);
+[[nodiscard]] std::vector<std::int64_t> min_parts_per_segment(const PrefixTree& tree,
+                                                              std::int64_t max_tokens);
 
 }  // namespace evenkeel

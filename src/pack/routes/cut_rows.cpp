@@ -116,7 +116,7 @@ void CutRows::add(const PlacedRun& run, std::int64_t window) {
   }
 }
 
-std::int64_t CutRows::run_with(std::int64_t sequence, std::int64_t row) const noexcept {
+std::int64_t CutRows::find_run_index(std::int64_t sequence, std::int64_t row) const noexcept {
   const RowRange among = runs_of(sequence);
   EVENKEEL_PRECONDITION(cheap, !among.empty() && row >= 0, sequence, row);
   const auto after = std::ranges::upper_bound(runs_.begin() + among.begin, runs_.begin() + among.end, row, {},

@@ -31,8 +31,8 @@ class CutRows {
     return {first_run_[s], first_run_[s + 1]};
   }
   /// Returns the index of the run that contains this row of a sequence. Precondition: the row exists.
-  [[nodiscard]] std::int64_t run_with(std::int64_t sequence, std::int64_t row) const noexcept;
-  [[nodiscard]] int members() const noexcept { return members_; }
+  [[nodiscard]] std::int64_t find_run_index(std::int64_t sequence, std::int64_t row) const noexcept;
+  [[nodiscard]] int num_members() const noexcept { return members_; }
 
  private:
   void cut_sequences(const PackedLayout& layout, CpLayout cut, int tp);
@@ -59,7 +59,7 @@ class RouteSide {
   /// Fills `rows` with all added rows, in the order of members, and `counts` with the number of rows per
   /// member. The rows of a member are in the order in which they were added.
   template <typename Integer>
-  void list(std::vector<Integer>& rows, std::vector<Integer>& counts) const {
+  void write_rows_and_counts(std::vector<Integer>& rows, std::vector<Integer>& counts) const {
     counts.assign(counts_.begin(), counts_.end());
     std::vector<std::int64_t> next(counts_.size());
     std::exclusive_scan(counts_.begin(), counts_.end(), next.begin(), std::int64_t{0});

@@ -25,13 +25,13 @@ class OrderedRows {
 
   /// Returns the row of the preceding token, in this sequence or, in a tree, in the nearest ancestor with
   /// tokens; nullopt if there is no such token.
-  [[nodiscard]] std::optional<SequenceRow> before(SequenceRow at) const {
+  [[nodiscard]] std::optional<SequenceRow> find_preceding_row(SequenceRow at) const {
     if (at.row > 0) return SequenceRow{at.sequence, at.row - 1};
     for (std::int64_t s = parent_of(at.sequence); s >= 0; s = parent_of(s))
       if (layout_.length(s) > 0) return SequenceRow{s, layout_.length(s) - 1};
     return std::nullopt;
   }
-  [[nodiscard]] std::int64_t tokens_of(const PlacedRun& run) const {
+  [[nodiscard]] std::int64_t num_tokens_of(const PlacedRun& run) const {
     return std::clamp(layout_.length(run.sequence) - run.rows.begin, std::int64_t{0}, run.rows.size());
   }
 
@@ -45,26 +45,26 @@ class OrderedRows {
 };
 
 /// Returns the index of each run among the runs of its member.
-std::vector<std::int64_t> numbers_on_members(const CutRows& cut) {
+std::vector<std::int64_t> run_indexes_on_members(const CutRows& cut) {
   std::vector<std::int64_t> numbers;
   numbers.reserve(cut.runs().size());
-  std::vector<std::int64_t> next(static_cast<std::size_t>(cut.members()));
+  std::vector<std::int64_t> next(static_cast<std::size_t>(cut.num_members()));
   for (const PlacedRun& run : cut.runs()) numbers.push_back(next[static_cast<std::size_t>(run.member)]++);
   return numbers;
 }
 
-std::vector<SequenceRun> runs_on(const OrderedRows& rows, RowMember member) {
+std::vector<SequenceRun> find_runs_of_member(const OrderedRows& rows, RowMember member) {
   const std::vector<PlacedRun>& runs = rows.cut.runs();
-  const std::vector<std::int64_t> numbers = numbers_on_members(rows.cut);
+  const std::vector<std::int64_t> numbers = run_indexes_on_members(rows.cut);
   std::vector<SequenceRun> found;
   for (const PlacedRun& run : runs) {
     if (run.member != member.number()) continue;
     SequenceRun& here = found.emplace_back(SequenceRun{
-        run.sequence, {run.local, run.local + run.rows.size()}, run.rows.begin, rows.tokens_of(run)});
+        run.sequence, {run.local, run.local + run.rows.size()}, run.rows.begin, rows.num_tokens_of(run)});
     if (here.tokens == 0) continue;
-    const std::optional<SequenceRow> before = rows.before({run.sequence, run.rows.begin});
+    const std::optional<SequenceRow> before = rows.find_preceding_row({run.sequence, run.rows.begin});
     if (!before) continue;
-    const std::int64_t number = rows.cut.run_with(before->sequence, before->row);
+    const std::int64_t number = rows.cut.find_run_index(before->sequence, before->row);
     const PlacedRun& from = runs[static_cast<std::size_t>(number)];
     here.member_before = from.member;
     here.run_before = numbers[static_cast<std::size_t>(number)];
@@ -77,7 +77,7 @@ std::vector<SequenceRun> runs_on(const OrderedRows& rows, RowMember member) {
 /// Throws InputError if `width` is below 1, or if (width - 1) * max_runs places exceed the range of Integer.
 /// `max_runs` is the maximum over all members, so all members throw the same error.
 template <typename Integer>
-void require_width(std::int64_t width, std::int64_t max_runs) {
+void require_valid_width(std::int64_t width, std::int64_t max_runs) {
   const std::string where = "width of a convolution";
   if (width < 1) throw InputError(where, "is " + std::to_string(width) + "; it must be at least 1");
   if (width - 1 <= std::int64_t{std::numeric_limits<Integer>::max()} / std::max(max_runs, std::int64_t{1}))
@@ -89,11 +89,11 @@ void require_width(std::int64_t width, std::int64_t max_runs) {
 template <typename Integer>
 RowRoute<Integer> make_halo_route(const OrderedRows& rows, RowMember member, std::int64_t width) {
   const std::vector<PlacedRun>& runs = rows.cut.runs();
-  const std::vector<std::int64_t> numbers = numbers_on_members(rows.cut);
-  require_width<Integer>(width, numbers.empty() ? 0 : std::ranges::max(numbers) + 1);
+  const std::vector<std::int64_t> numbers = run_indexes_on_members(rows.cut);
+  require_valid_width<Integer>(width, numbers.empty() ? 0 : std::ranges::max(numbers) + 1);
   const int here = member.number();
-  RouteSide sent(rows.cut.members());
-  RouteSide received(rows.cut.members());
+  RouteSide sent(rows.cut.num_members());
+  RouteSide received(rows.cut.num_members());
   struct TokenBefore {
     const PlacedRun* run;
     std::int64_t local;
@@ -101,11 +101,11 @@ RowRoute<Integer> make_halo_route(const OrderedRows& rows, RowMember member, std
   std::vector<TokenBefore> tokens;  // tokens before one run, nearest first
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const PlacedRun& run = runs[r];
-    if (rows.tokens_of(run) == 0) continue;
+    if (rows.num_tokens_of(run) == 0) continue;
     tokens.clear();
-    std::optional<SequenceRow> at = rows.before({run.sequence, run.rows.begin});
-    for (; at && std::ssize(tokens) < width - 1; at = rows.before(*at)) {
-      const PlacedRun& from = runs[static_cast<std::size_t>(rows.cut.run_with(at->sequence, at->row))];
+    std::optional<SequenceRow> at = rows.find_preceding_row({run.sequence, run.rows.begin});
+    for (; at && std::ssize(tokens) < width - 1; at = rows.find_preceding_row(*at)) {
+      const PlacedRun& from = runs[static_cast<std::size_t>(rows.cut.find_run_index(at->sequence, at->row))];
       tokens.push_back({&from, from.local + at->row - from.rows.begin});
     }
     const std::int64_t end = (numbers[r] + 1) * (width - 1);  // end of the run's places in the received rows
@@ -116,18 +116,18 @@ RowRoute<Integer> make_halo_route(const OrderedRows& rows, RowMember member, std
     }
   }
   RowRoute<Integer> route;
-  sent.list(route.send_rows, route.send_counts);
-  received.list(route.receive_rows, route.receive_counts);
+  sent.write_rows_and_counts(route.send_rows, route.send_counts);
+  received.write_rows_and_counts(route.receive_rows, route.receive_counts);
   return route;
 }
 
 }  // namespace
 
 std::vector<SequenceRun> sequence_runs(const PackedLayout& layout, RowCut cut, RowMember member) {
-  return runs_on({layout, nullptr, cut, member}, member);
+  return find_runs_of_member({layout, nullptr, cut, member}, member);
 }
 std::vector<SequenceRun> sequence_runs(const PackedTreeLayout& layout, RowCut cut, RowMember member) {
-  return runs_on({layout.segments(), &layout.tree(), cut, member}, member);
+  return find_runs_of_member({layout.segments(), &layout.tree(), cut, member}, member);
 }
 
 template <typename Integer>
@@ -151,8 +151,8 @@ RowRoute<Integer> row_route(const PackedLayout& layout, RowCut from, RowCut to, 
   const CutRows before(layout, from, member);
   const CutRows after(layout, to, member);
   const int here = member.number();
-  RouteSide sent(before.members());
-  RouteSide received(before.members());
+  RouteSide sent(before.num_members());
+  RouteSide received(before.num_members());
   // Both cuts list all rows in the order of the micro-batch, so one pass over both lists finds the common
   // rows.
   auto a = before.runs().begin();
@@ -166,8 +166,8 @@ RowRoute<Integer> row_route(const PackedLayout& layout, RowCut from, RowCut to, 
     if (b->rows.end == end) ++b;
     if (ends_a) ++a;
   }
-  sent.list(spare.send_rows, spare.send_counts);
-  received.list(spare.receive_rows, spare.receive_counts);
+  sent.write_rows_and_counts(spare.send_rows, spare.send_counts);
+  received.write_rows_and_counts(spare.receive_rows, spare.receive_counts);
   return spare;
 }
 

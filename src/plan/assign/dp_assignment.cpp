@@ -150,7 +150,8 @@ IdGroups<UnitId> cut_into_mini_batches(const StepProblem& problem, const PackUni
     drawn =
         seeded_order(units.num_groups(), problem.settings.seed, {static_cast<std::uint64_t>(problem.step)});
   Partition groups = sorted_runs(units.num_groups(), drawn, cut.count);
-  if (!units.shared()) return IdGroups<UnitId>(std::move(groups));  // without sharing, group g is unit g
+  if (!units.has_shared_prefixes())
+    return IdGroups<UnitId>(std::move(groups));  // without sharing, group g is unit g
   std::vector<std::vector<UnitId>> mini_batches;
   for (std::int64_t m = 0; m < groups.size(); ++m) {
     std::vector<UnitId>& mini_batch = mini_batches.emplace_back();
@@ -160,7 +161,7 @@ IdGroups<UnitId> cut_into_mini_batches(const StepProblem& problem, const PackUni
   return IdGroups<UnitId>(mini_batches);
 }
 
-std::vector<IdGroups<UnitId>> split_into_mini_batches(const StepProblem& problem, const PackUnits& units) {
+std::vector<IdGroups<UnitId>> assign_by_mini_batch(const StepProblem& problem, const PackUnits& units) {
   if (!problem.settings.mini_batches.keep) return balance_then_cut(problem, units);
   const IdGroups<UnitId> mini_batches = cut_into_mini_batches(problem, units);
   std::vector<IdGroups<UnitId>> shares;

@@ -64,7 +64,7 @@ struct AssignedWork {
 ///   mini-batch.
 /// With fewer groups or units than mini-batches, some mini-batches are empty. Pure and deterministic on
 /// replicated input.
-[[nodiscard]] std::vector<IdGroups<UnitId>> split_into_mini_batches(const StepProblem& problem,
-                                                                    const PackUnits& units);
+[[nodiscard]] std::vector<IdGroups<UnitId>> assign_by_mini_batch(const StepProblem& problem,
+                                                                 const PackUnits& units);
 
 }  // namespace evenkeel

@@ -27,7 +27,7 @@ std::int64_t sum_over(const std::vector<MicroBatchPlan>& micro_batches, Member m
 }
 
 /// Replaces `most` with the element-wise maximum of the two lists. The shorter list is extended with zeros.
-void take_larger(std::vector<std::int64_t>& most, std::span<const std::int64_t> numbers) {
+void update_maxima(std::vector<std::int64_t>& most, std::span<const std::int64_t> numbers) {
   most.resize(std::max(most.size(), numbers.size()), 0);
   for (std::size_t i = 0; i < numbers.size(); ++i) most[i] = std::max(most[i], numbers[i]);
 }
@@ -39,7 +39,7 @@ class RankPlanner {
       : settings_(problem.settings),
         ranks_(ranks),
         num_mini_batches_(std::ssize(assignment.mini_batches)),
-        batcher_(strategy_of(problem.settings).micro_batcher(problem, assignment)) {}
+        batcher_(strategy_of(problem.settings).make_micro_batcher(problem, assignment)) {}
 
   /// Counts the micro-batches that each rank needs. Returns, for each mini-batch, the maximum over these
   /// ranks.
@@ -54,7 +54,7 @@ class RankPlanner {
         planned.needed += count.needed;
         of_rank.push_back(count.needed);
       }
-      take_larger(needed, of_rank);
+      update_maxima(needed, of_rank);
     }
     return needed;
   }
@@ -65,10 +65,10 @@ class RankPlanner {
       plan_.counts.push_back(agreed_count(largest, settings_));
   }
 
-  [[nodiscard]] std::vector<Cost> times() const {
+  [[nodiscard]] std::vector<Cost> slowest_times() const {
     std::vector<Cost> slowest;
     for (const DpRank rank : ranks_)
-      take_larger(slowest, times_at_counts(*batcher_, rank, plan_.counts, settings_));
+      update_maxima(slowest, times_at_counts(*batcher_, rank, plan_.counts, settings_));
     return slowest;
   }
 
@@ -76,7 +76,7 @@ class RankPlanner {
     plan_.counts = fastest_counts(slowest, plan_.counts, settings_);
   }
 
-  [[nodiscard]] StepPlan take_plan() && {
+  [[nodiscard]] StepPlan pack_plan() && {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       for (const MiniBatchId m : ids_below<MiniBatchId>(num_mini_batches_)) {
         std::vector<MicroBatchPlan>& own = plan_.ranks[i].micro_batches;
@@ -159,18 +159,18 @@ StepPlan plan_dp_ranks(const StepProblem& problem, const StepAssignment& assignm
   peers.run_locally([&] { planner->set_counts(needed); });
   const auto* packed_settings = problem.settings.find<PackedSettings>();
   if (packed_settings != nullptr && packed_settings->count == CountRule::fastest) {
-    std::vector<Cost> times;
-    peers.run_locally([&] { times = planner->times(); });
-    peers.take_maximum(times);
-    peers.run_locally([&] { planner->choose_fastest(times); });
+    std::vector<Cost> slowest_times;
+    peers.run_locally([&] { slowest_times = planner->slowest_times(); });
+    peers.take_maximum(slowest_times);
+    peers.run_locally([&] { planner->choose_fastest(slowest_times); });
   }
   StepPlan plan;
-  peers.run_locally([&] { plan = std::move(*planner).take_plan(); });
+  peers.run_locally([&] { plan = std::move(*planner).pack_plan(); });
   return plan;
 }
 
 AssignedPlan assign_and_plan(const StepProblem& problem) {
-  if (is_strategy_open(problem.settings)) return plan_with_chosen_strategy(problem);
+  if (compares_strategies(problem.settings)) return plan_with_best_strategy(problem);
   AssignedPlan planned;
   planned.assignment = assign_step(problem);
   std::vector<DpRank> ranks;

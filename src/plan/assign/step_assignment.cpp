@@ -15,8 +15,8 @@ namespace evenkeel {
 namespace {
 
 /// Returns the entries of each group over all mini-batches, concatenated.
-IdGroups<EntryId> shares_of_entries(const StepAssignment& assignment) {
-  if (assignment.mini_batches.size() == 1 && !assignment.shared())
+IdGroups<EntryId> entries_by_group(const StepAssignment& assignment) {
+  if (assignment.mini_batches.size() == 1 && !assignment.has_shared_prefixes())
     return IdGroups<EntryId>(
         assignment.mini_batches.front().units.items());  // a unit has the same number as its entry
   std::vector<std::vector<EntryId>> shares(assignment.groups.size());
@@ -29,7 +29,7 @@ IdGroups<EntryId> shares_of_entries(const StepAssignment& assignment) {
         share.insert(share.end(), entries.begin(), entries.end());
       }
       // Sort, since the samples of a unit need not be consecutive in the table.
-      if (assignment.shared()) std::sort(share.begin() + first, share.end());
+      if (assignment.has_shared_prefixes()) std::sort(share.begin() + first, share.end());
     }
   }
   return IdGroups<EntryId>(shares);
@@ -61,20 +61,20 @@ StepAssignment assignment_of_units(const StepProblem& problem) {
 /// Fills in the fields that are derived from the assigned units.
 StepAssignment complete_assignment(const StepProblem& problem, StepAssignment assignment) {
   strategy_of(problem.settings).add_joint_micro_batches(problem, assignment);
-  assignment.shares = shares_of_entries(assignment);
+  assignment.shares = entries_by_group(assignment);
   assignment.segments = segments_of_units(problem, assignment);
   return assignment;
 }
 
-void require_fitting(const StepProblem& problem) {
+void require_valid_problem(const StepProblem& problem) {
   problem.settings.validate();
   strategy_of(problem.settings).require_samples_fit(problem.table, problem.settings);
-  require_below_path_cap(problem.table, problem.settings);
-  require_below_row_caps(problem.table, problem.settings.micro_batch);
+  require_within_path_cap(problem.table, problem.settings);
+  require_within_row_caps(problem.table, problem.settings.micro_batch);
 }
 
 /// Returns, for each unit, the size of the group that runs it.
-std::vector<int> group_sizes(const StepAssignment& assignment) {
+std::vector<int> group_size_by_unit(const StepAssignment& assignment) {
   std::vector<int> sizes(static_cast<std::size_t>(assignment.units.size()));
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
     for (std::size_t g = 0; g < assignment.groups.size(); ++g) {
@@ -126,21 +126,22 @@ IdGroups<SegmentId> segment_shares(const StepAssignment& assignment) {
 
 SegmentTable shared_segments(const StepProblem& problem, const StepAssignment& assignment) {
   const PackUnits& units = assignment.units;
-  const std::vector<int> sizes = group_sizes(assignment);
+  const std::vector<int> sizes = group_size_by_unit(assignment);
   std::vector<Segment> segments;
   SegmentPaths paths{{}, std::vector<SegmentId>(static_cast<std::size_t>(problem.table.size()), no_segment)};
   for (const UnitId u : ids_below<UnitId>(units.size())) {
     const PackUnit unit = units[u];
     const int size = sizes[u.index()];
     const std::int64_t alignment = problem.settings.alignment(size);
-    const auto numbered = [&](std::int64_t s) {
+    const auto segment_id_of = [&](std::int64_t s) {
       return s == -1 ? no_segment : SegmentId{units.first_segment(u).value() + s};
     };
     for (std::size_t i = 0; i < unit.entries.size(); ++i) {
-      paths.ends[unit.entries[i].index()] = numbered(unit.tree->sample_end(static_cast<std::int64_t>(i)));
+      paths.ends[unit.entries[i].index()] =
+          segment_id_of(unit.tree->sample_end(static_cast<std::int64_t>(i)));
     }
     for (const TreeSegment& segment : unit.tree->segments()) {
-      paths.parents.push_back(numbered(segment.parent));
+      paths.parents.push_back(segment_id_of(segment.parent));
       segments.push_back({unit.entries[static_cast<std::size_t>(segment.first_sample)], segment.source(),
                           align_up(segment.rows.size(), alignment), size});
     }
@@ -162,12 +163,12 @@ std::vector<EntryId> StepAssignment::entries_of(MiniBatchId mini_batch) const {
 }
 
 StepAssignment assign_step(const StepProblem& problem) {
-  require_fitting(problem);
+  require_valid_problem(problem);
   return complete_assignment(problem, assignment_of_units(problem));
 }
 
 std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem) {
-  require_fitting(problem);
+  require_valid_problem(problem);
   std::vector<IdGroups<UnitId>> units;
   for (MiniBatchAssignment& mini_batch : assignment_of_units(problem).mini_batches)
     units.push_back(std::move(mini_batch.units));
@@ -188,7 +189,7 @@ StepAssignment assign_step_by_units(const StepProblem& problem, std::vector<IdGr
 
 std::vector<SegmentId> segments_of(const StepAssignment& assignment, const MicroBatchPlan& plan) {
   std::vector<SegmentId> segments;
-  if (!assignment.shared()) {
+  if (!assignment.has_shared_prefixes()) {
     segments.reserve(plan.entries.size());
     for (const EntryId entry : plan.entries) segments.emplace_back(entry.value());
     return segments;
@@ -209,8 +210,8 @@ std::uint64_t plan_hash(const IdGroups<EntryId>& shares, std::span<const std::in
 }
 
 SegmentTable segments_of_units(const StepProblem& problem, const StepAssignment& assignment) {
-  return assignment.shared() ? shared_segments(problem, assignment)
-                             : whole_sample_segments(problem.settings, assignment);
+  return assignment.has_shared_prefixes() ? shared_segments(problem, assignment)
+                                          : whole_sample_segments(problem.settings, assignment);
 }
 
 }  // namespace evenkeel

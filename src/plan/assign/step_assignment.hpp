@@ -34,7 +34,7 @@ struct StepAssignment {
   SegmentTable segments;     ///< the sequences in the tensors, and their lengths
 
   /// Returns whether samples may share segments.
-  [[nodiscard]] bool shared() const noexcept { return units.shared(); }
+  [[nodiscard]] bool has_shared_prefixes() const noexcept { return units.has_shared_prefixes(); }
   /// Returns the entries of a mini-batch over all DP ranks. Precondition: the mini-batch exists.
   [[nodiscard]] std::vector<EntryId> entries_of(MiniBatchId mini_batch) const;
 

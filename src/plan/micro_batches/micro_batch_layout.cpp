@@ -22,7 +22,7 @@ PrefixTree make_forest(const StepAssignment& assignment, const MicroBatchPlan& p
 
 }  // namespace
 
-SequenceLayout sequences_of(const MicroBatchPlan& plan, const PlanSettings& settings) {
+SequenceLayout sequence_layout_of(const MicroBatchPlan& plan, const PlanSettings& settings) {
   if (settings.delivery == Delivery::samples) return {};
   return {settings.alignment(plan.context.size),
           plan.padded_length,
@@ -36,12 +36,12 @@ std::int64_t rows_of(const MicroBatchPlan& plan, const PlanSettings& settings) n
 
 PackedMicroBatch lay_out(const StepProblem& problem, const StepAssignment& assignment,
                          const MicroBatchPlan& plan, CpRank member) {
-  const SequenceLayout sequences = sequences_of(plan, problem.settings);
+  const SequenceLayout sequences = sequence_layout_of(plan, problem.settings);
   // If sequences are not cut, every member has all rows.
   if (sequences.cp.size == 1) member = CpRank{0};
   std::vector<SampleShape> samples;
   for (const EntryId entry : plan.entries) samples.push_back(problem.table[entry].shape);
-  if (!assignment.shared()) return lay_out(std::move(samples), sequences, member);
+  if (!assignment.has_shared_prefixes()) return lay_out(std::move(samples), sequences, member);
   PackedMicroBatch micro_batch =
       lay_out_shared(std::move(samples), make_forest(assignment, plan), sequences, member);
   const PlanSettings& settings = problem.settings;

@@ -7,7 +7,7 @@
 namespace evenkeel {
 
 /// Returns the layout of a planned micro-batch's sequences in its tensors.
-[[nodiscard]] SequenceLayout sequences_of(const MicroBatchPlan& plan, const PlanSettings& settings);
+[[nodiscard]] SequenceLayout sequence_layout_of(const MicroBatchPlan& plan, const PlanSettings& settings);
 
 /// Returns the number of rows of a planned micro-batch's samples, before filler and padding to a shape: the
 /// aligned rows over its CP group or, if samples are delivered whole, their tokens.

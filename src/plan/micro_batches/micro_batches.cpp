@@ -18,7 +18,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns the execution order for `plan`, `cost` or `pipeline`, which depends only on the micro-batches.
-RunOrder order_by_name(const std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder rule) {
+RunOrder order_by_rule(const std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder rule) {
   RunOrder order(micro_batches.size());
   std::iota(order.begin(), order.end(), std::int64_t{0});
   if (rule == MicroBatchOrder::plan) return order;
@@ -83,11 +83,11 @@ MicroBatchPlan micro_batch_of(const PackUnits& units, std::span<const UnitId> ch
   plan.context = figures.context;
   plan.entries.reserve(chosen.size());
   for (const UnitId unit : chosen) units.add_entries(unit, plan.entries);
-  if (units.shared()) plan.units.assign(chosen.begin(), chosen.end());
+  if (units.has_shared_prefixes()) plan.units.assign(chosen.begin(), chosen.end());
   return plan;
 }
 
-const LengthEntry* first_above_cap(const LengthTable& table, const PlanSettings& settings) {
+const LengthEntry* find_first_above_cap(const LengthTable& table, const PlanSettings& settings) {
   const std::int64_t alignment = settings.alignment(settings.largest_group());
   const std::int64_t longest = settings.cap(settings.largest_group()) / alignment * alignment;
   const auto found = std::ranges::find_if(
@@ -96,7 +96,7 @@ const LengthEntry* first_above_cap(const LengthTable& table, const PlanSettings&
 }
 
 void require_within_cap(const LengthTable& table, const PlanSettings& settings) {
-  const LengthEntry* above = first_above_cap(table, settings);
+  const LengthEntry* above = find_first_above_cap(table, settings);
   if (above == nullptr) return;
   const std::int64_t alignment = settings.alignment();
   const std::int64_t length = above->shape.length();
@@ -106,7 +106,7 @@ void require_within_cap(const LengthTable& table, const PlanSettings& settings) 
 
 // Trees are split only between samples, so every root-to-leaf path of a part is a whole sample. Pad rows do
 // not count, since positions and attention skip them.
-void require_below_path_cap(const LengthTable& table, const PlanSettings& settings) {
+void require_within_path_cap(const LengthTable& table, const PlanSettings& settings) {
   if (!settings.max_path_tokens) return;
   const std::int64_t most = *settings.max_path_tokens;
   const auto above = std::ranges::find_if(
@@ -128,7 +128,7 @@ std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& setti
 
 void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order) {
   EVENKEEL_PRECONDITION(cheap, order != MicroBatchOrder::schedule);
-  reorder(micro_batches, order_by_name(micro_batches, order));
+  reorder(micro_batches, order_by_rule(micro_batches, order));
 }
 
 void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanSettings& settings,
@@ -138,9 +138,9 @@ void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, const PlanS
     order_micro_batches(micro_batches, order);
     return;
   }
-  const std::vector<RunOrder> named{order_by_name(micro_batches, MicroBatchOrder::pipeline),
-                                    order_by_name(micro_batches, MicroBatchOrder::plan),
-                                    order_by_name(micro_batches, MicroBatchOrder::cost)};
+  const std::vector<RunOrder> named{order_by_rule(micro_batches, MicroBatchOrder::pipeline),
+                                    order_by_rule(micro_batches, MicroBatchOrder::plan),
+                                    order_by_rule(micro_batches, MicroBatchOrder::cost)};
   std::vector<Cost> costs;
   for (const MicroBatchPlan& m : micro_batches) costs.push_back(m.cost);
   reorder(micro_batches,

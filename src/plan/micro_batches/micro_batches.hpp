@@ -34,7 +34,7 @@ struct MicroBatchFigures {
 
 /// Returns the first sample that exceeds the cap on its own, even on the largest group; null if all samples
 /// fit.
-[[nodiscard]] const LengthEntry* first_above_cap(const LengthTable& table, const PlanSettings& settings);
+[[nodiscard]] const LengthEntry* find_first_above_cap(const LengthTable& table, const PlanSettings& settings);
 
 /// Throws LimitError if a sample exceeds the cap on its own, naming the sample, its length, its aligned
 /// length and the cap. The table is replicated, so every rank throws the same error. Precondition: each group
@@ -44,7 +44,7 @@ void require_within_cap(const LengthTable& table, const PlanSettings& settings);
 /// Throws LimitError if a sample has more tokens than a path of a tree may have. The error names the first
 /// such sample, its tokens and the cap on paths. The table is replicated, so every rank throws the same
 /// error.
-void require_below_path_cap(const LengthTable& table, const PlanSettings& settings);
+void require_within_path_cap(const LengthTable& table, const PlanSettings& settings);
 
 /// Returns the number of micro-batches that all DP ranks use, given the maximum number that any rank needs:
 /// at least 1 and at least min_count, rounded up to the multiple that the pipeline needs.
@@ -92,7 +92,7 @@ class JointMicroBatches {
   /// Reassigns micro-batches: rank r runs the micro-batches that rank rank_of[r] ran before.
   void reorder_ranks(std::span<const std::int64_t> rank_of);
 
-  [[nodiscard]] bool has_no_micro_batches() const noexcept { return of_ranks_.empty(); }
+  [[nodiscard]] bool has_no_joint_plan() const noexcept { return of_ranks_.empty(); }
   [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(figures_); }
   [[nodiscard]] std::span<const UnitId> units_of(std::int64_t micro_batch) const noexcept;
   [[nodiscard]] const MicroBatchFigures& figures_of(std::int64_t micro_batch) const noexcept {

@@ -73,7 +73,7 @@ class Candidates {
       for (const PackedShape& needed : pass.needed) {
         if (needed.cp != cp_) continue;
         const std::int64_t level = align_up(needed.rows, grid);
-        const std::int64_t rows = smallest_shape(needed, shapes, *pass.settings).rows;
+        const std::int64_t rows = smallest_fitting_shape(needed, shapes, *pass.settings).rows;
         ++counts[{level <= most ? level : no_rows, rows, most}];
         sequences_ = std::max(sequences_, needed.sequences);
         max_samples_ = std::max(max_samples_, pass.settings->limits().max_items);
@@ -92,7 +92,7 @@ class Candidates {
 
   /// Returns, for each n, the total rows of the micro-batches in the first n levels if the ones that fit may
   /// also be padded to a new shape with `rows` rows.
-  [[nodiscard]] std::vector<std::int64_t> rows_with(std::int64_t rows) const {
+  [[nodiscard]] std::vector<std::int64_t> total_rows_by_level(std::int64_t rows) const {
     std::vector<std::int64_t> sums{0};
     auto next = alike_.begin();
     for (const std::int64_t level : levels_) {
@@ -104,7 +104,7 @@ class Candidates {
     return sums;
   }
   /// Returns the total rows without new shapes.
-  [[nodiscard]] std::int64_t rows_as_they_are() const {
+  [[nodiscard]] std::int64_t rows_without_new_shapes() const {
     std::int64_t sum = 0;
     for (const EqualMicroBatches& a : alike_) sum += a.count * a.rows;
     return sum;
@@ -133,11 +133,11 @@ class Candidates {
 class LevelChoice {
  public:
   LevelChoice(const Candidates& candidates, std::int64_t most)
-      : levels_(candidates.levels()), as_they_are_(candidates.rows_as_they_are()) {
+      : levels_(candidates.levels()), as_they_are_(candidates.rows_without_new_shapes()) {
     const std::size_t n = levels_.size();
-    const std::vector<std::int64_t> unchanged = candidates.rows_with(0);
+    const std::vector<std::int64_t> unchanged = candidates.total_rows_by_level(0);
     std::vector<std::vector<std::int64_t>> with;
-    for (const std::int64_t level : levels_) with.push_back(candidates.rows_with(level));
+    for (const std::int64_t level : levels_) with.push_back(candidates.total_rows_by_level(level));
     // best[b]: minimum rows of the micro-batches in the first b levels if the b-th level is the highest one
     // chosen.
     std::vector<std::int64_t> best(n + 1, no_rows);
@@ -174,7 +174,7 @@ class LevelChoice {
     return shapes == 0 ? as_they_are_ : rows_[static_cast<std::size_t>(shapes) - 1];
   }
   /// Returns the chosen levels, ascending.
-  [[nodiscard]] std::vector<std::int64_t> chosen(std::int64_t shapes) const {
+  [[nodiscard]] std::vector<std::int64_t> chosen_levels(std::int64_t shapes) const {
     std::vector<std::int64_t> levels;
     for (std::size_t at = shapes == 0 ? 0 : top_[static_cast<std::size_t>(shapes) - 1]; shapes > 0;
          --shapes) {
@@ -209,11 +209,11 @@ class SizeChoice {
     return rows_[static_cast<std::size_t>(shapes)];
   }
   /// Returns the chosen levels of each size, ascending.
-  [[nodiscard]] std::vector<std::vector<std::int64_t>> chosen(std::int64_t shapes) const {
+  [[nodiscard]] std::vector<std::vector<std::int64_t>> chosen_levels(std::int64_t shapes) const {
     std::vector<std::vector<std::int64_t>> levels(choices_.size());
     for (std::size_t i = choices_.size(); i-- > 0;) {
       const std::int64_t own = own_[i][static_cast<std::size_t>(shapes)];
-      levels[i] = choices_[i].chosen(own);
+      levels[i] = choices_[i].chosen_levels(own);
       shapes -= own;
     }
     return levels;
@@ -262,7 +262,7 @@ PackedShape largest_shape(const PlanSettings& settings, int group_size) {
   return {cap / group_size, settings.limits().max_items + 2, cap, group_size};
 }
 
-std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {
+std::vector<PackedShape> initial_shapes(std::span<const PlanSettings> passes) {
   std::vector<PackedShape> shapes;
   for (const PlanSettings& pass : passes) {
     if (pass.micro_batch.shapes != passes.front().micro_batch.shapes) {
@@ -285,8 +285,8 @@ std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes) {
       "Raise it, give all profiles the same cap, alignment and max_samples, or lower mesh.max_cp");
 }
 
-PackedShape smallest_shape(const PackedShape& needed, std::span<const PackedShape> shapes,
-                           const PlanSettings& settings) {
+PackedShape smallest_fitting_shape(const PackedShape& needed, std::span<const PackedShape> shapes,
+                                   const PlanSettings& settings) {
   const std::int64_t alignment = settings.alignment(static_cast<int>(needed.cp));
   const std::int64_t most = settings.micro_batch.max_tokens / settings.cp.size;
   std::optional<PackedShape> best;
@@ -325,7 +325,7 @@ std::vector<PackedShape> shapes_to_add(std::span<const PassNeeds> passes,
   std::int64_t number = 0;
   while (number < choice.max_shapes() && choice.rows(number) - choice.rows(number + 1) >= worth_it) ++number;
   std::vector<PackedShape> added;
-  const std::vector<std::vector<std::int64_t>> levels = choice.chosen(number);
+  const std::vector<std::vector<std::int64_t>> levels = choice.chosen_levels(number);
   for (std::size_t i = 0; i < candidates.size(); ++i)
     for (const std::int64_t rows : levels[i]) added.push_back(candidates[i].shape_of(rows));
   return added;

@@ -30,13 +30,14 @@ namespace evenkeel {
 /// Returns the shapes of a run before its first step: the largest shape of each pass for each possible group
 /// size, without duplicates, descending. Throws ConfigError if micro_batch.shapes differs between passes or
 /// is too small.
-[[nodiscard]] std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes);
+[[nodiscard]] std::vector<PackedShape> initial_shapes(std::span<const PlanSettings> passes);
 
 /// Returns the shape to pad to: among the shapes that hold `needed` and do not exceed the cap, the one with
 /// the fewest rows, then the fewest sequences, then the smallest max_seqlen. Throws InputError if there is no
 /// such shape, which cannot happen if largest_shape(settings) is in the list. O(shapes).
-[[nodiscard]] PackedShape smallest_shape(const PackedShape& needed, std::span<const PackedShape> shapes,
-                                         const PlanSettings& settings);
+[[nodiscard]] PackedShape smallest_fitting_shape(const PackedShape& needed,
+                                                 std::span<const PackedShape> shapes,
+                                                 const PlanSettings& settings);
 
 /// Returns whether a step may add shapes while the list is not full: the first eight steps may, then every
 /// eighth step. Depends only on the step's number, so a resumed job makes the same choices.

@@ -52,7 +52,7 @@ class OrderSearch {
 
   /// Simulates the order, and keeps it if it is the first one or ends earlier than the best one so far.
   void try_order(const RunOrder& order) {
-    const std::int64_t end = end_time_of(order);
+    const std::int64_t end = simulate_order(order);
     if (!best_.empty() && end >= best_end_) return;
     best_ = order;
     best_end_ = end;
@@ -97,9 +97,9 @@ class OrderSearch {
     for (std::int64_t moves = std::min(left_, 16 * patience); moves > 0; --moves) {
       const bool leave = in_vain == patience;
       moved = leave ? best_ : order;
-      for (int times = leave ? 3 : 1; times > 0; --times) move_one(moved, random);
+      for (int times = leave ? 3 : 1; times > 0; --times) apply_random_move(moved, random);
       in_vain = leave ? 0 : in_vain + 1;
-      const std::int64_t moved_end = end_time_of(moved);
+      const std::int64_t moved_end = simulate_order(moved);
       if (moved_end > end && !leave) continue;
       if (moved_end < best_end_) {
         best_ = moved;
@@ -116,20 +116,20 @@ class OrderSearch {
  private:
   [[nodiscard]] std::int64_t count() const noexcept { return std::ssize(costs_); }
 
-  std::int64_t end_time_of(const RunOrder& order) {
+  std::int64_t simulate_order(const RunOrder& order) {
     for (std::size_t at = 0; at < order.size(); ++at)
       in_order_[at] = costs_[static_cast<std::size_t>(order[at])];
     --left_;
-    return simulation_.end(in_order_);
+    return simulation_.end_time(in_order_);
   }
 
   /// Swaps two micro-batches, or moves one micro-batch and shifts the ones in between by one position.
-  void move_one(RunOrder& order, SearchMoves& random) const {
-    const std::int64_t from = random.below(count());
-    std::int64_t to = random.below(count() - 1);
+  void apply_random_move(RunOrder& order, SearchMoves& random) const {
+    const std::int64_t from = random.random_below(count());
+    std::int64_t to = random.random_below(count() - 1);
     if (to >= from) ++to;
     const auto begin = order.begin();
-    if (random.below(2) == 0) {
+    if (random.random_below(2) == 0) {
       std::iter_swap(begin + from, begin + to);
     } else if (from < to) {
       std::rotate(begin + from, begin + from + 1, begin + to + 1);

@@ -26,7 +26,7 @@ std::int64_t round_up_to_stages(PipelineShape shape, std::int64_t micro_batches)
   return saturating_product(groups, shape.stages);
 }
 
-std::int64_t warm_up_of(PipelineShape shape, std::int64_t stage) noexcept {
+std::int64_t num_warm_up_passes(PipelineShape shape, std::int64_t stage) noexcept {
   const std::int64_t after = shape.stages - stage - 1;
   return shape.chunks == 1 ? after : 2 * after + (shape.chunks - 1) * shape.stages;
 }
@@ -36,9 +36,10 @@ using Times = std::vector<Cost>;
 
 /// Returns the times of the micro-batches by mini-batch and pipeline. If ranks meet at every micro-batch,
 /// each mini-batch has one pipeline, with the longest time of each wave.
-std::vector<std::vector<Times>> stage_times(const StepPlan& plan, const PlanSettings& settings) {
+std::vector<std::vector<Times>> micro_batch_times(const StepPlan& plan, const PlanSettings& settings) {
   const std::optional<SyncPoint> told = settings.balance.meet;
-  const bool meet = told ? *told == SyncPoint::micro_batch : strategy_of(settings).ranks_meet();
+  const bool meet =
+      told ? *told == SyncPoint::micro_batch : strategy_of(settings).ranks_meet_at_micro_batches();
   std::vector<std::vector<Times>> times(plan.counts.size());
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     std::vector<std::size_t> next(times.size());
@@ -79,9 +80,9 @@ Simulated simulate(Times times, PipelineShape shape) {
   const Cost work = std::accumulate(times.begin(), times.end(), Cost{0});
   const int shift = simulation_shift(shape, times);
   for (Cost& time : times) time >>= shift;
-  const std::int64_t end = PipelineSimulation(shape, std::ssize(times)).end(times);
+  const std::int64_t end_time = PipelineSimulation(shape, std::ssize(times)).end_time(times);
   const std::int64_t unit = 3 * shape.stages * shape.chunks;
-  return {(end / unit + (end % unit != 0 ? 1 : 0)) << shift, work};
+  return {(end_time / unit + (end_time % unit != 0 ? 1 : 0)) << shift, work};
 }
 
 }  // namespace
@@ -115,7 +116,7 @@ PipelineSimulation::PipelineSimulation(PipelineShape shape, std::int64_t micro_b
     follows_.push_back(pass % in_group >= shape.stages);
   }
   for (std::int64_t stage = 0; stage < shape.stages; ++stage)
-    stages_.push_back({std::min(passes_, warm_up_of(shape, stage)), 0, 0, 0});
+    stages_.push_back({std::min(passes_, num_warm_up_passes(shape, stage)), 0, 0, 0});
   // Other stages need the end times of only the latest passes: at most as many as the warm-up passes of the
   // first stage plus one group.
   const std::int64_t kept = std::min(passes_, stages_.front().warm_up + shape.stages + 2);
@@ -125,40 +126,40 @@ PipelineSimulation::PipelineSimulation(PipelineShape shape, std::int64_t micro_b
   backward_ends_.resize(forward_ends_.size());
 }
 
-bool PipelineSimulation::forward(std::int64_t stage) {
+bool PipelineSimulation::try_forward(std::int64_t stage) {
   Stage& own = stages_[static_cast<std::size_t>(stage)];
   const std::int64_t pass = own.forwards;
   std::int64_t start = own.time;
   if (stage > 0) {
     if (stages_[static_cast<std::size_t>(stage - 1)].forwards <= pass) return false;
-    start = std::max(start, forward_ends_[at(stage - 1, pass)]);
+    start = std::max(start, forward_ends_[ring_index(stage - 1, pass)]);
   } else if (follows_[static_cast<std::size_t>(pass)]) {
     const std::int64_t before = pass - shape_.stages;
     if (stages_.back().forwards <= before) return false;
-    start = std::max(start, forward_ends_[at(shape_.stages - 1, before)]);
+    start = std::max(start, forward_ends_[ring_index(shape_.stages - 1, before)]);
   }
   const auto micro_batch = static_cast<std::size_t>(micro_batch_[static_cast<std::size_t>(pass)]);
   own.time = start + costs_[micro_batch];
-  forward_ends_[at(stage, pass)] = own.time;
+  forward_ends_[ring_index(stage, pass)] = own.time;
   ++own.forwards;
   return true;
 }
 
-bool PipelineSimulation::backward(std::int64_t stage) {
+bool PipelineSimulation::try_backward(std::int64_t stage) {
   Stage& own = stages_[static_cast<std::size_t>(stage)];
   const std::int64_t pass = own.backwards;
   std::int64_t start = own.time;
   if (stage + 1 < shape_.stages) {
     if (stages_[static_cast<std::size_t>(stage + 1)].backwards <= pass) return false;
-    start = std::max(start, backward_ends_[at(stage + 1, pass)]);
+    start = std::max(start, backward_ends_[ring_index(stage + 1, pass)]);
   } else if (follows_[static_cast<std::size_t>(pass)]) {
     const std::int64_t before = pass - shape_.stages;
     if (stages_.front().backwards <= before) return false;
-    start = std::max(start, backward_ends_[at(0, before)]);
+    start = std::max(start, backward_ends_[ring_index(0, before)]);
   }
   const auto micro_batch = static_cast<std::size_t>(micro_batch_[static_cast<std::size_t>(pass)]);
   own.time = start + 2 * costs_[micro_batch];
-  backward_ends_[at(stage, pass)] = own.time;
+  backward_ends_[ring_index(stage, pass)] = own.time;
   ++own.backwards;
   return true;
 }
@@ -168,13 +169,13 @@ bool PipelineSimulation::advance(std::int64_t stage) {
   bool any = false;
   while (own.backwards < passes_) {
     const bool is_forward = own.forwards < passes_ && own.forwards - own.backwards <= own.warm_up;
-    if (!(is_forward ? forward(stage) : backward(stage))) return any;
+    if (!(is_forward ? try_forward(stage) : try_backward(stage))) return any;
     any = true;
   }
   return any;
 }
 
-std::int64_t PipelineSimulation::end(std::span<const Cost> costs) {
+std::int64_t PipelineSimulation::end_time(std::span<const Cost> costs) {
   EVENKEEL_PRECONDITION(cheap, costs.size() <= costs_.size(), costs.size(), costs_.size());
   EVENKEEL_PRECONDITION(thorough, std::ranges::all_of(costs, [](Cost cost) { return cost >= 0; }),
                         costs.size());
@@ -195,9 +196,9 @@ std::int64_t PipelineSimulation::end(std::span<const Cost> costs) {
   return end;
 }
 
-Cost planned_end(const StepPlan& plan, const PlanSettings& settings, Cost overhead) {
+Cost end_time_without_bubbles(const StepPlan& plan, const PlanSettings& settings, Cost overhead) {
   Cost end = 0;
-  for (const std::vector<Times>& of_mini_batch : stage_times(plan, settings)) {
+  for (const std::vector<Times>& of_mini_batch : micro_batch_times(plan, settings)) {
     Cost slowest = 0;
     for (const Times& own : of_mini_batch)
       slowest = std::max(slowest, std::accumulate(own.begin(), own.end(), overhead * std::ssize(own)));
@@ -206,10 +207,10 @@ Cost planned_end(const StepPlan& plan, const PlanSettings& settings, Cost overhe
   return end;
 }
 
-std::optional<SimulatedStep> simulated_step(const StepPlan& plan, const PlanSettings& settings) {
+std::optional<SimulatedStep> simulate_step(const StepPlan& plan, const PlanSettings& settings) {
   if (settings.pp == 1) return std::nullopt;
   const PipelineShape shape{settings.pp, settings.vpp};
-  const std::vector<std::vector<Times>> times = stage_times(plan, settings);
+  const std::vector<std::vector<Times>> times = micro_batch_times(plan, settings);
   if (is_too_large_to_simulate(times, shape)) return std::nullopt;
   Simulated step;
   for (const std::vector<Times>& of_mini_batch : times) {

@@ -55,7 +55,7 @@ class PipelineSimulation {
   /// micro-batch, all non-negative, and shifted by simulation_shift().
   ///
   /// Example: m equal micro-batches of cost c end at 3 * c * (chunks * m + stages - 1).
-  [[nodiscard]] std::int64_t end(std::span<const Cost> costs);
+  [[nodiscard]] std::int64_t end_time(std::span<const Cost> costs);
 
  private:
   /// Progress of a stage. Passes are numbered in the order in which every stage runs them.
@@ -67,12 +67,12 @@ class PipelineSimulation {
   };
 
   /// Returns the index of the end time of pass `pass` of stage `stage`.
-  [[nodiscard]] std::size_t at(std::int64_t stage, std::int64_t pass) const noexcept {
+  [[nodiscard]] std::size_t ring_index(std::int64_t stage, std::int64_t pass) const noexcept {
     return static_cast<std::size_t>(stage * ring_ + (pass & (ring_ - 1)));
   }
   /// Runs the stage's next forward or backward pass if its input has arrived. Returns whether it ran.
-  bool forward(std::int64_t stage);
-  bool backward(std::int64_t stage);
+  bool try_forward(std::int64_t stage);
+  bool try_backward(std::int64_t stage);
   /// Runs as many passes of the stage as possible. Returns whether any ran.
   bool advance(std::int64_t stage);
 
@@ -105,11 +105,12 @@ struct SimulatedStep {
 /// strategy), the longest micro-batch of each wave determines the time. The end is rounded up for each
 /// mini-batch. Returns nullopt for one stage, or if the simulations would take more than 2^26 steps.
 /// Deterministic, local.
-[[nodiscard]] std::optional<SimulatedStep> simulated_step(const StepPlan& plan, const PlanSettings& settings);
+[[nodiscard]] std::optional<SimulatedStep> simulate_step(const StepPlan& plan, const PlanSettings& settings);
 
 /// Returns the end time of a step if pipelines had no bubbles: the sum over mini-batches of the time of the
 /// slowest DP rank or, if ranks meet at every micro-batch, of the longest micro-batch of each wave. Each
 /// micro-batch takes `overhead` longer than its cost. Deterministic, local.
-[[nodiscard]] Cost planned_end(const StepPlan& plan, const PlanSettings& settings, Cost overhead = 0);
+[[nodiscard]] Cost end_time_without_bubbles(const StepPlan& plan, const PlanSettings& settings,
+                                            Cost overhead = 0);
 
 }  // namespace evenkeel

@@ -30,7 +30,7 @@ void require_value_in_range(std::string_view what, std::int64_t value, std::int6
 }
 
 void require_valid_input(const Partition& parts, const PlacementInput& input) {
-  require_whole_pieces(input);
+  require_valid_pieces(input);
   require_entry_count("owners", static_cast<std::size_t>(input.num_items()), parts.num_items());
   const auto world = static_cast<std::int64_t>(input.dp_of_rank.size());
   if (!input.speeds.empty()) require_entry_count("speeds", input.speeds.size(), parts.size());
@@ -64,7 +64,7 @@ class Table {
     return numbers_[static_cast<std::size_t>(row) * columns_ + static_cast<std::size_t>(column)];
   }
   /// Returns the submatrix of the rows and columns with these numbers, in row-major order.
-  [[nodiscard]] std::vector<std::int64_t> part(std::span<const std::int64_t> numbers) const {
+  [[nodiscard]] std::vector<std::int64_t> submatrix(std::span<const std::int64_t> numbers) const {
     std::vector<std::int64_t> values;
     values.reserve(numbers.size() * numbers.size());
     for (const std::int64_t row : numbers) {
@@ -127,7 +127,7 @@ std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64
 void place_parts_on(std::span<const std::int64_t> ranks, const Table& values, Placement& placement) {
   constexpr std::int64_t max_exact = 256;
   const std::int64_t n = std::ssize(ranks);
-  const Assignment found = (n <= max_exact ? best_assignment : good_assignment)(values.part(ranks), n);
+  const Assignment found = (n <= max_exact ? best_assignment : good_assignment)(values.submatrix(ranks), n);
   std::int64_t identity = 0;
   for (const std::int64_t r : ranks) identity += values.at(r, r);
   placement.identity_value += identity;
@@ -159,7 +159,7 @@ class Holders {
     std::partial_sum(first_.begin(), first_.end(), first_.begin());
   }
 
-  [[nodiscard]] WorldRank of(const LengthEntry& entry) const {
+  [[nodiscard]] WorldRank holder_of(const LengthEntry& entry) const {
     if (entry.owner.value() < places_) return entry.owner;
     const std::int64_t position =
         first_[entry.owner.index() - static_cast<std::size_t>(places_)] + entry.owner_index;
@@ -184,7 +184,7 @@ class HeldPieces {
   HeldPieces(const LengthTable& table, const PackUnits& units, std::size_t places) {
     const Holders holders(table, places);
     const auto add = [&](EntryId entry, std::int64_t rows) {
-      owners_.push_back(holders.of(table[entry]));
+      owners_.push_back(holders.holder_of(table[entry]));
       tokens_.push_back(rows);
     };
     for (const UnitId u : ids_below<UnitId>(units.size())) {
@@ -214,7 +214,7 @@ class HeldPieces {
 };
 
 /// Returns the units of each DP rank over all mini-batches, as items for placement.
-Partition whole_shares(const StepAssignment& assignment, int dp) {
+Partition concatenate_shares(const StepAssignment& assignment, int dp) {
   std::vector<std::vector<Item>> shares(static_cast<std::size_t>(dp));
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {
     for (std::int64_t r = 0; r < dp; ++r) {
@@ -231,21 +231,21 @@ Partition whole_shares(const StepAssignment& assignment, int dp) {
 bool only_grids_are_planned(const StepProblem& problem, const StepAssignment& assignment) {
   const bool follows = strategy_of(problem.settings).shares_are_derived_from_units();
   return std::ranges::all_of(assignment.mini_batches, [&](const MiniBatchAssignment& mini_batch) {
-    return mini_batch.joint.has_no_micro_batches() == follows;
+    return mini_batch.joint.has_no_joint_plan() == follows;
   });
 }
 
-void relabel(StepAssignment& assignment, std::span<const std::int64_t> part_of_rank) {
+void permute_shares(StepAssignment& assignment, std::span<const std::int64_t> part_of_rank) {
   if (std::ranges::is_sorted(part_of_rank)) return;
   for (MiniBatchAssignment& mini_batch : assignment.mini_batches) {
     mini_batch.units = IdGroups<UnitId>(reorder_parts(mini_batch.units.items(), part_of_rank));
-    if (!mini_batch.joint.has_no_micro_batches()) mini_batch.joint.reorder_ranks(part_of_rank);
+    if (!mini_batch.joint.has_no_joint_plan()) mini_batch.joint.reorder_ranks(part_of_rank);
   }
 }
 
 }  // namespace
 
-void require_whole_pieces(const PlacementInput& input) {
+void require_valid_pieces(const PlacementInput& input) {
   require_entry_count("bytes", input.bytes.size(), std::ssize(input.owners));
   if (input.first_pieces.empty()) return;
   const std::span<const std::int64_t> first = input.first_pieces;
@@ -297,7 +297,7 @@ void place_shares(const StepProblem& problem, StepAssignment& assignment) {
   EVENKEEL_PRECONDITION(cheap, only_grids_are_planned(problem, assignment), assignment.mini_batches.size());
   const HeldPieces pieces(problem.table, assignment.units, settings.dp_of_rank.size());
   const PlacementInput input = pieces.input(settings);
-  relabel(assignment, best_placement(whole_shares(assignment, settings.dp), input).part_of_rank);
+  permute_shares(assignment, best_placement(concatenate_shares(assignment, settings.dp), input).part_of_rank);
 }
 
 }  // namespace evenkeel

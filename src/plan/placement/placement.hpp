@@ -67,7 +67,7 @@ struct Placement {
 [[nodiscard]] std::vector<std::vector<int>> nodes_of_dp_ranks(const PlacementInput& input, std::int64_t dp);
 
 /// Throws InputError unless every piece has an owner and a size, and items are consecutive ranges of pieces.
-void require_whole_pieces(const PlacementInput& input);
+void require_valid_pieces(const PlacementInput& input);
 
 /// Decides which DP rank gets which share of the step, so that as many tokens as possible stay where they are
 /// (best_placement). Shares are permuted in the same way in all mini-batches. Does nothing if placement is

@@ -71,7 +71,7 @@ Partition order_items(std::vector<MicroBatchPlan> micro_batches, MicroBatchOrder
 }
 
 /// Returns every second item in order, followed by the other items in reverse order.
-std::vector<Item> cheap_ends(std::span<const Item> ascending) {
+std::vector<Item> order_with_cheap_ends(std::span<const Item> ascending) {
   std::vector<Item> order;
   order.reserve(ascending.size());
   for (std::size_t i = 0; i < ascending.size(); i += 2) order.push_back(ascending[i]);
@@ -185,7 +185,7 @@ Partition roll_batch_balance(std::span<const std::int64_t> lengths, int dp,
   for (std::vector<Item>& rank : ranks) {
     std::ranges::sort(rank, {},
                       [&](Item item) { return std::tuple(work[static_cast<std::size_t>(item)], item); });
-    rank = cheap_ends(rank);
+    rank = order_with_cheap_ends(rank);
   }
   return Partition(ranks);
 }

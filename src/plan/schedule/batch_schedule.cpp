@@ -74,7 +74,7 @@ class BatchSchedule::Delayed {
   }
   [[nodiscard]] bool has_figures(std::int64_t step) const noexcept { return figures_.contains(step); }
   /// Returns the figures of a step and drops those of earlier steps, since a run may have millions of steps.
-  [[nodiscard]] DelayFigures take_figures_of(std::int64_t step) {
+  [[nodiscard]] DelayFigures advance_figures_to(std::int64_t step) {
     figures_.erase(figures_.begin(), figures_.find(step));
     return figures_.begin()->second;
   }
@@ -155,7 +155,7 @@ DelayFigures BatchSchedule::delay_of(std::int64_t step) {
   EVENKEEL_PRECONDITION(cheap, 0 <= step && step < num_steps(), step, num_steps());
   if (!delayed_) return {};
   if (!delayed_->has_figures(step)) arrange_window_of(step);
-  return delayed_->take_figures_of(step);
+  return delayed_->advance_figures_to(step);
 }
 
 }  // namespace evenkeel

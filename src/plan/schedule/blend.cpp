@@ -22,18 +22,18 @@ Blend::Blend(std::vector<ScheduledSource> parts, bool shuffle, std::uint64_t see
 
 void Blend::draw(std::int64_t round, std::int64_t first, std::span<std::int64_t> out) {
   EVENKEEL_PRECONDITION(cheap, 0 <= first && first + std::ssize(out) <= size_, first, out.size(), size_);
-  if (parts_.size() == 1) return draw_of_single_part(round, first, out);
-  if (round != round_ || first < taken_) begin(round);
-  while (taken_ < first) static_cast<void>(take());
-  for (std::int64_t& position : out) position = take();
+  if (parts_.size() == 1) return draw_from_single_part(round, first, out);
+  if (round != round_ || first < taken_) begin_round(round);
+  while (taken_ < first) static_cast<void>(draw_next());
+  for (std::int64_t& position : out) position = draw_next();
 }
 
-void Blend::draw_of_single_part(std::int64_t round, std::int64_t first, std::span<std::int64_t> out) {
+void Blend::draw_from_single_part(std::int64_t round, std::int64_t first, std::span<std::int64_t> out) {
   round_ = round;
   for (std::int64_t& position : out) position = this->position(0, first++);
 }
 
-void Blend::begin(std::int64_t round) {
+void Blend::begin_round(std::int64_t round) {
   round_ = round;
   taken_ = 0;
   states_.assign(parts_.size(), {});
@@ -62,7 +62,7 @@ bool Blend::is_drawn_later(std::size_t a, std::size_t b) const noexcept {
   return of_a != of_b ? of_a > of_b : a > b;
 }
 
-std::int64_t Blend::take() {
+std::int64_t Blend::draw_next() {
   const auto later = [&](std::size_t a, std::size_t b) { return is_drawn_later(a, b); };
   std::ranges::pop_heap(heap_, later);
   const std::size_t part = heap_.back();

@@ -31,12 +31,12 @@ class Blend {
     std::int64_t next_size = 0;
   };
 
-  void begin(std::int64_t round);
+  void begin_round(std::int64_t round);
   void prepare_next(std::size_t part);
   [[nodiscard]] std::int64_t position(std::size_t part, std::int64_t draw);
   [[nodiscard]] bool is_drawn_later(std::size_t a, std::size_t b) const noexcept;
-  [[nodiscard]] std::int64_t take();
-  void draw_of_single_part(std::int64_t round, std::int64_t first, std::span<std::int64_t> out);
+  [[nodiscard]] std::int64_t draw_next();
+  void draw_from_single_part(std::int64_t round, std::int64_t first, std::span<std::int64_t> out);
 
   std::vector<ScheduledSource> parts_;
   std::vector<std::int64_t> offsets_;  // by part: its offset in the concatenated lists

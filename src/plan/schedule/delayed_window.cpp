@@ -33,7 +33,7 @@ struct Outlier {
   std::size_t at = 0;  // position among the samples of the step
 };
 
-bool are_alike(const Outlier& longest, const Outlier& shortest) {
+bool have_similar_lengths(const Outlier& longest, const Outlier& shortest) {
   return shortest.length >= longest.length - longest.length / 2;
 }
 
@@ -48,15 +48,16 @@ class Window {
   }
 
   void delay() {
-    if (!fits()) return;
-    for (std::size_t t = 0; t < steps_.size(); ++t) ends_.push_back(planned(t, steps_[t]));
+    if (!all_samples_fit()) return;
+    for (std::size_t t = 0; t < steps_.size(); ++t) ends_.push_back(plan_end_times(t, steps_[t]));
     in_order_ = ends_;
     for (std::size_t t = 0; t < steps_.size(); ++t) {
       queue_outliers_of(t);
-      while (const std::optional<std::size_t> first = first_needed_companion())
-        bring_together(*first, companions(), t);
+      while (const std::optional<std::size_t> first = find_similar_outliers())
+        try_move_to_step(*first, num_companions(), t);
     }
-    while (queue_.size() > 1) bring_together(0, std::min(queue_.size(), companions()), steps_.size() - 1);
+    while (queue_.size() > 1)
+      try_move_to_step(0, std::min(queue_.size(), num_companions()), steps_.size() - 1);
   }
 
   [[nodiscard]] std::vector<DelayedStep> result() const {
@@ -82,11 +83,11 @@ class Window {
   }
 
  private:
-  [[nodiscard]] std::size_t companions() const {
+  [[nodiscard]] std::size_t num_companions() const {
     return static_cast<std::size_t>(*delay_.settings.outliers_per_step);
   }
 
-  [[nodiscard]] bool fits() const {
+  [[nodiscard]] bool all_samples_fit() const {
     const std::int64_t alignment = delay_.plan.alignment();
     const std::int64_t longest = delay_.plan.cap(delay_.plan.cp.size) / alignment * alignment;
     return std::ranges::all_of(steps_, [&](const Samples& samples) {
@@ -108,16 +109,16 @@ class Window {
     std::ranges::sort(queue_, {}, key);
   }
 
-  [[nodiscard]] std::optional<std::size_t> first_needed_companion() const {
-    for (std::size_t first = 0; first + companions() <= queue_.size(); ++first) {
-      if (are_alike(queue_[first], queue_[first + companions() - 1])) return first;
+  [[nodiscard]] std::optional<std::size_t> find_similar_outliers() const {
+    for (std::size_t first = 0; first + num_companions() <= queue_.size(); ++first) {
+      if (have_similar_lengths(queue_[first], queue_[first + num_companions() - 1])) return first;
     }
     return {};
   }
 
   /// Removes `count` outliers from the queue, starting at `first`. Moves them to step t if that makes the
   /// changed steps end earlier.
-  void bring_together(std::size_t first, std::size_t count, std::size_t t) {
+  void try_move_to_step(std::size_t first, std::size_t count, std::size_t t) {
     const auto begin = queue_.begin() + static_cast<std::ptrdiff_t>(first);
     const auto end = begin + static_cast<std::ptrdiff_t>(count);
     std::vector<Outlier> moving;
@@ -151,7 +152,7 @@ class Window {
     Ends gain;
     for (const auto& entry : before) {
       const std::size_t step = entry.first;
-      const Ends& ends = now.emplace_back(planned(step, steps_[step]));
+      const Ends& ends = now.emplace_back(plan_end_times(step, steps_[step]));
       gain.once += ends_[step].once - ends.once;
       gain.every_micro_batch += ends_[step].every_micro_batch - ends.every_micro_batch;
     }
@@ -160,7 +161,7 @@ class Window {
     return true;
   }
 
-  [[nodiscard]] Ends planned(std::size_t t, std::span<const Sample> samples) const {
+  [[nodiscard]] Ends plan_end_times(std::size_t t, std::span<const Sample> samples) const {
     std::vector<std::int64_t> lengths;
     lengths.reserve(samples.size());
     for (const Sample& sample : samples) lengths.push_back(sample.length);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> convention_words{"token", "next", "response"};
 
-bool is_label_field(std::string_view name) {
+bool is_label_or_mask_field(std::string_view name) {
   return name == labels_field || name == loss_mask_field || name == response_mask_field;
 }
 
@@ -29,7 +29,7 @@ std::optional<RowConvention> convention_of(const NamedFields& fields, std::strin
 }
 
 /// Returns a copy of the column with this name and kind.
-Column with_spec(const Column& column, std::string_view name, FieldKind kind) {
+Column copy_column_as(const Column& column, std::string_view name, FieldKind kind) {
   FieldSpec spec = column.spec();
   spec.name = name;
   spec.kind = kind;
@@ -38,10 +38,10 @@ Column with_spec(const Column& column, std::string_view name, FieldKind kind) {
   return made;
 }
 
-void require_convention(const FieldSpec& spec, std::optional<RowConvention> at) {
+void require_valid_convention(const FieldSpec& spec, std::optional<RowConvention> at) {
   const std::string where = "field '" + spec.name + "'";
   if (!at) {
-    if (!is_label_field(spec.name) || !spec.rule().is_per_token()) return;
+    if (!is_label_or_mask_field(spec.name) || !spec.rule().is_per_token()) return;
     throw InputError(
         where,
         "has one value per token, but it is not configured whether a token's value is at the "
@@ -100,7 +100,7 @@ Column select_response_rows(const RaggedBatch& batch, const Column& from) {
 void infer_response_kind(const RaggedBatch& batch, Column& column) {
   const bool has_prompts = batch.rows_of(FieldKind::response_token) != batch.rows_of(FieldKind::token);
   if (!column.spec().rule().is_per_token() || has_prompts) return;
-  column = with_spec(column, column.spec().name, FieldKind::response_token);
+  column = copy_column_as(column, column.spec().name, FieldKind::response_token);
 }
 
 /// Returns the row of a column of this kind, token or response_token, that holds the value at row
@@ -127,10 +127,10 @@ void add_response_mask(RaggedBatch& batch, FieldKind kind) {
   }
 }
 
-void name_loss_mask(RaggedBatch& batch) {
+void rename_loss_mask(RaggedBatch& batch) {
   Column* const mask = find_loss_mask(batch);
   if (mask == nullptr || mask->spec().name == loss_mask_field) return;
-  *mask = with_spec(*mask, loss_mask_field, mask->spec().kind);
+  *mask = copy_column_as(*mask, loss_mask_field, mask->spec().kind);
   require_usable_form(mask->spec());
 }
 
@@ -187,10 +187,10 @@ Column* find_loss_mask(RaggedBatch& batch) {
                    "Leave one out");
 }
 
-NamedFields fields_of_dumps(NamedFields fields, const RaggedBatch& batch) {
+NamedFields field_settings_for_dump(NamedFields fields, const RaggedBatch& batch) {
   for (const Column& column : batch.fields()) {
     const FieldSpec& spec = column.spec();
-    if (!is_label_field(spec.name) && !convention_of(fields, spec.name)) continue;
+    if (!is_label_or_mask_field(spec.name) && !convention_of(fields, spec.name)) continue;
     std::optional<RowConvention>& at = fields[spec.name].at;
     at.reset();
     if (spec.rule().is_per_token()) at = RowConvention::next;
@@ -203,9 +203,9 @@ void apply_row_conventions(RaggedBatch& batch, const NamedFields& fields, bool s
     const std::string name = column.spec().name;
     const std::optional<RowConvention> at = convention_of(fields, name);
     if (at == RowConvention::response) infer_response_kind(batch, column);
-    require_convention(column.spec(), at);
+    require_valid_convention(column.spec(), at);
     if (at == RowConvention::token) move_to_predicting_rows(batch, column);
-    if (shared && at && at != RowConvention::response && !is_label_field(name))
+    if (shared && at && at != RowConvention::response && !is_label_or_mask_field(name))
       column = select_response_rows(batch, column);
   }
 }
@@ -213,7 +213,7 @@ void apply_row_conventions(RaggedBatch& batch, const NamedFields& fields, bool s
 void require_rows_in_place(const RaggedBatch& batch, const NamedFields& fields) {
   for (const Column& column : batch.fields()) {
     const std::optional<RowConvention> at = convention_of(fields, column.spec().name);
-    require_convention(column.spec(), at);
+    require_valid_convention(column.spec(), at);
     if (at != RowConvention::token) continue;
     throw InputError("field '" + column.spec().name + "'",
                      "is configured with at: token, which only applies to fields of samples",
@@ -221,12 +221,12 @@ void require_rows_in_place(const RaggedBatch& batch, const NamedFields& fields) 
   }
 }
 
-void place_values(RaggedBatch& batch, const NamedFields& fields, bool shared) {
+void normalize_rows_and_masks(RaggedBatch& batch, const NamedFields& fields, bool shared) {
   apply_row_conventions(batch, fields, shared);
-  name_loss_mask(batch);
+  rename_loss_mask(batch);
   const Column* const mask = std::as_const(batch).find(loss_mask_field);
   if (mask != nullptr && mask->spec().rule().is_per_token()) {
-    if (shared) require_loss_of_responses(batch, *mask);
+    if (shared) require_loss_only_on_responses(batch, *mask);
     const Column* const labels = std::as_const(batch).find(labels_field);
     const bool has_last_labels = labels != nullptr && labels->spec().rule().is_per_token();
     if (shared || !has_last_labels) require_no_loss_of_last_rows(batch, *mask);

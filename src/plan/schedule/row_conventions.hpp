@@ -24,7 +24,7 @@ inline constexpr std::string_view response_mask_field = "response_mask";
 
 /// Returns the field settings for the samples of a dump, in which all values are already at the rows where
 /// steps have them.
-[[nodiscard]] NamedFields fields_of_dumps(NamedFields fields, const RaggedBatch& batch);
+[[nodiscard]] NamedFields field_settings_for_dump(NamedFields fields, const RaggedBatch& batch);
 
 /// Moves the rows of fields with RowConvention::token to the rows that predict their tokens. The value of a
 /// sample's first token is dropped, since no row predicts it; the last row becomes zeros, or ignored_label
@@ -43,6 +43,6 @@ void require_rows_in_place(const RaggedBatch& batch, const NamedFields& fields);
 /// mask with one value per token is set at the last row of a sample, which has no label unless samples have
 /// one label per token. With `shared` prefixes, also throws if a mask is set where the label is a prompt
 /// token.
-void place_values(RaggedBatch& batch, const NamedFields& fields, bool shared);
+void normalize_rows_and_masks(RaggedBatch& batch, const NamedFields& fields, bool shared);
 
 }  // namespace evenkeel

@@ -10,7 +10,7 @@ namespace {
 
 // Returns an unbiased random number in [0, bound). Uses only the engine, since std::uniform_int_distribution
 // and std::shuffle may differ between standard libraries.
-std::uint64_t below(std::uint64_t bound, std::mt19937_64& engine) {
+std::uint64_t random_below(std::uint64_t bound, std::mt19937_64& engine) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   const std::uint64_t last_whole_range = most - most % bound;
   std::uint64_t drawn = engine();
@@ -28,7 +28,7 @@ std::vector<std::int64_t> seeded_order(std::int64_t n, std::uint64_t seed,
   words.insert(words.end(), draw.begin(), draw.end());
   std::seed_seq seeds(words.begin(), words.end());
   std::mt19937_64 engine(seeds);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[below(i, engine)]);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_below(i, engine)]);
   return order;
 }
 

@@ -30,7 +30,7 @@ Selection::Selection(std::int64_t samples, const std::function<std::int64_t(std:
                            "; batch.max_length is " + std::to_string(*settings.max_length),
                        "Raise it, or set batch.too_long to drop, truncate or split");
     }
-    take(position, count_entries(tokens, settings));
+    add_entries(position, count_entries(tokens, settings));
   }
   if (!takes_whole_samples()) hash_.add(max_length_);
 }
@@ -58,7 +58,7 @@ std::int64_t Selection::count_entries(std::int64_t tokens, const FilterSettings&
   return pieces;
 }
 
-void Selection::take(std::int64_t position, std::int64_t entries) {
+void Selection::add_entries(std::int64_t position, std::int64_t entries) {
   // Start storing positions only when an entry's number first differs from its sample's position.
   const bool is_apart = counts_.taken != position || entries != 1;
   if (positions_.empty() && is_apart) {

@@ -50,7 +50,7 @@ class Selection {
 
  private:
   [[nodiscard]] std::int64_t count_entries(std::int64_t tokens, const FilterSettings& settings);
-  void take(std::int64_t position, std::int64_t entries);
+  void add_entries(std::int64_t position, std::int64_t entries);
 
   std::int64_t max_length_ = 0;  // 0 if entries are whole samples
   FilterCounts counts_;

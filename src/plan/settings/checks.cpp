@@ -22,7 +22,7 @@ void require_at_most(std::int64_t most, std::int64_t value, std::string_view key
                     "is " + std::to_string(value) + "; it must be at most " + std::to_string(most));
 }
 
-void require_size(std::int64_t value, std::string_view key) {
+void require_valid_size(std::int64_t value, std::string_view key) {
   require_at_least(1, value, key);
   require_at_most(std::numeric_limits<std::int32_t>::max(), value, key);
 }

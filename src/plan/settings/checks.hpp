@@ -16,7 +16,7 @@ void require_at_most(std::int64_t most, std::int64_t value, std::string_view key
 
 /// Throws ConfigError naming `key` unless the value, a size or a count, is from 1 to 2^31-1. Sums and
 /// roundings of such values fit in 64 bits, and cumulative lengths in 32 bits.
-void require_size(std::int64_t value, std::string_view key);
+void require_valid_size(std::int64_t value, std::string_view key);
 
 /// Returns the sum of lengths. Throws InputError if a length is negative or the sum reaches 2^62.
 std::int64_t total_of(std::span<const std::int64_t> lengths);

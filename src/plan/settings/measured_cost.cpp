@@ -12,7 +12,7 @@ namespace {
 Cost work_of(const LengthTable& table, const StepAssignment& assignment, const MicroBatchPlan& plan,
              const CostModel& model) {
   Cost work = 0;
-  if (assignment.shared()) {
+  if (assignment.has_shared_prefixes()) {
     for (const UnitId unit : plan.units) work += cost_of_tree(model, *assignment.units[unit].tree);
     return work;
   }
@@ -23,9 +23,9 @@ Cost work_of(const LengthTable& table, const StepAssignment& assignment, const M
 
 }  // namespace
 
-CostObservation observe(const LengthTable& table, const StepAssignment& assignment,
-                        const MicroBatchPlan& plan, const PlanSettings& settings, DpRank rank,
-                        double seconds) {
+CostObservation make_observation(const LengthTable& table, const StepAssignment& assignment,
+                                 const MicroBatchPlan& plan, const PlanSettings& settings, DpRank rank,
+                                 double seconds) {
   const BalanceSettings& balance = settings.balance;
   constexpr double nominal = 1000;
   const auto speed = static_cast<double>(settings.speed_of(rank, plan.context));
@@ -34,7 +34,7 @@ CostObservation observe(const LengthTable& table, const StepAssignment& assignme
   observation.squares =
       static_cast<double>(work_of(table, assignment, plan, CostModel{0, 1, balance.cost.window}));
   observation.seconds = seconds * speed / nominal;
-  if (strategy_of(settings).has_own_groups()) observation.ranks = plan.context.size;
+  if (strategy_of(settings).has_flexible_groups()) observation.ranks = plan.context.size;
   return observation;
 }
 
@@ -72,12 +72,12 @@ void MeasuredCostModel::restore_fit(const TimeModel& times, std::int64_t observa
 AssumedHop MeasuredCostModel::current_hop(std::optional<Cost> configured, Cost default_part,
                                           std::optional<double> measured) const {
   if (measured) return {.seconds = *measured};
-  const auto share = [](Cost part, Cost whole) {
+  const auto ratio = [](Cost part, Cost whole) {
     return static_cast<double>(part) / static_cast<double>(whole);
   };
-  if (!configured) return {.tokens = share(default_part, default_communication::token)};
-  if (initial_.linear > 0) return {.tokens = share(*configured, initial_.linear)};
-  return {.squares = share(*configured, std::max<Cost>(1, initial_.quadratic))};
+  if (!configured) return {.tokens = ratio(default_part, default_communication::token)};
+  if (initial_.linear > 0) return {.tokens = ratio(*configured, initial_.linear)};
+  return {.squares = ratio(*configured, std::max<Cost>(1, initial_.quadratic))};
 }
 
 FitGroups MeasuredCostModel::current_groups() const {

@@ -18,9 +18,9 @@ namespace evenkeel {
 /// - With groups of different sizes, all members run the whole micro-batch together, so each member's time is
 ///   an observation of the whole micro-batch.
 /// Local. Precondition: `assignment` and `plan` are of the same step.
-[[nodiscard]] CostObservation observe(const LengthTable& table, const StepAssignment& assignment,
-                                      const MicroBatchPlan& plan, const PlanSettings& settings, DpRank rank,
-                                      double seconds);
+[[nodiscard]] CostObservation make_observation(const LengthTable& table, const StepAssignment& assignment,
+                                               const MicroBatchPlan& plan, const PlanSettings& settings,
+                                               DpRank rank, double seconds);
 
 /// The cost of passing the keys and values of one token to another rank.
 struct HopInUse {
@@ -76,7 +76,7 @@ class MeasuredCostModel {
   /// do not use them. Precondition: `times` is a possible result of fit_time_model().
   void restore_fit(const TimeModel& times, std::int64_t observations);
 
-  [[nodiscard]] const CostInUse& in_use() const noexcept { return in_use_; }
+  [[nodiscard]] const CostInUse& current_cost() const noexcept { return in_use_; }
 
  private:
   [[nodiscard]] AssumedHop current_hop(std::optional<Cost> configured, Cost default_part,

@@ -246,7 +246,7 @@ bool is_inner_key(std::string_view value) {
   return value.starts_with('.');
 }
 
-std::string setting(std::string_view key, std::string_view value) {
+std::string format_setting(std::string_view key, std::string_view value) {
   if (value.empty()) return std::string(key);
   return std::string(key) + (is_inner_key(value) ? "" : ": ") + std::string(value);
 }
@@ -263,13 +263,13 @@ std::string user_key(std::string_view text, const Choices& choices) {
   const std::string since = ", since " + std::string(why);
   if (need.value.empty()) {
     throw ConfigError(user_key(need.key, choices),
-                      "is not set, but " + setting(feature.key, feature.value) + " needs it" + since,
+                      "is not set, but " + format_setting(feature.key, feature.value) + " needs it" + since,
                       std::string(need.words));
   }
   throw ConfigError(user_key(feature.key, choices),
                     std::string(feature.value) + (feature.value.empty() ? "" : " ") + "needs " +
                         std::string(need.words) + since,
-                    "Set " + setting(user_key(need.key, choices), need.value) + ", or " +
+                    "Set " + format_setting(user_key(need.key, choices), need.value) + ", or " +
                         user_key(feature.instead, choices));
 }
 
@@ -284,15 +284,15 @@ std::string format_alternatives(std::string_view first, std::string_view second)
 [[noreturn]] void reject(const Exclusion& exclusion, const Feature& other) {
   const auto& [feature, others, why] = exclusion;
   const bool is_inner = is_inner_key(other.value);
-  throw ConfigError(is_inner ? setting(other.key, other.value) : std::string(other.key),
+  throw ConfigError(is_inner ? format_setting(other.key, other.value) : std::string(other.key),
                     (is_inner || other.value.empty() ? "" : std::string(other.value) + " ") +
-                        "cannot be combined with " + setting(feature.key, feature.value) + ", since " +
+                        "cannot be combined with " + format_setting(feature.key, feature.value) + ", since " +
                         std::string(why),
                     format_alternatives(other.instead, feature.instead));
 }
 
 /// Returns the first requirement that is not met; null if all are met.
-const Requirement* first_unmet(const Choices& choices) {
+const Requirement* first_unmet_requirement(const Choices& choices) {
   const auto* const found =
       std::ranges::find_if(requirement_table::table, [&](const Requirement& requirement) {
         return requirement.feature.is_used(choices) && !requirement.need.is_met(choices);
@@ -301,7 +301,7 @@ const Requirement* first_unmet(const Choices& choices) {
 }
 
 /// Returns the first setting in use that the exclusion rules out; null if there is none.
-const Feature* first_excluded(const Exclusion& exclusion, const Choices& choices) {
+const Feature* first_excluded_feature(const Exclusion& exclusion, const Choices& choices) {
   if (!exclusion.feature.is_used(choices)) return nullptr;
   const auto found =
       std::ranges::find_if(exclusion.others, [&](const Feature& other) { return other.is_used(choices); });
@@ -326,8 +326,8 @@ void add_strategy_choices(Choices& choices, const PlanSettings& settings) {
     choices.balance.preset = reference->system;
   if (strategy.pads_micro_batches()) choices.micro_batch.mode = MicroBatchMode::padded;
   if (strategy.has_fixed_micro_batches()) choices.micro_batch.mode = MicroBatchMode::fixed;
-  choices.balance.strategy = strategy.ranks_meet() ? Strategy::grid : Strategy::hierarchical;
-  choices.flexible_cp = strategy.has_own_groups();
+  choices.balance.strategy = strategy.ranks_meet_at_micro_batches() ? Strategy::grid : Strategy::hierarchical;
+  choices.flexible_cp = strategy.has_flexible_groups();
 }
 
 }  // namespace
@@ -360,13 +360,13 @@ std::span<const Exclusion> exclusions() {
 }
 
 bool are_compatible(const Choices& choices) {
-  return first_unmet(choices) == nullptr &&
+  return first_unmet_requirement(choices) == nullptr &&
          std::ranges::none_of(exclusions(), [&](const Exclusion& exclusion) {
-           return first_excluded(exclusion, choices) != nullptr;
+           return first_excluded_feature(exclusion, choices) != nullptr;
          });
 }
 
-Strategy strategy_of_groups(Choices choices) {
+Strategy resolve_strategy(Choices choices) {
   if (!choices.flexible_cp || choices.balance.strategy != Strategy::automatic)
     return choices.balance.strategy;
   choices.balance.strategy = Strategy::grid;
@@ -411,9 +411,9 @@ StrategySettings strategy_for(const Choices& choices, int largest_group) {
 }
 
 void require_compatible(const Choices& choices) {
-  if (const Requirement* unmet = first_unmet(choices)) reject(*unmet, choices);
+  if (const Requirement* unmet = first_unmet_requirement(choices)) reject(*unmet, choices);
   for (const Exclusion& exclusion : exclusions()) {
-    if (const Feature* other = first_excluded(exclusion, choices)) reject(exclusion, *other);
+    if (const Feature* other = first_excluded_feature(exclusion, choices)) reject(exclusion, *other);
   }
 }
 
@@ -424,7 +424,7 @@ std::string rules_of(std::string_view key) {
     if (feature.key != key) return;
     std::string subject(feature.value);
     if (subject.empty()) subject = "If it is set, it";
-    if (is_inner_key(subject)) subject = setting(key, subject);
+    if (is_inner_key(subject)) subject = format_setting(key, subject);
     const std::string beginning = subject + " " + verb + " ";
     const auto found = std::ranges::find(sentences, beginning, &std::pair<std::string, std::string>::first);
     if (found == sentences.end()) {
@@ -434,10 +434,10 @@ std::string rules_of(std::string_view key) {
     }
   };
   for (const auto& [feature, need, why] : requirements())
-    add(feature, "needs", setting(need.key, need.value));
+    add(feature, "needs", format_setting(need.key, need.value));
   for (const auto& [feature, others, why] : exclusions()) {
     for (const Feature& other : others)
-      add(other, "cannot be combined with", setting(feature.key, feature.value));
+      add(other, "cannot be combined with", format_setting(feature.key, feature.value));
   }
   std::string text;
   for (const auto& [beginning, objects] : sentences)
@@ -448,14 +448,14 @@ std::string rules_of(std::string_view key) {
 std::string requirements_markdown() {
   std::string text = "| setting | needs | since |\n|---|---|---|\n";
   for (const auto& [feature, need, why] : requirements()) {
-    text += "| `" + setting(feature.key, feature.value) + "` | `" + setting(need.key, need.value) + "` | " +
-            std::string(why) + " |\n";
+    text += "| `" + format_setting(feature.key, feature.value) + "` | `" +
+            format_setting(need.key, need.value) + "` | " + std::string(why) + " |\n";
   }
   text += "\n| setting | cannot be combined with | since |\n|---|---|---|\n";
   for (const auto& [feature, others, why] : exclusions()) {
-    text += "| `" + setting(feature.key, feature.value) + "` | ";
+    text += "| `" + format_setting(feature.key, feature.value) + "` | ";
     for (const Feature& other : others)
-      text += (&other == &others.front() ? "`" : ", `") + setting(other.key, other.value) + "`";
+      text += (&other == &others.front() ? "`" : ", `") + format_setting(other.key, other.value) + "`";
     text += " | " + std::string(why) + " |\n";
   }
   return text;

@@ -95,7 +95,7 @@ struct Exclusion {
 /// Throws ConfigError if both are compatible and balance.meet is not set, since a wrong guess would hang a
 /// trainer whose ranks meet at every micro-batch. If the strategy is not automatic or groups have equal
 /// sizes, returns balance.strategy unchanged.
-[[nodiscard]] Strategy strategy_of_groups(Choices choices);
+[[nodiscard]] Strategy resolve_strategy(Choices choices);
 
 /// Returns the settings of the chosen strategy, with groups of at most `largest_group` ranks if groups have
 /// different sizes. Preconditions: the choices are compatible; if groups have different sizes,

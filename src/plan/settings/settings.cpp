@@ -19,18 +19,18 @@
 namespace evenkeel {
 
 using plan_checks::require_at_least;
-using plan_checks::require_size;
+using plan_checks::require_valid_size;
 
 namespace {
 
-void require_one_per_rank(std::span<const std::int64_t> speeds, int dp) {
+void require_valid_speeds(std::span<const std::int64_t> speeds, int dp) {
   if (std::ssize(speeds) != dp) {
     throw ConfigError("balance.speeds",
                       "has " + format_plain_count(std::ssize(speeds), "speed") + " for " +
                           format_plain_count(dp, "DP rank"),
                       "Give one speed for each DP rank");
   }
-  for (const std::int64_t speed : speeds) require_size(speed, "balance.speeds");
+  for (const std::int64_t speed : speeds) require_valid_size(speed, "balance.speeds");
 }
 
 /// Checks conditions that Config::plan_settings() guarantees, because programs may also create settings
@@ -169,23 +169,23 @@ void PlanSettings::validate() const {
   require_at_least(1, cp.size, "mesh.cp");
   require_at_least(1, pp, "mesh.pp");
   require_at_least(1, vpp, "mesh.vpp");
-  require_size(align_lcm, "pack.align_lcm");
-  require_size(micro_batch.max_tokens, "micro_batch.max_tokens");
-  require_size(micro_batch.max_samples.value_or(1), "micro_batch.max_samples");
-  require_size(micro_batch.min_count, "micro_batch.min_count");
-  require_size(count_multiple(), "micro_batch.multiple_of");
-  require_size(mini_batches.count, "batch.mini_batches");
-  require_size(max_path_tokens.value_or(1), "prefix.max_path_tokens");
-  require_size(max_kept_tokens.value_or(1), "prefix.max_kept_tokens");
+  require_valid_size(align_lcm, "pack.align_lcm");
+  require_valid_size(micro_batch.max_tokens, "micro_batch.max_tokens");
+  require_valid_size(micro_batch.max_samples.value_or(1), "micro_batch.max_samples");
+  require_valid_size(micro_batch.min_count, "micro_batch.min_count");
+  require_valid_size(count_multiple(), "micro_batch.multiple_of");
+  require_valid_size(mini_batches.count, "batch.mini_batches");
+  require_valid_size(max_path_tokens.value_or(1), "prefix.max_path_tokens");
+  require_valid_size(max_kept_tokens.value_or(1), "prefix.max_kept_tokens");
   require_bounded_forced_count(*this);
-  if (!balance.speeds.empty()) require_one_per_rank(balance.speeds, dp);
+  if (!balance.speeds.empty()) require_valid_speeds(balance.speeds, dp);
   if (balance.measured) {
     require_at_least(1, balance.measured->every, "balance.cost: measured: every");
     require_at_least(1, balance.measured->window, "balance.cost: measured: window");
   }
   for (const auto& [field, rows] : micro_batch.max_rows)
     require_at_least(1, rows, "micro_batch.max_rows: " + field);
-  if (micro_batch.shapes) require_size(*micro_batch.shapes, "micro_batch.shapes");
+  if (micro_batch.shapes) require_valid_size(*micro_batch.shapes, "micro_batch.shapes");
   require_compatible(choices_of(*this));
   const PlanningStrategy& planning = strategy_of(*this);
   planning.require_valid(*this);
@@ -198,10 +198,10 @@ void PlanSettings::validate() const {
   for (const int group : {cp.size, largest_group()}) {
     if (cap(group) >= alignment(group)) continue;
     throw ConfigError(
-        planning.has_own_groups() ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",
+        planning.has_flexible_groups() ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",
         "the cap of " + std::to_string(cap(group)) + " tokens is below the alignment of one sequence, " +
             std::to_string(alignment(group)) + " tokens" +
-            (planning.has_own_groups() ? ", in a CP group of " + std::to_string(group) + " ranks" : ""),
+            (planning.has_flexible_groups() ? ", in a CP group of " + std::to_string(group) + " ranks" : ""),
         "Raise the cap or lower tp, cp, pack.align_lcm or, for padded micro-batches, "
         "micro_batch.length_round");
   }

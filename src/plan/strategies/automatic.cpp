@@ -35,8 +35,8 @@ struct PlannedStrategy {
     planned = assign_and_plan({problem.table, settings, problem.step, problem.trees});
     const StepPlan& plan = planned.plan;
     const Cost overhead = settings.communication_cost().overhead;
-    without_bubbles = planned_end(plan, settings, overhead);
-    if (const auto step = simulated_step(plan, settings))
+    without_bubbles = end_time_without_bubbles(plan, settings, overhead);
+    if (const auto step = simulate_step(plan, settings))
       simulated = step->end + overhead * plan.num_micro_batches();
   }
 
@@ -47,22 +47,22 @@ struct PlannedStrategy {
 
 }  // namespace
 
-bool is_strategy_open(const PlanSettings& settings) noexcept {
+bool compares_strategies(const PlanSettings& settings) noexcept {
   const auto* packed = std::get_if<PackedSettings>(&settings.strategy);
   return packed != nullptr && packed->allow_grid && settings.balance.meet && can_use_grid(settings);
 }
 
-bool allows_grid(const PlanSettings& settings) noexcept {
-  return !is_strategy_open(settings) && can_use_grid(settings);
+bool skips_compatible_grid(const PlanSettings& settings) noexcept {
+  return !compares_strategies(settings) && can_use_grid(settings);
 }
 
-PlanSettings with_choice(PlanSettings settings, const std::optional<StrategyChoice>& choice) {
+PlanSettings apply_strategy_choice(PlanSettings settings, const std::optional<StrategyChoice>& choice) {
   if (!choice) return settings;
   return choice->is_grid() ? to_grid_settings(std::move(settings)) : to_packed_settings(std::move(settings));
 }
 
-AssignedPlan plan_with_chosen_strategy(const StepProblem& problem) {
-  EVENKEEL_PRECONDITION(cheap, is_strategy_open(problem.settings));
+AssignedPlan plan_with_best_strategy(const StepProblem& problem) {
+  EVENKEEL_PRECONDITION(cheap, compares_strategies(problem.settings));
   PlannedStrategy hierarchical(problem, to_packed_settings(problem.settings));
   PlannedStrategy grid(problem, to_grid_settings(problem.settings));
   const bool simulated = hierarchical.simulated && grid.simulated;
@@ -76,7 +76,7 @@ AssignedPlan plan_with_chosen_strategy(const StepProblem& problem) {
 }
 
 StrategyChoice choose_strategy(const StepProblem& problem) {
-  return *plan_with_chosen_strategy(problem).choice;
+  return *plan_with_best_strategy(problem).choice;
 }
 
 }  // namespace evenkeel

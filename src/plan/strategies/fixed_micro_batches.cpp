@@ -50,7 +50,7 @@ class UsedLimits {
 }  // namespace
 
 GroupCount FixedMicroBatcher::count(MiniBatchShare share) const {
-  return {fewest_micro_batches(units(), units_of(share)), std::ssize(pack_at_most(share, 0))};
+  return {min_micro_batches_lower_bound(units(), units_of(share)), std::ssize(pack_at_most(share, 0))};
 }
 
 std::vector<UnitId> FixedMicroBatcher::packing_order(MiniBatchShare share) const {
@@ -80,11 +80,11 @@ std::vector<MicroBatchPlan> FixedMicroBatcher::pack_at_most(MiniBatchShare share
 }
 
 void FixedStrategy::require_valid(const PlanSettings& settings) const {
-  plan_checks::require_size(settings.find<FixedSettings>()->size, "micro_batch.size");
+  plan_checks::require_valid_size(settings.find<FixedSettings>()->size, "micro_batch.size");
 }
 
-std::unique_ptr<const MicroBatcher> FixedStrategy::micro_batcher(const StepProblem& problem,
-                                                                 const StepAssignment& assignment) const {
+std::unique_ptr<const MicroBatcher> FixedStrategy::make_micro_batcher(
+    const StepProblem& problem, const StepAssignment& assignment) const {
   return std::make_unique<FixedMicroBatcher>(problem, assignment);
 }
 

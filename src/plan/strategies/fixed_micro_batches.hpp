@@ -27,7 +27,7 @@ class FixedMicroBatcher final : public MicroBatcher {
 class FixedStrategy : public HierarchicalStrategy {
  public:
   void require_valid(const PlanSettings& settings) const override;
-  [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
+  [[nodiscard]] std::unique_ptr<const MicroBatcher> make_micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
   [[nodiscard]] bool has_fixed_micro_batches() const noexcept override { return true; }
   /// Returns true if samples are shuffled and shares are placed by locality: the random order of a share

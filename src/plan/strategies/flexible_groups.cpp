@@ -81,8 +81,8 @@ void add_tasks(const context::Schedule& schedule, const FlexibleItems& items, Jo
 }
 
 /// Returns the maximum number of micro-batches over the DP ranks, and a lower bound on it.
-GroupCount count_of(const JointMicroBatches& joint, const context::Problem& problem,
-                    const PlanSettings& settings) {
+GroupCount max_micro_batches_per_rank(const JointMicroBatches& joint, const context::Problem& problem,
+                                      const PlanSettings& settings) {
   GroupCount count;
   for (int r = 0; r < settings.dp; ++r)
     count.needed = std::max(count.needed, std::ssize(joint.micro_batches_of(DpRank{r})));
@@ -104,7 +104,7 @@ class GroupNumbers {
     of_size[group.first.index()] = named;
   }
   /// Numbers the added groups, and returns them in that order.
-  [[nodiscard]] std::vector<ContextGroup> number() {
+  [[nodiscard]] std::vector<ContextGroup> assign_numbers() {
     std::vector<ContextGroup> groups;
     for (auto& [size, of_size] : numbers_) {
       for (std::size_t first = 0; first < of_size.size(); ++first) {
@@ -134,7 +134,7 @@ void add_groups_of(const JointMicroBatches& joint, GroupNumbers& numbers) {
 }
 
 /// Returns the group number of each micro-batch; -1 for empty micro-batches.
-std::vector<std::int32_t> groups_of(const JointMicroBatches& joint, const GroupNumbers& numbers) {
+std::vector<std::int32_t> group_numbers_of(const JointMicroBatches& joint, const GroupNumbers& numbers) {
   std::vector<std::int32_t> groups;
   groups.reserve(static_cast<std::size_t>(joint.size()));
   for (std::int64_t m = 0; m < joint.size(); ++m)
@@ -189,7 +189,7 @@ FlexibleItems::FlexibleItems(const PlanSettings& settings, const PackUnits& unit
   problem_.items = work_;
   problem_.lengths = lengths_;
   if (!units.items().counts.empty()) problem_.counts = counts_;
-  if (units.shared()) problem_.offsets = offsets_;
+  if (units.has_shared_prefixes()) problem_.offsets = offsets_;
   problem_.alignments = alignments_;
   problem_.ranks = settings.dp;
   problem_.max_size = settings.largest_group();
@@ -221,7 +221,7 @@ void FlexibleItems::add(const PackUnits& units, UnitId at, const BalanceSettings
   // With a cost field, the cost of attention is not known separately.
   work_.push_back({rows, cost, balance.cost_field ? 0 : cost - balance.cost.linear * rows});
   counts_.push_back(units.items().count_of(at.value()));
-  if (!units.shared()) {  // each item is one sequence, so offsets are not needed
+  if (!units.has_shared_prefixes()) {  // each item is one sequence, so offsets are not needed
     lengths_.push_back(rows);
     return;
   }
@@ -242,7 +242,7 @@ void FlexibleStrategy::require_valid(const PlanSettings& settings) const {
 }
 
 void FlexibleStrategy::require_samples_fit(const LengthTable& table, const PlanSettings& settings) const {
-  const LengthEntry* above = first_above_cap(table, settings);
+  const LengthEntry* above = find_first_above_cap(table, settings);
   if (above != nullptr) throw_above_largest_group(above->shape, settings);
 }
 
@@ -259,13 +259,13 @@ void FlexibleStrategy::assign(const StepProblem& problem, StepAssignment& assign
     joint = JointMicroBatches(settings.dp);
     add_tasks(scheduled, items, joint, micro_batch_of_unit);
     assign_execution_order(scheduled, settings, joint);
-    joint.count = count_of(joint, items.problem(), settings);
+    joint.count = max_micro_batches_per_rank(joint, items.problem(), settings);
     add_groups_of(joint, numbers);
   }
-  assignment.groups = numbers.number();
+  assignment.groups = numbers.assign_numbers();
   for (std::int64_t m = 0; m < cut.size(); ++m) {
     MiniBatchAssignment& mini_batch = assignment.mini_batches[static_cast<std::size_t>(m)];
-    const std::vector<std::int32_t> of_micro_batches = groups_of(mini_batch.joint, numbers);
+    const std::vector<std::int32_t> of_micro_batches = group_numbers_of(mini_batch.joint, numbers);
     std::vector<std::int32_t> of_units;
     of_units.reserve(cut[m].size());
     for (const UnitId unit : cut[m])
@@ -297,7 +297,7 @@ void ContextTreeStrategy::assign_execution_order(const context::Schedule& schedu
   }
 }
 
-std::unique_ptr<const MicroBatcher> ContextTreeStrategy::micro_batcher(
+std::unique_ptr<const MicroBatcher> ContextTreeStrategy::make_micro_batcher(
     const StepProblem& problem, const StepAssignment& assignment) const {
   return std::make_unique<TreeMicroBatcher>(problem, assignment);
 }
@@ -327,7 +327,7 @@ void ContextWavesStrategy::assign_execution_order(const context::Schedule& sched
     joint.set_run_order(DpRank{r}, std::move(of_ranks[static_cast<std::size_t>(r)]));
 }
 
-std::unique_ptr<const MicroBatcher> ContextWavesStrategy::micro_batcher(
+std::unique_ptr<const MicroBatcher> ContextWavesStrategy::make_micro_batcher(
     const StepProblem& problem, const StepAssignment& assignment) const {
   return std::make_unique<WavesMicroBatcher>(problem, assignment);
 }

@@ -47,7 +47,7 @@ class FlexibleStrategy : public PlanningStrategy {
   void require_valid(const PlanSettings& settings) const final;
   void require_samples_fit(const LengthTable& table, const PlanSettings& settings) const final;
   void assign(const StepProblem& problem, StepAssignment& assignment) const final;
-  [[nodiscard]] bool has_own_groups() const noexcept final { return true; }
+  [[nodiscard]] bool has_flexible_groups() const noexcept final { return true; }
 
  private:
   [[nodiscard]] virtual context::Schedule schedule(const context::Problem& problem,
@@ -62,7 +62,7 @@ class FlexibleStrategy : public PlanningStrategy {
 /// so the numbers of micro-batches may differ between ranks.
 class ContextTreeStrategy final : public FlexibleStrategy {
  public:
-  [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
+  [[nodiscard]] std::unique_ptr<const MicroBatcher> make_micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
 
  private:
@@ -76,9 +76,9 @@ class ContextTreeStrategy final : public FlexibleStrategy {
 /// wave. MicroBatchSettings::order applies to whole waves.
 class ContextWavesStrategy final : public FlexibleStrategy {
  public:
-  [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
+  [[nodiscard]] std::unique_ptr<const MicroBatcher> make_micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
-  [[nodiscard]] bool ranks_meet() const noexcept override { return true; }
+  [[nodiscard]] bool ranks_meet_at_micro_batches() const noexcept override { return true; }
 
  private:
   [[nodiscard]] context::Schedule schedule(const context::Problem& problem,

@@ -70,11 +70,11 @@ class OrderedUnit {
   /// Returns all cuts of a run into two parts, either of which may move, and the move of the whole run.
   [[nodiscard]] std::vector<Cut> cuts_of(const Run& run) const {
     std::vector<Cut> cuts{{run, std::nullopt}};
-    const auto [front, back] = rows_of_ends(run.samples);
+    const auto [front, back] = front_and_back_rows(run.samples);
     for (std::int64_t at = run.samples.begin + 1; at < run.samples.end; ++at) {
       const auto i = static_cast<std::size_t>(at - run.samples.begin);
-      const Run first = part(run.unit, {run.samples.begin, at}, front[i]);
-      const Run last = part(run.unit, {at, run.samples.end}, back[i]);
+      const Run first = make_run(run.unit, {run.samples.begin, at}, front[i]);
+      const Run last = make_run(run.unit, {at, run.samples.end}, back[i]);
       cuts.push_back({first, last});
       cuts.push_back({last, first});
     }
@@ -82,7 +82,7 @@ class OrderedUnit {
   }
 
  private:
-  [[nodiscard]] Run part(UnitId unit, RowRange samples, std::int64_t rows) const {
+  [[nodiscard]] Run make_run(UnitId unit, RowRange samples, std::int64_t rows) const {
     const auto begin = static_cast<std::size_t>(samples.begin);
     const Cost cost = alone_[begin] + sums_[static_cast<std::size_t>(samples.end)] - sums_[begin + 1];
     return {unit, samples, {cost, rows, samples.size()}};
@@ -91,7 +91,7 @@ class OrderedUnit {
   /// Returns two lists: for each i, the aligned rows of the first i samples of a run, and those of the
   /// remaining samples. Adds alignment - 1 rows for a part with a single sample, since its prompt and
   /// response may remain separate segments.
-  [[nodiscard]] std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>> rows_of_ends(
+  [[nodiscard]] std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>> front_and_back_rows(
       RowRange samples) const {
     OrderedSamples own{{samples_.lengths.begin() + samples.begin, samples_.lengths.begin() + samples.end},
                        {samples_.shared.begin() + samples.begin, samples_.shared.begin() + samples.end}};
@@ -169,14 +169,14 @@ class Leveling {
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t j = 0; j < columns_; ++j)
-        while (move_from(j)) moved = true;
+        while (try_move_from(j)) moved = true;
     }
   }
 
   [[nodiscard]] const std::vector<Cell>& cells() const noexcept { return cells_; }
 
  private:
-  [[nodiscard]] std::size_t costliest(std::size_t column) const {
+  [[nodiscard]] std::size_t costliest_cell(std::size_t column) const {
     std::size_t most = column;
     for (std::size_t c = column; c < cells_.size(); c += columns_)
       if (cells_[c].figures.cost > cells_[most].figures.cost) most = c;
@@ -208,16 +208,16 @@ class Leveling {
 
   /// Makes the best move from a column's costliest cell if its gain is large enough. Returns whether it made
   /// a move.
-  bool move_from(std::size_t column) {
-    const std::size_t top = costliest(column);
+  bool try_move_from(std::size_t column) {
+    const std::size_t top = costliest_cell(column);
     if (!is_uneven(top)) return false;
     highest_.clear();
-    for (std::size_t j = 0; j < columns_; ++j) highest_.push_back(cells_[costliest(j)].figures.cost);
+    for (std::size_t j = 0; j < columns_; ++j) highest_.push_back(cells_[costliest_cell(j)].figures.cost);
     highest_other_ = highest_other_cost(top);
     Move best;
     for (std::size_t r = 0; r < cells_[top].runs.size(); ++r) {
       const Run& run = cells_[top].runs[r];
-      for (const Cut& cut : ordered_unit(run.unit).cuts_of(run)) find_best_target(top, r, cut, best);
+      for (const Cut& cut : ordered_unit(run.unit).cuts_of(run)) update_best_move(top, r, cut, best);
       if (looks_ > max_looks) return false;
     }
     if (best.gain <= highest_[column] / least_gain) return false;
@@ -229,7 +229,7 @@ class Leveling {
 
   /// Finds the best target cell for the part of the cut that moves. Replaces `best` if the move to that cell
   /// gains more.
-  void find_best_target(std::size_t top, std::size_t run, const Cut& cut, Move& best) {
+  void update_best_move(std::size_t top, std::size_t run, const Cut& cut, Move& best) {
     const RunFigures& whole = cells_[top].runs[run].figures;
     const RunFigures stays = cut.stays ? cut.stays->figures : RunFigures{};
     if (cells_[top].figures.rows + stays.rows - whole.rows > units_.limits().max_size) return;
@@ -377,7 +377,7 @@ MiniBatchAssignment assign_grid(const PlanSettings& settings, const PackUnits& u
 }  // namespace
 
 void level_grids(const StepProblem& problem, PackUnits& units, std::span<PlannedGrid> grids) {
-  EVENKEEL_PRECONDITION(cheap, units.shared());
+  EVENKEEL_PRECONDITION(cheap, units.has_shared_prefixes());
   if (!units.capped_rows().empty()) return;
   const std::optional<std::string>& field = problem.settings.balance.cost_field;
   const std::span<const Cost> costs_of_entries =
@@ -411,14 +411,14 @@ void GridStrategy::assign(const StepProblem& problem, StepAssignment& assignment
   std::vector<PlannedGrid> grids;
   for (std::int64_t m = 0; m < mini_batches.size(); ++m)
     grids.push_back(plan_grid(problem.settings, assignment.units, mini_batches[m]));
-  if (assignment.units.shared()) level_grids(problem, assignment.units, grids);
+  if (assignment.units.has_shared_prefixes()) level_grids(problem, assignment.units, grids);
   for (const PlannedGrid& grid : grids)
     assignment.mini_batches.push_back(assign_grid(problem.settings, assignment.units, grid));
   place_shares(problem, assignment);
 }
 
-std::unique_ptr<const MicroBatcher> GridStrategy::micro_batcher(const StepProblem& problem,
-                                                                const StepAssignment& assignment) const {
+std::unique_ptr<const MicroBatcher> GridStrategy::make_micro_batcher(const StepProblem& problem,
+                                                                     const StepAssignment& assignment) const {
   return std::make_unique<JointMicroBatcher>(problem, assignment);
 }
 

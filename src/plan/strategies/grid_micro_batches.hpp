@@ -58,9 +58,9 @@ void level_grids(const StepProblem& problem, PackUnits& units, std::span<Planned
 class GridStrategy final : public PlanningStrategy {
  public:
   void assign(const StepProblem& problem, StepAssignment& assignment) const override;
-  [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
+  [[nodiscard]] std::unique_ptr<const MicroBatcher> make_micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
-  [[nodiscard]] bool ranks_meet() const noexcept override { return true; }
+  [[nodiscard]] bool ranks_meet_at_micro_batches() const noexcept override { return true; }
 };
 
 }  // namespace evenkeel

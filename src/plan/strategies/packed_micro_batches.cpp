@@ -25,7 +25,7 @@ GroupCount PackedMicroBatcher::count(MiniBatchShare share) const {
   const std::optional<BinPacking>& packing = settings().find<PackedSettings>()->packing;
   if (!packing) return count_micro_batches(units(), units_of(share));
   const PickedUnits own(units(), units_of(share));
-  return {fewest_micro_batches(units(), units_of(share)),
+  return {min_micro_batches_lower_bound(units(), units_of(share)),
           pack_bins(own.items(), units().limits(), *packing).size()};
 }
 
@@ -68,8 +68,8 @@ Partition PackedStrategy::assign_automatically(const AssignedWork& work, const P
   return balance_binned_items(work.costs, work.items, groups).with_sorted_items();
 }
 
-std::unique_ptr<const MicroBatcher> PackedStrategy::micro_batcher(const StepProblem& problem,
-                                                                  const StepAssignment& assignment) const {
+std::unique_ptr<const MicroBatcher> PackedStrategy::make_micro_batcher(
+    const StepProblem& problem, const StepAssignment& assignment) const {
   return std::make_unique<PackedMicroBatcher>(problem, assignment);
 }
 

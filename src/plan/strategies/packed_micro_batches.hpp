@@ -28,7 +28,7 @@ class PackedStrategy : public HierarchicalStrategy {
  public:
   [[nodiscard]] Partition assign_automatically(const AssignedWork& work,
                                                const PlanSettings& settings) const override;
-  [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
+  [[nodiscard]] std::unique_ptr<const MicroBatcher> make_micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
 };
 

@@ -39,14 +39,15 @@ MicroBatchFigures padded_figures(const PackUnits& units, std::span<const UnitId>
 
 JointMicroBatches plan_padded(const StepProblem& problem, const PackUnits& units,
                               const IdGroups<UnitId>& shares) {
-  EVENKEEL_PRECONDITION(cheap, !units.shared());
+  EVENKEEL_PRECONDITION(cheap, !units.has_shared_prefixes());
   const PlanSettings& settings = problem.settings;
   const PaddedBatches batches =
       plan_padded_batches(shares.items(), units.rows(), padded_settings(settings), units.capped_rows());
   JointMicroBatches joint(settings.dp);
   joint.count.needed = std::ssize(batches.micro_batches);
   for (int r = 0; r < settings.dp; ++r) {
-    joint.count.lower_bound = std::max(joint.count.lower_bound, fewest_micro_batches(units, shares[r]));
+    joint.count.lower_bound =
+        std::max(joint.count.lower_bound, min_micro_batches_lower_bound(units, shares[r]));
     for (std::int64_t m = 0; m < joint.count.needed; ++m) {
       const std::vector<UnitId> samples = to_vector<UnitId>({batches.samples(DpRank{r}, m), {}});
       const std::int64_t length = batches.micro_batches[static_cast<std::size_t>(m)].padded_length;
@@ -72,7 +73,7 @@ void require_padded_work_fits(const LengthTable& table, const PlanSettings& sett
 }  // namespace
 
 void PaddedStrategy::require_valid(const PlanSettings& settings) const {
-  plan_checks::require_size(settings.find<PaddedSettings>()->length_round, "micro_batch.length_round");
+  plan_checks::require_valid_size(settings.find<PaddedSettings>()->length_round, "micro_batch.length_round");
 }
 
 void PaddedStrategy::require_samples_fit(const LengthTable& table, const PlanSettings& settings) const {
@@ -89,8 +90,8 @@ Partition PaddedStrategy::assign_automatically(const AssignedWork& work, const P
   return sorted_stride(work.rows, settings.dp).with_sorted_items();
 }
 
-std::unique_ptr<const MicroBatcher> PaddedStrategy::micro_batcher(const StepProblem& problem,
-                                                                  const StepAssignment& assignment) const {
+std::unique_ptr<const MicroBatcher> PaddedStrategy::make_micro_batcher(
+    const StepProblem& problem, const StepAssignment& assignment) const {
   return std::make_unique<JointMicroBatcher>(problem, assignment);
 }
 

@@ -23,7 +23,7 @@ class PaddedStrategy : public HierarchicalStrategy {
   /// lengths.
   [[nodiscard]] Partition assign_automatically(const AssignedWork& work,
                                                const PlanSettings& settings) const override;
-  [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
+  [[nodiscard]] std::unique_ptr<const MicroBatcher> make_micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
   [[nodiscard]] bool pads_micro_batches() const noexcept override { return true; }
 };

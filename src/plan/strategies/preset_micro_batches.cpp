@@ -15,7 +15,7 @@ Preset system_of(const PlanSettings& settings) {
 
 /// Calls `use` with the batching settings of the preset's system.
 template <typename Use>
-auto with_batching(const PlanSettings& settings, Use use) {
+auto visit_batching(const PlanSettings& settings, Use use) {
   const MicroBatchSettings& m = settings.micro_batch;
   switch (system_of(settings)) {
     case Preset::mindspeed_rl:
@@ -55,14 +55,14 @@ Partition assign_as_preset(std::span<const std::int64_t> lengths, const PlanSett
 GroupCount PresetMicroBatcher::count(MiniBatchShare share) const {
   const std::vector<std::int64_t> lengths = pick(units().rows(), units_of(share));
   const std::int64_t needed =
-      with_batching(settings(), [&](const auto& batching) { return reference_count(lengths, batching); });
+      visit_batching(settings(), [&](const auto& batching) { return reference_count(lengths, batching); });
   const PickedUnits own(units(), units_of(share));
   return {count_groups(own.costs, own.items(), settings().limits()).lower_bound, needed};
 }
 
 std::vector<MicroBatchPlan> PresetMicroBatcher::pack_at_most(MiniBatchShare share, std::int64_t count) const {
   const std::vector<std::int64_t> lengths = pick(units().rows(), units_of(share));
-  const Partition groups = with_batching(
+  const Partition groups = visit_batching(
       settings(), [&](const auto& batching) { return reference_micro_batches(lengths, count, batching); });
   std::vector<MicroBatchPlan> micro_batches;
   for (std::int64_t g = 0; g < groups.size(); ++g)
@@ -70,7 +70,7 @@ std::vector<MicroBatchPlan> PresetMicroBatcher::pack_at_most(MiniBatchShare shar
   return micro_batches;
 }
 
-std::unique_ptr<const MicroBatcher> PresetPackedStrategy::micro_batcher(
+std::unique_ptr<const MicroBatcher> PresetPackedStrategy::make_micro_batcher(
     const StepProblem& problem, const StepAssignment& assignment) const {
   return std::make_unique<PresetMicroBatcher>(problem, assignment);
 }

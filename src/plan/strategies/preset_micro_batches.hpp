@@ -55,7 +55,7 @@ class AssignedAsReference : public NumberedAsReference<Way> {
 /// reproduces ROLL's dynamic batching, which assigns samples in the same way as PaddedStrategy.
 class PresetPackedStrategy final : public AssignedAsReference<PackedStrategy> {
  public:
-  [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
+  [[nodiscard]] std::unique_ptr<const MicroBatcher> make_micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
 };
 class PresetFixedStrategy final : public AssignedAsReference<FixedStrategy> {};

@@ -38,21 +38,23 @@ namespace {
 /// one object per class is enough.
 struct StrategyFor {
   template <class Class>
-  static const PlanningStrategy& one() noexcept {
+  static const PlanningStrategy& instance() noexcept {
     static const Class strategy;
     return strategy;
   }
 
-  const PlanningStrategy& operator()(const PackedSettings&) { return one<PackedStrategy>(); }
-  const PlanningStrategy& operator()(const PaddedSettings&) { return one<PaddedStrategy>(); }
-  const PlanningStrategy& operator()(const FixedSettings&) { return one<FixedStrategy>(); }
-  const PlanningStrategy& operator()(const GridSettings&) { return one<GridStrategy>(); }
-  const PlanningStrategy& operator()(const ContextTreeSettings&) { return one<ContextTreeStrategy>(); }
-  const PlanningStrategy& operator()(const ContextWavesSettings&) { return one<ContextWavesStrategy>(); }
+  const PlanningStrategy& operator()(const PackedSettings&) { return instance<PackedStrategy>(); }
+  const PlanningStrategy& operator()(const PaddedSettings&) { return instance<PaddedStrategy>(); }
+  const PlanningStrategy& operator()(const FixedSettings&) { return instance<FixedStrategy>(); }
+  const PlanningStrategy& operator()(const GridSettings&) { return instance<GridStrategy>(); }
+  const PlanningStrategy& operator()(const ContextTreeSettings&) { return instance<ContextTreeStrategy>(); }
+  const PlanningStrategy& operator()(const ContextWavesSettings&) { return instance<ContextWavesStrategy>(); }
   const PlanningStrategy& operator()(const ReferenceSettings& reference) {
-    if (std::holds_alternative<PaddedSettings>(reference.micro_batches)) return one<PresetPaddedStrategy>();
-    if (std::holds_alternative<FixedSettings>(reference.micro_batches)) return one<PresetFixedStrategy>();
-    return one<PresetPackedStrategy>();
+    if (std::holds_alternative<PaddedSettings>(reference.micro_batches))
+      return instance<PresetPaddedStrategy>();
+    if (std::holds_alternative<FixedSettings>(reference.micro_batches))
+      return instance<PresetFixedStrategy>();
+    return instance<PresetPackedStrategy>();
   }
 };
 
@@ -63,7 +65,7 @@ const PlanningStrategy& strategy_of(const PlanSettings& settings) noexcept {
 }
 
 void HierarchicalStrategy::assign(const StepProblem& problem, StepAssignment& assignment) const {
-  for (IdGroups<UnitId>& units : split_into_mini_batches(problem, assignment.units))
+  for (IdGroups<UnitId>& units : assign_by_mini_batch(problem, assignment.units))
     assignment.mini_batches.emplace_back().units = std::move(units);
   place(problem, assignment);
 }

@@ -47,19 +47,19 @@ class PlanningStrategy {
                                                        const PlanSettings& settings) const;
 
   /// Returns the object that makes a DP rank's micro-batches. Both arguments must outlive it.
-  [[nodiscard]] virtual std::unique_ptr<const MicroBatcher> micro_batcher(
+  [[nodiscard]] virtual std::unique_ptr<const MicroBatcher> make_micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const = 0;
 
   /// Returns whether plans assume that DP ranks meet at every micro-batch, so that the longest of all ranks'
   /// j-th micro-batches determines when these micro-batches end. Otherwise, ranks meet at the end of each
   /// mini-batch.
-  [[nodiscard]] virtual bool ranks_meet() const noexcept { return false; }
+  [[nodiscard]] virtual bool ranks_meet_at_micro_batches() const noexcept { return false; }
 
   // The functions below describe the strategy for reports, HTML pages and `evenkeel plan`.
 
   /// Returns whether each micro-batch has its own context-parallel group, and groups may have different
   /// sizes.
-  [[nodiscard]] virtual bool has_own_groups() const noexcept { return false; }
+  [[nodiscard]] virtual bool has_flexible_groups() const noexcept { return false; }
   /// Returns whether the samples of a micro-batch are padded to one length.
   [[nodiscard]] virtual bool pads_micro_batches() const noexcept { return false; }
   /// Returns whether micro-batches are cut by their number of samples.

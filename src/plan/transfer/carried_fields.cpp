@@ -39,8 +39,8 @@ void require_valid(const LayerMap& map, const std::string& where, int pp, int vp
   }
 }
 
-std::vector<std::vector<std::int64_t>> even_stages(std::int64_t layers, int pp, int vpp,
-                                                   const std::string& where) {
+std::vector<std::vector<std::int64_t>> split_layers_evenly(std::int64_t layers, int pp, int vpp,
+                                                           const std::string& where) {
   const std::int64_t stages = std::int64_t{pp} * vpp;
   if (layers % stages != 0) {
     throw InputError(where,
@@ -105,7 +105,7 @@ DType transfer_type_of(const FieldSpec& spec, const FieldSettings& settings, con
 }
 
 /// Throws InputError if the settings narrow a counted field or split it by layers.
-void require_uncounted(const FieldSpec& spec, const FieldSettings& settings) {
+void require_counted_unchanged(const FieldSpec& spec, const FieldSettings& settings) {
   if (!is_counted(spec.kind) || (!settings.layers && settings.wire_dtype == FieldWidth::original)) return;
   const std::string key =
       "fields." + spec.name + (settings.layers ? ".layers: null" : ".wire_dtype: original");
@@ -127,7 +127,7 @@ void require_counted(const FieldSpec& spec) {
 
 /// Throws InputError unless the field can hold routes, that is, expert numbers below `experts`: one row per
 /// token, an integer type that can hold every number, and at most `experts` elements in the last dimension.
-void require_routes(const FieldSpec& spec, std::int64_t experts) {
+void require_route_field(const FieldSpec& spec, std::int64_t experts) {
   const std::string hint = "Set fields." + spec.name + ".spread_pads: 0";
   const auto reject = [&](const std::string& why) {
     throw InputError(
@@ -176,7 +176,7 @@ CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedF
 
 /// Sets `cut_by` of each cut field and of the field that cuts it. Throws InputError if a cutting field is
 /// itself cut by another field.
-void cut_with_tokens(std::vector<CarriedField>& carried, const NamedFields& settings) {
+void set_cut_by(std::vector<CarriedField>& carried, const NamedFields& settings) {
   for (CarriedField& field : carried) {
     const auto found = settings.find(field.name());
     if (found == settings.end() || found->second.cut_by.empty()) continue;
@@ -195,8 +195,8 @@ void cut_with_tokens(std::vector<CarriedField>& carried, const NamedFields& sett
 }
 
 /// Appends the field once per pipeline stage, each with that stage's layers.
-void add_layered(CarriedField whole, const LayerMap& map, const FieldRouting& ways,
-                 std::vector<CarriedField>& carried) {
+void add_field_per_stage(CarriedField whole, const LayerMap& map, const FieldRouting& ways,
+                         std::vector<CarriedField>& carried) {
   const std::string where = "field '" + whole.name() + "'";
   if (whole.spec.trailing.empty()) {
     throw InputError(where,
@@ -233,7 +233,7 @@ std::vector<std::vector<std::int64_t>> layers_of_ranks(const LayerMap& map, std:
                         map.stages.size(), pp, vpp);
   if (!map.stages.empty()) require_all_named(map, layers, where);
   const std::vector<std::vector<std::int64_t>> stages =
-      map.stages.empty() ? even_stages(layers, pp, vpp, where) : map.stages;
+      map.stages.empty() ? split_layers_evenly(layers, pp, vpp, where) : map.stages;
   std::vector<std::vector<std::int64_t>> ranks(static_cast<std::size_t>(pp));
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     std::vector<std::int64_t>& of_rank = ranks[stage % ranks.size()];
@@ -257,23 +257,23 @@ std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought, con
       continue;
     }
     const FieldSettings& settings = found->second;
-    require_uncounted(field.spec, settings);
+    require_counted_unchanged(field.spec, settings);
     field.shares_equal = settings.share == FieldSharing::equal;
     if (field.shares_equal) require_counted(field.spec);
     if (settings.stage == FieldStages::first) field.stage = 0;
     field.to_all_stages = settings.stage == FieldStages::all;
     field.profiles = settings.profiles;
     field.spread_pads = settings.spread_pads;
-    if (field.spread_pads > 0) require_routes(brought[f], field.spread_pads);
+    if (field.spread_pads > 0) require_route_field(brought[f], field.spread_pads);
     field.spec.dtype = transfer_type_of(brought[f], settings, ways);
     if (settings.dtype == FieldWidth::narrow) field.delivered_dtype = field.spec.dtype;
     if (settings.layers) {
-      add_layered(std::move(field), *settings.layers, ways, carried);
+      add_field_per_stage(std::move(field), *settings.layers, ways, carried);
     } else {
       carried.push_back(std::move(field));
     }
   }
-  cut_with_tokens(carried, ways.settings);
+  set_cut_by(carried, ways.settings);
   return carried;
 }
 
@@ -291,7 +291,7 @@ std::vector<FieldSpec> delivered_fields(std::span<const CarriedField> carried) {
   return fields;
 }
 
-bool changes_field(const CarriedField& field) noexcept {
+bool is_field_changed(const CarriedField& field) noexcept {
   return field.layers.has_value() || field.spec.dtype != field.brought || !field.cut_by.empty();
 }
 

@@ -83,6 +83,6 @@ struct FieldRouting {
 
 /// Returns whether a field is changed on the way from the sample to the consumer: whether it is split by
 /// layers, converted to another element type, or cut.
-[[nodiscard]] bool changes_field(const CarriedField& field) noexcept;
+[[nodiscard]] bool is_field_changed(const CarriedField& field) noexcept;
 
 }  // namespace evenkeel

@@ -11,7 +11,7 @@ namespace {
 
 // Returns a number that orders stages by the fields that they need: a stage with a higher number needs every
 // field that a stage with a lower number needs.
-int stage_rank(const GridPoint& place, const GridPoint& sizes) {
+int stage_priority(const GridPoint& place, const GridPoint& sizes) {
   const PipelineStage stage{place.pp, sizes.pp};
   return stage.is_last() ? 2 : stage.is_first() ? 1 : 0;
 }
@@ -23,7 +23,9 @@ std::vector<int> node_receivers(const Grid& grid, std::span<const int> nodes) {
     const GridPoint place = grid.point_of(WorldRank{rank});
     return std::array{place.dp, place.cp, nodes[static_cast<std::size_t>(rank)]};
   };
-  const auto needs_of = [&](int rank) { return stage_rank(grid.point_of(WorldRank{rank}), grid.sizes()); };
+  const auto needs_of = [&](int rank) {
+    return stage_priority(grid.point_of(WorldRank{rank}), grid.sizes());
+  };
   std::map<std::array<int, 3>, int> neediest;
   for (int rank = 0; rank < grid.num_ranks(); ++rank) {
     const auto [known, is_new] = neediest.try_emplace(group_of(rank), rank);

@@ -84,8 +84,8 @@ TokensOfRows tokens_of_rows(const Column& ranges, std::int64_t sample) {
                                                             static_cast<std::size_t>(2 * rows.size())));
 }
 
-void require_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const SampleShape& sample,
-                            const std::string& field, const std::string& by) {
+void require_valid_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const SampleShape& sample,
+                                  const std::string& field, const std::string& by) {
   tokens.require_valid(sample, by);
   if (rows == tokens.size()) return;
   throw make_field_error(sample, field,

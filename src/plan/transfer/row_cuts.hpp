@@ -55,8 +55,8 @@ class TokensOfRows {
 /// Throws InputError unless `tokens`, the sample's values of field `by`, has a valid token range
 /// (TokensOfRows::require_valid) for each of the sample's `rows` rows in `field`, which is cut by `by`.
 /// O(rows).
-void require_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const SampleShape& sample,
-                            const std::string& field, const std::string& by);
+void require_valid_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const SampleShape& sample,
+                                  const std::string& field, const std::string& by);
 
 /// The number of rows that each member of a sample's group gets, for the fields that one field of token
 /// ranges cuts for context parallelism. Replicated.
@@ -69,10 +69,10 @@ class RowCuts {
   /// Returns the name of the field of token ranges.
   [[nodiscard]] const std::string& cutting_field() const noexcept { return by_; }
   /// Returns the number of rows that each member of the sample's group gets.
-  [[nodiscard]] std::span<std::int64_t> rows_of(EntryId entry) noexcept {
+  [[nodiscard]] std::span<std::int64_t> row_counts_of(EntryId entry) noexcept {
     return std::span(rows_).subspan(first_[entry.index()], first_[entry.index() + 1] - first_[entry.index()]);
   }
-  [[nodiscard]] std::span<const std::int64_t> rows_of(EntryId entry) const noexcept {
+  [[nodiscard]] std::span<const std::int64_t> row_counts_of(EntryId entry) const noexcept {
     return std::span(rows_).subspan(first_[entry.index()], first_[entry.index() + 1] - first_[entry.index()]);
   }
 

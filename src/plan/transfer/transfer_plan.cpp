@@ -33,8 +33,8 @@ RowCopies response_moves(const SequenceCut& cut) {
 }
 
 template <typename I, typename OwnerOf>
-TransferPlan<I> plan_for(const IdGroups<I>& shares, OwnerOf owner_of, std::span<const ContextGroup> groups,
-                         const TransferEnds& ends) {
+TransferPlan<I> make_transfer_plan(const IdGroups<I>& shares, OwnerOf owner_of,
+                                   std::span<const ContextGroup> groups, const TransferEnds& ends) {
   TransferPlan<I> plan;
   plan.to_group.resize(groups.size());
   plan.from_owner.resize(static_cast<std::size_t>(ends.num_owners));
@@ -53,14 +53,15 @@ TransferPlan<I> plan_for(const IdGroups<I>& shares, OwnerOf owner_of, std::span<
 
 TransferPlan<EntryId> plan_transfers(const LengthTable& table, const IdGroups<EntryId>& shares,
                                      std::span<const ContextGroup> groups, TransferEnds ends) {
-  return plan_for(
+  return make_transfer_plan(
       shares, [&](EntryId entry) { return table[entry].owner; }, groups, ends);
 }
 
 TransferPlan<SegmentId> plan_transfers(const LengthTable& table, const SegmentTable& segments,
                                        std::span<const ContextGroup> groups, TransferEnds ends) {
-  return plan_for(
-      segments.shares(), [&](SegmentId s) { return table[segments[s].entry].owner; }, groups, ends);
+  return make_transfer_plan(
+      segments.segments_by_group(), [&](SegmentId s) { return table[segments[s].entry].owner; }, groups,
+      ends);
 }
 
 GroupsOfPlaces::GroupsOfPlaces(std::span<const ContextGroup> groups) {
@@ -73,7 +74,7 @@ GroupsOfPlaces::GroupsOfPlaces(std::span<const ContextGroup> groups) {
   }
 }
 
-std::span<const GroupsOfPlaces::Membership> GroupsOfPlaces::of(DataPlace place) const noexcept {
+std::span<const GroupsOfPlaces::Membership> GroupsOfPlaces::memberships_of(DataPlace place) const noexcept {
   if (place.index() >= of_place_.size()) return {};
   return of_place_[place.index()];
 }

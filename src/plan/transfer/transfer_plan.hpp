@@ -51,7 +51,7 @@ class GroupsOfPlaces {
   /// Indexes the groups by place. O(sum of the groups' sizes).
   explicit GroupsOfPlaces(std::span<const ContextGroup> groups);
   /// Returns a place's memberships; empty if it is not in any group. Precondition: place >= 0.
-  [[nodiscard]] std::span<const Membership> of(DataPlace place) const noexcept;
+  [[nodiscard]] std::span<const Membership> memberships_of(DataPlace place) const noexcept;
 
  private:
   std::vector<std::vector<Membership>> of_place_;

@@ -20,7 +20,7 @@ class ValuePool {
   ValuePool(const RowCounts& counts, std::span<const EntryId> entries);
 
   /// Returns, for each value, the entry whose owner supplies it; ascending.
-  [[nodiscard]] std::span<const EntryId> values() const noexcept { return values_; }
+  [[nodiscard]] std::span<const EntryId> value_entries() const noexcept { return values_; }
   /// Returns the rows of each value, as if each value were a sample.
   [[nodiscard]] const SampleRows& rows() const noexcept { return rows_; }
   /// Returns the rows of an entry's value. Precondition: the pool was made from entries that include this

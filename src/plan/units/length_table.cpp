@@ -13,7 +13,7 @@
 namespace evenkeel {
 namespace {
 
-std::int64_t length_of(std::span<const std::int64_t> lengths, std::size_t i, const char* what) {
+std::int64_t checked_length(std::span<const std::int64_t> lengths, std::size_t i, const char* what) {
   if (lengths[i] >= 0) return lengths[i];
   throw InputError("sample " + std::to_string(i),
                    "has " + std::string(what) + " of " + std::to_string(lengths[i]) + " tokens",
@@ -42,8 +42,8 @@ LengthTable LengthTable::from_lengths(std::span<const std::int64_t> prompts,
   }
   std::vector<LengthEntry> entries(prompts.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    entries[i].shape = {SampleId{static_cast<std::int64_t>(i)}, i, length_of(prompts, i, "a prompt"),
-                        length_of(responses, i, "a response")};
+    entries[i].shape = {SampleId{static_cast<std::int64_t>(i)}, i, checked_length(prompts, i, "a prompt"),
+                        checked_length(responses, i, "a response")};
     entries[i].owner_index = narrow<std::int32_t>(i, "the samples of a table");
   }
   return LengthTable(std::move(entries));

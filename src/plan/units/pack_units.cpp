@@ -39,9 +39,9 @@ class GroupOfPieces {
   GroupOfPieces(const StepProblem& problem, const SharedGroup& group) : problem_(problem), group_(group) {}
 
   void add(const SharedGroup& unit, const UnitPiece& piece) {
-    Part part{piece_of(unit, piece.samples), piece.micro_batch};
+    Part part{group_of_piece(unit, piece.samples), piece.micro_batch};
     for (auto other = parts_.begin(); other != parts_.end();) {
-      if (other->micro_batch == part.micro_batch && join(part, *other)) {
+      if (other->micro_batch == part.micro_batch && try_join(part, *other)) {
         parts_.erase(other);
         other = parts_.begin();  // start over, since the larger part may share tokens with others
       } else {
@@ -51,10 +51,10 @@ class GroupOfPieces {
     parts_.push_back(std::move(part));
   }
 
-  [[nodiscard]] std::vector<Part> take() { return std::move(parts_); }
+  [[nodiscard]] std::vector<Part> release_parts() { return std::move(parts_); }
 
  private:
-  [[nodiscard]] SharedGroup piece_of(const SharedGroup& unit, RowRange places) const {
+  [[nodiscard]] SharedGroup group_of_piece(const SharedGroup& unit, RowRange places) const {
     if (places == RowRange{0, std::ssize(unit.entries)}) return unit;
     const std::vector<std::int64_t> order = unit.tree.depth_first_samples();
     std::vector<std::int64_t> samples(order.begin() + places.begin, order.begin() + places.end);
@@ -64,7 +64,7 @@ class GroupOfPieces {
 
   /// Adds the samples of `part` to `to` if the union repeats fewer tokens than the two parts and takes no
   /// more aligned rows. Returns whether it did.
-  [[nodiscard]] bool join(Part& to, const Part& part) {
+  [[nodiscard]] bool try_join(Part& to, const Part& part) {
     std::vector<std::int64_t> samples;
     for (const Part* const each : std::array<const Part*, 2>{&to, &part})
       for (const EntryId entry : each->group.entries) samples.push_back(position_of(entry));
@@ -112,7 +112,7 @@ std::int64_t PackUnits::num_groups() const noexcept {
   return shared_ ? std::ssize(first_of_group_) - 1 : size();
 }
 
-UnitId PackUnits::first_of_group(std::int64_t group) const noexcept {
+UnitId PackUnits::first_unit_of_group(std::int64_t group) const noexcept {
   return shared_ ? first_of_group_[static_cast<std::size_t>(group)] : UnitId{group};
 }
 
@@ -202,7 +202,7 @@ void PackUnits::add_group(std::vector<SharedGroup> parts, const PlanSettings& se
   first_of_group_.emplace_back(size());
 }
 
-void PackUnits::complete(const StepProblem& problem) {
+void PackUnits::set_costs_and_limits(const StepProblem& problem) {
   const BalanceSettings& balance = problem.settings.balance;
   if (balance.cost_field) set_costs(field_costs_of(problem.table, *balance.cost_field));
   if (balance.encoder) set_encoder_costs(encoder_costs_of(problem.table, *balance.encoder));
@@ -213,7 +213,7 @@ PackUnits make_units(const StepProblem& problem) {
   const PlanSettings& settings = problem.settings;
   if (settings.sharing == PrefixSharing::none) {
     PackUnits units = PackUnits::from_samples(problem);
-    units.complete(problem);
+    units.set_costs_and_limits(problem);
     return units;
   }
   PackUnits units = PackUnits::make_empty_with_sharing();
@@ -223,14 +223,14 @@ PackUnits make_units(const StepProblem& problem) {
     units.add_group(std::move(split.parts), settings);
     for (std::size_t l = 0; l < split.repeated.size(); ++l) units.repeated_[l] += split.repeated[l];
   }
-  units.complete(problem);
+  units.set_costs_and_limits(problem);
   return units;
 }
 
 RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
                              std::span<const UnitPiece> pieces) {
-  EVENKEEL_PRECONDITION(cheap, units.shared() && std::ssize(pieces) >= units.size(), pieces.size(),
-                        units.size());
+  EVENKEEL_PRECONDITION(cheap, units.has_shared_prefixes() && std::ssize(pieces) >= units.size(),
+                        pieces.size(), units.size());
   const PlanSettings& settings = problem.settings;
   const std::vector<SharedGroup> groups = groups_of(problem);
   RegroupedUnits regrouped{PackUnits::make_empty_with_sharing(), {}};
@@ -238,10 +238,10 @@ RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
   auto piece = pieces.begin();
   for (std::int64_t g = 0; g < units.num_groups(); ++g) {
     GroupOfPieces parts(problem, groups[static_cast<std::size_t>(g)]);
-    for (; piece != pieces.end() && piece->unit < units.first_of_group(g + 1); ++piece)
+    for (; piece != pieces.end() && piece->unit < units.first_unit_of_group(g + 1); ++piece)
       parts.add(units.trees_[piece->unit.index()], *piece);
     std::vector<SharedGroup> own;
-    for (GroupOfPieces::Part& part : parts.take()) {
+    for (GroupOfPieces::Part& part : parts.release_parts()) {
       regrouped.micro_batches.push_back(part.micro_batch);
       own.push_back(std::move(part.group));
     }
@@ -257,7 +257,7 @@ RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
     more += less;
   }
   all.repeated_[equal_work_reason] += more;
-  all.complete(problem);
+  all.set_costs_and_limits(problem);
   return regrouped;
 }
 
@@ -289,7 +289,7 @@ PickedUnits::PickedUnits(const PackUnits& all, IdView<UnitId> units)
   if (!all.items().counts.empty()) samples = pick(all.items().counts, units);
 }
 
-std::int64_t fewest_micro_batches(const PackUnits& all, IdView<UnitId> units) {
+std::int64_t min_micro_batches_lower_bound(const PackUnits& all, IdView<UnitId> units) {
   const PickedUnits own(all, units);
   if (all.capped_rows().empty()) return min_bins_lower_bound(own.items(), all.limits());
   // The combined limit (parts_) does not give a lower bound, so compute bounds for aligned rows and for each
@@ -306,7 +306,7 @@ GroupCount count_micro_batches(const PackUnits& all, IdView<UnitId> units) {
   const PickedUnits own(all, units);
   GroupCount count = count_groups(own.costs, own.items(), all.limits());
   if (!all.capped_rows().empty())
-    count.lower_bound = std::min(count.needed, fewest_micro_batches(all, units));
+    count.lower_bound = std::min(count.needed, min_micro_batches_lower_bound(all, units));
   return count;
 }
 

@@ -57,7 +57,7 @@ class PackUnits {
     }
   }
   /// Returns whether a unit may have more than one sample.
-  [[nodiscard]] bool shared() const noexcept { return shared_; }
+  [[nodiscard]] bool has_shared_prefixes() const noexcept { return shared_; }
 
   [[nodiscard]] std::span<const std::int64_t> rows() const noexcept { return rows_; }
   [[nodiscard]] std::span<const Cost> costs() const noexcept { return costs_; }
@@ -81,9 +81,9 @@ class PackUnits {
   /// Returns the number of groups of samples that share prefixes. Mini-batches are cut between groups.
   [[nodiscard]] std::int64_t num_groups() const noexcept;
   /// Returns the first unit of a group. For group num_groups(), returns size().
-  [[nodiscard]] UnitId first_of_group(std::int64_t group) const noexcept;
+  [[nodiscard]] UnitId first_unit_of_group(std::int64_t group) const noexcept;
   [[nodiscard]] auto units_of_group(std::int64_t group) const noexcept {
-    return ids_between(first_of_group(group), first_of_group(group + 1));
+    return ids_between(first_unit_of_group(group), first_unit_of_group(group + 1));
   }
 
   /// Returns the number of the unit's first segment; the segments of a unit are numbered in the order of its
@@ -105,7 +105,7 @@ class PackUnits {
   void add_group(std::vector<SharedGroup> parts, const PlanSettings& settings);
   void add(SharedGroup unit, const PlanSettings& settings);
   /// Sets the costs, encoder costs and row counts that come from fields of the samples, and the limits.
-  void complete(const StepProblem& problem);
+  void set_costs_and_limits(const StepProblem& problem);
   void set_costs(std::span<const Cost> of_entries);
   void set_encoder_costs(std::span<const Cost> of_entries);
   void set_limits(std::span<const RowCap> caps, const BinLimits& limits_of_all);
@@ -139,7 +139,7 @@ class PackUnits {
 /// Deterministic. O(n), or O(n log n) with trees. Throws InputError if the trees do not contain each entry
 /// exactly once, or if samples do not have a field that is used for costs or has a row cap. Throws LimitError
 /// naming the first sample that exceeds a limit on its own, or if the work of a unit is 2^62 or more.
-/// Precondition: require_below_row_caps() does not throw.
+/// Precondition: require_within_row_caps() does not throw.
 [[nodiscard]] PackUnits make_units(const StepProblem& problem);
 
 /// Units made from pieces of other units, and the micro-batch of each unit.
@@ -171,7 +171,7 @@ struct PickedUnits {
 
 /// Returns a lower bound on the number of micro-batches of these units: the maximum of the bounds for single
 /// limits. If fields have row caps, the limit on samples is not considered.
-[[nodiscard]] std::int64_t fewest_micro_batches(const PackUnits& all, IdView<UnitId> units);
+[[nodiscard]] std::int64_t min_micro_batches_lower_bound(const PackUnits& all, IdView<UnitId> units);
 /// Returns the number of micro-batches into which these units can be packed, and a lower bound on it.
 [[nodiscard]] GroupCount count_micro_batches(const PackUnits& all, IdView<UnitId> units);
 

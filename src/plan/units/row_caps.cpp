@@ -22,7 +22,7 @@ std::vector<RowCap> row_caps_of(const LengthTable& table, const MicroBatchSettin
   return caps;
 }
 
-void require_below_row_caps(const LengthTable& table, const MicroBatchSettings& settings) {
+void require_within_row_caps(const LengthTable& table, const MicroBatchSettings& settings) {
   for (const RowCap& cap : row_caps_of(table, settings)) {
     const auto above = std::ranges::find_if(cap.rows, [&](std::int64_t rows) { return rows > cap.most; });
     if (above == cap.rows.end()) continue;

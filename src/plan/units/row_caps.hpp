@@ -33,7 +33,7 @@ struct CappedRows {
 /// Throws LimitError if a single sample exceeds a cap, naming the first such sample, the field, its rows and
 /// the cap. Throws InputError if a capped field has no row counts. The table is replicated, so every rank
 /// throws the same error.
-void require_below_row_caps(const LengthTable& table, const MicroBatchSettings& settings);
+void require_within_row_caps(const LengthTable& table, const MicroBatchSettings& settings);
 
 /// The total rows of a set of samples in each capped field, in the order of the caps.
 class RowTotals {

@@ -24,7 +24,7 @@ void require_integers_of_tokens(const FieldSpec& field) {
 
 /// Mixes each piece's context into the keys of its tokens, so that pieces with different contexts have
 /// different keys.
-void separate_contexts(const RaggedBatch& batch, std::span<std::int64_t> keys) {
+void mix_contexts_into_keys(const RaggedBatch& batch, std::span<std::int64_t> keys) {
   constexpr std::uint64_t sign = std::uint64_t{1} << 63;  // keys with this bit are negative, unlike token ids
   for (std::size_t i = 0; i < batch.contexts().size(); ++i) {
     const std::uint64_t context = batch.contexts()[i];
@@ -58,7 +58,7 @@ SegmentTable::SegmentTable(std::vector<Segment> segments, const SegmentPaths& pa
   }
 }
 
-std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ahead) {
+std::vector<std::int64_t> token_keys(const RaggedBatch& batch, std::int64_t ahead) {
   const Column& segment_ids = batch.at(segment_ids_field);
   if (ahead > 0)
     throw InputError("field '" + segment_ids.spec().name + "'",
@@ -85,7 +85,7 @@ std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ah
       }
     }
   });
-  separate_contexts(batch, keys);
+  mix_contexts_into_keys(batch, keys);
   return keys;
 }
 

@@ -54,7 +54,7 @@ class SegmentTable {
                  static_cast<std::size_t>(path_offsets_[at + 1] - path_offsets_[at]));
   }
   /// Returns the segments of each group.
-  [[nodiscard]] const IdGroups<SegmentId>& shares() const noexcept { return shares_; }
+  [[nodiscard]] const IdGroups<SegmentId>& segments_by_group() const noexcept { return shares_; }
 
   friend bool operator==(const SegmentTable&, const SegmentTable&) = default;
 
@@ -78,6 +78,6 @@ inline constexpr std::string_view segment_ids_field = "segment_ids";
 /// Throws InputError if segment_ids is not one integer per token or response token, if a segment number is
 /// negative, or if `ahead` > 0, since a row is then shared only if the next `ahead` tokens are also equal,
 /// which the keys do not show. O(tokens). Precondition: the batch has the fields segment_ids and input_ids.
-[[nodiscard]] std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ahead);
+[[nodiscard]] std::vector<std::int64_t> token_keys(const RaggedBatch& batch, std::int64_t ahead);
 
 }  // namespace evenkeel

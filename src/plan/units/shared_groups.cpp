@@ -46,7 +46,7 @@ bool has_one_level(const LengthTable& table, const SharedGroup& group, std::int6
 }
 
 /// Makes a group of one sample with a single segment, so that prompt and response are aligned together.
-SharedGroup whole_sample(const LengthTable& table, EntryId entry) {
+SharedGroup make_whole_sample_group(const LengthTable& table, EntryId entry) {
   const std::vector<TreeNode> node{{-1, table[entry].shape.length()}};
   return {{entry}, PrefixTree(node, {0})};
 }
@@ -64,7 +64,7 @@ std::vector<PartLimit> part_limits(std::span<const EntryId> entries, std::int64_
 }
 
 /// Returns whether the samples together stay within all row caps of a micro-batch.
-bool are_within(std::span<const RowCap> caps, std::span<const EntryId> entries) {
+bool are_within_caps(std::span<const RowCap> caps, std::span<const EntryId> entries) {
   RowTotals rows(caps);
   for (const EntryId entry : entries) {
     if (!rows.has_room_for(entry)) return false;
@@ -75,11 +75,11 @@ bool are_within(std::span<const RowCap> caps, std::span<const EntryId> entries) 
 
 /// Returns a prompt with its responses as a one-level tree. A single sample becomes one segment if it would
 /// exceed `max_rows` with its prompt and response aligned separately.
-SharedGroup make_part_of_responses(const LengthTable& table, Entries entries, std::int64_t alignment,
-                                   std::int64_t max_rows, std::int64_t ahead) {
+SharedGroup make_prompt_group(const LengthTable& table, Entries entries, std::int64_t alignment,
+                              std::int64_t max_rows, std::int64_t ahead) {
   PrefixTree tree = make_one_level_tree(table, entries, ahead);
   if (entries.size() == 1 && aligned_rows(tree, alignment) > max_rows)
-    return whole_sample(table, entries.front());
+    return make_whole_sample_group(table, entries.front());
   return {std::move(entries), std::move(tree)};
 }
 
@@ -112,7 +112,8 @@ class GroupSplit {
   [[nodiscard]] SplitGroup split() const {
     const std::vector<PartLimit> limits = part_limits(group_.entries, max_samples_, caps_);
     SplitGroup split;
-    for (GroupPart& part : joined(has_prompt_ ? runs_of_responses(limits) : subtrees(limits))) {
+    for (GroupPart& part :
+         join_parts(has_prompt_ ? split_into_response_runs(limits) : split_into_subtrees(limits))) {
       constexpr std::size_t rows = 2;  // index of "max_rows" in repeat_reasons
       split.repeated[std::min(part.forced_by, rows)] += part.repeated;
       if (!part.samples.empty()) split.parts.push_back(std::move(part.group));
@@ -125,12 +126,12 @@ class GroupSplit {
     Entries entries;
     for (const std::int64_t sample : samples)
       entries.push_back(group_.entries[static_cast<std::size_t>(sample)]);
-    if (has_prompt_) return make_part_of_responses(table_, std::move(entries), alignment_, max_rows_, ahead_);
+    if (has_prompt_) return make_prompt_group(table_, std::move(entries), alignment_, max_rows_, ahead_);
     return {std::move(entries), group_.tree.subtree(samples)};
   }
 
   /// Cuts the responses into runs that, with their prompt, stay within all limits.
-  [[nodiscard]] std::vector<GroupPart> runs_of_responses(std::span<const PartLimit> limits) const {
+  [[nodiscard]] std::vector<GroupPart> split_into_response_runs(std::span<const PartLimit> limits) const {
     OrderedSamples ordered;
     for (const EntryId entry : group_.entries) {
       ordered.lengths.push_back(table_[entry].shape.length());
@@ -147,7 +148,7 @@ class GroupSplit {
     return parts;
   }
 
-  [[nodiscard]] std::vector<GroupPart> subtrees(std::span<const PartLimit> limits) const {
+  [[nodiscard]] std::vector<GroupPart> split_into_subtrees(std::span<const PartLimit> limits) const {
     std::vector<GroupPart> parts;
     for (SubTree& sub : split_tree(group_.tree, alignment_, max_rows_, limits)) {
       SharedGroup group{{}, std::move(sub.tree)};
@@ -160,7 +161,7 @@ class GroupSplit {
 
   /// Joins parts, which are in depth-first order. A part that was joined to an earlier one has no samples
   /// left; its `repeated` is reduced by the tokens that the two parts share.
-  [[nodiscard]] std::vector<GroupPart> joined(std::vector<GroupPart> parts) const {
+  [[nodiscard]] std::vector<GroupPart> join_parts(std::vector<GroupPart> parts) const {
     std::vector<std::size_t> joins(parts.size());  // by part: the part that now holds its samples
     std::vector<std::int64_t> common;              // by part: tokens common to all its samples
     std::vector<std::int64_t> before;  // by part: tokens its first sample shares with the preceding sample
@@ -173,7 +174,7 @@ class GroupSplit {
       std::vector<bool> is_examined(p);
       std::int64_t shared = before[p];  // tokens shared by part p and the last sample of part i
       for (std::size_t i = p; i-- > 0 && shared > 0 && joins[p] == p;) {
-        if (!is_examined[joins[i]] && join(parts[joins[i]], parts[p], shared)) joins[p] = joins[i];
+        if (!is_examined[joins[i]] && try_join(parts[joins[i]], parts[p], shared)) joins[p] = joins[i];
         is_examined[joins[i]] = true;
         shared = std::min({shared, common[i], before[i]});
       }
@@ -190,7 +191,7 @@ class GroupSplit {
 
   /// Moves the samples of `part` to `to`, which shares `shared` tokens with it, if the union stays within all
   /// limits and takes no more rows than the two parts. Returns whether it did.
-  [[nodiscard]] bool join(GroupPart& to, GroupPart& part, std::int64_t shared) const {
+  [[nodiscard]] bool try_join(GroupPart& to, GroupPart& part, std::int64_t shared) const {
     const PrefixTree& one = to.group.tree;
     const PrefixTree& other = part.group.tree;
     if (one.num_rows() + other.num_rows() - shared > max_rows_) return false;
@@ -201,7 +202,7 @@ class GroupSplit {
     const std::int64_t rows = aligned_rows(both.tree, alignment_);
     if (rows > max_rows_ || rows > aligned_rows(one, alignment_) + aligned_rows(other, alignment_))
       return false;
-    if (!are_within(caps_, both.entries)) return false;
+    if (!are_within_caps(caps_, both.entries)) return false;
     to.samples = std::move(samples);
     to.group = std::move(both);
     part.samples.clear();
@@ -309,7 +310,7 @@ SplitGroup split_to_fit(const LengthTable& table, SharedGroup group, const PlanS
   const int largest = settings.largest_group();
   const std::vector<RowCap> caps = row_caps_of(table, settings.micro_batch);
   if (aligned_rows(group.tree, settings.alignment(largest)) <= settings.cap(largest) &&
-      std::ssize(group.entries) <= settings.limits().max_items && are_within(caps, group.entries)) {
+      std::ssize(group.entries) <= settings.limits().max_items && are_within_caps(caps, group.entries)) {
     SplitGroup whole;
     whole.parts.push_back(std::move(group));
     return whole;
@@ -325,8 +326,8 @@ SharedGroup sub_group(const LengthTable& table, const SharedGroup& group,
   if (!has_one_level(table, group, settings.predict_ahead))
     return {std::move(entries), group.tree.subtree(samples)};
   const int largest = settings.largest_group();
-  return make_part_of_responses(table, std::move(entries), settings.alignment(largest), settings.cap(largest),
-                                settings.predict_ahead);
+  return make_prompt_group(table, std::move(entries), settings.alignment(largest), settings.cap(largest),
+                           settings.predict_ahead);
 }
 
 }  // namespace evenkeel

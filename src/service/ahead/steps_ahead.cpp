@@ -30,7 +30,7 @@ void require_not_negative(std::int64_t steps, std::int64_t depth) {
 
 /// Returns the StepsAhead of a service. Throws MpiError if MPI is not running. Every collective function of
 /// Steps calls this first.
-StepsAhead& require_steps(ServiceParts& service) {
+StepsAhead& checked_steps_ahead(ServiceParts& service) {
   require_ranks_of_one_group(service.maker->mesh().world());
   return *service.ahead;
 }
@@ -46,10 +46,10 @@ StepsAhead::StepsAhead(const Communicator& world, const Config& config, StepsReq
       depth_(config.exchange.prefetch),
       made_(from.next_step),
       taken_(from.next_step) {
-  const auto given = [&] {
+  const auto compared_settings = [&] {
     return std::vector<ConfigSetting>{{"steps", std::to_string(steps_)}, {"profile", profile_}};
   };
-  require_equal_on_ranks(maker_.mesh().world(), run_together(maker_.mesh().world(), given),
+  require_equal_on_ranks(maker_.mesh().world(), run_together(maker_.mesh().world(), compared_settings),
                          "Ask for the same number of steps and the same profile on every rank");
   fail_together(
       maker_.mesh().world(), try_on_replicated_data([&] {
@@ -203,11 +203,11 @@ bool Steps::in_background() const noexcept {
 }
 
 std::optional<Step> Steps::next() {
-  return require_steps(*service_).next();
+  return checked_steps_ahead(*service_).next();
 }
 
 bool Steps::progress() {
-  return require_steps(*service_).progress();
+  return checked_steps_ahead(*service_).progress();
 }
 
 }  // namespace evenkeel

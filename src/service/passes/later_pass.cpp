@@ -78,9 +78,9 @@ ColumnDescription counted_column(std::span<const PackedMicroBatch> from, const F
 
 /// Returns a column that borrows shared rows from `from`. The samples of `to` keep their ranges of rows.
 /// Throws InputError if the trainer has modified the column.
-Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
-                   const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
-                   const MicroBatchPlan& to_plan) {
+Column make_borrowing_column(std::span<PackedMicroBatch> from, const std::string& name,
+                             const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
+                             const MicroBatchPlan& to_plan) {
   Column& first = *from.front().find(name);
   std::vector<RowRange> ranges(to.samples.size());
   for (std::size_t i = 0; i < to_plan.entries.size(); ++i) {
@@ -114,16 +114,15 @@ std::vector<ColumnDescription> columns_of(std::span<const PackedMicroBatch> from
   return columns;
 }
 
-void add_uninitialized_fields(std::span<PackedMicroBatch> from,
-                              const std::unordered_map<EntryId, Place>& places, PackedMicroBatch& micro_batch,
-                              const MicroBatchPlan& plan) {
+void add_missing_fields(std::span<PackedMicroBatch> from, const std::unordered_map<EntryId, Place>& places,
+                        PackedMicroBatch& micro_batch, const MicroBatchPlan& plan) {
   const std::vector<ColumnDescription> columns = columns_of(from, places, micro_batch, plan);
   for (const Column& column : std::as_const(from.front().fields)) {
     const std::string& name = column.spec().name;
     if (column.samples().are_shared()) {
-      micro_batch.fields.push_back(lent_column(from, name, places, micro_batch, plan));
+      micro_batch.fields.push_back(make_borrowing_column(from, name, places, micro_batch, plan));
     } else if (micro_batch.find(name) == nullptr) {
-      Column& added = micro_batch.fields.emplace_back(find(columns, name)->make_in(micro_batch.arena));
+      Column& added = micro_batch.fields.emplace_back(find(columns, name)->make_column_in(micro_batch.arena));
       if (!is_counted(column.spec().kind)) std::ranges::fill(added.bytes(), std::byte{0});
     }
   }
@@ -148,14 +147,14 @@ bool have_equal_cuts(const StepAssignment& one, const StepAssignment& other, con
 
 // Throws InputError if the step did not keep its samples. Either all ranks throw or no rank does, since their
 // configurations are equal.
-void require_kept(const Step& before) {
+void require_kept_samples(const Step& before) {
   if (before.record->mine) return;
   throw InputError("step " + std::to_string(before.index), "has no samples to assign again",
                    "Use a step of a service with profiles, since only such steps keep their samples");
 }
 
 // Moves the tensors out of a pass's micro-batches. The trainer may have changed these tensors.
-std::vector<PackedMicroBatch> take_tensors(Step& before) {
+std::vector<PackedMicroBatch> move_out_tensors(Step& before) {
   std::vector<PackedMicroBatch> tensors;
   tensors.reserve(before.micro_batches.size());
   for (MicroBatch& micro_batch : before.micro_batches) tensors.push_back(std::move(micro_batch.tensors));
@@ -166,15 +165,15 @@ bool has_field(std::span<const CarriedField> fields, std::string_view name) {
   return std::ranges::find(fields, name, &CarriedField::name) != fields.end();
 }
 
-bool has_all(std::span<const CarriedField> fields, std::span<const CarriedField> wanted) {
+bool has_all_fields(std::span<const CarriedField> fields, std::span<const CarriedField> wanted) {
   return std::ranges::all_of(wanted,
                              [&](const CarriedField& field) { return has_field(fields, field.name()); });
 }
 
 // Removes the fields that were sent for the previous pass (`sent`) but do not belong to this pass (`kept`).
 // Keeps fields that the trainer has added.
-void keep_fields(std::span<PackedMicroBatch> micro_batches, std::span<const CarriedField> sent,
-                 std::span<const CarriedField> kept) {
+void remove_unneeded_fields(std::span<PackedMicroBatch> micro_batches, std::span<const CarriedField> sent,
+                            std::span<const CarriedField> kept) {
   for (PackedMicroBatch& micro_batch : micro_batches) {
     std::erase_if(micro_batch.fields, [&](const Column& column) {
       return has_field(sent, column.spec().name) && !has_field(kept, column.spec().name);
@@ -214,7 +213,7 @@ struct AddedFields {
 };
 
 // Throws InputError if a field that cuts rows of another field is replaced without that field.
-void require_cutting_fields(const StepSamples& samples, const AddedFields& added) {
+void require_cut_fields_added(const StepSamples& samples, const AddedFields& added) {
   for (const CarriedField& field : samples.fields) {
     if (field.cut_by.empty() || added.has(field.name()) || !added.has(field.cut_by)) continue;
     throw InputError("field '" + field.cut_by + "'",
@@ -268,15 +267,15 @@ struct RemainingTensors {
 
 // Moves the tensors of the previous pass out of `before`, and removes the fields of samples that this pass
 // does not get. Throws InputError if the trainer has removed or changed data that this pass needs.
-RemainingTensors take_remaining_tensors(const StepContext& context, Step& before, const Planned& planned,
-                                        std::span<const CarriedField> fields) {
+RemainingTensors extract_remaining_tensors(const StepContext& context, Step& before, const Planned& planned,
+                                           std::span<const CarriedField> fields) {
   const DpRankPlan& plan_before = before.record->plan;
   const std::vector<CarriedField> sent_before = fields_for_profile(before.profile, planned.samples().fields);
   RemainingTensors left;
   left.stays = have_equal_cuts(before.record->assignment, planned.assignment,
                                context.plan_settings(before.profile), planned.settings) &&
                context.derived_settings(before.profile) == planned.pass().derived &&
-               has_all(sent_before, fields);
+               has_all_fields(sent_before, fields);
   left.stays_together = left.stays && planned.plan == plan_before;
   if (left.stays && before.micro_batches.size() != plan_before.micro_batches.size()) {
     throw InputError(name_of(before),
@@ -285,10 +284,11 @@ RemainingTensors take_remaining_tensors(const StepContext& context, Step& before
                          " micro-batches left, but all are needed to run the step again",
                      "Do not remove micro-batches from the step");
   }
-  left.tensors = take_tensors(before);
+  left.tensors = move_out_tensors(before);
   const Mesh& mesh = context.mesh;
-  if (left.stays) require_whole(left.tensors, sent_before, {mesh.here().pp, mesh.grid().sizes().pp});
-  keep_fields(left.tensors, sent_before, fields);
+  if (left.stays)
+    require_reusable_micro_batches(left.tensors, sent_before, {mesh.here().pp, mesh.grid().sizes().pp});
+  remove_unneeded_fields(left.tensors, sent_before, fields);
   return left;
 }
 
@@ -325,13 +325,13 @@ std::vector<PackedMicroBatch> regroup_pass(const StepContext& context, std::span
 ExchangedSamples send_again(const StepContext& context, const Step& before, const Planned& planned,
                             std::span<const CarriedField> fields, GuardedWork& work) {
   const StepSamples& samples = planned.samples();
-  require_kept(before);
+  require_kept_samples(before);
   const RaggedBatch& mine = *before.record->mine;
   require_shared_rows(context, planned, must_compare_rows(samples.fields), samples.fields, mine, work);
   StepTransfer transfer = transfer_of(context, planned, fields, mine, samples.table.row_counts());
   const std::vector<RowCuts> cuts = gather_cuts(context, transfer, work);
   transfer.row_cuts = cuts;
-  return exchange_samples(context.mesh, transfer, planned.pass().derived, context.transport(), work);
+  return exchange_samples(context.mesh, transfer, planned.pass().derived, context.transport_settings(), work);
 }
 
 }  // namespace
@@ -348,7 +348,7 @@ void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> f
   const auto places = places_of(from_plan);
   EVENKEEL_PRECONDITION(thorough, have_equal_entries(from, places, to, to_plan), places.size());
   for (std::size_t m = 0; m < to.size(); ++m) {
-    add_uninitialized_fields(from, places, to[m], to_plan[m]);
+    add_missing_fields(from, places, to[m], to_plan[m]);
     for (std::size_t i = 0; i < to_plan[m].entries.size(); ++i) {
       const Place& place = places.at(to_plan[m].entries[i]);
       copy_sequence(from[place.micro_batch], place.sequence, to[m], static_cast<std::int64_t>(i));
@@ -361,14 +361,14 @@ ExchangedSamples reuse_or_resend(const StepContext& context, Step& before, Plann
   Phase::switch_to("exchange");
   const std::vector<CarriedField> fields = select_sent_fields(planned, planned.samples().fields, work);
   RemainingTensors left;
-  work([&] { left = take_remaining_tensors(context, before, planned, fields); });
+  work([&] { left = extract_remaining_tensors(context, before, planned, fields); });
   // After this agreement, all ranks take the same branch below.
   work.agree(context.world());
-  const bool shared = planned.assignment.shared();
-  if (shared)
+  const bool has_shared_prefixes = planned.assignment.has_shared_prefixes();
+  if (has_shared_prefixes)
     left.stays_together = context.world().all_reduce(left.stays_together ? 1 : 0, ReduceOp::min) != 0;
   if (left.stays_together) return {std::move(left.tensors), {}};
-  if (!left.stays || shared) return send_again(context, before, planned, fields, work);
+  if (!left.stays || has_shared_prefixes) return send_again(context, before, planned, fields, work);
   ExchangedSamples stayed;
   work([&] {
     stayed.micro_batches =
@@ -403,16 +403,17 @@ Exchanged add_fields(const StepContext& context, const Step& before, Planned pla
     const std::vector<FieldSums> field_sums = gather_field_sums(
         context.world(), planned.samples().table, added.fields, context.cost_fields, added.mine);
     const AddedFields all_added{traveling, row_counts, field_sums, added.mine};
-    work.run_on_replicated_data([&] { require_cutting_fields(planned.samples(), all_added); });
+    work.run_on_replicated_data([&] { require_cut_fields_added(planned.samples(), all_added); });
     const std::vector<CarriedField> now = select_sent_fields(planned, traveling, work);
     StepTransfer transfer = transfer_of(context, planned, now, added.mine, row_counts);
     const std::vector<RowCuts> cuts = gather_cuts(context, transfer, work);
     transfer.row_cuts = cuts;
-    const ExchangedSamples added_columns = exchange_samples(
-        context.mesh, transfer, pass.derived, context.transport(), work, [&](ExchangedSamples& columns) {
-          own_work(columns);
-          mine = add_fields_to_samples(mine, all_added);  // copies the added columns
-        });
+    const ExchangedSamples added_columns =
+        exchange_samples(context.mesh, transfer, pass.derived, context.transport_settings(), work,
+                         [&](ExchangedSamples& columns) {
+                           own_work(columns);
+                           mine = add_fields_to_samples(mine, all_added);  // copies the added columns
+                         });
     passed.moved += added_columns.moved;
     planned.gathered.samples = add_fields_to_samples(planned.samples(), all_added);
   }

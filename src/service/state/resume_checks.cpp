@@ -60,11 +60,11 @@ std::uint64_t hash_of(const ServiceState& state) {
 }
 
 void require_equal_states(const Communicator& comm, const ServiceState& from) {
-  const auto given = [&] {
+  const auto compared_settings = [&] {
     return std::vector<ConfigSetting>{{"the state's next step", std::to_string(from.next_step)},
                                       {"the state's checksum", std::to_string(hash_of(from))}};
   };
-  require_equal_on_ranks(comm, run_together(comm, given),
+  require_equal_on_ranks(comm, run_together(comm, compared_settings),
                          "Resume from the same state on every rank: read it on one rank and broadcast it");
 }
 

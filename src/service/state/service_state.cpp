@@ -154,7 +154,7 @@ constexpr std::size_t digits_of_checksum = 16;
 constexpr std::int64_t max_steps = std::int64_t{1} << 62;
 constexpr int largest_axis = 1 << 20;
 
-std::string hexadecimal(std::uint64_t number) {
+std::string to_hexadecimal(std::uint64_t number) {
   return fmt::format("{:016x}", number);
 }
 
@@ -162,8 +162,8 @@ Json json_of(const SourceFingerprint& source) {
   Json json = {{"name", source.name},
                {"samples", source.samples},
                {"bytes", source.bytes},
-               {"digest", hexadecimal(source.digest)}};
-  if (source.whole) json["whole"] = hexadecimal(*source.whole);
+               {"digest", to_hexadecimal(source.digest)}};
+  if (source.whole) json["whole"] = to_hexadecimal(*source.whole);
   return json;
 }
 
@@ -197,7 +197,7 @@ Json json_of(const ServiceState& state) {
                {"next_step", state.next_step},
                {"job", state.job},
                {"mesh", {{"tp", m.tp}, {"cp", m.cp}, {"dp", m.dp}, {"pp", m.pp}}},
-               {"order", hexadecimal(state.order)},
+               {"order", to_hexadecimal(state.order)},
                {"sources", std::move(sources)},
                {"settings", std::move(settings)},
                {"costs", std::move(costs)}};
@@ -299,7 +299,7 @@ PackedShape shape_of(const Json& json) {
           reader.integer("max_seqlen", 1, most), reader.integer("cp", 1, largest_axis)};
 }
 
-std::string require_job_name(std::string name) {
+std::string require_valid_job_name(std::string name) {
   const bool plain = name.size() <= 64 && std::ranges::all_of(name, [](unsigned char c) {
                        return std::isalnum(c) != 0 || c == '-' || c == '_';
                      });
@@ -314,7 +314,7 @@ ServiceState state_of(const Json& json) {
     reader.reject(fmt::format("has version {}; this program supports version {}", of_text, version));
   ServiceState state;
   state.next_step = reader.integer("next_step", 0, max_steps);
-  state.job = require_job_name(reader.text("job"));
+  state.job = require_valid_job_name(reader.text("job"));
   const Reader mesh = reader.object("mesh");
   const auto axis = [&](const char* name) { return static_cast<int>(mesh.integer(name, 1, largest_axis)); };
   state.mesh = {.tp = axis("tp"), .cp = axis("cp"), .dp = axis("dp"), .pp = axis("pp")};
@@ -335,7 +335,7 @@ ServiceState state_of(const Json& json) {
   return state;
 }
 
-void require_whole(std::string_view text) {
+void require_valid_checksum(std::string_view text) {
   if (text.size() > ServiceState::max_bytes) {
     throw InputError(
         "", fmt::format("has {} bytes; a state has at most {}", text.size(), ServiceState::max_bytes));
@@ -343,7 +343,7 @@ void require_whole(std::string_view text) {
   const std::size_t rest = before_checksum.size() + digits_of_checksum + after_checksum.size();
   if (!text.starts_with(before_checksum) || text.size() < rest)
     throw InputError("", "does not begin with a checksum: it is not a state");
-  if (text.substr(before_checksum.size(), digits_of_checksum) != hexadecimal(fnv1a_64(text.substr(rest))))
+  if (text.substr(before_checksum.size(), digits_of_checksum) != to_hexadecimal(fnv1a_64(text.substr(rest))))
     throw InputError("", "was truncated or modified after it was written: its checksum differs");
 }
 
@@ -377,7 +377,7 @@ std::string to_text(const ServiceState& state) {
   const std::string json = json_of(state).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   const std::string rest = json.substr(json.find('\n') + 1);
   const std::string text =
-      std::string(before_checksum) + hexadecimal(fnv1a_64(rest)) + std::string(after_checksum) + rest;
+      std::string(before_checksum) + to_hexadecimal(fnv1a_64(rest)) + std::string(after_checksum) + rest;
   if (text.size() <= ServiceState::max_bytes) return text;
   throw LimitError(
       "state of the job",
@@ -389,7 +389,7 @@ ServiceState parse_state(std::string_view text, std::string_view name) {
   const char* const hint =
       "Use a state that `evenkeel run --state` or to_text() wrote. Rollouts belong in a file named .jsonl";
   try {
-    require_whole(text);
+    require_valid_checksum(text);
     return state_of(Json::parse(text));
   } catch (const Json::exception& error) {
     throw InputError(std::string(name), std::string("is not a state: ") + error.what(), hint);

@@ -57,8 +57,8 @@ RaggedBatch return_to_owners(const StepContext& context, const Step& step, const
   none.samples = std::make_shared<const StepSamples>();
   const StepRecord& record = step.record ? *step.record : none;
   const ResultTransfer transfer{record.table(), record.assignment, record.plan.micro_batches, settings};
-  return return_results(context.mesh, transfer, results.micro_batches(), context.transport(), std::move(call),
-                        work.error());
+  return return_results(context.mesh, transfer, results.micro_batches(), context.transport_settings(),
+                        std::move(call), work.error());
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ RaggedBatch collect_on(const StepContext& context, const Step& step, const StepR
   std::string where;
   work([&] { where = " on rank " + std::to_string(root); });
   const RaggedBatch mine = return_to_owners(context, step, results, where, work);
-  return gather_samples(context.world(), mine, root, context.transport());
+  return gather_samples(context.world(), mine, root, context.transport_settings());
 }
 
 }  // namespace evenkeel

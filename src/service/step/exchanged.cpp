@@ -32,7 +32,7 @@ RowRange mask_rows(const PackedMicroBatch& micro_batch, const Column& mask, std:
 Column column_for_weights(Column* before, const ColumnDescription& weights, MicroBatchArena& arena) {
   const bool is_as_it_was = before != nullptr && !before->is_borrowed() && before->spec() == weights.spec &&
                             before->rows() == weights.rows && before->samples() == weights.samples;
-  return is_as_it_was ? std::move(*before) : weights.make_in(arena);
+  return is_as_it_was ? std::move(*before) : weights.make_column_in(arena);
 }
 
 // Adds or replaces the column `name` with the loss weights of the rows of `mask`. `token_weights` has one
@@ -41,7 +41,7 @@ void set_weights(PackedMicroBatch& micro_batch, const Column& mask, std::string 
                  std::span<const double> token_weights) {
   Column* const before = micro_batch.find(name);
   Column weights = column_for_weights(
-      before, weights_of(ColumnDescription::from_column(mask), std::move(name)), micro_batch.arena);
+      before, describe_weights(ColumnDescription::from_column(mask), std::move(name)), micro_batch.arena);
   const std::span<float> values = weights.values<float>();
   std::int64_t written = 0;
   for (std::size_t i = 0; i < token_weights.size(); ++i) {
@@ -181,7 +181,7 @@ Exchanged exchange_pass(const StepContext& context, Planned planned, RaggedBatch
     pass.seconds.pack = pass.stopwatch.lap();
   };
   ExchangedSamples made =
-      exchange_samples(context.mesh, transfer, pass.derived, context.transport(), work, own_work);
+      exchange_samples(context.mesh, transfer, pass.derived, context.transport_settings(), work, own_work);
   pass.seconds.exchange += pass.stopwatch.lap();  // includes the wait for the last rank
   return {std::move(planned), std::move(micro_batches), std::move(made.moved), std::move(kept)};
 }

@@ -102,7 +102,7 @@ std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
   use_measured_cost(context, gathered, work);
   if (config.prefix == PrefixSharing::trees)
     samples.trees = gather_prefix_trees(context.world(), samples.table, mine,
-                                        gathered.pass.settings.predict_ahead, context.transport());
+                                        gathered.pass.settings.predict_ahead, context.transport_settings());
   samples.fields = carried_fields_of(context, lengths.fields, ranges);
   gathered.samples = std::make_shared<const StepSamples>(std::move(samples));
   gathered.pass.seconds.read = read_seconds;

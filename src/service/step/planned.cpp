@@ -28,8 +28,9 @@ void plan_own_rank(const StepContext& context, const StepProblem& problem, Plann
   RankPeers peers(mesh.along(Axis::dp), work);
   StepPlan plan = plan_dp_ranks(problem, planned.assignment, own, peers);
   if constexpr (EVENKEEL_ASSERTS(communication)) {
-    const std::uint64_t hash = work.failed() ? 0 : plan_hash(planned.assignment.shares, plan.counts);
-    EVENKEEL_INVARIANT(communication, plans_are_equal(mesh.world(), hash, work.failed()), hash,
+    const std::uint64_t hash =
+        work.is_skipping_parts() ? 0 : plan_hash(planned.assignment.shares, plan.counts);
+    EVENKEEL_INVARIANT(communication, plans_are_equal(mesh.world(), hash, work.is_skipping_parts()), hash,
                        mesh.world().rank(), problem.step);
   }
   work([&] { planned.plan = std::move(plan.ranks.front()); });
@@ -44,11 +45,11 @@ constexpr int planner_of_node = 0;
 
 std::optional<StrategyChoice> decide_strategy(const StepContext& context, const StepProblem& problem,
                                               GuardedWork& work) {
-  if (!is_strategy_open(problem.settings)) return std::nullopt;
+  if (!compares_strategies(problem.settings)) return std::nullopt;
   return choose_strategy_together(context.mesh.node(), planner_of_node, problem, work);
 }
 
-StepAssignment assign(const StepContext& context, const StepProblem& problem, GuardedWork& work) {
+StepAssignment assign_samples(const StepContext& context, const StepProblem& problem, GuardedWork& work) {
   return assign_together(context.mesh.node(), planner_of_node, problem, work);
 }
 
@@ -61,8 +62,8 @@ Planned plan_pass(const StepContext& context, Gathered gathered, GuardedWork& wo
   const StepProblem problem{planned.samples().table, planned.settings, planned.gathered.index,
                             planned.samples().trees};
   planned.strategy = decide_strategy(context, problem, work);
-  planned.settings = with_choice(planned.settings, planned.strategy);
-  planned.assignment = assign(context, problem, work);
+  planned.settings = apply_strategy_choice(planned.settings, planned.strategy);
+  planned.assignment = assign_samples(context, problem, work);
   plan_own_rank(context, problem, planned, work);
   pass.seconds.plan = pass.stopwatch.lap() - pass.seconds.agree;
   return planned;

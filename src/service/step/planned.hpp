@@ -44,7 +44,7 @@ struct Planned {
                                                             const StepProblem& problem, GuardedWork& work);
 
 /// Collective: assigns samples to ranks.
-[[nodiscard]] StepAssignment assign(const StepContext& context, const StepProblem& problem,
-                                    GuardedWork& work);
+[[nodiscard]] StepAssignment assign_samples(const StepContext& context, const StepProblem& problem,
+                                            GuardedWork& work);
 
 }  // namespace evenkeel

@@ -40,7 +40,7 @@ constexpr std::size_t max_row_bytes = std::numeric_limits<std::int32_t>::max();
 
 /// Throws InputError unless a field of texts or bytes has single uint8 elements and, for texts, every
 /// sample's text is valid UTF-8.
-void require_bytes(const RaggedBatch& batch, const Column& column) {
+void require_valid_bytes(const RaggedBatch& batch, const Column& column) {
   const FieldSpec& spec = column.spec();
   const std::string kind(name_of(spec.kind));
   if (spec.dtype != DType::uint8 || !spec.trailing.empty()) {
@@ -69,14 +69,14 @@ void require_valid_field(const RaggedBatch& batch, const Column& column) {
                                         std::to_string(column.row_bytes()) + " bytes; a row has at most " +
                                         std::to_string(max_row_bytes));
   }
-  if (!spec.rule().has_numbers()) require_bytes(batch, column);
+  if (!spec.rule().has_numbers()) require_valid_bytes(batch, column);
   batch.require_rows_of_samples(column);
 }
 
 /// Throws InputError unless the column, which the trainer may have added to the micro-batch, has the right
 /// number of rows.
-void require_rows(const Column& column, const PackedMicroBatch& micro_batch,
-                  const std::string& of_micro_batch) {
+void require_row_count(const Column& column, const PackedMicroBatch& micro_batch,
+                       const std::string& of_micro_batch) {
   const FieldSpec& spec = column.spec();
   const std::string kind(name_of(spec.kind));
   if (is_counted(spec.kind)) {
@@ -120,7 +120,7 @@ void require_valid_tokens(const RaggedBatch& batch) {
                    "Token ids start at 0");
 }
 
-std::string lengths_of(const SampleShape& sample) {
+std::string describe_lengths(const SampleShape& sample) {
   return "a prompt of " + std::to_string(sample.prompt) + " and a response of " +
          std::to_string(sample.response);
 }
@@ -132,8 +132,8 @@ void require_same_sample(const SampleShape& brought, const SampleShape& added) {
                                          name_of(brought) + " is in a different position");
   }
   if (added.length() != brought.length() || added.prompt != brought.prompt) {
-    throw InputError("added fields", "have " + lengths_of(added) + " tokens for " + name_of(brought) +
-                                         ", which was passed with " + lengths_of(brought));
+    throw InputError("added fields", "have " + describe_lengths(added) + " tokens for " + name_of(brought) +
+                                         ", which was passed with " + describe_lengths(brought));
   }
   if (added.group != brought.group) {
     const bool is_missing = is_single_sample_group(added.group);
@@ -145,7 +145,7 @@ void require_same_sample(const SampleShape& brought, const SampleShape& added) {
   }
 }
 
-void require_length(const SampleShape& sample, std::int64_t longest) {
+void require_max_length(const SampleShape& sample, std::int64_t longest) {
   if (sample.length() <= longest) return;
   throw InputError(sample.id,
                    "has " + format_plain_count(sample.length(), "token") + "; batch.max_length is " +
@@ -189,7 +189,7 @@ RaggedBatch pick_rows(const RaggedBatch& from, std::span<const std::int64_t> pos
 }
 
 /// Returns the positions of samples with at least one token that carries loss.
-std::vector<std::int64_t> samples_with_loss(const RaggedBatch& batch, bool shared) {
+std::vector<std::int64_t> positions_with_loss(const RaggedBatch& batch, bool shared) {
   const std::vector<SampleSummary> summaries = shared ? summaries_for_sharing(batch) : summaries_of(batch);
   std::vector<std::int64_t> positions;
   for (std::size_t i = 0; i < summaries.size(); ++i) {
@@ -220,12 +220,12 @@ void require_valid_samples(const RaggedBatch& batch) {
 }
 
 NamedFields fields_as_read(const Config& config, const RaggedBatch& batch) {
-  return reads_dumps(config) ? fields_of_dumps(config.fields, batch) : config.fields;
+  return reads_dumps(config) ? field_settings_for_dump(config.fields, batch) : config.fields;
 }
 
 void prepare_samples(RaggedBatch& batch, const NamedFields& fields, bool shared) {
   require_valid_samples(batch);
-  place_values(batch, fields, shared);
+  normalize_rows_and_masks(batch, fields, shared);
 }
 
 void require_addable(const LengthTable& table, const NamedFields& fields, WorldRank rank, std::int64_t owned,
@@ -249,8 +249,8 @@ void require_addable(const LengthTable& table, const NamedFields& fields, WorldR
   }
 }
 
-void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<const CarriedField> brought,
-                   PipelineStage stage) {
+void require_reusable_micro_batches(std::span<const PackedMicroBatch> micro_batches,
+                                    std::span<const CarriedField> brought, PipelineStage stage) {
   for (const std::size_t f : fields_for_stage(brought, stage)) {
     const Column* const column =
         micro_batches.empty() ? nullptr : micro_batches.front().find(brought[f].name());
@@ -270,7 +270,7 @@ void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<co
             name_of(spec) + of_micro_batch, "appears twice, or differs from micro-batch 0",
             "If you add a field, add it to every micro-batch, with the same dtype, kind and shape");
       }
-      require_rows(column, micro_batch, of_micro_batch);
+      require_row_count(column, micro_batch, of_micro_batch);
     }
     if (micro_batch.fields.size() == micro_batches.front().fields.size()) continue;
     throw InputError("micro-batch " + std::to_string(m), "does not have all fields of micro-batch 0",
@@ -280,10 +280,10 @@ void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<co
 
 std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch& batch) {
   if (filter.too_long == TooLong::error && filter.max_length) {
-    for (const SampleShape& sample : batch.samples()) require_length(sample, *filter.max_length);
+    for (const SampleShape& sample : batch.samples()) require_max_length(sample, *filter.max_length);
   }
   if (filter.without_loss == WithoutLoss::keep) return 0;
-  const std::vector<std::int64_t> positions = samples_with_loss(batch, shared);
+  const std::vector<std::int64_t> positions = positions_with_loss(batch, shared);
   const std::int64_t left_out = batch.size() - std::ssize(positions);
   if (left_out == 0) return 0;
   if (filter.without_loss == WithoutLoss::error) {

@@ -17,11 +17,11 @@ namespace evenkeel {
 // The functions below check external data on the rank that supplies the data. They throw InputError, or
 // LimitError if a row is too long.
 
-/// Returns the field settings that describe `batch` as it was read: the settings for dumps (fields_of_dumps)
-/// if all of the job's sources are dumps, otherwise the configured settings.
+/// Returns the field settings that describe `batch` as it was read: the settings for dumps
+/// (field_settings_for_dump) if all of the job's sources are dumps, otherwise the configured settings.
 [[nodiscard]] NamedFields fields_as_read(const Config& config, const RaggedBatch& batch);
 
-/// Prepares a batch for a step: calls require_valid_samples(), then place_values().
+/// Prepares a batch for a step: calls require_valid_samples(), then normalize_rows_and_masks().
 void prepare_samples(RaggedBatch& batch, const NamedFields& fields, bool shared);
 
 /// Throws InputError unless the fields of `added` can be added to the step. `added` must have the `owned`
@@ -33,8 +33,8 @@ void require_addable(const LengthTable& table, const NamedFields& fields, WorldR
 /// Throws InputError unless a step's micro-batches, which a trainer may have changed, can be used for another
 /// pass: they have the fields `brought` by samples, every column has the right number of rows, and all
 /// micro-batches have the same columns.
-void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<const CarriedField> brought,
-                   PipelineStage stage);
+void require_reusable_micro_batches(std::span<const PackedMicroBatch> micro_batches,
+                                    std::span<const CarriedField> brought, PipelineStage stage);
 
 /// Applies two rules of `filter` to the samples that a rank adds to a step: batch.max_length if
 /// batch.too_long is error, and batch.without_loss. (The other rules apply only to samples from sources.)

@@ -54,7 +54,7 @@ std::vector<PassNeeds> group_by_pass(std::span<const PlannedPass> passes, std::s
 bool is_pass_possible(const LengthTable& table, const PlanSettings& settings) {
   try {
     strategy_of(settings).require_samples_fit(table, settings);
-    require_below_row_caps(table, settings.micro_batch);
+    require_within_row_caps(table, settings.micro_batch);
     if (settings.balance.cost_field) (void)field_costs_of(table, *settings.balance.cost_field);
     return true;
   } catch (const LimitError&) {
@@ -88,8 +88,8 @@ void add_shapes(const StepContext& context, Planned& planned, GuardedWork& work)
   work.agree(mesh.world());
   for (PlannedPass& pass : std::span(passes).subspan(1)) {
     const StepProblem problem{table, pass.settings, planned.gathered.index, planned.samples().trees};
-    pass.settings = with_choice(pass.settings, decide_strategy(context, problem, work));
-    pass.assignment = assign(context, problem, work);
+    pass.settings = apply_strategy_choice(pass.settings, decide_strategy(context, problem, work));
+    pass.assignment = assign_samples(context, problem, work);
     const std::array own{here};
     RankPeers peers(mesh.along(Axis::dp), work);
     const StepPlan plan = plan_dp_ranks(problem, pass.assignment, own, peers);
@@ -122,7 +122,7 @@ Planned with_shapes(Planned planned, const ChosenShapes& of_step, const ChosenSh
   work([&] {
     for (MicroBatchPlan& plan : planned.plan.micro_batches) {
       const PackedShape needed = needed_shape(planned.samples().table, plan, planned.settings);
-      plan.shape = smallest_shape(needed, *planned.shapes, planned.settings);
+      plan.shape = smallest_fitting_shape(needed, *planned.shapes, planned.settings);
     }
   });
   return planned;

@@ -17,7 +17,7 @@ namespace {
 
 // Returns the grid of the configuration. First throws ConfigError on all ranks if their configurations
 // differ, since later communication depends on the configuration.
-Grid grid_over(const Communicator& world, const Config& config) {
+Grid make_checked_grid(const Communicator& world, const Config& config) {
   require_ranks_of_one_group(world);
   require_equal_on_ranks(world, run_together(world, [&] { return list_settings(config); }),
                          "Give every rank the same configuration: read it on one rank and broadcast it");
@@ -26,8 +26,8 @@ Grid grid_over(const Communicator& world, const Config& config) {
   return grid;
 }
 
-Mesh mesh_over(const Communicator& world, const Config& config) {
-  return {world, grid_over(world, config), config.mesh.flexible_cp};
+Mesh make_mesh(const Communicator& world, const Config& config) {
+  return {world, make_checked_grid(world, config), config.mesh.flexible_cp};
 }
 
 // Collective: draws a number that identifies this service.
@@ -69,11 +69,11 @@ void require_not_moved_from(const Step& step) {
 }
 
 StepContext::StepContext(const Communicator& ranks, const Config& config_of_job, const ServiceState& from)
-    : mesh(mesh_over(ranks, config_of_job)) {
+    : mesh(make_mesh(ranks, config_of_job)) {
   fail_together(world(), try_on_replicated_data([&] {
                   config = config_of_job;
                   dp_of_rank = dp_of_ranks(mesh.grid());
-                  find_cost_fields();
+                  collect_cost_fields();
                   times = std::make_unique<TimeReports>(config, mesh.grid().sizes(), from);
                   plan_settings({}).validate();
                   for (const auto& entry : config.profiles) plan_settings(entry.first).validate();
@@ -81,11 +81,11 @@ StepContext::StepContext(const Communicator& ranks, const Config& config_of_job,
                   prepare_shapes(from);
                 }));
   number = draw_number(world());
-  prepare_exchange(world(), transport());
-  sends_messages = !moves_without_messages(world(), transport());
+  prepare_exchange(world(), transport_settings());
+  sends_messages = !moves_without_messages(world(), transport_settings());
 }
 
-void StepContext::find_cost_fields() {
+void StepContext::collect_cost_fields() {
   if (config.balance.cost_field) cost_fields.insert(*config.balance.cost_field);
   for (const auto& [name, profile] : config.profiles)
     if (profile.balance.cost_field) cost_fields.insert(*profile.balance.cost_field);
@@ -100,7 +100,7 @@ void StepContext::prepare_shapes(const ServiceState& from) {
     if (std::ranges::find(passes.begin() + 1, passes.end() - 1, passes.back()) == passes.end() - 1)
       planned_profiles.push_back(entry.first);
   }
-  std::vector<PackedShape> shapes = evenkeel::first_shapes(passes);
+  std::vector<PackedShape> shapes = evenkeel::initial_shapes(passes);
   if (shapes.empty()) return;
   const bool goes_on = std::ssize(from.shapes) <= *passes.front().micro_batch.shapes &&
                        std::ranges::all_of(shapes, [&](const PackedShape& shape) {
@@ -122,7 +122,7 @@ DerivedFieldSettings StepContext::derived_settings(std::string_view profile) con
   return {pack.pad_token, pack.label_pad, pack.predict_ahead, pack.padding_mask};
 }
 
-TransportSettings StepContext::transport() const noexcept {
+TransportSettings StepContext::transport_settings() const noexcept {
   return {config.exchange.path, default_max_message_bytes, config.exchange.tp_copies,
           config.exchange.aggregate};
 }

@@ -34,7 +34,7 @@ struct StepContext {
   [[nodiscard]] const Communicator& world() const noexcept { return mesh.world(); }
   [[nodiscard]] PlanSettings plan_settings(std::string_view profile) const;
   [[nodiscard]] DerivedFieldSettings derived_settings(std::string_view profile) const;
-  [[nodiscard]] TransportSettings transport() const noexcept;
+  [[nodiscard]] TransportSettings transport_settings() const noexcept;
   [[nodiscard]] CostInUse cost_in_use(std::string_view profile) const;
   /// Returns a hash of the mesh and the settings that determine how samples are cut for its ranks.
   [[nodiscard]] std::uint64_t cut_hash(const PlanSettings& settings) const;
@@ -56,7 +56,7 @@ struct StepContext {
   bool sends_messages = true;         // whether exchanges send messages; equal on all ranks
 
  private:
-  void find_cost_fields();
+  void collect_cost_fields();
   void prepare_shapes(const ServiceState& from);
 };
 

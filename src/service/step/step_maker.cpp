@@ -47,8 +47,8 @@ void StepMaker::report_time(const Step& step, std::size_t micro_batch, double se
   if (plan.empty() || !context_.times->is_measured(step.profile)) return;
   // Does not call StepContext::plan_settings(), since another thread may be fitting costs.
   const PlanSettings settings = context_.config.plan_settings(mesh().grid().sizes(), step.profile);
-  context_.times->add(step.profile, observe(step.record->table(), step.record->assignment, plan, settings,
-                                            DpRank{mesh().here().dp}, seconds));
+  context_.times->add(step.profile, make_observation(step.record->table(), step.record->assignment, plan,
+                                                     settings, DpRank{mesh().here().dp}, seconds));
 }
 
 // Gives this pass the next number. All ranks have succeeded so far, so the number is the same on all ranks.

@@ -15,8 +15,8 @@ namespace {
 
 /// Returns the configured communication costs of context-parallel groups; nullopt if all groups have the same
 /// size.
-std::optional<CommunicationSettings> groups_of(const PlanSettings& settings) {
-  if (!strategy_of(settings).has_own_groups()) return std::nullopt;
+std::optional<CommunicationSettings> group_communication(const PlanSettings& settings) {
+  if (!strategy_of(settings).has_flexible_groups()) return std::nullopt;
   CommunicationSettings groups = settings.balance.communication;
   groups.ranks_per_node = settings.communication_cost().ranks_per_node;
   return groups;
@@ -27,7 +27,7 @@ std::optional<CommunicationSettings> groups_of(const PlanSettings& settings) {
 TimeReports::TimeReports(const Config& config, const GridPoint& mesh, const ServiceState& from) {
   const auto add_profile = [&](const std::string& name, const BalanceSettings& balance) {
     if (!balance.measured) return;
-    const auto groups = groups_of(config.plan_settings(mesh, name));
+    const auto groups = group_communication(config.plan_settings(mesh, name));
     profiles_.emplace(name, Measured{*balance.measured, {balance.cost, balance.measured->window, groups}});
   };
   add_profile("", config.balance);
@@ -75,13 +75,13 @@ void TimeReports::begin_step(const Communicator& comm, std::string_view profile)
 
 const CostInUse& TimeReports::in_use(std::string_view profile) const {
   EVENKEEL_PRECONDITION(cheap, is_measured(profile), profile);
-  return profiles_.find(profile)->second.model.in_use();
+  return profiles_.find(profile)->second.model.current_cost();
 }
 
 std::map<std::string, SavedCost> TimeReports::saved_costs() const {
   std::map<std::string, SavedCost> costs;
   for (const auto& [name, measured] : profiles_) {
-    if (const auto cost = saved_cost(measured.model.in_use())) costs.emplace(name, *cost);
+    if (const auto cost = saved_cost(measured.model.current_cost())) costs.emplace(name, *cost);
   }
   return costs;
 }

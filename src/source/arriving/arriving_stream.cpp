@@ -74,7 +74,7 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
 void note_other_ticket_deadline(const ArrivalSettings& wanted, const stream::StreamSettings& has,
                                 const std::string& url) {
   if (!wanted.ticket_deadline || *wanted.ticket_deadline == has.ticket_deadline) return;
-  note_waiting(
+  send_waiting_note(
       fmt::format("stream.ticket_deadline is {:g}, but the buffer at {} uses {:g}. To change "
                   "it, restart the buffer with another --ticket-deadline",
                   *wanted.ticket_deadline, url, has.ticket_deadline));
@@ -93,7 +93,7 @@ void require_same_formats(const DeclaredFormats& wanted, const DeclaredFormats& 
   }
 }
 
-PlanSettings costliest(const std::vector<PlanSettings>& passes) {
+PlanSettings costliest_pass(const std::vector<PlanSettings>& passes) {
   return std::ranges::max(passes, {},
                           [](const PlanSettings& pass) { return pass.balance.cost(typical_length); });
 }
@@ -166,7 +166,7 @@ struct ArrivingStream::Parts {
 
   void choose_passes(std::span<const std::string> profiles);
   void open_buffer(const Communicator& readers, GuardedWork& work);
-  void choose_rules();
+  void set_forming_rules();
   [[nodiscard]] stream::FormedStep get_step(std::int64_t step);
   [[nodiscard]] std::vector<std::int64_t> share_of(const stream::FormedStep& step) const;
   [[nodiscard]] RaggedBatch cut(RaggedBatch batch) const;
@@ -231,17 +231,17 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
 void ArrivingStream::Parts::choose_passes(std::span<const std::string> profiles) {
   require_samples_for_updates(config);
   passes = settings_of_passes(config.grid(num_readers).sizes(), config, profiles);
-  require_fit(config, passes, profiles);
-  longest = longest_for_filter(config, passes);
+  require_filter_fits_caps(config, passes, profiles);
+  longest = max_length_for_filter(config, passes);
 }
 
-void ArrivingStream::Parts::choose_rules() {
+void ArrivingStream::Parts::set_forming_rules() {
   if (!rules_of_buffer) return;
   FormingRules& forming = rules.emplace();
   forming.stream = *rules_of_buffer;
   forming.stream.look_ahead = config.stream.look_ahead;
   forming.groups = config.batch.global_batch / opened.group_size;
-  forming.plan = costliest(passes);
+  forming.plan = costliest_pass(passes);
   forming.publishes_steps = !config.stream.versions_by_trainer;
   forming.drops_empty = config.filter.empty == EmptySample::drop;
   if (config.filter.too_long == TooLong::drop) forming.drops_above = longest;
@@ -319,7 +319,7 @@ void ArrivingStream::open(const Config& /*config*/, std::span<const std::string>
     parts.told.push_back({"", spool.empty() ? parts.opened.url : spool, {}, "", ""});
   });
   work.agree(readers());
-  parts.choose_rules();
+  parts.set_forming_rules();
 }
 
 const std::vector<StreamSource>& ArrivingStream::sources() const noexcept {
@@ -333,7 +333,7 @@ std::int64_t ArrivingStream::num_steps() const noexcept {
 RaggedBatch ArrivingStream::read(std::int64_t step) {
   Parts& parts = *parts_;
   const stream::FormedStep formed = parts.get_step(step);
-  const NamesInErrors names = names_of_samples(formed);
+  const NamesInErrors names = make_names_in_errors(formed);
   return with_sample_names_in_errors(names, [&] {
     const std::vector<std::int64_t> share = parts.share_of(formed);
     RaggedBatch batch = parts.steps->read(share);
@@ -366,7 +366,7 @@ ArrivalFigures ArrivingStream::arrival_figures() {
   work([&] {
     if (!parts_->telling) return;
     figures = parts_->telling->figures();
-    parts_->steps->add_steps_to(figures);
+    parts_->steps->set_step_figures(figures);
   });
   broadcast_value(readers(), figures, 0, work);
   work.agree(readers());

@@ -16,7 +16,7 @@ constexpr std::chrono::seconds longest_answer{2};
 
 Heartbeats::Heartbeats(JobClient client) : client_(std::move(client)) {
   client_.set_answer_timeout(longest_answer);
-  thread_ = std::thread([this] { beat(); });
+  thread_ = std::thread([this] { run_heartbeat_loop(); });
 }
 
 Heartbeats::~Heartbeats() {
@@ -35,7 +35,7 @@ Heartbeats::~Heartbeats() {
 }
 
 // Ignores errors: if the buffer cannot be reached, the calls that form or read steps will report it.
-void Heartbeats::beat() {
+void Heartbeats::run_heartbeat_loop() {
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, between_beats, [&] { return has_ended_; })) {
     lock.unlock();

@@ -19,7 +19,7 @@ class Heartbeats {
   Heartbeats& operator=(const Heartbeats&) = delete;
 
  private:
-  void beat();
+  void run_heartbeat_loop();
 
   JobClient client_;
   std::mutex mutex_;

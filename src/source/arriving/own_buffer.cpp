@@ -96,8 +96,8 @@ class AloneParts final : public OwnBuffer::Parts {
   std::thread thread_;
 };
 
-SharedServerSettings shared_server_of(const ArrivalSettings& settings, const DeclaredFormats& formats,
-                                      const std::string& token) {
+SharedServerSettings shared_server_settings_of(const ArrivalSettings& settings,
+                                               const DeclaredFormats& formats, const std::string& token) {
   RedisSettings store;
   store.address = parse_redis_address(settings.store, "stream.store");
   if (!store.address.password.empty()) {
@@ -109,7 +109,7 @@ SharedServerSettings shared_server_of(const ArrivalSettings& settings, const Dec
     store.address.password = read_token(settings.redis_password_file);
   store.name = settings.name;
   store.capacity = settings.capacity;
-  store.say = [](const std::string& line) { note_waiting("the job's own buffer: " + line); };
+  store.say = [](const std::string& line) { send_waiting_note("the job's own buffer: " + line); };
   const ServerSettings server = server_settings_of(settings, token);
   if (is_any_address(server.address) && server.port == 0) {
     throw ConfigError(
@@ -129,7 +129,7 @@ class SharedParts final : public OwnBuffer::Parts {
  public:
   SharedParts(const ArrivalSettings& settings, const DeclaredFormats& formats, const std::string& token)
       : Parts(server_settings_of(settings, token).address),
-        server_(shared_server_of(settings, formats, token)),
+        server_(shared_server_settings_of(settings, formats, token)),
         port_(server_settings_of(settings, token).port),
         thread_([this] { server_.serve(); }) {}
   ~SharedParts() override {
@@ -151,7 +151,7 @@ class SharedParts final : public OwnBuffer::Parts {
 OwnBuffer::OwnBuffer(const Config& config, const std::string& token) {
   if (!config.source.path.empty()) {
     spool_ = std::make_unique<Spool>(config.source.path,
-                                     [](const std::string& line) { note_waiting("spool: " + line); });
+                                     [](const std::string& line) { send_waiting_note("spool: " + line); });
   }
   const DeclaredFormats formats = declared_formats(config.fields);
   if (is_redis_url(config.stream.store)) {
@@ -159,8 +159,8 @@ OwnBuffer::OwnBuffer(const Config& config, const std::string& token) {
   } else {
     parts_ = std::make_unique<AloneParts>(config.stream, formats, token);
   }
-  note_waiting("the job's own buffer listens on " + url());
-  if (spool_) spool_->begin(JobClient(url(), token));
+  send_waiting_note("the job's own buffer listens on " + url());
+  if (spool_) spool_->start_sending(JobClient(url(), token));
 }
 
 OwnBuffer::~OwnBuffer() = default;

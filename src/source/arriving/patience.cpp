@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-WaitingNotes& notes() {
+WaitingNotes& notes_destination() {
   static WaitingNotes notes = [](const std::string& line) { std::cerr << "evenkeel: " + line + "\n"; };
   return notes;
 }
@@ -56,12 +56,12 @@ std::string describe_lack(const UnformedStep& lack) {
 
 }  // namespace
 
-void send_waiting_notes_to(WaitingNotes to) {
-  notes() = std::move(to);
+void set_waiting_notes_destination(WaitingNotes to) {
+  notes_destination() = std::move(to);
 }
 
-void note_waiting(const std::string& line) {
-  notes()(line);
+void send_waiting_note(const std::string& line) {
+  notes_destination()(line);
 }
 
 void Patience::on_unformed(const UnformedStep& lack) {
@@ -74,7 +74,7 @@ void Patience::on_unformed(const UnformedStep& lack) {
                     describe_lack(lack)),
         "Are the producers running? GET /v1/status of " + where_ + " shows which samples were received");
   }
-  tell_if_due([&] {
+  send_note_if_due([&] {
     return fmt::format("waiting for samples for {:.0f} s: step {} {}", waited, lack.step,
                        describe_lack(lack));
   });
@@ -88,16 +88,16 @@ void Patience::on_unreachable(const Error& error) {
   }
   const double lost = std::chrono::duration<double>(Clock::now() - *lost_).count();
   if (most_ && lost > *most_) throw;
-  tell_if_due([&] {
+  send_note_if_due([&] {
     return fmt::format("retrying, since the buffer has not responded for {:.0f} s: {}", lost, error.what());
   });
   std::this_thread::sleep_for(pause_);
   pause_ = std::min(2 * pause_, longest_pause);
 }
 
-void Patience::tell_if_due(const std::function<std::string()>& words) {
+void Patience::send_note_if_due(const std::function<std::string()>& words) {
   if (!tells_ || Clock::now() - begun_ < note_after_) return;
-  note_waiting(words());
+  send_waiting_note(words());
   note_after_ = Clock::now() - begun_ + next_note;
 }
 

@@ -18,10 +18,10 @@ using WaitingNotes = std::function<void(const std::string& line)>;
 
 /// Sets the destination of waiting notes in this process, for example its log. The default is standard error.
 /// Call this before creating the first stream.
-void send_waiting_notes_to(WaitingNotes notes);
+void set_waiting_notes_destination(WaitingNotes notes);
 
 /// Sends a line to the destination of waiting notes.
-void note_waiting(const std::string& line);
+void send_waiting_note(const std::string& line);
 
 /// Data about a step that cannot be formed yet, for messages.
 struct UnformedStep {
@@ -54,7 +54,7 @@ class Patience {
 
  private:
   using Clock = std::chrono::steady_clock;
-  void tell_if_due(const std::function<std::string()>& words);
+  void send_note_if_due(const std::function<std::string()>& words);
 
   std::optional<double> most_;
   std::string where_;

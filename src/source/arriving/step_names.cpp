@@ -41,7 +41,7 @@ ErrorReport add_sample_names(ErrorReport report, const stream::FormedStep& step)
 
 }  // namespace
 
-NamesInErrors names_of_samples(stream::FormedStep step) {
+NamesInErrors make_names_in_errors(stream::FormedStep step) {
   return [shared = std::make_shared<const stream::FormedStep>(std::move(step))](ErrorReport report) {
     return add_sample_names(std::move(report), *shared);
   };

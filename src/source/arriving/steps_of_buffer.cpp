@@ -128,7 +128,7 @@ stream::FormedStep StepsOfBuffer::step(std::int64_t number, const FormingRules* 
   const Clock::time_point begun = Clock::now();
   try {
     stream::FormedStep step = rules == nullptr ? wait_for(number) : form(number, *rules);
-    record_formed(step, std::chrono::duration<double>(Clock::now() - begun).count());
+    record_step_figures(step, std::chrono::duration<double>(Clock::now() - begun).count());
     return step;
   } catch (const EndOfSamples&) {
     throw;
@@ -138,7 +138,7 @@ stream::FormedStep StepsOfBuffer::step(std::int64_t number, const FormingRules* 
   }
 }
 
-void StepsOfBuffer::record_formed(const stream::FormedStep& step, double waited) {
+void StepsOfBuffer::record_step_figures(const stream::FormedStep& step, double waited) {
   const std::lock_guard lock(steps_mutex_);
   waited_ += waited;
   for (const stream::WaitingGroup& group : step.groups) {
@@ -187,8 +187,8 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
                                                        : (1 + rules.stream.look_ahead) * rules.groups;
   while (true) {
     const JobWaiting waiting =
-        retry_until_reached(patience, [&] { return client_.wait_for(rules.groups, most, one_wait); });
-    if (drop_filtered(rules, waiting, patience)) continue;
+        retry_until_reached(patience, [&] { return client_.wait_for_groups(rules.groups, most, one_wait); });
+    if (drop_filtered_samples(rules, waiting, patience)) continue;
     if (std::optional<stream::FormedStep> formed = try_form_step(number, rules, waiting, patience))
       return *std::move(formed);
     if (waiting.has_ended && waiting.ready_groups + waiting.open_groups == 0) throw_end_of_samples();
@@ -198,7 +198,8 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
   }
 }
 
-bool StepsOfBuffer::drop_filtered(const FormingRules& rules, const JobWaiting& waiting, Patience& patience) {
+bool StepsOfBuffer::drop_filtered_samples(const FormingRules& rules, const JobWaiting& waiting,
+                                          Patience& patience) {
   std::vector<std::int64_t> dropped;
   for (const stream::WaitingGroup& group : waiting.groups) {
     for (const stream::WaitingSample& sample : group.samples) {
@@ -251,13 +252,13 @@ ArrivalFigures StepsOfBuffer::figures() {
   } else if (const bool is_current = try_briefly(client_, ask); is_current != are_figures_current_) {
     are_figures_current_ = is_current;
     if (!is_current)
-      note_waiting("the buffer at " + access_.url +
-                   " cannot be reached, so the figures about samples may be out of date");
+      send_waiting_note("the buffer at " + access_.url +
+                        " cannot be reached, so the figures about samples may be out of date");
   }
   return *figures_;
 }
 
-void StepsOfBuffer::add_steps_to(ArrivalFigures& figures) const {
+void StepsOfBuffer::set_step_figures(ArrivalFigures& figures) const {
   const std::lock_guard lock(steps_mutex_);
   figures.staleness = staleness_;
   figures.waited_seconds = waited_;

@@ -71,12 +71,12 @@ class StepsOfBuffer {
   /// become the ids of the samples. Throws InputError if a sample is damaged.
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> arrivals);
 
-  /// Returns the buffer's figures, except those that add_steps_to() fills in. If the buffer cannot be reached
-  /// now, returns the latest known figures; only the first call retries for the configured time.
+  /// Returns the buffer's figures, except those that set_step_figures() fills in. If the buffer cannot be
+  /// reached now, returns the latest known figures; only the first call retries for the configured time.
   [[nodiscard]] ArrivalFigures figures();
   /// Sets the figures about the steps that step() returned: the staleness of their samples, and the seconds
   /// spent waiting for them. Thread-safe.
-  void add_steps_to(ArrivalFigures& figures) const;
+  void set_step_figures(ArrivalFigures& figures) const;
 
   /// Sets the policy version. See Buffer::publish().
   void publish(std::int64_t version);
@@ -98,9 +98,10 @@ class StepsOfBuffer {
                                                                 const FormingRules& rules,
                                                                 const JobWaiting& waiting,
                                                                 Patience& patience);
-  [[nodiscard]] bool drop_filtered(const FormingRules& rules, const JobWaiting& waiting, Patience& patience);
+  [[nodiscard]] bool drop_filtered_samples(const FormingRules& rules, const JobWaiting& waiting,
+                                           Patience& patience);
   void abandon_step(std::int64_t number, const std::string& why) noexcept;
-  void record_formed(const stream::FormedStep& step, double waited);
+  void record_step_figures(const stream::FormedStep& step, double waited);
 
   BufferAccess access_;
   const std::atomic<bool>& must_stop_;

@@ -29,7 +29,7 @@ fs::path place_folder(const fs::path& folder, const DumpedPart& part) {
   return dumped_place_folder(folder, part.step, {.cp = part.place % cp, .dp = part.place / cp}, part.cp == 0);
 }
 
-fs::path file_of(const fs::path& folder, const DumpedPart& part, std::int64_t tp, std::int64_t pp) {
+fs::path file_path_of(const fs::path& folder, const DumpedPart& part, std::int64_t tp, std::int64_t pp) {
   return place_folder(folder, part) / dumped_rank_folder(tp, pp) / dumped_file_name(part.number);
 }
 
@@ -77,7 +77,7 @@ Marker read_marker(const fs::path& path) {
                    "evenkeel inspect FOLDER shows what else is missing");
 }
 
-DumpedPart first_part(std::int64_t step, bool flexible, std::int32_t place) {
+DumpedPart make_part_at(std::int64_t step, bool flexible, std::int32_t place) {
   DumpedPart part;
   part.step = step;
   part.place = place;
@@ -91,7 +91,7 @@ class StepLister {
   StepLister(const fs::path& folder, std::int64_t step)
       : folder_(folder), step_(step), schema_(schema_of_step(folder, step)) {}
 
-  [[nodiscard]] std::vector<DumpedPart> parts() {
+  [[nodiscard]] std::vector<DumpedPart> list_parts() {
     const std::int64_t places = std::int64_t{schema_.mesh.dp} * schema_.mesh.cp;
     for (std::int64_t place = 0; place < places; ++place) add_place(place);
     std::vector<DumpedPart> parts;
@@ -114,7 +114,7 @@ class StepLister {
     part.place = narrow<std::int32_t>(place, "places of a dump");
     part.cp = schema_.flexible ? 0 : schema_.mesh.cp;
     part.stages = schema_.mesh.pp;
-    const fs::path first = file_of(folder_, part, 0, 0);
+    const fs::path first = file_path_of(folder_, part, 0, 0);
     if (!path_exists(first)) {
       // With flexible CP, a rank may not have any micro-batches. Its folder is empty in that case.
       if (!schema_.flexible || !path_exists(place_folder(folder_, part))) reject_missing(first);
@@ -127,7 +127,8 @@ class StepLister {
   void add_part(DumpedPart part) {
     for (std::int64_t tp = 0; tp < schema_.mesh.tp; ++tp) {
       for (std::int64_t pp = 0; pp < schema_.mesh.pp; ++pp) {
-        if (const fs::path file = file_of(folder_, part, tp, pp); !path_exists(file)) reject_missing(file);
+        if (const fs::path file = file_path_of(folder_, part, tp, pp); !path_exists(file))
+          reject_missing(file);
       }
     }
     DumpedContext group = context_of(part);
@@ -141,7 +142,7 @@ class StepLister {
   [[nodiscard]] DumpedContext context_of(const DumpedPart& part) const {
     if (!schema_.flexible)
       return {part.place / part.cp * part.cp, part.cp, part.place % part.cp, part.number};
-    const TensorFile file(file_of(folder_, part, 0, 0));
+    const TensorFile file(file_path_of(folder_, part, 0, 0));
     const DumpSchema schema = parse_dump_schema(file);
     require_matching_place(schema, part, 0, file.path());
     return schema.context;
@@ -168,7 +169,7 @@ class StepLister {
 }  // namespace
 
 fs::path dumped_file_path(const fs::path& folder, const DumpedPart& part, std::int64_t stage) {
-  return file_of(folder, part, 0, stage);
+  return file_path_of(folder, part, 0, stage);
 }
 
 fs::path dump_marker(const fs::path& folder) {
@@ -209,14 +210,14 @@ DumpedSteps steps_of_dump(const fs::path& folder) {
 }
 
 DumpSchema schema_of_step(const fs::path& folder, std::int64_t step) {
-  const bool flexible = path_exists(place_folder(folder, first_part(step, true, 0)));
-  DumpedPart part = first_part(step, flexible, 0);
-  fs::path file = file_of(folder, part, 0, 0);
+  const bool flexible = path_exists(place_folder(folder, make_part_at(step, true, 0)));
+  DumpedPart part = make_part_at(step, flexible, 0);
+  fs::path file = file_path_of(folder, part, 0, 0);
   while (flexible && !path_exists(file) && path_exists(place_folder(folder, part))) {
     ++part.place;
-    file = file_of(folder, part, 0, 0);
+    file = file_path_of(folder, part, 0, 0);
   }
-  if (!path_exists(file)) reject_missing(file_of(folder, first_part(step, flexible, 0), 0, 0));
+  if (!path_exists(file)) reject_missing(file_path_of(folder, make_part_at(step, flexible, 0), 0, 0));
   const TensorFile tensors(file);
   DumpSchema schema = parse_dump_schema(tensors);
   if (schema.flexible != flexible || schema.step != step || (flexible && schema.mesh.cp != 1))
@@ -225,8 +226,8 @@ DumpSchema schema_of_step(const fs::path& folder, std::int64_t step) {
   return schema;
 }
 
-std::vector<DumpedPart> list_dumped_step(const fs::path& folder, std::int64_t step) {
-  return StepLister(folder, step).parts();
+std::vector<DumpedPart> list_dumped_parts(const fs::path& folder, std::int64_t step) {
+  return StepLister(folder, step).list_parts();
 }
 
 void require_matching_place(const DumpSchema& schema, const DumpedPart& part, std::int64_t stage,

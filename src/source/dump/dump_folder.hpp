@@ -50,8 +50,8 @@ struct DumpedSteps {
 /// Returns the parts of all micro-batches of a step. The parts of one micro-batch are consecutive, in the
 /// order of its CP ranks. Checks that every file that the step's ranks should have written exists, and reads
 /// at most one header per part. Throws InputError naming the first missing file.
-[[nodiscard]] std::vector<DumpedPart> list_dumped_step(const std::filesystem::path& folder,
-                                                       std::int64_t step);
+[[nodiscard]] std::vector<DumpedPart> list_dumped_parts(const std::filesystem::path& folder,
+                                                        std::int64_t step);
 
 /// Throws InputError if the file's schema does not match its location. This happens if a file was moved.
 void require_matching_place(const DumpSchema& schema, const DumpedPart& part, std::int64_t stage,

@@ -98,14 +98,14 @@ class SchemaReader {
     return values;
   }
 
-  [[nodiscard]] Object object_in(const Object& object, std::string_view name) const {
+  [[nodiscard]] Object read_object(const Object& object, std::string_view name) const {
     Object inner;
     if (object[name].get(inner)) fail("'" + std::string(name) + "' is not an object");
     return inner;
   }
 
   [[nodiscard]] GridPoint point(const Object& object, std::string_view name, std::int64_t least) const {
-    const Object inner = object_in(object, name);
+    const Object inner = read_object(object, name);
     GridPoint point;
     for (const Axis axis : {Axis::tp, Axis::cp, Axis::dp, Axis::pp}) {
       const std::int64_t value = integer(inner, name_of(axis), least);
@@ -116,7 +116,7 @@ class SchemaReader {
   }
 
   [[nodiscard]] DumpedContext context(const Object& object) const {
-    const Object inner = object_in(object, "context");
+    const Object inner = read_object(object, "context");
     const DumpedContext context{integer(inner, "first"), integer(inner, "size", 1), integer(inner, "rank"),
                                 integer(inner, "number")};
     if (context.rank >= context.size || context.size > std::numeric_limits<int>::max())

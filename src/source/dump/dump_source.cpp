@@ -63,7 +63,7 @@ void DumpSource::find_micro_batches(const Communicator& comm) {
   work([&] {
     const ByteRange share = share_of(steps_.end - steps_.first, comm);
     for (std::int64_t step = steps_.first + share.begin; step < steps_.first + share.end; ++step) {
-      const std::vector<DumpedPart> parts = list_dumped_step(folder_, step);
+      const std::vector<DumpedPart> parts = list_dumped_parts(folder_, step);
       mine.insert(mine.end(), parts.begin(), parts.end());
     }
   });
@@ -114,7 +114,7 @@ void DumpSource::find_samples(const Communicator& comm) {
       require_same_fields(micro_batch);
       for (const DumpedSample& sample : micro_batch.samples()) {
         mine.push_back(sample);
-        for (const std::size_t f : counted_) my_counts.push_back(micro_batch.counted_rows(f, sample));
+        for (const std::size_t f : counted_) my_counts.push_back(micro_batch.num_counted_rows(f, sample));
       }
     }
   });
@@ -159,8 +159,8 @@ void DumpSource::sort_samples(std::span<const DumpedSample> samples, std::span<c
   }
 }
 
-Column DumpSource::column_for(std::size_t field, const RaggedBatch& batch,
-                              std::span<const std::int64_t> positions) const {
+Column DumpSource::allocate_column(std::size_t field, const RaggedBatch& batch,
+                                   std::span<const std::int64_t> positions) const {
   const FieldSpec& spec = fields_[field].spec;
   if (!is_counted(spec.kind)) return Column::uninitialized(spec, batch.rows_of(spec.kind));
   const auto at = static_cast<std::size_t>(std::ranges::find(counted_, field) - counted_.begin());
@@ -210,7 +210,7 @@ std::vector<Uid> DumpSource::uids(std::span<const std::int64_t> positions) const
   return uids;
 }
 
-RaggedBatch DumpSource::batch_for(std::span<const std::int64_t> positions) const {
+RaggedBatch DumpSource::allocate_batch(std::span<const std::int64_t> positions) const {
   std::vector<SampleShape> shapes;
   for (const std::int64_t position : positions) {
     const DumpedSample& sample = samples_[static_cast<std::size_t>(position)];
@@ -220,12 +220,12 @@ RaggedBatch DumpSource::batch_for(std::span<const std::int64_t> positions) const
   RaggedBatch batch(std::move(shapes));
   batch.add_field(Column::uninitialized({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
                                         batch.num_tokens()));
-  for (std::size_t f = 0; f < fields_.size(); ++f) batch.add_field(column_for(f, batch, positions));
+  for (std::size_t f = 0; f < fields_.size(); ++f) batch.add_field(allocate_column(f, batch, positions));
   return batch;
 }
 
 RaggedBatch DumpSource::read(std::span<const std::int64_t> positions) const {
-  RaggedBatch batch = batch_for(positions);
+  RaggedBatch batch = allocate_batch(positions);
   const auto sample_at = [&](std::size_t i) -> const DumpedSample& {
     return samples_[static_cast<std::size_t>(positions[i])];
   };
@@ -264,7 +264,7 @@ void DumpSource::require_unchanged(const DumpedMicroBatch& now, const DumpedSamp
                  std::ranges::find(samples, of_sample(sample), of_sample) != samples.end();
   const auto position = static_cast<std::size_t>(&sample - samples_.data());
   for (std::size_t c = 0; c < counted_.size() && is_same; ++c)
-    is_same = now.counted_rows(counted_[c], sample) == counts_[position * counted_.size() + c];
+    is_same = now.num_counted_rows(counted_[c], sample) == counts_[position * counted_.size() + c];
   if (!is_same) throw IoError(now.path(), "has changed while in use", "Do not modify a dump that is in use");
 }
 

@@ -56,9 +56,9 @@ class DumpSource : public SampleSource {
   void require_unchanged(const DumpedMicroBatch& now, const DumpedSample& sample,
                          std::span<const DumpedSample> samples) const;
   void sort_samples(std::span<const DumpedSample> samples, std::span<const std::int64_t> counts);
-  [[nodiscard]] RaggedBatch batch_for(std::span<const std::int64_t> positions) const;
-  [[nodiscard]] Column column_for(std::size_t field, const RaggedBatch& batch,
-                                  std::span<const std::int64_t> positions) const;
+  [[nodiscard]] RaggedBatch allocate_batch(std::span<const std::int64_t> positions) const;
+  [[nodiscard]] Column allocate_column(std::size_t field, const RaggedBatch& batch,
+                                       std::span<const std::int64_t> positions) const;
   [[nodiscard]] std::int64_t num_micro_batches() const noexcept {
     return static_cast<std::int64_t>(first_parts_.size()) - 1;
   }

@@ -213,16 +213,16 @@ std::vector<DumpedSample> DumpedMicroBatch::samples() const {
   return samples;
 }
 
-std::int64_t DumpedMicroBatch::counted_rows(std::size_t field, const DumpedSample& sample) const {
+std::int64_t DumpedMicroBatch::num_counted_rows(std::size_t field, const DumpedSample& sample) const {
   const Source& source = sources_[field];
   if (source.ranges < 0) return source.rows.front()[sample.place].size();
-  return std::ssize(cut_rows(static_cast<std::size_t>(source.ranges), sample.place));
+  return std::ssize(collect_cut_rows(static_cast<std::size_t>(source.ranges), sample.place));
 }
 
 // Returns the sample's rows in the order of their tokens. If several ranks have tokens of a row, each of them
 // has the whole row; only one copy is returned.
-std::vector<DumpedMicroBatch::CutRow> DumpedMicroBatch::cut_rows(std::size_t ranges,
-                                                                 std::int64_t place) const {
+std::vector<DumpedMicroBatch::CutRow> DumpedMicroBatch::collect_cut_rows(std::size_t ranges,
+                                                                         std::int64_t place) const {
   const std::string& name = schema_.fields[ranges].spec.name;
   const std::size_t stage = sources_[ranges].stages.front().stage;
   std::vector<CutRow> rows;
@@ -326,7 +326,7 @@ void DumpedMicroBatch::read_cut_rows(std::string_view field, const Source& sourc
     here.read_rows(*here.find(field), mine, of_ranks.back());
   }
   std::byte* next = out.data();
-  for (const CutRow& row : cut_rows(static_cast<std::size_t>(source.ranges), sample.place)) {
+  for (const CutRow& row : collect_cut_rows(static_cast<std::size_t>(source.ranges), sample.place)) {
     if (stage.row_bytes == 0) break;
     std::memcpy(next, of_ranks[row.rank].data() + static_cast<std::size_t>(row.row) * stage.row_bytes,
                 stage.row_bytes);

@@ -42,7 +42,7 @@ class DumpedMicroBatch {
   [[nodiscard]] std::vector<DumpedSample> samples() const;
   /// Returns the number of a sample's rows in a field with its own row counts. `field` is an index in
   /// schema().fields.
-  [[nodiscard]] std::int64_t counted_rows(std::size_t field, const DumpedSample& sample) const;
+  [[nodiscard]] std::int64_t num_counted_rows(std::size_t field, const DumpedSample& sample) const;
   /// Reads a sample's rows of a field, merged from all ranks and stages. If the sample has no prompt, a field
   /// with one row per response token gets 0 for the first token, since a dump does not store this value.
   /// Precondition: `out` has the total size of these rows.
@@ -88,7 +88,7 @@ class DumpedMicroBatch {
   void require_tensor(const FieldSpec& spec, std::size_t stage) const;
   void link_range_field(std::size_t field);
   [[nodiscard]] std::vector<SampleRows> rows_of_ranks(const FieldSpec& spec, std::size_t stage) const;
-  [[nodiscard]] std::vector<CutRow> cut_rows(std::size_t ranges, std::int64_t place) const;
+  [[nodiscard]] std::vector<CutRow> collect_cut_rows(std::size_t ranges, std::int64_t place) const;
   void read_stage(const FieldSpec& spec, const Source& source, const Source::Stage& stage,
                   const DumpedSample& sample, std::span<std::byte> out) const;
   void read_token_rows(std::string_view field, const Source::Stage& stage, const DumpedSample& sample,

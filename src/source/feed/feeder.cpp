@@ -20,7 +20,7 @@ std::string name_of_sample(std::int64_t number) {
 }
 
 /// Adds a field with one integer per sample.
-std::span<std::int64_t> add_integers(RaggedBatch& samples, const char* name) {
+std::span<std::int64_t> add_integer_field(RaggedBatch& samples, const char* name) {
   Column& column = samples.add_field(FieldSpec{name, DType::int64, FieldKind::sample, {}});
   return column.values<std::int64_t>();
 }
@@ -54,7 +54,7 @@ void Feeder::send(RaggedBatch samples) {
     throw InputError("batch.too_long", "is split, but pieces of trees cannot be sent to a buffer",
                      "Drop or truncate long samples instead");
   }
-  const std::vector<std::string> uids = name_samples(samples);
+  const std::vector<std::string> uids = assign_uids_and_indices(samples);
   set_versions(samples);
   for (std::int64_t first = 0; first < samples.size();) {
     std::int64_t last = first;
@@ -70,10 +70,10 @@ void Feeder::send(RaggedBatch samples) {
 }
 
 void Feeder::end() {
-  retry_until_answered([&] { client_.end(); });
+  retry_until_answered([&] { client_.end_stream(); });
 }
 
-std::vector<std::string> Feeder::name_samples(RaggedBatch& samples) {
+std::vector<std::string> Feeder::assign_uids_and_indices(RaggedBatch& samples) {
   const bool has_index = samples.find("index") != nullptr;
   std::vector<std::string> uids;
   std::vector<std::int64_t> indexes;
@@ -87,7 +87,7 @@ std::vector<std::string> Feeder::name_samples(RaggedBatch& samples) {
     }
     ++next_;
   }
-  if (!has_index) std::ranges::copy(indexes, add_integers(samples, "index").begin());
+  if (!has_index) std::ranges::copy(indexes, add_integer_field(samples, "index").begin());
   return uids;
 }
 
@@ -106,7 +106,7 @@ std::int64_t Feeder::assign_index(const SampleShape& sample) {
 
 void Feeder::set_versions(RaggedBatch& samples) const {
   if (samples.find("version") != nullptr || samples.find("versions") != nullptr) return;
-  std::ranges::fill(add_integers(samples, "version"), settings_.version.value_or(version_));
+  std::ranges::fill(add_integer_field(samples, "version"), settings_.version.value_or(version_));
 }
 
 void Feeder::send_body(const std::string& body) {
@@ -122,7 +122,7 @@ namespace {
 
 /// Throws ConfigError if a source is a dump and a field has FieldSettings::at = token. The values in a dump
 /// are already in the rows that predict their tokens, so the job would shift them a second time.
-void require_conventions_of_dumps(const Config& job) {
+void reject_shifted_dump_fields(const Config& job) {
   const auto is_dump = [](const auto& source) { return source.second.kind == SourceKind::dump; };
   if (job.source.kind != SourceKind::dump && std::ranges::none_of(job.sources, is_dump)) return;
   for (const auto& [name, field] : job.fields) {
@@ -148,7 +148,7 @@ Config config_of_feeder(const Config& job) {
   if (job.filter.too_long != TooLong::error && !job.filter.max_length)
     throw ConfigError("batch.max_length", "is auto, which depends on the job's caps and mesh",
                       "Set it to a number of tokens");
-  require_conventions_of_dumps(job);
+  reject_shifted_dump_fields(job);
   Config config;
   config.source = job.source;
   config.sources = job.sources;

@@ -64,7 +64,7 @@ class Feeder {
   [[nodiscard]] const FeedFigures& figures() const noexcept { return figures_; }
 
  private:
-  [[nodiscard]] std::vector<std::string> name_samples(RaggedBatch& samples);
+  [[nodiscard]] std::vector<std::string> assign_uids_and_indices(RaggedBatch& samples);
   [[nodiscard]] std::int64_t assign_index(const SampleShape& sample);
   void set_versions(RaggedBatch& samples) const;
   void send_body(const std::string& body);

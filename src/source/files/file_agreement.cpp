@@ -28,7 +28,7 @@ struct ObservedFile {
 };
 
 template <typename T>
-std::vector<T> value_of_each_rank(const Communicator& comm, const T& mine, const GuardedWork& work) {
+std::vector<T> gather_from_ranks(const Communicator& comm, const T& mine, const GuardedWork& work) {
   return all_gather_lists<T>(comm, std::span(&mine, 1), work.error(), "ranks that read a file").values;
 }
 
@@ -68,8 +68,8 @@ std::uint64_t digest_of_part(const InputFile& file, std::int64_t part, std::int6
 
 /// Returns this rank's part of the digest of the whole file. The ranks that have opened the same copy
 /// divide its blocks among themselves.
-std::uint64_t share_of_digest(const InputFile& file, const std::vector<ObservedFile>& sights,
-                              std::size_t rank) {
+std::uint64_t partial_digest_of_rank(const InputFile& file, const std::vector<ObservedFile>& sights,
+                                     std::size_t rank) {
   std::int64_t sharers = 0;
   std::int64_t before = 0;
   for (std::size_t other = 0; other < sights.size(); ++other) {
@@ -97,7 +97,7 @@ void require_same_content(const Communicator& comm, const InputFile& file) {
   GuardedWork work;
   ObservedFile mine;
   work([&] { mine = {file.version(), file.sampled_digest()}; });
-  const std::vector<ObservedFile> sights = value_of_each_rank(comm, mine, work);
+  const std::vector<ObservedFile> sights = gather_from_ranks(comm, mine, work);
   require_equal_sizes(file, sights);
   const auto other =
       std::ranges::find_if(sights, [&](const ObservedFile& s) { return s.digest != sights[0].digest; });
@@ -105,8 +105,8 @@ void require_same_content(const Communicator& comm, const InputFile& file) {
   if (std::ranges::all_of(sights, [&](const ObservedFile& s) { return s.is_same_copy(sights[0]); })) return;
 
   std::uint64_t part = 0;
-  work([&] { part = share_of_digest(file, sights, static_cast<std::size_t>(comm.rank())); });
-  const std::vector<std::uint64_t> parts = value_of_each_rank(comm, part, work);
+  work([&] { part = partial_digest_of_rank(file, sights, static_cast<std::size_t>(comm.rank())); });
+  const std::vector<std::uint64_t> parts = gather_from_ranks(comm, part, work);
   const std::uint64_t first = digest_of_copy(sights, parts, 0);
   for (std::size_t rank = 1; rank < sights.size(); ++rank) {
     const bool seen = sights[rank].is_same_copy(sights[rank - 1]);
@@ -127,7 +127,7 @@ void require_same_contents(const Communicator& comm, std::span<const InputFile* 
           mine = mix_64(mine ^ word) + 1;
       }
     });
-    const std::vector<std::uint64_t> sights = value_of_each_rank(comm, mine, work);
+    const std::vector<std::uint64_t> sights = gather_from_ranks(comm, mine, work);
     if (std::ranges::count(sights, sights[0]) == std::ssize(sights)) return;
   }
   for (const InputFile* file : files) require_same_content(comm, *file);
@@ -137,7 +137,7 @@ std::uint64_t content_digest(const Communicator& comm, const InputFile& file) {
   GuardedWork work;
   std::uint64_t part = 0;
   work([&] { part = digest_of_part(file, comm.rank(), comm.size()); });
-  const std::vector<std::uint64_t> parts = value_of_each_rank(comm, part, work);
+  const std::vector<std::uint64_t> parts = gather_from_ranks(comm, part, work);
   return std::accumulate(parts.begin(), parts.end(), std::uint64_t{0});
 }
 

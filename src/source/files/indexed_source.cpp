@@ -20,8 +20,8 @@ namespace {
 // tokens would no longer be in the CPU caches when they are widened to int64.
 constexpr std::int64_t tokens_per_batch = 1 << 14;
 
-void require_tokens(const IndexedDataset& dataset) {
-  if (dataset.has_tokens()) return;
+void require_integer_dtype(const IndexedDataset& dataset) {
+  if (dataset.has_integers()) return;
   throw InputError(dataset.files()[0]->path(),
                    "has elements of " + std::string(name_of(dataset.dtype())) + ", which are not tokens",
                    "Name the dataset that holds the token ids");
@@ -33,7 +33,7 @@ std::unique_ptr<IndexedSource> IndexedSource::open(const Communicator& comm,
                                                    const std::filesystem::path& prefix) {
   auto source = run_together(comm, [&] {
     std::unique_ptr<IndexedSource> made(new IndexedSource(dataset_prefix(prefix)));
-    require_tokens(made->dataset_);
+    require_integer_dtype(made->dataset_);
     return made;
   });
   for (const InputFile* file : source->dataset_.files()) require_same_content(comm, *file);
@@ -101,7 +101,7 @@ void IndexedSource::prefetch(std::span<const std::int64_t> positions) const {
   ReadAhead ahead;
   const InputFile& tokens = *dataset_.files()[1];
   for (const std::int64_t position : positions)
-    ahead.add(tokens, dataset_.bytes_of(dataset_.document(position)));
+    ahead.add(tokens, dataset_.byte_range_of(dataset_.document(position)));
   ahead.start();
 }
 

@@ -86,15 +86,15 @@ class Room {
   }
   Room(Room&& other) noexcept : name_(std::exchange(other.name_, {})), file_(std::move(other.file_)) {}
   Room& operator=(Room&&) = delete;
-  ~Room() { forget_name(); }
+  ~Room() { unlink_file(); }
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  void forget_name() noexcept {
+  void unlink_file() noexcept {
     if (!name_.empty()) ::unlink(name_.c_str());
     name_.clear();
   }
 
-  void fill(const InputFile& packed) const {
+  void write_decompressed(const InputFile& packed) const {
     unpack(packed, detect_packing(packed), [&](std::span<const char> bytes) {
       while (!bytes.empty()) {
         const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
@@ -229,9 +229,9 @@ std::unique_ptr<const InputFile> unpack_file(std::unique_ptr<const InputFile> fi
   if (detect_packing(*file) == Packing::none) return file;
   Room room(file->path());
   FileDescriptor text = open_file(room.name(), file->path());
-  room.forget_name();
-  room.fill(*file);
-  return std::make_unique<const InputFile>(file->path(), text.take());
+  room.unlink_file();
+  room.write_decompressed(*file);
+  return std::make_unique<const InputFile>(file->path(), text.release());
 }
 
 void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
@@ -265,18 +265,18 @@ void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
     }
   });
   work.agree(comm);
-  for (Room& room : rooms) room.forget_name();
+  for (Room& room : rooms) room.unlink_file();
   work([&] {
     auto room = rooms.begin();
     for (const Task& task : tasks) {
-      if (task.rank == node.rank()) (room++)->fill(*files[task.file]);
+      if (task.rank == node.rank()) (room++)->write_decompressed(*files[task.file]);
     }
   });
   work.agree(comm);
   work([&] {
     for (std::size_t t = 0; t < tasks.size(); ++t) {
       auto& file = files[tasks[t].file];
-      file = std::make_unique<const InputFile>(file->path(), texts[t].take());
+      file = std::make_unique<const InputFile>(file->path(), texts[t].release());
     }
   });
   work.agree(comm);

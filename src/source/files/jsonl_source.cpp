@@ -34,7 +34,8 @@ Scan scan_share(const InputFiles& files, int rank, int ranks) {
   for (const auto& file : files) sizes.push_back(file->size());
   const std::int64_t bytes = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   Scan scan;
-  for (const FilePart& part : parts_of(sizes, split_bytes(bytes, ranks)[static_cast<std::size_t>(rank)])) {
+  for (const FilePart& part :
+       split_by_file(sizes, split_bytes(bytes, ranks)[static_cast<std::size_t>(rank)])) {
     const LineScan found = scan_lines(*files[part.file], part.range);
     scan.parts.push_back({static_cast<std::int64_t>(part.file), found.newlines});
     scan.lines.insert(scan.lines.end(), found.lines.begin(), found.lines.end());

@@ -40,7 +40,7 @@ class JsonlSource : public SampleSource {
   [[nodiscard]] std::vector<SourceField> fields() const override;
   [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
   void prefetch(std::span<const std::int64_t> positions) const override;
-  [[nodiscard]] std::string ignored_content() const override { return ignored_fields(schema_); }
+  [[nodiscard]] std::string ignored_content() const override { return describe_ignored_fields(schema_); }
   [[nodiscard]] std::string undecided_fields() const override { return evenkeel::undecided_fields(schema_); }
 
  private:

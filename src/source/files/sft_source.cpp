@@ -73,7 +73,7 @@ struct SftDocument {
                    hint);
 }
 
-void require_valid(std::span<const IndexedDataset> parts, const SftDocument& document) {
+void require_valid_document(std::span<const IndexedDataset> parts, const SftDocument& document) {
   for (std::size_t t = 0; t < document.tokens.size(); ++t) {
     const std::int64_t token = document.tokens[t];
     const std::int64_t label = document.labels[t];
@@ -95,7 +95,7 @@ void require_valid(std::span<const IndexedDataset> parts, const SftDocument& doc
 
 /// Returns the number of tokens before the first token with loss; at least 1, since the first token is not
 /// predicted.
-std::int64_t prompt_of(const SftDocument& document) {
+std::int64_t prompt_length_of(const SftDocument& document) {
   const auto first = std::ranges::find_if(document.labels, [](std::int64_t l) { return l != ignored_label; });
   if (first == document.labels.end()) return std::ssize(document.labels);
   return std::max<std::int64_t>(first - document.labels.begin(), 1);
@@ -119,7 +119,7 @@ SftSource::SftSource(const fs::path& prefix)
              IndexedDataset(part_path(prefix, part_names[1])),
              IndexedDataset(part_path(prefix, part_names[2]))} {
   for (const IndexedDataset& part : parts_) {
-    if (part.has_tokens()) continue;
+    if (part.has_integers()) continue;
     throw InputError(part.files()[0]->path(),
                      "has elements of " + std::string(name_of(part.dtype())) + "; they must be integers");
   }
@@ -175,13 +175,14 @@ RaggedBatch SftSource::read(std::span<const std::int64_t> positions) const {
   std::size_t begin = 0;
   for (const std::int64_t position : positions) {
     const auto size = static_cast<std::size_t>(tokens_in(position));
-    const auto mine = [&](const std::vector<std::int64_t>& elements) {
+    const auto elements_of_document = [&](const std::vector<std::int64_t>& elements) {
       return std::span(elements).subspan(begin, size);
     };
     const SftDocument& document = documents.emplace_back(
-        SftDocument{position, mine(tokens_of_all), mine(mask_of_all), mine(labels_of_all)});
-    require_valid(parts_, document);
-    const std::int64_t prompt = prompt_of(document);
+        SftDocument{position, elements_of_document(tokens_of_all), elements_of_document(mask_of_all),
+                    elements_of_document(labels_of_all)});
+    require_valid_document(parts_, document);
+    const std::int64_t prompt = prompt_length_of(document);
     shapes.push_back({SampleId{position}, own_group(position), prompt, tokens_in(position) - prompt});
     begin += size;
   }
@@ -192,7 +193,7 @@ RaggedBatch SftSource::read(std::span<const std::int64_t> positions) const {
   auto next = loss.values<std::uint8_t>().begin();
   for (const SftDocument& document : documents) {
     const std::span<const std::int64_t> labels =
-        document.labels.subspan(static_cast<std::size_t>(prompt_of(document)));
+        document.labels.subspan(static_cast<std::size_t>(prompt_length_of(document)));
     next = std::ranges::transform(labels, next, [](std::int64_t label) {
              return static_cast<std::uint8_t>(label != ignored_label);
            }).out;
@@ -204,7 +205,7 @@ void SftSource::prefetch(std::span<const std::int64_t> positions) const {
   ReadAhead ahead;
   for (const IndexedDataset& part : parts_) {
     for (const std::int64_t position : positions)
-      ahead.add(*part.files()[1], part.bytes_of(part.document(position)));
+      ahead.add(*part.files()[1], part.byte_range_of(part.document(position)));
   }
   ahead.start();
 }

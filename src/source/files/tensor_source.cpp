@@ -23,7 +23,7 @@ std::unique_ptr<TensorSource> TensorSource::open(const Communicator& comm, const
   const std::vector<fs::path> paths = files_of_source(comm, settings);
   const std::vector<const InputFile*> files = run_together(comm, [&] {
     source->open_files(paths);
-    source->agree_on_fields();
+    source->merge_fields_of_files();
     return source->files();
   });
   require_same_contents(comm, files);
@@ -41,7 +41,7 @@ void TensorSource::open_files(const std::vector<fs::path>& paths) {
   }
 }
 
-void TensorSource::agree_on_fields() {
+void TensorSource::merge_fields_of_files() {
   std::vector<FieldsOfPart> parts;
   for (const auto& file : files_) {
     FieldsOfPart& part = parts.emplace_back();
@@ -75,7 +75,7 @@ void TensorSource::gather_lengths(const Communicator& comm) {
     }
     // split_bytes() divides any range of integers, here the samples.
     const ByteRange share = split_bytes(samples, comm.size())[static_cast<std::size_t>(comm.rank())];
-    for (const FilePart& part : parts_of(sizes, share)) {
+    for (const FilePart& part : split_by_file(sizes, share)) {
       const auto lengths = files_[part.file]->lengths({part.range.begin, part.range.end});
       mine.insert(mine.end(), lengths.begin(), lengths.end());
     }
@@ -114,15 +114,15 @@ TensorPlace TensorSource::place_of(std::int64_t position, std::size_t file) cons
 }
 
 /// Returns an uninitialized column of field number `field` for the samples at `positions`.
-Column TensorSource::column_for(std::size_t field, const RaggedBatch& batch,
-                                std::span<const std::int64_t> positions) const {
+Column TensorSource::allocate_column(std::size_t field, const RaggedBatch& batch,
+                                     std::span<const std::int64_t> positions) const {
   const FieldSpec& spec = fields_[field].spec;
   if (!is_counted(spec.kind)) return Column::uninitialized(spec, batch.rows_of(spec.kind));
   std::vector<std::int64_t> counts;
   counts.reserve(positions.size());
   for (const std::int64_t position : positions) {
     const std::size_t file = file_of(position);
-    counts.push_back(files_[file]->counted_rows(field, position - first_samples_[file]));
+    counts.push_back(files_[file]->num_counted_rows(field, position - first_samples_[file]));
   }
   return Column::uninitialized(spec, SampleRows::from_counts(counts));
 }
@@ -139,7 +139,7 @@ RaggedBatch TensorSource::read(std::span<const std::int64_t> positions) const {
   RaggedBatch batch(std::move(shapes));
   batch.add_field(Column::uninitialized({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
                                         batch.num_tokens()));
-  for (std::size_t f = 0; f < fields_.size(); ++f) batch.add_field(column_for(f, batch, positions));
+  for (std::size_t f = 0; f < fields_.size(); ++f) batch.add_field(allocate_column(f, batch, positions));
   std::vector<std::span<std::byte>> rows(batch.fields().size());
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     for (std::size_t f = 0; f < rows.size(); ++f) {

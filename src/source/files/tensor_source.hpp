@@ -45,11 +45,11 @@ class TensorSource : public SampleSource {
  private:
   explicit TensorSource(std::string name) : name_(std::move(name)) {}
   void open_files(const std::vector<std::filesystem::path>& paths);
-  void agree_on_fields();
+  void merge_fields_of_files();
   [[nodiscard]] std::vector<const InputFile*> files() const;
   void gather_lengths(const Communicator& comm);
-  [[nodiscard]] Column column_for(std::size_t field, const RaggedBatch& batch,
-                                  std::span<const std::int64_t> positions) const;
+  [[nodiscard]] Column allocate_column(std::size_t field, const RaggedBatch& batch,
+                                       std::span<const std::int64_t> positions) const;
   [[nodiscard]] std::size_t file_of(std::int64_t position) const;
   [[nodiscard]] TensorSample lengths_of(std::int64_t position) const;
   [[nodiscard]] TensorPlace place_of(std::int64_t position, std::size_t file) const;

@@ -28,13 +28,15 @@ class Planner {
   }
 
   void add(int other, NodeAggregation mode) {
-    if (should_use_leaders(mode, messages(sizes_.to, other), leaders_.max_bytes(node_, other)))
+    if (should_use_leaders(mode, message_sizes(sizes_.to, other),
+                           leaders_.max_bytes_through_leaders(node_, other)))
       add_sends(other);
-    if (should_use_leaders(mode, messages(sizes_.from, other), leaders_.max_bytes(other, node_)))
+    if (should_use_leaders(mode, message_sizes(sizes_.from, other),
+                           leaders_.max_bytes_through_leaders(other, node_)))
       add_receives(other);
   }
 
-  [[nodiscard]] LeaderPlan done() && { return std::move(plan_); }
+  [[nodiscard]] LeaderPlan finish() && { return std::move(plan_); }
 
  private:
   [[nodiscard]] std::int64_t size(const std::vector<std::int64_t>& sizes, std::size_t member,
@@ -42,7 +44,8 @@ class Planner {
     return sizes[member * static_cast<std::size_t>(leaders_.num_ranks()) + static_cast<std::size_t>(rank)];
   }
 
-  [[nodiscard]] std::vector<std::int64_t> messages(const std::vector<std::int64_t>& sizes, int other) const {
+  [[nodiscard]] std::vector<std::int64_t> message_sizes(const std::vector<std::int64_t>& sizes,
+                                                        int other) const {
     std::vector<std::int64_t> messages;
     for (std::size_t member = 0; member < members_.size(); ++member) {
       for (const int rank : leaders_.ranks_of(other)) messages.push_back(size(sizes, member, rank));
@@ -57,9 +60,9 @@ class Planner {
     const std::int64_t begin = outgoing_;
     for (const int to : leaders_.ranks_of(other)) {
       for (std::size_t member = 0; member < members_.size(); ++member)
-        outgoing_ += stage(plan_.collected, members_[member], outgoing_, size(sizes_.to, member, to));
+        outgoing_ += append_part(plan_.collected, members_[member], outgoing_, size(sizes_.to, member, to));
     }
-    stage(plan_.outgoing, leaders_.leader(other, node_), begin, outgoing_ - begin);
+    append_part(plan_.outgoing, leaders_.leader(other, node_), begin, outgoing_ - begin);
   }
 
   void add_receives(int other) {
@@ -70,13 +73,13 @@ class Planner {
     for (std::size_t member = 0; member < members_.size(); ++member) {
       std::int64_t bytes = 0;
       for (const int from : leaders_.ranks_of(other)) bytes += size(sizes_.from, member, from);
-      incoming_ += stage(plan_.handed_on, members_[member], incoming_, bytes);
+      incoming_ += append_part(plan_.handed_on, members_[member], incoming_, bytes);
     }
-    stage(plan_.incoming, leaders_.leader(other, node_), begin, incoming_ - begin);
+    append_part(plan_.incoming, leaders_.leader(other, node_), begin, incoming_ - begin);
   }
 
-  static std::int64_t stage(std::vector<StagedPart>& parts, int rank, std::int64_t offset,
-                            std::int64_t bytes) {
+  static std::int64_t append_part(std::vector<StagedPart>& parts, int rank, std::int64_t offset,
+                                  std::int64_t bytes) {
     if (bytes > 0) parts.push_back({rank, offset, bytes});
     return bytes;
   }
@@ -126,20 +129,20 @@ int NodeLeaders::leader(int node, int other) const noexcept {
   return ranks[turn % ranks.size()];
 }
 
-std::int64_t NodeLeaders::max_led(int node) const noexcept {
+std::int64_t NodeLeaders::max_nodes_per_leader(int node) const noexcept {
   const auto ranks = std::ssize(ranks_of(node));
   return (num_nodes() - 1 + ranks - 1) / ranks;
 }
 
-std::int64_t NodeLeaders::max_bytes(int node, int other) const noexcept {
-  return leader_staging_bytes / std::max(max_led(node), max_led(other));
+std::int64_t NodeLeaders::max_bytes_through_leaders(int node, int other) const noexcept {
+  return leader_staging_bytes / std::max(max_nodes_per_leader(node), max_nodes_per_leader(other));
 }
 
-bool NodeLeaders::any_pair_shares_messages() const noexcept {
+bool NodeLeaders::can_aggregate_messages() const noexcept {
   return num_nodes() > 1 && num_nodes() < num_ranks();
 }
 
-bool LeaderPlan::any() const noexcept {
+bool LeaderPlan::uses_leaders() const noexcept {
   const auto led = [](int leader) { return leader != direct; };
   return std::ranges::any_of(send_by, led) || std::ranges::any_of(receive_by, led);
 }
@@ -161,7 +164,7 @@ LeaderPlan plan_leaders(const NodeLeaders& leaders, int rank, const NodeSizes& s
   for (int other = 0; mode != NodeAggregation::never && other < leaders.num_nodes(); ++other) {
     if (other != leaders.node_of(rank)) planner.add(other, mode);
   }
-  return std::move(planner).done();
+  return std::move(planner).finish();
 }
 
 NodeGroup& NodeGroup::get(const Communicator& comm) {
@@ -185,7 +188,7 @@ bool NodeGroup::is_leader() const noexcept {
 }
 
 void NodeGroup::reserve(const Communicator& comm) {
-  if (reserved_ || !leaders_.any_pair_shares_messages()) return;
+  if (reserved_ || !leaders_.can_aggregate_messages()) return;
   run_together(comm, [&] {
     const auto ranks = static_cast<std::size_t>(narrow<int>(2 * comm.size(), "ranks of one exchange"));
     row_.resize(ranks);

@@ -37,13 +37,13 @@ class NodeLeaders {
   [[nodiscard]] int leader(int node, int other) const noexcept;
   /// Returns the maximum number of bytes from `node` to `other` that fit in the memory of both leaders,
   /// regardless of the other traffic that they lead.
-  [[nodiscard]] std::int64_t max_bytes(int node, int other) const noexcept;
+  [[nodiscard]] std::int64_t max_bytes_through_leaders(int node, int other) const noexcept;
   /// Returns whether there are several nodes and at least one node has several ranks.
-  [[nodiscard]] bool any_pair_shares_messages() const noexcept;
+  [[nodiscard]] bool can_aggregate_messages() const noexcept;
 
  private:
   // Returns the maximum number of other nodes for which any one rank of `node` is the leader.
-  [[nodiscard]] std::int64_t max_led(int node) const noexcept;
+  [[nodiscard]] std::int64_t max_nodes_per_leader(int node) const noexcept;
 
   std::vector<int> node_of_rank_;
   std::vector<std::vector<int>> ranks_;  // by node
@@ -82,7 +82,7 @@ struct LeaderPlan {
   std::vector<StagedPart> handed_on;  ///< to members of this node
 
   /// Returns whether any bytes of this rank, or of ranks whose leader it is, go through leaders.
-  [[nodiscard]] bool any() const noexcept;
+  [[nodiscard]] bool uses_leaders() const noexcept;
 };
 
 /// Returns whether messages from one node to another go through the nodes' leaders. `messages[i]` is the
@@ -132,7 +132,7 @@ class NodeGroup {
  private:
   [[nodiscard]] bool is_leader() const noexcept;
   [[nodiscard]] bool may_use_leaders(NodeAggregation mode) const noexcept {
-    return mode != NodeAggregation::never && leaders_.any_pair_shares_messages();
+    return mode != NodeAggregation::never && leaders_.can_aggregate_messages();
   }
 
   int rank_;

@@ -81,7 +81,7 @@ void NodeMemory::connect_neighbors(const Communicator& comm, const Communicator&
   any_neighbors_ = comm.all_reduce(node.size(), ReduceOp::max) > 1;
   GuardedWork work;
   Introduction own;
-  if (node.size() > 1) work([&] { own = introduce(comm.rank()); });
+  if (node.size() > 1) work([&] { own = make_introduction(comm.rank()); });
   node.all_gather<Introduction>(own, introductions_);
   for (const Introduction& other : introductions_) {
     if (other.place.file >= 0 && other.rank != comm.rank()) work([&] { open_neighbor_memory(other); });
@@ -106,7 +106,7 @@ std::shared_ptr<SharedBuffer> allocate_kept_words(std::size_t bytes) {
 
 }  // namespace
 
-NodeMemory::Introduction NodeMemory::introduce(int rank) {
+NodeMemory::Introduction NodeMemory::make_introduction(int rank) {
   Introduction mine{rank, getpid(), {}, secret_number()};
   words_ = allocate_kept_words(num_words * sizeof mine.secret);
   std::memset(words_->data(), 0, num_words * sizeof mine.secret);

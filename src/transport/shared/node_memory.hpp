@@ -90,7 +90,7 @@ class NodeMemory {
 
   /// Returns the number of the next loan of columns over this communicator. Numbers begin at 0 and are equal
   /// on all of its ranks.
-  [[nodiscard]] std::uint64_t take_loan_number() noexcept { return num_loans_++; }
+  [[nodiscard]] std::uint64_t next_loan_number() noexcept { return num_loans_++; }
 
  private:
   /// Message from a rank to its neighbors: the place of a random number in its heap. Reading that number
@@ -106,7 +106,7 @@ class NodeMemory {
   NodeMemory(std::size_t ranks, std::size_t ranks_of_node)
       : processes_(ranks, 0), introductions_(ranks_of_node) {}
   void connect_neighbors(const Communicator& comm, const Communicator& node);
-  [[nodiscard]] Introduction introduce(int rank);
+  [[nodiscard]] Introduction make_introduction(int rank);
   void open_neighbor_memory(const Introduction& other);
   [[nodiscard]] pid_t process_of(int rank) const noexcept {
     return processes_[static_cast<std::size_t>(rank)];

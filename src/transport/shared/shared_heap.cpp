@@ -22,7 +22,7 @@ constexpr std::size_t largest_growth = std::size_t{1} << 30;
 constexpr std::size_t least_backing = std::size_t{4} << 20;
 constexpr std::size_t backed_at_once = std::size_t{16} << 20;
 
-constexpr std::size_t whole_pages(std::size_t bytes) noexcept {
+constexpr std::size_t round_up_to_pages(std::size_t bytes) noexcept {
   return (bytes + page - 1) / page * page;
 }
 
@@ -95,14 +95,14 @@ SharedHeap::Usage SharedHeap::usage() const {
 
 void* SharedHeap::do_allocate(std::size_t bytes, std::size_t alignment) {
   if (bytes < smallest_block || alignment > page) return standard_heap().allocate(bytes, alignment);
-  const std::size_t taken = whole_pages(bytes);
+  const std::size_t taken = round_up_to_pages(bytes);
   const std::lock_guard lock(mutex_);
   auto hole = find_smallest_fit(taken);
   if (hole == free_.end() && add_segment(taken)) hole = find_smallest_fit(taken);
   if (hole == free_.end()) return standard_heap().allocate(bytes, alignment);
   std::byte* const begin = hole->first;
   allocate_pages_until(*segment_of(begin), begin + taken);
-  take(hole, taken);
+  allocate_from_hole(hole, taken);
   usage_.in_use += static_cast<std::int64_t>(taken);
   usage_.peak = std::max(usage_.peak, usage_.in_use);
   ASAN_UNPOISON_MEMORY_REGION(begin, bytes);
@@ -115,8 +115,8 @@ void SharedHeap::do_deallocate(void* address, std::size_t bytes, std::size_t ali
   if (segment_of(begin) == nullptr) {
     standard_heap().deallocate(address, bytes, alignment);
   } else {
-    free_range(begin, whole_pages(bytes));
-    usage_.in_use -= static_cast<std::int64_t>(whole_pages(bytes));
+    free_range(begin, round_up_to_pages(bytes));
+    usage_.in_use -= static_cast<std::int64_t>(round_up_to_pages(bytes));
   }
 }
 
@@ -185,7 +185,7 @@ bool SharedHeap::add_segment(std::size_t bytes) {
 }
 
 // Takes the first bytes of a hole.
-void SharedHeap::take(Free::iterator hole, std::size_t bytes) {
+void SharedHeap::allocate_from_hole(Free::iterator hole, std::size_t bytes) {
   if (hole->second > bytes) free_.emplace(hole->first + bytes, hole->second - bytes);
   free_.erase(hole);
 }

@@ -81,7 +81,7 @@ class SharedHeap final : public std::pmr::memory_resource {
   /// Adds a segment of at least `bytes` bytes. Returns false if the system cannot create or map a memory
   /// file. Throws LimitError if `bytes` bytes are not available.
   bool add_segment(std::size_t bytes);
-  void take(Free::iterator hole, std::size_t bytes);
+  void allocate_from_hole(Free::iterator hole, std::size_t bytes);
   void free_range(std::byte* begin, std::size_t bytes);
 
   mutable std::mutex mutex_;

@@ -18,7 +18,7 @@ namespace {
 constexpr int notice_tag = 0;
 constexpr std::int64_t notice_bytes = sizeof(OfferNotice);
 
-std::vector<std::int64_t> bytes_of(const std::vector<bool>& ranks) {
+std::vector<std::int64_t> notice_bytes_by_rank(const std::vector<bool>& ranks) {
   std::vector<std::int64_t> bytes(ranks.size());
   std::ranges::transform(ranks, bytes.begin(), [](bool any) { return any ? notice_bytes : 0; });
   return bytes;
@@ -95,16 +95,16 @@ RowView read_view(NodeMemory& memory, int rank, const SharedHeap::Place& place) 
 }
 
 // Returns, for each rank, whether it is a neighbor and has a non-empty list.
-std::vector<bool> are_shared_with(const NodeMemory& memory, const std::vector<BlockList>& lists) {
+std::vector<bool> neighbors_with_bytes(const NodeMemory& memory, const std::vector<BlockList>& lists) {
   std::vector<bool> any(lists.size());
   for (std::size_t rank = 0; rank < lists.size(); ++rank)
     any[rank] = memory.is_neighbor(static_cast<int>(rank)) && !lists[rank].empty();
   return any;
 }
 
-SharedOffer offer_to_neighbors(const NodeMemory& memory, const std::vector<BlockList>& sends) {
+SharedOffer make_offer_for_neighbors(const NodeMemory& memory, const std::vector<BlockList>& sends) {
   static const BlockList nothing;
-  const std::vector<bool> offered = are_shared_with(memory, sends);
+  const std::vector<bool> offered = neighbors_with_bytes(memory, sends);
   std::vector<const BlockList*> lists;
   for (std::size_t rank = 0; rank < sends.size(); ++rank)
     lists.push_back(offered[rank] ? &sends[rank] : &nothing);
@@ -119,8 +119,8 @@ Notices::Notices(std::vector<bool> to, std::vector<bool> from)
   receiving_.resize(std::ssize(from_));
   outgoing_.resize(count(to_));
   incoming_.resize(count(from_));
-  outgoing_bytes_ = bytes_of(to_);
-  incoming_bytes_ = bytes_of(from_);
+  outgoing_bytes_ = notice_bytes_by_rank(to_);
+  incoming_bytes_ = notice_bytes_by_rank(from_);
 }
 
 void Notices::begin(const Communicator& comm, std::span<const OfferNotice> mine) {
@@ -247,12 +247,12 @@ SharedTransfer::SharedTransfer(NodeMemory& memory, const std::vector<BlockList>&
     : memory_(memory),
       sends_(sends),
       receives_(receives),
-      offer_(offer_to_neighbors(memory, sends)),
-      notices_(are_shared_with(memory, sends), are_shared_with(memory, receives)) {}
+      offer_(make_offer_for_neighbors(memory, sends)),
+      notices_(neighbors_with_bytes(memory, sends), neighbors_with_bytes(memory, receives)) {}
 
 void SharedTransfer::run(const Communicator& comm) {
   offer_.fill();
-  notices_.begin(comm, offer_.announcements());
+  notices_.begin(comm, offer_.notices());
   const std::int64_t total = total_bytes(receives_);
   const auto self = static_cast<std::size_t>(comm.rank());
   sends_[self].copy_to(receives_[self], total);

@@ -41,7 +41,7 @@ class SharedOffer {
   void fill() noexcept;
 
   /// Returns one notice per list.
-  [[nodiscard]] std::span<const OfferNotice> announcements() const noexcept { return announcements_; }
+  [[nodiscard]] std::span<const OfferNotice> notices() const noexcept { return announcements_; }
 
  private:
   std::vector<OfferNotice> announcements_;

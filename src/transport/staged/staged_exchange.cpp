@@ -30,12 +30,12 @@ StagedExchange::Staging::Staging(const std::vector<BlockList>& lists, const std:
   bytes = allocate_heap_bytes(size);  // the shared heap reuses its pages in every step
 }
 
-std::vector<BlockList> StagedExchange::Staging::places() const {
+std::vector<BlockList> StagedExchange::Staging::blocks_by_rank() const {
   std::vector<BlockList> places(bytes_of.size());
   std::size_t begin = 0;
   for (std::size_t rank = 0; rank < bytes_of.size(); ++rank) {
     const auto bytes_of_rank = static_cast<std::size_t>(bytes_of[rank]);
-    places[rank].add(all().subspan(begin, bytes_of_rank).data(), bytes_of_rank);
+    places[rank].add(buffer().subspan(begin, bytes_of_rank).data(), bytes_of_rank);
     begin += bytes_of_rank;
   }
   return places;
@@ -48,8 +48,8 @@ StagedExchange::StagedExchange(const NodeGroup& group, int rank, NodeMemory* mem
       is_sent_(ranks_sent_to(memory, rank, sends.size())),
       out_(sends, is_sent_),
       in_(receives, is_sent_),
-      out_places_(out_.places()),
-      in_places_(in_.places()) {
+      out_places_(out_.blocks_by_rank()),
+      in_places_(in_.blocks_by_rank()) {
   if (memory != nullptr) transfer_.emplace(*memory, sends, receives);
   for (std::size_t other = 0; other < sends.size(); ++other) {
     if (out_.bytes_of[other] > 0 && !group.is_on_this_node(static_cast<int>(other))) ++traffic_.between_nodes;
@@ -61,7 +61,7 @@ MessageTraffic StagedExchange::run(const Communicator& comm) {
   for (std::size_t rank = 0; rank < sends_.size(); ++rank) {
     if (is_sent_[rank]) sends_[rank].copy_to(out_places_[rank], total);
   }
-  comm.non_mpi_ranks()->all_to_all(out_.all(), out_.bytes_of, in_.all(), in_.bytes_of);
+  comm.non_mpi_ranks()->all_to_all(out_.buffer(), out_.bytes_of, in_.buffer(), in_.bytes_of);
   for (std::size_t rank = 0; rank < receives_.size(); ++rank) {
     if (is_sent_[rank]) in_places_[rank].copy_to(receives_[rank], total);
   }
@@ -87,7 +87,7 @@ StagedViews::StagedViews(const std::vector<BlockList>& lists, const WantedRanks&
     for (const BlockList::Block& block : lists[rank].blocks())
       if (block.view != BlockList::plain) viewed_.add(block, lists[rank].views());
   }
-  if (!any()) return;
+  if (!has_viewed_blocks()) return;
   const auto size = static_cast<std::size_t>(viewed_.bytes());
   bytes_ = allocate_heap_bytes(size);  // the shared heap reuses its pages in every step
   staged_.add(bytes_.get(), size);

@@ -34,9 +34,9 @@ class StagedExchange {
   /// contiguous and in ascending order of ranks.
   struct Staging {
     Staging(const std::vector<BlockList>& lists, const std::vector<bool>& is_sent);
-    [[nodiscard]] std::span<std::byte> all() const noexcept { return {bytes.get(), size}; }
+    [[nodiscard]] std::span<std::byte> buffer() const noexcept { return {bytes.get(), size}; }
     /// Returns each rank's part of the buffer.
-    [[nodiscard]] std::vector<BlockList> places() const;
+    [[nodiscard]] std::vector<BlockList> blocks_by_rank() const;
     std::vector<std::int64_t> bytes_of;
     HeapBytes bytes;
     std::size_t size = 0;
@@ -65,7 +65,9 @@ class StagedViews {
   StagedViews& operator=(const StagedViews&) = delete;
 
   /// Returns the lists to use in messages. The lists of the `wanted` ranks are plain.
-  [[nodiscard]] const std::vector<BlockList>& lists() const noexcept { return any() ? plain_ : lists_; }
+  [[nodiscard]] const std::vector<BlockList>& lists() const noexcept {
+    return has_viewed_blocks() ? plain_ : lists_;
+  }
 
   /// Copies rows with a view into the staging memory. Call this before sending.
   void gather() const noexcept { viewed_.copy_to(staged_, viewed_.bytes()); }
@@ -73,7 +75,7 @@ class StagedViews {
   void scatter() const noexcept { staged_.copy_to(viewed_, viewed_.bytes()); }
 
  private:
-  [[nodiscard]] bool any() const noexcept { return !viewed_.empty(); }
+  [[nodiscard]] bool has_viewed_blocks() const noexcept { return !viewed_.empty(); }
   void make_plain(BlockList& list, const std::byte*& staging) const;
 
   const std::vector<BlockList>& lists_;

@@ -26,7 +26,7 @@ TEST(Problem, every_sequence_of_an_item_is_aligned_on_its_own) {
 TEST(ContextFits, an_item_above_the_largest_group_is_an_error_that_names_it) {
   const OwnedContextProblem made = context_problem({5, 401}, 4, 100, 1, {});
   try {
-    require_fits(made.problem());
+    require_schedulable(made.problem());
     FAIL() << "item 1 fits nowhere";
   } catch (const LimitError& error) {
     EXPECT_THAT(
@@ -38,38 +38,38 @@ TEST(ContextFits, an_item_above_the_largest_group_is_an_error_that_names_it) {
 
 TEST(ContextFits, sizes_are_powers_of_two_up_to_the_largest) {
   OwnedContextProblem made = context_problem({300}, 4, 100, 1, {});
-  EXPECT_NO_THROW(require_fits(made.problem()));
+  EXPECT_NO_THROW(require_schedulable(made.problem()));
   made.rest.max_size = 3;
-  EXPECT_THROW(require_fits(made.problem()), LimitError);
+  EXPECT_THROW(require_schedulable(made.problem()), LimitError);
 }
 
 TEST(ContextFits, an_item_whose_count_exceeds_the_limit_is_an_error) {
   OwnedContextProblem made = context_problem({5, 6}, 2, 100, 1, {});
   made.counts = {1, 4};
   made.rest.limits.max_items = 3;
-  EXPECT_THROW(require_fits(made.problem()), LimitError);
+  EXPECT_THROW(require_schedulable(made.problem()), LimitError);
 }
 
 TEST(ContextFits, lists_of_inconsistent_lengths_are_an_error) {
   const OwnedContextProblem good = context_problem({5, 6}, 2, 100, 1, {});
   OwnedContextProblem bad = good;
   bad.counts = {1};
-  EXPECT_THROW(require_fits(bad.problem()), InputError);
+  EXPECT_THROW(require_schedulable(bad.problem()), InputError);
   bad = good;
   bad.lengths.pop_back();
-  EXPECT_THROW(require_fits(bad.problem()), InputError);
+  EXPECT_THROW(require_schedulable(bad.problem()), InputError);
   bad = good;
   bad.alignments.pop_back();
-  EXPECT_THROW(require_fits(bad.problem()), InputError);
+  EXPECT_THROW(require_schedulable(bad.problem()), InputError);
   bad = good;
   bad.items[1].work = -1;
-  EXPECT_THROW(require_fits(bad.problem()), InputError);
+  EXPECT_THROW(require_schedulable(bad.problem()), InputError);
   bad = good;
   bad.items[1].attention = bad.items[1].work + 1;
-  EXPECT_THROW(require_fits(bad.problem()), InputError);
+  EXPECT_THROW(require_schedulable(bad.problem()), InputError);
   bad = good;
   bad.items[1].work = std::int64_t{1} << 62;
-  EXPECT_THROW(require_fits(bad.problem()), InputError);
+  EXPECT_THROW(require_schedulable(bad.problem()), InputError);
 }
 
 TEST(ContextLowerBound, no_items_end_at_once) {
@@ -166,17 +166,17 @@ TEST(ContextLowerBound, with_speeds_is_no_later_than_the_optimum) {
 TEST(ContextFits, speeds_are_one_per_rank_and_do_not_overflow_times) {
   OwnedContextProblem made = context_problem({5, 6}, 2, 100, 1, {});
   made.speeds = {1, 2};
-  EXPECT_NO_THROW(require_fits(made.problem()));
+  EXPECT_NO_THROW(require_schedulable(made.problem()));
   made.speeds = {1, 2, 3};
-  EXPECT_THROW(require_fits(made.problem()), InputError);
+  EXPECT_THROW(require_schedulable(made.problem()), InputError);
   made.speeds = {1, 0};
-  EXPECT_THROW(require_fits(made.problem()), InputError);
+  EXPECT_THROW(require_schedulable(made.problem()), InputError);
   made.speeds = {1, (std::int64_t{1} << 31) + 1};
-  EXPECT_THROW(require_fits(made.problem()), InputError);
+  EXPECT_THROW(require_schedulable(made.problem()), InputError);
   made.speeds = {1, std::int64_t{1} << 31};
-  EXPECT_NO_THROW(require_fits(made.problem()));
+  EXPECT_NO_THROW(require_schedulable(made.problem()));
   made.items[0].work = std::int64_t{1} << 32;
-  EXPECT_THROW(require_fits(made.problem()), InputError);
+  EXPECT_THROW(require_schedulable(made.problem()), InputError);
 }
 
 TEST(ContextLowerBound, is_no_later_than_the_optimum) {

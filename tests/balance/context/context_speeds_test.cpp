@@ -24,7 +24,7 @@ TEST(Speeds, a_block_is_as_fast_as_its_slowest_rank) {
   EXPECT_EQ(speeds.wasted_work(100, 0), 0);
   EXPECT_EQ(speeds.wasted_work(100, 1), 50);  // 10 waits for 5, instead of 4
   EXPECT_EQ(speeds.total_work_in(100), 340);
-  EXPECT_EQ(speeds.even_time(341), 101);
+  EXPECT_EQ(speeds.mean_time_rounded_up(341), 101);
 }
 
 TEST(Speeds, equal_speeds_are_ignored) {
@@ -34,7 +34,7 @@ TEST(Speeds, equal_speeds_are_ignored) {
     EXPECT_FALSE(speeds.are_unequal());
     EXPECT_EQ(speeds.block_time(100, 1, 0), 100);
     EXPECT_EQ(speeds.work_in(100, 1, 0), 200);
-    EXPECT_EQ(speeds.even_time(100), 34);
+    EXPECT_EQ(speeds.mean_time_rounded_up(100), 34);
   }
 }
 

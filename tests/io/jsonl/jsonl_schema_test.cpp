@@ -116,13 +116,13 @@ TEST(InferSchema, values_that_are_not_numbers_are_skipped_and_reported) {
                                           R"("tags": ["a"], "chat": [{"role": "user"}], "tools": [], )"
                                           R"("input_ids": [0, 0])");
   EXPECT_THAT(schema.fields, IsEmpty());
-  EXPECT_EQ(ignored_fields(schema),
+  EXPECT_EQ(describe_ignored_fields(schema),
             "'chat' (objects), 'extra' (objects), 'input_ids' (made of prompt_ids and response_ids), "
             "'none' (null), 'tags' (text), 'text' (text), 'tools' (empty lists)");
-  EXPECT_EQ(ignored_fields(merged(schema, infer_fields(1, 1, R"("text": null)", 1))),
+  EXPECT_EQ(describe_ignored_fields(merged(schema, infer_fields(1, 1, R"("text": null)", 1))),
             "'chat' (objects), 'extra' (objects), 'input_ids' (made of prompt_ids and response_ids), "
             "'none' (null), 'tags' (text), 'text' (text, null), 'tools' (empty lists)");
-  EXPECT_EQ(ignored_fields(infer_fields(1, 1, R"("x": 1)")), "");
+  EXPECT_EQ(describe_ignored_fields(infer_fields(1, 1, R"("x": 1)")), "");
 }
 
 TEST(InferSchema, integers_in_one_line_and_reals_in_the_next_make_float32) {

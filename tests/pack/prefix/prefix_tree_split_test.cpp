@@ -204,16 +204,16 @@ RC_GTEST_PROP(SplitTree, repeats_the_fewest_tokens_possible_in_its_order, ()) {
 TEST(LeastParts, bound_the_parts_that_contain_a_segment) {
   // 4 tokens, then four branches of 2: a part of 8 has room for two of them.
   const PrefixTree tree = PrefixTree::from_groups(PrefixGroups(GroupInfo{{4, 2, 2, 2, 2}}));
-  EXPECT_THAT(least_parts(tree, 8), ElementsAre(2, 1, 1, 1, 1));
-  EXPECT_THAT(least_parts(tree, 7), ElementsAre(3, 1, 1, 1, 1));
-  EXPECT_THAT(least_parts(tree, 12), ElementsAre(1, 1, 1, 1, 1));
+  EXPECT_THAT(min_parts_per_segment(tree, 8), ElementsAre(2, 1, 1, 1, 1));
+  EXPECT_THAT(min_parts_per_segment(tree, 7), ElementsAre(3, 1, 1, 1, 1));
+  EXPECT_THAT(min_parts_per_segment(tree, 12), ElementsAre(1, 1, 1, 1, 1));
 }
 
 TEST(LeastParts, include_tokens_repeated_below) {
   // `1 | 2 | 3 3 | 4 4 | 5`: the branches below `1 2` are in two parts of 4, both of which contain `2`:
   // together with `5`, these are 7 rows, and a part has room for 3 of them below `1`.
   const PrefixTree tree = tree_of({{1, 2, 3, 3}, {1, 2, 4, 4}, {1, 5}});
-  EXPECT_THAT(least_parts(tree, 4), ElementsAre(3, 2, 1, 1, 1));
+  EXPECT_THAT(min_parts_per_segment(tree, 4), ElementsAre(3, 2, 1, 1, 1));
 }
 
 /// Returns the minimum number of tokens over all feasible parts of arbitrary samples, by exhaustive search.
@@ -241,7 +241,7 @@ RC_GTEST_PROP(LeastParts, have_no_more_tokens_than_any_split_has, ()) {
       static_cast<std::size_t>(std::min<std::int64_t>(splitting.tree.num_samples(), 8)));
   std::iota(some.begin(), some.end(), std::int64_t{0});
   const PrefixTree tree = splitting.tree.subtree(some);
-  const std::vector<std::int64_t> parts = least_parts(tree, splitting.cap);
+  const std::vector<std::int64_t> parts = min_parts_per_segment(tree, splitting.cap);
   std::int64_t tokens = 0;
   for (std::int64_t s = 0; s < tree.size(); ++s)
     tokens += parts[static_cast<std::size_t>(s)] * tree.segment(s).rows.size();

@@ -34,7 +34,7 @@ std::int64_t rows_in(std::span<const PackedShape> shapes, std::span<const PassNe
   std::int64_t rows = 0;
   for (const PassNeeds& pass : passes)
     for (const PackedShape& needed : pass.needed)
-      rows += smallest_shape(needed, shapes, *pass.settings).rows * needed.cp;
+      rows += smallest_fitting_shape(needed, shapes, *pass.settings).rows * needed.cp;
   return rows;
 }
 
@@ -119,7 +119,7 @@ TEST(ShapeChoice, adds_shapes_for_the_group_size_where_they_save_most_over_all_r
       }
     }
     if (passes.front().needed.empty()) continue;
-    std::vector<PackedShape> shapes = first_shapes(std::vector{settings});
+    std::vector<PackedShape> shapes = initial_shapes(std::vector{settings});
     EXPECT_EQ(shapes.size(), 3U);
     const std::vector<PackedShape> added = shapes_to_add(passes, shapes);
     EXPECT_EQ(rows_in(with(shapes, added), passes), fewest_rows(shapes, passes, std::ssize(added), cap));
@@ -183,18 +183,18 @@ TEST(ShapeChoice, adds_no_shape_if_alignments_have_no_common_multiple_below_the_
 TEST(FirstShapes, contain_the_largest_shape_of_each_kind_of_pass_once) {
   const PlanSettings wide = settings_of(1000, 2);
   const PlanSettings narrow = settings_of(500, 2);
-  EXPECT_THAT(first_shapes(std::vector{narrow, wide, narrow}),
+  EXPECT_THAT(initial_shapes(std::vector{narrow, wide, narrow}),
               ElementsAre(PackedShape{1000, 10, 1000}, PackedShape{500, 10, 500}));
-  EXPECT_THAT(first_shapes(std::vector{PlanSettings{}}), IsEmpty());
+  EXPECT_THAT(initial_shapes(std::vector{PlanSettings{}}), IsEmpty());
 }
 
 TEST(FirstShapes, reject_too_many_shapes_and_passes_without_shapes) {
   const std::vector<PlanSettings> caps{settings_of(1000, 1), settings_of(500, 1)};
-  EXPECT_THAT(testing_support::message_of([&] { (void)first_shapes(caps); }),
+  EXPECT_THAT(testing_support::message_of([&] { (void)initial_shapes(caps); }),
               HasSubstr("is 1, but 2 shapes are required"));
   for (const std::vector<PlanSettings>& passes :
        {std::vector{settings_of(1000, 4), settings_of(1000, 5)}, {settings_of(1000, 4), PlanSettings{}}})
-    EXPECT_THAT(testing_support::message_of([&] { (void)first_shapes(passes); }),
+    EXPECT_THAT(testing_support::message_of([&] { (void)initial_shapes(passes); }),
                 HasSubstr("differs between profiles"));
 }
 
@@ -233,7 +233,7 @@ TEST(ShapeChoice, covers_every_micro_batch_below_the_cap_with_the_allowed_number
       *settings.micro_batch.shapes += 3;
     }
     settings.validate();
-    std::vector<PackedShape> shapes = first_shapes(std::vector{settings});
+    std::vector<PackedShape> shapes = initial_shapes(std::vector{settings});
     const std::int64_t alignment = settings.alignment(settings.largest_group());
     const std::int64_t longest = settings.cap(settings.largest_group()) / alignment * alignment;
     const std::int64_t steps =
@@ -255,7 +255,7 @@ TEST(ShapeChoice, covers_every_micro_batch_below_the_cap_with_the_allowed_number
       shapes = with(shapes, added);
       ASSERT_LE(std::ssize(shapes), *settings.micro_batch.shapes);
       for (const PackedShape& needed : pass.needed) {
-        const PackedShape shape = smallest_shape(needed, shapes, settings);
+        const PackedShape shape = smallest_fitting_shape(needed, shapes, settings);
         EXPECT_TRUE(shape.holds(needed, settings.alignment(static_cast<int>(needed.cp))));
         EXPECT_LE(shape.rows * settings.cp.size, settings.micro_batch.max_tokens);
         EXPECT_NE(std::ranges::find(shapes, shape), shapes.end());
@@ -266,10 +266,11 @@ TEST(ShapeChoice, covers_every_micro_batch_below_the_cap_with_the_allowed_number
 
 TEST(SmallestShape, rejects_a_step_planned_with_other_settings) {
   const PlanSettings settings = settings_of(1000, 2);
-  EXPECT_THAT(testing_support::message_of([&] {
-                (void)smallest_shape({600, 1, 600}, std::vector<PackedShape>{{500, 9, 500}}, settings);
-              }),
-              HasSubstr("none of the step's 1 shape is large enough"));
+  EXPECT_THAT(
+      testing_support::message_of([&] {
+        (void)smallest_fitting_shape({600, 1, 600}, std::vector<PackedShape>{{500, 9, 500}}, settings);
+      }),
+      HasSubstr("none of the step's 1 shape is large enough"));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ RunOrder as_given(std::size_t count) {
 std::int64_t end_time_of(PipelineShape shape, const std::vector<Cost>& costs, const RunOrder& order) {
   std::vector<Cost> in_order;
   for (const std::int64_t at : order) in_order.push_back(costs[static_cast<std::size_t>(at)]);
-  return PipelineSimulation(shape, std::ssize(costs)).end(in_order);
+  return PipelineSimulation(shape, std::ssize(costs)).end_time(in_order);
 }
 
 std::int64_t first_end_of_all_orders(PipelineShape shape, const std::vector<Cost>& costs) {

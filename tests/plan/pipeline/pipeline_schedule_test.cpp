@@ -13,7 +13,7 @@ namespace evenkeel {
 namespace {
 
 std::int64_t end_time_of(PipelineShape shape, const std::vector<Cost>& costs) {
-  return PipelineSimulation(shape, std::ssize(costs)).end(costs);
+  return PipelineSimulation(shape, std::ssize(costs)).end_time(costs);
 }
 
 TEST(PipelineSchedule, of_equal_micro_batches_has_the_known_length) {
@@ -56,9 +56,9 @@ TEST(PipelineSchedule, with_chunks_rounds_the_count_up_to_a_multiple_of_the_stag
 TEST(PipelineSchedule, simulations_are_independent_of_earlier_ones) {
   PipelineSimulation simulation({3, 2}, 6);
   const std::vector<Cost> costs{5, 1, 4, 2, 2, 9};
-  const std::int64_t first = simulation.end(costs);
-  static_cast<void>(simulation.end(std::vector<Cost>{100, 0, 3, 50, 2, 1}));
-  EXPECT_EQ(simulation.end(costs), first);
+  const std::int64_t first = simulation.end_time(costs);
+  static_cast<void>(simulation.end_time(std::vector<Cost>{100, 0, 3, 50, 2, 1}));
+  EXPECT_EQ(simulation.end_time(costs), first);
 }
 
 TEST(PipelineSchedule, counts_of_steps_saturate) {

@@ -32,23 +32,23 @@ StepPlan plan_of(const std::vector<std::vector<Cost>>& costs, std::size_t count)
 
 TEST(SimulatedStep, needs_a_pipeline_that_is_not_too_long_to_simulate) {
   const StepPlan plan = plan_of({{3, 2, 4}}, 3);
-  EXPECT_FALSE(simulated_step(plan, of_stages(1, 1)));
-  EXPECT_TRUE(simulated_step(plan, of_stages(2, 1)));
+  EXPECT_FALSE(simulate_step(plan, of_stages(1, 1)));
+  EXPECT_TRUE(simulate_step(plan, of_stages(2, 1)));
   PlanSettings long_one = of_stages(1 << 20, 1);
   long_one.vpp = 1 << 20;
-  EXPECT_FALSE(simulated_step(plan, long_one));
+  EXPECT_FALSE(simulate_step(plan, long_one));
 }
 
 // Three equal micro-batches on two stages take as long as four micro-batches on one stage.
 TEST(SimulatedStep, has_the_bubble_of_equal_micro_batches) {
-  const auto step = simulated_step(plan_of({{10, 10, 10}}, 3), of_stages(2, 1));
+  const auto step = simulate_step(plan_of({{10, 10, 10}}, 3), of_stages(2, 1));
   ASSERT_TRUE(step);
   EXPECT_EQ(step->end, 20);
   EXPECT_DOUBLE_EQ(step->bubble, 0.25);
 }
 
 TEST(SimulatedStep, takes_as_long_as_the_slowest_dp_rank_of_each_mini_batch) {
-  const auto step = simulated_step(plan_of({{10, 10, 2, 2}, {4, 4, 20, 20}}, 2), of_stages(2, 2));
+  const auto step = simulate_step(plan_of({{10, 10, 2, 2}, {4, 4, 20, 20}}, 2), of_stages(2, 2));
   ASSERT_TRUE(step);
   EXPECT_EQ(step->end, 15 + 30);
   EXPECT_DOUBLE_EQ(step->bubble, 1.0 / 3);
@@ -57,7 +57,7 @@ TEST(SimulatedStep, takes_as_long_as_the_slowest_dp_rank_of_each_mini_batch) {
 TEST(SimulatedStep, counts_the_time_of_slow_dp_ranks) {
   PlanSettings settings = of_stages(2, 2);
   settings.balance.speeds = {1000, 500};
-  const auto step = simulated_step(plan_of({{10, 10}, {8, 8}}, 2), settings);
+  const auto step = simulate_step(plan_of({{10, 10}, {8, 8}}, 2), settings);
   ASSERT_TRUE(step);
   EXPECT_EQ(step->end, 12);
 }
@@ -65,13 +65,13 @@ TEST(SimulatedStep, counts_the_time_of_slow_dp_ranks) {
 TEST(SimulatedStep, takes_the_longest_time_of_each_wave_if_ranks_meet) {
   PlanSettings settings = of_stages(2, 2);
   settings.strategy = GridSettings{};
-  const auto step = simulated_step(plan_of({{10, 1}, {2, 10}}, 2), settings);
+  const auto step = simulate_step(plan_of({{10, 1}, {2, 10}}, 2), settings);
   ASSERT_TRUE(step);
   EXPECT_EQ(step->end, 15);
 }
 
 TEST(SimulatedStep, takes_no_time_without_work) {
-  EXPECT_EQ(simulated_step(plan_of({{0, 0}}, 2), of_stages(2, 1)), (SimulatedStep{0, 0}));
+  EXPECT_EQ(simulate_step(plan_of({{0, 0}}, 2), of_stages(2, 1)), (SimulatedStep{0, 0}));
 }
 
 /// Returns settings for everything that `schedule` orders: micro-batches of DP ranks, columns of a grid,
@@ -92,11 +92,11 @@ TEST(SimulatedStep, ends_no_later_by_schedule_than_in_any_other_order) {
       settings.micro_batch.max_tokens = 200;
       settings.mini_batches.count = 2;
       settings.micro_batch.order = MicroBatchOrder::schedule;
-      const auto by_schedule = simulated_step(plan_step({table, settings}), settings);
+      const auto by_schedule = simulate_step(plan_step({table, settings}), settings);
       ASSERT_TRUE(by_schedule);
       for (const auto order : {MicroBatchOrder::pipeline, MicroBatchOrder::plan, MicroBatchOrder::cost}) {
         settings.micro_batch.order = order;
-        EXPECT_LE(by_schedule->end, simulated_step(plan_step({table, settings}), settings)->end);
+        EXPECT_LE(by_schedule->end, simulate_step(plan_step({table, settings}), settings)->end);
       }
     }
   }

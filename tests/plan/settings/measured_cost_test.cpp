@@ -35,12 +35,12 @@ TEST(Observe, sums_tokens_and_squared_lengths_of_a_micro_batch) {
   PlanSettings settings;
   const StepAssignment assignment = assign_step({table, settings});
   MicroBatchPlan plan = micro_batch_of(assignment.units, std::vector{UnitId{0}, UnitId{2}});
-  const CostObservation packed = observe(table, assignment, plan, settings, DpRank{0}, 0.25);
+  const CostObservation packed = make_observation(table, assignment, plan, settings, DpRank{0}, 0.25);
   EXPECT_EQ(packed.tokens, 10);
   EXPECT_EQ(packed.squares, 9 + 49);
   EXPECT_EQ(packed.seconds, 0.25);
   plan.padded_length = 8;
-  const CostObservation padded = observe(table, assignment, plan, settings, DpRank{0}, 0.25);
+  const CostObservation padded = make_observation(table, assignment, plan, settings, DpRank{0}, 0.25);
   EXPECT_EQ(padded.tokens, 16);
   EXPECT_EQ(padded.squares, 128);
 }
@@ -51,8 +51,8 @@ TEST(Observe, counts_a_shared_prefix_once) {
   PlanSettings settings;
   settings.sharing = PrefixSharing::prompts;
   const StepPlan plan = plan_step({table, settings});
-  const CostObservation seen =
-      observe(table, assign_step({table, settings}), plan.ranks[0].micro_batches[0], settings, DpRank{0}, 1);
+  const CostObservation seen = make_observation(table, assign_step({table, settings}),
+                                                plan.ranks[0].micro_batches[0], settings, DpRank{0}, 1);
   EXPECT_EQ(seen.tokens, 15);
   EXPECT_EQ(seen.squares, 100 + (144 - 100) + (169 - 100));
 }
@@ -62,7 +62,7 @@ TEST(Observe, squares_grow_linearly_beyond_the_window) {
   PlanSettings settings;
   settings.balance.cost = {1, 1, 4};
   const MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), std::vector{UnitId{0}});
-  EXPECT_EQ(observe(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).squares,
+  EXPECT_EQ(make_observation(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).squares,
             16 + 2 * 4 * (10 - 4));
 }
 
@@ -71,9 +71,9 @@ TEST(Observe, a_slow_ranks_time_counts_as_that_of_a_nominal_one) {
   PlanSettings settings;
   settings.dp = 2;
   settings.balance.speeds = {1000, 500};
-  const CostObservation seen =
-      observe(table, assign_step({table, settings}),
-              micro_batch_of(make_units({table, settings}), std::vector{UnitId{0}}), settings, DpRank{1}, 3);
+  const CostObservation seen = make_observation(
+      table, assign_step({table, settings}),
+      micro_batch_of(make_units({table, settings}), std::vector{UnitId{0}}), settings, DpRank{1}, 3);
   EXPECT_DOUBLE_EQ(seen.seconds, 1.5);
 }
 
@@ -86,9 +86,9 @@ TEST(Observe, a_groups_time_counts_as_that_of_its_slowest_rank) {
   MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), std::vector{UnitId{0}});
   plan.context = {DataPlace{2}, 2};
   const StepAssignment assignment = assign_step({table, settings});
-  EXPECT_DOUBLE_EQ(observe(table, assignment, plan, settings, DpRank{2}, 3).seconds, 1.5);
+  EXPECT_DOUBLE_EQ(make_observation(table, assignment, plan, settings, DpRank{2}, 3).seconds, 1.5);
   plan.context = {DataPlace{0}, 2};
-  EXPECT_DOUBLE_EQ(observe(table, assignment, plan, settings, DpRank{1}, 3).seconds, 3);
+  EXPECT_DOUBLE_EQ(make_observation(table, assignment, plan, settings, DpRank{1}, 3).seconds, 3);
 }
 
 TEST(Observe, the_ranks_of_a_group_of_its_own_size) {
@@ -96,9 +96,9 @@ TEST(Observe, the_ranks_of_a_group_of_its_own_size) {
   PlanSettings settings;
   MicroBatchPlan plan = micro_batch_of(make_units({table, settings}), std::vector{UnitId{0}});
   plan.context.size = 4;
-  EXPECT_EQ(observe(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).ranks, 1);
+  EXPECT_EQ(make_observation(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).ranks, 1);
   settings.strategy = ContextTreeSettings{1};
-  EXPECT_EQ(observe(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).ranks, 4);
+  EXPECT_EQ(make_observation(table, assign_step({table, settings}), plan, settings, DpRank{0}, 1).ranks, 4);
 }
 
 /// Returns times of groups of 1, 2 and `most` ranks in turn; no communication is hidden.
@@ -123,12 +123,12 @@ TEST(MeasuredCostModel, measures_the_cost_of_communication_in_groups) {
   costs.learn(times_of_groups(cluster, 8));
   BalanceSettings balance;
   balance.communication = {7, 7, 4, 0};
-  costs.in_use().apply_to(balance);
+  costs.current_cost().apply_to(balance);
   EXPECT_EQ(balance.cost, (CostModel{3000, 1}));
   EXPECT_EQ(balance.overhead, 20'000'000);
   EXPECT_EQ(balance.communication, (CommunicationSettings{200, 500, 4, 0}));
-  EXPECT_FALSE(costs.in_use().communication->inside_node.kept);
-  EXPECT_FALSE(costs.in_use().communication->between_nodes.kept);
+  EXPECT_FALSE(costs.current_cost().communication->inside_node.kept);
+  EXPECT_FALSE(costs.current_cost().communication->between_nodes.kept);
 }
 
 TEST(MeasuredCostModel, undetermined_communication_keeps_its_proportion_to_a_token) {
@@ -137,65 +137,65 @@ TEST(MeasuredCostModel, undetermined_communication_keeps_its_proportion_to_a_tok
   MeasuredCostModel usual(CostModel::tokens(), 1000, CommunicationSettings{{}, {}, 4, 0});
   for (MeasuredCostModel* costs : {&given, &without_tokens, &usual}) {
     costs->learn(times_of_groups(cluster, 4));
-    const CommunicationInUse in_use = costs->in_use().communication.value();
-    EXPECT_EQ(in_use.inside_node.cost, 200);
-    EXPECT_FALSE(in_use.inside_node.kept);
-    EXPECT_TRUE(in_use.between_nodes.kept);
+    const CommunicationInUse current_cost = costs->current_cost().communication.value();
+    EXPECT_EQ(current_cost.inside_node.cost, 200);
+    EXPECT_FALSE(current_cost.inside_node.kept);
+    EXPECT_TRUE(current_cost.between_nodes.kept);
   }
-  EXPECT_EQ(given.in_use().communication->between_nodes.cost, 300);
-  EXPECT_EQ(without_tokens.in_use().communication->between_nodes.cost, 200);
-  EXPECT_EQ(usual.in_use().communication->between_nodes.cost, 3000 * 2500 / 24576);
+  EXPECT_EQ(given.current_cost().communication->between_nodes.cost, 300);
+  EXPECT_EQ(without_tokens.current_cost().communication->between_nodes.cost, 200);
+  EXPECT_EQ(usual.current_cost().communication->between_nodes.cost, 3000 * 2500 / 24576);
 }
 
 TEST(MeasuredCostModel, measured_communication_stays_if_later_times_do_not_determine_it) {
   MeasuredCostModel costs(CostModel::tokens(), 120, CommunicationSettings{7, 7, 4, 0});
   costs.learn(times_of_groups(cluster, 8));
   costs.learn(times_of_groups(cluster, 1));
-  const CommunicationInUse in_use = costs.in_use().communication.value();
-  EXPECT_EQ(in_use.inside_node.cost, 200);
-  EXPECT_EQ(in_use.between_nodes.cost, 500);
-  EXPECT_TRUE(in_use.between_nodes.kept);
+  const CommunicationInUse current_cost = costs.current_cost().communication.value();
+  EXPECT_EQ(current_cost.inside_node.cost, 200);
+  EXPECT_EQ(current_cost.between_nodes.cost, 500);
+  EXPECT_TRUE(current_cost.between_nodes.kept);
   MeasuredCostModel resumed(CostModel::tokens(), 120, CommunicationSettings{7, 7, 4, 0});
-  resumed.restore_fit(costs.in_use().times.value(), 120);
+  resumed.restore_fit(costs.current_cost().times.value(), 120);
   BalanceSettings before;
   BalanceSettings after;
-  costs.in_use().apply_to(before);
-  resumed.in_use().apply_to(after);
+  costs.current_cost().apply_to(before);
+  resumed.current_cost().apply_to(after);
   EXPECT_EQ(before, after);
 }
 
 TEST(MeasuredCostModel, begins_with_the_configured_model) {
   const MeasuredCostModel costs(CostModel::flops_7b(), 100);
-  EXPECT_EQ(costs.in_use(), (CostInUse{CostModel::flops_7b(), std::nullopt, 0, false}));
-  EXPECT_EQ(costs.in_use().overhead, std::nullopt);
+  EXPECT_EQ(costs.current_cost(), (CostInUse{CostModel::flops_7b(), std::nullopt, 0, false}));
+  EXPECT_EQ(costs.current_cost().overhead, std::nullopt);
 }
 
 TEST(MeasuredCostModel, follows_the_machine) {
   MeasuredCostModel costs(CostModel::tokens(), 1000);
   costs.learn(times_of(machine, 40));
-  EXPECT_EQ(costs.in_use().model, (CostModel{3000, 1}));
-  EXPECT_EQ(costs.in_use().overhead, 20'000'000);
-  EXPECT_EQ(costs.in_use().observations, 40);
-  EXPECT_FALSE(costs.in_use().kept);
+  EXPECT_EQ(costs.current_cost().model, (CostModel{3000, 1}));
+  EXPECT_EQ(costs.current_cost().overhead, 20'000'000);
+  EXPECT_EQ(costs.current_cost().observations, 40);
+  EXPECT_FALSE(costs.current_cost().kept);
 }
 
 TEST(MeasuredCostModel, too_few_or_equal_times_do_not_change_the_model) {
   MeasuredCostModel costs(CostModel::flops_7b(), 1000);
   costs.learn(times_of(machine, 15));
-  EXPECT_EQ(costs.in_use(), (CostInUse{CostModel::flops_7b(), std::nullopt, 15, true}));
+  EXPECT_EQ(costs.current_cost(), (CostInUse{CostModel::flops_7b(), std::nullopt, 15, true}));
   MeasuredCostModel alike(CostModel::flops_7b(), 1000);
   alike.learn(std::vector<CostObservation>(50, CostObservation{100, 10000, 0.5, 0}));
-  EXPECT_EQ(alike.in_use(), (CostInUse{CostModel::flops_7b(), std::nullopt, 50, true}));
+  EXPECT_EQ(alike.current_cost(), (CostInUse{CostModel::flops_7b(), std::nullopt, 50, true}));
 }
 
 TEST(MeasuredCostModel, a_failed_fit_keeps_the_last_successful_one) {
   MeasuredCostModel costs(CostModel::tokens(), 30);
   costs.learn(times_of(machine, 30));
-  const CostModel fitted = costs.in_use().model;
+  const CostModel fitted = costs.current_cost().model;
   costs.learn(std::vector<CostObservation>(30, CostObservation{100, 10000, 0.5, 0}));
-  EXPECT_EQ(costs.in_use().model, fitted);
-  EXPECT_TRUE(costs.in_use().kept);
-  EXPECT_TRUE(costs.in_use().times);
+  EXPECT_EQ(costs.current_cost().model, fitted);
+  EXPECT_TRUE(costs.current_cost().kept);
+  EXPECT_TRUE(costs.current_cost().times);
 }
 
 TEST(MeasuredCostModel, drops_observations_older_than_its_window) {
@@ -203,15 +203,15 @@ TEST(MeasuredCostModel, drops_observations_older_than_its_window) {
   MeasuredCostModel costs(CostModel::tokens(), 64);
   costs.learn(times_of(machine, 64));
   costs.learn(times_of(other, 63));
-  EXPECT_EQ(costs.in_use().observations, 64);
+  EXPECT_EQ(costs.current_cost().observations, 64);
   costs.learn(times_of(other, 1, 10));
-  EXPECT_EQ(costs.in_use().model, (CostModel{500 * 16, 16}));
+  EXPECT_EQ(costs.current_cost().model, (CostModel{500 * 16, 16}));
 }
 
 TEST(MeasuredCostModel, keeps_the_window_of_attention) {
   MeasuredCostModel costs(CostModel{1, 1, 4096}, 100);
   costs.learn(times_of(machine, 40));
-  EXPECT_EQ(costs.in_use().model, (CostModel{3000, 1, 4096}));
+  EXPECT_EQ(costs.current_cost().model, (CostModel{3000, 1, 4096}));
 }
 
 }  // namespace

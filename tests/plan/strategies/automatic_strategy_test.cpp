@@ -63,7 +63,8 @@ RC_GTEST_PROP(AutomaticStrategy, ends_no_later_than_either_way, ()) {
   settings.mini_batches.count = *rc::gen::inRange(1, 3);
   const auto end_time_of = [&](const PlanSettings& of) {
     const StepPlan plan = plan_step({table, of});
-    return planned_end(plan, settings) + settings.communication_cost().overhead * plan.num_micro_batches();
+    return end_time_without_bubbles(plan, settings) +
+           settings.communication_cost().overhead * plan.num_micro_batches();
   };
   RC_ASSERT(end_time_of(settings) ==
             std::min(end_time_of(hierarchical(settings)), end_time_of(as_grid(settings))));
@@ -127,15 +128,15 @@ TEST(AutomaticStrategy, is_hierarchical_if_balance_meet_is_not_set) {
   const LengthTable table = made_up_table(100, 1);
   PlanSettings settings = open_settings(4, 128, SyncPoint::micro_batch);
   settings.balance.meet = std::nullopt;
-  EXPECT_FALSE(is_strategy_open(settings));
+  EXPECT_FALSE(compares_strategies(settings));
   EXPECT_EQ(plan_step({table, settings}), plan_step({table, hierarchical(settings)}));
 }
 
 TEST(AutomaticStrategy, is_hierarchical_if_a_grid_would_be_refused) {
   PlanSettings settings = open_settings(2, 9, SyncPoint::micro_batch);
-  EXPECT_TRUE(is_strategy_open(settings));
+  EXPECT_TRUE(compares_strategies(settings));
   settings.balance.speeds = {1000, 500};
-  EXPECT_FALSE(is_strategy_open(settings));
+  EXPECT_FALSE(compares_strategies(settings));
   EXPECT_EQ(plan_step({table_of({9, 1, 5, 5}), settings}),
             plan_step({table_of({9, 1, 5, 5}), hierarchical(settings)}));
 }

@@ -268,7 +268,7 @@ RC_GTEST_PROP(FlexibleGroups, senders_and_receivers_agree_for_all_ranks, ()) {
     for (int owner = 0; owner < owners; ++owner) {
       const auto plan = plan_transfers(step.table, assignment.segments, assignment.groups, ends(owner));
       std::vector<SegmentId> sent;
-      for (const auto& [group, member] : groups.of(DataPlace{place})) {
+      for (const auto& [group, member] : groups.memberships_of(DataPlace{place})) {
         RC_ASSERT(assignment.groups[group].rank_of(DataPlace{place}) == member);
         std::ranges::copy(plan.to_group[group], std::back_inserter(sent));
       }

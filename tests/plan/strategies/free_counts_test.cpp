@@ -37,7 +37,7 @@ std::vector<std::size_t> counts_of(const StepPlan& plan) {
 }
 
 Cost end_time_of(const LengthTable& table, const PlanSettings& settings) {
-  return planned_end(plan_step({table, settings}), settings, *settings.balance.overhead);
+  return end_time_without_bubbles(plan_step({table, settings}), settings, *settings.balance.overhead);
 }
 
 // One sample of 30 tokens costs 930; each of 60 samples of 4 tokens costs 20.

@@ -41,16 +41,16 @@ TEST(Strategies, depend_on_owners_only_if_placed_shares_are_cut_in_random_order)
 
 TEST(Strategies, could_be_a_grid_unless_they_already_are_or_may_choose_one) {
   PlanSettings settings;
-  EXPECT_TRUE(allows_grid(settings));
+  EXPECT_TRUE(skips_compatible_grid(settings));
   settings.balance.meet = SyncPoint::step;
-  EXPECT_FALSE(allows_grid(settings)) << "the plan decides";
+  EXPECT_FALSE(skips_compatible_grid(settings)) << "the plan decides";
   use<PackedSettings>(settings).allow_grid = false;
-  EXPECT_TRUE(allows_grid(settings));
-  const PlanSettings chosen = with_choice(settings, StrategyChoice{2, 1});
-  EXPECT_FALSE(allows_grid(chosen));
-  EXPECT_EQ(with_choice(settings, std::nullopt), settings);
+  EXPECT_TRUE(skips_compatible_grid(settings));
+  const PlanSettings chosen = apply_strategy_choice(settings, StrategyChoice{2, 1});
+  EXPECT_FALSE(skips_compatible_grid(chosen));
+  EXPECT_EQ(apply_strategy_choice(settings, std::nullopt), settings);
   settings.strategy = PaddedSettings{};
-  EXPECT_FALSE(allows_grid(settings));
+  EXPECT_FALSE(skips_compatible_grid(settings));
 }
 
 }  // namespace

@@ -46,21 +46,21 @@ TEST(CarriedFields, without_settings_are_sent_unchanged) {
   ASSERT_EQ(carried.size(), 2U);
   EXPECT_EQ(carried[1].spec, experts);
   EXPECT_FALSE(carried[1].stage);
-  EXPECT_TRUE(std::ranges::none_of(carried, changes_field));
+  EXPECT_TRUE(std::ranges::none_of(carried, is_field_changed));
 }
 
 TEST(CarriedFields, with_layers_are_sent_once_per_stage) {
   const std::vector<CarriedField> carried =
       carried_fields(std::vector{token_field, experts}, ways_of({LayerMap{{{3, 0}, {1, 2, 3}}}}));
   ASSERT_EQ(carried.size(), 3U);
-  EXPECT_FALSE(changes_field(carried[0]));
+  EXPECT_FALSE(is_field_changed(carried[0]));
   for (int stage = 0; stage < 2; ++stage) {
     const auto transfers = field_transfers(carried, {stage, 2}, false);
     const auto found =
         std::ranges::find_if(transfers, [](const auto& t) { return t.spec.name == "experts"; });
     ASSERT_NE(found, transfers.end());
     EXPECT_THAT(found->spec.trailing, ElementsAre(stage == 0 ? 2 : 3, 3));
-    EXPECT_TRUE(changes_field(carried[found->source]));
+    EXPECT_TRUE(is_field_changed(carried[found->source]));
     EXPECT_EQ(*carried[found->source].layers, stage == 0 ? (Layers{3, 0}) : (Layers{1, 2, 3}));
     EXPECT_EQ(std::ranges::count_if(transfers, [](const auto& t) { return t.spec.name == "experts"; }), 1);
   }
@@ -98,7 +98,7 @@ TEST(CarriedFields, are_not_narrowed_if_nothing_is_sent_and_the_original_type_is
   FieldRouting ways = ways_of(narrow());
   ways.sends_messages = false;
   ways.ranges.clear();  // as if no ranges had been computed
-  EXPECT_FALSE(changes_field(carried_fields(std::vector{experts}, ways).front()));
+  EXPECT_FALSE(is_field_changed(carried_fields(std::vector{experts}, ways).front()));
   const FieldSpec floats{experts.name, DType::float32, experts.kind, experts.trailing};
   EXPECT_THROW((void)carried_fields(std::vector{floats}, ways), InputError) << "refused all the same";
 
@@ -137,7 +137,7 @@ TEST(CarriedFields, with_shared_values_are_counted_and_not_sent_per_sample) {
   const std::vector<CarriedField> carried =
       carried_fields(std::vector{token_field, images}, ways_of(settings));
   EXPECT_TRUE(carried[1].shares_equal);
-  EXPECT_FALSE(changes_field(carried[1])) << "owners send from what they were brought";
+  EXPECT_FALSE(is_field_changed(carried[1])) << "owners send from what they were brought";
   EXPECT_EQ(field_transfers(carried, {1, 2}, false).size(), 1U);
   for (const FieldKind kind : {FieldKind::token, FieldKind::response_token, FieldKind::sample}) {
     images.kind = kind;
@@ -173,7 +173,7 @@ TEST(CarriedFields, are_cut_together_with_the_field_of_token_ranges) {
   EXPECT_EQ(carried[0].cut_by, "spans");
   EXPECT_EQ(carried[1].cut_by, "spans");
   EXPECT_EQ(carried[2].cut_by, "");
-  EXPECT_TRUE(changes_field(carried[0]));
+  EXPECT_TRUE(is_field_changed(carried[0]));
   FieldRouting alone;
   alone.settings["spans"].cut_by = "spans";
   EXPECT_EQ(carried_fields(std::vector{spans}, alone).front().cut_by, "spans");

@@ -20,7 +20,7 @@ TEST(ValuePool, has_each_distinct_value_once_for_any_order_of_entries) {
        {ValueEntries{EntryId{3}, EntryId{2}, EntryId{0}},
         ValueEntries{EntryId{4}, EntryId{0}, EntryId{3}, EntryId{3}, EntryId{2}}}) {
     const ValuePool pool(counts, entries);
-    EXPECT_THAT(pool.values(), ElementsAre(EntryId{0}, EntryId{2}));
+    EXPECT_THAT(pool.value_entries(), ElementsAre(EntryId{0}, EntryId{2}));
     EXPECT_EQ(pool.rows(), SampleRows::from_offsets({0, 2, 7}));
     EXPECT_EQ(pool.rows_of(EntryId{3}), (RowRange{0, 2}));
     EXPECT_EQ(pool.rows_of(EntryId{4}), (RowRange{2, 7}));
@@ -29,13 +29,13 @@ TEST(ValuePool, has_each_distinct_value_once_for_any_order_of_entries) {
 
 TEST(ValuePool, contains_the_first_entry_of_each_value_even_if_not_requested) {
   const ValuePool pool(counts, ValueEntries{EntryId{4}, EntryId{1}});
-  EXPECT_THAT(pool.values(), ElementsAre(EntryId{1}, EntryId{2}));
+  EXPECT_THAT(pool.value_entries(), ElementsAre(EntryId{1}, EntryId{2}));
   EXPECT_EQ(pool.rows_of(EntryId{4}), (RowRange{2, 7}));
 }
 
 TEST(ValuePool, of_no_entries_is_empty) {
   EXPECT_EQ(ValuePool(counts, {}).rows().rows(), 0);
-  EXPECT_TRUE(ValuePool(counts, {}).values().empty());
+  EXPECT_TRUE(ValuePool(counts, {}).value_entries().empty());
 }
 
 }  // namespace

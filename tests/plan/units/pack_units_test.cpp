@@ -102,7 +102,7 @@ TEST(PackUnits, are_the_samples_if_nothing_is_shared) {
   settings.sharing = PrefixSharing::none;
   settings.align_lcm = 4;
   const PackUnits units = make_units({table, settings});
-  EXPECT_FALSE(units.shared());
+  EXPECT_FALSE(units.has_shared_prefixes());
   EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0), ElementsAre(1)));
   EXPECT_EQ(units[UnitId{1}].rows, 7);
   EXPECT_EQ(units[UnitId{1}].aligned_rows, 8);
@@ -116,7 +116,7 @@ TEST(PackUnits, of_one_group_are_adjacent_with_consecutive_segment_numbers) {
   const PackUnits units = make_units({table, settings});
   EXPECT_THAT(entries_of(units), ElementsAre(ElementsAre(0, 2), ElementsAre(3), ElementsAre(1)));
   EXPECT_EQ(units.num_groups(), 2);
-  EXPECT_EQ(units.first_of_group(1), UnitId{2});
+  EXPECT_EQ(units.first_unit_of_group(1), UnitId{2});
   // A prompt and two responses come before it.
   EXPECT_THAT(numbers_of(units.segments_of(UnitId{1})), ElementsAre(3, 4));
 }
@@ -391,7 +391,7 @@ RC_GTEST_PROP(SharedStep, paths_of_segments_are_the_samples, ()) {
 
 RC_GTEST_PROP(SharedStep, every_segment_belongs_to_one_dp_rank, ()) {
   const StepAssignment assignment = assign_step({any_table(), any_settings()});
-  std::vector<SegmentId> segments = to_vector(assignment.segments.shares().ids());
+  std::vector<SegmentId> segments = to_vector(assignment.segments.segments_by_group().ids());
   std::ranges::sort(segments);
   RC_ASSERT(segments == all_ids<SegmentId>(assignment.segments.size()));
 }

@@ -33,20 +33,20 @@ class LevelBlocks {
     const auto block = static_cast<std::size_t>(number);
     const std::int64_t tokens = levels_->aligned_tokens(item, level_);
     const std::int64_t samples = levels_->problem().count_of(item);
-    OpenTask& task = (*tasks_)[task_for(tokens, samples, block)];
+    OpenTask& task = (*tasks_)[find_or_add_task(tokens, samples, block)];
     const Cost before = task.time;
     task.add(item, tokens, samples, *levels_);
     heights[block] += task.time - before;
   }
   /// Resets the busy times of the blocks, after items with given blocks were placed.
-  void start(const std::vector<Cost>& heights) { first_ = EarliestFinish(*levels_, level_, heights); }
+  void reset_heights(const std::vector<Cost>& heights) { first_ = EarliestFinish(*levels_, level_, heights); }
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
 
   /// Returns the number of the fullest micro-batch with room among the block's newest ones, or of a new
   /// micro-batch if none of these has room.
-  std::size_t task_for(std::int64_t tokens, std::int64_t samples, std::size_t block) {
+  std::size_t find_or_add_task(std::int64_t tokens, std::int64_t samples, std::size_t block) {
     std::size_t fullest = none;
     std::size_t at = newest_[block];
     for (int examined = 0; at != none && examined < max_tasks_to_examine;
@@ -74,7 +74,7 @@ class LevelBlocks {
 
 /// Returns the busy time of each block of a level. Precondition: the ranks of a block have equal busy times.
 std::vector<Cost> heights_of_blocks(const std::vector<Cost>& ranks, const Levels& levels, int level) {
-  std::vector<Cost> blocks(static_cast<std::size_t>(levels.blocks(level)));
+  std::vector<Cost> blocks(static_cast<std::size_t>(levels.num_blocks(level)));
   for (std::size_t b = 0; b < blocks.size(); ++b)
     blocks[b] = ranks[b * static_cast<std::size_t>(levels.size(level))];
   return blocks;
@@ -145,7 +145,7 @@ class RankTasks {
 
 /// Returns the size of the smallest item. A micro-batch with less room than this cannot take any of the
 /// items.
-std::int64_t least_size(const Levels& levels, std::span<const Item> items) {
+std::int64_t min_size(const Levels& levels, std::span<const Item> items) {
   std::int64_t least = levels.cap(0);
   for (const Item item : items) least = std::min(least, levels.aligned_tokens(item, 0));
   return least;
@@ -167,7 +167,7 @@ void place_tree_top(const Levels& levels, std::span<const LeveledItem> items, Tr
     const auto anywhere = std::ranges::find(here, true, &TopItem::anywhere);
     for (auto next = here.begin(); next != anywhere; ++next)
       blocks.place_on(next->item, next->block, heights);
-    blocks.start(heights);
+    blocks.reset_heights(heights);
     for (auto next = anywhere; next != here.end(); ++next) blocks.place(next->item, heights);
     set_heights(heights, levels, level, top.heights);
   }
@@ -190,7 +190,7 @@ Fit best_fit(const Levels& levels, const BlockHeights& heights, Item item, Cost 
     if (!levels.fits(item, level)) continue;
     const Cost fastest = levels.fastest_time(levels.work(item), level);
     const Cost least_area = levels.area(item, level);
-    const std::span<const Cost> ends = heights.at_level(level);
+    const std::span<const Cost> ends = heights.heights_at(level);
     for (std::size_t block = 0; block < ends.size(); ++block) {
       const Cost time = levels.speeds().block_time(fastest, level, block);
       // Ranks that wait for slower ranks could do other work in that time, so the waiting time also counts as
@@ -223,7 +223,7 @@ void place_tree_leaves(const Levels& levels, std::span<const Item> items, std::v
   std::vector<RankTasks> ranks(heights.size());
   EarliestFinish first(levels, 0, heights);
   const std::int64_t max_items = levels.problem().limits.max_items;
-  const std::int64_t least = least_size(levels, items);
+  const std::int64_t least = min_size(levels, items);
   for (const Item item : items) {
     const auto r = static_cast<std::size_t>(first.find(levels.work(item).work));
     const std::int64_t size = levels.aligned_tokens(item, 0);

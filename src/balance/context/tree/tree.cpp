@@ -33,7 +33,7 @@ struct Tree {
 
   [[nodiscard]] Cost end() const { return *std::ranges::max_element(heights); }
 
-  void compute_heights(const Levels& levels) {
+  void sort_tasks_and_compute_heights(const Levels& levels) {
     std::ranges::fill(heights, 0);
     for (const OpenTask& task : tasks) {
       const auto first = heights.begin() + task.first;
@@ -73,10 +73,10 @@ class TreeSearch {
     }
   }
 
-  [[nodiscard]] Tree best() {
+  [[nodiscard]] Tree find_best() {
     std::vector<std::pair<Cost, Choice>> choices = trial_choices();
     for (const auto& [end, choice] : choices) {
-      if (!may_try()) break;
+      if (!should_continue_search()) break;
       if (!best_.tasks.empty() && end >= best_.end()) break;
       try_choice(choice);
     }
@@ -95,14 +95,14 @@ class TreeSearch {
     return levels_.work(item).work + overhead / cap * tokens + overhead % cap * (tokens % cap) / cap;
   }
 
-  [[nodiscard]] bool may_try() const {
+  [[nodiscard]] bool should_continue_search() const {
     return best_.tasks.empty() ||
            (placements_left_ >= levels_.num_items() && best_.end() - bound_ > bound_ / near_enough);
   }
 
   /// Returns choices with their estimated ends, most promising first. There is one choice per trial length,
   /// in which each long item gets the group size with the least area within that length, and the choices of
-  /// add_fits().
+  /// add_fitted_choices().
   [[nodiscard]] std::vector<std::pair<Cost, Choice>> trial_choices() {
     const auto longs = static_cast<std::int64_t>(longs_.size());
     const std::int64_t trials = std::clamp<std::int64_t>(max_placed / 2 / (longs + 1), 4, max_trials);
@@ -113,17 +113,17 @@ class TreeSearch {
       Choice choice(longs_.size());
       for (std::size_t i = 0; i < longs_.size(); ++i) choice[i].level = cheapest_level_within(i, trial);
       if (std::ranges::any_of(choices, [&](const auto& other) { return other.second == choice; })) continue;
-      const Cost end = end_time_of_top(choice);
+      const Cost end = estimate_end(choice);
       choices.emplace_back(end, std::move(choice));
     }
-    add_fits(choices);
+    add_fitted_choices(choices);
     std::ranges::stable_sort(choices, {}, &std::pair<Cost, Choice>::first);
     return choices;
   }
 
   /// Adds the choices that fit_into_blocks() makes for several limits. Does nothing if there are too many
   /// long items.
-  void add_fits(std::vector<std::pair<Cost, Choice>>& choices) {
+  void add_fitted_choices(std::vector<std::pair<Cost, Choice>>& choices) {
     const auto longs = static_cast<std::int64_t>(longs_.size());
     const std::int64_t fits =
         std::min<std::int64_t>(16, max_placed * 32 / (1 + longs * levels_.problem().ranks));
@@ -136,7 +136,7 @@ class TreeSearch {
       Choice choice;
       for (const LeveledItem& entry : items)
         choice.push_back({entry.level, entry.level > 0 ? entry.block : -1});
-      const Cost end = end_time_of_top(choice);
+      const Cost end = estimate_end(choice);
       choices.emplace_back(end, std::move(choice));
     }
   }
@@ -165,7 +165,7 @@ class TreeSearch {
   }
 
   /// Estimates the end of the schedule for a choice, treating leaves as divisible.
-  [[nodiscard]] Cost end_time_of_top(const Choice& choice) {
+  [[nodiscard]] Cost estimate_end(const Choice& choice) {
     const std::vector<LeveledItem> items = top_items(choice);
     Cost leaves = leaf_work_;
     for (const LeveledItem& entry : items) leaves -= leaf_work(entry.item);
@@ -205,9 +205,9 @@ class TreeSearch {
   /// Moves one item at a time to a larger or smaller group, as long as that makes the schedule end earlier.
   void improve_levels() {
     bool improved = true;
-    while (improved && may_try()) {
+    while (improved && should_continue_search()) {
       improved = false;
-      for (std::size_t i = 0; i < longs_.size() && may_try(); ++i) {
+      for (std::size_t i = 0; i < longs_.size() && should_continue_search(); ++i) {
         for (const int step : {1, -1}) {
           Choice choice = best_choice_;
           const int level = choice[i].level + step;
@@ -226,10 +226,10 @@ class TreeSearch {
     std::int64_t evaluations_left = max_looks / (1 + n / 4096);
     if (levels_.problem().ranks + std::ssize(best_.tasks) > evaluations_left / 1024) return;
     improve_tree(best_.tasks, levels_, bound_ + bound_ / near_enough, evaluations_left);
-    best_.compute_heights(levels_);
+    best_.sort_tasks_and_compute_heights(levels_);
   }
 
-  [[nodiscard]] bool is_within(Cost part) const { return best_.end() - bound_ <= bound_ / part; }
+  [[nodiscard]] bool is_near_bound(Cost part) const { return best_.end() - bound_ <= bound_ / part; }
 
   /// Tries waves as trees: first waves of groups of equal size, then the best waves found. Blocks are nested,
   /// so any waves are also a valid tree, which ends no later than the waves.
@@ -239,16 +239,16 @@ class TreeSearch {
     // bound.
     constexpr Cost max_behind = 512;
     if (levels_.num_items() > most_items) return;
-    for (int level = 0; level < levels_.count() && !is_within(near_enough); ++level) {
+    for (int level = 0; level < levels_.count() && !is_near_bound(near_enough); ++level) {
       if (std::optional<Waves> waves = uniform_waves(levels_, level)) try_tasks(std::move(waves->tasks));
     }
-    if (!is_within(max_behind)) try_tasks(best_waves(levels_).tasks);
+    if (!is_near_bound(max_behind)) try_tasks(best_waves(levels_).tasks);
   }
 
   void try_tasks(std::vector<OpenTask> tasks) {
     for (OpenTask& task : tasks) task.wave = -1;
     Tree tree{.tasks = std::move(tasks), .heights = std::vector<Cost>(best_.heights.size())};
-    tree.compute_heights(levels_);
+    tree.sort_tasks_and_compute_heights(levels_);
     if (tree.end() >= best_.end()) return;
     best_ = std::move(tree);
     improve_places();
@@ -284,7 +284,7 @@ class TreeMoves {
   }
 
   void improve(Cost enough, std::int64_t& evaluations_left) {
-    const auto ranks = heights_.at_level(0);
+    const auto ranks = heights_.heights_at(0);
     while (evaluations_left > 0) {
       const auto last = std::ranges::max_element(ranks);
       if (*last <= enough) return;
@@ -306,15 +306,15 @@ class TreeMoves {
   /// groups above a random size. Returns whether any items were removed.
   bool remove_micro_batches(std::size_t last) {
     items_.clear();
-    const auto ranks = heights_.at_level(0).size();
-    const int others = random_.below(4);
+    const auto ranks = heights_.heights_at(0).size();
+    const int others = random_.random_below(4);
     chosen_.assign(1, last);
-    for (int i = 0; i < others; ++i) chosen_.push_back(random_.below(ranks));
-    const int highest = random_.below(levels_->count());
-    const int kept_of_8 = random_.below(5);
+    for (int i = 0; i < others; ++i) chosen_.push_back(random_.random_below(ranks));
+    const int highest = random_.random_below(levels_->count());
+    const int kept_of_8 = random_.random_below(5);
     for (std::size_t t = 0; t < tasks_->size(); ++t) {
       const OpenTask& task = (*tasks_)[t];
-      if (task.level > highest || !runs_on_chosen(task) || random_.below(8) < kept_of_8) continue;
+      if (task.level > highest || !runs_on_chosen(task) || random_.random_below(8) < kept_of_8) continue;
       items_.insert(items_.end(), task.items.begin(), task.items.end());
       replace(t, {.first = task.first, .level = task.level});
     }
@@ -350,7 +350,7 @@ class TreeMoves {
 
   bool put_all() {
     sort_items();
-    const bool cheapest = random_.below(2) == 0;
+    const bool cheapest = random_.random_below(2) == 0;
     for (const Item item : items_) {
       const Spot spot = best_spot(item, cheapest);
       if (spot.area < 0) return false;
@@ -362,10 +362,10 @@ class TreeMoves {
   /// Sorts items in descending order of work; with probability 1/2, only approximately.
   void sort_items() {
     std::vector<std::pair<Cost, Item>> order;
-    const int spread = random_.below(2) == 0 ? 1 : 512;
+    const int spread = random_.random_below(2) == 0 ? 1 : 512;
     for (const Item item : items_) {
       const Cost work = levels_->work(item).work;
-      order.emplace_back(-(work - work / 1024 * static_cast<Cost>(random_.below(spread))), item);
+      order.emplace_back(-(work - work / 1024 * static_cast<Cost>(random_.random_below(spread))), item);
     }
     std::ranges::sort(order);
     for (std::size_t i = 0; i < order.size(); ++i) items_[i] = order[i].second;
@@ -390,7 +390,7 @@ class TreeMoves {
     for (std::size_t t = 0; t < tasks_->size(); ++t) {
       const OpenTask& task = (*tasks_)[t];
       if (task.items.empty() || task.level < levels_->lowest_level(item)) continue;
-      const Cost height = heights_.at_level(task.level)[block_of(task)];
+      const Cost height = heights_.heights_at(task.level)[block_of(task)];
       if (height > limit_ || !task.has_room_for(item, *levels_)) continue;
       ContextWork work = task.work;
       work += levels_->work(item);
@@ -405,7 +405,7 @@ class TreeMoves {
     for (int level = levels_->lowest_level(item); level < levels_->count(); ++level) {
       if (!levels_->fits(item, level)) continue;
       const Cost fastest = levels_->fastest_time(levels_->work(item), level);
-      const auto ends = heights_.at_level(level);
+      const auto ends = heights_.heights_at(level);
       looks_ += static_cast<std::int64_t>(ends.size());
       for (std::size_t block = 0; block < ends.size(); ++block) {
         const Cost time = levels_->speeds().block_time(fastest, level, block);
@@ -442,10 +442,10 @@ class TreeMoves {
 }  // namespace
 
 Schedule schedule_tree(const Problem& problem) {
-  require_fits(problem);
+  require_schedulable(problem);
   if (problem.items.empty()) return {};
   const Levels levels(problem);
-  Tree tree = TreeSearch(levels).best();
+  Tree tree = TreeSearch(levels).find_best();
   const Cost end = tree.end();
   Schedule schedule = make_schedule(std::move(tree.tasks), levels);
   schedule.end = end;

@@ -23,9 +23,9 @@ namespace evenkeel::context {
 ///    above the bound, try the groups of schedule_waves(), which also form a tree. Therefore, for up to 16384
 ///    items, a tree never ends later than the waves by more than 1/512 of the bound.
 ///
-/// Throws InputError or LimitError if require_fits() rejects the problem. Deterministic, local, integers
-/// only. The search is limited by operation counts, which decrease with the number of items, not by time.
-/// O(n log n) for many items.
+/// Throws InputError or LimitError if require_schedulable() rejects the problem. Deterministic, local,
+/// integers only. The search is limited by operation counts, which decrease with the number of items, not by
+/// time. O(n log n) for many items.
 [[nodiscard]] Schedule schedule_tree(const Problem& problem);
 
 /// Makes a tree end earlier by ruin and recreate (Schrimpf et al., 2000): removes micro-batches from a rank

@@ -14,7 +14,7 @@
 namespace evenkeel::context {
 namespace {
 
-Cost longest_of(std::span<const OpenTask> tasks) {
+Cost max_task_time(std::span<const OpenTask> tasks) {
   Cost time = 0;
   for (const OpenTask& task : tasks) time = std::max(time, task.time);
   return time;
@@ -31,7 +31,7 @@ class WaveBeam {
  public:
   WaveBeam(const Levels& levels, WaveBuilder& builder, const SmallItems& small, std::int64_t placements)
       : levels_(levels), builder_(builder), small_(small), placements_(placements), reserve_(placements / 2) {
-    for (const Item item : builder.order()) area_ += least_area(item);
+    for (const Item item : builder.order()) area_ += min_area(item);
   }
 
   [[nodiscard]] std::vector<Waves> search() {
@@ -59,7 +59,7 @@ class WaveBeam {
     Cost score = 0;  ///< estimated end
   };
 
-  [[nodiscard]] Cost least_area(Item item) const {
+  [[nodiscard]] Cost min_area(Item item) const {
     Cost least = -1;
     for (int level = levels_.lowest_level(item); level < levels_.count(); ++level)
       if (levels_.fits(item, level) && (least < 0 || levels_.area(item, level) < least))
@@ -86,7 +86,7 @@ class WaveBeam {
     builder_.add_wave({.first_limit = first, .height = height}, longer.waves);
     placements_ -= std::ssize(builder_.order());
     for (std::size_t t = before; t < longer.waves.tasks.size(); ++t)
-      for (const Item item : longer.waves.tasks[t].items) longer.left -= least_area(item);
+      for (const Item item : longer.waves.tasks[t].items) longer.left -= min_area(item);
     std::int64_t no_looks = 0;  // examine no places; only recompute the end, including the small items
     improve_waves(longer.waves, levels_, small_, no_looks);
     // The factor accounts for idle ranks in later waves.
@@ -133,11 +133,11 @@ WaveBuilder::WaveBuilder(const Levels& levels, std::vector<Item> items)
   tokens_fall_ = std::ranges::is_sorted(tokens_, std::ranges::greater{});
 }
 
-void WaveBuilder::start_with(const Waves& waves) {
+void WaveBuilder::reset_unplaced_items(const Waves& waves) {
   next_.resize(order_.size() + 1);
   std::iota(next_.begin(), next_.end(), std::size_t{0});
   for (const OpenTask& task : waves.tasks)
-    for (const Item item : task.items) take(places_[static_cast<std::size_t>(item)]);
+    for (const Item item : task.items) mark_placed(places_[static_cast<std::size_t>(item)]);
 }
 
 std::size_t WaveBuilder::next_unplaced(std::size_t at) {
@@ -162,7 +162,7 @@ std::size_t WaveBuilder::first_place_within(std::size_t from, Cost work, std::in
 std::size_t WaveBuilder::find_companion(const OpenTask& task, std::size_t from, Cost height) {
   const CommunicationCost& cost = levels_->problem().communication;
   const std::int64_t size = levels_->size(task.level);
-  const Cost fast_height = levels_->fastest_time_within(height, task.level, task.first);
+  const Cost fast_height = levels_->equivalent_fastest_time(height, task.level, task.first);
   // Ignore that the attention of a companion could hide communication of the micro-batch.
   const Cost spare =
       (fast_height - cost.overhead) * size - task.work.work - exposed_communication(task.work, size, cost);
@@ -187,11 +187,11 @@ void WaveBuilder::fill(OpenTask& task, std::size_t from, Cost height) {
     from = find_companion(task, from, height);
     if (from == order_.size()) return;
     task.add(order_[from], *levels_);
-    take(from);
+    mark_placed(from);
   }
 }
 
-void WaveBuilder::fill_started(std::span<OpenTask> started, Cost height, Waves& waves) {
+void WaveBuilder::fill_and_append_tasks(std::span<OpenTask> started, Cost height, Waves& waves) {
   for (OpenTask& task : started) {
     fill(task, 0, height);
     waves.tasks.push_back(std::move(task));
@@ -202,36 +202,36 @@ void WaveBuilder::build_wave(const WaveTrial& trial, std::int64_t wave, std::spa
                              Waves& waves) {
   const std::size_t first_task = waves.tasks.size();
   FreeRanks free(*levels_);
-  Cost height = longest_of(started);
-  for (const OpenTask& task : started) free.take(task.level, task.first);
+  Cost height = max_task_time(started);
+  for (const OpenTask& task : started) free.acquire(task.level, task.first);
   if (trial.slack > 0) height += height / trial.slack;
-  fill_started(started, height, waves);
+  fill_and_append_tasks(started, height, waves);
   for (std::size_t at = next_unplaced(0); at < order_.size() && free.count() > 0;
        at = next_unplaced(at + 1)) {
     const Item item = order_[at];
     const bool is_first = waves.tasks.size() == first_task;
     const int level = levels_->cheapest_level_within(item, is_first ? trial.first_limit : height);
-    const std::optional<std::int64_t> place = free.fastest(level);
+    const std::optional<std::int64_t> place = free.find_fastest_block(level);
     if (!place) continue;
     const Cost time = levels_->time_at(levels_->work(item), level, *place);
     if (is_first) height = std::max(trial.height, time);
     if (time > height) continue;
-    free.take(level, *place);
-    take(at);
+    free.acquire(level, *place);
+    mark_placed(at);
     waves.tasks.push_back({.first = *place, .level = level, .wave = wave});
     waves.tasks.back().add(item, *levels_);
     fill(waves.tasks.back(), at, height);
   }
-  waves.end += longest_of(std::span(waves.tasks).subspan(first_task));
+  waves.end += max_task_time(std::span(waves.tasks).subspan(first_task));
 }
 
 void WaveBuilder::add_wave(const WaveTrial& trial, Waves& waves) {
-  start_with(waves);
+  reset_unplaced_items(waves);
   build_wave(trial, waves.tasks.empty() ? 0 : waves.tasks.back().wave + 1, {}, waves);
 }
 
 Item WaveBuilder::largest_unplaced_item(const Waves& waves) {
-  start_with(waves);
+  reset_unplaced_items(waves);
   return order_[next_unplaced(0)];
 }
 
@@ -242,7 +242,7 @@ bool WaveBuilder::holds_all(const Waves& waves) const {
 }
 
 Waves WaveBuilder::fill_up(const WaveTrial& trial, Waves start) {
-  start_with(start);
+  reset_unplaced_items(start);
   Waves waves;
   for (auto begin = start.tasks.begin(); begin != start.tasks.end();) {
     const std::int64_t wave = begin->wave;
@@ -268,8 +268,8 @@ Waves WaveBuilder::build(const WaveTrial& trial, Waves start) {
   return waves;
 }
 
-std::vector<Waves> beam_waves(const Levels& levels, WaveBuilder& builder, const SmallItems& small,
-                              std::int64_t placements) {
+std::vector<Waves> beam_search_waves(const Levels& levels, WaveBuilder& builder, const SmallItems& small,
+                                     std::int64_t placements) {
   return WaveBeam(levels, builder, small, placements).search();
 }
 

@@ -20,7 +20,7 @@ struct WaveTrial {
 };
 
 /// Micro-batches in the order of their waves, each with the number of its wave, and the sum of the waves'
-/// times. Micro-batches are assigned to ranks here only if speeds differ; otherwise, settle_waves() assigns
+/// times. Micro-batches are assigned to ranks here only if speeds differ; otherwise, finalize_waves() assigns
 /// them.
 struct Waves {
   std::vector<OpenTask> tasks;
@@ -55,12 +55,12 @@ class WaveBuilder {
   [[nodiscard]] std::span<const Item> order() const noexcept { return order_; }
 
  private:
-  void start_with(const Waves& waves);
-  void fill_started(std::span<OpenTask> started, Cost height, Waves& waves);
+  void reset_unplaced_items(const Waves& waves);
+  void fill_and_append_tasks(std::span<OpenTask> started, Cost height, Waves& waves);
   /// Returns the first position >= `at` whose item is not placed yet, or the number of items if all are
   /// placed.
   std::size_t next_unplaced(std::size_t at);
-  void take(std::size_t at) { next_[at] = at + 1; }
+  void mark_placed(std::size_t at) { next_[at] = at + 1; }
   [[nodiscard]] std::size_t first_place_within(std::size_t from, Cost work, std::int64_t tokens) const;
   void fill(OpenTask& task, std::size_t from, Cost height);
   std::size_t find_companion(const OpenTask& task, std::size_t from, Cost height);
@@ -88,7 +88,7 @@ struct SmallItems {
 /// heights are tried. Among partial schedules with the same number of waves, the ones with the earliest
 /// estimated end are kept. The estimate uses the waves' times and the minimum area of the remaining items.
 /// After `placements` placed items, the most promising partial schedule is completed greedily.
-[[nodiscard]] std::vector<Waves> beam_waves(const Levels& levels, WaveBuilder& builder,
-                                            const SmallItems& small, std::int64_t placements);
+[[nodiscard]] std::vector<Waves> beam_search_waves(const Levels& levels, WaveBuilder& builder,
+                                                   const SmallItems& small, std::int64_t placements);
 
 }  // namespace evenkeel::context

@@ -50,7 +50,7 @@ class WaveMoves {
     for (OpenTask& task : waves.tasks) {
       const auto w = static_cast<std::size_t>(task.wave);
       if (w >= waves_.size()) waves_.resize(w + 1, {.free = all_ranks_});
-      waves_[w].free.take(task.level, task.first);
+      waves_[w].free.acquire(task.level, task.first);
       waves_[w].tasks.push_back(std::move(task));
     }
     for (OpenWave& wave : waves_) wave.compute_time();
@@ -96,7 +96,7 @@ class WaveMoves {
 
   /// Returns the amount of work that a group can do in `time`.
   [[nodiscard]] Cost area_within(Cost time, int level, std::int64_t first) const {
-    return levels_->fastest_time_within(time, level, first) * levels_->size(level);
+    return levels_->equivalent_fastest_time(time, level, first) * levels_->size(level);
   }
 
   /// Returns the sum of the waves' times, plus the time for the small items that do not fit in them.
@@ -152,25 +152,25 @@ class WaveMoves {
     bool improved = false;
     for (highest_ = levels_->count() - 1; highest_ >= 0 && looks_left_ > 0; --highest_) {
       if (ruin.second >= waves_.size()) break;
-      improved |= try_without(ruin);
-      if (!has_groups(ruin.first) && !has_groups(ruin.second)) break;
+      improved |= try_ruin_and_recreate(ruin);
+      if (!has_multi_rank_tasks(ruin.first) && !has_multi_rank_tasks(ruin.second)) break;
     }
     return improved;
   }
 
-  [[nodiscard]] bool has_groups(std::size_t w) const {
+  [[nodiscard]] bool has_multi_rank_tasks(std::size_t w) const {
     return w < waves_.size() &&
            std::ranges::any_of(waves_[w].tasks, [](const OpenTask& task) { return task.level > 0; });
   }
 
-  bool try_without(const Ruin& ruin) {
+  bool try_ruin_and_recreate(const Ruin& ruin) {
     std::vector<Item> items;
     const Cost before_end = end();
     looks_left_ -= num_tasks_;
     ++trial_;
     changes_.clear();
-    take_out(ruin.second, ruin.share, items);
-    if (ruin.first != ruin.second) take_out(ruin.first, ruin.share, items);
+    remove_late_tasks(ruin.second, ruin.share, items);
+    if (ruin.first != ruin.second) remove_late_tasks(ruin.first, ruin.share, items);
     if (static_cast<std::int64_t>(items.size()) * num_tasks_ <= looks_left_ &&
         put_all(std::move(items), before_end))
       return true;
@@ -187,7 +187,7 @@ class WaveMoves {
   };
 
   /// Saves the state of a wave before its first change in a trial.
-  void keep(std::size_t w) {
+  void save_before_change(std::size_t w) {
     if (waves_[w].kept_for == trial_) return;
     changes_.push_back({.kind = Change::Kind::changed, .wave = w, .before = waves_[w]});
     waves_[w].kept_for = trial_;
@@ -221,8 +221,8 @@ class WaveMoves {
     }
   }
 
-  void take_out(std::size_t w, Cost share, std::vector<Item>& items) {
-    keep(w);
+  void remove_late_tasks(std::size_t w, Cost share, std::vector<Item>& items) {
+    save_before_change(w);
     OpenWave& wave = waves_[w];
     const Cost from = share == 0 ? 0 : wave.time - wave.time / share;
     std::erase_if(wave.tasks, [&](const OpenTask& task) {
@@ -253,11 +253,11 @@ class WaveMoves {
 
   void put(Item item, const WaveSpot& spot) {
     if (spot.wave == waves_.size()) add_wave();
-    keep(spot.wave);
+    save_before_change(spot.wave);
     OpenWave& wave = waves_[spot.wave];
     if (spot.task == wave.tasks.size()) {
       wave.tasks.push_back({.first = spot.first, .level = spot.level});
-      wave.free.take(spot.level, spot.first);
+      wave.free.acquire(spot.level, spot.first);
     }
     wave.tasks[spot.task].add(item, *levels_);
     wave.time = std::max(wave.time, wave.tasks[spot.task].time);
@@ -292,7 +292,7 @@ class WaveMoves {
     for (int level = levels_->lowest_level(item); level <= last && levels_->size(level) <= free.count();
          ++level) {
       if (!levels_->fits(item, level)) continue;
-      const std::optional<std::int64_t> first = free.fastest(level);
+      const std::optional<std::int64_t> first = free.find_fastest_block(level);
       if (!first) continue;
       consider(levels_->time_at(levels_->work(item), level, *first), wave_time,
                {.wave = w, .task = new_task, .level = level, .first = *first}, best);
@@ -330,7 +330,7 @@ namespace {
 
 /// Assigns adjacent ranks, from rank 0 on, to groups in descending order of size. Sizes are powers of two, so
 /// each group begins at a multiple of its size.
-void settle_wave(std::span<OpenTask> tasks, const Levels& levels) {
+void assign_ranks_in_wave(std::span<OpenTask> tasks, const Levels& levels) {
   std::int64_t first = 0;
   for (OpenTask& task : tasks) {
     task.first = first;
@@ -340,7 +340,7 @@ void settle_wave(std::span<OpenTask> tasks, const Levels& levels) {
 
 }  // namespace
 
-void settle_waves(Waves& waves, const Levels& levels) {
+void finalize_waves(Waves& waves, const Levels& levels) {
   std::vector<std::pair<Cost, std::int64_t>> times;
   for (const OpenTask& task : waves.tasks) {
     const auto w = static_cast<std::size_t>(task.wave);
@@ -358,7 +358,7 @@ void settle_waves(Waves& waves, const Levels& levels) {
   for (auto begin = waves.tasks.begin(); begin != waves.tasks.end();) {
     const auto end = std::find_if(begin, waves.tasks.end(),
                                   [&](const OpenTask& task) { return task.wave != begin->wave; });
-    if (!levels.speeds().are_unequal()) settle_wave({begin, end}, levels);
+    if (!levels.speeds().are_unequal()) assign_ranks_in_wave({begin, end}, levels);
     begin = end;
   }
 }

@@ -20,6 +20,6 @@ void improve_waves(Waves& waves, const Levels& levels, const SmallItems& small,
 
 /// Numbers waves in descending order of time, and sorts tasks by wave. Also assigns ranks to every
 /// micro-batch if speeds are equal; otherwise, micro-batches already have ranks.
-void settle_waves(Waves& waves, const Levels& levels);
+void finalize_waves(Waves& waves, const Levels& levels);
 
 }  // namespace evenkeel::context

@@ -48,7 +48,7 @@ class WaveSearch {
         order_(sort_by_descending_work(levels)),
         builder_(levels, order_) {
     full_time_ = full_time();
-    find_small_items();
+    classify_items();
     Cost longest = full_time_;
     for (const Item item : longs_)
       longest = std::max(longest, levels_.time(item, levels_.lowest_level(item)));
@@ -60,12 +60,12 @@ class WaveSearch {
     for (Cost height = full_time_; heights_.size() < 40; height -= height / 25) heights_.push_back(height);
   }
 
-  [[nodiscard]] Waves best() {
-    const std::vector<Start> starts = improved_starts();
-    std::vector<Waves> filled = filled_starts(starts);
+  [[nodiscard]] Waves find_best() {
+    const std::vector<Start> starts = make_improved_starts();
+    std::vector<Waves> filled = fill_starts(starts);
     improve_filled(filled);
-    try_uniform();
-    settle_waves(best_, levels_);
+    try_uniform_waves();
+    finalize_waves(best_, levels_);
     return std::move(best_);
   }
 
@@ -93,7 +93,7 @@ class WaveSearch {
     return levels_.lowest_level(item) > 0 || levels_.time(item, 0) > full_time_;
   }
 
-  void find_small_items() {
+  void classify_items() {
     std::int64_t tokens = 0;
     for (const Item item : order_) {
       if (is_long(item)) {
@@ -125,7 +125,7 @@ class WaveSearch {
   static bool ends_earlier(const Start& left, const Start& right) { return left.waves.end < right.waves.end; }
 
   /// Returns waves of long items only, most promising ones first.
-  [[nodiscard]] std::vector<Start> built_starts() const {
+  [[nodiscard]] std::vector<Start> build_starts() const {
     std::vector<Start> starts;
     // Without long items, both starts have no waves. In the first, the first item of a wave gets the group
     // with the least area, which is a single rank if it fits there; in the second, it gets the group on which
@@ -159,14 +159,14 @@ class WaveSearch {
     starts.erase(same.begin(), same.end());
   }
 
-  /// Same as built_starts(), but finds waves by a beam search over the height of each wave.
-  [[nodiscard]] std::vector<Start> searched_starts() const {
+  /// Same as build_starts(), but finds waves by a beam search over the height of each wave.
+  [[nodiscard]] std::vector<Start> beam_search_starts() const {
     std::vector<Start> starts;
     if (longs_.empty()) return starts;
     WaveBuilder builder(levels_, longs_);
     const std::int64_t placements = (8 * max_wave_placements + levels_.num_items()) / effort_divisor();
     if (std::ssize(longs_) > placements / 64) return starts;
-    for (Waves& waves : beam_waves(levels_, builder, small_, placements))
+    for (Waves& waves : beam_search_waves(levels_, builder, small_, placements))
       starts.push_back({.waves = std::move(waves), .trial = {.first_limit = unlimited}});
     sort_and_deduplicate(starts);
     return starts;
@@ -178,9 +178,9 @@ class WaveSearch {
     for (Start& start : starts) improve_waves(start.waves, levels_, small_, evaluations_left);
   }
 
-  [[nodiscard]] std::vector<Start> improved_starts() const {
-    std::vector<Start> starts = built_starts();
-    std::vector<Start> searched = searched_starts();
+  [[nodiscard]] std::vector<Start> make_improved_starts() const {
+    std::vector<Start> starts = build_starts();
+    std::vector<Start> searched = beam_search_starts();
     improve(starts);
     improve(searched);
     std::ranges::move(searched, std::back_inserter(starts));
@@ -197,7 +197,7 @@ class WaveSearch {
 
   /// Returns waves of all items. Completes several starts, then varies the best of them: spreads the
   /// remaining items evenly, and tries several heights for the additional waves.
-  [[nodiscard]] std::vector<Waves> filled_starts(const std::vector<Start>& starts) {
+  [[nodiscard]] std::vector<Waves> fill_starts(const std::vector<Start>& starts) {
     constexpr std::int64_t few_items = 1 << 15;
     std::int64_t fills = (levels_.num_items() <= few_items ? 2 * max_wave_placements : max_wave_placements) /
                          levels_.num_items();
@@ -207,21 +207,21 @@ class WaveSearch {
       for (const Cost slack : {0, 64, 16}) {
         if (slack > 0 && longs_.empty()) break;
         if (!filled.empty() && --fills <= 0) break;
-        filled.push_back(filled_up({.start = &start, .slack = slack}, unlimited));
+        filled.push_back(fill_up_start({.start = &start, .slack = slack}, unlimited));
         fillings.push_back({.start = &start, .slack = slack, .end = filled.back().end});
       }
     }
     std::ranges::stable_sort(fillings, {}, &Filling::end);
     if (levels_.num_items() <= max_in_a_grid)
       for (const Filling& filling : std::span(fillings).first(std::min(fillings.size(), most_even)))
-        filled.push_back(filled_evenly(filling));
+        filled.push_back(fill_start_evenly(filling));
     for (const Cost height : heights_)
-      if (--fills > 0) filled.push_back(filled_up(fillings.front(), height));
+      if (--fills > 0) filled.push_back(fill_up_start(fillings.front(), height));
     return filled;
   }
 
   /// Fills up the start, and adds waves that are filled up to `height`.
-  [[nodiscard]] Waves filled_up(const Filling& filling, Cost height) {
+  [[nodiscard]] Waves fill_up_start(const Filling& filling, Cost height) {
     WaveTrial trial = filling.start->trial;
     trial.slack = filling.slack;
     trial.height = height;
@@ -229,7 +229,7 @@ class WaveSearch {
   }
 
   /// Fills up the start, and spreads the remaining small items evenly over all ranks.
-  [[nodiscard]] Waves filled_evenly(const Filling& filling) {
+  [[nodiscard]] Waves fill_start_evenly(const Filling& filling) {
     WaveTrial trial = filling.start->trial;
     trial.slack = filling.slack;
     Waves waves = builder_.fill_up(trial, filling.start->waves);
@@ -260,7 +260,7 @@ class WaveSearch {
 
   /// Tries grids of groups of equal size. If all items are short compared with the cap of a group, grids are
   /// more even than waves that are built one by one.
-  void try_uniform() {
+  void try_uniform_waves() {
     if (levels_.num_items() > max_in_a_grid) return;
     for (int level = 0; level < levels_.count() && !is_near(best_.end); ++level) {
       std::optional<Waves> waves = uniform_waves(levels_, level);
@@ -297,7 +297,7 @@ struct UniformItems {
 }  // namespace
 
 Schedule schedule_waves(const Problem& problem, std::int64_t multiple_of, std::int64_t min_waves) {
-  require_fits(problem);
+  require_schedulable(problem);
   if (multiple_of < 1)
     throw InputError("multiple_of", "is " + std::to_string(multiple_of) + "; it must be at least 1");
   if (min_waves < 0)
@@ -315,14 +315,14 @@ Schedule schedule_waves(const Problem& problem, std::int64_t multiple_of, std::i
 }
 
 Waves best_waves(const Levels& levels) {
-  return WaveSearch(levels).best();
+  return WaveSearch(levels).find_best();
 }
 
 Waves make_uniform_waves(std::vector<Item> items, const Levels& levels, int level) {
   const UniformItems uniform(items, levels, level);
   const BinItems bins(uniform.sizes, uniform.counts);
   const BinLimits limits{levels.cap(level), levels.problem().limits.max_items};
-  const std::int64_t rows = levels.blocks(level);
+  const std::int64_t rows = levels.num_blocks(level);
   const std::int64_t cells = count_groups(uniform.costs, bins, limits).needed;
   const GridShape shape{rows, std::max<std::int64_t>(1, balance_checks::ceil_div(cells, rows))};
   const Partition grid = partition_into_grid(uniform.costs, bins, limits, shape);

@@ -25,7 +25,7 @@ namespace evenkeel::context {
 /// its slowest rank can do in the time of the wave.
 ///
 /// Throws InputError if multiple_of is below 1 or min_waves is below 0, and InputError or LimitError if
-/// require_fits() rejects the problem. Deterministic, local, integers only. The search is limited by
+/// require_schedulable() rejects the problem. Deterministic, local, integers only. The search is limited by
 /// operation counts, which decrease with the number of items, not by time. O(n log n) for many items.
 [[nodiscard]] Schedule schedule_waves(const Problem& problem, std::int64_t multiple_of = 1,
                                       std::int64_t min_waves = 1);
