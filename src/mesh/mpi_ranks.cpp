@@ -15,7 +15,7 @@ namespace evenkeel {
 namespace {
 
 int bytes_of_message(std::size_t bytes) {
-  return narrow<int>(bytes, "bytes of a message");
+  return narrow<int>(bytes, "bytes of a message", hint_for_large_steps);
 }
 
 /// Datatype of `bytes` contiguous bytes.
