@@ -52,9 +52,10 @@ void require_convention(const FieldSpec& spec, std::optional<RowConvention> at) 
   }
   const FieldKind needed = at == RowConvention::response ? FieldKind::response_token : FieldKind::token;
   if (spec.kind == needed) return;
-  throw InputError(where, "has one row per " + std::string(name_of(spec.kind)) + "; fields." + spec.name +
-                              ".at: " + std::string(name_of(*at)) + " needs one per " +
-                              std::string(name_of(needed)));
+  throw InputError(where,
+                   "has one row per " + std::string(name_of(spec.kind)) + "; fields." + spec.name +
+                       ".at: " + std::string(name_of(*at)) + " needs one per " + std::string(name_of(needed)),
+                   "Provide it in that form, or change fields." + spec.name + ".at");
 }
 
 /// Returns the row of a sample's token field that predicts its response token `index`; -1 if no row does.

@@ -30,7 +30,7 @@ struct AboveCap {
 };
 
 /// Throws LimitError naming the sample, its lengths and the cap.
-[[noreturn]] void throw_above_cap(SampleId sample, const AboveCap& lengths);
+[[noreturn]] void throw_above_cap(SampleId sample, const AboveCap& lengths, std::string_view cap_name);
 
 /// Throws the errors of throw_above_cap() for the first length that, rounded up to a multiple of `alignment`,
 /// exceeds the cap. Ignores negative lengths, which total_of() rejects.
