@@ -44,7 +44,8 @@ ReceivedFields fields_of(const JsonLine& line, std::span<const std::string> late
   ReceivedFields fields{{}, {}, line.ref.number};
   std::set<std::string_view> keys;
   for (const auto& [key, value] : line.object) {
-    if (!keys.insert(key).second) line.fail("has the key '" + std::string(key) + "' twice");
+    if (!keys.insert(key).second)
+      line.fail("has the key '" + std::string(key) + "' twice", "Remove one of them");
     const std::string name(key);
     if (name == "uid") {
       fields.key.uid = parse_line_uid(line, value);

@@ -17,10 +17,13 @@ namespace {
 
 constexpr const char* answer_name = "samples of a step";
 constexpr std::size_t size_bytes = 8;
+constexpr const char* same_version_hint = "Run the job and the buffer with the same version of Evenkeel";
 
 [[noreturn]] void reject_number(std::int64_t come, std::size_t wanted) {
-  throw InputError(answer_name, "do not match the request: " + std::to_string(come) + " were received, but " +
-                                    std::to_string(wanted) + " were requested");
+  throw InputError(answer_name,
+                   "do not match the request: the number received is " + std::to_string(come) + ", but " +
+                       std::to_string(wanted) + " were requested",
+                   same_version_hint);
 }
 
 RaggedBatch parse_line_samples(const JsonlSchema& schema, const DeclaredFormats& declared,
@@ -53,11 +56,11 @@ std::vector<OpenSample> open_samples(std::string_view bodies, std::span<const st
     std::uint64_t size = 0;
     if (bodies.size() >= size_bytes) std::memcpy(&size, bodies.data(), size_bytes);
     if (bodies.size() < size_bytes || size > bodies.size() - size_bytes)
-      throw InputError(answer_name, "are truncated");
+      throw InputError(answer_name, "are truncated", same_version_hint);
     if (samples.size() == arrivals.size()) reject_number(std::ssize(samples) + 1, arrivals.size());
     const std::string name = "sample " + std::to_string(arrivals[samples.size()]);
     SampleTensors tensors(std::make_unique<TensorFile>(name, bodies.substr(size_bytes, size)));
-    if (tensors.num_samples() != 1) throw InputError(name, "is not one sample");
+    if (tensors.num_samples() != 1) throw InputError(name, "is not one sample", same_version_hint);
     const TensorSample lengths = tensors.lengths({0, 1}).front();
     samples.push_back({std::move(tensors), lengths});
     bodies.remove_prefix(size_bytes + size);
@@ -83,7 +86,8 @@ void require_fields(const OpenSample& sample, const JsonlSchema& schema) {
     return a.name == b.name && is_counted(a.kind) == is_counted(b.kind) &&
            a.rule().is_per_sample() == b.rule().is_per_sample();
   });
-  if (!are_same) throw InputError(sample.tensors.file().path(), "has different fields than the stream");
+  if (!are_same)
+    throw InputError(sample.tensors.file().path(), "has different fields than the stream", same_version_hint);
 }
 
 void read_into(RaggedBatch& batch, std::int64_t index, const OpenSample& sample) {
@@ -96,7 +100,8 @@ void read_into(RaggedBatch& batch, std::int64_t index, const OpenSample& sample)
     if (f == 0 || rows.size() == 0) continue;
     const FieldSpec& mine = sample.tensors.fields()[f - 1];
     if (mine.dtype != column.spec().dtype || mine.trailing != column.spec().trailing)
-      throw InputError(name, "has a different type of field '" + mine.name + "' than the stream");
+      throw InputError(name, "has a different type of field '" + mine.name + "' than the stream",
+                       same_version_hint);
   }
   sample.tensors.read(0, sample.lengths, {0, 0}, out);
 }
