@@ -38,7 +38,7 @@ Numbers work_of(std::span<const std::int64_t> lengths) {
   Numbers work(lengths.size());
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] < 0)
-      throw InputError("seqlen_list[" + std::to_string(i) + "]",
+      throw InputError("lengths[" + std::to_string(i) + "]",
                        "is " + std::to_string(lengths[i]) + "; it must be at least 0");
     work[i] = CostModel::flops_7b()(lengths[i]);
   }
@@ -52,10 +52,11 @@ void require_enough_keys(std::span<const std::uint64_t> keys, std::int64_t k, bo
   if (distinct < k)
     throw InputError("k_partitions",
                      "is " + std::to_string(k) + ", but there " + (distinct == 1 ? "is" : "are") + " only " +
-                         format_plain_count(distinct, "uid") + ", so some groups would be empty");
+                         format_plain_count(distinct, "distinct key") + ", so some groups would be empty");
   if (equal && k >= 1 && distinct % k != 0)
-    throw InputError("equal_size", format_plain_count(distinct, "uid") + " cannot be divided into " +
-                                       format_plain_count(k, "group") + " of equal size");
+    throw InputError("equal_groups", format_plain_count(distinct, "distinct key") +
+                                         " cannot be divided into " + format_plain_count(k, "group") +
+                                         " of equal size");
 }
 
 /// Limits of a micro-batch, and the size of each sample to which they apply.

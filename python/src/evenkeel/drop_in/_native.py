@@ -104,9 +104,14 @@ def balance_whole_groups(seqlen_list: Numbers, keys: Numbers, k_partitions: int,
     if len(numbers) != len(lengths):
         _c.raise_error("input", "uid_list", f"has {counted(len(numbers), 'entry', 'entries')} for {counted(len(lengths), 'length')}")
     items, offsets = np.empty_like(lengths), np.empty(max(k, 0) + 1, np.int64)
-    lib.evenkeel_partition_whole_groups(_c.address(lengths), _c.address(numbers), len(lengths), k, bool(equal_groups),
-                                        _c.address(items), _c.address(offsets))
-    return lists_of(items, offsets)
+    try:
+        lib.evenkeel_partition_whole_groups(_c.address(lengths), _c.address(numbers), len(lengths), k, bool(equal_groups),
+                                            _c.address(items), _c.address(offsets))
+    except InputError as error:  # in C, the arguments have other names
+        names = {"lengths": "seqlen_list", "k": "k_partitions", "equal_groups": "equal_size"}
+        name, bracket, index = error.where.partition("[")
+        _c.refuse(names.get(name, name) + bracket + index, error.message, error.hint)
+return lists_of(items, offsets)
 
 
 def roll_batch_balance(lengths: Numbers, dp_size: int, mini_batch: int | None) -> Lists:
