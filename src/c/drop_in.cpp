@@ -50,9 +50,9 @@ Numbers work_of(std::span<const std::int64_t> lengths) {
 void require_enough_keys(std::span<const std::uint64_t> keys, std::int64_t k, bool equal) {
   const auto distinct = static_cast<std::int64_t>(std::set<std::uint64_t>(keys.begin(), keys.end()).size());
   if (distinct < k)
-    throw InputError("k_partitions",
-                     "is " + std::to_string(k) + ", but there " + (distinct == 1 ? "is" : "are") + " only " +
-                         format_plain_count(distinct, "distinct key") + ", so some groups would be empty");
+    throw InputError("k", "is " + std::to_string(k) + ", but there " + (distinct == 1 ? "is" : "are") +
+                              " only " + format_plain_count(distinct, "distinct key") +
+                              ", so some groups would be empty");
   if (equal && k >= 1 && distinct % k != 0)
     throw InputError("equal_groups", format_plain_count(distinct, "distinct key") +
                                          " cannot be divided into " + format_plain_count(k, "group") +
