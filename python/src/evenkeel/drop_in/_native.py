@@ -111,7 +111,7 @@ def balance_whole_groups(seqlen_list: Numbers, keys: Numbers, k_partitions: int,
         names = {"lengths": "seqlen_list", "k": "k_partitions", "equal_groups": "equal_size"}
         name, bracket, index = error.where.partition("[")
         _c.refuse(names.get(name, name) + bracket + index, error.message, error.hint)
-return lists_of(items, offsets)
+    return lists_of(items, offsets)
 
 
 def roll_batch_balance(lengths: Numbers, dp_size: int, mini_batch: int | None) -> Lists:
