@@ -82,7 +82,7 @@ def run_cmake(*arguments: object) -> None:
     except FileNotFoundError:
         raise SystemExit("evenkeel: cmake is missing; launch/install-packages.sh --python installs it") from None
     except subprocess.CalledProcessError as error:
-        raise SystemExit("evenkeel: the libraries could not be built; what is missing stands above. On Debian 12, "
+        raise SystemExit("evenkeel: the libraries could not be built; the messages above say why. On Debian 12, "
                          "launch/install-packages.sh --python installs all that is needed.") from error
 
 

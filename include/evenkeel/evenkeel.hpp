@@ -4,11 +4,11 @@
 //
 //   Config        a job's settings: its mesh, caps, costs (load_config and parse_config read YAML)
 //   RaggedBatch   the samples that a rank brings
-//   DataService   makes steps from them, collective over the job's ranks
+//   DataService   makes steps from these samples, collective over the job's ranks
 //   Steps         the steps that a service makes ahead of the trainer
-//   Step          what a rank gets: micro-batches, each with its tensors and their weights in the loss
-//   StepResults   what it computed, to be returned to the samples' ranks
-//   Error         what goes wrong, the same on every rank
+//   Step          a rank's micro-batches, each with its tensors and their weights in the loss
+//   StepResults   a rank's results, to be returned to the ranks that supplied the samples
+//   Error         the base class of errors, which are the same on every rank
 //   Watchdog      ends a job whose ranks would wait for each other forever
 //
 // Without MPI, evenkeel/planner.hpp plans from lengths alone.

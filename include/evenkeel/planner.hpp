@@ -5,9 +5,9 @@
 //   Config         its plan_settings() are the settings for planning a step
 //   LengthTable    the samples of a step; LengthTable::from_lengths(lengths)
 //   plan_step      the micro-batches of all DP ranks, the same as in a job
-//   step_balance   how even they are
-//   PrefixTree     what samples share, and the layouts that hold shared tokens once
-//   Error          what goes wrong
+//   step_balance   the balance of a plan
+//   PrefixTree     the prefixes that samples share, and the layouts that hold shared tokens once
+//   Error          the base class of errors
 
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/config/config.hpp"

@@ -32,7 +32,7 @@ void require_groups(std::int64_t k) {
 
 namespace {
 
-/// Returns the sum of the counts. Throws InputError or LimitError for an invalid count, or one above the
+/// Returns the sum of the counts. Throws InputError if a count is invalid, and LimitError if it is above the
 /// limit.
 std::int64_t checked_counts_within(BinItems items, BinLimits limits) {
   const auto n = static_cast<std::int64_t>(items.sizes.size());

@@ -31,9 +31,9 @@ class RankedCosts {
   std::vector<Cost> sums_below_;
 };
 
-/// Returns the bound by the pigeonhole principle: some group has j of the (j - 1) k + 1 largest items, so it
-/// costs at least as much as the j smallest of these. If the group must have `fewest` items, the smallest
-/// items of all are added up to that number.
+/// Returns the bound by the pigeonhole principle: some group contains j of the (j - 1) k + 1 largest items,
+/// so it costs at least as much as the j smallest of these. If every group must have `fewest` items, this
+/// group also has fewest - j other items, which cost at least as much as the smallest items of all.
 Cost crowding_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewest) {
   Cost bound = 0;
   for (std::int64_t j = 1; (j - 1) * k < costs.size(); ++j) {
@@ -43,7 +43,7 @@ Cost crowding_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewes
   return bound;
 }
 
-/// Returns the bound from the t largest items. These items are in at most t groups; t groups that include
+/// Returns the bound from the t largest items. These items are in at most t groups; t groups that contain
 /// them have at least t (fewest - 1) other items.
 Cost shared_group_bound(const RankedCosts& costs, std::int64_t k, std::int64_t fewest) {
   Cost bound = 0;

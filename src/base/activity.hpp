@@ -6,15 +6,15 @@
 
 namespace evenkeel {
 
-/// What the threads of this process are doing. The threads report it, and a watchdog may read it at any time.
-/// A report takes a few stores. It does not lock, allocate or make system calls, except for a thread's first
-/// report. All texts must be string literals.
+/// Activity of the threads of this process. Each thread reports its own activity, and a watchdog may read the
+/// reports at any time. A report takes a few stores. It does not lock, allocate or make system calls, except
+/// for a thread's first report. All texts must be string literals, since only their addresses are stored.
 
-/// What a thread is waiting for.
+/// The party that a thread is waiting for.
 enum class WaitFor : std::uint8_t {
-  nobody,   ///< it is not waiting: it is working, or running the program's own code
-  ranks,    ///< other ranks, which it needs to continue
-  end,      ///< other ranks, which must also end; ranks that wait for this one will wait forever
+  nobody,   ///< the thread is not waiting: it is working, or running the program's own code
+  ranks,    ///< other ranks, which the thread needs to continue
+  end,      ///< other ranks to exit, too; a rank that waits for this one in another call will wait forever
   thread,   ///< another thread of this process
   trainer,  ///< the trainer's next request, which may take any amount of time
   /// Samples from other processes; neither this rank nor the ranks that wait for it are to blame for a long
@@ -41,7 +41,8 @@ class Phase {
   std::int64_t outer_step_;
 };
 
-/// Marks the calling thread as waiting until the object is destroyed.
+/// Marks the calling thread as waiting for `whom` until the object is destroyed. `in` names the call, such as
+/// "MPI_Bcast".
 class Waiting {
  public:
   explicit Waiting(const char* in, WaitFor whom = WaitFor::ranks) noexcept;
@@ -59,21 +60,21 @@ class Waiting {
 void begin_exit(const char* phase) noexcept;
 [[nodiscard]] bool is_exiting() noexcept;
 
-/// Records progress of the calling thread. Used in work that may not leave any other trace.
+/// Records progress of the calling thread. Call this in work whose progress may not be detected otherwise.
 void record_progress() noexcept;
 
-/// Snapshot of one thread.
+/// Snapshot of the activity of one thread.
 struct ThreadActivity {
   const char* phase = nullptr;  ///< null if the slot is unused
   std::int64_t step = no_step;
   const char* wait = nullptr;
   WaitFor whom = WaitFor::nobody;
   std::uint64_t moves = 0;  ///< number of times that the thread has reported so far
-  std::int32_t thread = 0;  ///< the system's thread id
+  std::int32_t thread = 0;  ///< the operating system's thread id
 };
 
-/// Maximum number of threads that can report at the same time: the trainer's thread, those that make steps
-/// ahead, and a few more. Reports of further threads are discarded.
+/// Maximum number of threads that can report at the same time: the trainer's thread, the threads that make
+/// steps ahead, and a few more. Reports of further threads are discarded.
 inline constexpr std::size_t max_reported_threads = 6;
 
 [[nodiscard]] std::array<ThreadActivity, max_reported_threads> activities() noexcept;

@@ -14,7 +14,7 @@ namespace evenkeel {
 inline constexpr std::uint64_t fnv1a_basis = 0xcbf29ce484222325;
 inline constexpr std::uint64_t fnv1a_prime = 0x100000001b3;
 
-/// Computes the 64-bit FNV-1a hash (Fowler, Noll, Vo). It is equal on every platform.
+/// Computes the 64-bit FNV-1a hash (Fowler, Noll, Vo). The hash is the same on every platform.
 class Fnv1a {
  public:
   constexpr void add(std::string_view bytes) noexcept {
@@ -33,8 +33,8 @@ class Fnv1a {
   std::uint64_t hash_ = fnv1a_basis;
 };
 
-/// Returns the FNV-1a hash of a text, which turns a uid into a group number. Examples: the empty text gives
-/// 0xcbf29ce484222325, "a" gives 0xaf63dc4c8601ec8c.
+/// Returns the FNV-1a hash of a text. Used to derive a group number from a uid. Examples: the empty text
+/// gives 0xcbf29ce484222325, "a" gives 0xaf63dc4c8601ec8c.
 [[nodiscard]] constexpr std::uint64_t fnv1a_64(std::string_view text) noexcept {
   Fnv1a hash;
   hash.add(text);
@@ -50,8 +50,9 @@ class Fnv1a {
 }
 
 /// Returns a fast hash of bytes, for comparing large data. It reads words in native byte order, so hashes are
-/// comparable only between machines with the same byte order. This is the case within a job, and between
-/// stores that the job's ranks share. Thanks to four independent lanes, it runs at about memory speed.
+/// comparable only between machines with the same byte order. The ranks of a job, and the stores that they
+/// share, must have the same byte order. With four independent lanes, the function runs at about memory
+/// speed.
 [[nodiscard]] inline std::uint64_t hash_of_bytes(std::span<const std::byte> bytes) noexcept {
   std::array<std::uint64_t, 4> lanes{bytes.size(), 1, 2, 3};
   while (!bytes.empty()) {
@@ -66,9 +67,9 @@ class Fnv1a {
   return hash;
 }
 
-/// Pseudo-random numbers for the moves of a search. They are equal on every platform and in every run:
-/// SplitMix64 (Steele, Lea, Flood 2014), beginning with state 0. The modulo bias is negligible if `end` is
-/// far below 2^64.
+/// Pseudo-random numbers for the moves of a search. The sequence is the same on every platform and in every
+/// run: SplitMix64 (Steele, Lea, Flood 2014), beginning with state 0. The modulo bias is negligible if `end`
+/// is far below 2^64.
 class SearchMoves {
  public:
   /// Returns a number in 0 .. end - 1. Precondition: end >= 1.

@@ -21,8 +21,8 @@ struct Room {
   }
 };
 
-/// Returns the number in a file that consists of one number; nullopt if the file is missing or contains a
-/// word such as "max".
+/// Reads a file that contains a single number. Returns nullopt if the file is missing or contains a word such
+/// as "max".
 std::optional<std::int64_t> read_number(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::int64_t number = 0;
@@ -30,8 +30,8 @@ std::optional<std::int64_t> read_number(const std::filesystem::path& path) {
   return std::nullopt;
 }
 
-/// Returns the sum of the numbers after `names` in a file of names and numbers; nullopt if it does not
-/// contain any of these names.
+/// Reads a file with a name and a number per line. Returns the sum of the numbers with any of these names, or
+/// nullopt if the file does not contain any of them.
 template <typename... Names>
 std::optional<std::int64_t> sum_named_numbers(const std::filesystem::path& path, Names... names) {
   std::ifstream file(path);
@@ -54,7 +54,7 @@ std::optional<Room> machine_memory(const std::filesystem::path& root) {
   return Room{*total * kibibyte, *available * kibibyte};
 }
 
-/// Names of the files and entries in one version of control groups.
+/// Names of the files and entries in one version of Linux control groups.
 struct GroupFiles {
   const char* limit;
   const char* used;
@@ -75,8 +75,9 @@ std::optional<Room> cgroup_memory(const std::filesystem::path& folder, const Gro
   return Room{*limit, *limit - *used + cache.value_or(0)};
 }
 
-/// Lowers `least` to the minimum of what the groups from `path` up to the root of the hierarchy have left.
-/// Inside a container, `path` may be the path outside of the container, so folders may be missing.
+/// Lowers `least` to the smallest amount of memory, in bytes, that any control group from `path` up to the
+/// root of the hierarchy has left. In a container, `path` may be a path of the host, so folders may be
+/// missing.
 void lower_to_cgroup_limits(const std::filesystem::path& hierarchy, std::filesystem::path path,
                             const GroupFiles& files, std::optional<std::int64_t>& least) {
   for (;; path = path.parent_path()) {

@@ -6,16 +6,16 @@
 
 namespace evenkeel {
 
-/// Returns how long to sleep before the next poll for an event that has not occurred for a time of `waited`.
-/// This is a sixteenth of that time, but at least 50 us and at most 1 ms. Short waits are detected almost
-/// immediately, and long waits take almost no processor time. A process that wakes up thousands of times per
-/// second while others yield may starve all other processes of the machine (observed with Linux 6.18).
+/// Returns the time to sleep before the next poll, if the caller has already waited for `waited`. This is a
+/// sixteenth of `waited`, but at least 50 us and at most 1 ms. The end of a short wait is detected almost
+/// immediately, and a long wait takes almost no processor time. A process that wakes up thousands of times
+/// per second while others yield may starve all other processes of the machine (observed with Linux 6.18).
 [[nodiscard]] constexpr std::chrono::microseconds pause_after(std::chrono::microseconds waited) noexcept {
   using namespace std::chrono_literals;
   return std::clamp<std::chrono::microseconds>(waited / 16, 50us, 1ms);
 }
 
-/// Sleeps between polls. The time of each sleep grows with the age of this object.
+/// Sleeps between polls. The sleeps grow longer with the age of this object.
 class PollPause {
  public:
   void operator()() const {

@@ -31,8 +31,8 @@ class RunCopier {
       return;
     }
     EVENKEEL_PRECONDITION(thorough, !overlaps_waiting({to, from, bytes}), bytes);
-    // Adjacent runs have their first and last cache lines in common, so these lines must be read before they
-    // are written.
+    // The first and last cache lines of a run may also contain bytes of adjacent runs. Both lines are only
+    // partially overwritten, so they must be read first.
     streaming::prefetch_for_write(to);
     streaming::prefetch_for_write(to + bytes - 1);
     Run& longest_waiting = next();
@@ -47,8 +47,8 @@ class RunCopier {
     std::size_t bytes = 0;
   };
 
-  /// Prefetch distance in the source. Prefetching continues after the end of the run, because the next run
-  /// often begins there.
+  /// Prefetch distance in the source, in bytes. Prefetching continues after the end of the run, because the
+  /// next run often begins there.
   static constexpr std::size_t ahead = std::size_t{4} << 10;
 
   [[nodiscard]] static bool overlap(const std::byte* one, std::size_t bytes, const std::byte* other,
@@ -83,7 +83,7 @@ class RunCopier {
   }
 
   bool streams_;
-  std::array<Run, 3> waiting_{};  // pending runs, while the cache lines at their ends are prefetched
+  std::array<Run, 3> waiting_{};  // pending runs; the cache lines at their ends are being prefetched
   std::size_t turn_ = 0;
 };
 

@@ -7,8 +7,8 @@
 
 namespace evenkeel {
 
-/// Runs `work`, whose errors identify samples by number, and adds names to errors about samples. `names` may
-/// be null; it is called only when such an error is thrown.
+/// Runs `work`. If it throws an error about samples, which identifies them by number, adds their names to the
+/// error. `names` may be null. It is called only for such errors.
 template <typename Work>
 std::invoke_result_t<Work> with_sample_names_in_errors(const NamesInErrors& names, Work&& work) {
   try {

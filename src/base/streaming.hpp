@@ -114,7 +114,7 @@ inline void store_lines(std::byte* to, const std::byte* from, std::size_t count)
   store_lines(to, from, count, [](std::size_t) {});
 }
 
-/// Ensures that other threads see these stores before any later store.
+/// Ensures that other threads see all previous cache-bypassing stores of this thread before any later store.
 inline void finish() noexcept {
 #if defined(__SSE2__)
   _mm_sfence();

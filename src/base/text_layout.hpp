@@ -23,8 +23,8 @@ namespace evenkeel {
 [[nodiscard]] std::string format_count(std::int64_t number, std::string_view thing,
                                        std::string_view things = {});
 
-/// Same as format_count(), but without commas. Used in errors, since users may search for their numbers or
-/// copy them.
+/// Same as format_count(), but without commas. Used in error messages, since users may search for these
+/// numbers or copy them.
 [[nodiscard]] std::string format_plain_count(std::int64_t number, std::string_view thing,
                                              std::string_view things = {});
 
@@ -46,7 +46,7 @@ template <std::ranges::input_range Range, typename TextOf = std::identity>
 /// Formats a shape as "[2, 3]".
 [[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
 
-/// Formats 1536 as "1.5 KiB", in KiB, MiB or GiB.
+/// Formats a number of bytes in KiB, MiB or GiB. Example: 1536 gives "1.5 KiB".
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
 
 /// Returns the current time in UTC, such as 2026-11-22T02:17:08Z.
@@ -69,8 +69,8 @@ class TextTable {
     rows_.push_back(std::move(cells));
   }
 
-  /// Returns the heading and the rows, each line ended by "
-  /// ". Omits columns in which the heading and all cells are empty.
+  /// Returns the heading and the rows. Each line ends with a line break. Omits columns in which the heading
+  /// and all cells are empty.
   [[nodiscard]] std::string to_text() const;
 
  private:

@@ -6,9 +6,9 @@
 
 namespace evenkeel {
 
-/// Returns the length in bytes of the UTF-8 sequence at the start of `text`, or 0 if it is not valid UTF-8.
-/// Overlong forms, surrogates and code points above U+10FFFF are invalid (RFC 3629, section 4). Precondition:
-/// the text is not empty.
+/// Returns the length in bytes of the UTF-8 sequence at the start of `text`, or 0 if that sequence is
+/// invalid. Overlong forms, surrogates and code points above U+10FFFF are invalid (RFC 3629, section 4).
+/// Precondition: the text is not empty.
 [[nodiscard]] std::size_t utf8_sequence_length(std::string_view text) noexcept;
 
 /// Returns the length in bytes of the longest valid UTF-8 prefix of `text`. O(bytes).

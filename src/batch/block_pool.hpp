@@ -8,19 +8,20 @@
 
 namespace evenkeel {
 
-/// Pool of blocks of column_memory() that are reused, so that steps get memory without allocating it. A block
-/// returns to the pool when the last pointer to it or into it is destroyed.
+/// Pool of memory blocks from column_memory(). Blocks are reused, so most steps do not allocate memory. A
+/// block returns to the pool when the last pointer to it or into it is destroyed.
 ///
-/// Sizes are rounded up by at most an eighth, so that slightly different requests can share blocks. A block
-/// serves requests of at least half its size. Used and kept blocks together never exceed 5/4 of the maximum
-/// number of bytes in use so far: if a new block would exceed this limit, kept blocks are deallocated first.
-/// The smallest blocks are deallocated before others, since they can serve the fewest requests.
+/// Requested sizes are rounded up to 4096 bytes or, above that size, by at most an eighth, so that slightly
+/// different requests can share blocks. A block serves requests of at least half its size. Used and kept
+/// blocks together never exceed 5/4 of the maximum number of bytes in use so far: if a new block would exceed
+/// this limit, kept blocks are deallocated first. The smallest blocks are deallocated before others, since
+/// they can serve the fewest requests.
 ///
-/// Thread-safe. Calls the memory resource without holding its own lock, since the resource may also use
+/// Thread-safe. Calls the memory resource without holding the pool's lock, since the resource may also use
 /// locks.
 class BlockPool {
  public:
-  /// Alignment of each block.
+  /// Alignment of each block, in bytes.
   static constexpr std::size_t alignment = 256;
 
   BlockPool() = default;
@@ -29,15 +30,16 @@ class BlockPool {
   /// Precondition: no block is in use.
   ~BlockPool();
 
-  /// Returns the pool of this process. It is never destroyed, since columns may outlive everything else.
+  /// Returns the pool of this process. The pool is never destroyed, since columns may outlive other static
+  /// objects.
   [[nodiscard]] static BlockPool& instance();
 
-  /// Returns at least `bytes` uninitialized bytes. Throws the errors of column_memory(), after a second
-  /// attempt without kept blocks.
+  /// Returns at least `bytes` uninitialized bytes. If column_memory() throws, deallocates all kept blocks and
+  /// tries once more.
   [[nodiscard]] std::shared_ptr<std::byte> take(std::size_t bytes);
 
-  /// Deallocates kept blocks of all memory resources except this one. Blocks in use are deallocated when they
-  /// return to the pool.
+  /// Deallocates kept blocks of all memory resources except `memory`. Blocks of other resources that are in
+  /// use are deallocated when they return to the pool.
   void keep_blocks_only_of(const std::pmr::memory_resource& memory) noexcept;
 
  private:
@@ -50,7 +52,7 @@ class BlockPool {
   [[nodiscard]] Block find_or_make(std::size_t bytes);
   [[nodiscard]] Block make(std::size_t bytes);
   void return_block(const Block& block) noexcept;
-  /// Deallocates kept blocks: all of them, or until the kept bytes are within the limit.
+  /// Deallocates kept blocks, smallest first: all of them, or until used and kept bytes are within the limit.
   void free_cached_blocks(bool all) noexcept;
   /// Removes the kept block at `index` and returns it. Precondition: the lock is held.
   Block remove(std::size_t index) noexcept;

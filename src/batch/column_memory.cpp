@@ -12,7 +12,8 @@ namespace evenkeel {
 namespace {
 
 class StandardHeap final : public std::pmr::memory_resource {
-  /// Minimum size for which memory is checked. The check takes about as long as writing 1 MiB.
+  /// Minimum number of bytes for which an allocation first checks the available memory. The check takes about
+  /// as long as writing 1 MiB.
   static constexpr std::size_t large = std::size_t{64} << 20;
 
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
@@ -35,7 +36,7 @@ std::atomic<std::pmr::memory_resource*>& current() noexcept {
 }  // namespace
 
 std::pmr::memory_resource& standard_heap() noexcept {
-  // The heap is never destroyed, since columns may outlive everything else.
+  // The heap is never destroyed, since columns may outlive other static objects.
   alignas(StandardHeap) static std::array<std::byte, sizeof(StandardHeap)> place;
   static StandardHeap& heap = *new (place.data()) StandardHeap;
   return heap;

@@ -14,8 +14,7 @@ using ByteHash = std::uint64_t(std::span<const std::byte>);
 
 /// Returns, for each sample of a counted field, the first sample with the same value, which may be the sample
 /// itself. Values are equal if they have the same number of rows and the same bytes. Values with equal hashes
-/// are compared byte by byte, so hash collisions only take additional time. Pure. O(bytes) unless hashes
-/// collide.
+/// are compared byte by byte, so hash collisions only cost time. Pure. O(bytes) unless hashes collide.
 [[nodiscard]] std::vector<std::int64_t> first_equal_samples(const Column& column,
                                                             ByteHash* hash = hash_of_bytes);
 

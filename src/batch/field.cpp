@@ -94,8 +94,8 @@ Column& Column::operator=(const Column& other) {
   return *this;
 }
 
-// Not inlined: in callers that are compiled without optimization, the destruction of the old elements would
-// visit every byte.
+// Not inline: in callers that are compiled without optimization, inlined code would destroy the old elements
+// byte by byte.
 Column& Column::operator=(Column&& other) noexcept = default;
 
 Column::~Column() = default;
@@ -142,7 +142,7 @@ Column Column::uninitialized_rows(FieldSpec spec, std::int64_t rows, std::shared
   }
   column.rows_ = rows;
   if constexpr (EVENKEEL_ASSERTS(thorough)) {
-    // New memory is usually zero, which would hide errors if rows are never written.
+    // Fill with a pattern: new memory is usually zero, which would hide rows that are never written.
     std::ranges::fill(column.bytes(), std::byte{0xA5});
   }
   return column;

@@ -12,8 +12,9 @@ bool contains_rows(const Column& mask, RowRange rows) noexcept {
   return 0 <= rows.begin && rows.begin <= rows.end && rows.end <= mask.rows();
 }
 
-/// Calls visit(i, is_set) for each row i of the range. Bits in `ignored` do not count as set. Rows that have
-/// the size of a machine word are compared as words, so that the compiler can vectorize the loops.
+/// Calls visit(i, is_set) for row i of the `size` rows that start at `first` and consist of one Word each. A
+/// row is set if a bit outside `ignored` is 1. Comparing words instead of bytes allows the compiler to
+/// vectorize the loop.
 template <typename Word, typename Visit>
 void visit_words(const std::byte* first, std::int64_t size, Word ignored, const Visit& visit) noexcept {
   for (std::int64_t i = 0; i < size; ++i) {
@@ -23,8 +24,8 @@ void visit_words(const std::byte* first, std::int64_t size, Word ignored, const 
   }
 }
 
-/// Returns the sign bit of a floating-point type, which does not make a value nonzero on its own; 0 for other
-/// types.
+/// Returns the sign bit of a floating-point mask, which is ignored because -0 counts as 0. Returns 0 for
+/// other types, and for rows of several elements.
 template <typename Word>
 Word sign_bit(const FieldSpec& mask) noexcept {
   const bool is_real = mask.dtype == DType::float16 || mask.dtype == DType::bfloat16 ||

@@ -51,13 +51,13 @@ struct ElementTypes {
   }
 };
 
-/// Prefetches the pieces of the next rows, one cache line per call. Interleaves the rows of a group: first
-/// the first line of each row, then the second line of each row, and so on. Consecutive lines of one row
-/// would look like a stream to the processor's own prefetcher, which would then also load the bytes between
-/// pieces, and double the memory traffic.
+/// Prefetches the pieces of the next rows, one cache line per call. Rows are prefetched in groups of about 4
+/// KiB: first the first line of each row of the group, then the second line of each row, and so on.
+/// Prefetching consecutive lines of one row would trigger the hardware prefetcher, which would also load the
+/// bytes between pieces, and double the memory traffic.
 class PieceFetcher {
  public:
-  /// Prefetches the first groups of the `rows` rows that start at `row`.
+  /// Prefetches the first two groups of the `rows` rows that start at `row`.
   PieceFetcher(const RowView& view, const std::byte* row, std::size_t rows) noexcept
       : view_(view),
         first_row_(row),
@@ -100,11 +100,11 @@ class PieceFetcher {
   const std::byte* first_row_;
   std::size_t row_bytes_;
   std::size_t group_;      // rows per group
-  std::size_t next_;       // next line; like the offsets below, in bytes after the first row
-  std::size_t rows_ = 0;   // start of the group
+  std::size_t next_;       // offset of the next line, in bytes from the first row
+  std::size_t rows_ = 0;   // offset of the group, in bytes from the first row
   std::size_t row_ = 0;    // index of the row in the group
   std::size_t piece_ = 0;  // index of the piece in the row
-  std::size_t line_ = 0;   // offset of the line from the piece's start
+  std::size_t line_ = 0;   // offset of the line, in bytes from the piece's start
 };
 
 /// Used in place of PieceFetcher when whole rows are copied.
@@ -112,8 +112,8 @@ struct NothingToFetch {
   void operator()() const noexcept {}
 };
 
-/// Returns the number of bytes before a position, in the memory format. Positions in the transfer format need
-/// not be at element boundaries.
+/// Returns the offset of a position, in bytes of the memory format. Positions in the transfer format need not
+/// be at element boundaries.
 std::size_t bytes_before(const ViewedRows& place) noexcept {
   if (place.view == nullptr) return place.at;
   const std::size_t width = size_of(place.view->on_the_way);
@@ -134,8 +134,8 @@ class Sink {
   }
 
   void put(const std::byte* from, std::size_t bytes) noexcept { put(from, bytes, NothingToFetch()); }
-  /// Appends bytes, and calls `fetch` once per cache line. The calls are distributed over the copy, because
-  /// the lines of a burst of prefetches would have to wait for each other.
+  /// Appends bytes, and calls `fetch` once per cache line. If the sink streams, the calls are interleaved
+  /// with the stores, because prefetches issued in one burst would wait for each other.
   template <typename Fetch>
   void put(const std::byte* from, std::size_t bytes, Fetch&& fetch) noexcept {
     std::size_t due = PieceFetcher::lines_of(bytes);
@@ -194,8 +194,8 @@ class ConvertedElements {
   alignas(streaming::line_bytes) std::array<std::byte, converted_at_once * largest_element> converted_;
 };
 
-/// Puts the next `bytes` bytes of `rows`, starting at byte `at`, into a target, with one call per contiguous
-/// run. Both numbers are in the memory format.
+/// Passes `bytes` bytes of `rows`, starting at offset `at`, to target.put(), with one call per contiguous
+/// run. Both numbers count bytes of the memory format.
 template <typename Target>
 void put_pieces(const ViewedRows& rows, std::size_t at, std::size_t bytes, Target& target) {
   if (rows.view == nullptr || rows.view->pieces.empty()) {
@@ -247,7 +247,7 @@ RowView view_of_rows(const FieldSpec& column, const std::optional<std::vector<st
       view.pieces.push_back({from, in_layer});
     }
   }
-  // A piece of zero bytes, so that no bytes are transferred.
+  // Add a piece of zero bytes, since an empty list would mean whole rows.
   if (view.pieces.empty()) view.pieces.emplace_back();
   const bool are_all = view.pieces.size() == 1 && view.pieces.front().bytes == view.row_bytes;
   if (are_all) view.pieces.clear();
@@ -262,7 +262,7 @@ void copy_rows(const ViewedRows& from, const ViewedRows& to, std::size_t bytes, 
   const ElementTypes types(from, to);
   const std::size_t width = size_of(types.on_the_way);
   EVENKEEL_PRECONDITION(cheap, bytes % width == 0, bytes, width);
-  // The receiver's view refers to writable memory.
+  // The cast is safe, since the target is writable memory.
   Sink sink(const_cast<std::byte*>(to.first) + bytes_before(to), streams);
   const std::size_t begin = bytes_before(from);
   const std::size_t taken = bytes / width * size_of(types.from);

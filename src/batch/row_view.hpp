@@ -11,9 +11,9 @@
 
 namespace evenkeel {
 
-/// Describes which bytes of each row of a column are transferred, and in which element type. The transfer
-/// format consists of concatenated pieces of the row; the type of their integers may differ from the type in
-/// memory. By default, whole rows are transferred unchanged.
+/// Describes which bytes of each row of a column are transferred, and with which element type. In the
+/// transfer format, a row is the concatenation of its pieces, and its integers may have a different type than
+/// in memory. By default, whole rows are transferred unchanged.
 struct RowView {
   /// A run of bytes that is contiguous in memory and in the transfer.
   struct Piece {
@@ -23,7 +23,7 @@ struct RowView {
     friend bool operator==(const Piece&, const Piece&) = default;
   };
 
-  std::size_t row_bytes = 0;  ///< distance in memory from one row to the next; 0 if not specified
+  std::size_t row_bytes = 0;  ///< distance in bytes from one row to the next in memory; 0 if not specified
   /// Pieces in transfer order. If the list is empty, whole rows are transferred. If it has a single piece of
   /// zero bytes, no bytes are transferred.
   std::vector<Piece> pieces;
@@ -32,9 +32,10 @@ struct RowView {
 
   /// Returns whether rows are transferred whole and unchanged, so the view can be ignored.
   [[nodiscard]] bool is_plain() const noexcept { return pieces.empty() && in_memory == on_the_way; }
-  /// Bytes transferred per row: bytes_in_memory() in memory, wire_bytes() in the transfer format.
-  /// Precondition: the view is not plain.
+  /// Returns the number of transferred bytes per row in memory. Precondition: the view is not plain.
   [[nodiscard]] std::size_t bytes_in_memory() const noexcept;
+  /// Returns the number of transferred bytes per row in the transfer format. Precondition: the view is not
+  /// plain.
   [[nodiscard]] std::size_t wire_bytes() const noexcept {
     return bytes_in_memory() / size_of(in_memory) * size_of(on_the_way);
   }
@@ -42,20 +43,20 @@ struct RowView {
   friend bool operator==(const RowView&, const RowView&) = default;
 };
 
-/// Returns the view of rows of `column` that are transferred with elements of type `transfer_dtype`: the
-/// given layers along the first dimension, in this order, or whole rows if `layers` is nullopt. Throws the
-/// errors of FieldSpec::row_bytes(). Preconditions: the layers exist; both element types are equal or both
-/// are integers.
+/// Returns a view for transferring rows of `column` with elements of type `on_the_way`: the given layers
+/// along the first dimension of a row, in this order, or whole rows if `layers` is nullopt. Throws InputError
+/// if the rows have a negative dimension, or 2^63 bytes or more. Preconditions: the layers exist; both
+/// element types are equal or both are integers.
 [[nodiscard]] RowView view_of_rows(const FieldSpec& column,
                                    const std::optional<std::vector<std::int64_t>>& layers, DType on_the_way);
 
-/// A position in rows that are accessed through a view.
+/// A position in a list of rows, which may be accessed through a view.
 struct ViewedRows {
   const std::byte* first = nullptr;  ///< start of the first row
   const RowView* view = nullptr;     ///< null if the bytes are in the transfer format
   std::size_t at = 0;                ///< position, in bytes of the transfer format
 
-  /// Returns the element type in the transfer; nullopt if the bytes are in the transfer format.
+  /// Returns the element type of the transfer; nullopt if the bytes are already in the transfer format.
   [[nodiscard]] std::optional<DType> transfer_dtype() const noexcept {
     return view == nullptr ? std::nullopt : std::optional(view->on_the_way);
   }

@@ -39,7 +39,8 @@ std::int64_t current_time_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count();
 }
 
-/// Throws FieldsError for a key that was accepted before with different content. `where` names the sample.
+/// Throws FieldsError for a key that was accepted before with different content. `where` is the place of the
+/// new sample in the request.
 [[noreturn]] void reject_other_content(const std::string& where, const stream::SampleKey& key) {
   throw FieldsError(
       where,
@@ -75,7 +76,7 @@ std::string new_identity() {
 struct Buffer::Change {
   Buffer& buffer;
   StoreChange store{};
-  std::int64_t cost = 0;     // upper bound on the bytes of capacity used by new samples and aborts
+  std::int64_t cost = 0;     // maximum bytes of capacity that new samples, fields and aborts use
   std::int64_t applied = 0;  // number of events applied to the ledger
 
   std::int64_t apply(stream::Event::What what) {
@@ -151,19 +152,19 @@ void Buffer::write_store_notes() {
   store_->settle();
 }
 
-/// Throws InputError if the store has untrained groups whose size or late fields differ from the configured
-/// ones. With a different configuration, these groups would mean something else: half of a group of four is
-/// not a group of two.
+/// Throws InputError if the store has untrained groups whose size or late fields differ from the settings.
+/// Otherwise, for example, half of a group of four would be taken for a complete group of two.
 void Buffer::require_same_group_rules() const {
   const stream::Status status = ledger_->status();
   const std::int64_t groups = status.open_groups + status.ready_groups + status.formed_groups;
   if (groups == 0 || !store_->note(settings_note)) return;
   const stream::StreamSettings before = read_settings(*store_);
   if (before.late_fields != settings_.late_fields) {
-    throw InputError(store_->name(),
-                     "has untrained groups with the late fields " + join_names(before.late_fields) +
-                         ", but the buffer was started with " + join_names(settings_.late_fields),
-                     "Use the same --late-fields as before, or a new store");
+    throw InputError(
+        store_->name(),
+        "has untrained groups with the late fields " + join_names(before.late_fields) +
+            ", but the buffer was started with " + join_names(settings_.late_fields),
+        "Use the same late fields as before (--late-fields, or stream.late_fields), or a new store");
   }
   const std::int64_t kept = before.group_size;
   if (kept == settings_.group_size) return;
@@ -181,8 +182,10 @@ void Buffer::choose_formats(const std::optional<DeclaredFormats>& declared) {
   for (const std::string& field : settings_.late_fields) {
     require_usable_name({field, DType::float32, FieldKind::sample, {}});
     if (formats_.contains(field))
-      throw ConfigError("--read-as", "has '" + field + "', which must be added later (--late-fields)",
-                        "Name it in only one of the two options");
+      throw ConfigError("field '" + field + "'",
+                        "has a declared format (--read-as, or fields.NAME.read_as), but it is a late field "
+                        "(--late-fields, or stream.late_fields), which is always in the shape of its lists",
+                        "Remove one of the two settings");
   }
   if (schema_.empty || formats_ == kept) return;
   throw InputError(
@@ -218,15 +221,15 @@ void Buffer::load() {
   must_load_ = false;
 }
 
-/// Throws IoError while the ledger may differ from the store, so that callers never see state that is not
+/// Throws IoError while the ledger may differ from the store. Callers therefore never see state that is not
 /// stored.
 void Buffer::require_loaded() const {
   if (must_load_) throw IoError(store_->name(), "could not be written, and cannot be read yet", "Try again");
 }
 
 /// Applies the requests and commits them in one transaction. Returns whether the store has changed. A request
-/// that fails before it changes the ledger gets its own error, and the others are committed. If the ledger
-/// was partly changed or the store cannot be written, all requests fail.
+/// that fails before it changes the ledger gets its own error, and the other requests are committed. If a
+/// request fails after it has changed the ledger, or if the store cannot be written, all requests fail.
 bool Buffer::commit(const Queue::Requests& requests) {
   const std::lock_guard lock(state_mutex_);
   Change change{*this};
@@ -258,7 +261,7 @@ bool Buffer::commit(const Queue::Requests& requests) {
   return false;
 }
 
-// Sets the error of all requests. The ledger may be ahead of the store, so it is loaded again.
+// Sets the error of all requests, and loads the ledger again, since it may be ahead of the store.
 void Buffer::fail(const Queue::Requests& requests, const std::exception_ptr& error) {
   for (Queue::Request* request : requests) request->error = error;
   opened_.clear();  // deadlines are unknown until the ledger is loaded
@@ -276,7 +279,7 @@ std::int64_t Buffer::max_body_bytes() const noexcept {
 }
 
 /// Returns the samples that are neither known nor repeated within the request. `faults` has one entry per
-/// sample, or is empty. Throws if one of the samples cannot be taken.
+/// sample, or is empty. Throws InputError or FieldsError if one of the samples cannot be accepted.
 std::vector<const ReceivedSample*> Buffer::select_new_samples(
     const ReceivedSamples& received, const std::vector<std::optional<ErrorReport>>& faults) const {
   std::vector<const ReceivedSample*> fresh;
@@ -300,8 +303,8 @@ std::vector<const ReceivedSample*> Buffer::select_new_samples(
   return fresh;
 }
 
-/// Throws FullError if `cost` does not fit in addition to the change's other additions, or LimitError if
-/// there are no samples whose training would make room.
+/// Throws an error if `cost` does not fit in addition to what `change` already adds: FullError if training
+/// the buffer's samples would make room, or LimitError if the buffer does not have samples.
 void Buffer::require_room(const Change& change, std::int64_t cost) {
   if (store_->used() + change.cost + cost <= store_->capacity()) return;
   if (holds_samples(ledger_->status())) throw make_full_error();
@@ -370,14 +373,15 @@ CurrentJob Buffer::current_job() const {
   return job_;
 }
 
-/// Throws IoError if samples were checked for `job`, and another job has begun that may accept others.
+/// Throws IoError if the samples were checked for `job`, but the current job may accept different samples.
 void Buffer::require_same_job(const CurrentJob& job) const {
   if (!job_.has_left && (job.has_left || job.acceptance != job_.acceptance))
     throw IoError("buffer", "has a new job, which may accept different samples",
                   "Send the same request again");
 }
 
-/// Returns the stored sample to which the fields belong; null if it was trained or dropped.
+/// Returns the stored sample to which the fields belong; null if the sample was trained or dropped. Throws
+/// UnknownGroupError if the sample has not arrived.
 const stream::WaitingSample* Buffer::find_stored(const ReceivedFields& fields) const {
   const stream::WaitingSample* const sample = ledger_->find_sample(fields.key);
   if (sample != nullptr || ledger_->is_known(fields.key)) return sample;
@@ -387,7 +391,7 @@ const stream::WaitingSample* Buffer::find_stored(const ReceivedFields& fields) c
                           "Add fields to a sample after it was acknowledged");
 }
 
-/// Checks values as accept_samples() checks those of samples, and returns their schema.
+/// Checks the values in the same way as values that arrive with samples, and returns their schema.
 JsonlSchema Buffer::check_fields(std::span<const ReceivedFields> received, const CurrentJob& job) const {
   constexpr std::int64_t max_tokens_at_once = std::int64_t{1} << 20;
   JsonlSchema schema;
@@ -411,9 +415,6 @@ JsonlSchema Buffer::check_fields(std::span<const ReceivedFields> received, const
     const auto stored = [&]() -> std::optional<SampleLengths> {
       const std::lock_guard lock(state_mutex_);
       require_loaded();
-      if (form_ == SampleForm::tensors)
-        throw FieldsError(of_sample.where(), "adds a field to samples that were sent as safetensors",
-                          "Send samples to which fields will be added as JSON Lines");
       const stream::WaitingSample* const sample = find_stored(of_sample);
       if (sample == nullptr) return std::nullopt;
       return SampleLengths{sample->prompt, sample->response};
@@ -431,7 +432,8 @@ JsonlSchema Buffer::check_fields(std::span<const ReceivedFields> received, const
   return schema;
 }
 
-/// Returns the fields that samples lack, and counts the samples by outcome.
+/// Returns the fields that are new to their samples, and counts the samples by outcome in `intake`. Throws
+/// FieldsError if a sample already has a different value of a field.
 std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<ReceivedFields>& received,
                                                         FieldIntake& intake) const {
   std::vector<Addition> fresh;
@@ -477,7 +479,7 @@ FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
   std::int64_t bytes = 0;
   for (const ReceivedFields& fields : received)
     for (const auto& [name, value] : fields.values) bytes += store_->cost_of(std::ssize(name + value));
-  std::vector<Addition> fresh;  // kept local until the transaction is written
+  std::vector<Addition> fresh;  // must live until the transaction is written
   FieldIntake intake;
   submit(bytes, [&](Change& change) {
     require_same_job(job);
@@ -532,7 +534,9 @@ RaggedBatch Buffer::samples_of(std::span<const stream::WaitingSample> samples,
   std::string bodies;
   std::vector<std::int64_t> arrivals;
   for (const stream::WaitingSample& sample : samples) {
-    read_body(sample.arrival, [&](std::string_view body) { bodies += frame_body(body); });
+    read_body(sample.arrival, [&](std::string_view body, const BodyFrame& frame) {
+      bodies.append(frame.before).append(body).append(frame.after);
+    });
     arrivals.push_back(sample.arrival);
   }
   return parse_samples(bodies, arrivals, schema, formats_);
@@ -559,7 +563,8 @@ std::optional<std::pair<std::int64_t, ErrorReport>> Buffer::find_group_fault(
   return fault;
 }
 
-/// Throws InputError for the first sample that the current job does not accept.
+/// Throws InputError for the first sample that the current job does not accept. `is_formed` states whether
+/// the step was already formed.
 void Buffer::require_accepted(std::int64_t step, std::span<const stream::WaitingGroup> groups,
                               bool is_formed) const {
   const auto [job, schema] = [&] {
@@ -582,7 +587,7 @@ void Buffer::require_accepted(std::int64_t step, std::span<const stream::Waiting
   }
 }
 
-/// Returns the groups of the step that are still ready.
+/// Returns those groups of the step that are still ready.
 std::vector<stream::WaitingGroup> Buffer::waiting_groups_of(const stream::StepFormed& step) const {
   const std::lock_guard lock(state_mutex_);
   require_loaded();
@@ -596,7 +601,8 @@ std::vector<stream::WaitingGroup> Buffer::waiting_groups_of(const stream::StepFo
 JsonlSchema Buffer::schema_with(const ReceivedSamples& received) const {
   for (const std::string& field : settings_.late_fields) {
     if (!received.schema().has_field(field) && !received.schema().ignored.contains(field)) continue;
-    throw FieldsError("body", "has the field '" + field + "', which must be added later (--late-fields)",
+    throw FieldsError("body",
+                      "has the field '" + field + "', which must be added later, because it is a late field",
                       "Send it with POST /v1/fields after the sample has been acknowledged");
   }
   if (!schema_.empty && !received.schema().empty && received.form() != form_) {
@@ -907,7 +913,8 @@ std::vector<stream::FormedStep> Buffer::untrained_steps(std::int64_t from_step) 
   return steps;
 }
 
-void Buffer::read_body(std::int64_t arrival, const std::function<void(std::string_view)>& take) const {
+void Buffer::read_body(std::int64_t arrival,
+                       const std::function<void(std::string_view, const BodyFrame&)>& take) const {
   std::vector<std::int64_t> added;
   if (!settings_.late_fields.empty()) {
     const std::lock_guard lock(state_mutex_);
@@ -915,13 +922,15 @@ void Buffer::read_body(std::int64_t arrival, const std::function<void(std::strin
     for (const stream::AddedFields& fields : ledger_->fields_added_to(arrival))
       added.push_back(fields.number);
   }
-  if (added.empty()) return store_->read_body(arrival, take);
   std::string fields;
   for (const std::int64_t number : added)
     store_->read_body(number, [&](std::string_view more) { fields.append(",").append(more); });
-  std::string line;
-  store_->read_body(arrival, [&](std::string_view body) { line = add_fields_to_line(body, fields); });
-  take(line);
+  store_->read_body(arrival, [&](std::string_view body) {
+    if (fields.empty() || detect_form(body) == SampleForm::tensors)
+      return take(body, make_body_frame(body, fields));
+    const std::string line = add_fields_to_line(body, fields);
+    take(line, make_body_frame(line));
+  });
 }
 
 JsonlSchema Buffer::schema() const {
@@ -983,7 +992,7 @@ void Buffer::expire_tickets(Change& change) {
   change.apply(stream::TicketsExpired{now, oldest});
 }
 
-// A passed deadline is recorded as an event like any other, so that replays do not depend on a clock.
+// Records passed deadlines as events, so that replays do not depend on a clock.
 void Buffer::close_expired_groups(Change& change) {
   expire_tickets(change);
   bool has_closed = false;

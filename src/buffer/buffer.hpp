@@ -27,14 +27,15 @@
 
 namespace evenkeel {
 
-/// A sample has not arrived, or no sample or abort of a group has arrived. HTTP status 404.
+/// Thrown if a request names a sample that has not arrived, or a group of which no sample or abort has
+/// arrived. HTTP status 404.
 class UnknownGroupError : public InputError {
  public:
   using InputError::InputError;
 };
 
-/// The request contradicts the record: it has different fields, different content for a known sample, or
-/// different groups for a formed step. HTTP status 409.
+/// Thrown if a request contradicts what the buffer has stored: it has different fields, different content for
+/// a known sample, or different groups for a formed step. HTTP status 409.
 class FieldsError : public InputError {
  public:
   using InputError::InputError;
@@ -59,101 +60,100 @@ struct FieldIntake {
   std::int64_t version = 0;  ///< policy version after the request
 };
 
-/// Sender of a request for tickets. Both members may be empty.
+/// Identifies a request for tickets. Both members may be empty.
 struct TicketRequest {
   std::string holder{};    ///< producer that will own the tickets
-  std::string identity{};  ///< identity of the request; a retry has the same one
+  std::string identity{};  ///< identity of the request; retries have the same identity
 };
 
-/// Answer to a request for tickets, each of which permits its holder to start one group.
+/// Answer to a request for tickets. A ticket permits its holder to start one group.
 struct GrantedTickets {
   std::int64_t groups = 0;   ///< number of tickets granted
   std::int64_t version = 0;  ///< policy version
 };
 
-/// Status report of a buffer.
 struct BufferStatus {
   stream::Status stream;
   std::string store;           ///< name of the store
-  std::string data_loss_risk;  ///< acknowledged data that may be lost; empty if none can be
+  std::string data_loss_risk;  ///< describes which data may be lost; empty if no data can be lost
   std::int64_t capacity = 0;   ///< bytes
   std::int64_t used = 0;       ///< bytes
   std::optional<double> seconds_since_last_sample;  ///< null until the first sample arrives in this process
-  std::optional<std::int64_t> groups_per_step;      ///< of the latest job; null if there was none
+  std::optional<std::int64_t> groups_per_step;      ///< of the latest job; null before the first job
   std::string identity;                             ///< unique identity of the store's content
   double waited = 0;     ///< seconds that jobs waited for samples since this process started
-  std::int64_t job = 0;  ///< number of the latest job; 0 if there was none
+  std::int64_t job = 0;  ///< number of the latest job; 0 before the first job
   bool is_job_alive = false;
   std::int64_t group_size = 1;
 };
 
-/// Answer of Buffer::wait_for(): groups that a job may put into a step, and the state of the buffer.
+/// Result of Buffer::wait_for(): groups that a job may put into a step, and the state of the buffer.
 struct WaitingGroups {
   std::vector<stream::WaitingGroup> groups;  ///< in the order in which they became ready
-  std::vector<std::int64_t> coming;          ///< Ledger::versions_of_expected_groups()
+  std::vector<std::int64_t> coming;          ///< result of Ledger::versions_of_expected_groups()
   stream::Status stream;
   std::optional<double> seconds_since_last_sample;
   std::string full;  ///< why the latest samples were refused for lack of room; empty if there is room
   bool is_stopping = false;
 };
 
-/// Answer of Buffer::wait_for_step(). One rank of a job forms the step, and the others wait for it.
+/// Result of Buffer::wait_for_step(). One rank of a job forms the step, and the other ranks wait for it.
 struct PendingStep {
-  std::optional<stream::FormedStep> step;  ///< null until it is formed
+  std::optional<stream::FormedStep> step;  ///< null until the step is formed
   bool is_over = false;  ///< the step will never be formed: the stream has ended, and no group is left
   std::string failure;   ///< why the forming rank gave up; empty if it did not
   stream::Status stream;
   std::optional<double> seconds_since_last_sample;
 };
 
-/// Takes samples, keeps them until they are trained, and keeps track of what happens to each one. Consists of
-/// a ledger, which is in memory, and a store, from which the ledger can be restored. When a call returns, its
-/// changes are in the store, and durable if the store is. Thread-safe: one writer thread commits concurrent
-/// calls together in one transaction.
+/// Buffer for the samples of a stream. Accepts samples, keeps them until they are trained, and records what
+/// happens to each of them. Consists of a ledger, which is in memory, and a store, from which the ledger can
+/// be restored. When a call returns, its changes are in the store, and durable if the store is durable.
+/// Thread-safe: one writer thread commits concurrent calls together in one transaction.
 ///
-/// Every call that changes something throws IoError if the store cannot be written or stop() was called. The
+/// Every call that changes the buffer throws IoError if the store cannot be written or stop() was called. The
 /// changes may have been stored nevertheless, so the caller should repeat the call; repeating a call does not
 /// apply its changes twice (for grant_tickets(), only if the request has an identity). Until the store can be
-/// read again, calls that return groups, steps or fields also throw IoError, and status() returns the store's
-/// last known content.
+/// read again, calls that return groups, steps or fields also throw IoError, and status() returns the last
+/// known status.
 class Buffer {
  public:
-  /// Restores the content of the store. `declared` declares the formats of fields in JSON Lines; if null, the
-  /// formats recorded in the store are used. Throws InputError if the store is damaged, has samples in
-  /// different formats, or has untrained groups of a different size. Also throws the ConfigErrors of
-  /// add_stream_formats() and of the ledger's settings.
+  /// Restores the buffer from the store. `declared` has the formats of fields in JSON Lines; if null, the
+  /// formats recorded in the store are used. Throws InputError if the store is damaged, contains values
+  /// instead of samples, has samples in different formats, or has untrained groups with a different size or
+  /// different late fields. Throws ConfigError if the settings or the formats are invalid.
   Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
          const std::optional<DeclaredFormats>& declared = std::nullopt);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  /// Takes the samples of one request: all of them, or none if it throws. `holder` owns the tickets that new
-  /// groups use up; empty if unknown. Throws
+  /// Accepts the samples of one request. If it throws, it accepts none of them. `holder` owns the tickets
+  /// that new groups use up; empty if unknown. Throws
   /// - InputError naming the sample if no job could accept it, or if the current job does not (Acceptance);
   /// - FieldsError if earlier samples have different fields, or a sample with the same key has different
   ///   content;
   /// - LimitError if the samples can never fit, and FullError if they do not fit now;
   /// - IoError if a job with a different Acceptance begins in the meantime.
   Intake accept_samples(const ReceivedSamples& received, const std::string& holder = {});
-  /// Adds fields to stored samples (StreamSettings::late_fields): all of them, or none if it throws. Throws
+  /// Adds fields to stored samples (StreamSettings::late_fields). If it throws, it adds none of them. Throws
   /// - UnknownGroupError naming the sample if it has not arrived;
   /// - InputError naming the sample if no job could accept the values, or if the current job does not;
   /// - FieldsError if a sample has a different value of the field, or the field had a different form before;
-  /// - LimitError, FullError and IoError as accept_samples() does.
+  /// - LimitError, FullError and IoError for the same reasons as accept_samples().
   FieldIntake add_fields(const std::vector<ReceivedFields>& received);
-  /// Grants up to `groups` tickets, limited by Ledger::count_grantable_groups(); none before the first job.
-  /// Grants all of them unless StreamSettings::limits_tickets(). A repeated request gets the same tickets as
-  /// long as any of them is open.
+  /// Grants `groups` tickets. If StreamSettings::limits_tickets(), grants at most
+  /// Ledger::count_grantable_groups() tickets, and 0 before the first job. A repeated request receives the
+  /// original grant as long as any of its tickets is open.
   GrantedTickets grant_tickets(std::int64_t groups, const TicketRequest& request = {});
-  /// Closes a group, so later samples of it are dropped: the group becomes ready or, if it has fewer than
-  /// min_group samples, is dropped. Changes nothing if the group is in a step or has ended. Throws
-  /// UnknownGroupError if no sample or abort of the group has arrived.
+  /// Closes a group: the group becomes ready or, if it has fewer than min_group samples, is dropped. Samples
+  /// of the group that arrive later are dropped. Changes nothing if the group is in a step or has ended.
+  /// Throws UnknownGroupError if no sample or abort of the group has arrived.
   void close_group(const Uid& uid);
-  /// Aborts a sample or, without an index, a group, which need not be known yet. If the group is in a formed,
-  /// untrained step, changes nothing and returns the step; otherwise returns nullopt. Throws InputError for
-  /// an index outside the group, an invalid uid or a reason that is too long; FullError if the group is new
-  /// and there is no room to remember it.
+  /// Aborts the sample with this index or, if `index` is nullopt, the whole group. The group need not be
+  /// known yet. If the group is in a formed, untrained step, changes nothing and returns the step; otherwise
+  /// returns nullopt. Throws InputError for an index outside the group, an invalid uid or a reason that is
+  /// too long; FullError if the group is new and there is no room to record the abort.
   std::optional<std::int64_t> abort_group(const Uid& uid, std::optional<std::int64_t> index,
                                           const std::string& reason);
   /// Removes a group from its formed step, because the step has a sample that the job cannot train. Throws
@@ -163,42 +163,43 @@ class Buffer {
   /// Ends the stream: further samples are refused, and incomplete groups are closed. Calling it again changes
   /// nothing.
   void end();
-  /// Returns the uid of the group with this name in a URL, where the text "7" and the integer 7 look the
-  /// same. If the name is an integer, returns whichever of the two is known; throws InputError if both are
-  /// known, and UnknownGroupError if neither is. Any other name is a text, whether known or not.
+  /// Returns the uid of the group with this name in a URL. A name that is an integer, such as 7, may mean the
+  /// integer 7 or the text "7": returns the uid that is known; throws InputError if both are known, and
+  /// UnknownGroupError if neither is. Any other name is a text, even if no group has this uid.
   [[nodiscard]] Uid find_group_by_name(const std::string& name) const;
 
-  /// Begins a job whose steps have `groups_per_step` groups, from which the number of tickets is computed,
-  /// and fences all earlier jobs: their calls fail from then on. Returns the job's pass. The calls below that
-  /// have a parameter `pass` check it first, and throw FencedError or RulesError as require_pass() does. An
-  /// empty pass, for callers in this process, is not checked.
+  /// Begins a job and fences all earlier jobs: their calls fail from then on. `groups_per_step` is the number
+  /// of groups in each step, which limits the number of tickets. Returns the job's pass. The functions below
+  /// that have a parameter `pass` first check it, and throw FencedError or RulesError if it is not valid
+  /// (require_pass()). An empty pass, for callers in this process, is not checked.
   ///
-  /// A job is alive until it leaves or its pass has not been used for the lapse time. Unless the new job
-  /// `takes_over`, waits until the earlier job is no longer alive, and throws BusyError if it still is after
-  /// one lapse time.
+  /// A job is alive until it leaves or its pass has not been used for the lapse time (set_job_timeout()).
+  /// Unless the new job `takes_over`, waits until the earlier job is no longer alive, and throws BusyError if
+  /// it is still alive after one lapse time.
   std::string begin_job(std::int64_t groups_per_step, const JobStart& start = {});
   /// Checks the pass, and records that the job is alive.
   void require_job(const std::string& pass);
-  /// Ends the job, so that another one may begin.
+  /// Ends the job so that another job may begin.
   void leave_job(const std::string& pass);
   /// Sets the lapse time of begin_job(), 10 seconds by default. For tests.
   void set_job_timeout(std::chrono::milliseconds lapse);
   /// Returns the rules that a job's pass is bound to, as JSON: settings, formats, and the store's identity.
   [[nodiscard]] const std::string& rules() const noexcept { return rules_; }
 
-  /// Records, in memory only, that the rank that forms steps failed at `step`: calls that wait for this step
-  /// or a later one return `why` in PendingStep::failure. An empty `why` clears an earlier failure; so does
-  /// begin_job().
+  /// Records, in memory only, that the rank that forms steps failed at `step`. Calls of wait_for_step() for
+  /// this or a later step then return `why` in PendingStep::failure. An empty `why` clears an earlier
+  /// failure; so does begin_job().
   void abandon_step(std::int64_t step, const std::string& why, const std::string& pass = {});
   /// Waits until at least `enough` groups are ready, the stream has ended, stop() is called, or `time` has
   /// passed. Returns the first `most` ready groups, which may be fewer than `enough`.
   [[nodiscard]] WaitingGroups wait_for(std::int64_t enough, std::int64_t most,
                                        std::chrono::milliseconds time);
-  /// Waits until the step is formed and durable, it is known that the step will never be formed, the job gave
-  /// up on the step, stop() is called, or `time` has passed. Throws InputError if the step has a sample that
-  /// the current job does not accept.
+  /// Waits until the step is formed and durable, the step can no longer be formed, abandon_step() was called
+  /// for it, stop() is called, or `time` has passed. Throws InputError if the step has a sample that the
+  /// current job does not accept.
   [[nodiscard]] PendingStep wait_for_step(std::int64_t step, std::chrono::milliseconds time);
-  /// Drops waiting samples that the job's filter excludes. Ignores samples that are not in a ready group.
+  /// Drops the samples with these arrival numbers, which the job's filter excludes. Ignores samples that are
+  /// not in a ready group.
   void drop_filtered(std::vector<std::int64_t> arrivals, const std::string& pass = {});
   /// Records a step that the job has chosen. Repeating the same step changes nothing. Throws FieldsError if
   /// the step was formed with different content, or is no longer valid: its groups or the version have
@@ -209,17 +210,19 @@ class Buffer {
   /// samples and expires tickets that have become stale. A lower version does not change the current
   /// version, but from then on, samples are checked against it (Ledger::version_rejection_reason()).
   void publish(std::int64_t version, const std::string& pass = {});
-  /// Records that the steps up to this one are trained, so the job will not request them again, and frees
-  /// their samples. Throws InputError if the step is later than any formed one.
+  /// Records that all steps up to and including `step` are trained, so the job will not request them again,
+  /// and frees their samples. Throws InputError if `step` is later than the latest formed step.
   void mark_trained(std::int64_t step, const std::string& pass = {});
   /// Acts like mark_trained(), but the steps need not have been formed here. Used with a store restored from
   /// a backup that is older than the job's state.
   void skip(std::int64_t step);
-  /// Makes formed steps durable, and returns those from `from_step` on that are not trained.
+  /// Returns the formed, untrained steps from `from_step` on, after making them durable.
   [[nodiscard]] std::vector<stream::FormedStep> untrained_steps(std::int64_t from_step);
-  /// Passes the stored body of a sample, given by its arrival number, to `take`, with the fields that were
-  /// added to it. Throws InputError if it is missing or damaged.
-  void read_body(std::int64_t arrival, const std::function<void(std::string_view)>& take) const;
+  /// Passes the stored body of the sample with this arrival number to `take`, with the frame in which jobs
+  /// receive it. Fields that were added later are in the body of a line, and in the frame of tensors. Throws
+  /// InputError if the body is missing or damaged.
+  void read_body(std::int64_t arrival,
+                 const std::function<void(std::string_view body, const BodyFrame& frame)>& take) const;
   [[nodiscard]] JsonlSchema schema() const;
 
   [[nodiscard]] BufferStatus status() const;
@@ -228,7 +231,7 @@ class Buffer {
   [[nodiscard]] const DeclaredFormats& formats() const noexcept { return formats_; }
   /// Returns the maximum size, in bytes, of the body of a request with samples.
   [[nodiscard]] std::int64_t max_body_bytes() const noexcept;
-  /// Ends all waits, and makes further changes throw IoError. Irreversible.
+  /// Ends all waits, and makes later calls that change the buffer throw IoError. Irreversible.
   void stop();
 
  private:
@@ -267,7 +270,8 @@ class Buffer {
   [[nodiscard]] JsonlSchema job_schema() const { return combine_disjoint_schemas(schema_, late_schema_); }
   [[nodiscard]] CurrentJob current_job() const;
   void require_same_job(const CurrentJob& job) const;
-  /// Returns the maximum size that a sample takes in the store, in bytes: its body, its event and its key.
+  /// Returns the maximum number of bytes that a sample takes in the store for its body, its event and its
+  /// key.
   [[nodiscard]] std::int64_t cost_of(const ReceivedSample& sample, const std::string& holder) const;
   [[nodiscard]] LimitError make_too_large_error(std::int64_t bytes) const;
   [[nodiscard]] FullError make_full_error();
@@ -301,7 +305,7 @@ class Buffer {
 
   const std::unique_ptr<Store> store_;
   const stream::StreamSettings settings_;
-  DeclaredFormats formats_;  // const after construction, like the rules
+  DeclaredFormats formats_;  // constant after construction, like `rules_`
   std::string rules_;
 
   mutable std::mutex state_mutex_;  // guards the members below; the writer holds it during a commit
@@ -312,14 +316,14 @@ class Buffer {
   stream::Status stored_;    // ledger status before the latest transaction; for status() while must_load_
   std::string full_;         // see WaitingGroups::full
   bool is_settled_ = true;   // the latest transaction is durable (Store::is_settled)
-  JsonlSchema schema_;       // fields that come with samples
+  JsonlSchema schema_;       // fields that arrive with samples
   JsonlSchema late_schema_;  // fields that were added to samples
   std::string identity_;
   std::optional<FailedStep> given_up_;
   SampleForm form_ = SampleForm::lines;  // form of all samples so far
   std::optional<std::int64_t> groups_per_step_;
   CurrentJob job_;
-  Clock::time_point last_call_;  // latest call of the current job
+  Clock::time_point last_call_;  // time of the current job's latest call
   Clock::duration lapse_ = std::chrono::seconds(10);
   std::optional<Clock::time_point> last_sample_;  // also updated when fields arrive
   Clock::duration waited_{};                      // total time of wait_for() calls

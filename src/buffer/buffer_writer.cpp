@@ -2,7 +2,7 @@
 
 #include "buffer/buffer.hpp"
 
-// How a buffer uses its queue of requests.
+// Functions of a buffer that use its queue of requests.
 namespace evenkeel {
 
 void Buffer::stop() {
@@ -18,7 +18,7 @@ void Buffer::submit(std::int64_t bytes, std::function<void(Change&)> act) {
   queue_.submit(bytes, std::move(act));
 }
 
-/// Waits until the state that the caller has seen is durable.
+/// Waits until all changes so far are durable.
 void Buffer::wait_until_settled() {
   {
     const std::lock_guard lock(state_mutex_);

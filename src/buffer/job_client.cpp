@@ -18,7 +18,8 @@ using nlohmann::json;
 
 constexpr std::chrono::seconds longest_connect{5};
 
-/// Returns the error in an answer, or a generic error if the answer is not JSON from the server.
+/// Returns the error that an answer reports, or a generic error if the answer is not JSON from a buffer's
+/// server.
 ErrorReport report_of(const std::string& url, const httplib::Response& response) {
   const json said = json::parse(response.body, nullptr, false);
   ErrorReport report{ErrorKind::input, url, "answers with status " + std::to_string(response.status),
@@ -34,7 +35,8 @@ ErrorReport report_of(const std::string& url, const httplib::Response& response)
   return report;
 }
 
-/// Runs `call` with SIGPIPE blocked; otherwise, the signal would end this process if the buffer is gone.
+/// Runs `call` with SIGPIPE blocked. Otherwise, the signal would end this process if the server had closed
+/// the connection.
 template <typename Call>
 std::string call_with_sigpipe_blocked(Call&& call) {
   sigset_t broken_pipe;

@@ -18,19 +18,19 @@
 
 namespace evenkeel {
 
-/// Identity of a job, which its calls include after begin().
+/// Identity of a job. JobClient::begin() returns it, and later calls of the job include it.
 struct JobPass {
-  std::string job;    ///< names the job and its rules (fingerprint); empty if the caller is not a job
-  std::string rules;  ///< the rules as JSON, used by errors to report what has changed
+  std::string job;    ///< the job's pass (pass_of()); empty if the caller is not a job
+  std::string rules;  ///< the buffer's rules as JSON, from which errors report what has changed
 };
 
-/// Answer of a buffer to a job that begins.
+/// Answer of JobClient::begin().
 struct JobStartReply {
   JobPass pass;
   stream::StreamSettings settings;
   std::int64_t version = 0;
   std::string identity;     ///< unique identity of the buffer's store
-  DeclaredFormats formats;  ///< formats in which lines represent fields
+  DeclaredFormats formats;  ///< formats of fields in JSON Lines
 };
 
 /// Rules of a buffer that a producer must know.
@@ -40,7 +40,7 @@ struct BufferRules {
   std::int64_t capacity = 0;  ///< in bytes
 };
 
-/// Numbers of samples of a request, by outcome.
+/// Answer of JobClient::send(): the number of samples of the request, by outcome.
 struct Receipt {
   std::int64_t accepted = 0;    ///< new and kept
   std::int64_t duplicates = 0;  ///< the buffer had them already
@@ -49,33 +49,33 @@ struct Receipt {
   std::int64_t version = 0;  ///< policy version
 };
 
-/// Open tickets: granted, but not used for a group yet.
+/// Open tickets: tickets that were granted but have not been used for a group yet.
 struct OutstandingTickets {
   std::int64_t count = 0;
   // The other members describe the oldest grant.
   std::string holder{};   ///< empty if the request did not name one
   double age = 0;         ///< seconds since the grant
-  double expires_in = 0;  ///< seconds
+  double expires_in = 0;  ///< seconds until the tickets expire
 };
 
 /// Answer of JobClient::wait_for(): groups that may be put into a step, and the state of the buffer.
 struct JobWaiting {
   std::int64_t version = 0;
   bool has_ended = false;         ///< no more groups will become ready
-  std::int64_t ready_groups = 0;  ///< number of all ready groups, the first of which are in `groups`
+  std::int64_t ready_groups = 0;  ///< total number of ready groups; `groups` has the first of them
   std::int64_t open_groups = 0;   ///< number of groups that wait for samples or fields
   /// Null until the first sample arrives in the buffer's process.
   std::optional<double> seconds_since_last_sample;
   std::string full;  ///< why the buffer refuses samples now; empty if it does not
   OutstandingTickets tickets;
-  std::vector<std::int64_t> coming;  ///< Ledger::versions_of_expected_groups()
+  std::vector<std::int64_t> coming;  ///< result of Ledger::versions_of_expected_groups()
   std::vector<stream::WaitingGroup> groups;
   std::map<std::string, std::int64_t> missing_fields{};  ///< number of samples that wait for each late field
 };
 
-/// Answer of JobClient::wait_for_step(). One rank of a job forms the step, and the others wait for it.
+/// Answer of JobClient::wait_for_step(). One rank of a job forms the step, and the other ranks wait for it.
 struct JobStep {
-  std::optional<stream::FormedStep> step;  ///< null until it is formed
+  std::optional<stream::FormedStep> step;  ///< null until the step is formed
   bool is_over = false;  ///< the step will never be formed: the stream has ended, and no group is left
   std::string failure;   ///< why the forming rank gave up; empty if it did not
   std::optional<std::int64_t> formed_step;   ///< latest formed step
@@ -103,28 +103,28 @@ class JobClient {
   JobClient(JobClient&&) noexcept;
   JobClient& operator=(JobClient&&) = delete;
 
-  /// Sets how long further calls wait for their answers before they throw IoError.
+  /// Sets how long later calls wait for their answers before they throw IoError.
   void set_answer_timeout(std::chrono::seconds time);
-  /// Default time limit for an answer. It is longer than the longest wait of a call.
+  /// Default time limit for an answer. Exceeds the maximum `time` of wait_for() and wait_for_step().
   static constexpr std::chrono::seconds longest_answer{60};
 
-  /// Begins a job whose steps have `samples_per_step` samples. Throws InputError if this number is not a
-  /// multiple of the buffer's group size. Further calls of this client carry the job's pass, and calls of
-  /// earlier jobs are refused. Unless the job `takes_over`, throws InputError if an earlier job is alive,
-  /// after waiting for a few seconds.
+  /// Begins a job whose steps have `samples_per_step` samples. Later calls of this client include the job's
+  /// pass, and calls of earlier jobs are refused. Throws InputError if `samples_per_step` is not a multiple
+  /// of the buffer's group size. Unless the job `takes_over`, also throws InputError if an earlier job is
+  /// still alive after a few seconds.
   JobStartReply begin(std::int64_t samples_per_step, const JobStart& start = {});
   /// Reports that the job is alive.
   void send_heartbeat();
-  /// Reports that the job has ended, so another one may begin at once.
+  /// Reports that the job has ended, so another job may begin at once.
   void leave();
   /// Waits until at least `enough` groups are ready, the stream has ended, or `time` (at most 30 seconds) has
   /// passed. Returns the first `most` groups in the order in which they became ready.
   JobWaiting wait_for(std::int64_t enough, std::int64_t most, std::chrono::milliseconds time);
-  /// Waits until the step is formed, it is known that the step will never be formed, the job gave up on the
-  /// step, or `time` (at most 30 seconds) has passed.
+  /// Waits until the step is formed, the step can no longer be formed, abandon_step() was called for it, or
+  /// `time` (at most 30 seconds) has passed.
   JobStep wait_for_step(std::int64_t step, std::chrono::seconds time);
-  /// Reports to ranks that wait for this step or a later one why it will not be formed. An empty `why` clears
-  /// an earlier report.
+  /// Reports to ranks that wait for this step or a later step why it will not be formed. An empty `reason`
+  /// clears an earlier report.
   void abandon_step(std::int64_t step, const std::string& reason);
   /// Drops waiting samples, given by their arrival numbers, that the job's filter excludes.
   void drop_filtered(std::span<const std::int64_t> arrivals);
@@ -134,24 +134,24 @@ class JobClient {
   [[nodiscard]] bool form_step(const stream::StepFormed& step);
   /// Returns the formed and untrained steps from `from_step` on.
   std::vector<stream::FormedStep> untrained_steps(std::int64_t from_step);
-  /// Returns the samples with these arrival numbers, in this order, as input for parse_samples(): lines as
-  /// they were sent, or tensors. Throws InputError if one is damaged or was freed.
+  /// Returns the samples with these arrival numbers, in this order, as input for parse_samples(). Throws
+  /// InputError if a sample is damaged or was freed.
   std::string fetch_samples(std::span<const std::int64_t> arrivals);
-  /// Returns the fields that samples have so far; their lines are read with this schema.
+  /// Returns the schema of the samples so far, with which parse_samples() reads samples.
   JsonlSchema schema();
   /// Returns the answer of GET /v1/status as JSON.
   std::string status();
-  /// Requests the rules that a producer must know.
+  /// Returns the rules that a producer must know.
   [[nodiscard]] BufferRules rules();
-  /// Sends samples as a producer does. `packed` is the compression of `samples`: "gzip", "zstd" or empty.
-  /// When it returns, the samples are durable if the buffer is. Also throws LimitError if the samples are too
-  /// large for the buffer.
+  /// Sends samples to the buffer, like a producer. `packed` is the compression of `samples`: "gzip", "zstd"
+  /// or empty. When it returns, the samples are durable if the buffer's store is durable. Also throws
+  /// LimitError if the samples are too large for the buffer.
   Receipt send(std::string_view samples, SampleForm form, const std::string& packed);
   /// Ends the stream: the buffer refuses further samples.
   void end();
   /// Sets the policy version. See Buffer::publish().
   void publish(std::int64_t version);
-  /// Reports that the job's state after this step is saved, so samples of this step and earlier ones can be
+  /// Reports that the job's state after this step is saved, so samples of this and earlier steps can be
   /// freed.
   void report_trained(std::int64_t step);
 

@@ -22,7 +22,8 @@ std::int64_t require_integer_at(const json& value) {
   return stream::require_integer(value, "totals");
 }
 
-/// Returns a count. Its upper limit is far below 2^63, so sums of counts cannot overflow.
+/// Parses a count. Throws InputError if its absolute value exceeds 2^53, so that sums of counts cannot
+/// overflow.
 std::int64_t parse_count(const json& number) {
   const std::int64_t count = require_integer_at(number);
   constexpr std::int64_t most = std::int64_t{1} << 53;

@@ -32,7 +32,7 @@ using nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds longest_wait{30'000};
 constexpr std::int64_t all_groups = std::numeric_limits<std::int64_t>::max();
-constexpr std::size_t joined_bytes = std::size_t{64} << 10;  // minimum size of a piece when samples are sent
+constexpr std::size_t joined_bytes = std::size_t{64} << 10;  // samples are sent in pieces of about this size
 constexpr const char* lines_type = "application/x-ndjson";
 constexpr const char* tensors_type =
     "application/octet-stream";  // safetensors files, each preceded by its size
@@ -48,7 +48,7 @@ std::int64_t parse_number(const json& in, const char* name, std::int64_t least) 
   return *number;
 }
 
-/// Throws InputError for a job whose version of the calls differs from that of this server.
+/// Throws InputError if a job's protocol version differs from this server's version.
 void require_protocol(std::int64_t version) {
   if (version == job_protocol_version) return;
   throw InputError("",
@@ -57,7 +57,7 @@ void require_protocol(std::int64_t version) {
                    "Run the job and the buffer with the same version of Evenkeel");
 }
 
-/// Returns the job's pass, or an empty text for readers that are not part of a job, which need no pass.
+/// Returns the job's pass; empty for readers that are not part of a job, which do not need a pass.
 std::string read_pass(const Request& request) {
   return request.has_param("job") ? request.get_param_value("job") : "";
 }
@@ -109,7 +109,7 @@ std::string read_header(const Request& request, const char* header) {
 
 constexpr const char* holder_header = "Evenkeel-Holder";
 
-/// Returns the group that a body such as {"uid": "q1"} or {"uid": 7} names.
+/// Returns the uid in a body such as {"uid": "q1"} or {"uid": 7}.
 Uid read_uid(const json& given) {
   if (!given.contains("uid")) throw InputError("body", "has no 'uid'", "Send {\"uid\": \"q1\"}");
   return parse_uid(given["uid"]);
@@ -385,8 +385,8 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     });
   }
 
-  /// Sends the bodies of samples. Reads each of them once before sending the first, because errors cannot be
-  /// reported later. Small bodies are joined to avoid a packet that holds only the end of a line.
+  /// Sends the bodies of samples. Reads all bodies once before it sends the first one, because errors cannot
+  /// be reported later. Joins small bodies to avoid packets that contain only the end of a line.
   void send_samples(const json& asked, Response& response) {
     struct Sending {
       std::vector<std::int64_t> arrivals;
@@ -398,8 +398,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     std::size_t& bytes = sending->left;
     bool are_tensors = false;
     for (const std::int64_t arrival : sending->arrivals) {
-      buffer_.read_body(arrival, [&](std::string_view body) {
-        const BodyFrame frame = make_body_frame(body);
+      buffer_.read_body(arrival, [&](std::string_view body, const BodyFrame& frame) {
         bytes += frame.before.size() + body.size() + frame.after.size();
         are_tensors = detect_form(body) == SampleForm::tensors;
       });
@@ -413,10 +412,10 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
           joined.clear();
           try {
             while (sending->next < sending->arrivals.size() && joined.size() < joined_bytes) {
-              buffer_.read_body(sending->arrivals[sending->next++], [&](std::string_view body) {
-                const BodyFrame frame = make_body_frame(body);
-                joined.append(frame.before).append(body).append(frame.after);
-              });
+              buffer_.read_body(sending->arrivals[sending->next++],
+                                [&](std::string_view body, const BodyFrame& frame) {
+                                  joined.append(frame.before).append(body).append(frame.after);
+                                });
             }
           } catch (const Error&) {
             return false;  // close the connection before the last byte, so that the client notices

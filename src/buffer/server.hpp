@@ -11,7 +11,7 @@ namespace evenkeel {
 struct ServerSettings {
   std::string address = "127.0.0.1";
   int port = 8710;                      ///< 0 for any free port
-  std::string token{};                  ///< empty if clients need no token
+  std::string token{};                  ///< empty if clients do not need a token
   std::filesystem::path certificate{};  ///< PEM file; empty for no TLS
   std::filesystem::path key{};          ///< PEM file of the certificate's private key
   /// Path of a UNIX socket on which the server also listens, without TLS, for processes of the same user. May
@@ -21,10 +21,10 @@ struct ServerSettings {
 
 class HttpListener;
 
-/// HTTP/1.1 server. There is one thread per connection. Heads and bodies of requests have deadlines, and
-/// silent connections are closed. The constructors start listening. They throw ConfigError for a non-loopback
-/// address without a token, and for a certificate without a key or vice versa; they throw IoError if the
-/// server cannot listen on the address or cannot use the certificate.
+/// HTTP/1.1 server with one thread per connection. Heads and bodies of requests have deadlines, and silent
+/// connections are closed. The constructors of derived classes start listening. They throw ConfigError for a
+/// non-loopback address without a token, and for a certificate without a key or vice versa; they throw
+/// IoError if the server cannot listen on the address or cannot use the certificate.
 class ListeningServer {
  public:
   ~ListeningServer();
@@ -46,7 +46,7 @@ class ListeningServer {
   std::unique_ptr<HttpListener> listener_;
 };
 
-/// Server for a buffer. docs/streams.md lists the calls.
+/// Server for a buffer. docs/streams.md lists its API calls.
 class BufferServer : public ListeningServer {
  public:
   BufferServer(Buffer& buffer, const ServerSettings& settings);

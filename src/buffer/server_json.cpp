@@ -23,7 +23,7 @@ std::int64_t require_number(const json& value) {
   return stream::require_integer(value, "a number");
 }
 
-/// Returns null if the key is missing or its value is null.
+/// Returns the value of a key, or null if the key is missing or its value is null.
 const json* value_in(const json& in, const char* name) {
   const auto found = in.find(name);
   return found == in.end() || found->is_null() ? nullptr : &*found;
@@ -41,15 +41,15 @@ ordered_json drops_of(const stream::Status& status) {
   return out;
 }
 
-/// Returns, for each number of versions behind the policy, how many formed samples were that far behind.
+/// Returns the number of formed samples by how many versions they were behind the policy.
 ordered_json staleness_of(const stream::Status& status) {
   ordered_json out = ordered_json::object();
   for (const auto& [behind, samples] : status.staleness) out[std::to_string(behind)] = samples;
   return out;
 }
 
-/// Adds the number of open tickets and, for the oldest grant, its age and the time until it expires, in
-/// seconds by this machine's clock.
+/// Adds the number of open tickets and, if there are any, a description of the oldest grant. Its age and the
+/// time until it expires are in seconds by this machine's clock.
 void add_tickets(ordered_json& out, const stream::Status& status) {
   out["tickets"] = status.tickets;
   if (!status.oldest_tickets) return;

@@ -9,11 +9,11 @@
 
 namespace evenkeel {
 
-/// Version of the calls under /v1/job/. Increment it when a change would make jobs and buffers of different
-/// versions misunderstand each other.
+/// Version of the API calls under /v1/job/. Increment it with changes that are incompatible with jobs or
+/// buffers of the previous version.
 inline constexpr std::int64_t job_protocol_version = 1;
 
-/// Serializers of a server's answers to JSON, in the formats of docs/streams.md.
+/// Serialize a server's answers to JSON, in the formats of docs/streams.md.
 [[nodiscard]] nlohmann::ordered_json json_of(const Intake& intake);
 [[nodiscard]] nlohmann::ordered_json json_of(const FieldIntake& intake);
 [[nodiscard]] nlohmann::ordered_json json_of(const BufferStatus& status);
@@ -28,12 +28,13 @@ inline constexpr std::int64_t job_protocol_version = 1;
 /// Returns the metrics as text for Prometheus.
 [[nodiscard]] std::string metrics_of(const BufferStatus& status);
 
-/// Parse these answers, for clients. Each parser throws an InputError that describes what is invalid.
+/// Parse parts of these answers, for clients. Each parser throws an InputError that describes what is
+/// invalid.
 [[nodiscard]] stream::WaitingGroup parse_group(const nlohmann::json& json);
 [[nodiscard]] stream::FormedStep parse_step(const nlohmann::json& json);
 [[nodiscard]] stream::StreamSettings parse_settings(const nlohmann::json& json);
 
-/// Converts a group's uid to and from JSON: a text or an integer, as in the lines of samples. parse_uid()
+/// Convert a group's uid to and from JSON: a text or an integer, as in the lines of samples. parse_uid()
 /// throws InputError for other values.
 [[nodiscard]] nlohmann::ordered_json json_of(const Uid& uid);
 [[nodiscard]] Uid parse_uid(const nlohmann::json& json);

@@ -11,7 +11,8 @@
 
 namespace evenkeel::c {
 
-/// Returns the values of a C array. Throws the errors of require_list().
+/// Returns the values of a C array. Throws WrongArgument for an invalid `count`, and for NULL if the array is
+/// not empty. `name` is the name of the argument.
 template <typename T>
 [[nodiscard]] std::span<T> array_of(T* first, std::int64_t count, const char* name) {
   require_list(first, count, name);
@@ -25,8 +26,8 @@ inline void return_partition(const Partition& partition, std::int64_t* items, st
   for (std::int64_t g = 0; g < partition.size(); ++g) offsets[g + 1] = offsets[g] + std::ssize(partition[g]);
 }
 
-/// Returns the partition that these arrays describe. Throws WrongArgument for NULL, and InputError for
-/// invalid offsets.
+/// Returns the partition that `items` and `offsets` describe. Throws WrongArgument for NULL, and InputError
+/// for invalid offsets.
 [[nodiscard]] inline Partition partition_of(const std::int64_t* items, std::int64_t count,
                                             const std::int64_t* offsets, std::int64_t k) {
   const std::span<const std::int64_t> all = array_of(items, count, "items");

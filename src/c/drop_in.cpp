@@ -59,7 +59,7 @@ void require_enough_keys(std::span<const std::uint64_t> keys, std::int64_t k, bo
                                          " of equal size");
 }
 
-/// Limits of a micro-batch, and the size of each sample to which they apply.
+/// Limits of a micro-batch, and the size with which each sample counts toward them.
 struct BatchLimits {
   Numbers sizes;
   BinLimits limits;
@@ -120,8 +120,8 @@ auto with_settings(const evenkeel_batching* batching, Use use) {
   }
 }
 
-/// Returns the smallest agreed count, starting from `count`, with which every micro-batch is within the cap.
-/// A count equal to the number of samples is always sufficient.
+/// Returns the smallest number of micro-batches with which every micro-batch is within its limits. Considers
+/// only results of agreed_count() for `count` and more. One micro-batch per sample is always sufficient.
 template <typename Batching>
 std::int64_t count_within_limits(std::span<const std::int64_t> lengths, std::int64_t count,
                                  const Batching& batching) {

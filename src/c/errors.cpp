@@ -7,7 +7,7 @@
 
 namespace {
 
-/// The last error of a thread. libevenkeel_mpi sets it with evenkeel_set_last_error.
+/// The calling thread's last error. libevenkeel_mpi also sets it, with evenkeel_set_last_error().
 struct LastError {
   evenkeel::ErrorReport report;
   std::string line;

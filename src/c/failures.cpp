@@ -76,7 +76,7 @@ void require_index(std::int64_t index, std::int64_t count, const char* name, con
 }
 
 void require_list(const void* first, std::int64_t count, const char* name) {
-  // Allows up to 64 bytes per element.
+  // With up to 64 bytes per element, the number of bytes fits in an int64.
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 64;
   if (count < 0 || count > most)
     throw WrongArgument(std::string("argument ") + name,

@@ -31,8 +31,7 @@ void require_list(const void* first, std::int64_t count, const char* name);
 /// Stores the exception being handled as the thread's last error, and returns its status.
 evenkeel_status record_current_exception() noexcept;
 
-/// Runs the body of a C function, and converts its exception to a status, so that exceptions never reach C
-/// code.
+/// Runs the body of a C function, and converts exceptions to a status, since they must not reach C code.
 template <typename Work>
 evenkeel_status run_guarded(Work&& work) noexcept {
   try {

@@ -13,12 +13,13 @@
 
 namespace evenkeel::c {
 
-/// Convert C structures to C++ values. Throw WrongArgument for NULL, and InputError for arrays that do not
-/// describe a valid layout or tree.
+/// The next three functions convert C arguments to C++ values. They throw WrongArgument for NULL, and
+/// InputError for values that do not describe a valid group, layout or tree.
 [[nodiscard]] CpGroup group_of(std::int32_t cp_size, std::int32_t cp_layout);
 [[nodiscard]] PackedLayout layout_of(const evenkeel_layout* layout);
 [[nodiscard]] PrefixTree tree_of(const evenkeel_tree* tree);
-/// Same as above; also throws if the layout does not have a tree.
+/// Converts a layout that has a tree. Throws WrongArgument if `layout` or its tree is NULL, and InputError
+/// for an invalid layout or tree.
 [[nodiscard]] PackedTreeLayout tree_layout_of(const evenkeel_layout* layout);
 
 /// Adds the arrays parents, tokens and sample_ends, which describe the structure of a tree.
@@ -30,7 +31,8 @@ void add_schedule(evenkeel_arrays& arrays, const DepthFirstSchedule& schedule,
 /// Returns the rank with this number. Throws InputError if it is outside the group.
 [[nodiscard]] CpRank rank_of(CpGroup cp, std::int32_t rank);
 
-/// Return the memory to which C structures refer. Throw WrongArgument for NULL and for negative sizes.
+/// The next three functions convert C arguments to C++ values. They throw WrongArgument for NULL and for
+/// negative sizes.
 [[nodiscard]] std::span<std::byte> bytes_of(const evenkeel_rows* rows, const char* name);
 [[nodiscard]] PaddedMask mask_of(const evenkeel_mask* mask);
 [[nodiscard]] std::size_t row_bytes_of(std::int64_t row_bytes);

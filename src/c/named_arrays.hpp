@@ -47,7 +47,7 @@ struct evenkeel_arrays {
     for (const auto& each : list) values.push_back(std::invoke(of, each));
     add(std::move(name), std::move(values));
   }
-  /// Adds an array without dimensions that has one number.
+  /// Adds a zero-dimensional array, which contains one number.
   void add(std::string name, std::int64_t value) {
     add(std::move(name), std::vector<std::int64_t>{value}, std::vector<std::int64_t>{});
   }

@@ -25,7 +25,7 @@
 
 namespace evenkeel::c {
 
-/// A plan and everything from which it was made. Immutable.
+/// A plan, its inputs and its losses. Immutable.
 class PlannedStep {
  public:
   PlannedStep(LengthTable of_table, PlanSettings with_settings, const LossSettings& loss,
@@ -121,8 +121,8 @@ std::unique_ptr<PlannedStep> plan_lengths(const evenkeel_lengths* lengths, const
                                        step, std::move(trees));
 }
 
-/// Returns micro-batches that were not made by Evenkeel as a plan with one mini-batch. Throws InputError
-/// unless every sample occurs exactly once and all DP ranks have the same number of micro-batches.
+/// Converts the caller's own micro-batches to a plan with one mini-batch. Throws InputError unless every
+/// sample occurs exactly once and all DP ranks have the same number of micro-batches.
 StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const LengthTable& table) {
   StepPlan plan;
   std::vector<bool> seen(static_cast<std::size_t>(table.size()), false);

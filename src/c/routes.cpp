@@ -27,7 +27,7 @@ RowCut cut_of(std::int32_t cut, const char* name) {
   }
 }
 
-/// Returns the route made by make(Integer{}), where Integer is the type that `dtype` names.
+/// Stores the arrays of the route that make(Integer{}) returns. `dtype` selects the integer type.
 template <typename Make>
 evenkeel_status return_route(evenkeel_arrays** arrays, std::int32_t dtype, Make make) noexcept {
   return return_arrays(arrays, [&](evenkeel_arrays& made) {

@@ -6,15 +6,16 @@
 
 namespace evenkeel::c {
 
-/// Returns a null-terminated copy of the text, which the caller frees with evenkeel_buffer_free. `bytes` may
-/// be null.
+/// Stores a null-terminated copy of the text in *buffer, and its length in *bytes unless `bytes` is null. The
+/// C caller frees the copy with evenkeel_buffer_free().
 void return_text(const std::string& text, char** buffer, std::int64_t* bytes);
 
-/// Returns the texts of a C array. Throws WrongArgument if one is NULL; `name` is the name of the argument.
+/// Returns the texts of a C array. Throws WrongArgument if the array or a text is NULL. `name` is the name of
+/// the argument.
 [[nodiscard]] std::vector<std::string> texts_of(const char* const* texts, std::int64_t count,
                                                 const char* name);
 
-/// Returns the text, or an empty text for NULL.
+/// Returns the text, or an empty string for NULL.
 [[nodiscard]] inline const char* text_or_empty(const char* text) noexcept {
   return text == nullptr ? "" : text;
 }

@@ -41,7 +41,7 @@ KeyOrder order_of(std::int32_t keys) {
                                            "; it must be EVENKEEL_KEYS_PACKED or EVENKEEL_KEYS_GATHERED");
 }
 
-/// The rows that a CP rank has of a tree in a packed micro-batch.
+/// The layout of a tree in a packed micro-batch, and one CP rank of its group.
 struct TreeOnRank {
   PackedTreeLayout layout;
   CpRank rank;

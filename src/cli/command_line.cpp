@@ -14,15 +14,14 @@ namespace {
 
 constexpr std::chrono::seconds time_for_the_first_rank{5};
 
-/// Returns the innermost command that the words name, in the form in which it is typed: "evenkeel config
-/// schema".
+/// Returns the innermost command that the user has named, as it is typed, such as "evenkeel config schema".
 std::string find_named_command(const CLI::App& app) {
   const auto named = app.get_subcommands();
   return named.empty() ? app.get_name() : app.get_name() + " " + find_named_command(*named.front());
 }
 
 std::string text_of(const CLI::App& app, const CLI::ParseError& error) {
-  // An error of our own checks.
+  // The error comes from one of our own validators.
   if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return error.what();
   // CLI11 reports missing words before unexpected ones, but a misspelled word causes both errors.
   const std::vector<std::string> unknown = app.remaining(true);

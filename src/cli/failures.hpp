@@ -29,8 +29,8 @@ template <typename Load>
   }
 }
 
-/// Returns the text of the exception being handled, whose class is not one of Evenkeel's. Precondition:
-/// called inside a catch block.
+/// Returns a message for the exception being handled. Precondition: called inside a catch block for an
+/// exception that is not an Error.
 [[nodiscard]] std::string describe_foreign_exception();
 
 /// Prints the exception being handled in one line, and returns the exit status. Precondition: called inside a

@@ -46,7 +46,7 @@ constexpr std::array launchers{
     LauncherVariables{"an MPI launcher (PMI)", "PMI_SIZE", "PMI_SIZE", "PMI_RANK", own_mpirun},
     LauncherVariables{"the mpirun of MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
                       "MV2_COMM_WORLD_RANK", own_mpirun},
-    // PyTorch operators also set WORLD_SIZE in a pod before torchrun is called.
+    // Kubernetes operators for PyTorch set WORLD_SIZE in a pod before torchrun is called.
     LauncherVariables{"torchrun", "LOCAL_RANK", "WORLD_SIZE", "RANK",
                       "torchrun does not start MPI jobs: mpirun -n "},
     LauncherVariables{"srun", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
@@ -61,7 +61,7 @@ std::optional<LaunchedProcesses> find_launched_processes() {
     return LaunchedProcesses{variables.launcher, std::string(variables.number) + "=" + text, *number,
                              read_number_variable(variables.rank).value_or(0), variables.hint + text};
   }
-  // PMIx sets only the rank of this process.
+  // PMIx sets only the rank of this process, not the number of processes.
   const int rank = read_number_variable("PMIX_RANK").value_or(0);
   if (rank == 0) return std::nullopt;
   const std::string least = std::to_string(rank + 1);

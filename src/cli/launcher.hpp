@@ -12,8 +12,8 @@ namespace evenkeel::cli {
 /// initialized.
 [[nodiscard]] bool is_first_rank();
 
-/// Processes that a launcher started together, according to its environment variables. MPI may not know about
-/// them.
+/// Processes that a launcher started together, according to its environment variables. MPI may fail to
+/// connect them.
 struct LaunchedProcesses {
   std::string launcher;  ///< such as "srun"
   std::string variable;  ///< such as "SLURM_STEP_NUM_TASKS=8"

@@ -59,7 +59,7 @@ int run_program(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const evenkeel::cli::StandardOutput output;
-  // If the user's file size limit is exceeded, writing fails with an error that names the file.
+  // Ignore SIGXFSZ, so that exceeding the file size limit causes a write error that names the file.
   std::signal(SIGXFSZ, SIG_IGN);
   return output.finish(run_program(argc, argv));
 }

@@ -24,8 +24,8 @@ namespace evenkeel::cli {
 [[nodiscard]] CLI::Validator decimal_number();
 [[nodiscard]] CLI::Validator positive_number();
 [[nodiscard]] CLI::Validator decimal_number(int most);
-/// Converts a number of tokens with a unit, such as 32k, to 32768. Does not change other texts, so that the
-/// option's check handles them.
+/// Converts a number of tokens with a unit, such as 32k, to 32768. Does not change other texts, which the
+/// option's check then accepts or rejects.
 [[nodiscard]] CLI::Validator token_unit();
 /// Accepts one of these words in any case, and converts it to lowercase.
 [[nodiscard]] CLI::Validator one_of(std::vector<std::string> words);
@@ -39,10 +39,10 @@ void reject_options_as_values(CLI::App& app);
 /// formats are stored in `declared`, which must outlive the command.
 void add_read_as_option(CLI::App& command, DeclaredFormats& declared);
 
-/// Returns the values of source.kind that stand for sources in files.
+/// Returns the values of source.kind for sources that are read from files.
 [[nodiscard]] std::vector<std::string> source_kind_words();
 
-/// Returns the word for a kind of source in files.
+/// Returns the value of source.kind for a kind of source. Precondition: the source is read from files.
 [[nodiscard]] std::string source_kind_word(SourceKind kind);
 
 /// Returns the kind of the source at `path`: `word` if it is not empty, otherwise the kind implied by the

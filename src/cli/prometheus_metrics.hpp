@@ -12,8 +12,8 @@ namespace evenkeel::cli {
 
 /// Destinations of metrics. Equal on all ranks; only rank 0 publishes metrics.
 struct PrometheusSettings {
-  std::string address;         ///< ADDRESS:PORT on which to answer scrapes; empty for none
-  std::filesystem::path file;  ///< file for node_exporter's textfile collector; empty for none
+  std::string address;         ///< ADDRESS:PORT on which to answer scrapes; empty to disable
+  std::filesystem::path file;  ///< file for node_exporter's textfile collector; empty to disable
 
   [[nodiscard]] bool any() const noexcept { return !address.empty() || !file.empty(); }
 };
@@ -24,7 +24,8 @@ struct PrometheusSettings {
 /// The figures of a run, named according to the conventions of Prometheus; docs/report.md lists them. Local.
 class PrometheusMetrics {
  public:
-  /// Starts to listen. Throws IoError if the address is in use or does not belong to this machine.
+  /// Starts the server and writes the file, if they are set. Throws IoError if the address is in use or does
+  /// not belong to this machine, or if the file cannot be written.
   PrometheusMetrics(const PrometheusSettings& settings, const std::string& version);
   ~PrometheusMetrics();
   PrometheusMetrics(const PrometheusMetrics&) = delete;
@@ -33,10 +34,10 @@ class PrometheusMetrics {
   /// Returns the port on which the server listens, or 0 if there is no server.
   [[nodiscard]] int port() const;
   void set_planned_steps(std::int64_t steps);
-  /// Counts a pass over a step, and replaces the file. Throws IoError.
+  /// Counts a pass over a step, and replaces the file. Throws IoError if the file cannot be written.
   void count_pass(const StepFigures& figures);
-  /// After the last pass, publishes the final outcomes of the samples that arrived. count_pass() does so for
-  /// each pass. Throws IoError.
+  /// After the last pass, publishes the final outcomes of the samples that arrived. count_pass() publishes
+  /// the outcomes so far. Throws IoError if the file cannot be written.
   void publish_arrivals(const ArrivalFigures& arrivals);
 
  private:

@@ -53,7 +53,8 @@ void wait_until_reported(const boost::mpi::communicator& world) {
 }
 
 // Ignores SIGTERM. After one rank has exited with an error, a launcher such as srun terminates the others,
-// which are about to exit with the same error. Otherwise, the job would seem to have been killed by a signal.
+// which are about to exit with the same error. Without this, the job would seem to have been killed by a
+// signal.
 void ignore_termination_signals() {
   std::signal(SIGTERM, SIG_IGN);
 }

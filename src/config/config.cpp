@@ -16,11 +16,11 @@ namespace evenkeel {
 
 namespace {
 
-/// Cumulative lengths are 32-bit.
+/// Maximum number of tokens in a micro-batch, since cumulative lengths are 32-bit integers.
 constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
 
 /// Returns the largest power of two that is at most `places` and at most mesh.max_cp. If mesh.max_cp is not
-/// set, the limit is instead the number of ranks whose tokens 32-bit cumulative lengths can count.
+/// set, the group's tokens must not exceed most_tokens instead.
 int largest_group(const MeshSettings& mesh, std::int64_t tokens_per_rank, int places) {
   const std::int64_t most =
       mesh.max_cp ? *mesh.max_cp : std::max<std::int64_t>(1, most_tokens / tokens_per_rank);
@@ -53,9 +53,9 @@ void require_countable(std::int64_t per_rank, std::int64_t ranks) {
                     "Lower it, mesh.cp or mesh.max_cp");
 }
 
-/// If the number of shapes is limited, sets max_samples to the number of alignments that fit in the cap. One
-/// shape must be able to hold any micro-batch. Without this limit, micro-batches could have more samples if
-/// some of the samples have no tokens.
+/// If the number of shapes is limited and max_samples is not set, sets max_samples to the cap divided by the
+/// alignment, since one shape must be able to hold any micro-batch. Without this limit, a micro-batch could
+/// contain more samples if some of them have no tokens.
 void limit_samples_to_cap(PlanSettings& settings) {
   MicroBatchSettings& micro_batch = settings.micro_batch;
   if (!micro_batch.shapes || micro_batch.max_samples) return;
@@ -85,7 +85,7 @@ std::int64_t max_predict_ahead(const Config& config) {
   return most;
 }
 
-/// Returns the settings of a pass, except the strategy. The cap depends on the result.
+/// Returns the settings of a pass without its strategy and its cap, which are computed from the result.
 PlanSettings settings_of(const Config& config, const Profile& pass, const GridPoint& sizes) {
   PlanSettings settings;
   settings.dp = sizes.dp;
@@ -109,9 +109,8 @@ PlanSettings settings_of(const Config& config, const Profile& pass, const GridPo
   return settings;
 }
 
-/// Returns the choices of a pass that decide whether settings are compatible (see Choices). `is_own` tells
-/// whether the pass uses the configuration's own settings instead of a profile; only such a pass delays
-/// outliers.
+/// Returns the choices of a pass that decide whether settings are compatible (see Choices). `is_own` is true
+/// if the pass uses the configuration's own settings instead of a profile; only such a pass delays outliers.
 Choices choices_of(const Config& config, const PlanSettings& settings, const Profile& pass, bool is_own) {
   Choices choices = choices_of(settings);
   choices.balance = pass.balance;
@@ -125,7 +124,7 @@ Choices choices_of(const Config& config, const PlanSettings& settings, const Pro
 }
 
 /// Rejects `at: token` for a field if some but not all sources are dumps. The values in a dump are already at
-/// the rows that predict their tokens, so they must not be moved again.
+/// the rows that predict their tokens, so they must not be shifted again.
 void require_same_convention(const Config& config, const std::string& name, const FieldSettings& field) {
   const auto is_dump = [](const auto& source) { return source.second.kind == SourceKind::dump; };
   const auto dumps = std::ranges::count_if(config.sources, is_dump);

@@ -11,7 +11,7 @@
 namespace evenkeel::config_detail {
 namespace {
 
-// The helpers here read keys whose values are maps with their own fields.
+// The following helpers read keys whose values are maps with their own fields.
 
 template <class Settings>
 struct Field {
@@ -193,7 +193,7 @@ const std::vector<Field<ConfiguredCost>>& measured_fields() {
                                  }};
   };
   constexpr std::int64_t max_steps = 1 << 20;
-  constexpr std::int64_t fewest_times = 16;  // a fit needs at least this many
+  constexpr std::int64_t fewest_times = 16;  // minimum number of times for a fit
   constexpr std::int64_t max_times = 1 << 20;
   static const std::vector<Field<ConfiguredCost>> fields{
       {"initial", [](ConfiguredCost& cost, const ConfigValue& value) { cost.model = read_fixed(value); }},

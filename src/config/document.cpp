@@ -17,7 +17,7 @@ namespace evenkeel::config_detail {
 namespace {
 
 constexpr std::string_view merge_key = "<<";
-/// The limit that yaml-cpp itself has on nesting levels. It does not apply to aliases.
+/// Maximum number of nesting levels. yaml-cpp has the same limit, but does not count levels in aliases.
 constexpr int deepest = 500;
 
 [[noreturn]] void throw_malformed(const std::string& where, const std::string& what,

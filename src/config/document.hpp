@@ -11,8 +11,8 @@ namespace evenkeel::config_detail {
 /// Shortens text for use in a message: truncates it to 60 bytes without splitting a character.
 [[nodiscard]] std::string shorten(std::string_view text);
 
-/// The place of a key, for messages. It is in a file, with a line number; in settings that are not from a
-/// file (in which case the name is empty); or on the command line, as the user wrote it.
+/// The place of a key, for messages: a line in a file, an argument on the command line as the user wrote it,
+/// or settings that do not come from a file and have an empty name.
 class Place {
  public:
   static Place in_file(std::string_view name) { return Place(std::string(name), true); }

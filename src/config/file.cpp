@@ -58,14 +58,14 @@ std::string hint_for_unknown(const std::string& path) {
   return "Sections: " + join(section_names());
 }
 
-/// Returns the named section with this name, which is its path in the table of keys, or null.
+/// Returns the named section whose name is `path`, or null.
 const NamedSection* named_section(std::string_view path) {
   const auto found = std::ranges::find(named_sections(), path, &NamedSection::name);
   return found == named_sections().end() ? nullptr : &*found;
 }
 
-/// Throws ConfigError if one map contains both keys of the cap. If they are in different files, overrides or
-/// profiles, the later one wins, but the keys of a map do not have an order.
+/// Throws ConfigError if one map contains both keys that set the cap. If they are in different files,
+/// overrides or profiles, the later one wins, but the keys of a map do not have an order.
 void require_one_cap(std::string_view section, std::span<const std::pair<std::string, ConfigValue>> entries) {
   if (section != "micro_batch" && !section.ends_with(".micro_batch")) return;
   const auto find = [&](std::string_view name) {
@@ -148,7 +148,8 @@ class Loader {
     const bool is_below_entry = named && !named->key.empty();
     if (section == nullptr || is_below_entry || value.node.IsNull())
       throw ConfigError(value.where, "has no key, so it changes nothing", "Name a key and its value");
-    // A copy, since assigning to a YAML::Node changes the node to which it refers.
+    // Copies the remaining entries instead of erasing the others in place, since assigning to a YAML::Node
+    // changes the node to which it refers.
     std::vector<NamedEntry> others;
     for (const NamedEntry& entry : named_entries_) {
       if (entry.section != section || (named && entry.name != named->name)) others.push_back(entry);
@@ -219,7 +220,7 @@ void require_valid_plan(const Config& config, const std::string& profile, const 
   }
 }
 
-/// Throws ConfigError if the passes of a step, which must use the same shapes, cannot do so.
+/// Throws ConfigError if the passes cannot use the same shapes, as micro_batch.shapes requires.
 void require_valid_shapes(const Config& config, const std::string& file) {
   const MeshSettings& mesh = config.mesh;
   const GridPoint sizes{mesh.tp, mesh.cp, mesh.dp.value_or(1), mesh.pp};
@@ -276,7 +277,7 @@ void require_valid_delay(const Config& config, const std::string& file) {
   }
 }
 
-/// Returns whether the settings permit a source with JSON lines.
+/// Returns whether a source of the job may contain JSON Lines.
 bool may_read_lines(const Config& config) {
   const auto may_be_lines = [](const SourceSettings& source) {
     const SourceKind kind = source.kind.value_or(SourceKind::jsonl);

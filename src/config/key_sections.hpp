@@ -17,16 +17,16 @@ using Int64 = std::int64_t;
 using Keys = std::vector<KeySpec>;
 
 inline constexpr Int64 largest_multiple = Int64{1} << 20;
-/// Limit on the number of micro-batches that a step must have even if it has only a few samples.
-/// PlanSettings::validate() applies it to all mini-batches together.
+/// Upper limit on settings that force a minimum number of micro-batches, even if a step has only a few
+/// samples. PlanSettings::validate() applies the limit to all mini-batches together.
 inline constexpr Int64 most_forced_micro_batches = Int64{1} << 16;
 /// Largest possible number of tokens or samples, and largest alignment, since cumulative lengths are 32-bit
 /// integers.
 inline constexpr Int64 largest_int32 = (Int64{1} << 31) - 1;
 inline constexpr Int64 smallest_int32 = -largest_int32 - 1;
 
-/// Returns the spec of a key that is a member of a section of Config, or of the section's base class. Its
-/// default is the member's default.
+/// Returns the spec of a key whose value is a member of a section of Config, or of the section's base class.
+/// The key's default is the member's default.
 template <class Section, class Base, class Member, class Format>
 KeySpec key(std::string path, Section Config::*section, Member Base::*member, Format format,
             std::string meaning) {
@@ -36,7 +36,7 @@ KeySpec key(std::string path, Section Config::*section, Member Base::*member, Fo
           [=](const Config& config) { return format.write(config.*section.*member); }};
 }
 
-/// Same as above, for a member of Config itself.
+/// Same as above, but for a direct member of Config.
 template <class Member, class Format>
 KeySpec key(std::string path, Member Config::*member, Format format, std::string meaning) {
   return {

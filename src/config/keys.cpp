@@ -11,9 +11,9 @@ namespace evenkeel::config_detail {
 namespace {
 
 constexpr int largest_axis = 1 << 20;
-/// Each prefetched step takes the memory of a whole step.
+/// Limited, since each prefetched step takes the memory of a whole step.
 constexpr Int64 max_prefetched = 16;
-/// The state of a job contains all of its shapes.
+/// Limited, since the state of a job contains all of its shapes.
 constexpr Int64 max_shapes = 256;
 constexpr Int64 max_tokens_ahead = 16;
 constexpr Int64 longest_watch = 86'400;  // one day
@@ -345,7 +345,8 @@ Keys loss_keys() {
   };
 }
 
-// The loader reads and writes profiles; this entry does not. Its value is a map of sections.
+// This entry has no read and write functions, since the loader handles profiles. Its value is a map of
+// sections.
 Keys profile_keys() {
   return {{{"profiles", "map", "{}", "names, each with any keys of balance, micro_batch, pack and loss",
             "Settings for one kind of pass, such as log_prob or update, that replace the job's settings in "

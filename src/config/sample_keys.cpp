@@ -6,7 +6,7 @@ namespace {
 constexpr Int64 largest_source = Int64{1} << 40;
 /// SourceSettings::weight is in thousandths.
 constexpr Int64 weight_parts = 1000;
-/// Maximum number of steps whose samples are arranged together when outliers are delayed.
+/// Maximum value of batch.delay_outliers.
 constexpr Int64 max_steps_delayed = 10000;
 constexpr Int64 max_companions = 1 << 16;
 
@@ -27,7 +27,7 @@ KeySpec path_key(std::string meaning) {
 
 constexpr std::string_view no_layers = "null";
 constexpr std::string_view even_layers = "stage";
-/// Highest possible number of a layer.
+/// Highest possible layer number.
 constexpr Int64 max_layers = Int64{1} << 20;
 constexpr Int64 max_experts = Int64{1} << 20;
 
@@ -70,8 +70,8 @@ Keys source_keys() {
   };
 }
 
-// The loader reads and writes sources; this entry does not. Its value is a map of the keys of section
-// `source`.
+// This entry has no read and write functions, since the loader handles sources. Its value is a map of the
+// keys of section `source`.
 Keys named_source_keys() {
   return {{{"sources", "map", "{}", "names, each with any keys of source",
             "Several sources that are mixed, instead of one. Keys that an entry does not set are those of "
@@ -232,7 +232,8 @@ Keys field_keys() {
   };
 }
 
-// The loader reads and writes fields; this entry does not. Its value is a map of the keys of section `field`.
+// This entry has no read and write functions, since the loader handles fields. Its value is a map of the keys
+// of section `field`.
 Keys named_field_keys() {
   return {{{"fields", "map", "{}", "names, each with any keys of field",
             "Fields of samples that are not delivered unchanged, such as fields: {routed_experts: {layers: "

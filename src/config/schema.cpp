@@ -21,30 +21,30 @@ constexpr std::string_view page_head =
 
 # Configuration
 
-A job is configured by one YAML file: `evenkeel run CONFIG.yaml`. Every key is optional but `source.kind`, which `run`
-asks for; what is left out has its default. `--set section.key=value` overrides the file, as often as needed; its
-value is read as YAML. A map is merged into what the file says: `--set 'mesh={tp: 2}'` leaves `mesh.cp` as it is. The
-empty map takes back what was said of `sources`, `fields` or `profiles`, or of one of their entries: after
-`--set fields={}` there are none, after `--set profiles.update={}` that profile changes nothing. Elsewhere a map without
-keys is an error. Unknown keys are errors.
+A job is configured by one YAML file: `evenkeel run CONFIG.yaml`. All keys are optional except `source.kind`, which `run`
+requires; keys that are left out have their defaults. `--set section.key=value` overrides the file and may be repeated; the
+value is parsed as YAML. A map is merged into the file's map: `--set 'mesh={tp: 2}'` leaves `mesh.cp` unchanged. An empty map
+removes all entries of `sources`, `fields` or `profiles`, or all keys of one entry: after `--set fields={}` there are no
+fields, and after `--set profiles.update={}` that profile changes nothing. Elsewhere, an empty map is an error. Unknown keys
+are errors.
 
-Rank 0 reads the file, once, and the other ranks get the result. It may be a pipe: `evenkeel run <(...)`, or under
-mpirun, which hands on only standard input, `mpirun -n 8 evenkeel run /dev/stdin < CONFIG.yaml`. It is one YAML
-document in UTF-8, of 1 MiB or less; JSON is YAML too; anchors, aliases and merge keys (`<<`) work. A file without any
-key is refused, since it is more often a mistake than meant: `{}` stands for all defaults.
+Rank 0 reads the file once, and sends the result to the other ranks. The file may be a pipe: `evenkeel run <(...)` or, with
+mpirun, which forwards only standard input, `mpirun -n 8 evenkeel run /dev/stdin < CONFIG.yaml`. It must be one YAML document
+in UTF-8, of at most 1 MiB. JSON is valid YAML, and anchors, aliases and merge keys (`<<`) work. A file without any key is
+refused, because it is more often a mistake than intended; write `{}` for all defaults.
 
 A number of tokens may have a unit: `k` or `K` for 1024, as in a context of 32k, or `M` for 1024 * 1024, so `32k` is 32768
-wherever the type is `tokens`. (In vLLM's options `32k` is 32000 and `32K` is 32768.) `evenkeel config show` prints what was
-understood.
+for every key of the type `tokens`. (In vLLM's options, `32k` is 32000 and `32K` is 32768.) `evenkeel config show` prints the
+resulting values.
 
-A choice is one of the words in the column `values`. `auto` lets Evenkeel choose, `null` means none.
+A choice is one of the words in the column `values`. `auto` lets Evenkeel choose, and `null` leaves the setting unused.
 )";
 
 constexpr std::string_view requirements_head = R"(
 ## Requirements
 
-A job whose configuration has a setting of the first column without the setting next to it, or in the second table together
-with a setting next to it, is refused before its first step, on every rank, with the reason.
+A job is refused before its first step, on every rank and with the reason, if its configuration has a setting of the first
+column without the setting next to it or, in the second table, together with the setting next to it.
 
 )";
 

@@ -57,6 +57,10 @@ Keys stream_keys() {
           "What limits staleness. wait: fewer tickets for new groups are granted, so that samples do not "
           "become stale. drop: stale samples are dropped. mask: stale samples are trained with a loss mask "
           "of 0. auto: the buffer's setting, which is wait for the job's own buffer."),
+      key("stream.late_fields", s, &ArrivalSettings::late_fields, FieldNames{},
+          "Fields that producers add to samples after they are stored. The job's own buffer gives it a "
+          "sample "
+          "only once the sample has all of these fields."),
       key("stream.take_over", s, &ArrivalSettings::take_over, Boolean{},
           "Whether the job takes over the buffer from another running job, which then ends with an error; "
           "evenkeel run --resume always does. Otherwise, the job waits up to ten seconds for the other job "
@@ -90,8 +94,8 @@ void reject_redis_keys_without_redis(const ArrivalSettings& stream) {
   }
 }
 
-/// Throws ConfigError if settings of the job's own buffer conflict or are missing, or if any of them is set
-/// although source.path refers to another buffer.
+/// Throws ConfigError if settings of the job's own buffer conflict or are missing, or if one of these
+/// settings is used although source.path refers to another buffer.
 void require_valid_buffer(const Config& config) {
   const ArrivalSettings& stream = config.stream;
   const ArrivalSettings defaults;
@@ -101,7 +105,8 @@ void require_valid_buffer(const Config& config) {
                                                 {"store", stream.store != defaults.store},
                                                 {"name", stream.name != defaults.name},
                                                 {"redis_password_file", !stream.redis_password_file.empty()},
-                                                {"capacity", stream.capacity != defaults.capacity}};
+                                                {"capacity", stream.capacity != defaults.capacity},
+                                                {"late_fields", !stream.late_fields.empty()}};
     for (const auto& [key, is_set] : own) {
       if (is_set)
         throw ConfigError(std::string("stream.") + key,

@@ -136,7 +136,7 @@ std::string BufferName::read(const ConfigValue& value) const {
 }
 
 std::int64_t ByteCount::read(const ConfigValue& value) const {
-  // Quotes are accepted only around a number with a unit, since JSON requires them there.
+  // A number with a unit may be quoted, since JSON requires quotes in this case; other numbers may not.
   const bool is_quoted_number =
       !plain_text(value.node) && value.node.IsScalar() && is_integer_text(value.node.Scalar());
   const auto bytes =
@@ -181,7 +181,7 @@ std::string quoted(const std::string& text) {
 std::filesystem::path FilePath::read(const ConfigValue& value) const {
   if (value.node.IsNull()) return {};
   if (!value.node.IsScalar()) throw_wrong_type(value, "a path");
-  // The system would open a different file: the one whose name ends before the NUL byte.
+  // The system would ignore everything from the NUL byte on, and open a different file.
   if (value.node.Scalar().find('\0') != std::string::npos)
     throw ConfigError(value.where, "contains a NUL byte, which a path cannot have", "Remove it");
   return value.node.Scalar();
@@ -226,25 +226,47 @@ std::string FieldName::read(const ConfigValue& value) const {
   return value.node.Scalar();
 }
 
-std::vector<std::string> ProfileNames::read(const ConfigValue& value) const {
-  if (is_word(value.node, "all")) return {};
-  const std::string expected = "a list of names of profiles, or all";
-  if (!value.node.IsSequence() || value.node.size() == 0) throw_wrong_type(value, expected);
+namespace {
+
+/// Reads a list of different names. `expected` describes the list, and `what` an entry, in error messages.
+std::vector<std::string> read_names(const ConfigValue& value, const std::string& expected,
+                                    const std::string& what) {
+  if (!value.node.IsSequence()) throw_wrong_type(value, expected);
   std::vector<std::string> names;
   for (const YAML::Node& entry : value.node) {
     if (!entry.IsScalar() || entry.Scalar().empty()) throw_wrong_type(value, expected);
     if (std::ranges::find(names, entry.Scalar()) != names.end())
-      throw ConfigError(value.where, "names '" + entry.Scalar() + "' twice", "Name each profile once");
+      throw ConfigError(value.where, "names '" + entry.Scalar() + "' twice", "Name each " + what + " once");
     names.push_back(entry.Scalar());
   }
   return names;
 }
 
-std::string ProfileNames::write(const std::vector<std::string>& names) const {
-  if (names.empty()) return "all";
+std::string write_names(const std::vector<std::string>& names) {
   std::vector<std::string> texts;
   for (const std::string& name : names) texts.push_back(quoted(name));
   return "[" + join(texts) + "]";
+}
+
+}  // namespace
+
+std::vector<std::string> FieldNames::read(const ConfigValue& value) const {
+  return read_names(value, values(), "field");
+}
+
+std::string FieldNames::write(const std::vector<std::string>& names) const {
+  return write_names(names);
+}
+
+std::vector<std::string> ProfileNames::read(const ConfigValue& value) const {
+  if (is_word(value.node, "all")) return {};
+  const std::string expected = "a list of names of profiles, or all";
+  if (value.node.size() == 0) throw_wrong_type(value, expected);
+  return read_names(value, expected, "profile");
+}
+
+std::string ProfileNames::write(const std::vector<std::string>& names) const {
+  return names.empty() ? "all" : write_names(names);
 }
 
 RankOrder AxisOrder::read(const ConfigValue& value) const {

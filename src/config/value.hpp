@@ -49,11 +49,11 @@ struct ConfigValue {
 /// Same as plain_text(), but converts a number of tokens with a unit (32k) to digits. Such a number may be
 /// quoted, like a word.
 [[nodiscard]] std::optional<std::string> text_of_tokens(const YAML::Node& node);
-/// Returns whether the value is this word. It may be quoted, since JSON and programs quote words.
+/// Returns whether the value is this word. The word may be quoted, since JSON and programs quote words.
 [[nodiscard]] inline bool is_word(const YAML::Node& node, std::string_view word) {
   return node.IsScalar() && node.Scalar() == word;
 }
-/// Returns a text as a double-quoted scalar.
+/// Returns a text as a double-quoted YAML scalar.
 [[nodiscard]] std::string quoted(const std::string& text);
 /// Returns whether the text is an optional sign and decimal digits.
 [[nodiscard]] bool is_integer_text(std::string_view text);
@@ -74,7 +74,7 @@ template <std::integral T>
   return number;
 }
 
-/// What an integer counts.
+/// The kind of quantity that an integer counts.
 enum class IntegerOf : std::uint8_t {
   things,
   tokens,  ///< may have a unit: 32k
@@ -93,7 +93,7 @@ struct Integer {
     if (max == std::numeric_limits<T>::max()) return write(min) + " or more";
     return write(min) + " to " + write(max);
   }
-  /// `word` is the alternative that messages should mention.
+  /// `word` is an allowed alternative to an integer, which error messages mention.
   [[nodiscard]] T read(const ConfigValue& value, const std::string& word = {}) const {
     const std::string expected = of == IntegerOf::tokens ? "a number of tokens (32768 or 32k)" : "an integer";
     return read_integer(value, of == IntegerOf::tokens ? text_of_tokens(value.node) : plain_text(value.node),
@@ -153,8 +153,8 @@ class Choice {
     }
     throw_not_allowed(value, words());
   }
-  /// Throws ConfigError, without a place, if there is no word for the value: a program may have cast it, or
-  /// it may come from an archive.
+  /// Throws ConfigError without a place if no word represents the value. A cast or an archive can produce
+  /// such a value.
   [[nodiscard]] std::string write(const T& meant) const {
     const auto found = std::ranges::find(available_, meant, &std::pair<std::string, T>::second);
     if (found == available_.end())
@@ -215,7 +215,7 @@ struct Address {
   [[nodiscard]] std::string write(const std::string& address) const { return quoted(address); }
 };
 
-/// The store in which a buffer keeps samples. If it is a URL, the buffer parses it.
+/// The store in which a buffer keeps samples. URLs are parsed by the buffer.
 struct StoreName {
   using value_type = std::string;
   [[nodiscard]] std::string type() const { return "string"; }
@@ -278,6 +278,15 @@ struct OptionalFieldName {
   }
 };
 
+/// A list of names of different fields, which may be empty.
+struct FieldNames {
+  using value_type = std::vector<std::string>;
+  [[nodiscard]] std::string type() const { return "list"; }
+  [[nodiscard]] std::string values() const { return "a list of names of different fields"; }
+  [[nodiscard]] value_type read(const ConfigValue& value) const;
+  [[nodiscard]] std::string write(const value_type& names) const;
+};
+
 /// A list of names, or `all` for an empty list.
 struct ProfileNames {
   using value_type = std::vector<std::string>;
@@ -322,7 +331,8 @@ struct DecimalList {
   [[nodiscard]] std::string write(const value_type& numbers) const;
 };
 
-/// A configured cost; if it is measured, how it is measured; and the encoder's cost, if there is one.
+/// A configured cost, the settings for measuring it (if it is measured), and the encoder's cost (if there is
+/// an encoder).
 struct ConfiguredCost {
   CostModel model;
   std::optional<MeasuredCost> measured;
@@ -331,7 +341,7 @@ struct ConfiguredCost {
       std::nullopt;  ///< name of the field with the work of each sample, which replaces `model`
 };
 
-/// The costs of context parallelism that are added to the work, as a map.
+/// A map of the communication costs of context parallelism, which are added to the work.
 struct CommunicationFormat {
   using value_type = CommunicationSettings;
   [[nodiscard]] std::string type() const { return "choice or map"; }
@@ -359,7 +369,7 @@ struct RowCapsFormat {
   [[nodiscard]] std::string write(const value_type& caps) const;
 };
 
-/// A named cost, a cost computed from the shape of a model, two coefficients, the costs of a model and an
+/// A named cost, a cost computed from the shape of a model, coefficients, the costs of a model and an
 /// encoder, the values of a field, or a measured cost.
 struct CostFormat {
   using value_type = ConfiguredCost;

@@ -24,7 +24,7 @@ struct Unit {
 };
 
 Unit unit_of(const TimeModel& times, TokenUnits lone_token = TokenUnits::one) {
-  constexpr double longest = 1 << 30;  // in tokens; up to this length, squares are negligible
+  constexpr double longest = 1 << 30;  // in tokens; longer sequences are not considered
   if (times.linear > longest * times.quadratic) {
     const auto token = static_cast<std::int64_t>(lone_token);
     return {times.linear / static_cast<double>(token), {token, 0}};
@@ -36,8 +36,8 @@ Unit unit_of(const TimeModel& times, TokenUnits lone_token = TokenUnits::one) {
   return {times.quadratic / units, {std::llround(ratio * units), quadratic}};
 }
 
-// Returns whether the times can be represented by integers: each coefficient and the seconds of a unit must
-// be zero or a positive normal double, so that they are neither too large nor imprecise.
+// Returns whether the times can be converted to integer costs: each coefficient is zero or a positive normal
+// double, tokens or squares take time, and the seconds per unit of cost are a normal double.
 bool is_usable(const TimeModel& times) {
   const auto is_ordinary = [](double c) { return c == 0 || (std::isnormal(c) && c > 0); };
   return is_ordinary(times.overhead) && is_ordinary(times.linear) && is_ordinary(times.quadratic) &&
@@ -45,7 +45,7 @@ bool is_usable(const TimeModel& times) {
          (times.linear > 0 || times.quadratic > 0) && std::isnormal(unit_of(times).seconds);
 }
 
-/// The valid observations. Each value is divided by the largest value of its kind.
+/// The usable observations, scaled: each quantity is divided by its maximum over all observations.
 struct ScaledTimes {
   std::vector<ScaledTime> times;
   ScaledTime largest;
@@ -71,11 +71,12 @@ struct ScaledTimes {
     }
   }
 
-  // Converts a coefficient that was fitted to scaled seconds and terms to an unscaled one.
+  // Converts a coefficient of the scaled fit to the original units. `largest_term` is the maximum by which
+  // the coefficient's term was divided.
   [[nodiscard]] double coefficient(double fitted, double largest_term) const {
     return fitted / largest_term * largest.seconds;
   }
-  // Scales the current hop of a link; the inverse of coefficient().
+  // Converts a link's assumed hop to scaled units, the inverse of coefficient().
   [[nodiscard]] AssumedHop scale_hop(const AssumedHop& hop, std::size_t link) const {
     const double hops = largest_hops[link];
     return {hop.seconds * hops / largest.seconds, hop.tokens * hops / largest.tokens,
@@ -90,8 +91,8 @@ struct ScaledTimes {
                      each.ranks <= ranks_per_node ? std::size_t{0} : std::size_t{1}, each.seconds});
   }
 
-  // Removes the observations of links that have too few observations to determine the hop, since the fit
-  // would otherwise attribute their communication to other terms.
+  // Removes the observations of each link that has too few of them to fit its hop. Otherwise, the fit would
+  // attribute their communication to other terms.
   void drop_sparse_links() {
     for (std::size_t link = 0; link < num_links; ++link) {
       const auto is_of_link = [&](const ScaledTime& time) { return time.hops > 0 && time.link == link; };

@@ -11,36 +11,39 @@ namespace evenkeel {
 
 /// The time of one micro-batch, as reported by a trainer.
 struct CostObservation {
-  std::int64_t tokens = 0;  ///< sum over its samples
+  std::int64_t tokens = 0;  ///< total number of tokens of its samples
   double squares = 0;       ///< sum of the samples' squared lengths
   double seconds = 0;
-  std::int64_t ranks = 1;  ///< size of the micro-batch's group if groups have different sizes; otherwise 1
+  std::int64_t ranks = 1;  ///< number of ranks that run the micro-batch if groups differ in size; otherwise 1
 };
 
-/// Time of a micro-batch on one rank: seconds ~ overhead + linear * tokens + quadratic * squares, without
-/// negative coefficients. On a group of g ranks:
+/// Model of the time of a micro-batch, without negative coefficients. On one rank, the seconds are
+///
+///     overhead + linear tokens + quadratic squares
+///
+/// On a group of g ranks, as in CommunicationCost, the seconds are
 ///
 ///     overhead + [linear tokens + quadratic squares + max(0, c(g) (g-1) tokens - v quadratic squares)] / g
 ///
-/// as in CommunicationCost. v and the size of nodes are in FitGroups.
+/// FitGroups contains v and the number of ranks per node.
 struct TimeModel {
   double overhead = 0;   ///< seconds per micro-batch
   double linear = 0;     ///< seconds per token
   double quadratic = 0;  ///< seconds per squared length
-  /// c(g) for groups inside a node: the seconds to pass one token's keys and values to the next rank. Unset
+  /// c(g) for groups inside a node: the seconds to pass one token's keys and values to the next rank; nullopt
   /// if the observations do not determine it.
   std::optional<double> inside_node = std::nullopt;
   std::optional<double> between_nodes = std::nullopt;  ///< c(g) for larger groups
 
-  /// Returns the seconds on one rank.
+  /// Returns the predicted seconds on a single rank. Ignores `observation.ranks`.
   [[nodiscard]] double operator()(const CostObservation& observation) const noexcept {
     return overhead + linear * static_cast<double>(observation.tokens) + quadratic * observation.squares;
   }
   friend bool operator==(const TimeModel&, const TimeModel&) = default;
 };
 
-/// The assumed number of seconds to pass one token's keys and values to the next rank, used until a fit
-/// determines it: seconds + tokens * linear + squares * quadratic, with the fitted coefficients.
+/// Assumed seconds to pass one token's keys and values to the next rank, used until a fit determines them:
+/// seconds + tokens * linear + squares * quadratic, with the coefficients of TimeModel.
 struct AssumedHop {
   double seconds = 0;
   double tokens = 0;
@@ -51,50 +54,53 @@ struct AssumedHop {
   }
 };
 
-/// Parameters of a fit to groups of several ranks.
+/// Parameters for fitting the communication of groups of several ranks.
 struct FitGroups {
   std::int64_t ranks_per_node = 1;  ///< size of the largest group to which inside_node applies
-  double overlap = 1;        ///< v, the fraction of attention time that can hide communication, from 0 to 1
-  AssumedHop inside_node{};  ///< current estimates
-  AssumedHop between_nodes{};
+  double overlap = 1;          ///< v, the fraction of attention time that can hide communication, from 0 to 1
+  AssumedHop inside_node{};    ///< assumed c(g) for groups inside a node
+  AssumedHop between_nodes{};  ///< assumed c(g) for larger groups
 };
 
-/// Fits a time model by least squares without negative coefficients, made robust by Huber's weights (1964):
-/// if the residual of an observation is large compared with the median of all residuals, its distance counts
-/// instead of its square. Deterministic; the order of observations may change the last digits. O(n log n).
+/// Fits a time model by least squares without negative coefficients, made robust by Huber's weights (1964): a
+/// residual that is large compared with the median residual counts by its absolute value instead of its
+/// square. Deterministic, but the order of observations may change the last digits. O(n log n).
 ///
-/// Returns nullopt, so that the caller keeps its current model, if
-/// - fewer than 16 observations are sound (finite, above 0 seconds);
-/// - the observations cannot distinguish the cost of tokens from that of squares (all have the same shape, or
+/// Returns nullopt, in which case the caller should keep its current model, if
+/// - fewer than 16 observations are usable (finite, not negative, and above 0 seconds);
+/// - the observations cannot distinguish the cost of tokens from the cost of squares (for example, because
 ///   all samples have the same length);
-/// - no coefficients explain the times, or the coefficients that do are not normal doubles. If only the
-///   overhead cannot be distinguished (micro-batches are filled to within 1 % of each other), the overhead is
-///   0, and its time is attributed to tokens and squares.
+/// - every solution has a negative coefficient, or a coefficient is neither 0 nor a normal double.
 ///
-/// Observations of groups also determine c: the fit alternates, a bounded number of times, between fitting
-/// the coefficients and classifying the observations by whether attention hides their communication. A c is
-/// unset in the model, and keeps its value in `groups`, if
-/// - fewer than 4 observations are of groups to which it applies; these are then left out of the fit;
-/// - the effect of its communication on the times does not exceed the noise;
-/// - its term cannot be distinguished from others, for example if all groups have the same size.
-/// If all communication of a link is hidden, the observations give an upper bound on c: c is set to the bound
-/// if that is below the current value. v is given and not fitted: if communication is hidden, the times do
-/// not depend on v; otherwise, a larger v cannot be distinguished from a smaller c or a smaller quadratic
-/// coefficient.
+/// If only the overhead cannot be distinguished (for example, because micro-batches are filled to within 1 %
+/// of each other), the overhead is 0, and its time is attributed to tokens and squares.
+///
+/// Observations of groups of several ranks also determine c. The fit alternates, a bounded number of times,
+/// between fitting the coefficients and classifying the observations by whether attention hides their
+/// communication. The c of a link stays at the value assumed in `groups`, and is nullopt in the model, if
+/// - fewer than 4 observations use the link, in which case they are excluded from the fit;
+/// - the effect of the link's communication on the times does not exceed the noise;
+/// - its term cannot be distinguished from other terms, for example because all groups have the same size.
+///
+/// If all communication over a link is hidden, the observations only give an upper bound on c. If this bound
+/// is below the assumed value, c is set to the bound.
+///
+/// v is not fitted. If communication is hidden, the times do not depend on v; otherwise, a larger v cannot be
+/// distinguished from a smaller c or a smaller quadratic coefficient.
 [[nodiscard]] std::optional<TimeModel> fit_time_model(std::span<const CostObservation> observations,
                                                       const FitGroups& groups = {});
 
-/// Cost of one token if squares have no cost. The proportions are the same for any number of units, but other
-/// costs, such as communication, are rounded to whole units.
+/// Cost of one token in cost models without a quadratic term. The choice does not affect the proportions of
+/// such costs, but finer units reduce the rounding error of other costs, such as communication.
 enum class TokenUnits : std::int16_t {
   one = 1,
-  fine = 24576,  ///< used with communication, which costs less than a token's work
+  fine = 24576,  ///< used with communication, which is cheaper than the work of a token
 };
 
-/// Returns a cost model with the same proportions but integer coefficients, which partitions need. The linear
-/// coefficient becomes a multiple of 1/16 of the quadratic one or, for ratios of at least 1024, a multiple of
-/// the quadratic one. For ratios of at least 2^30, the quadratic coefficient is 0 and the linear one is
-/// `units`. Precondition: linear or quadratic is above 0.
+/// Returns a cost model with integer coefficients, which partitions need, in the proportions of `times`. The
+/// ratio linear / quadratic is rounded to a multiple of 1/16 or, if it is at least 1024, to an integer. If
+/// the ratio is above 2^30, the quadratic coefficient is 0, and the linear one is `units`. Precondition:
+/// linear or quadratic is above 0.
 ///
 /// Example: 3e-6 s per token and 1e-9 s per squared length give {3000, 1}.
 [[nodiscard]] CostModel cost_model_of(const TimeModel& times, TokenUnits units = TokenUnits::one);

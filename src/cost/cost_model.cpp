@@ -59,8 +59,8 @@ std::int64_t head_dim_of(const ModelDescription& model) {
   return model.hidden_size / model.heads;
 }
 
-/// Returns quadratic * w (2 s - w), or nullopt if that is 2^62 or more. w is the window, or s if s is at
-/// most the window, which gives quadratic * s^2.
+/// Returns the attention cost of a sample of s tokens, quadratic * w (2 s - w); nullopt if it is 2^62 or
+/// more. w is the smaller of s and the window; without a window, w is s, and the cost is quadratic * s^2.
 std::optional<std::int64_t> attention_cost(const CostModel& model, std::int64_t tokens) {
   const std::int64_t reach = model.window == 0 ? tokens : std::min(tokens, model.window);
   const std::optional<std::int64_t> both_ways = multiply_add(1, tokens, tokens - reach);
@@ -121,7 +121,7 @@ CostModel CostModel::from_model(const ModelDescription& model) {
   const std::int64_t query_width = model_product(model.heads, head_dim);
   const std::int64_t kv_width = model_product(kv_heads, head_dim);
   // Queries and outputs have query_width columns each; keys and values have kv_width columns each. A gated
-  // block has 3 matrices.
+  // feed-forward block has 3 matrices.
   const std::int64_t shared_width = model.shared_ffn_size > 0 ? model.shared_ffn_size : model.ffn_size;
   const std::int64_t ffn_width =
       model_product(model.ffn_size, model.active_experts, model_product(shared_width, model.shared_experts));
@@ -130,9 +130,10 @@ CostModel CostModel::from_model(const ModelDescription& model) {
   const std::int64_t columns = model_product(attention_columns, 1, ffn_columns);
   const std::int64_t head_and_layers = model_product(model.layers, columns, model.vocab_size);
   const std::int64_t weights = model_product(model.hidden_size, head_and_layers);
-  // The ratio of 2 FLOPs per weight to 4 * query_width * layers / 2 FLOPs per pair of tokens; the factors of
-  // 2 cancel. With the backward pass, it is the ratio of 6 FLOPs per weight to 14 / 4 of the forward pass's
-  // FLOPs per pair.
+  // The linear coefficient is the number of FLOPs per token over the number of FLOPs per pair of tokens. The
+  // forward pass takes 2 FLOPs per weight and 4 * query_width * layers / 2 FLOPs per pair; the factors of 2
+  // cancel. With the backward pass, these numbers become 6 FLOPs per weight and 14 / 4 times the forward
+  // pass's FLOPs per pair.
   const std::int64_t pair = model_product(query_width, model.layers);
   const std::int64_t work = model_product(weights, model.backward ? 6 : 1);
   const std::int64_t unit = model_product(pair, model.backward ? 7 : 1);

@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned base_terms = 0b111;
 constexpr unsigned without_constant = 0b110;
 
-/// The normal equations of all terms: weighted sums of products.
+/// The normal equations of weighted least squares over all terms.
 struct NormalEquations {
   std::array<Terms, num_terms> products{};
   Terms targets{};
@@ -28,8 +28,8 @@ struct NormalEquations {
     }
   }
 
-  /// Solves for the terms whose bits are set in `used`, by elimination. Returns nullopt if these terms are
-  /// linearly dependent.
+  /// Solves for the terms whose bits are set in `used`, by Gaussian elimination. Returns nullopt if these
+  /// terms are linearly dependent.
   [[nodiscard]] std::optional<Terms> solve(unsigned used) const {
     std::array<Terms, num_terms> left = products;
     Terms right = targets;
@@ -64,8 +64,8 @@ double squares_up_to(double limit, const Terms& coefficients, std::span<const Ro
   return sum;
 }
 
-/// Returns the largest set of terms that the rows can distinguish and that includes `extra`, or 0 if there is
-/// no such set.
+/// Returns the largest set of terms that includes `extra` and that the rows can distinguish, as a bit mask; 0
+/// if there is no such set.
 unsigned distinguishable_terms(const NormalEquations& equations, unsigned extra) {
   for (const unsigned base : {base_terms, without_constant}) {
     if (equations.solve(base | extra)) return base | extra;
@@ -93,8 +93,8 @@ std::optional<Terms> solve_not_negative(std::span<const Row> rows, unsigned extr
   const unsigned usable = distinguishable_terms(equations, extra);
   std::optional<Terms> best;
   double least = 0;
-  // Begin with all terms, so that most other choices are rejected after a few rows. On a tie, the later
-  // choice wins, so that a subset of terms is preferred.
+  // Begin with all terms, whose fit is usually the best, so most other choices exceed the limit after a few
+  // rows. On a tie, the later choice wins, which prefers smaller sets of terms.
   for (unsigned used = usable; used > 0; --used) {
     if ((used & ~usable) != 0) continue;
     const std::optional<Terms> solution = equations.solve(used);

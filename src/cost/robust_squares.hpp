@@ -8,8 +8,8 @@
 
 namespace evenkeel {
 
-/// Number of terms that add up to a time: a constant, tokens, squares, and communication over two kinds of
-/// links.
+/// Number of terms that add up to a predicted time: a constant, tokens, squares, and communication over two
+/// kinds of links.
 inline constexpr std::size_t num_terms = 5;
 using Terms = std::array<double, num_terms>;
 
@@ -27,15 +27,15 @@ struct Row {
 /// Returns the median; if there are two middle values, the larger one. Precondition: `values` is not empty.
 [[nodiscard]] double median(std::vector<double> values);
 
-/// Solves the least squares problem for every choice of terms (there are few) and returns the best solution
-/// without a negative coefficient. The terms to choose from are the constant (if the rows can distinguish
-/// it), tokens, squares, and each additional term whose bit is set in `extra`. Returns nullopt if these terms
-/// are linearly dependent, or if every solution has a negative coefficient.
+/// Solves the least squares problem for every subset of the usable terms and returns the best solution
+/// without a negative coefficient. The usable terms are the constant (if the rows can distinguish it),
+/// tokens, squares, and each additional term whose bit is set in `extra`. Returns nullopt if the terms other
+/// than the constant are linearly dependent, or if every solution has a negative coefficient.
 [[nodiscard]] std::optional<Terms> solve_not_negative(std::span<const Row> rows, unsigned extra);
 
-/// Sets Huber's weights (1964): 1 close to the fit, decreasing with the distance beyond 1.345 standard
-/// deviations. If the fit is exact for half of the rows, up to `rounding`, returns false and keeps the
-/// weights, since there is no noise to compare distances with.
+/// Sets each row's weight by Huber's rule (1964): 1 for residuals up to 1.345 standard deviations, and
+/// inversely proportional to larger residuals. Returns false and keeps the weights if half of the rows fit
+/// exactly, up to `rounding`, since there is then no noise from which to estimate the standard deviation.
 [[nodiscard]] bool reweight(std::vector<Row>& rows, const Terms& coefficients, double rounding);
 
 }  // namespace evenkeel

@@ -4,7 +4,8 @@
 
 namespace evenkeel {
 
-/// Upper limit of costs and of their sums. The sum and the difference of two values below it fit in 64 bits.
+/// Exclusive upper limit on costs and on sums of costs. The sum and the difference of two values below this
+/// limit fit in 64 bits.
 inline constexpr Cost sum_limit = Cost{1} << 62;
 
 }  // namespace evenkeel

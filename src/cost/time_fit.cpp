@@ -48,8 +48,8 @@ std::optional<TimeFit::Result> TimeFit::best() const {
   return result;
 }
 
-// Tries to fit no hops, each hop alone, and both hops. A fit with more assumptions must explain the times
-// better.
+// Tries to fit no hops, each hop alone, and both hops. A fit that makes more assumptions wins only if it
+// explains the times better by more than the noise.
 TimeFit::Choice TimeFit::choose() const {
   const Choice all_kept{{}, std::vector<char>(times_.size())};
   std::optional<Fit> best;
@@ -63,7 +63,7 @@ TimeFit::Choice TimeFit::choose() const {
   };
   if (!has_enough_observations(0) && !has_enough_observations(1)) return all_kept;
   take_if_better(run(all_kept, few_rounds));
-  // There is one more start for fitting both hops: the classes found by fitting each link alone.
+  // When fitting both hops, also start from the classifications found by fitting each hop alone.
   std::vector<Choice> both = starting_choices(all_kept, {true, true});
   both.push_back(both.back());
   for (std::size_t link = 0; link < num_links; ++link) {
@@ -76,9 +76,11 @@ TimeFit::Choice TimeFit::choose() const {
   return best ? best->choice : all_kept;
 }
 
-// Returns how much a fit assumes about the links. From least to most, the assumptions about a link are: it
-// makes no difference (0), its fitted hop affects the times (1), its current hop would affect the times
-// (1.5), and its fitted hop does not affect the times (2).
+// Returns the sum of both links' weights. The more a fit assumes about a link, the higher the link's weight:
+// - 0: the hop is not fitted, and no times are exposed.
+// - 1: the hop is fitted, and it affects the times.
+// - 1.5: the hop is not fitted, but its assumed value affects the times.
+// - 2: the hop is fitted, but it does not affect the times.
 double TimeFit::assumption_weight(const Fit& fit) const {
   double sum = 0;
   for (std::size_t link = 0; link < num_links; ++link) {
@@ -98,8 +100,8 @@ bool TimeFit::is_visible(const Choice& choice, std::size_t link) const {
   return false;
 }
 
-// Returns choices in which none, a quarter, half or all of a link's times are initially exposed. The times
-// with the least attention to hide communication are exposed first.
+// Returns choices in which none, a quarter, half or all of each fitted link's times are initially exposed.
+// Times with the least attention to hide their communication are exposed first.
 std::vector<TimeFit::Choice> TimeFit::starting_choices(Choice choice,
                                                        const std::array<bool, num_links>& fitted) const {
   std::vector<Choice> starts;
@@ -125,8 +127,8 @@ void TimeFit::copy_exposed(const Choice& from, std::size_t link, Choice& to) con
   }
 }
 
-// Returns the best fit from these starts. A fit in which more hops affect the times must explain the times
-// better, by an amount above the noise.
+// Returns the best fit from these starts. A fit in which more hops affect the times wins only if it explains
+// the times better by more than the noise.
 std::optional<TimeFit::Fit> TimeFit::best_of(const std::vector<Choice>& starts) const {
   std::optional<Fit> best;
   for (const Choice& start : starts) {
@@ -162,8 +164,8 @@ std::optional<TimeFit::Fit> TimeFit::run(Choice choice, int rounds) const {
   return fit;
 }
 
-// Sets the terms, seconds and offsets of all rows, but not their weights. Fitted hops of exposed times get
-// their own terms.
+// Sets the terms, seconds and offsets of all rows, but not their weights. If a time is exposed and its link's
+// hop is fitted, the hop has its own term.
 void TimeFit::fill(std::vector<Row>& rows, const Choice& choice) const {
   for (std::size_t i = 0; i < times_.size(); ++i) {
     const ScaledTime& time = times_[i];
@@ -192,13 +194,13 @@ unsigned TimeFit::extra_terms(const Choice& choice) const {
   return extra;
 }
 
-// Reclassifies the times. Returns whether any time changed its class.
+// Reclassifies which times are exposed, given the coefficients. Returns whether any classification changed.
 bool TimeFit::expose(Choice& choice, const Terms& coefficients) const {
   std::array<double, num_links> hops{};
   for (std::size_t link = 0; link < num_links; ++link) {
     hops[link] = choice.fitted[link] ? coefficients[hop_term + link]
                                      : present_[link](coefficients[1], coefficients[2]);
-    // Times whose ratio of squares to hops is at most this are exposed.
+    // A time is exposed if its ratio of squares to hops is at most this.
     const double ratio = hops[link] / (overlap_ * coefficients[2]);
     const std::vector<double>& thresholds = thresholds_[link];
     if (choice.fitted[link] && !std::isnan(ratio) &&
@@ -217,8 +219,8 @@ bool TimeFit::expose(Choice& choice, const Terms& coefficients) const {
   return moved;
 }
 
-// Returns a link's hop according to the fit. If it was fitted but no times are exposed, the times only give
-// an upper bound.
+// Returns a link's hop according to the fit. If the hop was fitted but no times are exposed, returns the
+// smaller of the assumed hop and the upper bound that the times give.
 double TimeFit::hop_of(std::size_t link, const Fit& fit) const {
   const double present = present_[link](fit.coefficients[1], fit.coefficients[2]);
   if (!fit.choice.fitted[link]) return present;
@@ -238,7 +240,7 @@ std::vector<double> TimeFit::distances_of(const Fit& fit) const {
   return distances;
 }
 
-// Returns how much the log-likelihood of `fit` exceeds that of `over`, if errors have a Laplace distribution.
+// Returns how much the log-likelihood of `fit` exceeds that of `over`, assuming Laplace-distributed errors.
 // Errors far above the usual noise of the machine are truncated.
 double TimeFit::gain(const Fit& fit, const Fit& over) const {
   const double usual =

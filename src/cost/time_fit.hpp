@@ -13,8 +13,8 @@ namespace evenkeel {
 /// Number of kinds of links: inside a node, and between nodes.
 inline constexpr std::size_t num_links = 2;
 
-/// The time of a micro-batch and its parts, on one rank of its group. Each value is divided by the largest
-/// value of its kind.
+/// One observation, with quantities per rank of the micro-batch's group. Each quantity is divided by its
+/// maximum over all observations.
 struct ScaledTime {
   double tokens = 0;
   double squares = 0;
@@ -25,41 +25,45 @@ struct ScaledTime {
 
 /// Fits, by robust least squares without negative coefficients,
 ///
-///     seconds ~ overhead + linear tokens + quadratic squares + max(0, hop hops - overlap quadratic squares)
+///     seconds ~ overhead + linear * tokens + quadratic * squares
+///               + max(0, hop * hops - overlap * quadratic * squares)
 ///
-/// The last term is exposed communication. The fit alternates, a bounded number of times and from several
+/// where hop is a fitted or assumed coefficient per link. The last term is exposed communication; a time for
+/// which it is above 0 is called exposed. The fit alternates, a bounded number of times and from several
 /// starts, between two steps:
-/// 1. Fit the coefficients to the times, given their classification.
-/// 2. Given the coefficients, classify which times have exposed communication.
+/// 1. Fit the coefficients to the times, given which times are exposed.
+/// 2. Reclassify which times are exposed, given the coefficients.
+///
 /// A link's hop is fitted only if exposed communication improves the fit by more than the noise; otherwise,
-/// its current value is kept. See fit_time_model(). Deterministic.
+/// the assumed hop is used. See fit_time_model(). Deterministic.
 class TimeFit {
  public:
-  /// Minimum number of times with exposed communication that are needed to fit a hop. With fewer, the hop
-  /// would be fitted to noise.
+  /// Minimum number of exposed times needed to fit a link's hop. With fewer times, the hop would be
+  /// fitted to noise.
   static constexpr std::ptrdiff_t fewest_exposed = 4;
 
   struct Result {
     Terms coefficients{};  ///< overhead, linear, quadratic
-    /// Hop of each link; nullopt if the link keeps its current hop.
+    /// Hop of each link; nullopt if the assumed hop is kept.
     std::array<std::optional<double>, num_links> hops{};
   };
 
-  /// Preconditions: `times` is not empty; overlap is from 0 to 1.
+  /// `present` contains the assumed hop of each link. Preconditions: `times` is not empty; overlap is from 0
+  /// to 1.
   TimeFit(std::vector<ScaledTime> times, double overlap, const std::array<AssumedHop, num_links>& present);
 
   /// Returns the best fit, or nullopt if the times cannot distinguish tokens from squares.
   [[nodiscard]] std::optional<Result> best() const;
 
  private:
-  /// The hops to fit, and the times that are assumed to have exposed communication.
+  /// The hops to fit, and the times that are assumed to be exposed.
   struct Choice {
     std::array<bool, num_links> fitted{};
     std::vector<char> exposed;
   };
   struct Fit {
     Choice choice;
-    unsigned told = 0;  ///< communication terms in the equations, one bit per term
+    unsigned told = 0;  ///< bit mask of the communication terms in the equations
     Terms coefficients{};
     std::vector<double> distances;
   };
@@ -83,7 +87,7 @@ class TimeFit {
   std::vector<ScaledTime> times_;
   double overlap_;
   std::array<AssumedHop, num_links> present_;
-  // For each link, the ratios of squares to hops of its times, ascending.
+  // For each link, the ratios of squares to hops of the link's times, ascending.
   std::array<std::vector<double>, num_links> thresholds_;
   double rounding_ = 0;  // distances up to this are rounding errors
 };

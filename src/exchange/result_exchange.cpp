@@ -25,8 +25,8 @@ TransferFrame make_frame(const ResultTransfer& step) {
   return {step.table, step.assignment, step.settings};
 }
 
-// Returns whether a CP member sends its results of this kind. All members of a group have the same rows if
-// the kind is not cut or samples are whole. In that case, only the first member sends them.
+// Returns whether this CP member sends its results of this kind. If the kind is not cut, or if samples are
+// delivered whole, all members of a group have the same rows, and only the first member sends them.
 bool sends_field(const TransferFrame& frame, FieldKind kind, CpRank member) noexcept {
   const bool is_cut = rule_of(kind).is_cut() && frame.settings.delivery == Delivery::packed;
   return is_cut || member == CpRank{0};
@@ -38,8 +38,8 @@ const Column* find(const MicroBatchResults& results, const std::string& name) {
   return found == results.fields.end() ? nullptr : &*found;
 }
 
-// Returns the number of rows of a micro-batch's tensors as lay_out() makes them, including filler and
-// padding.
+// Returns the number of rows that a micro-batch's tensors have on one CP rank after lay_out(), including
+// filler and padding.
 std::int64_t local_rows(const MicroBatchPlan& plan, const ResultTransfer& step) {
   if (plan.shape) return plan.shape->rows;
   const SequenceLayout sequences = sequences_of(plan, step.settings);
@@ -126,7 +126,7 @@ std::vector<FieldSpec> specs_of(std::span<const MicroBatchResults> results) {
   return specs;
 }
 
-/// Results of a rank, by field and then by micro-batch.
+/// Result columns of one rank, by field and then by micro-batch.
 using ResultColumns = std::vector<std::vector<const Column*>>;
 
 ResultColumns columns_of(std::span<const FieldSpec> fields, std::span<const MicroBatchResults> results) {
@@ -150,7 +150,8 @@ void for_each_sent_entry(const Mesh& mesh, const ResultTransfer& step, const Gro
   }
 }
 
-// Returns, for each sample that this rank sends, one number of rows per counted field.
+// Returns the number of rows in each counted field for each sample that this rank sends, ordered by sample
+// and then by field.
 std::vector<std::int64_t> own_row_counts(const Mesh& mesh, const ResultTransfer& step,
                                          std::span<const FieldSpec> fields,
                                          std::span<const MicroBatchResults> results) {

@@ -16,8 +16,8 @@
 
 namespace evenkeel {
 
-/// A step's results, which are returned to the owners. All members are replicated except `micro_batches`,
-/// which belongs to this rank's DP rank.
+/// The step whose results are returned to the owners of its samples. All members are replicated except
+/// `micro_batches`, which is the plan of this rank's DP rank.
 struct ResultTransfer {
   const LengthTable& table;
   const StepAssignment& assignment;
@@ -27,14 +27,14 @@ struct ResultTransfer {
 
 /// Collective over mesh.world(): returns the results of each sample to its owner. Merges CP chunks, unpacks
 /// sequences, and undoes the orders of micro-batches and DP ranks. Returns this rank's samples in the order
-/// in which it supplied them, with one field per result. Values are copied bit for bit. The row of a response
-/// token that starts its sequence is never computed and remains zero.
+/// in which it supplied them, with one field per result. Values are copied bit for bit. If a response token
+/// is the first token of its sequence, no row predicts it, so its row in the result remains zero.
 ///
 /// `results` has one entry per micro-batch on ranks that report, and is ignored on other ranks. Every rank
 /// throws InputError if a reporting rank lacks a field in a micro-batch, has a wrong number of rows, or has
-/// fields that differ from those of another rank; InputError if the ranks' `call` differs, which means that
-/// they return different steps; the `error` that a rank passes instead of a step; and LimitError if a rank
-/// runs out of memory. Only MpiError may be thrown by one rank alone.
+/// fields that differ from those of another rank; InputError if `call` differs between ranks, since they
+/// would then return results of different steps; the `error` that a rank passes if it has already failed; and
+/// LimitError if a rank runs out of memory. Only MpiError may be thrown by one rank alone.
 [[nodiscard]] RaggedBatch return_results(const Mesh& mesh, const ResultTransfer& step,
                                          std::span<const MicroBatchResults> results,
                                          const TransportSettings& options, CallKey call = {},

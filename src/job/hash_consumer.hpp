@@ -9,9 +9,9 @@
 
 namespace evenkeel {
 
-/// Returns a hash of a token, its sample and its position. The demonstration consumer computes it in place of
-/// a model, so that a token that was lost, swapped or misplaced on its way is visible in the results. Applies
-/// the 64-bit finalizer of SplitMix64 (Steele, Lea and Flood, 2014) to the three in turn. Never negative.
+/// Returns a hash of a token, its sample and its position. Never negative. The demonstration consumer has
+/// hashes as results, which reveal lost, swapped or misplaced tokens. Applies SplitMix64 (Steele, Lea and
+/// Flood, 2014) to the three numbers in turn.
 [[nodiscard]] std::int64_t token_hash(std::int64_t token, SampleId sample, std::int64_t position) noexcept;
 
 /// Runs the demonstration consumer. For every micro-batch of a step, it computes `token_hash` (int64, one per

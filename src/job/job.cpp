@@ -30,8 +30,8 @@
 namespace evenkeel {
 namespace {
 
-/// Rejects a state folder that is also an output folder. Both would lock it, and each would mistake the other
-/// for a different run.
+/// Rejects a state folder that is also an output folder. Otherwise, the job would lock the folder twice, and
+/// report its own first lock as a different run.
 void require_own_state_folder(const JobSettings& options) {
   const auto place_of = [](const std::filesystem::path& folder) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(folder)) / "";
@@ -70,8 +70,8 @@ void require_fields_are_sent(const Config& config, std::span<const std::string> 
   }
 }
 
-// Rejects a dump of whole samples, since readers expect each file of a CP group to have its part of the
-// samples.
+// Rejects a dump of whole samples, since readers of a dump expect each CP rank's file to have only that
+// rank's part of the samples.
 void require_parts_are_dumped(const JobSettings& options, const Config& config,
                               std::span<const std::string> passes) {
   if (options.dump.empty() || (config.mesh.cp == 1 && !config.mesh.flexible_cp)) return;
@@ -206,7 +206,7 @@ Job::Job(const boost::mpi::communicator& world, const Config& config, const JobS
   folders_.emplace(this->world(), output_request());
 }
 
-// The stream's thread may be waiting for samples that will never arrive.
+// Stops the wait of the stream's thread, since the samples may never arrive.
 Job::~Job() {
   if (stream_) stream_->stop_waiting();
 }
@@ -415,7 +415,7 @@ void Job::collect_results(const Step& step) {
   });
 }
 
-// Returns the folder for a step's output. If there are several passes, each one has its own folder.
+// Returns the folder for a step's output. If there are several passes, each pass has its own folder.
 std::filesystem::path Job::folder_of(RunOutput output, const Step& step) const {
   const std::filesystem::path& folder = folders_->path_of(output);
   return profiles_.size() > 1 ? folder / step.profile : folder;

@@ -20,7 +20,7 @@
 
 namespace evenkeel {
 
-/// Writes metrics and a trace of a run while it runs. Gathers and writes only what was requested.
+/// Writes the metrics and the trace of a run while it is in progress. Gathers and writes only requested data.
 class Watch {
  public:
   /// The files to write, equal on all ranks. The path of a file that is not written is empty.
@@ -33,16 +33,17 @@ class Watch {
   /// rank.
   Watch(const Mesh& mesh, const Files& files);
 
-  /// These record when the trainer requests a pass and when it receives it. `made_ahead` specifies whether
-  /// the pass was made ahead of time or while the trainer waited. Local.
+  /// The next two functions record when the trainer requests a pass and when it receives the pass.
+  /// `made_ahead` specifies whether the pass was made ahead of time or while the trainer waited. Local.
   void on_pass_requested() { times_.asked = std::chrono::steady_clock::now(); }
   void on_pass_received(bool made_ahead) {
     times_.handed = std::chrono::steady_clock::now();
     times_.made_ahead = made_ahead;
   }
-  /// Records that the trainer has used the step. Only rank 0 has `figures`. Collective; throws on every rank.
+  /// Records that the trainer has used the step. Only rank 0 has `figures`. Collective. Throws the same error
+  /// on every rank if a file cannot be written.
   void on_step_finished(const Step& step, const std::optional<StepFigures>& figures);
-  /// Closes the files. Collective; throws on every rank.
+  /// Closes the files. Collective. Throws the same error on every rank if a file cannot be written.
   void close_files();
 
  private:
@@ -54,11 +55,11 @@ class Watch {
   TrainerTimes times_;
 };
 
-/// Settings of a job. Equal on all ranks.
+/// Settings of a job. They must be equal on all ranks.
 struct JobSettings {
   std::filesystem::path config;        ///< read only once, by rank 0, since it may be a pipe
   std::vector<std::string> overrides;  ///< overrides of the form KEY=VALUE
-  std::filesystem::path dump;          ///< folders to write to; empty for outputs that are not written
+  std::filesystem::path dump;          ///< first of four output folders; empty if the output is not written
   std::filesystem::path report;
   std::filesystem::path results;
   std::filesystem::path trace;
@@ -74,7 +75,8 @@ struct JobSettings {
 
 /// Reads the configuration on the first rank of `comm` and broadcasts it. The file is read once, since it may
 /// be a pipe, and all ranks get the same configuration even if they see different files. Collective over
-/// `comm`. Throws the errors of load_config(), and ConfigError for folders that cannot be combined.
+/// `comm`. Throws the same error on every rank: IoError if the file cannot be read, and ConfigError for an
+/// invalid configuration or folders that cannot be combined.
 [[nodiscard]] Config read_config(const boost::mpi::communicator& comm, const JobSettings& options);
 
 /// Callbacks that inform rank 0's program about the progress of a job. The defaults do nothing.
@@ -86,8 +88,9 @@ class JobObserver {
   virtual ~JobObserver() = default;
 
   virtual void on_reading(const std::filesystem::path& /*source*/) {}
-  /// Called before steps `from` to `steps` - 1 are made from this number of samples. If samples arrive in a
-  /// stream, `samples` is nullopt, and `steps` is also nullopt unless the number of steps is limited.
+  /// Called before steps `from` to `steps` - 1 are made. `samples` is the number of samples. If samples
+  /// arrive in a stream, `samples` is nullopt, and `steps` is also nullopt unless the number of steps is
+  /// limited.
   virtual void on_begin(std::optional<std::int64_t> /*samples*/, std::int64_t /*from*/,
                         std::optional<std::int64_t> /*steps*/) {}
   virtual void on_warning(const std::string& /*text*/) {}
@@ -105,12 +108,12 @@ class JobObserver {
 /// on any rank, every rank throws it.
 class Job {
  public:
-  /// Collective over `world`. `options` and `observer` must outlive the job. Throws the errors of
-  /// DataService, OutputFolders and open_source().
+  /// Collective over `world`. `options` and `observer` must outlive the job. Throws the same error on every
+  /// rank if the settings, the sources, the saved state or an output folder cannot be used.
   Job(const boost::mpi::communicator& world, const Config& config, const JobSettings& options,
       JobObserver& observer);
 
-  /// Makes the stream stop waiting for samples, which may never come, so that its thread can end.
+  /// Makes the stream stop waiting for samples, which may never arrive. This lets the stream's thread end.
   ~Job();
 
   void run();
@@ -119,22 +122,22 @@ class Job {
   [[nodiscard]] const boost::mpi::communicator& world() const { return service_.mesh().world(); }
   [[nodiscard]] bool is_first_rank() const { return world().rank() == 0; }
   void notify_begin() const;
-  /// Warns about fields that are ignored or whose kind is a guess, about samples that the filter changes, and
-  /// about accepted changes of the job.
+  /// Warns about ignored fields, fields with a guessed kind, samples that the filter drops or changes, and
+  /// accepted changes of the job.
   void warn_about_input() const;
   void warn_about_loss(const StepFigures& figures);
   /// Collective. Throws ConfigError for a name under `fields` that no sample has, since its settings would
   /// have no effect.
   void require_fields_of_settings(const Step& step) const;
   [[nodiscard]] OutputRequest output_request() const;
-  /// Collective; called only if a state is kept. Sets `described_` and `changes_`. Throws the errors of
-  /// JobState::accept().
+  /// Collective; called only if a state is kept. Sets `described_` and `changes_`. Throws ConfigError on
+  /// every rank if the job differs from the saved state and changes are refused.
   void compare_with_saved_state();
   [[nodiscard]] ServiceState state() const;
   void start_watching();
   void start_making_steps();
   [[nodiscard]] std::optional<Step> next();
-  /// Collective. Permits the buffer of a stream to forget the samples of steps before this one.
+  /// Collective. Permits the buffer of a stream to delete the samples of steps before `step`.
   void free_samples_before(std::int64_t step);
   /// Runs all passes over a step. Returns the number of the step's true tokens.
   [[nodiscard]] std::int64_t run_passes(Step step);

@@ -38,8 +38,8 @@ JobState::JobState(const boost::mpi::communicator& world, const StateSettings& s
   work.agree(world);
 }
 
-// Returns the text of the state to resume from; empty for a new job. A state before the first step may be
-// replaced, since its job has not left anything else behind.
+// Returns the text of the state to resume from, or an empty text for a new job. A state from before a job's
+// first step may be replaced, since that job has not left anything else behind.
 std::string JobState::read_unless_other_job(bool overwrite) {
   const std::optional<ServiceState> found = settings_.resume || !overwrite ? folder_->read() : std::nullopt;
   if (!found) return {};

@@ -27,8 +27,8 @@ struct StateSettings {
 class JobState {
  public:
   /// Collective. Reads the state to resume from, or makes the state of a new job, with a new name. Throws the
-  /// same error on every rank: the errors of StateFolder, and IoError if the folder contains the state of a
-  /// job that has made steps and neither resuming nor `overwrite` is requested.
+  /// same error on every rank: InputError for a damaged state; IoError if the folder cannot be used, or if it
+  /// contains the state of a job that has made steps and neither resuming nor `overwrite` is requested.
   JobState(const boost::mpi::communicator& world, const StateSettings& settings, const Config& config,
            bool overwrite);
 
@@ -39,12 +39,12 @@ class JobState {
   [[nodiscard]] const ServiceState& initial_state() const noexcept { return begin_; }
 
   /// Compares the job with the state from which it resumes. Returns the differences; empty for a new job.
-  /// Throws the errors of require_same_job() unless changes are accepted. Local, on replicated data.
+  /// Throws ConfigError if there are differences, unless changes are accepted. Local, on replicated data.
   [[nodiscard]] std::vector<std::string> accept(const ServiceState& now) const;
-  /// Collective. Writes the state before `next_step`, under the job's name, if it is due or if `always` is
-  /// set. `now` returns the state; this function replaces its number of the next step and its job name. `now`
-  /// is called only on rank 0, and only if the state is written. Returns whether samples before `next_step`
-  /// are no longer needed: the state was written, or no state is kept.
+  /// Collective. Writes a state from which a job resumes with step `next_step`, if `always` is set or a state
+  /// is due (StateSettings::every). `now` returns the state, in which this function replaces the next step
+  /// and the job's name. `now` is called only on rank 0, and only if the state is written. Returns whether
+  /// samples of steps before `next_step` are no longer needed: the state was written, or no state is kept.
   bool write(const boost::mpi::communicator& world, std::int64_t next_step,
              const std::function<ServiceState()>& now, bool always = false);
 

@@ -18,7 +18,7 @@
 namespace evenkeel {
 namespace {
 
-// Rank number in a report that every rank throws.
+// Rank number that marks a report as thrown by every rank.
 constexpr int every_rank = -2;
 
 std::string describe_unknown_exception() {
@@ -43,7 +43,7 @@ ErrorReport describe_current_exception() {
   }
 }
 
-/// Fixed-size part of a report, which is broadcast before its texts.
+/// Fixed-size part of a report, which is broadcast before the texts.
 struct ReportHeader {
   std::int64_t kind = 0;
   std::int64_t rank = -1;

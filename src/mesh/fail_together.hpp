@@ -10,25 +10,26 @@
 
 namespace evenkeel {
 
-/// Runs `work` and returns the report of its exception, or nullopt. Local; never throws. Exceptions that are
-/// not an Error are reported by their text or type, and std::bad_alloc as a LimitError "out of memory".
+/// Runs `work` and returns the report of its exception, or nullopt. Local; never throws. The report of an
+/// exception other than Error contains the exception's text or type; std::bad_alloc becomes the report of a
+/// LimitError "out of memory".
 template <typename Work>
 [[nodiscard]] std::optional<ErrorReport> try_locally(Work&& work) noexcept;
 
-/// Same as try_locally(), for work whose input is equal on all ranks. All of them fail in the same way, so
-/// fail_together() does not name a rank.
+/// Same as try_locally(), for work whose input is equal on all ranks. Since the work fails in the same way on
+/// all ranks, fail_together() does not name a rank.
 template <typename Work>
 [[nodiscard]] std::optional<ErrorReport> try_on_replicated_data(Work&& work) noexcept;
 
 /// Same as try_locally(), for work in which ranks wait for each other. Rethrows an MpiError that occurs only
-/// on this rank, because the other ranks are not at an agreement where they could learn about it.
+/// on this rank, because the other ranks are not in fail_together(), where they could learn about the error.
 template <typename Work>
 [[nodiscard]] std::optional<ErrorReport> try_with_others(Work&& work);
 
-/// Collective over `comm`: if any rank passes a report, every rank throws the report of the lowest such rank
-/// as the typed error of its kind. Costs one small all-reduce if all ranks pass nullopt. Call this after any
-/// work that may fail on a single rank, and before the next collective call; otherwise, ranks would wait for
-/// a rank that has left.
+/// Collective over `comm`: if any rank passes a report, every rank throws the report of the lowest such rank,
+/// as the exception type of the report's kind. Costs one small all-reduce if all ranks pass nullopt. Call
+/// this after any work that may fail on a single rank, and before the next collective call; otherwise, ranks
+/// would wait for a rank that has already thrown.
 void fail_together(const Communicator& comm, const std::optional<ErrorReport>& mine);
 
 /// Returns whether the report describes an MpiError that occurred only on this rank. Errors from
@@ -42,8 +43,8 @@ void fail_together(const Communicator& comm, const std::optional<ErrorReport>& m
 [[noreturn]] void fail_with_report_of(const Communicator& comm, int first,
                                       const std::optional<ErrorReport>& mine);
 
-/// Collective: runs the local `work` on every rank. If it throws on any rank, all ranks fail together;
-/// otherwise, returns its result.
+/// Collective: runs the local `work` on every rank. If it throws on any rank, all ranks throw the same error
+/// (see fail_together()); otherwise, returns its result.
 template <typename Work>
 std::invoke_result_t<Work> run_together(const Communicator& comm, Work&& work) {
   using Result = std::invoke_result_t<Work>;
@@ -56,12 +57,13 @@ std::invoke_result_t<Work> run_together(const Communicator& comm, Work&& work) {
   }
 }
 
-/// One rank's work between two agreements, in several parts. After a part has thrown, later parts are
-/// skipped, but the rank still takes part in collective calls until the next agreement.
+/// One rank's work between two calls of fail_together(), in several parts. After a part has thrown, later
+/// parts are skipped, but the rank still takes part in collective calls until agree() throws the error on all
+/// ranks.
 class GuardedWork {
  public:
   GuardedWork() = default;
-  /// Starts with an error that has already occurred, or without an error.
+  /// Starts with an error that has already occurred; nullopt if there is none.
   explicit GuardedWork(const std::optional<ErrorReport>& error) noexcept { add(error); }
   GuardedWork(const GuardedWork&) = default;
   GuardedWork& operator=(const GuardedWork&) = delete;
@@ -77,14 +79,14 @@ class GuardedWork {
   void run_on_replicated_data(Work&& work) noexcept {
     if (!failed()) error_ = try_on_replicated_data(std::forward<Work>(work));
   }
-  /// Runs a part in which ranks wait for each other. Such a part is never skipped. Keeps the first error.
-  /// Throws an MpiError that occurs only on this rank.
+  /// Runs a part in which ranks wait for each other, even if an earlier part failed. Keeps the first error.
+  /// Throws MpiError if it occurs only on this rank.
   template <typename Work>
   void run_always(Work&& work) {
     std::optional<ErrorReport> error = try_with_others(std::forward<Work>(work));
     if (!error_) error_ = std::move(error);
   }
-  /// Adds an error that occurred elsewhere. Ignores it if there already is an error.
+  /// Records an error that occurred outside this object. Does nothing if there already is an error.
   void add(const std::optional<ErrorReport>& error) noexcept {
     if (!error_) error_ = error;
   }
@@ -95,7 +97,7 @@ class GuardedWork {
   /// Returns whether later parts are skipped.
   [[nodiscard]] bool failed() const noexcept { return is_left_out_ || error_.has_value(); }
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept { return error_; }
-  /// Throws the errors of fail_together(). Collective over `comm`.
+  /// Collective over `comm`: if any rank has an error, every rank throws the error of the lowest such rank.
   void agree(const Communicator& comm) const { fail_together(comm, error_); }
 
  private:
@@ -106,8 +108,8 @@ class GuardedWork {
 /// Prints that memory ran out in a collective call, and ends the process.
 [[noreturn]] void abort_out_of_memory();
 
-/// Runs `work`, in which ranks wait for each other. Ends the process if an allocation that is not in guarded
-/// work fails there, since the other ranks would wait for this one. See "Out of memory" in docs/design.md.
+/// Runs `work`, in which ranks wait for each other. Ends the process if `work` throws std::bad_alloc, since
+/// the other ranks would otherwise wait for this one. See "Out of memory" in docs/design.md.
 template <typename Work>
 std::invoke_result_t<Work> abort_if_out_of_memory(Work&& work) {
   try {

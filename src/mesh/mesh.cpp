@@ -22,8 +22,8 @@ int line_number(const Grid& grid, GridPoint point, Axis axis) {
   return grid.rank_of(point).value();
 }
 
-// Returns the lowest rank on this rank's node that has the same DP and CP coordinates, and therefore the same
-// rows.
+// Returns the lowest rank on this rank's node that has the same DP and CP coordinates, and therefore needs
+// the same rows of the batch.
 int first_model_parallel_rank(const Grid& grid, std::span<const int> nodes, WorldRank mine) {
   const GridPoint here = grid.point_of(mine);
   for (int rank = nodes[mine.index()]; rank < mine.value(); ++rank) {
@@ -97,8 +97,8 @@ const Communicator& Mesh::context(const ContextGroup& group) const {
   return contexts_[level];
 }
 
-// Every rank takes part in every split. Ranks at the end that do not fill a group of some size get a null
-// communicator.
+// Every rank takes part in every split. The last ranks get a null communicator if they do not fill a group of
+// the current size.
 void Mesh::connect_groups() {
   const GridPoint& sizes = grid_.sizes();
   const int places = sizes.dp * sizes.cp;
@@ -115,7 +115,8 @@ void Mesh::connect_places() {
   for (const Axis axis : grid_.order().axes())
     lines_[static_cast<std::size_t>(axis)] = world_.split(line_number(grid_, here_, axis), here_[axis]);
   node_ = world_.split_by_node();
-  // Split the world instead of the node, so that a failure on one node is a failure on all ranks.
+  // Split the world instead of the node's communicator, so that a failure on one node is a failure on all
+  // ranks.
   model_parallel_on_node_ = world_.split(first_model_parallel_rank(grid_, nodes_, rank()), rank_);
 }
 

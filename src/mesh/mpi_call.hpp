@@ -14,13 +14,13 @@ namespace evenkeel {
 /// must have the error handler MPI_ERRORS_RETURN, as all communicators of Mesh do.
 void check_mpi(int code, std::string_view call);
 
-/// MPI requests in flight. MPI reads or writes their memory until they complete, even if this rank fails, so
-/// the memory must outlive this object.
+/// MPI requests in flight. MPI reads or writes the buffers of these requests until they complete, even if
+/// this rank fails, so the buffers must outlive this object.
 ///
 /// If requests are still in flight, for example because an exception was thrown, the destructor completes
-/// them: it cancels receives that have not been matched, and waits up to one second for the rest. Other ranks
-/// complete their side of these requests, since they run the same exchange and do not know about the error.
-/// If they have ended, their messages can no longer arrive. One second is therefore enough.
+/// them: it cancels receives that have not been matched, and waits up to one second for the other requests.
+/// One second is enough: the other ranks run the same exchange and do not know about the error, so they
+/// complete their side of these requests, unless they have ended.
 class OpenRequests {
  public:
   enum class Kind { receives, others };
@@ -30,10 +30,10 @@ class OpenRequests {
   OpenRequests& operator=(const OpenRequests&) = delete;
   ~OpenRequests();
 
-  /// Allocates `count` inactive requests. Throws LimitError if MPI cannot count them.
+  /// Allocates `count` inactive requests. Throws LimitError if `count` does not fit in an int.
   void resize(std::int64_t count);
   [[nodiscard]] std::size_t size() const noexcept { return requests_.size(); }
-  /// Returns the request for the call that starts it. Precondition: index < size().
+  /// Returns a pointer to a request, for the MPI call that starts it. Precondition: index < size().
   [[nodiscard]] MPI_Request* at(std::size_t index) noexcept { return &requests_[index]; }
 
   /// Waits until all requests are complete. Throws MpiError.

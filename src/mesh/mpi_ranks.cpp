@@ -18,7 +18,7 @@ int bytes_of_message(std::size_t bytes) {
   return narrow<int>(bytes, "bytes of a message", hint_for_large_steps);
 }
 
-/// Datatype of `bytes` contiguous bytes.
+/// MPI datatype of `bytes` contiguous bytes.
 class ValueType {
  public:
   explicit ValueType(std::size_t bytes) {
@@ -54,7 +54,8 @@ class NewCommunicator : public boost::mpi::communicator {
   }
 };
 
-/// Collective: returns the communicator that `call` of the MPI function `name` creates.
+/// Collective: runs `call`, which calls the MPI function `name`, and returns the communicator that it
+/// creates.
 template <typename Call>
 Communicator make_communicator(const char* name, Call&& call) {
   const NewCommunicator made;

@@ -7,7 +7,7 @@
 namespace evenkeel {
 
 /// Returns the node of each rank of `comm`. A node consists of ranks that share memory, and is identified by
-/// the lowest of them. Collective; equal on every rank.
+/// its lowest rank. Collective; equal on every rank.
 [[nodiscard]] std::vector<int> nodes_of_ranks(const Communicator& comm);
 
 }  // namespace evenkeel

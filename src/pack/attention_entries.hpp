@@ -50,7 +50,8 @@ class AttentionEntries {
   PrefixAttentionPlan plan_;
 };
 
-/// Returns the plan of one CP rank. tokens_before(segment) lists the ancestors of a segment, outermost first.
+/// Returns the attention plan of one CP rank. tokens_before(segment) must return the ancestors of a segment,
+/// outermost first.
 template <typename TokensBefore>
 PrefixAttentionPlan plan_attention(const PackedLayout& segments, CpRank rank, TokensBefore tokens_before) {
   AttentionEntries entries(segments);

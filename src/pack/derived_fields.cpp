@@ -51,8 +51,8 @@ void derive_tokens_ahead(const PackedLayout& layout, CpRank rank, std::span<cons
         const std::int64_t size = run.sequence.size();
         const std::int64_t within = std::max(size - ahead, std::int64_t{0});
         const std::int64_t left = layout.length(run.index) - run.sequence.end;
-        // The last rows of the run need tokens from the halo, which follows the run: those from position
-        // `first` of the halo to the end of the sequence.
+        // The last rows of the run need tokens that follow the run. These are in the halo, from position
+        // `first` to the end of the sequence.
         const std::int64_t first = ahead - (size - within);
         const std::int64_t beyond = std::clamp(left - first, std::int64_t{0}, size - within);
         auto next =

@@ -8,7 +8,7 @@
 
 namespace evenkeel {
 
-/// Throws InputError if sequence `index` cannot have a prompt of this many tokens.
+/// Throws InputError naming sequence `index` unless 0 <= prompt <= length.
 inline void require_prompt(std::int64_t index, std::int64_t prompt, std::int64_t length) {
   if (prompt >= 0 && prompt <= length) return;
   throw InputError("sequence " + std::to_string(index),

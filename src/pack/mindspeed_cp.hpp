@@ -9,20 +9,20 @@
 
 namespace evenkeel {
 
-/// MindSpeed-RL's `context_parallel_algo`.
+/// Values of MindSpeed-RL's option `context_parallel_algo`.
 enum class MindSpeedCpAlgorithm : std::uint8_t {
   ring,     ///< `megatron_cp_algo`: zigzag
   ulysses,  ///< `ulysses_cp_algo`: contiguous
-  hybrid,   ///< `hybrid_cp_algo`: zigzag over rings, each part contiguous over its Ulysses group
+  hybrid,   ///< `hybrid_cp_algo`: zigzag over the ring, each part contiguous over its Ulysses group
 };
 
-/// How MindSpeed-RL cuts a batch for context parallelism.
+/// Settings of MindSpeed-RL that determine how a batch is cut for context parallelism.
 struct MindSpeedCp {
   int size = 1;  ///< `context_parallel_size`
   MindSpeedCpAlgorithm algorithm = MindSpeedCpAlgorithm::ring;
   int ulysses_degree = 1;  ///< `ulysses_degree_in_cp`, for hybrid only
-  /// `reset_attention_mask` with a causal mask, for ring only: splits each packed sequence separately,
-  /// in zigzag order.
+  /// Whether `reset_attention_mask` is set and the mask is causal, for ring only. If so, each packed sequence
+  /// is cut separately, in zigzag order.
   bool cut_each_sequence = false;
 
   friend constexpr bool operator==(const MindSpeedCp&, const MindSpeedCp&) = default;
@@ -33,18 +33,20 @@ struct MindSpeedCp {
 /// size is below 1 or the degree does not divide the size.
 [[nodiscard]] int ring_degree(const MindSpeedCp& cp);
 
-/// Returns the columns of a [b, s] batch that `rank` gets, in its order (`get_batch_on_this_cp_rank`).
+/// Returns the columns of a [b, s] batch that `rank` gets, in the order in which it stores them
+/// (`get_batch_on_this_cp_rank`).
 /// - ring: chunks rank and 2*size-1-rank of 2*size.
 /// - Ulysses: runs of ceil(s / size) columns; the last run is shorter if size does not divide s.
-/// - hybrid: the ring's cut for rank / ulysses_degree, then run rank mod ulysses_degree of it. The reference
-///   does not cut hybrid batches.
+/// - hybrid: the ring's cut for rank / ulysses_degree, then run rank mod ulysses_degree of this part. The
+///   reference does not cut hybrid batches.
 /// - cut_each_sequence: the ring's cut of each packed sequence. `sequence_ends` are the cumulative ends of
-///   the sequences on one rank, with or without the leading 0; times the ring degree they are the ends in the
-///   batch (`actual_seq_len`). Other cuts ignore them.
+///   the sequences on one rank, with or without the leading 0; multiplied by the ring degree, they are the
+///   ends in the batch (`actual_seq_len`). Other cuts ignore `sequence_ends`.
 ///
-/// The columns of all ranks are 0..s-1 without duplicates. Throws InputError if a cut is uneven (in which
-/// case the reference may drop columns), if Ulysses would leave a rank without columns, if sequence_ends
-/// decrease or do not end at s, and for a rank outside the group. Also throws the errors of ring_degree().
+/// Together, all ranks have each of the columns 0..s-1 exactly once. Throws InputError if a cut is uneven (in
+/// which case the reference may drop columns), if Ulysses would leave a rank without columns, if
+/// sequence_ends decrease or do not end at s, for a rank outside the group, and if ring_degree() rejects
+/// `cp`.
 [[nodiscard]] std::vector<std::int64_t> mindspeed_columns(const MindSpeedCp& cp, std::int64_t columns,
                                                           std::span<const std::int64_t> sequence_ends,
                                                           CpRank rank);

@@ -53,7 +53,7 @@ std::size_t ragged_offset(const PackedLayout& layout, const PackedRun& run, std:
   return static_cast<std::size_t>(row) * row_bytes;
 }
 
-/// Returns the byte offset of the first of these sequences in a rank's rows.
+/// Returns the byte offset, in a rank's rows, of the first of these sequences.
 std::size_t local_offset(const PackedLayout& layout, SequenceRange sequences, std::size_t row_bytes) {
   const bool none = sequences.begin == layout.size();
   return bytes_of(none ? layout.local_rows() : layout.local_range(sequences.begin).begin, row_bytes);
@@ -98,8 +98,8 @@ std::int64_t useful_threads(std::int64_t threads, std::size_t bytes) {
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(bytes / least_bytes), 1, threads);
 }
 
-/// Returns the first sequence that begins at or after row (`part` / `parts` * number of rows). For the end of
-/// the last part, returns the number of sequences.
+/// Returns the first sequence that begins at or after row num_rows / parts * part. For the end of the last
+/// part, returns the number of sequences.
 std::int64_t first_of_part(const PackedLayout& layout, std::int64_t part, std::int64_t parts) {
   if (part == parts) return layout.size();
   const std::int64_t row = layout.cu_seqlens_padded().back() / parts * part;

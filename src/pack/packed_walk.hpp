@@ -17,10 +17,10 @@ struct SequenceRange {
   return {0, layout.size()};
 }
 
-/// Visits a CP rank's local rows of some sequences in order. Calls run(PackedRun) for true tokens, as
-/// packed_runs lists them, and pad(RowRange) for the stretches of local rows before, between and after them.
-/// The arguments are never empty. Every function of this module that reads or writes packed rows uses this
-/// walk, so all of them agree and none allocates a list of runs.
+/// Visits a CP rank's local rows of some sequences in order. Calls run(PackedRun) for each run of true tokens
+/// (see packed_runs()), and pad(RowRange) for the pad rows before, between and after these runs. The
+/// arguments are never empty. All functions of this module that read or write packed rows use this walk,
+/// which keeps them consistent and avoids allocating a list of runs.
 template <typename Run, typename Pad>
 void walk_packed_rows(const PackedLayout& layout, CpRank rank, SequenceRange sequences, Run run, Pad pad) {
   if (sequences.begin == sequences.end) return;
@@ -47,10 +47,9 @@ void walk_packed_rows(const PackedLayout& layout, CpRank rank, Run run, Pad pad)
   walk_packed_rows(layout, rank, all_sequences(layout), run, pad);
 }
 
-/// Visits the rows of all CP ranks in the order in which they occur in the sequences, so that ragged rows are
-/// read once, from front to back. Calls run(CpRank, PackedRun) for true tokens and pad(CpRank, RowRange) for
-/// the rank's local rows without tokens. Each run is one chunk: two chunks that are adjacent on a rank are
-/// visited separately.
+/// Visits the rows of all CP ranks in the order of the sequences, which reads ragged rows once, from front to
+/// back. Calls run(CpRank, PackedRun) for true tokens and pad(CpRank, RowRange) for the rank's pad rows. Each
+/// run is one chunk: two chunks that are adjacent on a rank are visited separately.
 template <typename Run, typename Pad>
 void walk_all_ranks(const PackedLayout& layout, SequenceRange sequences, Run run, Pad pad) {
   const CpGroup cp = layout.cp();

@@ -18,7 +18,7 @@ namespace {
 
 void require_mask_shape(const PaddedMask& mask) {
   const auto entries = static_cast<std::int64_t>(mask.mask.size());
-  // Divides instead of multiplying, since the product could overflow for an invalid shape.
+  // Divide instead of multiplying, since the product could overflow for an invalid shape.
   const bool fits =
       mask.batch >= 0 && mask.seq >= 0 &&
       (mask.seq == 0 ? entries == 0 : entries % mask.seq == 0 && entries / mask.seq == mask.batch);
@@ -35,7 +35,7 @@ void require_mask_shape(const PaddedMask& mask) {
 }
 
 /// Calls visit(row, entries) for each row of the mask after checking that the row contains only 0 and 1.
-/// Throws InputError if it does not, or if the mask does not have its declared shape.
+/// Throws InputError if a row contains another value, or if the mask does not have its declared shape.
 template <typename Visit>
 void for_each_checked_row(const PaddedMask& mask, Visit visit) {
   require_mask_shape(mask);

@@ -44,20 +44,20 @@ class RowFill {
   bool uniform_;  // whether all bytes of the row are equal, so that a single memset is enough
 };
 
-/// Locations of the sources of a call's runs in memory.
+/// Memory locations of the source rows of a call's runs.
 enum class Sources : std::uint8_t {
-  /// Each begins approximately where an earlier one ended (which another writer may have copied).
+  /// Each source begins approximately where an earlier source ended, which another writer may have copied.
   consecutive,
   scattered,  ///< anywhere in memory, so the next runs are prefetched while one run is copied
 };
 
-/// Writes a buffer from front to back, in runs of rows and stretches of padding. With streaming stores,
-/// pieces of any size and alignment are combined into whole cache lines. The buffer is complete only after
-/// the destructor.
+/// Writes a buffer from front to back, in runs of rows and runs of padding. With streaming stores, pieces of
+/// any size and alignment are combined into whole cache lines. The buffer is complete only after the writer
+/// has been destroyed.
 class RowWriter {
  public:
-  /// `total_bytes` is the number of bytes that one pack operation writes through all of its writers. It
-  /// determines whether they use streaming stores. `fill` must outlive the writer.
+  /// `total_bytes` is the number of bytes that one pack operation writes through all of its writers. If it is
+  /// large, the writers use streaming stores. `fill` must outlive the writer.
   RowWriter(std::byte* to, std::size_t total_bytes, const RowFill& fill, Sources sources);
   RowWriter(const RowWriter&) = delete;
   RowWriter& operator=(const RowWriter&) = delete;

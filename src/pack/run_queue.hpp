@@ -17,12 +17,13 @@ struct SourceRun {
 
 /// Queue of runs whose scattered sources are prefetched before they are copied. Runs of rows are a few
 /// kilobytes long, and the hardware prefetcher starts over in each run, so every run would begin with a
-/// stall. Prefetching stays a fixed distance ahead of copying, across as many runs as needed. It advances
-/// line by line, since the lines of a burst would have to wait for each other.
+/// stall. Instead, prefetching stays a fixed distance ahead of copying, across as many runs as needed. It
+/// advances line by line, since many prefetches at once would have to wait for each other.
 class RunQueue {
  public:
   [[nodiscard]] bool empty() const noexcept { return begin_ == end_; }
-  /// Returns whether the front run has waited long enough and must be popped before the next push.
+  /// Returns whether the front run must be popped before the next push: the runs behind it have at least
+  /// `distance` source bytes, or the queue has reached its capacity.
   [[nodiscard]] bool full() const noexcept {
     if (empty()) return false;
     const Waiting& front = at(begin_);

@@ -22,8 +22,7 @@ bool has_one_value_per_token(const FieldSpec& spec) {
   return spec.rule().is_cut() && spec.trailing.empty();
 }
 
-/// Returns a description of the form that the field should have, if it does not have this form; otherwise
-/// nullopt.
+/// Returns a description of the required form if the field does not have this form, otherwise nullopt.
 std::optional<std::string_view> missing_form(const FieldSpec& spec) {
   const auto unless = [](bool fits, std::string_view form) {
     return fits ? std::nullopt : std::optional(form);

@@ -11,13 +11,13 @@
 
 namespace evenkeel {
 
-/// The label of a token that carries no loss.
+/// Label of a token without loss.
 inline constexpr std::int64_t ignored_label = -100;
 
 /// Describes a field, such as "an int64 token field of rows of 2".
 [[nodiscard]] std::string description_of(const FieldSpec& spec);
 
-/// Throws InputError if the field has the name of a field that is always derived.
+/// Throws InputError if the name of the field is one of derived_names.
 void require_usable_name(const FieldSpec& spec);
 /// Throws InputError unless the fields from which others are derived (input_ids, labels, loss_mask and
 /// position_ids) have the required form.
@@ -30,7 +30,7 @@ void require_different_names(std::span<const FieldSpec> fields);
 /// label is a prompt token. With shared prefixes, only response tokens carry loss.
 void require_loss_of_responses(const RaggedBatch& batch, const Column& mask);
 
-/// Names, in a dump, of those tensors of a micro-batch that are not fields.
+/// Names, in a dump, of a micro-batch's tensors that are not fields.
 inline constexpr std::string_view cu_seqlens_name = "cu_seqlens";
 inline constexpr std::string_view cu_seqlens_padded_name = "cu_seqlens_padded";
 inline constexpr std::string_view sample_index_name = "sample_index";
@@ -39,7 +39,8 @@ inline constexpr std::string_view segment_sample_name = "segment_sample";
 inline constexpr std::string_view segment_group_name = "segment_group";
 inline constexpr std::string_view segment_parent_name = "segment_parent";
 
-/// Names of fields that are always derived; samples must not use them. (safetensors reserves __metadata__.)
+/// Names of tensors that are always derived; fields of samples must not have these names. The safetensors
+/// format reserves __metadata__.
 inline constexpr std::array derived_names{cu_seqlens_name,       cu_seqlens_padded_name,
                                           loss_weights_field,    prediction_offsets_name,
                                           prediction_rows_field, sample_index_name,

@@ -9,8 +9,8 @@
 namespace evenkeel {
 namespace {
 
-// Thresholds for advice. Below them, other settings would gain little, or the measured times of a short run
-// are inconclusive.
+// Minimum values for adding advice. Below them, other settings would gain little, or the measured times are
+// too short to be conclusive.
 constexpr double least_share = 0.02;
 constexpr double least_padding = 0.05;
 constexpr double least_wait = 0.1;
@@ -24,7 +24,8 @@ double share_of(double part, double whole) noexcept {
   return whole > 0 ? part / whole : 0;
 }
 
-/// Formats "In 3 of 8 steps the costliest sample", or "The costliest sample" if the run has only one step.
+/// Returns "In 3 of 8 steps the costliest sample" for some = 3 and all = 8, or "The costliest sample" if
+/// `all` is 1.
 std::string costliest_sample_text(std::int64_t some, std::size_t all) {
   if (all == 1) return "The costliest sample";
   return "In " + format_grouped(some) + " of " + format_grouped(static_cast<std::int64_t>(all)) +
@@ -35,7 +36,7 @@ std::size_t longest_phase(const PhaseTimes& seconds) {
   return static_cast<std::size_t>(std::ranges::max_element(seconds) - seconds.begin());
 }
 
-/// Adds the reason for uneven work of DP ranks, and a remedy.
+/// Sets `why` and `action` of advice about DP ranks with uneven work.
 void explain_uneven_ranks(const RunPicture& run, const PassFigures& sums, Advice& advice) {
   const PlanningPicture& planning = run.planning();
   const std::int64_t a_rank =
@@ -188,7 +189,7 @@ void add_steps_without_loss(const RunPicture& run, const PassFigures& sums, std:
        "error ends the job at the first."});
 }
 
-/// Adds advice for runs that make each step only when the trainer asks for it.
+/// Adds advice for runs that prepare each step only when the trainer requests it.
 void add_waits(const RunCircumstances& circumstances, const PassFigures& sums, std::vector<Advice>& all) {
   if (circumstances.prefetch != 0 || sums.waited < least_seconds) return;
   const double share = share_of(sums.waited, circumstances.seconds);

@@ -9,10 +9,10 @@
 
 namespace evenkeel {
 
-/// A possible improvement of a run, and the setting that may achieve it. Advice is derived from figures only:
-/// it reports counts, and does not predict gains.
+/// A possible improvement to a run, and the setting that may achieve it. Advice reports recorded figures; it
+/// does not predict gains.
 struct Advice {
-  /// Affected share of a step, from 0 to 1. Advice is sorted by this share.
+  /// Fraction of the step that the problem affects, from 0 to 1. Advice is sorted by this value.
   double share = 0;
   std::string what;    ///< what was observed, with figures
   std::string why;     ///< why it happens, as shown to the user
@@ -21,13 +21,13 @@ struct Advice {
   friend bool operator==(const Advice&, const Advice&) = default;
 };
 
-/// Properties of a run, in addition to its steps, that affect advice.
+/// Inputs to advice that are not part of RunPicture.
 struct RunCircumstances {
-  std::optional<std::int64_t> prefetch;  ///< exchange.prefetch; nullopt for a plan
-  double seconds = 0;                    ///< wall-clock time
+  std::optional<std::int64_t> prefetch;  ///< value of exchange.prefetch; nullopt for a plan
+  double seconds = 0;                    ///< wall-clock time of the run
 };
 
-/// Returns advice, in descending order of `share`; empty if the run cannot be improved. Pure.
+/// Returns advice in descending order of `share`; empty if no figure reaches its threshold. Pure.
 [[nodiscard]] std::vector<Advice> advice_on(const RunPicture& run,
                                             const RunCircumstances& circumstances = {});
 

@@ -13,14 +13,15 @@
 
 namespace evenkeel {
 
-/// A figure about samples that arrive: its accessor, whether it is monotonic, and its names.
+/// Describes one member of ArrivalFigures: its accessor, whether its value only grows, and its names in
+/// outputs.
 template <typename Of>
 struct ArrivalFigure {
   Of of;
   bool grows;
   const char* report;  ///< key in `arrivals` of report.json, metrics.jsonl and report.html
   const char* metric;  ///< Prometheus name without the prefix
-  /// Prometheus label that distinguishes the numbers of the figure; null if the figure has only one number.
+  /// Prometheus label that distinguishes the values of the figure; null if the figure has only one value.
   const char* label;
   const char* help;  ///< Prometheus help text
 };
@@ -47,14 +48,14 @@ inline constexpr std::tuple figures_of_arrivals{
     ArrivalFigure{&ArrivalFigures::waited_seconds, true, "waited_seconds", "waited_seconds_total", nullptr,
                   "Seconds that this run's steps waited for samples."}};
 
-/// Calls `visit` with each figure of the list.
+/// Calls `visit` with each element of figures_of_arrivals.
 template <typename Visit>
 constexpr void for_each_arrival_figure(Visit&& visit) {
   std::apply([&](const auto&... figure) { (visit(figure), ...); }, figures_of_arrivals);
 }
 
-/// Calls `visit` with each number of a figure and the value of its label. The label is empty if the figure is
-/// a single number.
+/// Calls visit(label_value, number) for each number of a figure. The label value is empty if the figure is a
+/// single number.
 template <typename Value, typename Visit>
 void for_each_number_of(const Value& value, Visit&& visit) {
   if constexpr (std::is_arithmetic_v<Value>) {
@@ -70,11 +71,12 @@ void for_each_number_of(const Value& value, Visit&& visit) {
   }
 }
 
-/// Formats how many samples were how many versions behind, such as "96 by 0, 32 by 2 versions".
+/// Formats the number of samples per staleness (number of versions behind the policy), such as "96 by 0, 32
+/// by 2 versions"; "none" if the map is empty.
 [[nodiscard]] std::string staleness_text(const std::map<std::int64_t, std::int64_t>& staleness);
 
-/// Converts all figures to JSON, by name; figures with several numbers become objects. Returns null if
-/// `arrivals` is nullopt.
+/// Returns a JSON object with all figures, keyed by `report`. A figure with a label becomes a nested object.
+/// Returns null if `arrivals` is nullopt.
 [[nodiscard]] nlohmann::json arrivals_json(const std::optional<ArrivalFigures>& arrivals);
 
 }  // namespace evenkeel

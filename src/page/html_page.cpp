@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-/// Escapes text for use between tags.
+/// Escapes text for use as the content of an HTML element.
 std::string escape_html(std::string_view text) {
   std::string html;
   for (const char c : text) {
@@ -33,8 +33,8 @@ std::string escape_html(std::string_view text) {
   return html;
 }
 
-/// Formats JSON for use inside <script>. Escapes "<", which occurs only inside strings, since it could end
-/// the script.
+/// Formats JSON for use inside <script>. Escapes "<", which occurs only inside JSON strings, because
+/// "</script>" would end the element.
 std::string escape_script_data(const nlohmann::json& json) {
   std::string text;
   for (const char c : json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) {
@@ -58,8 +58,8 @@ std::size_t group_size_for(std::size_t number) {
 
 enum class Merge : std::uint8_t { mean, most, first };
 
-/// Returns one number per element of `things`. If there are more than max_places elements, each number
-/// represents a group of adjacent elements.
+/// Returns one number per element of `things`. If there are more than max_places elements, combines each
+/// group of adjacent elements into one number, using `merge`.
 template <typename Thing, typename Figure>
 json group_series(const std::vector<Thing>& things, Merge merge, const Figure& figure) {
   const std::size_t group = group_size_for(things.size());
@@ -214,7 +214,7 @@ json profile_json(const RunPicture& run, const RunCircumstances& circumstances) 
           {"links", std::move(links)}};
 }
 
-/// Returns the name of a kind of page for the script and for readers.
+/// Returns the page kind's identifier for the script, and its title for readers.
 std::pair<const char*, const char*> describe_kind(PageSubject::Kind kind) {
   switch (kind) {
     case PageSubject::Kind::run:
@@ -239,7 +239,7 @@ std::string html_page(const PageSubject& subject, std::span<const RunPicture> pr
       {"text", escape_html(subject.text)}};
   std::string page;
   std::string_view left = page_html;
-  // Fill all placeholders in one pass, so that inserted text is not searched for placeholders.
+  // Replace all placeholders in one pass, so that placeholders in inserted text are not replaced.
   for (std::size_t begin = left.find("{{"); begin != std::string_view::npos; begin = left.find("{{")) {
     const std::size_t end = left.find("}}", begin);
     page += left.substr(0, begin);

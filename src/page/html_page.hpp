@@ -12,12 +12,12 @@
 
 namespace evenkeel {
 
-/// Subject of a page.
+/// Content of a page, apart from its profiles.
 struct PageSubject {
   enum class Kind : std::uint8_t {
     run,
     plan,
-    /// Comparison of strategies; each strategy in `ways` that has a picture is shown as a profile.
+    /// Comparison of the strategies in `ways`. Each strategy that has a picture is shown as a profile.
     comparison,
   };
 
@@ -28,22 +28,23 @@ struct PageSubject {
   std::vector<std::string> sources{};  ///< sources of the job's samples
   std::string date{};                  ///< time of the run or plan; empty if unknown
   RunCircumstances circumstances;
-  std::string text;  ///< text version of the page, for readers without scripts
-  /// Strategies of a comparison, as written by `evenkeel plan --compare --json`, and its conclusion.
+  std::string text;  ///< text version of the page, for readers without JavaScript
+  /// Strategies of a comparison, in the format of `evenkeel plan --compare --json`; `conclusion` summarizes
+  /// them.
   nlohmann::json ways{};
   std::string conclusion{};
   std::optional<ArrivalFigures> arrivals{};  ///< present if samples arrive during training
 };
 
-/// Returns the page's subject in one line.
+/// Returns a one-line title for the page, such as "Report of a run: NAME".
 [[nodiscard]] std::string title_of(const PageSubject& subject);
 
-/// Returns the data for the page's script, with one entry per profile. The size of charts is limited, even
-/// for long runs.
+/// Returns the data for the page's script, with one entry per profile. The number of data points per chart is
+/// limited, even for long runs.
 [[nodiscard]] nlohmann::json page_json(const PageSubject& subject, std::span<const RunPicture> profiles);
 
-/// Returns a self-contained HTML file, which does not need other files or a network. Names and paths are
-/// escaped, so that they cannot add code.
+/// Returns a self-contained HTML file that needs neither other files nor a network. Escapes names and paths
+/// to prevent script injection.
 [[nodiscard]] std::string html_page(const PageSubject& subject, std::span<const RunPicture> profiles);
 
 }  // namespace evenkeel

@@ -19,7 +19,7 @@ constexpr std::size_t bytes_of_listed_figures() {
 }
 static_assert(bytes_of_listed_figures() == sizeof(PassFigures), "a figure of a pass is not in the list");
 
-/// Calls `combine` with each pair of corresponding numbers of two figures.
+/// Calls combine(into, from) for two numbers, or for each pair of corresponding elements of two arrays.
 template <typename Value, typename Combine>
 void for_each_number(Value& into, const Value& from, const Combine& combine) {
   if constexpr (std::is_arithmetic_v<Value>) {

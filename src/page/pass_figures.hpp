@@ -15,7 +15,7 @@
 
 namespace evenkeel {
 
-/// Phases of making a step, in the order of PhaseSeconds.
+/// Names of the phases of making a step, in the order of the members of PhaseSeconds.
 inline constexpr std::array<const char*, 6> phase_names{"read",  "gather",   "plan",
                                                         "agree", "exchange", "pack"};
 using PhaseTimes = std::array<double, phase_names.size()>;
@@ -25,54 +25,58 @@ using PhaseTimes = std::array<double, phase_names.size()>;
 
 struct SharingSavings;
 
-/// Figures of one pass over a step's samples, over all ranks. `figures_of_a_pass` lists all of them.
+/// Figures of one pass over a step's samples, aggregated over all ranks. `figures_of_a_pass` lists all
+/// members.
 struct PassFigures {
   std::int64_t samples = 0;
-  std::int64_t tokens = 0;        ///< true tokens
-  std::int64_t loss_tokens = 0;   ///< tokens that carry loss
-  std::int64_t without_loss = 0;  ///< samples without tokens that carry loss
+  std::int64_t tokens = 0;        ///< number of true tokens (without padding)
+  std::int64_t loss_tokens = 0;   ///< number of tokens that carry loss
+  std::int64_t without_loss = 0;  ///< number of samples without tokens that carry loss
   std::int64_t left_out = 0;  ///< number of samples dropped by batch.without_loss; not included in `samples`
   std::int64_t filled = 0;    ///< number of rows that hold a token; shared rows count once
-  std::int64_t rows = 0;      ///< number of rows of all micro-batches, without filler
-  std::int64_t padded_rows = 0;  ///< number of rows of one padded batch: samples x the longest aligned length
-  std::int64_t unshared_rows = 0;  ///< with shared prefixes, the value of `rows` without sharing
-  RepeatedTokens repeated{};  ///< shared tokens that are repeated because a group exceeds a limit, by limit
+  std::int64_t rows = 0;      ///< number of rows of all micro-batches, not counting the filler of empty ones
+  /// Number of rows if all samples formed one padded batch: samples x the longest aligned length.
+  std::int64_t padded_rows = 0;
+  std::int64_t unshared_rows = 0;  ///< with shared prefixes, the value that `rows` would have without sharing
+  /// Number of shared tokens that are repeated because a group exceeds a limit; one entry per limit.
+  RepeatedTokens repeated{};
 
-  std::int64_t micro_batches = 0;  ///< number on each DP rank (K)
-  std::int64_t lower_bound = 0;    ///< lower bound on `micro_batches`: maximum over DP ranks
+  std::int64_t micro_batches = 0;  ///< number of micro-batches per DP rank (K)
+  std::int64_t lower_bound = 0;    ///< lower bound on `micro_batches`: the maximum over all DP ranks
   std::int64_t empty = 0;          ///< number of empty micro-batches over all DP ranks
   /// Number of micro-batches above the cap, over all DP ranks; 0 unless a preset makes such micro-batches.
   std::int64_t above_cap = 0;
-  std::int64_t widest = 0;  ///< number of aligned tokens of the largest micro-batch, over its CP group
+  std::int64_t widest = 0;  ///< number of rows of the largest micro-batch of any DP rank
 
   double max_over_mean_before = 1;  ///< max/mean ratio of work if samples were assigned in source order
-  StepBalance balance;        ///< balance of the planned work, or of the planned time if DP ranks have speeds
-  double encoder_before = 1;  ///< max_over_mean_before of the encoder's work, if this work is also balanced
-  double encoder = 1;         ///< the max/mean ratio of the encoder's work as planned
+  StepBalance balance;  ///< balance of the planned work, or of the planned time if DP ranks have speeds
+  /// Like max_over_mean_before, for the encoder's work; used only if this work is also balanced.
+  double encoder_before = 1;
+  double encoder = 1;  ///< max/mean ratio of the encoder's work as planned
 
-  // The figures below are zero in a plan. Means over ranks may be summed over phases and steps; the sum
-  // remains below the wall-clock time.
+  // The members below are zero for a plan that has not been executed. Means over ranks may be summed over
+  // phases and steps: the sum does not exceed the wall-clock time.
   PhaseTimes seconds{};       ///< mean over ranks
   PhaseTimes slowest{};       ///< time of the slowest rank in each phase
   double waited = 0;          ///< part of `seconds` during which the trainer waited; mean over ranks
-  double longest_waited = 0;  ///< `waited` of the rank that waited longest
+  double longest_waited = 0;  ///< maximum of `waited` over all ranks
   std::int64_t sent_bytes = 0, node_bytes = 0, kept_bytes = 0, copied_bytes = 0;  ///< see ExchangeVolume
   std::int64_t forwarded_bytes = 0, node_messages = 0;
   std::int64_t peak_bytes = 0;  ///< maximum size of columns so far, on the rank with the largest columns
 };
 
-/// Counts the tokens with loss and the samples without loss of a step.
+/// Counts the tokens that carry loss and the samples without such tokens, and adds both counts to `figures`.
 void count_loss(const LengthTable& table, PassFigures& figures);
 
-/// Rule for combining the figures of several passes of a run.
+/// Rule for combining a figure of several passes into a total.
 enum class Adds : std::uint8_t {
   as_sum,   ///< sum over all passes, for counts, bytes and seconds
   as_most,  ///< maximum over all passes
   as_mean,  ///< mean over all passes, for ratios
 };
 
-/// A figure of a pass: its accessor, its rule, and its names. A name is null if the figure does not have its
-/// own entry there.
+/// Describes one figure of a pass: its accessor, its rule for totals, and its names in outputs. A name is
+/// null if the figure does not have its own entry in that output.
 template <typename Of>
 struct Figure {
   Of of;
@@ -122,7 +126,7 @@ inline constexpr std::tuple figures_of_a_pass{
     Figure{&PassFigures::node_messages, Adds::as_sum, "/messages_between_nodes", nullptr},
     Figure{&PassFigures::peak_bytes, Adds::as_most, "/column_bytes", "peak_bytes"}};
 
-/// Calls `visit` with each figure of the list.
+/// Calls `visit` with each element of figures_of_a_pass.
 template <typename Visit>
 constexpr void for_each_figure(Visit&& visit) {
   std::apply([&](const auto&... figure) { (visit(figure), ...); }, figures_of_a_pass);
@@ -137,7 +141,8 @@ constexpr void for_each_figure(Visit&& visit) {
 [[nodiscard]] std::string describe_repeated_tokens(const RepeatedTokens& repeated);
 /// Converts repeated tokens to JSON, such as {"max_tokens": 10, "max_samples": 0, "max_rows": 2}.
 [[nodiscard]] nlohmann::json repeated_json(const RepeatedTokens& repeated);
-/// Converts tokens and attention scores, with and without sharing, and repeated tokens to JSON.
+/// Converts the numbers of tokens and attention scores, with and without sharing, and the repeated tokens to
+/// JSON.
 [[nodiscard]] nlohmann::json sharing_json(const SharingSavings& savings, const RepeatedTokens& repeated);
 
 /// Totals over the passes of a run.
@@ -146,7 +151,7 @@ class PassTotals {
   void add(const PassFigures& pass);
 
   [[nodiscard]] std::int64_t passes() const noexcept { return passes_; }
-  /// Returns the figures of all passes, each combined by its rule.
+  /// Returns the totals over all passes, with each figure combined by its rule.
   [[nodiscard]] PassFigures total() const;
   /// Returns the maximum of each figure over all passes.
   [[nodiscard]] const PassFigures& maximum() const noexcept { return most_; }

@@ -11,8 +11,8 @@
 namespace evenkeel {
 namespace {
 
-/// Returns, for each micro-batch index, the maximum time over the DP ranks, which meet after this
-/// micro-batch.
+/// Returns, for each micro-batch index, the maximum time over the DP ranks. This is how long the micro-batch
+/// takes if DP ranks meet after every micro-batch.
 std::vector<double> meeting_times(const StepPicture& step) {
   std::vector<double> longest(static_cast<std::size_t>(step.micro_batches));
   for (const DpRankPicture& rank : step.dp_ranks) {
@@ -26,8 +26,8 @@ double time_of(const DpRankPicture& rank) {
   return rank.time_of(rank.sum(&MicroBatchPicture::cost));
 }
 
-/// Returns the DP ranks of a step, in order. Only the `most` / 2 slowest and the `most` / 2 fastest ranks
-/// keep their micro-batches.
+/// Copies the DP ranks of a step, in order, but keeps the micro-batches of only `most` ranks: half of them
+/// the slowest and half the fastest.
 std::vector<DpRankPicture> keep_fastest_and_slowest(const StepPicture& step, std::size_t most) {
   std::vector<std::size_t> order(step.dp_ranks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

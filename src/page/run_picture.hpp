@@ -12,10 +12,10 @@
 
 namespace evenkeel {
 
-/// The process grid, in the form that reports show.
+/// Process grid, as shown in reports.
 struct MeshPicture {
   GridPoint sizes{};
-  /// Whether groups have different sizes, so that the grid does not have an axis cp.
+  /// Whether CP groups may differ in size. In that case, the grid does not have a fixed cp axis.
   bool flexible_cp = false;
 
   friend bool operator==(const MeshPicture&, const MeshPicture&) = default;
@@ -37,8 +37,7 @@ class LengthHistogram {
   void add(std::int64_t length);
 
   [[nodiscard]] std::int64_t width() const noexcept { return width_; }
-  /// Returns, for each i up to the longest length, the number of samples whose length is in [i * width, (i +
-  /// 1) * width).
+  /// Returns the number of samples in each bin. Bin i covers the lengths in [i * width(), (i + 1) * width()).
   [[nodiscard]] const std::vector<std::int64_t>& samples() const noexcept { return samples_; }
   [[nodiscard]] const std::vector<std::int64_t>& tokens() const noexcept { return tokens_; }
   [[nodiscard]] std::int64_t shortest() const noexcept { return shortest_; }
@@ -64,22 +63,22 @@ struct DpRankTotals {
   double waits_at_each = 0;  ///< waiting time if DP ranks meet after every micro-batch
 };
 
-/// One step in charts that show all steps.
+/// Data of one step for charts that show all steps.
 struct StepPoint : PassFigures {
   std::int64_t step = 0;
 
   [[nodiscard]] bool has_no_loss() const noexcept { return loss_tokens == 0 && samples + left_out > 0; }
 };
 
-/// A step whose micro-batches are kept, so that the step can be shown in detail.
+/// A step that is kept with its micro-batches, to be shown in detail.
 struct KeptStep {
   std::int64_t step = 0;
-  /// Share of the step for which an average DP rank waits if ranks meet at each micro-batch.
+  /// Fraction of the step during which an average DP rank waits if ranks meet after every micro-batch.
   double waiting = 0;
   std::vector<DpRankPicture> dp_ranks;
 };
 
-/// All passes of a run under one profile. Memory grows only by one StepPoint per step.
+/// Data of all passes of a run under one profile. Memory grows by only one StepPoint per step.
 class RunPicture {
  public:
   /// Maximum number of steps whose micro-batches are kept: the first and the latest step, and the steps with
@@ -102,9 +101,9 @@ class RunPicture {
   /// Returns the kept steps in ascending order of step number.
   [[nodiscard]] std::vector<KeptStep> kept_steps() const;
 
-  /// Sums over all steps. For each step, longest_time() adds the time of the slowest DP rank; meeting_time()
-  /// adds, for each m, the maximum time of the m-th micro-batch over all DP ranks; mean_time() adds the mean
-  /// time of the DP ranks.
+  /// Return planned times, summed over all steps. A step contributes the time of its slowest DP rank to
+  /// longest_time(), the mean time of its DP ranks to mean_time(), and the sum over all m of the longest m-th
+  /// micro-batch of any DP rank to meeting_time().
   [[nodiscard]] double longest_time() const noexcept { return longest_time_; }
   [[nodiscard]] double meeting_time() const noexcept { return meeting_time_; }
   [[nodiscard]] double mean_time() const noexcept;

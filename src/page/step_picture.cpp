@@ -60,8 +60,8 @@ LinkPicture& LinkPicture::operator+=(const LinkPicture& other) {
 
 MicroBatchPicture picture_of(const LengthTable& table, const MicroBatchPlan& plan,
                              const PlanSettings& settings, DpRank rank) {
-  // With a fixed cp, this DP rank runs the whole micro-batch. If groups have different sizes, each rank of
-  // the group runs one part of it.
+  // If CP groups may differ in size, each rank of the micro-batch's group runs one part of it. Otherwise,
+  // this DP rank runs the whole micro-batch.
   const bool has_own_groups = strategy_of(settings).has_own_groups();
   const std::int64_t parts = has_own_groups ? plan.context.size : 1;
   const std::int64_t part = has_own_groups ? rank.value() - plan.context.first.value() : 0;

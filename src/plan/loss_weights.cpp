@@ -89,8 +89,8 @@ MicroBatchTotals totals_of(const LengthTable& table, const MicroBatchPlan& plan,
   return totals;
 }
 
-// Returns the weight of a micro-batch's own mean in the mini-batch's loss, which is the sum of its tokens'
-// weights if the aggregation has no mean over a micro-batch.
+// Returns the weight of a micro-batch's own mean loss in the loss of the mini-batch. If the aggregation does
+// not define a mean over a micro-batch, returns the sum of the micro-batch's token weights.
 double share_of(const MicroBatchTotals& m, const MiniBatchTotals& whole, const LossSettings& settings,
                 double sum_of_weights) {
   switch (settings.aggregation) {

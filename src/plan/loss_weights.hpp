@@ -17,14 +17,15 @@ namespace evenkeel {
 [[nodiscard]] constexpr std::int64_t response_loss_tokens(const SampleShape& sample) noexcept {
   return sample.length() - std::max<std::int64_t>(sample.prompt, sample.length() > 0 ? 1 : 0);
 }
-/// Returns T_s, the number of a sample's loss tokens in a step: the owner's count of the set values of the
-/// sample's mask, or response_loss_tokens() without a mask.
+/// Returns T_s, the number of a sample's loss tokens: the number of set values in its loss mask, as counted
+/// by its owner, or response_loss_tokens() if it has no mask.
 [[nodiscard]] constexpr std::int64_t loss_tokens_of(const LengthEntry& entry) noexcept {
   return entry.loss_tokens < 0 ? response_loss_tokens(entry.shape) : entry.loss_tokens;
 }
 
 /// Returns the number of a sample's loss tokens for the separate loss of the tokens `ahead` positions after
-/// the labels. The mask of that loss is derived from the loss mask.
+/// the labels. With pack.predict_ahead, samples cannot supply masks, so the result depends only on their
+/// lengths.
 [[nodiscard]] constexpr std::int64_t loss_tokens_ahead(const LengthEntry& entry,
                                                        std::int64_t ahead) noexcept {
   if (ahead == 0) return loss_tokens_of(entry);
@@ -47,7 +48,7 @@ namespace evenkeel {
                                                        const LossSettings& settings, int dp,
                                                        std::int64_t ahead = 0);
 
-/// Returns the weights of all of a DP rank's micro-batches, mini-batch by mini-batch, as above.
+/// Returns the weights of all micro-batches of a DP rank, which are grouped by mini-batch. See above.
 [[nodiscard]] std::vector<MicroBatchLoss> loss_weights(const LengthTable& table,
                                                        const StepAssignment& assignment,
                                                        std::span<const MicroBatchPlan> micro_batches,

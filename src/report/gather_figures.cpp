@@ -29,7 +29,7 @@
 namespace evenkeel {
 namespace {
 
-// Combines the numbers of all ranks on rank 0.
+// Reduces each number over all ranks with `operation`. Only rank 0 gets the result.
 template <typename Number, std::size_t Size>
 std::array<Number, Size> combine(const boost::mpi::communicator& world, const std::array<Number, Size>& mine,
                                  MPI_Op operation) {
@@ -41,7 +41,7 @@ std::array<Number, Size> combine(const boost::mpi::communicator& world, const st
   return combined;
 }
 
-// Sums figures over all ranks and adds the sums on rank 0.
+// Sets figures to sums over all ranks, on rank 0 only.
 void add_sums(const boost::mpi::communicator& world, const Step& step, PassFigures& figures) {
   const ExchangeVolume& mine = step.volume;
   const std::array<std::int64_t, 7> sums =
@@ -58,7 +58,8 @@ void add_sums(const boost::mpi::communicator& world, const Step& step, PassFigur
   figures.left_out = sums[6];
 }
 
-// Combines the bytes of each field on rank 0. All ranks have the same list of fields.
+// Returns, on rank 0, the bytes of each field: sums over all ranks, and the maximum of any rank. All ranks
+// have the same list of fields.
 std::vector<FieldFigures> field_figures(const boost::mpi::communicator& world,
                                         std::span<const FieldVolume> volumes) {
   if (volumes.empty()) return {};
@@ -81,12 +82,12 @@ std::vector<FieldFigures> field_figures(const boost::mpi::communicator& world,
   return fields;
 }
 
-// Returns, on rank 0, the maximum size of any rank's columns.
+// Returns, on rank 0, the peak memory of columns on the rank with the highest peak.
 std::int64_t max_column_bytes(const boost::mpi::communicator& world) {
   return combine(world, std::array<std::int64_t, 1>{SharedHeap::instance().usage().peak}, MPI_MAX).front();
 }
 
-// Adds, on rank 0, the means over ranks and, for each phase, the time of the slowest rank.
+// Sets, on rank 0, the mean times over ranks and, for each phase, the slowest rank and its time.
 void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFigures& figures) {
   constexpr std::size_t phases = phase_names.size();
   std::array<double, phases + 1> values{};
@@ -105,8 +106,8 @@ void add_seconds(const boost::mpi::communicator& world, const Step& mine, StepFi
   figures.longest_waited = slowest.back().first;
 }
 
-// Returns the figures of a DP rank's plan as a list of numbers. Only one rank of each DP rank (with tp, cp
-// and pp 0) returns them; all others return an empty list.
+// Returns the figures of a DP rank's plan as a list of numbers. Ranks whose position along tp, cp or pp is
+// not 0 return an empty list.
 std::vector<std::int64_t> plan_numbers(const Mesh& mesh, const Step& step, const PlanSettings& settings) {
   const DpRankPlan& plan = step.record->plan;
   const GridPoint& here = mesh.here();
@@ -241,7 +242,7 @@ StepPicture picture_of(const Step& step, PlanSettings settings, const StepFigure
 
 constexpr std::size_t num_seconds = phase_names.size() + 1;
 constexpr std::size_t num_counts =
-    3 + std::size_t{LinkPicture::max_lines};  // followed by the bytes sent to each line
+    3 + std::size_t{LinkPicture::max_lines};  // three counts, and the bytes sent to each line
 
 std::array<double, num_seconds> seconds_of(const Step& step) {
   std::array<double, num_seconds> values{};

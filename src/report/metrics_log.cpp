@@ -20,7 +20,8 @@ std::int64_t step_in(const std::string& line, const std::filesystem::path& path,
   return step->get<std::int64_t>();
 }
 
-/// Returns the size of the lines of steps before `first_step`. Steps are in ascending order in the file.
+/// Returns the total size, in bytes, of the lines of steps before `first_step`. Steps are in ascending order
+/// in the file.
 std::int64_t bytes_before(const std::filesystem::path& path, std::int64_t first_step) {
   if (first_step == 0 || !std::filesystem::exists(path)) return 0;
   std::ifstream file(path, std::ios::binary);

@@ -11,7 +11,7 @@ namespace evenkeel {
 
 /// A source of a run, and the counts of its filter.
 struct ReportedSource {
-  std::string name;  ///< name in the configuration; if it has none, its path or "synthetic"
+  std::string name;  ///< name in the configuration; without a name, the path or "synthetic"
   std::string path;  ///< empty if the source has no path
   FilterCounts counts;
 };

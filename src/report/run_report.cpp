@@ -19,7 +19,7 @@ double percent_of(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// A text of labels and values, one pair per line.
+/// Builds a text with one label and its value per line.
 class Table {
  public:
   explicit Table(bool is_colored) : is_colored_(is_colored) {}
@@ -37,7 +37,7 @@ class Table {
   std::string text_;
 };
 
-/// Formats the mean and the worst step of a ratio in PassFigures.
+/// Formats a ratio of PassFigures: its value over all passes and, if there are several, its maximum.
 template <typename Of>
 std::string ratio_text(const PassTotals& passes, Of ratio) {
   const PassFigures total = passes.total();
@@ -52,14 +52,14 @@ std::string text_of(const ReportedSource& source) {
   return printable(has_name ? source.name + ": " + source.path : source.name);
 }
 
-/// Adds the job, its sources and its start.
+/// Adds the job, its sources and its start time.
 void add_origin_rows(const RunReport& report, Table& table) {
   if (!report.job.empty()) table.row("job", printable(report.job));
   for (const ReportedSource& source : report.sources) table.row("source", text_of(source));
   if (!report.started.empty()) table.row("started", report.started);
 }
 
-/// Returns the planned time relative to the plan in source order; 1 if the latter is zero.
+/// Returns the planned time divided by the time planned in source order, or 1 if the latter is 0.
 double relative_time(double planned, double in_order) {
   return in_order == 0 ? 1 : planned / in_order;
 }
@@ -234,7 +234,7 @@ void add_sharing_rows(const RunTotals& t, Table& table) {
 void add_traffic_rows(const RunTotals& t, Table& table) {
   const PassFigures total = t.passes.total();
   table.row("bytes between ranks", bytes_text(total.sent_bytes));
-  // Skip these figures on a single node, where both are zero.
+  // Skip these figures on a single node, since they are zero.
   if (total.node_messages > 0) {
     table.row("bytes between nodes", fmt::format("{} in {}", bytes_text(total.node_bytes),
                                                  format_count(total.node_messages, "message")));
@@ -337,7 +337,7 @@ nlohmann::json sharing_json(const StepFigures& f) {
 }  // namespace
 
 void RunReport::add(StepFigures figures) {
-  // Move the picture out, so that the steps that are kept do not contain pictures.
+  // Move the picture out of the figures, so that kept steps do not contain pictures.
   if (const auto picture = std::exchange(figures.picture, nullptr)) {
     const auto of_profile = [&](const RunPicture& run) { return run.profile() == picture->profile; };
     auto run = std::ranges::find_if(pictures, of_profile);

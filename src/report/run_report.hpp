@@ -21,7 +21,8 @@ struct RunTotals {
 
   StepFigures latest;  ///< the last pass that was added
   PassTotals passes;
-  /// By name, for the passes that transferred the field; `max_received` is the maximum over these passes.
+  /// One entry per field name, summed over the passes that transferred the field; `max_received` is the
+  /// maximum over these passes.
   std::vector<FieldFigures> fields;
   std::optional<SharingSavings> sharing;
   std::optional<ShapeFigures> shapes;
@@ -38,7 +39,7 @@ struct RunReport {
   std::string job{};      ///< path of the configuration, as given on the command line
   std::string started{};  ///< start time, such as 2026-11-22T02:17:08Z
   Steps keeps = Steps::totals;
-  double seconds = 0;                 ///< wall-clock time of all steps, on the rank that took longest
+  double seconds = 0;                 ///< wall-clock time of all steps, on the slowest rank
   std::vector<RunTotals> profiles{};  ///< in order of their first pass
   std::vector<StepFigures> steps{};   ///< in execution order; empty unless `keeps` is `each`
 
@@ -47,8 +48,8 @@ struct RunReport {
   std::optional<DelayFigures> delay{};       ///< present if outliers are delayed
   std::optional<ArrivalFigures> arrivals{};  ///< present if samples arrive during training
 
-  /// Pictures of those profiles for which pictures were gathered. The page draws them, and advice is derived
-  /// from them.
+  /// Pictures of the profiles for which they were gathered (FiguresDetail::picture). The page shows them, and
+  /// advice is derived from them.
   std::vector<RunPicture> pictures{};
   std::optional<std::int64_t> prefetch{};  ///< exchange.prefetch
   std::string version{};                   ///< version of the program

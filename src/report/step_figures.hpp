@@ -22,7 +22,7 @@ namespace evenkeel {
 struct FieldFigures {
   std::string name;
   bool changed = false;           ///< whether its transfer format differs from the samples' columns
-  std::int64_t received = 0;      ///< bytes that owners sent or kept
+  std::int64_t received = 0;      ///< bytes from owners, including those that a rank kept
   std::int64_t copied = 0;        ///< bytes of model-parallel copies
   std::int64_t max_received = 0;  ///< maximum number of bytes that one rank received
 
@@ -32,7 +32,7 @@ struct FieldFigures {
 /// Shapes to which micro-batches were padded. Used with micro_batch.shapes.
 struct ShapeFigures {
   std::int64_t most = 0;       ///< maximum number of shapes
-  std::int64_t chosen = 0;     ///< shapes chosen so far, for all passes
+  std::int64_t chosen = 0;     ///< number of shapes chosen so far, for all passes
   std::set<PackedShape> used;  ///< shapes that at least one micro-batch used
   /// Number of rows added to reach the shapes, over all CP groups. All rows of empty micro-batches count as
   /// added.
@@ -47,8 +47,8 @@ struct StrategyFigures {
   SyncPoint meet = SyncPoint::step;  ///< how often the trainer's ranks meet
   std::int64_t steps = 0;
   std::int64_t grids = 0;  ///< number of steps for which grid was chosen
-  /// Planned end times of all steps, in units of their cost: if all steps used the same strategy, and for the
-  /// chosen strategies.
+  /// Sums of the steps' planned end times, in units of cost: if all steps used hierarchical, if all steps
+  /// used grid, and with the chosen strategies.
   double hierarchical_end = 0;
   double grid_end = 0;
   double chosen_end = 0;

@@ -46,7 +46,7 @@ json slice_event(std::string name, const char* category, std::size_t rank, Track
           {"args", std::move(args)}};
 }
 
-/// Begin and end of a rank's exchange.
+/// Begin and end of a rank's exchange, in seconds of the common clock.
 struct Exchange {
   double begin = 0, end = 0;
 
@@ -155,8 +155,8 @@ void TraceFile::add(std::int64_t step, const std::string& profile, std::span<con
 }
 
 void TraceFile::close() {
-  // Ends with an event that is not followed by a comma. Each previous event is, and JSON does not allow a
-  // comma at the end.
+  // Appends a final event without a trailing comma: every earlier event is followed by a comma, but JSON does
+  // not allow one before the closing bracket.
   file_.append(
       json{{"ph", "M"}, {"name", "trace_is_complete"}, {"pid", 0}, {"tid", 0}, {"args", json::object()}}
           .dump() +
@@ -204,8 +204,8 @@ void answer_clock_requests(const boost::mpi::communicator& world, int rank) {
   }
 }
 
-/// Returns by how much this rank's clock is ahead of rank 0's. Assumes that rank 0 answered in the middle of
-/// the shortest round trip.
+/// Returns how many seconds this rank's clock is ahead of rank 0's. Assumes that rank 0 answered in the
+/// middle of the shortest round trip.
 double measure_clock_offset(const boost::mpi::communicator& world) {
   const Waiting waiting("MPI_Recv");
   double shortest = std::numeric_limits<double>::infinity();

@@ -54,7 +54,7 @@ class TraceFile {
   std::int64_t flows_ = 0;
 };
 
-/// A clock that all ranks have in common: seconds of rank 0's clock since construction. Each rank measures
+/// A clock shared by all ranks: seconds since construction, according to rank 0's clock. Each rank measures
 /// the offset of its own clock, with the accuracy of a message's round-trip time. Later clock drift is not
 /// corrected.
 class CommonClock {
@@ -80,8 +80,8 @@ struct TrainerTimes {
 };
 
 /// Collective over `world`: returns, on rank 0, each rank's trace of a pass that the trainer has finished
-/// using; an empty list on other ranks. Throws LimitError on every rank if rank 0 does not have enough
-/// memory, which is a few hundred bytes per rank.
+/// using; an empty list on other ranks. Throws LimitError on every rank if rank 0 runs out of memory. Rank 0
+/// needs a few hundred bytes per rank.
 [[nodiscard]] std::vector<RankTrace> gather_trace(const boost::mpi::communicator& world,
                                                   const CommonClock& clock, const TrainerTimes& trainer,
                                                   const Step& step);

@@ -29,8 +29,8 @@ std::unique_ptr<ServiceParts> make_parts(const Communicator& world) {
   return run_together(world, [] { return std::make_unique<ServiceParts>(); });
 }
 
-/// Returns the step maker of a service. Throws MpiError if MPI is not running. Every collective call starts
-/// with this.
+/// Returns the step maker of a service. Throws MpiError if MPI is not running. Every collective function of
+/// DataService calls this first.
 StepMaker& checked_maker(ServiceParts& parts) {
   require_ranks_of_one_group(parts.maker->mesh().world());
   return *parts.maker;
@@ -105,7 +105,7 @@ Steps DataService::steps(Steps::Reader read, std::int64_t num_steps, std::string
   fail_together(maker.mesh().world(), try_on_replicated_data([&] {
                   require_free_for_steps(*parts_);
                   from = parts_->state();
-                  if (parts_->ahead) parts_->position = from;  // kept if making the new Steps fails
+                  if (parts_->ahead) parts_->position = from;  // remains valid if making the new Steps fails
                 }));
   abort_if_out_of_memory([&] {
     parts_->ahead.emplace(maker.mesh().world(), maker.config(),

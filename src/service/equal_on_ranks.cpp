@@ -54,7 +54,8 @@ bool all_equal(const Communicator& comm, std::uint64_t mine) {
   return least[0] == ~least[1];
 }
 
-// Returns the settings that differ: first those of `first`, in their order, then those that only `other` has.
+// Returns the settings that differ: first the settings in `first`, in their order, then the settings that
+// exist only in `other`.
 std::vector<Difference> differences(const std::vector<ConfigSetting>& first,
                                     const std::vector<ConfigSetting>& other) {
   std::map<std::string, std::string> left;

@@ -19,41 +19,41 @@
 
 namespace evenkeel {
 
-/// Samples of a step, with the fields added so far. They are the same in every pass over the step.
-/// Replicated, except for `left_out`.
+/// Samples of a step, with the fields added so far. All passes over the step have the same samples.
+/// Replicated, except for `left_out` and `names_in_errors`.
 struct StepSamples {
   LengthTable table;
-  /// Fields of samples, in the form in which they are transferred; added fields are last.
+  /// Fields of the samples, in the form in which they are transferred. Fields added by later passes are last.
   std::vector<CarriedField> fields;
-  std::vector<SharedGroup> trees;  ///< if trees are used, the prefixes that samples share
+  std::vector<SharedGroup> trees;  ///< prefixes that samples share; empty unless prefix.share: tree
   std::int64_t left_out = 0;       ///< number of this rank's samples dropped by batch.without_loss
   NamesInErrors names_in_errors;   ///< provided by the samples' source
 };
 
-/// Origin of a step, which distinguishes it from other steps. Equal on all ranks, and on copies of the step.
+/// Identifies the pass that made a Step. Equal on all ranks and in copies of the step.
 struct StepOrigin {
-  std::uint64_t service = 0;  ///< number of the service that made it
-  std::uint64_t serial = 0;   ///< sequence number within the service
+  std::uint64_t service = 0;  ///< number of the service that made the step
+  std::uint64_t serial = 0;   ///< sequence number of the pass within the service
   std::uint64_t cut = 0;      ///< hash of how samples are cut for the ranks of the mesh
 };
 
 /// Data that a Step keeps for reports, for returning its results, and for later passes.
 struct StepRecord {
   std::shared_ptr<const StepSamples> samples;
-  /// With profiles, this rank's samples and added fields, which later passes may assign again; the columns
-  /// are borrowed. Null without profiles.
+  /// This rank's samples and added fields, which later passes may assign to other ranks. The columns are
+  /// borrowed. Null if the configuration does not have profiles.
   std::shared_ptr<const RaggedBatch> mine;
   StepAssignment assignment;  ///< assignment of samples to ranks, and shared segments; replicated
   DpRankPlan plan;            ///< plan of this rank's DP rank
-  /// With micro_batch.shapes, the shapes of this step, for all passes over it. Each micro-batch of the plan
-  /// has one of them. Replicated.
+  /// Shapes of the step, used by all passes over the step. Each micro-batch of the plan has one of these
+  /// shapes. Null without micro_batch.shapes. Replicated.
   std::shared_ptr<const std::vector<PackedShape>> shapes;
-  std::optional<StrategyChoice> strategy;  ///< set if the strategy was decided by the step's samples
+  std::optional<StrategyChoice> strategy;  ///< set if the strategy was chosen by comparing plans
   CostInUse cost;  ///< cost balanced by the plan: configured, or measured on all ranks together
   StepOrigin origin;
-  std::chrono::steady_clock::time_point made_at;  ///< time at which all phases had ended
+  std::chrono::steady_clock::time_point made_at;  ///< time at which the step was complete
   std::vector<std::int64_t> bytes_to;  ///< bytes sent to each rank; empty if samples were not moved
-  /// Number of bytes of each field that this rank got; empty if samples were not moved.
+  /// Bytes of each field that this rank received or copied; empty if samples were not moved.
   std::vector<FieldVolume> volumes;
 
   [[nodiscard]] const LengthTable& table() const noexcept { return samples->table; }

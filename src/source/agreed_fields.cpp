@@ -43,8 +43,8 @@ bool may_be_kind(const SourceField& field, FieldKind kind) {
                    hint_for(part_kind));
 }
 
-/// Adopts the part's values for properties that are still undecided. Throws InputError if other properties
-/// differ.
+/// Adopts the part's values for properties that are still undecided. Throws InputError if the part
+/// contradicts a decided property.
 void adopt_decided(Decided& so_far, const SourceField& field, const std::string& part,
                    std::string_view part_kind) {
   SourceField& decided = so_far.field;
@@ -77,7 +77,7 @@ void require_field(const FieldsOfPart& part, const std::string& field, const std
                    "Add the field to all " + std::string(part_kind) + ", or remove it from all of them");
 }
 
-/// Returns the bytes of the column as a column with `spec`, whose rows have the same size.
+/// Copies the column's bytes into a new column with `spec`. Precondition: both columns have the same size.
 Column reinterpret_rows(const Column& column, const FieldSpec& spec, const RaggedBatch& samples) {
   Column made = is_counted(spec.kind) ? Column::uninitialized(spec, column.samples())
                                       : Column::uninitialized(spec, samples.rows_of(spec.kind));

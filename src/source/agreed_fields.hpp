@@ -16,15 +16,16 @@ struct FieldsOfPart {
   std::vector<SourceField> fields;
 };
 
-/// Returns the fields that all parts have in common, sorted by name. A property that is open in one part
-/// (SourceField) is taken from another part; if it is open in all parts, it remains open, with a placeholder.
-/// A pure function. Throws InputError naming a field and two parts if one part lacks the field or if the
-/// parts disagree on its kind, type or shape. `part_kind` is the plural word for parts in errors.
+/// Merges the fields of all parts into one list, sorted by name. If a property of a field is open in one part
+/// (see SourceField), it is taken from another part; if it is open in all parts, it stays open and keeps its
+/// placeholder value. Pure. Throws InputError naming the field and two parts if a part lacks a field, or if
+/// two parts disagree on its kind, type or shape. `part_kind` is the plural noun for parts in errors, such as
+/// "files".
 [[nodiscard]] std::vector<SourceField> agreed_fields(std::span<const FieldsOfPart> parts,
                                                      std::string_view part_kind);
 
-/// Returns the samples with the kinds and element types of `agreed`, which replace placeholders of open
-/// properties. Precondition: `agreed` is a result of agreed_fields() for parts that include these samples.
+/// Replaces the placeholder kinds and element types of the samples' columns with those in `agreed`.
+/// Precondition: `agreed` is a result of agreed_fields() for parts that include these samples.
 [[nodiscard]] RaggedBatch convert_to_agreed(RaggedBatch samples, std::span<const SourceField> agreed);
 
 }  // namespace evenkeel

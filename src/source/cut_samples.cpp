@@ -31,7 +31,7 @@ bool is_whole(const RaggedBatch& from, const Cut& cut) {
 }
 
 /// Returns the name of the field whose token ranges cut this field's rows; empty if there is none. A field of
-/// token ranges is cut by itself.
+/// token ranges cuts its own rows.
 std::string_view cutting_field(const NamedFields& settings, std::string_view field) {
   const auto found = settings.find(field);
   if (found != settings.end() && !found->second.cut_by.empty()) return found->second.cut_by;
@@ -50,7 +50,7 @@ RowRange rows_of_tokens(const RaggedBatch& from, const Column& column, const Cut
   return {all.begin + rows.front().begin, all.begin + rows.front().end};
 }
 
-/// Returns the rows of a cut, as positions in a column of the batch from which it is cut.
+/// Returns the cut's rows as a range of rows of `column`, which belongs to the batch `from`.
 RowRange rows_of(const RaggedBatch& from, const Column& column, const Cut& cut, std::string_view by) {
   const RowRange all = from.rows_of(column, cut.index);
   const auto from_begin = [&](std::int64_t begin, std::int64_t end) {

@@ -14,7 +14,7 @@ namespace evenkeel {
 
 /// A sample of one of several batches, or a piece of such a sample.
 struct Cut {
-  std::size_t batch = 0;    ///< number of the batch
+  std::size_t batch = 0;    ///< index of the batch
   std::int64_t index = 0;   ///< index of the sample in its batch
   RowRange tokens;          ///< range of the sample's tokens
   SampleId id{0};           ///< id of the resulting sample
@@ -22,9 +22,10 @@ struct Cut {
 };
 
 /// Checks that samples with these fields can be cut. Does nothing if the filter's statistics, `counts`, show
-/// that no sample is cut. Throws InputError about the source `name` if a field has its own number of rows,
-/// but `settings` does not name a field with their token ranges (FieldSettings::cut_by), or that field is
-/// missing or does not have the form of token ranges.
+/// that no sample is cut. A field of kind rows can be cut only if `settings` names the field that contains
+/// the token range of each row (FieldSettings::cut_by). Throws InputError about the source `name` if
+/// `settings` does not name such a field, or if the named field is missing or does not have the form of token
+/// ranges.
 void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFields& settings,
                              const std::string& name, const FilterCounts& counts);
 
@@ -35,14 +36,15 @@ void require_rows_can_be_cut(std::span<const SourceField> fields, const NamedFie
 ///   rows with at least one token in the piece;
 /// - in fields per sample, text and bytes, all rows of the sample.
 /// Its prompt is the part of the sample's prompt that is in the piece. Token ranges are rebased to the
-/// piece's first token and clipped to the piece. If samples declare trees, the result has a context
-/// (RaggedBatch::contexts) for each piece that does not begin its sample. Two pieces therefore share tokens
-/// only if the parts of their samples before them are equal. Fields are in the order of the batch of the
-/// first cut. O(bytes).
+/// piece's first token and clipped to the piece. If samples declare trees, each piece that does not begin at
+/// its sample's first token gets a hash of the preceding tokens (RaggedBatch::contexts). Two such pieces
+/// therefore share tokens only if their preceding tokens are equal. Fields are in the order of the first
+/// cut's batch. O(bytes).
 ///
 /// A loss mask with one value per token belongs to the rows that predict tokens (unless FieldSettings::at is
-/// token). If a piece ends before its sample, the last of these values becomes 0, because the predicted token
-/// is not in the piece, unless the batch has one label per token.
+/// token). If a piece ends before its sample does, the mask value of the piece's last row becomes 0, because
+/// the token that this row predicts is not in the piece. If the batch has one label per token, the value is
+/// kept.
 ///
 /// Throws InputError if token ranges are outside their sample. Preconditions: all batches named by `cuts`
 /// have the same fields, and require_rows_can_be_cut() accepts them.

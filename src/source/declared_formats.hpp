@@ -5,7 +5,7 @@
 
 namespace evenkeel {
 
-/// Returns the formats of fields in JSON Lines declared by the configuration.
+/// Returns the formats that the configuration declares for fields in JSON Lines (FieldSettings::read_as).
 [[nodiscard]] inline DeclaredFormats declared_formats(const NamedFields& fields) {
   DeclaredFormats formats;
   for (const auto& [name, settings] : fields) {

@@ -28,8 +28,8 @@ std::int64_t longest_for_filter(const Config& config, std::span<const PlanSettin
   return cap(std::ranges::min(passes, {}, cap));
 }
 
-// The limit must not depend on the mesh. Nevertheless, a sample that passes the filter must fit with the
-// mesh's alignment.
+// The filter's limit must not depend on the mesh. Nevertheless, a sample that passes the filter must fit into
+// a micro-batch after the mesh's alignment is applied.
 void require_fit(const Config& config, std::span<const PlanSettings> passes,
                  std::span<const std::string> profiles) {
   if (config.filter.too_long == TooLong::error) return;

@@ -11,10 +11,10 @@
 
 namespace evenkeel {
 
-// Limits on samples' lengths that follow from the passes over a step. All functions are pure.
+// Limits on the lengths of samples, derived from the passes over a step. All functions are pure.
 
 /// Returns the settings of the passes that will be made over each step: one pass with the job's own settings
-/// if `profiles` is empty. Throws the errors of Config::plan_settings().
+/// if `profiles` is empty. Throws ConfigError if a profile does not exist.
 [[nodiscard]] std::vector<PlanSettings> settings_of_passes(const GridPoint& sizes, const Config& config,
                                                            std::span<const std::string> profiles);
 
@@ -24,12 +24,12 @@ namespace evenkeel {
 
 /// Checks the filter (batch.too_long, batch.max_length) against the passes. Does nothing if batch.too_long is
 /// error. Throws ConfigError if samples that pass the filter could exceed a cap on micro-batches or paths, or
-/// if batch.max_length is auto and would depend on the mesh: with flexible CP, or with a cap per rank.
+/// if batch.max_length is auto but would depend on the mesh: with flexible CP, or with a per-rank cap.
 void require_fit(const Config& config, std::span<const PlanSettings> passes,
                  std::span<const std::string> profiles);
 
-/// Throws ConfigError if a step has more updates (batch.mini_batches) than samples (batch.global_batch).
-/// Ignores that the last step of an epoch may have fewer samples.
+/// Throws ConfigError if a step has more updates (batch.mini_batches) than samples (batch.global_batch). Does
+/// not consider the last step of an epoch, which may have fewer samples.
 void require_samples_for_updates(const Config& config);
 
 }  // namespace evenkeel

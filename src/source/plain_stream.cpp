@@ -28,7 +28,7 @@ std::string name_in_errors(const StreamSource& source) {
   return source.name.empty() ? "source " + source.path : "source '" + source.name + "'";
 }
 
-/// Returns the names of the source's fields whose kind cannot be determined from any source.
+/// Returns the names of the source's fields whose kind is not determined by any source.
 std::string undecided_in(const FieldsOfPart& part, std::span<const SourceField> agreed) {
   std::string text;
   for (const SourceField& field : part.fields) {
@@ -62,8 +62,8 @@ Selection select_samples(const SampleSource& source, const Config& config, std::
   return selection;
 }
 
-/// Returns the number of a uid's group in one of several sources. Groups of different sources get the same
-/// number only by chance.
+/// Combines the number of a uid's group with the index of its source. Equal uids in different sources
+/// therefore belong to different groups, except for hash collisions.
 std::uint64_t group_in_source(std::uint64_t group, std::size_t source) {
   return mix_64(group ^ mix_64(source + 1)) & (first_own_group - 1);
 }
@@ -106,7 +106,7 @@ struct PlainStream::Parts {
   NamedFields field_settings;
   std::vector<StreamSource> told;
   std::vector<OpenSource> open_sources;
-  std::vector<FieldsOfPart> declared_fields;  // by source; empty for one source that is not cut
+  std::vector<FieldsOfPart> declared_fields;  // per source; empty for one source that is not cut
   std::vector<SourceField> fields;            // agreed by all sources
   std::optional<BatchSchedule> schedule;
   std::int64_t samples = 0;
@@ -119,8 +119,8 @@ struct PlainStream::Parts {
 };
 
 void PlainStream::Parts::open(const Config& config, const std::string& name, const SourceSettings& settings) {
-  // A table of lengths does not make tokens for samples that exceed all caps, unless samples are cut into
-  // pieces.
+  // A source of kind lengths does not generate tokens for samples that exceed all caps, unless samples are
+  // cut.
   auto source = open_source(readers, settings, cuts_samples(config) ? any_length : longest_sample(config),
                             config.fields);
   fail_together(
@@ -134,7 +134,7 @@ void PlainStream::Parts::open(const Config& config, const std::string& name, con
       }));
 }
 
-/// Determines the common fields of all sources. Collective over the readers.
+/// Merges the fields of all sources. Collective over the readers.
 void PlainStream::Parts::agree_on_fields() {
   for (std::size_t i = 0; i < open_sources.size(); ++i) {
     run_together(readers, [&] {
@@ -179,7 +179,7 @@ void PlainStream::Parts::set_up_schedule(const Config& config) {
     part.weight = source.weight;
     samples += part.draws();
     if (config.mix == MixBy::samples) continue;
-    // The reference is valid because sources and selections are not moved from here on.
+    // The captured reference stays valid, since the sources are not moved from here on.
     part.size = [this, &source](std::int64_t entry) { return length_of(source.first_entry + entry); };
   }
   is_delayed = config.delay.is_on();
@@ -188,7 +188,7 @@ void PlainStream::Parts::set_up_schedule(const Config& config) {
   steps = schedule->num_steps();
 }
 
-/// Returns the number of tokens of an entry: of a sample or a piece of one.
+/// Returns the number of tokens of an entry, which is a sample or a piece of a sample.
 std::int64_t PlainStream::Parts::length_of(std::int64_t entry) const {
   const OpenSource& source = open_sources[source_of(entry)];
   const std::int64_t own = entry - source.first_entry;
@@ -222,8 +222,8 @@ void PlainStream::Parts::prefetch(std::span<const std::int64_t> entries) const {
 }
 
 /// Returns the number of steps whose samples are prefetched together. Returns 1 if prefetching several steps
-/// together would not help: if there are no files, they do not fit in the cache, samples are not shuffled, or
-/// the samples of a window would be too far apart.
+/// together would not help: if there are no files, the files do not fit in the page cache, samples are not
+/// shuffled, or the samples of a window would be too far apart.
 std::int64_t PlainStream::Parts::window_steps(const ScheduleSettings& batch,
                                               std::int64_t ranks_of_node) const {
   std::int64_t bytes = 0;
@@ -232,10 +232,12 @@ std::int64_t PlainStream::Parts::window_steps(const ScheduleSettings& batch,
     bytes += source.samples->file_bytes();
     all += source.samples->num_samples();
   }
-  // Prefetched data must stay in the file cache until it is read, along with other files.
+  // Prefetched data must stay in the page cache until it is read, so the files may fill at most half of the
+  // available memory.
   if (!batch.shuffle || bytes == 0 || bytes > available_memory().value_or(0) / 2) return 1;
   const double sample_bytes = static_cast<double>(bytes) / static_cast<double>(all);
-  // The cache holds both the data being prefetched and the data being read.
+  // The read-ahead limit of each rank must cover two windows: the one being read and the one being
+  // prefetched.
   const double of_node = static_cast<double>(ReadAhead::max_bytes / 2 * ranks_of_node);
   const double step_bytes = sample_bytes * static_cast<double>(batch.global_batch) *
                             static_cast<double>(ranks_of_node) / readers.size();
@@ -345,8 +347,7 @@ void PlainStream::Parts::record_fingerprints() {
   }
   order = 0;
   for (const OpenSource& source : open_sources) order = mix_64(order ^ source.selection.digest()) + 1;
-  // How outliers are delayed depends on how steps are planned, which may differ between versions of the
-  // program.
+  // The delay of outliers depends on planning, which may differ between versions of the program.
   if (is_delayed) order = mix_64(order ^ fnv1a_64(EVENKEEL_VERSION)) + 1;
 }
 

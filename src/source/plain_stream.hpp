@@ -12,7 +12,7 @@
 
 namespace evenkeel {
 
-/// A stream of samples that are known before the first step: from files, or synthetic ones.
+/// A stream whose samples are known before the first step: samples from files, or synthetic samples.
 class PlainStream final : public ReadingStream {
  public:
   PlainStream(const Communicator& readers, const Config& config);

@@ -82,8 +82,7 @@ std::vector<SourceField> SampleSource::fields() const {
 }
 
 std::int64_t longest_sample(const Config& config) {
-  // If groups are flexible, their caps are unknown without the mesh. Planning rejects samples that are too
-  // long.
+  // With flexible CP, caps are unknown without the mesh. Planning rejects samples that are too long.
   if (config.mesh.flexible_cp) return std::numeric_limits<std::int32_t>::max();
   const auto cap = [&](const MicroBatchKeys& m) {
     return m.max_tokens_per_rank ? *m.max_tokens_per_rank * config.mesh.cp : m.max_tokens;

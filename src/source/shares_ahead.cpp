@@ -42,8 +42,8 @@ void SharesAhead::draw_until(std::int64_t step) {
     shares_.push_back(schedule_.share_of(drawn_until(), reader_.rank, reader_.num_ranks));
 }
 
-/// Draws the shares of all steps up to `step`, and collects those of their entries that this rank prefetches,
-/// in order.
+/// Draws the node's shares of all steps before `step`, and collects the entries that this rank prefetches in
+/// asked_, in ascending order.
 void SharesAhead::collect_until(std::int64_t step) {
   const auto part = std::ranges::find(reader_.of_node, reader_.rank) - reader_.of_node.begin();
   const auto parts = std::ssize(reader_.of_node);

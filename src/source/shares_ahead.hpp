@@ -10,15 +10,14 @@
 
 namespace evenkeel {
 
-/// Gets a rank's shares of steps from a schedule, and announces their samples for prefetching before they are
-/// read.
+/// Gets a rank's shares of steps from a schedule, and requests prefetching of their samples in advance.
 ///
 /// When a step is taken, the share of the next step is always prefetched. If `window` is above 1, samples of
-/// many later steps are also prefetched, in the order of the files, so that samples close to each other
-/// become one request to the disk. While the steps of one window are read, the next window is prefetched in
+/// many later steps are also prefetched, in the order of the files, so samples that are close to each other
+/// are read with one disk request. While the steps of one window are read, the next window is prefetched in
 /// equal parts, one with each step. Windows start small and double up to `window` steps. The ranks of a node
-/// share a cache of files, so a window contains the samples of all of them, and each rank prefetches those in
-/// its own part of the files.
+/// share the page cache, so a window contains the samples of all these ranks, and each rank prefetches the
+/// samples in its own part of the files.
 class SharesAhead {
  public:
   struct Reader {
@@ -35,8 +34,8 @@ class SharesAhead {
   SharesAhead(BatchSchedule& schedule, std::int64_t entries, Reader reader, std::int64_t window,
               Prefetch expect);
 
-  /// Returns the entries of this rank's share of a step, and prefetches later ones. Fastest if steps are
-  /// taken in order.
+  /// Returns the entries of this rank's share of a step, and prefetches entries of later steps. Fastest if
+  /// steps are taken in order.
   [[nodiscard]] std::vector<std::int64_t> take(std::int64_t step);
 
  private:
@@ -51,7 +50,7 @@ class SharesAhead {
   std::int64_t window_;
   Prefetch expect_;
   std::int64_t first_ = 0;                        // step of the first element of shares_
-  std::deque<std::vector<std::int64_t>> shares_;  // drawn in the order of steps but not taken yet
+  std::deque<std::vector<std::int64_t>> shares_;  // of consecutive steps; drawn but not yet taken
   std::int64_t window_end_ = 0;                   // end of the window that is being read
   std::vector<std::int64_t> asked_;               // entries of the next window to prefetch, ascending
   std::size_t num_asked_ = 0;                     // number of elements of asked_ that have been prefetched

@@ -95,7 +95,7 @@ std::int64_t LengthTableSource::tokens_in(std::int64_t position) const {
   return row.prompt + row.response;
 }
 
-// Hashes the rows, which every rank has. The file may exist only on one rank.
+// Hashes the rows, which every rank has, instead of the file, which may exist only on rank 0.
 SourceFingerprint LengthTableSource::fingerprint(const Communicator& comm) const {
   return run_together(comm, [&] {
     std::uint64_t digest = mix_64(seed_);

@@ -12,7 +12,8 @@
 
 namespace evenkeel {
 
-/// Synthetic long-tailed GRPO rollouts: a pure function of the seed, so every rank makes its own share.
+/// Synthetic GRPO rollouts with long-tailed lengths. They are a pure function of the seed, so each rank
+/// generates its own share.
 class SyntheticSource : public SampleSource {
  public:
   SyntheticSource(std::int64_t samples, std::uint64_t seed);
@@ -31,7 +32,8 @@ class SyntheticSource : public SampleSource {
 /// Samples with the lengths in a table, and synthetic tokens.
 class LengthTableSource : public SampleSource {
  public:
-  /// Collective over `comm`: rank 0 reads the table and broadcasts it. `max_tokens` is the limit of read().
+  /// Collective over `comm`: rank 0 reads the table and broadcasts it. read() rejects samples with more than
+  /// `max_tokens` tokens.
   [[nodiscard]] static std::unique_ptr<LengthTableSource> open(const Communicator& comm,
                                                                const std::filesystem::path& path,
                                                                std::uint64_t seed, std::int64_t max_tokens);
@@ -39,7 +41,7 @@ class LengthTableSource : public SampleSource {
   [[nodiscard]] std::int64_t num_samples() const override { return static_cast<std::int64_t>(rows_.size()); }
   [[nodiscard]] std::int64_t tokens_in(std::int64_t position) const override;
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
-  /// Throws LimitError for a sample of more than `max_tokens` tokens before making any tokens.
+  /// Throws LimitError if a sample has more than `max_tokens` tokens, before generating any tokens.
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::vector<SourceField> fields() const override { return {}; }
   /// Reads the file on the first call, on this rank. Not thread-safe.

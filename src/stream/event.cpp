@@ -87,7 +87,7 @@ DropReason parse_drop_reason(const std::string& name) {
   reject("has an unknown reason '" + name + "'");
 }
 
-// Functions that write each kind of event. parse_what() is their inverse.
+// Each body_of() converts one kind of event to JSON. parse_what() is the inverse.
 
 json body_of(const SampleAccepted& e) {
   json body{{"event", "accepted"}, {"uid", json_of(e.key.uid)}, {"index", e.key.index},

@@ -26,7 +26,7 @@ namespace evenkeel::stream {
   return value.get<std::int64_t>();
 }
 
-/// Returns the value as a signed 64-bit integer. Throws InputError for `what` if it is not one.
+/// Returns a signed 64-bit integer. Throws InputError naming `what` if the value is not such an integer.
 [[nodiscard]] inline std::int64_t require_integer(const nlohmann::json& value, const char* what) {
   if (const std::optional<std::int64_t> integer = parse_integer(value)) return *integer;
   throw InputError(what, value.dump() + " is not a 64-bit integer");
@@ -37,7 +37,7 @@ enum class DropReason : std::uint8_t {
   stale,      ///< older than max_staleness allows
   aborted,    ///< aborted by its producer, alone or with its group
   too_small,  ///< the rest of its group is smaller than min_group
-  late,       ///< it or a field of it had not arrived when its group ended or was put into a step
+  late,       ///< arrived after its group was closed or put into a step, or lacked a field at the deadline
   filtered,   ///< removed by the job's filter, since it is too long or empty
 };
 inline constexpr std::size_t num_drop_reasons = 5;
@@ -52,14 +52,15 @@ struct SampleAccepted {
   std::int64_t version = 0;   ///< version of its oldest token
   std::int64_t bytes = 0;     ///< size in the store, which counts toward the capacity
   std::uint32_t content = 0;  ///< hash of the content without versions; equal if a sample is repeated
-  /// Producer whose ticket a new group uses; empty if the sender did not name a producer.
+  /// Producer that sent the sample; empty if the sender did not name one. If the sample starts a group, the
+  /// group preferably uses a ticket of this producer (see TicketsGranted).
   std::string holder = {};
 
   friend bool operator==(const SampleAccepted&, const SampleAccepted&) = default;
 };
 
-/// Fields were added to a sample that waits (StreamSettings::late_fields). The body with the fields' values
-/// has the same number as this event.
+/// Fields were added to a sample that waits (StreamSettings::late_fields). The store keeps the fields' values
+/// under this event's number.
 struct FieldsAdded {
   SampleKey key;
   std::int64_t bytes = 0;                          ///< size in the store, which counts toward the capacity
@@ -83,14 +84,14 @@ struct GroupClosed {
   friend bool operator==(const GroupClosed&, const GroupClosed&) = default;
 };
 
-/// A producer aborted one sample or, if there is no index, the whole group, possibly before it arrived. A
-/// group that is already in a step remains there, unless `in_step` is set; in that case, the whole group
-/// leaves its step.
+/// A producer aborted one sample or, if `index` is not set, the whole group, possibly before any sample
+/// arrived. A group that is already in a step remains there, unless `in_step` is set; in that case, the whole
+/// group leaves its step.
 struct GroupAborted {
   Uid uid;
   std::optional<std::int64_t> index = std::nullopt;
   std::string reason = {};
-  bool in_step = false;  ///< the group leaves its step; allowed only while no job has the step
+  bool in_step = false;  ///< whether the group leaves its step; allowed only while no job has the step
 
   friend bool operator==(const GroupAborted&, const GroupAborted&) = default;
 };
@@ -126,8 +127,8 @@ struct TicketsGranted {
   friend bool operator==(const TicketsGranted&, const TicketsGranted&) = default;
 };
 
-/// Tickets expired for one of two reasons: their deadline is at most `time`, so their holders are presumed
-/// dead; or they were granted at a version below `version`, so their groups would be stale.
+/// Tickets expired for one of two reasons: either their deadline is at most `time`, so their holders are
+/// presumed dead, or they were granted at a version below `version`, so their groups would be stale.
 struct TicketsExpired {
   std::int64_t time = -1;  ///< in milliseconds since 1970
   std::int64_t version = 0;
@@ -135,7 +136,7 @@ struct TicketsExpired {
   friend bool operator==(const TicketsExpired&, const TicketsExpired&) = default;
 };
 
-/// A ready group that was not put into a step although later groups were.
+/// A ready group that remained in the queue while groups that became ready later were put into a step.
 struct PassedOver {
   Uid uid;
   std::int64_t count = 0;  ///< number of groups that became ready later but are already in a step
@@ -146,29 +147,30 @@ struct PassedOver {
 /// A group in a step.
 struct FormedGroup {
   Uid uid;
-  /// Number of samples in the step. It differs from the ledger's if the group changed after it was chosen.
+  /// Number of the group's samples. If the group has changed since it was chosen, the ledger rejects the
+  /// step.
   std::int64_t samples = 0;
 
   friend bool operator==(const FormedGroup&, const FormedGroup&) = default;
 };
 
-/// A step was formed. The buffer stores this event before it hands out the step, so that it can hand out the
+/// A step was formed. The buffer stores this event before it sends the step to a job, so that it can send the
 /// same step again.
 struct StepFormed {
   std::int64_t step = 0;
   std::int64_t version = 0;          ///< policy version when the step was formed
   std::vector<FormedGroup> groups;   ///< in the order of the step
   std::vector<std::int64_t> masked;  ///< arrivals of the step's stale samples (OnStale::mask)
-  /// Ready groups that still wait, with their new counts; omits groups with a count of 0.
+  /// Ready groups that remain in the queue, with their new counts. Groups with a count of 0 are omitted.
   std::vector<PassedOver> passed;
 
   friend bool operator==(const StepFormed&, const StepFormed&) = default;
 };
 
-/// The job's state after this step is saved, so this step and earlier ones are not requested again.
+/// The job has saved its state after this step, so it will not request this step or earlier ones again.
 struct StepTrained {
   std::int64_t step = 0;
-  /// Whether the step may be later than any formed one, so that steps that were never formed are skipped.
+  /// Whether `step` may be higher than the number of any formed step. The steps in between are then skipped.
   bool skips = false;
 
   friend bool operator==(const StepTrained&, const StepTrained&) = default;

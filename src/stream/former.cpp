@@ -15,11 +15,13 @@ namespace {
 /// Positions in the list of waiting groups or in the window.
 using Groups = std::vector<std::size_t>;
 
-/// Work limit of a search, as a number of pairs of groups that it visits. This takes a few milliseconds.
+/// Work limit of a search, which keeps it within a few milliseconds. Visiting a pair of groups costs 1, and
+/// evaluating a swap costs 40 plus the number of large units in both steps.
 constexpr std::int64_t max_work = 100'000;
 
 /// Returns the version of the group's oldest sample that is not stale yet. Returns nullopt if all of its
-/// samples are stale, which OnStale::mask allows. Waiting does not make stale samples any worse.
+/// samples are stale, which OnStale::mask allows. Ignores stale samples, since it makes no difference how
+/// long they wait.
 std::optional<std::int64_t> oldest_fresh_version(const WaitingGroup& group, const FormerProblem& problem) {
   std::optional<std::int64_t> oldest;
   for (const WaitingSample& sample : group.samples) {
@@ -29,9 +31,9 @@ std::optional<std::int64_t> oldest_fresh_version(const WaitingGroup& group, cons
   return oldest;
 }
 
-/// A waiting group that will become stale.
+/// A waiting group with at least one sample that is not stale yet.
 struct AgingGroup {
-  std::int64_t version = 0;
+  std::int64_t version = 0;  // version of its oldest sample that is not stale yet
   std::size_t position = 0;  // index in the list of waiting groups
 };
 
@@ -44,7 +46,7 @@ std::int64_t count_urgent(std::span<const AgingGroup> waiting, const FormerProbl
   std::ranges::sort(versions);
   std::int64_t most = 0;
   for (std::size_t i = 0; i < versions.size(); ++i) {
-    // Number of steps between this one and the last one that may train the group.
+    // Number of steps after this one in which the group can still be trained.
     const std::int64_t later = versions[i] + *problem.stream.max_staleness - problem.version;
     most = std::max(most, static_cast<std::int64_t>(i) + 1 - later * problem.groups);
   }
@@ -67,7 +69,7 @@ Groups urgent_groups(const FormerProblem& problem) {
   return groups;
 }
 
-/// Division of a window's groups into steps. One of these steps becomes the next step.
+/// Division of a window's groups into steps. The step with index `next` becomes the next step to form.
 struct Cut {
   std::vector<Groups> steps;
   std::vector<StepCostEstimate::Sums> sums;
@@ -88,8 +90,8 @@ bool is_less(double a, double b) {
 /// Divides a window into the best steps that the search finds, with the pinned groups in the next step.
 class Window {
  public:
-  /// `pinned` are the positions of the groups that must be in the next step, in ascending order. There are at
-  /// most as many as a step has groups.
+  /// `pinned` has the positions of the groups that must be in the next step, in ascending order, and at most
+  /// as many as a step has groups.
   Window(std::span<const WaitingGroup> groups, const Groups& pinned, const FormerProblem& problem)
       : price_(groups, problem.groups, problem.plan),
         pinned_(pinned),
@@ -125,8 +127,8 @@ class Window {
   }
 
  private:
-  /// Returns the positions, in the sequence of steps, that are tried for the next step, which contains the
-  /// pinned groups. A few positions are enough.
+  /// Returns the positions, in the sequence of steps, to try for the step with the pinned groups. A few
+  /// positions are enough.
   [[nodiscard]] std::vector<std::size_t> places_of_next() const {
     const std::size_t full = price_.size() / of_step_;
     if (pinned_.empty() || full <= 1) return {0};
@@ -135,8 +137,8 @@ class Window {
     return places;
   }
 
-  /// Fills steps with the groups in this order. Step `at` (0-based) becomes the next step, and begins with
-  /// the pinned groups.
+  /// Fills steps with the groups in this order. The step with index `at` becomes the next step and begins
+  /// with the pinned groups.
   [[nodiscard]] Cut cut(const Groups& order, std::size_t at) {
     Cut cut;
     cut.next = at;
@@ -149,7 +151,7 @@ class Window {
       from = to;
     }
     for (const Groups& step : cut.steps) {
-      // The step will be completed by groups that have not arrived yet.
+      // Groups that have not arrived yet will complete the step.
       const std::size_t missing = is_last_known_ ? 0 : of_step_ - step.size();
       cut.sums.push_back(price_.sums_of(step, static_cast<std::int64_t>(missing)));
       cut.times.push_back(price_.time_of(cut.sums.back()));
@@ -157,8 +159,8 @@ class Window {
     return cut;
   }
 
-  /// Exchanges pairs of groups between steps as long as the total time decreases. Tries groups with the
-  /// longest units first.
+  /// Swaps pairs of groups between steps as long as the total time decreases. Tries groups with the longest
+  /// units first.
   void swap_groups(Cut& cut) {
     std::vector<std::pair<std::size_t, std::size_t>> places;  // step, and position in it
     for (std::size_t s = 0; s < cut.steps.size(); ++s)
@@ -181,7 +183,8 @@ class Window {
     }
   }
 
-  /// Returns whether an exchange could help. Two steps without idle time cannot become faster together.
+  /// Returns whether a swap of groups between steps `a` and `b` could reduce their total time, which is
+  /// possible only if at least one of them has idle time.
   [[nodiscard]] static bool has_idle_time(const Cut& cut, std::size_t a, std::size_t b) {
     return cut.times[a].idle > 0 || cut.times[b].idle > 0;
   }
@@ -207,8 +210,8 @@ class Window {
     cut.times[step] = time;
   }
 
-  /// Chooses the full step with the least idle time as the next step; on a tie, the step whose groups came
-  /// first.
+  /// Chooses the full step with the least idle time as the next step. On a tie, chooses the step whose groups
+  /// came first.
   void choose_next(Cut& cut) const {
     std::optional<std::pair<double, std::size_t>> best;
     for (std::size_t s = 0; s < cut.steps.size(); ++s) {
@@ -221,7 +224,8 @@ class Window {
     }
   }
 
-  /// Replaces each group with the earliest group of equal cost. Returns the step in ascending order.
+  /// Replaces each group that is not pinned with the earliest possible group of equal cost. Returns the
+  /// step's groups in ascending order.
   [[nodiscard]] Groups with_earliest_groups(const Groups& step) const {
     std::vector<bool> is_in(price_.size());
     for (const std::size_t group : step) is_in[group] = true;
@@ -248,10 +252,10 @@ class Window {
   Groups free_;
   std::size_t of_step_;
   bool is_last_known_;
-  std::int64_t work_ = max_work;  ///< remaining work limit
+  std::int64_t work_ = max_work;  ///< remaining part of the work limit
 };
 
-/// Returns the next step's positions in the list of waiting groups, ascending.
+/// Returns the positions of the next step's groups in the list of waiting groups, in ascending order.
 Groups choose(const FormerProblem& problem) {
   const auto of_step = static_cast<std::size_t>(problem.groups);
   const std::size_t all = problem.waiting.size();
@@ -294,8 +298,8 @@ Groups choose(const FormerProblem& problem) {
   return next;
 }
 
-/// Returns the groups that still wait, each with the total number of later groups that have been put into
-/// steps before it.
+/// Returns the groups that remain in the queue although later groups were put into steps, each with the total
+/// number of these later groups. `next` has the positions of the groups of the next step.
 std::vector<PassedOver> passed_over(const FormerProblem& problem, const Groups& next) {
   std::vector<PassedOver> passed;
   auto later = std::ssize(next);

@@ -11,7 +11,8 @@
 
 namespace evenkeel::stream {
 
-/// A sample in a group that waits or is in a step, with all data that form_step() needs (see SampleAccepted).
+/// A sample of a group that waits or is in a step, with all data that form_step() needs. See SampleAccepted
+/// for the members without comments.
 struct WaitingSample {
   std::int64_t arrival = 0;  ///< number of its SampleAccepted event
   std::int64_t index = 0;
@@ -25,12 +26,13 @@ struct WaitingSample {
   friend bool operator==(const WaitingSample&, const WaitingSample&) = default;
 };
 
-/// The ledger's state of a group that has not ended: the group has samples that wait or are in a step, or
-/// there is a closing or abort event that affects later samples.
+/// The ledger's state of a group that has not ended. Such a group has samples that wait or are in a step, or
+/// it was closed or aborted, which affects samples that arrive later.
 struct GroupState {
   Uid uid;
   std::vector<WaitingSample> samples;  ///< ascending by index
-  /// Indexes that were dropped or aborted; these samples may still be in `samples`.
+  /// Indexes of samples that were dropped or aborted. Aborted samples remain in `samples` until they are
+  /// dropped.
   std::set<std::int64_t> gone;
   std::vector<std::int64_t> events;  ///< numbers of its closing, abort and field events, ascending
   bool closed = false;
@@ -41,7 +43,7 @@ struct GroupState {
   std::optional<std::int64_t> place;  ///< key in Ledger::ready_ (last_event()) while the group is ready
   std::optional<std::int64_t> first;  ///< key in Ledger::open_ (first_event()) while the group is open
   std::optional<std::int64_t> step;   ///< step that contains the group
-  /// Samples that were withdrawn from this step, kept until the step is trained.
+  /// Samples that were withdrawn from `step`, kept until the step is trained.
   std::vector<WaitingSample> withdrawn;
 
   /// Return the number of the first or last event among the group's arrivals, fields, closing and aborts.
@@ -56,17 +58,18 @@ struct GroupState {
 struct GroupVerdict {
   /// Arrival numbers of samples to drop, with the reasons.
   std::vector<std::pair<std::int64_t, DropReason>> due;
-  bool is_ready = false;  ///< whether a step may take the group, after the drops in `due` are applied
+  bool is_ready = false;  ///< whether a step may take the group; false if `due` is not empty
   bool is_over = false;   ///< whether the group has no samples and does not accept any more
 };
 
 /// Applies the settings to a group that is not in a step. A pure function.
-/// 1. Aborted samples are due to be dropped. So are stale samples, unless on_stale is OnStale::mask, and, in
+/// 1. Aborted samples are due to be dropped, as are stale samples (unless on_stale is OnStale::mask) and, in
 ///    an expired group, samples that lack late fields.
 /// 2. If the number of other samples, including those that may still arrive, is below min_group, all of them
 ///    are due to be dropped.
-/// 3. The group is complete if it is closed, aborted or `ended`, or if every index has arrived or was
-///    dropped. It is ready if, in addition, all samples have all late fields.
+/// 3. The group is complete if it is closed or aborted, if the stream has `ended`, or if every index has
+///    arrived or was dropped. A complete group is ready if it has samples, none of them is due to be dropped,
+///    and all of them have all late fields.
 [[nodiscard]] GroupVerdict judge(const GroupState& group, const StreamSettings& settings,
                                  std::int64_t version, bool ended);
 

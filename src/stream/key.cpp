@@ -39,15 +39,16 @@ constexpr std::int64_t indexes_of_slot = 63;
 constexpr std::uint64_t over_bit = std::uint64_t{1} << indexes_of_slot;
 constexpr std::size_t most_recent = 4096;
 
-/// Returns the slot for the group's indexes from page * 63 on. The slot of page 0 is the group's own key.
+/// Returns the slot for the group's indexes in [63 * page, 63 * (page + 1)). The slot of page 0 is the
+/// group's own key.
 GroupKey slot_of(const GroupKey& group, std::int64_t page) noexcept {
   if (page == 0) return group;
   const auto number = static_cast<std::uint64_t>(page);
   return {mix_64(group.high + number), mix_64(group.low ^ number)};
 }
 
-/// Returns the slot that contains the sample's content hash. Two samples share a slot. Its page number is
-/// higher than those of all slots for indexes.
+/// Returns the slot that contains the sample's content hash. Samples 2n and 2n + 1 of a group share a slot.
+/// The page numbers of these slots are higher than those of all slots for indexes.
 GroupKey content_slot_of(const GroupKey& group, std::int64_t index) noexcept {
   return slot_of(group, (std::int64_t{1} << 32) + index / 2);
 }
@@ -105,7 +106,7 @@ std::uint64_t& SeenKeys::bits_at(const GroupKey& slot) {
   return found != sorted_.end() && found->slot == slot ? found->bits : recent_[slot];
 }
 
-/// Merges the new slots into the sorted ones if there are many.
+/// Merges the new slots into the sorted slots if there are many new slots.
 void SeenKeys::merge_recent() {
   if (recent_.size() <= std::max(most_recent, sorted_.size() / 16)) return;
   const auto old = std::ssize(sorted_);

@@ -23,7 +23,7 @@ struct SampleKey {
 };
 
 /// A uid hashed to 16 bytes: 128-bit FNV-1a over the kind and then the value, so the text "7" and the number
-/// 7 differ. The probability that any two of a billion uids collide is 10^-21.
+/// 7 have different keys. The probability that any two of a billion uids collide is about 10^-21.
 struct GroupKey {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
@@ -41,9 +41,9 @@ struct GroupKeyHash {
 /// Returns the uid for messages: a text in quotation marks, or a number.
 [[nodiscard]] std::string to_text(const Uid& uid);
 
-/// Entry of SeenKeys: key and value. A later value of the same slot replaces an earlier one. `bits` contains
-/// the content hashes of two samples, or one bit for each of 63 indexes of a group and one bit that is set if
-/// the group has ended.
+/// Entry of SeenKeys: `slot` is the key and `bits` the value. A later value of the same slot replaces an
+/// earlier one. `bits` contains either the content hashes of two samples, or one bit for each of 63 indexes
+/// of a group and one bit that is set if the group has ended.
 struct SeenSlot {
   GroupKey slot;
   std::uint64_t bits = 0;
@@ -66,22 +66,22 @@ class SeenKeys {
   /// Returns the hash of the sample's content, or nullopt if the sample is not in the set.
   [[nodiscard]] std::optional<std::uint32_t> content(const GroupKey& group,
                                                      std::int64_t index) const noexcept;
-  /// Returns whether any sample of the group, or its end, was recorded.
+  /// Returns whether any sample of the group or the end of the group was recorded.
   [[nodiscard]] bool has(const GroupKey& group) const noexcept;
   /// Returns whether end() was called for the group. Such a group does not accept more samples.
   [[nodiscard]] bool has_ended(const GroupKey& group) const noexcept;
   /// Returns the recorded indexes below `group_size`, ascending.
   [[nodiscard]] std::vector<std::int64_t> indexes(const GroupKey& group, std::int64_t group_size) const;
 
-  /// Records a sample, and returns the changed slots with their new values, to be stored. Precondition: the
-  /// sample is not in the set.
+  /// Records a sample. Returns the changed slots with their new values, which the caller must store.
+  /// Precondition: the sample is not in the set.
   std::array<SeenSlot, 2> add(const GroupKey& group, std::int64_t index, std::uint32_t content);
   /// Records that the group has ended, and returns the changed slot.
   SeenSlot end(const GroupKey& group);
-  /// Sets a slot to a value that another SeenKeys returned.
+  /// Sets a slot to a value that another SeenKeys object returned.
   void put(const SeenSlot& slot);
 
-  /// Returns the memory used by the slots.
+  /// Returns the memory used by the slots, in bytes.
   [[nodiscard]] std::int64_t bytes() const noexcept;
   [[nodiscard]] std::vector<SeenSlot> slots() const;  ///< sorted by slot
 

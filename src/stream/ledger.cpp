@@ -22,7 +22,7 @@ Amount amount_of(const SampleAccepted& sample) noexcept {
   throw InputError("event " + std::to_string(number), message);
 }
 
-/// Sorts both lists and keeps only the last value of each slot.
+/// Sorts both lists of `changes`, and keeps only the last value of each slot.
 void sort_and_deduplicate(Changes& changes) {
   std::ranges::sort(changes.superseded);
   std::ranges::stable_sort(changes.seen, {}, &SeenSlot::slot);
@@ -204,7 +204,7 @@ void Ledger::require(std::int64_t number, const StepFormed& formed) const {
   if (!steps_.empty() && formed.step != steps_.rbegin()->first + 1)
     reject(number, step + " was formed after step " + std::to_string(steps_.rbegin()->first));
   const bool is_old = is_replay(number);
-  // Groups were removed in the meantime.
+  // The step has been trained since, so its groups no longer exist during a replay.
   if (is_old && totals_.trained_step && formed.step <= *totals_.trained_step) return;
   if (!is_old && steps_.empty() && totals_.trained_step && formed.step != *totals_.trained_step + 1)
     reject(number, step + " was formed after step " + std::to_string(*totals_.trained_step));
@@ -280,7 +280,7 @@ void Ledger::apply_event(std::int64_t number, const FieldsAdded& fields, Changes
   for (const auto& [field, content] : fields.content) {
     const auto missing = missing_fields_.find(field);
     if (missing == missing_fields_.end())
-      continue;  // a replay with other settings, which the buffer refuses later
+      continue;  // replay under other settings, which the buffer rejects later
     --missing->second;
     --sample.missing;
   }
@@ -370,7 +370,7 @@ void Ledger::apply_event(std::int64_t number, const SamplesDropped& dropped, Cha
     leave(key, sample->index, *sample);
     for (auto& [field, number_missing] : missing_fields_)
       if (!added_content(arrival, field)) --number_missing;
-    forget_place(group);  // do this before the events that determine the place change
+    forget_place(group);  // must precede changes of the events that determine the place
     forget_added_fields(arrival, group, changes);
     group.gone.insert(sample->index);
     group.samples.erase(sample);
@@ -408,7 +408,7 @@ void Ledger::apply_event(std::int64_t number, const StepFormed& formed, Changes&
   for (const PassedOver& passed : formed.passed)
     if (const auto found = groups_.find(group_key(passed.uid)); found != groups_.end())
       found->second.passed = passed.count;
-  // Groups were removed in the meantime.
+  // The step has been trained since, so its groups no longer exist during a replay.
   if (totals_.trained_step && formed.step <= *totals_.trained_step) return;
   for (const FormedGroup& of : formed.groups) {
     const GroupKey key = group_key(of.uid);
@@ -435,8 +435,8 @@ void Ledger::apply_event(std::int64_t number, const StepTrained& trained, Change
     Step& step = steps_.begin()->second;
     for (const GroupKey& key : step.groups) train(key, changes);
     step.groups.clear();
-    // Keep the latest step, unless later steps were skipped, since its event has the counts of passed-over
-    // groups.
+    // Keep the latest step, since its event has the counts of passed-over groups. Do not keep it if later
+    // steps were skipped.
     if (steps_.size() == 1 && steps_.begin()->first == trained.step) break;
     changes.superseded.push_back(step.event);
     steps_.erase(steps_.begin());
@@ -473,8 +473,8 @@ void Ledger::train(const GroupKey& key, Changes& changes) {
   groups_.erase(key);
 }
 
-// Counts the group's samples as dropped. They are kept in the store until the step is trained, because a
-// replay needs them to form the step.
+// Withdraws a group's samples from its step and counts them as dropped. The store keeps the samples until the
+// step is trained, because a replay needs them to form the step.
 void Ledger::remove_group(std::int64_t number, const GroupKey& key, Changes& changes) {
   const auto found = groups_.find(key);
   if (found == groups_.end() || !found->second.step || found->second.samples.empty()) {
@@ -505,7 +505,8 @@ void Ledger::forget_place(GroupState& group) {
   group.first.reset();
 }
 
-/// Forgets the fields that were added to a sample that leaves the ledger, and frees their bodies.
+/// Forgets the fields that were added to a sample that leaves the ledger, and lets the store delete their
+/// values.
 void Ledger::forget_added_fields(std::int64_t arrival, GroupState& group, Changes& changes) {
   for (const AddedFields& added : fields_added_to(arrival)) {
     bytes_ -= added.bytes;

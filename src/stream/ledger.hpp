@@ -19,8 +19,8 @@ namespace evenkeel::stream {
 /// A group that a step may take: complete, or closed with at least min_group samples.
 struct WaitingGroup {
   Uid uid;
-  std::int64_t ready = 0;   ///< position in the queue: number of its last arrival, closing or abort
-  std::int64_t passed = 0;  ///< number of groups that became ready later but are already in a step
+  std::int64_t ready = 0;              ///< position in the queue: number of the group's last event
+  std::int64_t passed = 0;             ///< number of groups that became ready later but are already in a step
   std::vector<WaitingSample> samples;  ///< ascending by index
 
   [[nodiscard]] std::int64_t version() const noexcept;  ///< version of its oldest sample
@@ -39,7 +39,7 @@ struct FormedStep {
 
 /// Fields that one FieldsAdded event added to a sample.
 struct AddedFields {
-  std::int64_t number = 0;  ///< number of the event and of the body with the values
+  std::int64_t number = 0;  ///< number of the event, under which the store keeps the values
   std::int64_t bytes = 0;
   std::map<std::string, std::uint32_t> content;  ///< hash of each field's value, by name
 };
@@ -60,7 +60,7 @@ struct OpenTickets {
   std::int64_t version = 0;  ///< policy version at the time of the grant
   std::int64_t groups = 0;   ///< unused tickets, at least one
   std::int64_t of = 0;       ///< number of tickets in the grant
-  std::int64_t granted = 0;  ///< this member and those below are copied from TicketsGranted
+  std::int64_t granted = 0;  ///< copied from TicketsGranted, as are the members below
   std::int64_t deadline = 0;
   std::string holder = {};
   std::string request = {};
@@ -68,8 +68,8 @@ struct OpenTickets {
   friend bool operator==(const OpenTickets&, const OpenTickets&) = default;
 };
 
-/// Summary of all superseded events (Changes). The complete state of a ledger is its Totals, its SeenSlots
-/// and the events that are not superseded. Without tickets, it takes a few hundred bytes.
+/// Summary of all superseded events (see Changes). A ledger's complete state consists of its Totals, its
+/// SeenSlots and the events that are not superseded. Totals without tickets take a few hundred bytes.
 struct Totals {
   std::int64_t last_event = 0;  ///< number of the latest event, superseded or not
   std::int64_t version = 0;
@@ -94,8 +94,9 @@ struct Changes {
   std::vector<SeenSlot> seen;  ///< slots to be stored, without duplicates
 };
 
-/// Maximum numbers of open tickets and of grants that have open tickets. They limit how many versions jobs
-/// receive, which is one per ticket, and how many grants stores keep.
+/// Maximum numbers of open tickets and of grants that have open tickets. The first limits how many versions
+/// jobs receive, since versions_of_expected_groups() has one per open ticket. The second limits how many
+/// grants stores keep.
 inline constexpr std::int64_t max_tickets = std::int64_t{1} << 20;
 inline constexpr std::int64_t max_grants = 4096;
 
@@ -143,7 +144,7 @@ struct Status {
 ///
 /// A buffer serves a request in this order:
 /// 1. It consults the ledger: content_hash_of(), rejection_reason(), due_drops().
-/// 2. It applies the events.
+/// 2. It applies the events of the request.
 /// 3. It writes the events and their Changes in one transaction.
 /// 4. It answers.
 /// If the transaction fails, the ledger is ahead of the store and must be constructed again from the store.
@@ -160,7 +161,7 @@ struct Status {
 /// 120 MB.
 class Ledger {
  public:
-  /// Throws the errors of StreamSettings::validate().
+  /// Throws ConfigError if a setting is out of range (see StreamSettings::validate()).
   explicit Ledger(StreamSettings settings);
   /// Restores a ledger from a store. The caller then applies the store's remaining events in order.
   Ledger(StreamSettings settings, const Totals& totals, std::span<const SeenSlot> seen);
@@ -169,7 +170,8 @@ class Ledger {
   /// or dropped. Returns nullopt if there was no such sample.
   [[nodiscard]] std::optional<std::uint32_t> content_hash_of(const SampleKey& key) const;
   [[nodiscard]] bool is_known(const SampleKey& key) const { return content_hash_of(key).has_value(); }
-  /// Returns the sample with this key while it waits or is in a step, otherwise null. Valid until apply().
+  /// Returns the sample with this key if it waits or is in a step, otherwise null. The pointer is valid until
+  /// the next apply().
   [[nodiscard]] const WaitingSample* find_sample(const SampleKey& key) const;
   /// Returns the fields that were added to a sample that waits or is in a step, in the order of their events.
   [[nodiscard]] std::span<const AddedFields> fields_added_to(std::int64_t arrival) const;
@@ -177,37 +179,38 @@ class Ledger {
   /// added.
   [[nodiscard]] std::optional<std::uint32_t> added_content(std::int64_t arrival,
                                                            const std::string& field) const;
-  /// Returns whether a sample or an abort of the group was received before, even if it has been trained or
-  /// dropped.
+  /// Returns whether a sample or an abort of the group was received before, even if the group has been
+  /// trained or dropped since.
   [[nodiscard]] bool knows_group(const Uid& uid) const;
-  /// Returns why the sample cannot be accepted at all (status 422), with a remedy: its uid is missing, empty
-  /// or too long, its index is outside the group, a number is negative, or the stream has ended. Empty if it
-  /// can be accepted. Does not check the version (see version_rejection_reason()) or whether the sample is
-  /// known.
+  /// Returns why the sample is rejected (HTTP status 422), with a remedy: its uid is missing, empty or too
+  /// long, its index is outside the group, a number is negative, or the stream has ended. Empty if it can be
+  /// accepted. Does not check the version (see version_rejection_reason()) or whether the sample is known.
   [[nodiscard]] std::string rejection_reason(const SampleAccepted& sample) const;
-  /// Returns why a version is refused: it is above the published one. Empty if the version is accepted.
-  /// Before a job has published a version, all versions are accepted.
+  /// Returns why a sample's version is refused: it is higher than the latest published version. Empty if the
+  /// version is accepted. Before a job has published a version, all versions are accepted.
   [[nodiscard]] std::string version_rejection_reason(std::int64_t version) const;
 
   /// Applies one event. Throws InputError, without changing anything, unless
   /// - the number is above the previous event's (gaps are allowed);
-  /// - the sample of a SampleAccepted is neither known nor refused;
+  /// - the sample of a SampleAccepted is not known, and rejection_reason() is empty for it;
   /// - the sample of a FieldsAdded waits, and lacks these late fields;
   /// - all samples of a SamplesDropped wait;
   /// - a StepFormed has the number after the latest formed or trained step (any number if there is none), the
   ///   current version, and at least one group, and all of its groups are ready with the given numbers of
   ///   samples;
   /// - the index of a GroupAborted is inside the group;
-  /// - a StepTrained names a formed step, or a later one if it skips.
+  /// - a StepTrained names a formed step or, if it skips steps, a later step.
   ///
   /// The following events are valid but change nothing: closing a group that is unknown, ended, closed
   /// (unless its deadline has passed and it waits for fields), aborted or in a step; aborting a group or
   /// sample that is aborted, ended or in a step (unless in_step is set); aborting a group with in_step if it
-  /// is not in a step; training a step again. A version below the current one only sets Totals::has_version.
-  /// A sample of a group that is closed, aborted as a whole, ended or in a step is accepted, but late.
+  /// is not in a step; training a step that was already trained. A version below the current one only sets
+  /// Totals::has_version. A sample of a group that is closed, aborted as a whole, ended or in a step is
+  /// accepted, but late.
   ///
-  /// Events with numbers up to Totals::last_event are replayed: they restore groups and steps, but they are
-  /// not counted in the totals again and are not checked completely.
+  /// Events with numbers up to the Totals::last_event with which the ledger was constructed are replayed:
+  /// they restore groups and steps, but they are not counted in the totals again and are not checked
+  /// completely.
   Changes apply(const Event& event);
 
   /// Returns the drops that are now due under the settings: samples that are stale, late, aborted, or in
@@ -215,15 +218,16 @@ class Ledger {
   /// applied, they are no longer returned.
   [[nodiscard]] std::vector<SamplesDropped> due_drops() const;
 
-  /// Returns the groups that a step may take, in the order in which they became ready. O(samples in them).
+  /// Returns the groups that a step may take, in the order in which they became ready. O(samples of these
+  /// groups).
   [[nodiscard]] std::vector<WaitingGroup> ready() const;
   /// Returns the steps that are formed and not trained, starting at `from_step`, in ascending order and
   /// without withdrawn groups.
   [[nodiscard]] std::vector<FormedStep> untrained_steps(std::int64_t from_step = 0) const;
   /// Returns the untrained step that contains the group, or nullopt.
   [[nodiscard]] std::optional<std::int64_t> step_of(const Uid& uid) const;
-  /// Returns the groups that still wait for samples, in the order of their first events. Deadlines apply to
-  /// them.
+  /// Returns the groups that wait for more samples or fields, in the order of their first events.
+  /// StreamSettings::deadline applies to these groups.
   [[nodiscard]] std::vector<Uid> open_groups() const;
 
   /// Returns one version per expected group: for each open group, the version of its oldest sample that is
@@ -237,8 +241,8 @@ class Ledger {
   /// tickets. The result is also limited by max_tickets and max_grants. Returns the largest integer unless
   /// StreamSettings::limits_tickets().
   [[nodiscard]] std::int64_t count_grantable_groups(std::int64_t groups_per_step) const;
-  /// Returns the earlier grant for this request if some of its tickets are open, otherwise null. Always null
-  /// for a request without an identity.
+  /// Returns the earlier grant to `holder` for the same request if any of its tickets are open, otherwise
+  /// null. Always null for a request without an identity.
   [[nodiscard]] const OpenTickets* earlier_tickets(const std::string& holder,
                                                    const std::string& request) const noexcept;
   /// Returns the time at which the next tickets expire, in milliseconds since 1970, or nullopt if no tickets

@@ -25,7 +25,7 @@ void require_range(const char* key, Number value, Number least, Number most) {
                                                       short_text(least) + " to " + short_text(most));
 }
 
-/// Throws ConfigError if a field that is added to a stored sample cannot have this name.
+/// Throws ConfigError if the name is empty or is that of a key that every sample has from the start.
 void require_late_field(const std::string& name) {
   constexpr std::array<std::string_view, 7> keys{"uid",        "index",        "version",  "versions",
                                                  "prompt_ids", "response_ids", "input_ids"};

@@ -15,7 +15,8 @@ using evenkeel::max_ahead;
 using evenkeel::max_in_group;
 using evenkeel::OnStale;
 
-/// Maximum result of versions_behind(). It limits the length of lists of counts, even for unusual versions.
+/// Maximum result of versions_behind(). It limits the length of lists of counts even if versions differ
+/// widely.
 inline constexpr std::int64_t max_behind = 64;
 /// Returns how many versions a sample is behind the current version `now`, clamped to [0, max_behind], for
 /// the counts in status, reports and metrics.
@@ -32,7 +33,7 @@ inline constexpr std::int64_t max_behind = 64;
 /// Keys of the configuration's section `stream` that determine the content of steps. Replicated.
 struct StreamSettings {
   std::int64_t group_size = 1;            ///< number of samples per group; indexes are 0 to group_size - 1
-  std::optional<std::int64_t> min_group;  ///< minimum size of an incomplete group; if unset, group_size
+  std::optional<std::int64_t> min_group;  ///< minimum size of a trained group; group_size if unset
   std::optional<double> deadline;  ///< time from a group's first sample until the group is closed, in seconds
   double ticket_deadline = 600;    ///< time from the grant until an unused ticket expires, in seconds
   /// Time without any new sample until the job ends with an error, in seconds.

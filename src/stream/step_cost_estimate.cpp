@@ -27,7 +27,8 @@ double time_of_unit(double work, double tokens, const PlanSettings& settings) {
   return static_cast<double>(time_on(whole, settings.largest_group() / settings.cp.size, communication));
 }
 
-/// Samples that share a prompt run as one unit. It is split only if it exceeds the cap.
+/// Returns the work of a group whose samples share a prompt. The group runs as one unit, which is split only
+/// if it exceeds the token cap.
 GroupWork work_of_shared(const WaitingGroup& group, const PlanSettings& settings) {
   std::int64_t prompt = 0;
   std::vector<std::int64_t> suffixes;
@@ -60,8 +61,8 @@ GroupWork work_of(const WaitingGroup& group, const PlanSettings& settings) {
 }
 
 /// Returns a lower bound on the time of the busiest place under any assignment. By the pigeonhole principle,
-/// some place gets at least j of the (j - 1) * places + 1 longest units. Its time is therefore at least that
-/// of the j shortest of these units.
+/// at least one place gets j or more of the (j - 1) * places + 1 longest units, for every j. The time of this
+/// place is therefore at least the total time of the j shortest of these units.
 double busiest_time_bound(std::span<const double> units, std::size_t places) {
   double most = 0;
   for (std::size_t last = 0, j = 1; last < units.size(); last += places, ++j) {
@@ -81,7 +82,7 @@ StepCostEstimate::StepCostEstimate(std::span<const WaitingGroup> groups, std::in
       tokens_a_round_(static_cast<double>(settings.cap(settings.cp.size)) * settings.dp),
       overhead_(
           static_cast<double>(settings.balance.overhead.value_or(default_overhead(settings.balance.cost)))) {
-  double fastest = 1;  // speed relative to the slowest rank
+  double fastest = 1;  // speed of the fastest rank relative to the slowest one
   if (const std::vector<std::int64_t>& speeds = settings.balance.speeds; !speeds.empty()) {
     const auto [least, most] = std::ranges::minmax(speeds);
     ranks_ = std::accumulate(speeds.begin(), speeds.end(), 0.0) / static_cast<double>(least);

@@ -12,21 +12,22 @@ namespace evenkeel::stream {
 
 /// Contribution of one group to a step's time.
 struct GroupWork {
-  double load = 0;     ///< cost of all its units
+  double load = 0;     ///< total cost of the group's units
   double tokens = 0;   ///< number of tokens; shared tokens count once
   double longest = 0;  ///< time of the longest unit
-  /// Times of the large units, in descending order. A unit is a piece of work that runs as a whole; each one
-  /// uses as many ranks as it may. Small units are omitted, since they fill gaps.
+  /// Times of the large units, in descending order. A unit is a piece of work that runs as a whole; its time
+  /// is the time on the largest group of ranks that it may use. Small units are omitted, since they fill
+  /// gaps.
   std::vector<double> units{};
 };
 
-/// Estimates the time of a step without planning it: the time of an even plan, or more if a few long samples
-/// make an even plan impossible, plus the overhead of the micro-batches. The estimate is approximately a
-/// lower bound on planned_time(), in the same unit.
+/// Estimates the time of a step without planning the step. The estimate is the time of an even plan, or more
+/// if a few long samples make an even plan impossible, plus the overhead of the micro-batches. The estimate
+/// is approximately a lower bound on planned_time(), in the same unit.
 class StepCostEstimate {
  public:
   /// Prepares estimates for steps with `groups_of_step` of these groups, which are numbered in their order.
-  /// Throws the errors of CostModel.
+  /// Throws LimitError if a cost is 2^62 or more (see CostModel).
   StepCostEstimate(std::span<const WaitingGroup> groups, std::int64_t groups_of_step,
                    const PlanSettings& settings);
 
@@ -56,22 +57,23 @@ class StepCostEstimate {
 
  private:
   std::vector<GroupWork> works_;
-  /// Number of ranks that share the work; with speeds, the number of ranks as slow as the slowest one that
-  /// would do the same work.
+  /// Number of ranks that share the work. If ranks have different speeds, the equivalent number of ranks that
+  /// are as slow as the slowest one.
   double ranks_ = 1;
-  std::size_t places_ = 1;     ///< number of places that run units in parallel
+  std::size_t places_ = 1;     ///< number of DP ranks, which run units in parallel
   double tokens_a_round_ = 1;  ///< total capacity of one round, in tokens: one micro-batch on each DP rank
   double overhead_ = 0;        ///< overhead per round
   double mean_load_ = 0;
   double mean_tokens_ = 0;
 };
 
-/// Returns a table of the samples of these groups, numbered in their order, that can be used for planning.
+/// Returns a table for planning with the samples of these groups, which are numbered in their order.
 [[nodiscard]] LengthTable table_of(std::span<const WaitingGroup> groups);
 
-/// Plans a step with these groups (plan_step()), and returns its time in units of the cost. This is the time
-/// of the slowest DP rank, if ranks wait for each other only at the end of the step, plus the overhead of the
-/// micro-batches. Throws the errors of plan_step().
+/// Plans a step with these groups (plan_step()), and returns its time in units of the cost. The result is the
+/// time of the slowest DP rank if ranks wait for each other only at the end of the step, plus the overhead of
+/// the micro-batches. Throws LimitError if a sample exceeds a cap, and ConfigError for incompatible settings
+/// (see plan_step()).
 [[nodiscard]] double planned_time(std::span<const WaitingGroup> groups, const PlanSettings& settings);
 
 }  // namespace evenkeel::stream

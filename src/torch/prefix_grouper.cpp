@@ -20,7 +20,7 @@ std::string text_of(at::IntArrayRef shape) {
   return text.str();
 }
 
-/// Throws InputError unless x has at least `dimensions` dimensions and starts with this batch and width.
+/// Throws InputError unless x has at least `dimensions` dimensions and the first two are `expected`.
 void require_shape(const at::Tensor& x, std::int64_t dimensions, PaddedShape expected, const char* what) {
   if (x.dim() >= dimensions && x.size(0) == expected.batch && x.size(1) == expected.width) return;
   throw InputError(what, "has shape " + text_of(x.sizes()) + "; it must start with [" +

@@ -11,8 +11,8 @@
 
 namespace evenkeel {
 
-/// A committed MPI datatype of absolute addresses, to be used as (MPI_BOTTOM, 1, type). Move-only. It is
-/// freed when its owner is destroyed, which must happen before MPI_Finalize.
+/// Owns a committed MPI datatype of absolute addresses, which is used as (MPI_BOTTOM, 1, type). Move-only.
+/// Must be destroyed before MPI_Finalize.
 class MpiDatatype {
  public:
   MpiDatatype() = default;
@@ -29,9 +29,9 @@ class MpiDatatype {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-/// The bytes of one message, in order, as blocks anywhere in memory. Columns are sent directly from their
-/// memory, and packed buffers are received directly, without a staging copy. Blocks may be rows that are read
-/// or written through a view: only pieces of the rows, or integers that have a different type in the
+/// Describes the bytes of one message, in order, as blocks anywhere in memory. Columns are sent directly from
+/// their memory, and packed buffers are received directly, without a staging copy. Blocks may be rows that
+/// are read or written through a view: only pieces of the rows, or integers that have a different type in the
 /// transfer. Does not own the memory, which must outlive the list's datatypes.
 class BlockList {
  public:
@@ -46,8 +46,8 @@ class BlockList {
   /// Appends `bytes` bytes at `address`. Extends the last block if they are adjacent to it. Does nothing for
   /// 0 bytes. The memory must be writable if data is received into the list.
   void add(const std::byte* address, std::size_t bytes);
-  /// Appends those parts of `rows` rows of `row_bytes` bytes that `view` covers, and extends the last block
-  /// if possible. If data is received into the list, the view must cover whole rows.
+  /// Appends `rows` adjacent rows of `row_bytes` bytes each, or only the parts that `view` covers. Extends
+  /// the last block if possible. If data is received into the list, the view must cover whole rows.
   void add(const std::byte* first_row, std::int64_t rows, std::size_t row_bytes, const RowView& view);
 
   /// Appends a block of another list. `views` are the views of that list.
@@ -81,7 +81,7 @@ class BlockList {
   }
 
   std::vector<Block> blocks_;
-  std::vector<RowView> views_;  // all different
+  std::vector<RowView> views_;  // without duplicates
   std::int64_t bytes_ = 0;
 };
 

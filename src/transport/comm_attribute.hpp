@@ -42,9 +42,9 @@ T& foreign_attribute(const Communicator& comm, Make&& make) {
   return *static_cast<T*>(kept->object.get());
 }
 
-/// Returns the T stored with a communicator. The first call stores the unique_ptr<T> that `make` returns;
-/// this call is collective over `comm` if `make` is. The T is destroyed together with the communicator; a
-/// duplicate of the communicator gets its own T.
+/// Returns the T stored with a communicator. The first call creates it with `make`, which returns a
+/// unique_ptr<T>. This call is collective over `comm` if `make` is, or if the ranks are not connected by MPI.
+/// The T is destroyed together with the communicator. A duplicate of the communicator gets its own T.
 template <typename T, typename Make>
 T& comm_attribute(const Communicator& comm, Make&& make) {
   if (comm.non_mpi_ranks() != nullptr) return foreign_attribute<T>(comm, std::forward<Make>(make));

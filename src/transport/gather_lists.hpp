@@ -21,7 +21,7 @@ namespace evenkeel {
 
 /// Number of values of each rank, and the offset of its first value among the values of all ranks.
 struct RankLists {
-  /// Throws LimitError if MPI cannot count the values; `what` names them in the error.
+  /// Throws LimitError if the number of values does not fit in an int. `what` names the values in the error.
   RankLists(std::span<const std::int64_t> counts, std::string_view what);
 
   std::vector<int> sizes;
@@ -29,7 +29,7 @@ struct RankLists {
   std::size_t total = 0;
 };
 
-/// Lists of all ranks.
+/// The lists of all ranks, concatenated.
 template <typename T>
 struct GatheredLists {
   std::vector<T> values;     ///< values in the order of ranks
@@ -87,16 +87,16 @@ void from_archive(std::string bytes, T& value) {
   boost::archive::binary_iarchive(stream, boost::archive::no_header) >> value;
 }
 
-// The functions below allocate memory in a rank's `work`, so that a rank that runs out of memory still takes
-// part in the communication.
+// The functions below allocate memory inside `work`, so a rank that runs out of memory still takes part in
+// the communication.
 
 /// Collective over `comm`: broadcasts the bytes of rank `root` in pieces of fixed size. A rank that cannot
-/// store them still receives all pieces, and its error goes to `work`, on which the ranks must agree
-/// afterwards. If the root's work has failed, it sends an empty text. Makes one MPI_Bcast per 4 KiB.
+/// store them still receives all pieces, and keeps its error in `work`. The ranks must agree on their errors
+/// afterwards. If the root's work has failed, it sends an empty string. Makes one MPI_Bcast per 4 KiB.
 void broadcast_bytes(const Communicator& comm, std::string& bytes, int root, GuardedWork& work);
 
 /// Collective over `comm`: returns the values of all ranks, on every rank. If a rank's work has failed, all
-/// ranks throw its error. Later errors of a rank go to its `work`, on which the ranks must agree afterwards.
+/// ranks throw its error. A rank keeps later errors in its `work`. The ranks must agree on them afterwards.
 /// `what` names the bytes in a LimitError. Makes three collective calls.
 template <typename T>
 [[nodiscard]] std::vector<T> all_gather_values(const Communicator& comm, const T& mine, GuardedWork& work,
@@ -115,15 +115,16 @@ template <typename T>
   return values;
 }
 
-/// Collective over `comm`: broadcasts the value of rank `root`. Errors of a rank go to its `work`; the ranks
-/// must agree on them before any rank uses the value. Makes the same number of calls as broadcast_bytes().
+/// Collective over `comm`: broadcasts the value of rank `root`. A rank keeps its errors in its `work`. The
+/// ranks must agree on them before any rank uses the value. Makes the same number of calls as
+/// broadcast_bytes().
 template <typename T>
 void broadcast_value(const Communicator& comm, T& value, int root, GuardedWork& work) {
   std::string bytes;
   const bool sends = comm.rank() == root;
   if (sends) work([&] { bytes = to_archive(value); });
   broadcast_bytes(comm, bytes, root, work);
-  // If the root's work has failed, the text is empty, and the root reports its error.
+  // If the root's work has failed, the string is empty, and the root reports its error.
   if (!sends && !bytes.empty()) work([&] { from_archive(std::move(bytes), value); });
 }
 

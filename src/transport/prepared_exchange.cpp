@@ -43,14 +43,15 @@ NodeGroup& group_for(const Communicator& comm, const TransportSettings& options)
   return group;
 }
 
-// Selects the ranks of other nodes that are not served through a leader, given the leader of each rank.
+// Selects the ranks of other nodes with which this rank exchanges messages directly. `by` has the leader for
+// each rank, or LeaderPlan::direct.
 WantedRanks sent_directly(const NodeGroup& group, const std::vector<int>& by) {
   return [&group, &by](int rank) {
     return !group.is_on_this_node(rank) && by[static_cast<std::size_t>(rank)] == LeaderPlan::direct;
   };
 }
 
-// Selects the other ranks to which bytes are sent in messages instead of through shared memory.
+// Selects the other ranks with which this rank exchanges bytes in messages instead of through shared memory.
 WantedRanks sent_in_messages(const NodeMemory* memory, int rank) {
   return [memory, rank](int other) {
     return other != rank && (memory == nullptr || !memory->is_neighbor(other));

@@ -65,14 +65,14 @@ class AlltoallwExchange {
   AlltoallwExchange(const NodeGroup& group, int rank, const std::vector<BlockList>& sends,
                     const std::vector<BlockList>& receives, std::int64_t max_bytes);
 
-  /// Returns the number of MPI_Alltoallw calls that this rank needs: its maximum number of chunks to or from
-  /// any rank.
+  /// Returns the number of MPI_Alltoallw calls that this rank needs: the maximum number of chunks that it
+  /// sends to or receives from any rank.
   [[nodiscard]] std::int64_t rounds() const noexcept { return rounds_; }
   /// Collective over `comm`. `rounds` is the maximum of rounds() over all ranks.
   MessageTraffic run(const Communicator& comm, std::int64_t rounds);
 
  private:
-  /// Arguments of one call: for each rank, one whole chunk, or zero bytes.
+  /// Send or receive arguments of one MPI_Alltoallw call: one whole chunk or zero bytes per rank.
   struct Arguments {
     explicit Arguments(std::size_t ranks) : counts(ranks), displacements(ranks, 0), types(ranks) {}
     void set(const std::vector<Chunks>& sides, std::int64_t round);

@@ -42,7 +42,7 @@ std::string format_numbers(std::span<const int> ranks) {
   return text;
 }
 
-// Formats the hosts that are known, such as " (host a)" or " (hosts a, b)".
+// Formats the known hosts of the blamed ranks, such as " (host a)" or " (hosts a, b)".
 std::string hosts_of(std::span<const int> blamed, std::span<const RankState> ranks) {
   std::vector<std::string> hosts;
   for (const int rank : blamed) {
@@ -64,7 +64,7 @@ std::string describe_activity(const WatchedRank& rank) {
   return text;
 }
 
-// Describes the last known activity of the first blamed rank; the table lists the others.
+// Describes the last known activity of the first blamed rank. The report's table lists the other ranks.
 std::string last_activity_text(std::span<const int> blamed, std::span<const RankState> ranks) {
   const WatchedRank& first = ranks[static_cast<std::size_t>(blamed.front())];
   if (first.has_ended) return "has ended";
@@ -93,7 +93,7 @@ Verdict find_stalled_ranks(std::span<const RankState> ranks, bool all_end) {
   return {all_watched ? Verdict::Kind::crossed : Verdict::Kind::healthy, {}};
 }
 
-// Returns whether two ranks can have the same line in the report.
+// Returns whether two ranks can share a line in the report.
 bool have_equal_state(const WatchedRank& a, const WatchedRank& b) {
   return a.host == b.host && a.threads == b.threads && a.was_heard == b.was_heard &&
          a.has_ended == b.has_ended && std::abs(a.silent_seconds - b.silent_seconds) < 1 &&

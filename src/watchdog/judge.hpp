@@ -11,16 +11,16 @@
 
 namespace evenkeel {
 
-/// Formats a heartbeat, which reports what a rank is doing.
+/// Formats a heartbeat, a message that reports a rank's activity.
 [[nodiscard]] std::string format_heartbeat(std::uint64_t progress, const std::string& host,
                                            const std::array<ThreadActivity, max_reported_threads>& threads);
 
 /// Last known state of a rank. Times are in seconds of the caller's clock.
 struct RankState : WatchedRank {
   bool waits = false;       ///< whether a thread waits for other ranks
-  bool stays_away = false;  ///< whether a thread is not waiting, so that other ranks may be waiting for it
-  /// Whether it is shutting down, and waits for the other ranks to do the same. A rank that waits for it in
-  /// any other collective call will wait forever.
+  bool stays_away = false;  ///< whether a thread is not waiting; other ranks may be waiting for it
+  /// Whether the rank is shutting down, and waits for the other ranks to do the same. A rank that waits for
+  /// it in any other collective call will wait forever.
   bool is_ending = false;
   bool awaits_producers = false;  ///< whether a thread waits for samples, which may take any amount of time
   std::uint64_t progress = 0;     ///< progress reported in the last heartbeat
@@ -37,8 +37,8 @@ struct Verdict {
   enum class Kind : std::uint8_t {
     healthy,
     silent,  ///< heartbeats of the blamed ranks have stopped
-    /// No progress, and the blamed ranks have never sent a heartbeat, although all ranks do so when they
-    /// meet.
+    /// No progress, and the blamed ranks have never sent a heartbeat, although every rank sends one when the
+    /// watchdogs meet.
     missing,
     absent,  ///< no progress, and other ranks wait for the blamed ranks
     crossed  ///< no progress, and all ranks wait for each other
@@ -52,7 +52,7 @@ struct Verdict {
 /// How to interpret a rank from which no heartbeat has been received.
 enum class Unheard : std::uint8_t {
   may_be_well,   ///< UDP may be blocked, or the rank may send its heartbeats to a different judge
-  has_not_come,  ///< the rank has not reached the meeting of the watchdogs, where all ranks send heartbeats
+  has_not_come,  ///< the rank has not begun start_watching(), in which all ranks send heartbeats
 };
 
 /// Returns a verdict other than healthy after `patience` seconds without heartbeats or without progress. If
@@ -65,12 +65,13 @@ enum class Unheard : std::uint8_t {
 /// Returns the ranks from which no heartbeat has ever been received and that have not ended.
 [[nodiscard]] std::vector<int> unheard_ranks(std::span<const RankState> ranks);
 
-/// Formats the verdict in one line, with the rank, host, phase and cause. Precondition: the verdict is not
-/// healthy.
+/// Formats the verdict in one line, with the rank, host, phase and cause. `seconds` is the setting
+/// watchdog.seconds. Precondition: the verdict is not healthy.
 [[nodiscard]] std::string message_of(const Verdict& verdict, std::span<const RankState> ranks,
                                      double seconds);
 
-/// Formats the report of a rank that waits but has no information about other ranks.
+/// Formats the report of a rank that waits but has no information about other ranks. `seconds` is the setting
+/// watchdog.seconds.
 [[nodiscard]] std::string message_of_waiting(const WatchedRank& rank, double seconds);
 
 /// Formats "rank 3" or "ranks 0-2, 5". Precondition: `ranks` are in ascending order.

@@ -9,13 +9,13 @@
 
 namespace evenkeel {
 
-/// Detects whether this process makes progress. Only one thread may take the samples. The processor time of
-/// this thread does not count.
+/// Detects whether this process makes progress. Only one thread may take samples. The processor time of that
+/// thread does not count.
 class OwnProgress {
  public:
   /// Takes a sample of the process, `seconds` after the previous one.
   void sample(double seconds);
-  /// Returns a counter. Its value changes between two samples if the process has made progress in between.
+  /// Returns the number of samples so far that detected progress.
   [[nodiscard]] std::uint64_t count() const noexcept { return efforts_; }
 
  private:

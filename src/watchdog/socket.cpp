@@ -45,7 +45,7 @@ Socket::Socket() : socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NO
     throw IoError("watchdog", "cannot open a socket: " + reason,
                   "Raise the limit on open files, or set watchdog.seconds: 0 to disable the watchdog");
   }
-  // Large enough for the heartbeats of many ranks that arrive while this process is not scheduled.
+  // The queue holds the heartbeats of many ranks that arrive while this process is not scheduled.
   constexpr int max_queued = 1 << 20;
   static_cast<void>(::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &max_queued, sizeof max_queued));
   port_ = ntohs(address.sin_port);

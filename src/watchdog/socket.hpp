@@ -22,7 +22,7 @@ struct Introduction {
 /// A UDP socket on all IPv4 interfaces and a port chosen by the system.
 class Socket {
  public:
-  Socket();  ///< throws IoError
+  Socket();  ///< throws IoError if the system refuses a socket
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
   ~Socket();

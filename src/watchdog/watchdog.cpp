@@ -72,12 +72,12 @@ void print_line(const std::string& text) {
 }  // namespace
 
 /// Thread and state of a watchdog. The judge is rank 0, or the lowest rank whose watchdog still runs. All
-/// other ranks send heartbeats to the judge, which answers with its own. They only check whether the judge is
-/// silent. Until it gets the first answer, each rank evaluates only its own state.
+/// other ranks send heartbeats to the judge, which answers with its own heartbeat, and only check whether the
+/// judge is silent. Until a rank gets its first answer, it evaluates only its own state.
 class Watchdog::Runner {
  public:
-  /// Starts to watch this process. start_watching() throws errors that occur here. `ranks` is the number of
-  /// ranks known so far, including this one.
+  /// Starts to watch this process. Errors of the constructor are thrown later, by start_watching(). `ranks`
+  /// is the number of ranks known so far, including this one.
   Runner(int rank, int ranks, Unheard before_met, WatchdogSettings settings)
       : settings_(std::move(settings)), rank_(rank), before_met_(before_met) {
     resize(static_cast<std::size_t>(ranks));
@@ -98,7 +98,7 @@ class Watchdog::Runner {
 
   // Exchanges addresses. Rank 0 introduces itself first, so it knows which ranks have arrived while it waits
   // for the others. When start_watching() returns, all ranks have sent a heartbeat to rank 0, and rank 0 has
-  // sent one to all, so that a rank that stops later is noticed.
+  // sent one to all. Therefore, a rank that stops later is noticed.
   void start_watching(const Communicator& comm) {
     const Phase phase("watchdogs meet");
     GuardedWork work(begun_);
@@ -180,8 +180,8 @@ class Watchdog::Runner {
 
   // Precondition of the functions below: the lock is held.
 
-  // Limits the time that counts: if much more time has passed, the process was in a debugger, or the whole
-  // job was suspended.
+  // Advances now_ by at most two intervals per call. If more time has passed, the process was in a debugger,
+  // or the whole job was suspended.
   void pass_time() {
     const Clock::time_point now = Clock::now();
     const double passed = std::chrono::duration<double>(now - std::exchange(last_, now)).count();
@@ -324,7 +324,7 @@ class Watchdog::Runner {
   std::uint64_t secret_ = 0;
   std::optional<Socket> socket_;
   std::vector<RankState> ranks_;
-  // By rank: possible addresses; only one after the rank has been heard.
+  // Possible addresses of each rank; a single one after the rank has been heard.
   std::vector<std::vector<sockaddr_in>> places_;
   OwnProgress progress_;
   Clock::time_point last_ = Clock::now();

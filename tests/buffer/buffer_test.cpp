@@ -254,11 +254,14 @@ TEST(Buffer, returns_a_step_repeatedly_until_it_is_trained) {
   EXPECT_EQ(formed[0].step, 4);
   EXPECT_THAT(uids_of(formed[0].groups), ElementsAre(Uid("a"), Uid("b")));
   std::string line;
-  buffer.read_body(formed[0].groups[1].samples[0].arrival, [&](std::string_view bytes) { line = bytes; });
+  buffer.read_body(formed[0].groups[1].samples[0].arrival,
+                   [&](std::string_view bytes, const BodyFrame&) { line = bytes; });
   EXPECT_EQ(line + "\n", rollout_line("b", 0));
   buffer.mark_trained(4);
   EXPECT_TRUE(buffer.untrained_steps(0).empty());
-  EXPECT_THROW(buffer.read_body(formed[0].groups[1].samples[0].arrival, [](std::string_view) {}), InputError);
+  EXPECT_THROW(
+      buffer.read_body(formed[0].groups[1].samples[0].arrival, [](std::string_view, const BodyFrame&) {}),
+      InputError);
   EXPECT_EQ(buffer.accept_samples(received(rollout_line("a", 0))).duplicates, 1);
   expect_balance(buffer);
 }

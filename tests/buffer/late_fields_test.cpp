@@ -11,6 +11,7 @@
 #include "buffer/buffer.hpp"
 #include "buffer/intake/sample_bodies.hpp"
 #include "buffer/rollout_lines.hpp"
+#include "buffer/sample_tensors.hpp"
 #include "buffer/store/store.hpp"
 #include "evenkeel/base/error.hpp"
 #include "support/report_of.hpp"
@@ -25,6 +26,7 @@ using testing::HasSubstr;
 using testing_support::received;
 using testing_support::report_of;
 using testing_support::rollout_line;
+using testing_support::sample_tensors;
 using testing_support::ScratchFolder;
 
 stream::StreamSettings with_late_fields(std::int64_t group_size) {
@@ -53,10 +55,26 @@ std::string log_probs_line(const std::string& uid, const std::string& log_probs 
   return R"({"uid": ")" + uid + R"(", "index": 0, "old_log_probs": )" + log_probs + "}\n";
 }
 
+/// Returns a sample as a job receives it.
 std::string body_of(const Buffer& buffer, std::int64_t arrival) {
   std::string body;
-  buffer.read_body(arrival, [&](std::string_view stored) { body = stored; });
+  buffer.read_body(arrival, [&](std::string_view stored, const BodyFrame& frame) {
+    body.append(frame.before).append(stored).append(frame.after);
+  });
   return body;
+}
+
+/// Returns the samples of the only formed step.
+RaggedBatch samples_of_step(Buffer& buffer) {
+  std::vector<std::int64_t> arrivals;
+  std::string bodies;
+  for (const stream::WaitingGroup& group : buffer.untrained_steps(0).front().groups) {
+    for (const stream::WaitingSample& sample : group.samples) {
+      arrivals.push_back(sample.arrival);
+      bodies += body_of(buffer, sample.arrival);
+    }
+  }
+  return parse_samples(bodies, arrivals, buffer.schema(), buffer.formats());
 }
 
 std::vector<stream::WaitingGroup> ready_groups(Buffer& buffer) {
@@ -77,13 +95,47 @@ TEST(LateFieldsOfBuffer, a_job_gets_a_sample_once_all_its_fields_were_received) 
   EXPECT_EQ(add_lines(buffer, log_probs_line("a")).added, 1);
   ASSERT_EQ(ready_groups(buffer).size(), 1U);
   form_first(buffer, 0);
-  const std::int64_t arrival = buffer.untrained_steps(0).front().groups.front().samples.front().arrival;
-  const RaggedBatch batch = parse_samples(frame_body(body_of(buffer, arrival)), std::span(&arrival, 1),
-                                          buffer.schema(), buffer.formats());
+  const RaggedBatch batch = samples_of_step(buffer);
   EXPECT_EQ(batch.at("values").spec().kind, FieldKind::response_token);
   EXPECT_THAT(batch.at("values").values<float>(), ElementsAre(1.5F, 2.F, 3.F));
   EXPECT_EQ(batch.at("old_log_probs").spec().kind, FieldKind::token);
   EXPECT_THAT(batch.at("old_log_probs").values<float>(), ElementsAre(-1.F, -2.F, -3.F, -4.5F));
+}
+
+TEST(LateFieldsOfBuffer, are_added_to_samples_of_tensors) {
+  const ScratchFolder folder;
+  auto buffer = open_in(folder, with_late_fields(2));
+  for (const std::int64_t index : {0, 1}) {
+    RequestBody body;
+    body.write(sample_tensors(index));
+    buffer->accept_samples(ReceivedSamples(std::move(body), SampleForm::tensors));
+  }
+  EXPECT_EQ(add_lines(*buffer, R"({"uid": 1, "index": 1, "values": [3, 4], "old_log_probs": 1})"
+                               "\n")
+                .added,
+            1);
+  EXPECT_EQ(add_lines(*buffer, R"({"uid": 1, "index": 0, "old_log_probs": 2})"
+                               "\n")
+                .added,
+            1);
+  EXPECT_TRUE(ready_groups(*buffer).empty());
+  EXPECT_THAT(report_of<InputError>([&] {
+                add_lines(*buffer, R"({"uid": 1, "index": 0, "values": [1, 2, 3, 4]})");
+              }).message,
+              HasSubstr("'values'"));
+  EXPECT_EQ(add_lines(*buffer, R"({"uid": 1, "index": 0, "values": [1.5, 2]})").added, 1);
+  form_first(*buffer, 0);
+  buffer.reset();
+  buffer = open_in(folder, with_late_fields(2));
+  const RaggedBatch batch = samples_of_step(*buffer);
+  std::vector<std::string> names;
+  for (const Column& column : batch.fields()) names.push_back(column.spec().name);
+  EXPECT_THAT(names, ElementsAre("input_ids", "index", "old_log_probs", "values", "version"));
+  EXPECT_THAT(batch.at("input_ids").values<std::int64_t>(), ElementsAre(5, 6, 7, 5, 6, 7));
+  EXPECT_THAT(batch.at("index").values<std::int64_t>(), ElementsAre(0, 1));
+  EXPECT_THAT(batch.at("old_log_probs").values<std::int64_t>(), ElementsAre(2, 1));
+  EXPECT_EQ(batch.at("values").spec().kind, FieldKind::response_token);
+  EXPECT_THAT(batch.at("values").values<float>(), ElementsAre(1.5F, 2.F, 3.F, 4.F));
 }
 
 TEST(LateFieldsOfBuffer, a_repeated_value_is_accepted_and_a_different_value_is_refused_by_name) {

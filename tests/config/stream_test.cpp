@@ -11,6 +11,7 @@ namespace {
 using test::parse;
 using test::refusal;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr const char* own = "source: {kind: stream}\nstream: {dir: kept}\n";
@@ -21,7 +22,8 @@ TEST(ConfigStream, has_settings_for_samples_that_arrive) {
       parse(own,
             {"stream.listen='[::1]:0'", "stream.capacity=512MiB", "stream.group_size=8", "stream.min_group=4",
              "stream.deadline=600", "stream.ticket_deadline=60", "stream.max_staleness=2",
-             "stream.on_stale=mask", "stream.patience=0.5", "stream.look_ahead=3", "stream.version=trainer"})
+             "stream.on_stale=mask", "stream.patience=0.5", "stream.look_ahead=3", "stream.version=trainer",
+             "stream.late_fields=[values]"})
           .stream;
   EXPECT_EQ(stream.listen, "[::1]:0");
   EXPECT_EQ(stream.capacity, std::int64_t{512} << 20);
@@ -34,20 +36,28 @@ TEST(ConfigStream, has_settings_for_samples_that_arrive) {
   EXPECT_EQ(stream.patience, 0.5);
   EXPECT_EQ(stream.look_ahead, 3);
   EXPECT_TRUE(stream.versions_by_trainer);
+  EXPECT_THAT(stream.late_fields, ElementsAre("values"));
 }
 
 TEST(ConfigStream, round_trips) {
   const Config config =
       parse(own, {"stream.capacity=1000000001", "stream.deadline=0.25", "stream.patience=1e-3",
-                  "stream.token_file=/t", "stream.on_stale=drop", "stream.min_group=1"});
+                  "stream.token_file=/t", "stream.on_stale=drop", "stream.min_group=1",
+                  "stream.late_fields=[old_log_probs, values]"});
   EXPECT_EQ(parse(to_yaml(config)), config);
   EXPECT_EQ(parse(to_yaml(parse(other))), parse(other));
+}
+
+TEST(ConfigStream, lists_late_fields_once) {
+  EXPECT_EQ(refusal(own, {"stream.late_fields=[]"}), "accepted");
+  EXPECT_THAT(refusal(own, {"stream.late_fields=[a, a]"}), HasSubstr("names 'a' twice"));
+  EXPECT_THAT(refusal(own, {"stream.late_fields=values"}), HasSubstr("a list of names of different fields"));
 }
 
 TEST(ConfigStream, excludes_settings_of_the_jobs_own_buffer_if_it_names_another) {
   EXPECT_EQ(refusal(other), "accepted");
   for (const char* key : {"listen='127.0.0.1:1'", "dir=kept", "store=memory", "capacity=1GiB", "name=math",
-                          "redis_password_file=/p"}) {
+                          "redis_password_file=/p", "late_fields=[values]"}) {
     EXPECT_THAT(refusal(other, {std::string("stream.") + key}),
                 AllOf(HasSubstr("applies only to the job's own buffer"), HasSubstr("source.path")))
         << key;

@@ -10,10 +10,10 @@ namespace evenkeel {
 /// partitioning", 1982; k-way as in Michiels, Korst and Aarts, 2003), identical to the implementation that
 /// verl, slime and MindSpeed-RL share, including the order of groups and of items in them, and all ties.
 ///
-/// Groups are ordered from the heaviest, by (sum, number of items, items as (item, cost) pairs in insertion
-/// order); items are in the order in which they were joined. With GroupSize::equal, each run of k items in
-/// ascending order supplies one item to each group. If k does not divide n (which the reference refuses), the
-/// run with the smallest items is shorter, so counts differ by at most one.
+/// Groups are in descending order, by (sum, number of items, items as (item, cost) pairs in insertion order);
+/// items are in the order in which they were joined. With GroupSize::equal, each run of k items in ascending
+/// order supplies one item to each group. If k does not divide n (which the reference refuses), the run with
+/// the smallest items is shorter, so counts differ by at most one.
 ///
 /// Deterministic: (cost, item) is a total order on ties. Local. O(n log n) for balanced inputs, O(n k log n)
 /// in the worst case. O(n + k) memory per live state, or O(n) if most groups of a state are empty. Throws

@@ -33,7 +33,7 @@
 #define EVENKEEL_PRECONDITION(level, condition, ...) \
   EVENKEEL_ASSERTION_OF_KIND("precondition", level, condition, #condition, #__VA_ARGS__, __VA_ARGS__)
 
-/// Does the same for a condition that is the function's own responsibility.
+/// Same as EVENKEEL_PRECONDITION, but for a condition that is the function's own responsibility.
 #define EVENKEEL_INVARIANT(level, condition, ...) \
   EVENKEEL_ASSERTION_OF_KIND("invariant", level, condition, #condition, #__VA_ARGS__, __VA_ARGS__)
 
@@ -53,7 +53,7 @@ namespace evenkeel::assertions {
 /// Cost of a check.
 enum class Level : std::uint8_t {
   cheap = 1,          ///< O(1), outside of inner loops
-  thorough = 2,       ///< as much as the work that it guards, for instance that a list is sorted
+  thorough = 2,       ///< up to the cost of the guarded work, for instance to check that a list is sorted
   communication = 3,  ///< messages between ranks
 };
 

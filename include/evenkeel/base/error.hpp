@@ -24,14 +24,14 @@ enum class ErrorKind : std::uint8_t {
 };
 
 /// An error with everything that a user needs in order to act, and that another rank needs in order to throw
-/// the same error. A plain value, so that it can be serialized.
+/// the same error. A plain value, which can be serialized.
 struct ErrorReport {
   ErrorKind kind = ErrorKind::none;
   std::string where;    ///< the place: a file and line, a configuration key, or an argument; may be empty
   std::string message;  ///< what is wrong, with the offending value and the violated limit
   std::string hint;     ///< what to do about it; may be empty
   int rank = -1;        ///< world rank that found the error; -1 if every rank found it in replicated data
-  /// Samples whose numbers appear in the texts, so that code that knows their names can add these.
+  /// Samples whose numbers appear in the texts. Code that knows the samples' names can add the names.
   std::vector<SampleId> samples = {};
 
   friend bool operator==(const ErrorReport&, const ErrorReport&) = default;
@@ -56,14 +56,14 @@ class Error : public std::runtime_error {
   ErrorReport report_;
 };
 
-/// The exception type for one kind of error, so that callers can catch the errors that they can handle.
+/// The exception type for one kind of error. Callers can catch just the kinds that they can handle.
 template <ErrorKind Kind>
 class ErrorOf : public Error {
  public:
   explicit ErrorOf(ErrorReport report) : Error(with_kind(std::move(report))) {}
   ErrorOf(std::string where, std::string message, std::string hint = {})
       : Error({Kind, std::move(where), std::move(message), std::move(hint), -1}) {}
-  /// Makes an error about a sample of which only the number is known here.
+  /// Makes an error about a sample that is known only by its number.
   template <std::same_as<SampleId> Sample>  // so that {} is a text
   ErrorOf(Sample sample, std::string message, std::string hint = {})
       : Error({Kind,

@@ -112,11 +112,12 @@ class Grid {
 
   [[nodiscard]] const GridPoint& sizes() const noexcept { return sizes_; }
   [[nodiscard]] const RankOrder& order() const noexcept { return order_; }
-  /// tp * cp * dp * pp
+  /// Returns tp * cp * dp * pp.
   [[nodiscard]] int num_ranks() const noexcept { return num_ranks_; }
 
-  /// Throw MeshError if the rank or a coordinate is outside the grid.
+  /// Returns the coordinates of a rank. Throws MeshError if the rank is outside the grid.
   [[nodiscard]] GridPoint point_of(WorldRank rank) const;
+  /// Returns the rank at these coordinates. Throws MeshError if a coordinate is outside the grid.
   [[nodiscard]] WorldRank rank_of(const GridPoint& point) const;
   /// Returns the ranks that differ from `point` only along `axis`, in order of the coordinate.
   [[nodiscard]] std::vector<WorldRank> line_through(const GridPoint& point, Axis axis) const;

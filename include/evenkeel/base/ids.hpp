@@ -46,7 +46,7 @@ using DataPlace = Id<struct DataPlaceTag, int>;  ///< a pair (dp, cp) of the gri
 
 using EntryId = Id<struct EntryIdTag>;  ///< a sample's position in its step's length table
 using UnitId = Id<struct UnitIdTag>;    ///< number of a unit that is packed as a whole, 0-based in the step
-using SegmentId = Id<struct SegmentIdTag>;  ///< number of rows that form one sequence, 0-based in the step
+using SegmentId = Id<struct SegmentIdTag>;      ///< number of a run of rows that forms a sequence
 using MiniBatchId = Id<struct MiniBatchIdTag>;  ///< number of an optimizer update, 0-based in the step
 
 /// The sample id of filler, which is the only sequence of an empty micro-batch.

@@ -92,7 +92,7 @@ class ColumnAllocator {
 /// fields, in which equal values are stored once.
 class SampleRows {
  public:
-  /// Makes the rows of no samples.
+  /// Makes an object without samples.
   SampleRows() = default;
   /// Makes rows for samples with these numbers of rows. Throws InputError for a negative number, and for 2^63
   /// rows or more. O(n).
@@ -143,17 +143,17 @@ class SampleRows {
   std::optional<std::int64_t> rows_in_common_;
 };
 
-/// What a field has one row for.
+/// The unit for which a field has one row.
 enum class FieldKind : std::uint8_t {
   token,           ///< every token of a sample
   response_token,  ///< every response token of a sample
   sample,          ///< every sample
-  rows,            ///< things of which a sample may have any number: image patches, audio frames, tool calls
+  rows,            ///< every item of some other kind, such as image patches, audio frames, tool calls
   text,            ///< every byte of a sample's text, which is UTF-8
   bytes,           ///< every byte of a sample's opaque value
 };
 
-/// What determines a sample's number of rows.
+/// The quantity that determines a sample's number of rows.
 enum class RowsPer : std::uint8_t {
   token,           ///< one row per token
   response_token,  ///< one row per response token
@@ -265,7 +265,7 @@ struct FieldSpec {
   /// Returns the number of elements of one row; 0 if a trailing dimension is 0. Throws InputError if a
   /// dimension is negative or a row has 2^63 bytes or more.
   [[nodiscard]] std::int64_t row_elements() const;
-  /// Returns the number of bytes of one row. Throws the errors of row_elements().
+  /// Returns the number of bytes of one row. Throws InputError like row_elements().
   [[nodiscard]] std::size_t row_bytes() const;
   /// Returns the number of bytes of `rows` rows. Throws InputError for a shape that row_elements() refuses, a
   /// negative number of rows, and 2^63 bytes or more.
@@ -359,8 +359,8 @@ class Column {
   [[nodiscard]] std::shared_ptr<const std::byte> lend();
   /// Returns a column of the same rows that borrows them from this one.
   [[nodiscard]] Column make_borrowing_copy();
-  /// Does the same for a counted field, with the rows divided among other samples. Precondition:
-  /// samples.rows() == rows().
+  /// Returns a column of a counted field that borrows the rows from this one, but divides them among other
+  /// samples. Precondition: samples.rows() == rows().
   [[nodiscard]] Column make_borrowing_copy(SampleRows samples);
   [[nodiscard]] bool is_borrowed() const noexcept { return elsewhere_ && !is_placed_; }
 

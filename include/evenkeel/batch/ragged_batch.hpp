@@ -14,10 +14,10 @@
 
 namespace evenkeel {
 
-/// A sample's name for its group: nothing, an integer (unsigned if it is 2^63 or more), or a text.
+/// The identifier of a sample's group: not set, an integer (unsigned if it is 2^63 or more), or a text.
 using Uid = std::variant<std::monostate, std::int64_t, std::uint64_t, std::string>;
 
-/// Return the group (SampleShape::group) of samples with this uid. Integers in 0 .. 2^63 - 1 are used
+/// Returns the group (SampleShape::group) of samples with this uid. Integers in 0 .. 2^63 - 1 are used
 /// unchanged; other integers and texts become a hash below 2^63, which is the same on every platform. Hashes
 /// collide only by chance.
 [[nodiscard]] std::uint64_t group_of_uid(std::string_view text) noexcept;
@@ -39,13 +39,14 @@ inline constexpr std::uint64_t first_own_group = std::uint64_t{1} << 63;
 /// Returns the group of a sample with this number and uid.
 [[nodiscard]] std::uint64_t group_of(const Uid& uid, std::int64_t sample) noexcept;
 
-/// Returns the uid of a group of which only the number is known: that number, or nothing.
+/// Returns the uid of a group that is known only by its number: the number, or std::monostate if the group
+/// consists of a sample without a uid.
 [[nodiscard]] Uid uid_of_group(std::uint64_t group);
 
 /// One sample's place in the source, and its lengths in tokens.
 struct SampleShape {
   /// The sample's number: its 0-based position over all sources of the job, its arrival number in a buffer,
-  /// or what the trainer chose.
+  /// or a number chosen by the trainer.
   SampleId id{0};
   /// Equal for all samples with the same uid. By default, the sample is a group by itself.
   std::uint64_t group = own_group(id.value());
@@ -98,8 +99,8 @@ class RaggedBatch {
   /// for a counted field unless there are no samples. The reference remains valid until the next field is
   /// added.
   Column& add_field(FieldSpec spec);
-  /// Adds a filled field. Throws InputError if the name is taken, and the errors of
-  /// require_rows_of_samples().
+  /// Adds a filled field. Throws InputError if the name is taken, or if the field does not have rows for
+  /// exactly these samples.
   Column& add_field(Column column);
 
   [[nodiscard]] std::span<const Column> fields() const noexcept { return fields_; }
@@ -114,7 +115,7 @@ class RaggedBatch {
   /// before the piece, and 0 for other samples. Pieces with different hashes do not share tokens. Empty if
   /// there are no such pieces.
   [[nodiscard]] std::span<const std::uint64_t> contexts() const noexcept { return contexts_; }
-  /// Precondition: there is one context per sample, or none.
+  /// Sets contexts(). Precondition: there is one context per sample, or the list is empty.
   void set_contexts(std::vector<std::uint64_t> contexts) noexcept { contexts_ = std::move(contexts); }
 
   /// Returns the function that adds names to errors about samples of the step that contains this batch,

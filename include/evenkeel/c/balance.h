@@ -1,5 +1,5 @@
-/* Numbers in groups of nearly equal sums, bins under a cap, and what samples cost. All functions are local.
- */
+/* Partitions of items into groups of nearly equal sums, bins with limits, and the costs of samples. All
+ * functions are local. */
 #ifndef EVENKEEL_C_BALANCE_H
 #define EVENKEEL_C_BALANCE_H
 
@@ -11,49 +11,55 @@ extern "C" {
 
 /* ---- partitions ---- */
 
-/* Functions that partition `count` items into k groups fill in `items`, which has room for `count`, with the
- * items 0 .. count - 1, group after group; and `offsets`, which has room for k + 1, with where each group
- * begins in `items`, and `count`. The order of groups and of items in them is part of the result. Costs must
- * not be negative, and must sum to less than 2^62: otherwise INPUT. */
+/* Functions that partition `count` items into k groups fill in two arrays. `items`, with room for `count`
+ * entries, gets the items 0 .. count - 1, group after group. `offsets`, with room for k + 1 entries, gets the
+ * position in `items` at which each group begins, followed by `count`. The order of groups and of items in a
+ * group is part of the result. Costs must not be negative, and must sum to less than 2^62; otherwise, these
+ * functions return INPUT. */
 
-/* How costs are partitioned. */
+/* Algorithms for partitioning costs. */
 enum {
-  EVENKEEL_KARMARKAR_KARP = 0,         /* largest differencing, as verl, slime and MindSpeed-RL have it */
-  EVENKEEL_LONGEST_PROCESSING_TIME = 1 /* each to the lightest group, as MindSpeed-RL's heapq_partition */
+  EVENKEEL_KARMARKAR_KARP = 0,         /* largest differencing, identical to verl, slime and MindSpeed-RL */
+  EVENKEEL_LONGEST_PROCESSING_TIME = 1 /* each to the lightest group, like MindSpeed-RL's heapq_partition */
 };
-/* Partitions costs into k groups. With `equal_count` not 0, numbers of items differ by one at most. INPUT. */
+/* Partitions costs into k groups. If `equal_count` is not 0, the groups' numbers of items differ by at most
+ * one. Returns INPUT for invalid costs or an invalid k. */
 EVENKEEL_API evenkeel_status evenkeel_partition(int32_t algorithm, const int64_t* costs, int64_t count,
                                                 int64_t k, int32_t equal_count, int64_t* items,
                                                 int64_t* offsets);
-/* Puts each group's items in ascending order, in place. INPUT for offsets that do not run from 0 to `count`.
- */
+/* Sorts the items of each group in ascending order, in place. Returns INPUT unless `offsets` run from 0 to
+ * `count` without decreasing. */
 EVENKEEL_API evenkeel_status evenkeel_sort_groups(int64_t* items, int64_t count, const int64_t* offsets,
                                                   int64_t k);
-/* A sum that the largest group of every partition into k groups reaches. INPUT. */
+/* Computes a lower bound on the sum of the largest group in any partition into k groups. Returns INPUT for
+ * invalid costs or an invalid k. */
 EVENKEEL_API evenkeel_status evenkeel_max_sum_lower_bound(const int64_t* costs, int64_t count, int64_t k,
                                                           int32_t equal_count, int64_t* bound);
-/* The largest work over the mean of `count` ranks' work; with `speeds`, one per rank, of times. NULL: all
- * ranks are equally fast. INPUT for a speed below 1. */
+/* Computes the maximum over the mean of `count` ranks' work. With `speeds`, one per rank, computes the same
+ * ratio for times, which are work divided by speed. If `speeds` is NULL, all ranks are equally fast. Returns
+ * INPUT for a speed below 1. */
 EVENKEEL_API evenkeel_status evenkeel_max_over_mean(const int64_t* work, const int64_t* speeds, int64_t count,
                                                     double* result);
 
 /* ---- bins ---- */
 
-/* How bins are packed. */
+/* Algorithms for packing bins. */
 enum {
   EVENKEEL_FIRST_FIT_DECREASING = 0,
   EVENKEEL_BEST_FIT_DECREASING = 1,
   EVENKEEL_MODIFIED_FIRST_FIT_DECREASING = 2,
-  EVENKEEL_BALANCED_BINS = 3 /* MindSpeed-RL's balanced_bin_packing; limits only sizes */
+  EVENKEEL_BALANCED_BINS = 3 /* MindSpeed-RL's balanced_bin_packing; only sizes are limited */
 };
-/* Packs `count` items into few bins, none above `max_size` or `max_items`. `counts` says how many each item
- * counts for; NULL: 1 each. Fills in `items` and `offsets` as above; `offsets` has room for count + 1. LIMIT
- * for an item that fits no bin, INPUT for a negative size or a limit below 1. */
+/* Packs `count` items into a small number of bins, none of which exceeds `max_size` or `max_items`. `counts`
+ * has the number of items that each item counts for; if it is NULL, each counts for 1. Fills in `items` and
+ * `offsets` as above; `offsets` has room for count + 1 entries. Returns LIMIT for an item that does not fit
+ * in any bin, and INPUT for a negative size or a limit below 1. */
 EVENKEEL_API evenkeel_status evenkeel_pack_bins(int32_t algorithm, const int64_t* sizes,
                                                 const int64_t* counts, int64_t count, int64_t max_size,
                                                 int64_t max_items, int64_t* items, int64_t* offsets,
                                                 int64_t* num_bins);
-/* The fewest bins that any packing needs. Errors as above. */
+/* Computes a lower bound on the number of bins of any packing. Returns the same errors as
+ * evenkeel_pack_bins. */
 EVENKEEL_API evenkeel_status evenkeel_min_bins_lower_bound(const int64_t* sizes, const int64_t* counts,
                                                            int64_t count, int64_t max_size, int64_t max_items,
                                                            int64_t* bound);
@@ -68,7 +74,7 @@ typedef struct evenkeel_cost_model {
   int64_t window;
 } evenkeel_cost_model;
 
-/* A transformer's shape, as far as its work depends on it. */
+/* The properties of a transformer that determine its work. */
 typedef struct evenkeel_model_shape {
   int64_t hidden_size;
   int64_t layers;
@@ -84,16 +90,18 @@ typedef struct evenkeel_model_shape {
   int32_t backward;        /* not 0: count the backward pass, too */
 } evenkeel_model_shape;
 
-/* verl's and ROLL's constant for a 7B model: 24576 s + s^2. */
+/* Sets `model` to the model that verl and ROLL use for 7B models: 24576 s + s^2. */
 EVENKEEL_API evenkeel_status evenkeel_cost_model_flops_7b(evenkeel_cost_model* model);
-/* From a transformer's shape, by counting FLOPs. INPUT for a size that is missing or negative. */
+/* Derives a cost model from a transformer's shape, by counting FLOPs. Returns INPUT for a size that is
+ * missing or negative. */
 EVENKEEL_API evenkeel_status evenkeel_cost_model_of_shape(const evenkeel_model_shape* shape,
                                                           evenkeel_cost_model* model);
-/* The costs of `count` samples. INPUT for a negative length or coefficient, LIMIT for a cost of 2^62 or more.
- */
+/* Computes the costs of `count` samples. Returns INPUT for a negative length or coefficient, and LIMIT for a
+ * cost of 2^62 or more. */
 EVENKEEL_API evenkeel_status evenkeel_costs(const evenkeel_cost_model* model, const int64_t* tokens,
                                             int64_t count, int64_t* costs);
-/* The cost of `count` samples that share a prefix, with the prefix once. Errors as above. */
+/* Computes the cost of `count` samples that share a prefix, which counts once. Returns the same errors as
+ * evenkeel_costs. */
 EVENKEEL_API evenkeel_status evenkeel_cost_of_group(const evenkeel_cost_model* model, int64_t prefix,
                                                     const int64_t* suffixes, int64_t count, int64_t* cost);
 

@@ -102,11 +102,13 @@ struct ArrivalSettings {
   std::int64_t look_ahead = 0;  ///< number of steps; 0: first come, first served
   /// Whether the trainer publishes versions; otherwise, a step's number is its version.
   bool versions_by_trainer = false;
+  // For the job's own buffer:
+  std::vector<std::string> late_fields = {};  ///< fields that are added to samples after they are stored
 
   friend bool operator==(const ArrivalSettings&, const ArrivalSettings&) = default;
 };
 
-/// The unit in which the weights of several sources are shares.
+/// The unit in which the weights of several sources are measured.
 enum class MixBy : std::uint8_t { samples, tokens };
 
 struct PackSettings {
@@ -181,7 +183,7 @@ struct Config {
   ExchangeSettings exchange;
   JobWatchdogSettings watchdog;  ///< used by `evenkeel run`; other programs decide themselves
 
-  /// The grid over `world_size` ranks. Throws MeshError if it does not fit.
+  /// Returns the grid over `world_size` ranks. Throws MeshError if it does not fit.
   [[nodiscard]] Grid grid(int world_size) const;
   /// Returns the profile with this name; the empty name means the configuration's own settings. Throws
   /// ConfigError that lists the existing names.
@@ -189,7 +191,8 @@ struct Config {
   /// Throws ConfigError naming the key if settings of a field conflict with each other, the mesh's pipeline
   /// or the existing profiles.
   void require_valid_fields() const;
-  /// Returns the settings for planning a pass on a grid of these sizes. Throws the errors of profile().
+  /// Returns the settings for planning a pass on a grid of these sizes. Throws ConfigError if the profile
+  /// does not exist.
   [[nodiscard]] PlanSettings plan_settings(const GridPoint& sizes, std::string_view profile = {}) const;
   /// Returns the settings of plans for delaying outliers (OutlierDelay::plan): a pass with the
   /// configuration's own settings over `delay.outliers_per_step` DP ranks, without tp and pp. If the cap is
@@ -205,8 +208,8 @@ struct Config {
 /// "section.key=value" (as with --set on the command line); the value is parsed as YAML. Does not use MPI.
 ///
 /// The file is read once, from beginning to end, so it may be a pipe. Throws IoError if it cannot be read or
-/// has more than 1 MiB, ConfigError if it does not contain any key (use `{}` for all defaults), and the
-/// errors of parse_config().
+/// has more than 1 MiB, and ConfigError if it does not contain any key (use `{}` for all defaults) or is
+/// invalid (see parse_config()).
 [[nodiscard]] Config load_config(const std::filesystem::path& file,
                                  std::span<const std::string> overrides = {});
 
@@ -216,12 +219,12 @@ struct ConfigText {
   std::string name;  ///< the file's name in messages; if empty, errors give only the key instead of a line
 };
 
-/// Does the same for the text of a file that has already been read: one rank of a job reads and broadcasts
-/// it, and every rank parses it, so all ranks throw the same ConfigError.
+/// Same as the other load_config(), but for the text of a file that has already been read. One rank of a job
+/// reads and broadcasts the text, and every rank parses it, so all ranks throw the same ConfigError.
 [[nodiscard]] Config load_config(const ConfigText& file, std::span<const std::string> overrides = {});
 
-/// Does the same for YAML text, which may be empty of keys; `name` is the file's name in messages.
-/// Deterministic.
+/// Same as load_config(), but for YAML text, which need not contain any key. `name` is the file's name in
+/// messages. Deterministic.
 ///
 /// Throws ConfigError for the first error: malformed YAML; a key that is unknown, repeated or of the wrong
 /// type; a value that is out of range, not allowed or not available in this version; or settings that
@@ -230,8 +233,8 @@ struct ConfigText {
                                   std::span<const std::string> overrides = {});
 
 /// Returns the defaults, overridden by these texts in order, then by `overrides`. Profiles are still applied
-/// last, so that they start from the final settings. For programs that have their own settings in addition to
-/// a file. Throws the errors above.
+/// last, so they start from the final settings. Used by programs that have their own settings in addition to
+/// a file. Throws ConfigError like the other parse_config().
 [[nodiscard]] Config parse_config(std::span<const ConfigText> texts,
                                   std::span<const std::string> overrides = {});
 

@@ -80,7 +80,7 @@ struct CommunicationCost {
   std::int64_t ranks_per_node = 1;
   /// Share of the attention work that hides communication, in thousandths: 0 .. 1000.
   std::int64_t overlap = 1000;
-  Cost overhead = 0;  ///< of any micro-batch, in addition to its work
+  Cost overhead = 0;  ///< constant cost of any micro-batch, in addition to its work
 
   /// Returns c(size). Precondition: size >= 1.
   [[nodiscard]] constexpr Cost per_hop(std::int64_t size) const noexcept {
@@ -105,8 +105,8 @@ struct ContextWork {
   friend constexpr bool operator==(const ContextWork&, const ContextWork&) = default;
 };
 
-/// The communication cost of a micro-batch on `size` ranks, summed over all of them, before any of it is
-/// hidden.
+/// Returns the communication cost of a micro-batch on `size` ranks, summed over all of them, before any of it
+/// is hidden.
 [[nodiscard]] constexpr Cost communication_of(std::int64_t rows, std::int64_t size,
                                               const CommunicationCost& cost) noexcept {
   return cost.per_hop(size) * (size - 1) * rows;
@@ -120,7 +120,7 @@ struct ContextWork {
   return exposed > 0 ? exposed : 0;
 }
 
-/// The time of a micro-batch on `size` ranks, rounded up. Precondition: size >= 1.
+/// Returns the time of a micro-batch on `size` ranks, rounded up. Precondition: size >= 1.
 ///
 /// Example: 24576 s + s^2, inside_node 333, s = 8192 on 2 ranks: 2.7 M of communication, hidden by 67 M of
 /// attention, so (201 M + 67 M) / 2.

@@ -29,8 +29,8 @@ struct ExchangeVolume {
 /// - response_token: also one row per local packed row; the result of response token t is in row t-1, which
 ///   predicts it. With shared prefixes: one row per prediction (see SharedSequences).
 /// - sample: one row per sample.
-/// - rows, text, bytes: any number per sample, the same on all members of its group; only those of the first
-///   member are used.
+/// - rows, text, bytes: any number of rows per sample, the same on all members of the group; only the rows of
+///   the first member are used.
 /// The token result of a shared row goes to every sample that has the row.
 struct MicroBatchResults {
   std::vector<Column> fields;

@@ -14,10 +14,10 @@ namespace evenkeel {
 
 class Communicator;
 
-/// Which of all ranks' values to return.
+/// The value to return: the minimum or the maximum over all ranks.
 enum class ReduceOp : std::uint8_t { min, max };
 
-/// The lists that ranks contribute to a gather call; the number of bytes of each value is also given.
+/// The sizes of the lists that ranks contribute to a gather call, and the number of bytes per value.
 struct ListSizes {
   std::span<const int> sizes;    ///< size of each rank's list
   std::span<const int> offsets;  ///< offset of each rank's list in the result
@@ -76,7 +76,7 @@ class NonMpiRanks : public RankGroup {
     using End = void (*)(void*);
     std::unique_ptr<void, End> object{nullptr, nullptr};
   };
-  /// Returns the data with this address as the identifier of its kind. Allocates memory the first time.
+  /// Returns the data of a kind, which is identified by an address. Allocates memory the first time.
   [[nodiscard]] Attachment& attachment(const void* kind) const { return kept_[kind]; }
 
  private:
@@ -124,7 +124,7 @@ class Communicator {
   [[nodiscard]] int rank() const { return group().rank(); }
   [[nodiscard]] int size() const { return group().size(); }
 
-  /// Here and below: see RankGroup.
+  /// This function and those below without a description call the functions of RankGroup.
   void broadcast(std::span<std::byte> bytes, int root) const { group().broadcast(bytes, root); }
   /// Broadcasts one value as raw bytes.
   template <typename T>
@@ -145,7 +145,7 @@ class Communicator {
     group().all_gather_lists(mine, lists, all);
   }
   void all_reduce(std::span<std::int64_t> values, ReduceOp op) const { group().all_reduce(values, op); }
-  /// Does the same for one value.
+  /// Returns the minimum or the maximum of one value over all ranks.
   [[nodiscard]] std::int64_t all_reduce(std::int64_t mine, ReduceOp op) const {
     group().all_reduce(std::span(&mine, 1), op);
     return mine;
@@ -169,7 +169,7 @@ class Communicator {
     return foreign_ ? static_cast<const RankGroup&>(*foreign_) : mpi_;
   }
 
-  MpiRanks mpi_;  // stored in place, so that it need not be allocated
+  MpiRanks mpi_;  // stored in place, which avoids an allocation
   std::shared_ptr<const NonMpiRanks> foreign_;
 };
 

@@ -72,8 +72,8 @@ class Mesh {
 /// since all ranks of an intercommunicator see that it is one. Throws MpiError if MPI is not running.
 void require_ranks_of_one_group(const Communicator& comm);
 
-/// Returns a duplicate of `comm` that returns errors and is freed with its last copy. Collective. Throws the
-/// errors of require_ranks_of_one_group().
+/// Returns a duplicate of `comm` that returns errors and is freed with its last copy. Collective. Throws
+/// MeshError and MpiError like require_ranks_of_one_group().
 [[nodiscard]] Communicator duplicate(const Communicator& comm);
 
 }  // namespace evenkeel

@@ -29,9 +29,10 @@ struct CpGroup {
   friend constexpr bool operator==(const CpGroup&, const CpGroup&) = default;
 };
 
-/// Returns the number to a multiple of which every sequence's length is rounded up: 2*cp*tp for zigzag, tp*cp
-/// for contiguous, or tp if cp = 1; then the least common multiple of that and `extra` (ROLL uses 16, FP8
-/// kernels 16 or 32). Throws InputError if a size is below 1, LimitError if the result exceeds 2^31-1.
+/// Returns the alignment of sequences, to a multiple of which their lengths are rounded up: the least common
+/// multiple of `extra` and 2*cp*tp for zigzag, tp*cp for contiguous, or tp if cp = 1. `extra` is 16 for ROLL,
+/// and 16 or 32 for FP8 kernels. Throws InputError if a size is below 1, LimitError if the result exceeds
+/// 2^31-1.
 [[nodiscard]] std::int64_t sequence_alignment(int tp, CpGroup cp, std::int64_t extra = 1);
 
 /// Returns the smallest multiple of `alignment` that is not below `length`. Preconditions: length >= 0,
@@ -81,8 +82,8 @@ struct CuSeqlensOnRank {
   std::vector<std::int32_t> second;  ///< in the second half
   std::vector<std::int32_t> both;    ///< in all of its rows
 };
-/// Transformer Engine's `get_cu_seqlens_on_cp_rank` for zigzag. `cu_seqlens` and `cu_seqlens_padded` are
-/// global. Throws InputError if they do not match, or if a padded length is not a multiple of 2*cp_size.
+/// Computes Transformer Engine's `get_cu_seqlens_on_cp_rank` for zigzag. `cu_seqlens` and `cu_seqlens_padded`
+/// are global. Throws InputError if they do not match, or if a padded length is not a multiple of 2*cp_size.
 [[nodiscard]] CuSeqlensOnRank cu_seqlens_on_cp_rank(std::span<const std::int32_t> cu_seqlens,
                                                     std::span<const std::int32_t> cu_seqlens_padded,
                                                     int cp_size, CpRank rank);

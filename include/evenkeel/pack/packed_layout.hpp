@@ -10,9 +10,9 @@
 
 namespace evenkeel {
 
-/// The properties of a packed micro-batch, apart from its values, that kernels depend on, so that a CUDA
-/// graph is captured per shape. With `micro_batch.shapes`, micro-batches have only a few different shapes;
-/// see PackedLayout::with_shape.
+/// The properties of a packed micro-batch, apart from its values, that kernels depend on. One CUDA graph is
+/// captured per shape. With `micro_batch.shapes`, micro-batches have only a few different shapes; see
+/// PackedLayout::with_shape.
 struct PackedShape {
   std::int64_t rows = 0;        ///< rows of the token tensors on each CP rank
   std::int64_t sequences = 0;   ///< number of sequences; cu_seqlens has one more entry

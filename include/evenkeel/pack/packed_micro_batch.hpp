@@ -32,7 +32,7 @@ inline constexpr std::string_view padding_mask_field = "padding_mask";
 /// Returns the name of a field about the token that is `ahead` tokens after the one that the field itself is
 /// about: "labels@1" contains the token after the label.
 [[nodiscard]] std::string prediction_field_name(std::string_view field, std::int64_t ahead);
-/// Does the same, but returns the field's own name if `ahead` is 0.
+/// Same as prediction_field_name(), but returns the field's own name if `ahead` is 0.
 [[nodiscard]] std::string field_name_at_depth(std::string_view field, std::int64_t ahead);
 
 /// With shared prefixes: the row of each response token that this CP rank predicts.
@@ -44,7 +44,7 @@ inline constexpr std::string_view prediction_rows_field = "prediction_rows";
 /// after sample.
 struct SharedSequences {
   PackedTreeLayout tree;                    ///< sample i of the tree is samples[i] of the micro-batch
-  std::vector<SampleId> segment_sample;     ///< the sample that ends there; -1 if none does
+  std::vector<SampleId> segment_sample;     ///< the sample that ends at each segment; -1 if none does
   std::vector<std::int64_t> segment_group;  ///< 0-based; equal for segments with the same root
   std::vector<std::int64_t> prediction_offsets{
       0};  ///< samples + 1 offsets: the predictions of each sample on this rank
@@ -72,7 +72,7 @@ class MicroBatchArena {
     std::string name;
     std::size_t bytes = 0;
     std::size_t offset = 0;  ///< offset from the first byte of the block
-    bool taken = false;      ///< whether it contains something
+    bool taken = false;      ///< whether the part is in use
   };
 
   /// Makes an arena without a block.
@@ -168,8 +168,8 @@ struct SequenceLayout {
 [[nodiscard]] PackedMicroBatch lay_out(std::vector<SampleShape> samples, const SequenceLayout& sequences,
                                        CpRank cp_rank);
 
-/// Does the same for samples that share the segments of a tree, whose sample i is samples[i]. A tree without
-/// rows gets a filler root. complete_fields() adds the rows of predictions. Throws the errors of
+/// Same as lay_out(), but for samples that share the segments of a tree, whose sample i is samples[i]. A tree
+/// without rows gets a filler root. complete_fields() adds the rows of predictions. Throws the errors of
 /// PackedTreeLayout.
 [[nodiscard]] PackedMicroBatch lay_out_shared(std::vector<SampleShape> samples, const PrefixTree& tree,
                                               const SequenceLayout& sequences, CpRank cp_rank);
@@ -206,19 +206,20 @@ class SequenceView {
   SequenceView(const PackedMicroBatch& micro_batch, std::int64_t index) noexcept
       : micro_batch_(&micro_batch), index_(index) {}
 
-  /// Returns its position in the micro-batch.
+  /// Returns the sequence's position in the micro-batch.
   [[nodiscard]] std::int64_t index() const noexcept { return index_; }
   [[nodiscard]] const SampleShape& sample() const noexcept {
     return micro_batch_->samples[static_cast<std::size_t>(index_)];
   }
-  /// Returns whether it is filler.
+  /// Returns whether the sequence is filler.
   [[nodiscard]] bool is_filler() const noexcept { return sample().id == filler_sample; }
-  /// Returns its rows in this CP rank's tensors, including alignment and padding: cu_seqlens_padded / cp.
+  /// Returns the sequence's rows in this CP rank's tensors, including alignment and padding:
+  /// cu_seqlens_padded / cp.
   [[nodiscard]] RowRange rows() const noexcept { return micro_batch_->layout.local_range(index_); }
 
-  /// Returns its part of local values, with `row_elements` elements per row, row after row. Every field of a
-  /// sequence has the same rows, so no adjustment is needed. Precondition: `local` has all local rows of the
-  /// micro-batch.
+  /// Returns the sequence's part of local values, with `row_elements` elements per row, row after row. Every
+  /// field of a sequence has the same rows, so no adjustment is needed. Precondition: `local` has all local
+  /// rows of the micro-batch.
   template <typename T>
   [[nodiscard]] std::span<T> of(std::span<T> local, std::int64_t row_elements = 1) const noexcept {
     EVENKEEL_PRECONDITION(cheap, std::ssize(local) >= micro_batch_->layout.local_rows() * row_elements,

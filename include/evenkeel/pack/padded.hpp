@@ -28,8 +28,8 @@ struct PaddedMask {
 void remove_padding(const PaddedMask& mask, std::size_t row_bytes, std::span<const std::byte> padded,
                     std::span<std::byte> ragged);
 
-/// Does the inverse: writes ragged rows to the padded rows at which the mask is 1; other places get `pad_row`
-/// (zeros if empty).
+/// Inverse of remove_padding(): writes ragged rows to the padded rows at which the mask is 1, and `pad_row`
+/// (zeros if empty) to the other places.
 void restore_padding(const PaddedMask& mask, std::size_t row_bytes, std::span<const std::byte> ragged,
                      std::span<const std::byte> pad_row, std::span<std::byte> padded);
 

@@ -45,10 +45,10 @@ struct RowMember {
 template <typename Integer = std::int64_t>
 struct RowRoute {
   std::vector<Integer> send_rows;    ///< local rows, starting with those for member 0
-  std::vector<Integer> send_counts;  ///< number of these for each member
+  std::vector<Integer> send_counts;  ///< number of rows to send to each member
   /// Destinations of the received rows, starting with those from member 0.
   std::vector<Integer> receive_rows;
-  std::vector<Integer> receive_counts;  ///< number of these from each member
+  std::vector<Integer> receive_counts;  ///< number of rows to receive from each member
 
   /// Returns the route back, which is also the route of gradients.
   [[nodiscard]] RowRoute reversed() const { return {receive_rows, receive_counts, send_rows, send_counts}; }
@@ -102,7 +102,8 @@ struct SequenceRun {
 /// sequence 2.
 [[nodiscard]] std::vector<SequenceRun> sequence_runs(const PackedLayout& layout, RowCut cut,
                                                      RowMember member);
-/// Does the same for segments that continue others: siblings begin with the state of the same run.
+/// Same as the other sequence_runs(), but for the segments of a tree: siblings begin with the state of the
+/// same run.
 [[nodiscard]] std::vector<SequenceRun> sequence_runs(const PackedTreeLayout& layout, RowCut cut,
                                                      RowMember member);
 

@@ -23,7 +23,7 @@ struct ScheduleSettings {
 /// One of the lists of samples that a schedule draws from.
 struct ScheduledSource {
   std::int64_t samples = 0;  ///< number of samples in the list
-  std::int64_t epochs = 1;   ///< number of times it is read in one of the schedule's epochs
+  std::int64_t epochs = 1;   ///< number of times the list is read in one of the schedule's epochs
   std::int64_t weight = 1;   ///< share of the draws, relative to the others' weights; below 2^31
   /// Returns how much a sample counts toward the share, such as its number of tokens, given its position in
   /// the list; below 2^40. Each sample counts 1 if unset.
@@ -33,9 +33,8 @@ struct ScheduledSource {
 };
 
 /// Determines the samples of each step. A pure function of the sources and the settings: the same on every
-/// rank, for every number of ranks and on every platform. Step t of an epoch is its draws [t * global_batch,
-/// (t +
-/// 1) * global_batch); the last step may be smaller.
+/// rank, for every number of ranks and on every platform. Step t of an epoch has the epoch's draws from t *
+/// global_batch up to, but not including, (t + 1) * global_batch; the last step may be smaller.
 ///
 /// If there are several sources, their samples are drawn into one list such that, at any point, each source's
 /// share of the draws matches its weight to within one sample. When a source runs out, the others continue. A
@@ -56,8 +55,9 @@ class BatchSchedule {
   /// Throws ConfigError naming the key if a setting is out of range or there are more steps than 63 bits can
   /// count, and InputError if there are no samples, or with drop_last, fewer than a global batch.
   BatchSchedule(std::int64_t num_samples, const ScheduleSettings& settings);
-  /// Does the same for several sources, none of them empty. Precondition: a delay that is on has all other
-  /// members set, at least two companions, and a plan for that number of DP ranks.
+  /// Makes the schedule of several sources, none of which may be empty. Throws ConfigError and InputError
+  /// like the other constructor. Precondition: a delay that is on has all other members set, at least two
+  /// companions, and a plan for that number of DP ranks.
   BatchSchedule(std::vector<ScheduledSource> sources, const ScheduleSettings& settings,
                 OutlierDelay delay = {});
   BatchSchedule(BatchSchedule&&) noexcept;
@@ -73,12 +73,12 @@ class BatchSchedule {
   /// of the sources' lists: an equal, contiguous share of the step. O(share), plus O(samples) when a new
   /// epoch is shuffled. With several sources, O(samples of the step) for steps in order, otherwise O(samples
   /// since the epoch began). With a delay, the first requested step of a window also costs several plans of
-  /// each of its steps; throws the errors of plan_step().
+  /// each of its steps, and throws the errors of plan_step().
   [[nodiscard]] std::vector<std::int64_t> share_of(std::int64_t step, int rank, int num_ranks);
 
-  /// Returns the effect of the delay on a step; nullopt without a delay. Fast for steps for which share_of()
-  /// was called since the last call of this function; as slow as share_of() for others. Precondition: 0 <=
-  /// step < num_steps().
+  /// Returns the effect of the delay on a step; all figures are 0 without a delay. Fast for steps for which
+  /// share_of() was called since the last call of this function; as slow as share_of() for others.
+  /// Precondition: 0 <= step < num_steps().
   [[nodiscard]] DelayFigures delay_of(std::int64_t step);
 
  private:

@@ -30,27 +30,27 @@ enum class FieldWidth : std::uint8_t {
 /// Which pipeline stages get a field that is not split by layers.
 enum class FieldStages : std::uint8_t { last, first, all };
 
-/// Which values of a counted field are stored once, in transfer and in micro-batches.
+/// The values of a counted field that are stored only once, in transfer and in micro-batches.
 enum class FieldSharing : std::uint8_t {
   none,   ///< each sample has its own value
   equal,  ///< equal values of an owner are sent to a node and stored there once, for all its ranks
 };
 
-/// Where a list or a column contains the value of a token. Steps have it at the row that predicts the token.
+/// The place of a token's value in a list or a column. In steps, it is the row that predicts the token.
 enum class RowConvention : std::uint8_t {
   token,     ///< at the token; one row per token
   next,      ///< at the row that predicts the token; one row per token, the last of which predicts nothing
   response,  ///< at the token's place in the response; one row per response token
 };
 
-/// How a field of the samples is delivered, if not unchanged.
+/// How a field of the samples is changed on the way to the micro-batches.
 struct FieldSettings {
   /// If set, the first dimension of a row is the layers, and each pipeline stage gets its own layers.
   std::optional<LayerMap> layers;
   FieldWidth wire_dtype = FieldWidth::original;  ///< in transfer from owners to trainers
   FieldWidth dtype = FieldWidth::original;       ///< in micro-batches; may be narrow only if `wire_dtype` is
   FieldStages stage = FieldStages::last;
-  std::optional<LineFormat> read_as{};  ///< how JSON Lines represent it, if that cannot be inferred
+  std::optional<LineFormat> read_as{};  ///< how JSON Lines represent the field, if that cannot be inferred
   /// If set, the convention that the samples' rows follow. Required for labels and loss masks with one row
   /// per token.
   std::optional<RowConvention> at{};
@@ -70,11 +70,12 @@ struct FieldSettings {
 
 using NamedFields = std::map<std::string, FieldSettings, std::less<>>;
 
-/// Return whether equal values of the field with this name, or of any field, are stored once.
+/// Returns whether equal values of the field with this name are stored once.
 [[nodiscard]] inline bool shares_equal(const NamedFields& fields, std::string_view name) noexcept {
   const auto found = fields.find(name);
   return found != fields.end() && found->second.share == FieldSharing::equal;
 }
+/// Returns whether equal values of any field are stored once.
 [[nodiscard]] inline bool shares_equal(const NamedFields& fields) noexcept {
   for (const auto& field : fields) {
     if (field.second.share == FieldSharing::equal) return true;
@@ -82,14 +83,15 @@ using NamedFields = std::map<std::string, FieldSettings, std::less<>>;
   return false;
 }
 
-/// Return whether rows of the field with this name, or of any field, are cut with their samples' tokens, or
-/// cut others.
+/// Returns whether rows of the field with this name are cut with their samples' tokens, or determine how
+/// another field is cut.
 [[nodiscard]] inline bool cuts_rows(const NamedFields& fields, std::string_view name) noexcept {
   for (const auto& [field, settings] : fields) {
     if (!settings.cut_by.empty() && (field == name || settings.cut_by == name)) return true;
   }
   return false;
 }
+/// Returns whether rows of any field are cut with their samples' tokens.
 [[nodiscard]] inline bool cuts_rows(const NamedFields& fields) noexcept {
   for (const auto& field : fields) {
     if (!field.second.cut_by.empty()) return true;

@@ -38,11 +38,11 @@ enum class OnStale : std::uint8_t {
   mask,  ///< tickets are not limited; stale samples are trained with a loss mask of 0
 };
 
-/// Counts of what became of samples that arrived. At any time, received = trained + formed + waiting +
+/// Numbers of samples that arrived, by their state. At any time, received = trained + formed + waiting +
 /// dropped.
 struct ArrivalFigures {
   // Since the buffer began:
-  std::int64_t received = 0;    ///< samples, without duplicates, here and below
+  std::int64_t received = 0;    ///< number of samples, without duplicates, here and below
   std::int64_t duplicates = 0;  ///< number of samples that arrived again
   std::int64_t trained = 0;
   std::int64_t formed = 0;                        ///< number of samples in steps that are not trained
@@ -75,9 +75,9 @@ struct FilterSettings {
 struct FilterCounts {
   std::int64_t samples = 0;           ///< number of samples of the source
   std::int64_t taken = 0;             ///< number of samples used in one epoch, counting each piece as one
-  std::int64_t dropped_too_long = 0;  ///< number of samples
-  std::int64_t dropped_empty = 0;     ///< number of samples
-  std::int64_t truncated = 0;         ///< number of samples
+  std::int64_t dropped_too_long = 0;  ///< number of samples dropped since they were too long
+  std::int64_t dropped_empty = 0;     ///< number of samples dropped since they were empty
+  std::int64_t truncated = 0;         ///< number of samples of which only the first tokens are used
   std::int64_t split = 0;             ///< number of samples that were split into pieces
   std::int64_t pieces = 0;            ///< number of these pieces
   std::int64_t tokens_left_out = 0;   ///< number of tokens of dropped and truncated samples that are not used

@@ -44,23 +44,23 @@ struct LengthEntry {
   SampleShape shape;
   WorldRank owner{0};
   std::int32_t owner_index = 0;  ///< position in the owner's batch; an int, since MPI counts samples with int
-  /// Number of tokens with loss in the mask that it supplied; -1 for its response tokens.
+  /// Number of tokens with loss in the sample's loss mask; -1 if all response tokens carry loss.
   std::int64_t loss_tokens = -1;
-  std::uint64_t prompt_hash = 0;  ///< hash of its prompt's tokens if prefixes are shared, otherwise 0
+  std::uint64_t prompt_hash = 0;  ///< hash of the prompt's tokens if prefixes are shared, otherwise 0
 
   friend bool operator==(const LengthEntry&, const LengthEntry&) = default;
 };
 
 /// All samples of a step, ordered by (sample id, owner, owner's position). The order, and therefore every
 /// plan, does not depend on which rank holds which samples. Replicated: every rank holds an equal table.
-/// "Entry" below always means a position in it, an EntryId.
+/// "Entry" below always means a position in the table, an EntryId.
 class LengthTable {
  public:
   LengthTable() = default;
   explicit LengthTable(std::vector<LengthEntry> entries);
-  /// Make tables for planning without tokens: samples 0..n-1 with these lengths in tokens, in this order,
-  /// each in its own group. All tokens are response tokens, or `prompts` has each sample's number of prompt
-  /// tokens and `responses` the number of the others. Throws InputError for a negative length, or lists of
+  /// Makes a table for planning without tokens: samples 0..n-1 with these lengths in tokens, in this order,
+  /// each in its own group. All tokens are response tokens, unless `prompts` and `responses` specify each
+  /// sample's numbers of prompt and response tokens. Throws InputError for a negative length, or lists of
   /// different sizes. O(n).
   ///
   /// Example: from_lengths({7, 2}) and from_lengths({3, 0}, {4, 2}) are two samples of 7 and 2 tokens.

@@ -46,8 +46,8 @@ struct MicroBatchLoss {
   /// For trainers that take local means: factor for the micro-batch's own mean (over its loss tokens, or over
   /// its samples in the seq-mean modes), to be used instead. 0 for an empty micro-batch.
   double mean_weight = 0;
-  /// With pack.predict_ahead, for each depth, starting at 1: token_weights of the separate loss of the tokens
-  /// that many positions after the labels. `scale` is the same.
+  /// With pack.predict_ahead: the token_weights of the separate loss at each depth k, starting at 1, for the
+  /// tokens k positions after the labels. `scale` is the same.
   std::vector<std::vector<double>> token_weights_ahead = {};
 
   friend bool operator==(const MicroBatchLoss&, const MicroBatchLoss&) = default;

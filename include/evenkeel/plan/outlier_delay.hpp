@@ -8,11 +8,12 @@
 
 namespace evenkeel {
 
-/// Which samples wait for others of similar size, and for how long. A single long sample keeps one DP rank
-/// busy while the others wait for it; several of them in one step keep all ranks busy.
+/// Settings of the delay of outliers: which samples wait for others of similar size, and for how long. A
+/// single long sample keeps one DP rank busy while the others wait for it; several of them in one step keep
+/// all ranks busy.
 struct DelaySettings {
   std::int64_t steps = 0;  ///< maximum number of steps that an outlier waits; 0 if none waits
-  std::optional<std::int64_t> longer_than = {};  ///< in tokens; longer samples are outliers
+  std::optional<std::int64_t> longer_than = {};  ///< a sample with more tokens is an outlier
   /// Number of outliers that share a step: the number of DP ranks.
   std::optional<std::int64_t> outliers_per_step = {};
 
@@ -20,8 +21,8 @@ struct DelaySettings {
   friend bool operator==(const DelaySettings&, const DelaySettings&) = default;
 };
 
-/// What happened to outliers in some steps, and the planned gain for DelaySettings::outliers_per_step DP
-/// ranks, in the units of the cost model.
+/// The delays of outliers in some steps, and the planned gain for DelaySettings::outliers_per_step DP ranks,
+/// in the units of the cost model.
 struct DelayFigures {
   std::int64_t steps = 0;
   std::int64_t tokens = 0;        ///< number of tokens of all samples of these steps

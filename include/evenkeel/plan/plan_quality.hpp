@@ -16,7 +16,7 @@ namespace evenkeel {
 /// for times, which are work divided by speed. 1 if there is no work.
 [[nodiscard]] double max_over_mean(std::span<const Cost> work, std::span<const std::int64_t> speeds = {});
 
-/// How even a step is, in the cost model's units, or in time if DP ranks have speeds. 1 is perfect.
+/// The balance of a step, in the cost model's units, or in time if DP ranks have speeds. 1 is perfect.
 struct StepBalance {
   double dp_max_over_mean = 1;           ///< for the DP ranks' total work
   double micro_batch_max_over_mean = 1;  ///< for single micro-batches that are not empty, over all DP ranks
@@ -45,7 +45,7 @@ struct StepWaiting {
 /// the denominator.
 [[nodiscard]] StepWaiting step_waiting(const StepBalance& balance) noexcept;
 
-/// Figures of a step under the names that users of ROLL and verl plot. Counts of tokens below 2^53 are exact.
+/// Figures of a step under the names that ROLL and verl use. Counts of tokens below 2^53 are exact.
 using NamedMetrics = std::vector<std::pair<std::string, double>>;
 
 /// Returns ROLL's figures of dynamic batching: `valid_tokens`, `actual_tokens_origin` (all samples padded to

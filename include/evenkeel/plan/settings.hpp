@@ -36,8 +36,8 @@ enum class MicroBatchOrder : std::uint8_t {
   schedule,  ///< by simulating the pipeline, 1F1B or interleaved; with one stage, the same as `pipeline`
 };
 
-/// Another system whose exact partitions are reproduced. Each preset ignores what its reference ignores,
-/// including the cap of a balanced micro-batch, which none of the references keeps.
+/// Another system whose exact partitions are reproduced. Each preset ignores the same settings as its
+/// reference. In particular, balanced micro-batches may exceed the cap, as in all of the references.
 enum class Preset : std::uint8_t {
   none,          ///< Evenkeel's own planning, which keeps all caps
   mindspeed_rl,  ///< LPT with equal counts over DP ranks; micro-batches by `rearrange_micro_batches`
@@ -45,20 +45,21 @@ enum class Preset : std::uint8_t {
   verl,          ///< `batch_balance` by work; micro-batches by `rearrange_micro_batches`
 };
 
-/// When the DP ranks of the trainer wait for each other.
+/// The points at which the DP ranks of the trainer wait for each other.
 enum class SyncPoint : std::uint8_t {
   step,         ///< at the end of each mini-batch, to reduce gradients: plain data parallelism
   micro_batch,  ///< as with FSDP, which gathers parameters, or experts' all-to-all
 };
 
-/// Which comes first: assigning samples to DP ranks, or packing micro-batches. A word of the configuration.
+/// The order of planning: whether samples are assigned to DP ranks before or after micro-batches are packed.
+/// A value in the configuration.
 enum class Strategy : std::uint8_t {
   automatic,     ///< the one that ends a step first under BalanceSettings::meet (choose_strategy)
   hierarchical,  ///< samples are assigned to DP ranks, and each rank packs its own
   grid,          ///< micro-batches are packed from all samples, then laid out over the DP ranks (plan_grid)
 };
 
-/// Which DP rank gets which of several equivalent shares.
+/// The rule by which several equivalent shares are placed on DP ranks.
 enum class PlacementRule : std::uint8_t {
   locality,  ///< the rank that already holds most of the share's tokens (best_placement)
   none,      ///< as numbered by the algorithm
@@ -90,13 +91,13 @@ enum class CountRule : std::uint8_t {
   fastest,  ///< a few more if the step is then expected to end earlier (fastest_counts)
 };
 
-/// Whether all DP ranks get the same number of micro-batches. A word of the configuration.
+/// Whether all DP ranks get the same number of micro-batches. A value in the configuration.
 enum class EqualCounts : std::uint8_t {
   always,     ///< regardless of the trainer
   automatic,  ///< only if they meet at every micro-batch (BalanceSettings::meet)
 };
 
-/// The form of a micro-batch. A word of the configuration.
+/// The form of a micro-batch. A value in the configuration.
 enum class MicroBatchMode : std::uint8_t {
   packed,  ///< as many sequences as fit under the cap, balanced, back to back
   padded,  ///< sequences of similar length, padded to one length (ROLL's dynamic batching)
@@ -171,8 +172,8 @@ struct AssignmentSettings {
 
 /// As many sequences as fit under the cap, balanced, back to back.
 struct PackedSettings : AssignmentSettings {
-  /// If unset, the smallest number of micro-batches that can be found, balanced. If set, the bins of that
-  /// algorithm, which are not balanced.
+  /// If unset, samples are packed into the smallest number of micro-batches that can be found, and the
+  /// micro-batches are balanced. If set, they are the bins of this algorithm, which are not balanced.
   std::optional<BinPacking> packing = std::nullopt;
   CountRule count = CountRule::fewest;
   bool allow_grid = true;  ///< with BalanceSettings::meet: use a grid if it ends the step first
@@ -270,7 +271,7 @@ struct MiniBatchSettings {
   friend bool operator==(const MiniBatchSettings&, const MiniBatchSettings&) = default;
 };
 
-/// Which tokens samples share.
+/// The tokens that samples share.
 enum class PrefixSharing : std::uint8_t {
   none,     ///< every sample is separate
   prompts,  ///< samples with the same uid share their prompt
@@ -333,11 +334,11 @@ struct PlanSettings {
                                 : std::visit(part_of, strategy);
   }
 
-  /// Returns the number of tokens to a multiple of which each sequence's length is rounded up, including
+  /// Returns the alignment in tokens: each sequence's length is rounded up to a multiple of it. Includes
   /// length_round if micro-batches are padded. Throws ConfigError if `align` is not a multiple of the
   /// alignment that the CP cut needs.
   [[nodiscard]] std::int64_t alignment() const { return alignment(cp.size); }
-  /// Does the same for a sequence that is cut over `group_size` ranks.
+  /// Returns the alignment of a sequence that is cut over `group_size` ranks.
   [[nodiscard]] std::int64_t alignment(int group_size) const;
   /// Returns the places of one DP rank.
   [[nodiscard]] ContextGroup context_of(DpRank rank) const noexcept {
@@ -345,7 +346,7 @@ struct PlanSettings {
   }
   /// Returns the maximum number of ranks over which a micro-batch's sequences may be cut.
   [[nodiscard]] int largest_group() const noexcept;
-  /// Returns the possible numbers of ranks over which they may be cut, ascending.
+  /// Returns the possible numbers of ranks over which a micro-batch's sequences may be cut, ascending.
   [[nodiscard]] std::vector<int> group_sizes() const;
   /// Returns the cap of a micro-batch on a group of this size, in tokens.
   [[nodiscard]] std::int64_t cap(int group_size) const noexcept {
@@ -357,7 +358,7 @@ struct PlanSettings {
   /// Returns the settings' communication cost, including the overhead.
   [[nodiscard]] CommunicationCost communication_cost() const noexcept;
 
-  /// Returns the number of which the number of micro-batches must be a multiple.
+  /// Returns a number m: the number of micro-batches must be a multiple of m.
   [[nodiscard]] std::int64_t count_multiple() const noexcept;
 
   /// Returns the speeds by which the costs of a plan's micro-batches are divided to get times, one per DP

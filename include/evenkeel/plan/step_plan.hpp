@@ -21,7 +21,7 @@ namespace evenkeel {
 struct StepProblem {
   const LengthTable& table;
   const PlanSettings& settings;
-  std::int64_t step = 0;  ///< selects its random draws
+  std::int64_t step = 0;  ///< number of the step, which selects its random draws
   /// The groups of samples that share prefixes; each entry is in one of them. Needed only with
   /// PrefixSharing::trees, since lengths do not determine them.
   std::span<const SharedGroup> trees = {};
@@ -34,7 +34,7 @@ struct MicroBatchPlan {
   std::vector<EntryId> entries;     ///< table entries in the order in which they are packed
   std::int64_t tokens = 0;          ///< true tokens, counting shared ones once
   std::int64_t aligned_tokens = 0;  ///< number of tokens after alignment or padding, which the cap limits
-  Cost cost = 0;                    ///< its work; with `mesh.cp: flexible`, the time of its ranks
+  Cost cost = 0;                    ///< work; with `mesh.cp: flexible`, the time of the ranks that run it
   /// Length of every sequence over the whole CP group; 0 if each has its own length.
   std::int64_t padded_length = 0;
   MiniBatchId mini_batch{0};  ///< optimizer update to which it belongs
@@ -84,7 +84,8 @@ struct StepPlan {
 };
 
 /// Plans a whole step in one process, with the same shares, counts and micro-batches as those of a job's
-/// ranks. Throws the errors of assign_step(). Pure, deterministic.
+/// ranks. Throws ConfigError for incompatible settings, LimitError for a sample above a cap, and InputError
+/// for invalid trees or missing fields. Pure, deterministic.
 [[nodiscard]] StepPlan plan_step(const StepProblem& problem);
 
 /// Returns the weights in the loss of every micro-batch of a plan, one list per DP rank, as a job's ranks

@@ -63,7 +63,7 @@ class DataService {
 
   [[nodiscard]] const Mesh& mesh() const noexcept;
   /// Returns the trainer's position, before its next step, with the costs measured in all passes. With
-  /// steps(), the position is after the last step that Steps::next() returned or failed to make; steps that
+  /// steps(), the position is after the last step that Steps::next() returned or failed to make. Steps that
   /// are ready or being made do not count. The caller fills in sources and the job's name. Equal on every
   /// rank between collective calls. Local, O(keys).
   [[nodiscard]] ServiceState state() const;
@@ -81,8 +81,8 @@ class DataService {
   /// a negative number of steps, or if the service has other Steps or has made steps with step(); LimitError
   /// if a rank cannot create a thread.
   [[nodiscard]] Steps steps(Steps::Reader read, std::int64_t num_steps, std::string profile = {});
-  /// Does the same for all steps of a stream, which must outlive the Steps: calls require_same_sources()
-  /// first.
+  /// Begins to make all steps of a stream, which must outlive the Steps. Calls require_same_sources() first;
+  /// otherwise the same as steps(read, num_steps, profile).
   [[nodiscard]] Steps steps(SampleStream& samples, std::string profile = {});
 
   /// Makes one step from the samples that the ranks supply (any number each, including zero). Throws the same
@@ -115,11 +115,12 @@ class DataService {
   /// input_ids or loss_mask, would have to be moved (FieldSettings::at is token), have one label per token
   /// without FieldSettings::at, or are refused by require_valid_samples(); if the trainer has left columns in
   /// `before` with a wrong number of rows, or not in all micro-batches; or if ranks pass different steps or
-  /// profiles, or a step that was moved from. Also throws the errors of the function above.
+  /// profiles, or a step that was moved from. Also throws the errors of step(read, profile).
   [[nodiscard]] Step step(Step before, std::string_view profile, const RaggedBatch& added);
-  /// Does the same; if `added` throws on any rank, all ranks throw.
+  /// Makes another pass like step(before, profile, batch), with the additional fields that `added` returns.
+  /// If `added` throws on any rank, all ranks throw.
   [[nodiscard]] Step step(Step before, std::string_view profile, const Reader& added);
-  /// Does the same without additional fields.
+  /// Makes another pass over the samples of `before`, without additional fields.
   [[nodiscard]] Step step(Step before, std::string_view profile);
 
   /// Returns a step's results to the ranks that supplied the samples: this rank's samples in the order in
@@ -132,8 +133,8 @@ class DataService {
   [[nodiscard]] RaggedBatch collect(const Step& step, const StepResults& results) const;
 
   /// Gathers the results of all ranks' samples on rank `root` of mesh().world(), ordered by sample id;
-  /// returns an empty batch on the others. For results that are small enough for one rank. Throws the errors
-  /// of collect().
+  /// returns an empty batch on the others. Use it for results that are small enough for one rank. Throws the
+  /// errors of collect().
   [[nodiscard]] RaggedBatch collect_on(const Step& step, const StepResults& results, int root) const;
 
   /// Reports how long this rank took for one micro-batch of a step: forward, backward or both, but always the

@@ -74,7 +74,7 @@ struct ServiceState {
 /// sources.
 [[nodiscard]] std::string to_text(const ServiceState& state);
 
-/// Parses the state from such text; `name` is its name in errors. Safe for any text; memory is O(text).
+/// Parses the result of to_text(). `name` is the text's name in errors. Safe for any text; memory is O(text).
 /// Throws InputError naming the place for text that is too long, truncated or modified (its checksum
 /// differs), from an unknown version, or with an invalid value.
 [[nodiscard]] ServiceState parse_state(std::string_view text, std::string_view name);
@@ -84,7 +84,7 @@ struct ServiceState {
 /// transferred and the names of files do not count, although another mesh has other micro-batches.
 [[nodiscard]] std::vector<std::string> differences(const ServiceState& saved, const ServiceState& now);
 
-/// What to do with a job that differs from the job of the state from which it resumes.
+/// Whether a job may differ from the job of the state from which it resumes.
 enum class ChangedJob : std::uint8_t {
   refused,
   accepted,  ///< accepted by a user who has read differences()

@@ -50,23 +50,24 @@ struct MicroBatch {
   [[nodiscard]] std::span<std::byte> arena() noexcept { return tensors.arena.bytes(); }
   [[nodiscard]] std::span<const std::byte> arena() const noexcept { return tensors.arena.bytes(); }
 
-  /// For layers that need its rows in another cut: returns how they move over Mesh::context(context) or, with
-  /// `tp`, also over all of its ranks along tp, numbered as in RowMember. Integer: int32 or int64. `spare` is
-  /// a route that is no longer needed; its memory is reused. Local; throws the errors of row_route().
+  /// Returns the route of the rows to another cut, for layers that need it. Rows move over
+  /// Mesh::context(context) or, with `tp`, over all ranks of that group along tp, numbered as in RowMember.
+  /// Integer: int32 or int64. `spare` is a route that is no longer needed; its memory is reused. Local.
+  /// Throws InputError like row_route().
   template <typename Integer = std::int64_t>
   [[nodiscard]] RowRoute<Integer> route(RowCut from, RowCut to, SequenceParallel tp = {},
                                         RowRoute<Integer> spare = {}) const {
     return row_route<Integer>(tensors.layout, from, to, {tensors.cp_rank, tp}, std::move(spare));
   }
-  /// For recurrent layers: returns this rank's runs of sequences in a cut, and the states with which they
-  /// begin. With shared prefixes, the sequences are segments.
+  /// Returns this rank's runs of sequences in a cut, and the states with which they begin, for recurrent
+  /// layers. With shared prefixes, the sequences are segments.
   [[nodiscard]] std::vector<SequenceRun> sequence_runs(RowCut cut, SequenceParallel tp = {}) const {
     const RowMember here{tensors.cp_rank, tp};
     return tensors.shared ? evenkeel::sequence_runs(tensors.shared->tree, cut, here)
                           : evenkeel::sequence_runs(tensors.layout, cut, here);
   }
-  /// For causal convolutions of this width: returns the route of the rows before each of sequence_runs(cut,
-  /// tp).
+  /// Returns the route of the rows before each run of sequence_runs(cut, tp), for causal convolutions of this
+  /// width.
   template <typename Integer = std::int64_t>
   [[nodiscard]] RowRoute<Integer> halo_route(RowCut cut, std::int64_t width, SequenceParallel tp = {}) const {
     const RowMember here{tensors.cp_rank, tp};

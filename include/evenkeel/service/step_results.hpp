@@ -28,7 +28,7 @@ class StepResults {
   void put(std::size_t m, FieldSpec spec, std::span<const std::int64_t> counts,
            std::span<const std::byte> values);
 
-  /// Does the same for typed values, without trailing dimensions.
+  /// Adds a result like the first put(), with typed values and without trailing dimensions.
   template <typename T>
   void put(std::size_t m, std::string name, FieldKind kind, std::span<const T> values) {
     put(m, FieldSpec{std::move(name), dtype_of<T>, kind, {}}, std::as_bytes(values));

@@ -39,8 +39,8 @@ class Steps {
  public:
   /// Returns this rank's samples of step `step`, 0-based; called once per step, in order. If it throws an
   /// Error on any rank, all ranks throw it together. EndOfSamples ends the steps on all ranks, without an
-  /// error. If there is a thread, runs on it: it must then synchronize data that it shares with the trainer,
-  /// and must not share communicators.
+  /// error. If there is a thread, the function is called on it. It must then synchronize data that it shares
+  /// with the trainer, and must not share communicators.
   using Reader = std::function<RaggedBatch(std::int64_t step)>;
 
   Steps(Steps&& other) noexcept;
@@ -53,9 +53,9 @@ class Steps {
   /// Returns the next step, with the seconds that the trainer waited for it; nullopt after the last one.
   [[nodiscard]] std::optional<Step> next();
 
-  /// If there is no thread: makes one step ahead, unless N are ready or there are no more, and returns
-  /// whether it did. Call this while the trainer's work runs elsewhere, such as kernels queued on a device.
-  /// Does nothing if there is a thread.
+  /// If there is no thread, makes one step ahead, unless N steps are ready or there are no more. Returns
+  /// whether it made a step. Call this while the trainer's work runs elsewhere, such as kernels queued on a
+  /// device. Does nothing if there is a thread.
   bool progress();
 
  private:

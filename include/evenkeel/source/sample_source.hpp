@@ -14,8 +14,8 @@
 
 namespace evenkeel {
 
-/// A field of a source's samples, and which of its properties are open because no sample determines them;
-/// another source may determine them.
+/// A field of a source's samples. A property is open if no sample of this source determines it; another
+/// source may determine it.
 struct SourceField {
   FieldSpec spec;
   bool is_kind_open = false;     ///< `token`, but may be response_token, since all prompts are empty
@@ -49,12 +49,12 @@ class SampleSource {
   [[nodiscard]] virtual RaggedBatch read(std::span<const std::int64_t> positions) const = 0;
 
   /// Returns the fields of samples other than input_ids, known since the source was opened; equal on every
-  /// rank. Local. By default, these are the fields of the first sample, which is read for this; throws the
-  /// errors of read().
+  /// rank. Local. By default, reads the first sample and returns its fields; throws InputError or IoError
+  /// like read().
   [[nodiscard]] virtual std::vector<SourceField> fields() const;
 
-  /// Returns these samples' uids; read() returns only the groups. Local. Throws the errors of read(). By
-  /// default, samples do not have uids, as in a source without groups.
+  /// Returns these samples' uids; read() returns only the groups. Local. Throws InputError or IoError like
+  /// read(). By default, samples do not have uids, as in a source without groups.
   [[nodiscard]] virtual std::vector<Uid> uids(std::span<const std::int64_t> positions) const {
     return std::vector<Uid>(positions.size());
   }
@@ -89,9 +89,9 @@ inline constexpr std::int64_t any_length = std::numeric_limits<std::int64_t>::ma
 /// it throws LimitError. `fields` specifies how lines represent the fields that need it
 /// (FieldSettings::read_as).
 ///
-/// Throws the same error on every rank: InputError naming the file if it does not have samples, or none with
-/// a field that `fields` requires; ConfigError if the kind is not set or is `embedded`, or if ranks name
-/// different sources.
+/// Throws the same error on every rank: InputError naming the file if it does not have samples, or if no
+/// sample has a field that `fields` requires; ConfigError if the kind is not set or is `embedded`, or if
+/// ranks name different sources.
 [[nodiscard]] std::unique_ptr<SampleSource> open_source(const Communicator& comm,
                                                         const SourceSettings& config,
                                                         std::int64_t max_tokens = any_length,

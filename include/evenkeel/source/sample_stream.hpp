@@ -19,7 +19,7 @@ namespace evenkeel {
 
 class ReadingStream;
 
-/// What a stream takes from one of its sources.
+/// One of the sources of a stream, with the effect of the filter on it.
 struct StreamSource {
   std::string name;             ///< name in the configuration; empty for a single source without a name
   std::string path;             ///< as configured
@@ -83,15 +83,15 @@ class SampleStream {
   /// reached, since a later call also covers these steps. Has no effect on other sources.
   void report_saved_before(std::int64_t next_step);
   /// Makes read() stop waiting: it throws EndOfSamples within a few seconds. Local; may be called from any
-  /// thread. For a trainer that ends before its samples do.
+  /// thread. Use it in a trainer that ends before its samples do.
   void stop_waiting() noexcept;
-  /// Undoes stop_waiting() after the stopped Steps have ended, so that other Steps can use the same stream.
-  /// Local.
+  /// Undoes stop_waiting(). Call it after the stopped Steps have ended, before other Steps use the same
+  /// stream. Local.
   void resume_waiting() noexcept;
 
-  /// Returns how many samples have arrived, were trained and were dropped, equal on all ranks. Collective
-  /// over the stream's communicator; may be called while another thread reads. If the buffer cannot be
-  /// reached, returns the latest known figures.
+  /// Returns the numbers of samples that have arrived, were trained and were dropped, equal on all ranks.
+  /// Collective over the stream's communicator; may be called while another thread reads. If the buffer
+  /// cannot be reached, returns the latest known figures.
   [[nodiscard]] ArrivalFigures arrival_figures();
 
   /// Collective over the stream's communicator: fills in the sources of a state. The first call reads files;

@@ -12,10 +12,10 @@ namespace evenkeel {
 
 /// PrefixGrouper for libtorch: shared-prefix training of b prompts with n responses, using the attention
 /// function that a model already has. It holds a PrefixLayout and its index tensors. Every operation is
-/// differentiable, with exact gradients; those of all suffixes of a prefix are added up. Tensors may have any
-/// dtype and device. Shapes refer to b groups, n suffixes, s grouped columns, sp and ss columns of prefix and
-/// suffix tensors, h heads (those of keys and values may be fewer) and d elements. Wrong shapes throw
-/// InputError. Local and deterministic, except for the order in which CUDA adds gradients.
+/// differentiable, with exact gradients; the gradients of all suffixes of a prefix are added up. Tensors may
+/// have any dtype and device. Shapes refer to b groups, n suffixes, s grouped columns, sp and ss columns of
+/// prefix and suffix tensors, h heads (those of keys and values may be fewer) and d elements. Wrong shapes
+/// throw InputError. Local and deterministic, except for the order in which CUDA adds gradients.
 class PrefixGrouper {
  public:
   using GroupInfo = std::span<const std::vector<std::int64_t>>;
@@ -70,7 +70,7 @@ class PrefixGrouper {
   ///     attention(q [x, h, queries, d], k, v [x, hkv, keys, d], key_mask bool [x, keys], args...)
   ///         -> [x, queries, h, d]
   ///
-  /// which must be causal with the last query aligned to the last key, as Flash Attention is
+  /// which must be causal with the last query aligned to the last key, like Flash Attention
   /// (causal_attention_mask makes such a mask). q is [b, h, s, d]; k and v are [b, hkv, s, d]; the result is
   /// [b, s, h, d] and 0 where there is no token.
   template <typename Attention, typename... Args>

@@ -19,7 +19,7 @@ struct WatchedThread {
   friend bool operator==(const WatchedThread&, const WatchedThread&) = default;
 };
 
-/// What is known about a rank.
+/// The last known state of a rank.
 struct WatchedRank {
   int rank = 0;
   std::string host;
@@ -27,10 +27,10 @@ struct WatchedRank {
   double silent_seconds = 0;           ///< seconds since its last heartbeat
   double stalled_seconds = 0;          ///< seconds since it last made progress
   bool was_heard = false;              ///< whether a heartbeat was ever received
-  bool has_ended = false;              ///< its watchdog has ended normally
+  bool has_ended = false;              ///< whether its watchdog has ended normally
 };
 
-/// Why a job cannot continue.
+/// The reason why a job cannot continue.
 struct WatchdogReport {
   std::string message;             ///< rank, host, phase and cause, in one line
   std::vector<WatchedRank> ranks;  ///< all ranks, on the rank that detects the problem; empty on others
@@ -39,13 +39,13 @@ struct WatchdogReport {
   [[nodiscard]] std::string text() const;
 };
 
-/// What a watchdog does if a job cannot continue.
+/// The time limit of a watchdog, and its actions if a job cannot continue.
 struct WatchdogSettings {
   /// A job that cannot continue is reported within this number of seconds, but not before three quarters of
   /// it; 0 for never.
   double seconds = 60;
-  /// Called once on the rank that detects the problem, before any other rank learns about it. For informing
-  /// users.
+  /// Called once on the rank that detects the problem, before any other rank learns about it. Use it to
+  /// inform users.
   std::function<void(const WatchdogReport&)> report = {};
   /// Called next, on every rank that can still be reached. It should end the program, or make it end; if it
   /// returns, this watchdog stops.
@@ -65,8 +65,8 @@ struct OneRank {
 
 /// Detects that a job cannot continue, and why, if its ranks would otherwise wait for each other forever. A
 /// thread in each process sends heartbeats, which include the process's activity, to rank 0, which answers.
-/// They use UDP, never MPI. The judge is rank 0, or the lowest rank whose watchdog has not ended; the others
-/// only judge whether the judge is silent. A job cannot continue if
+/// Heartbeats use UDP, never MPI. The judge is rank 0, or the lowest rank whose watchdog has not ended; the
+/// other ranks only check whether the judge is silent. A job cannot continue if
 ///
 /// - a rank that was heard before is silent: it was stopped, or its machine or its link is down;
 /// - no rank makes progress while some rank waits for others: a rank remains in its own code, has left, or is
@@ -82,8 +82,7 @@ struct OneRank {
 /// starts a watchdog alone, and then they meet. Until all have met, a rank that has not arrived is reported
 /// as missing if the ranks that wait for it make no progress, so ranks must meet within the time limit.
 ///
-/// The settings' functions run on the watchdog's thread, and must not call MPI unless MPI permits
-/// threads.
+/// The settings' functions run on the watchdog's thread, and must not call MPI unless MPI permits threads.
 class Watchdog {
  public:
   /// Collective over `comm`. With one rank, or 0 seconds, nothing is watched. On every rank, throws IoError

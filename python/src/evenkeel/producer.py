@@ -86,9 +86,10 @@ class Producer:
 
     def add_fields(self, samples: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> FieldsReceipt:
         """Adds fields to one or more stored samples, and returns when the buffer has stored them. Each element has the
-        ``uid`` and ``index`` of a sample that was put by any producer, and values of fields that the buffer was started
-        with (``--late-fields``). Sending the same value again changes nothing; raises InputError for another value, an
-        unknown sample or field, and a value that does not fit the sample, and ValueError for NaN and infinity."""
+        ``uid`` and ``index`` of a sample that was put by any producer, and values of the buffer's late fields
+        (``--late-fields``, or ``stream.late_fields`` of a job). Sending the same value again changes nothing; raises
+        InputError for another value, an unknown sample or field, and a value that does not fit the sample, and ValueError
+        for NaN and infinity."""
         total = FieldsReceipt()
         for answer in self._post_samples("/v1/fields", samples):
             total = FieldsReceipt(total.added + int(answer["added"]), total.duplicates + int(answer["duplicates"]),

@@ -19,14 +19,14 @@ def test_every_family_of_the_vectors_is_run():
     assert set(FAMILIES) == set(families())
 
 
-@pytest.mark.parametrize("family, case", single_rank_cases())
+@pytest.mark.parametrize("family, case", tuple(single_rank_cases()))
 def test_strict_reference_gives_the_results_of_the_reference(family, case):
     if family not in STRICT and "defect" in case:
         return  # differs from the reference on purpose; see PROMISED
     assert difference(case["expected"], run(family, case["input"], True), exact_errors=family in STRICT) is None
 
 
-@pytest.mark.parametrize("family, case", single_rank_cases())
+@pytest.mark.parametrize("family, case", tuple(single_rank_cases()))
 def test_the_default_keeps_the_promise_and_equals_the_reference_if_that_keeps_it(family, case):
     actual = run(family, case["input"], False)
     assert keeps_promise(family, case["input"], actual)

@@ -8,16 +8,19 @@
 
 namespace evenkeel {
 
-/// Returns the lower bound on the number of bins from the sums of sizes and of counts. Precondition: each
-/// item fits in an empty bin. O(1).
+/// Returns a lower bound on the number of bins: the total size over the limit on sizes, or the total count
+/// over the limit on counts, rounded up, whichever is larger. Precondition: each item fits in an empty bin.
+/// O(1).
 [[nodiscard]] std::int64_t sum_bound(const balance_checks::Load& load, BinLimits limits);
 
 /// Returns Martello and Toth's lower bound L2 (1990) on the number of bins of `capacity`, which is at least
-/// ceil(sum / capacity). It is the maximum, over all thresholds t, of the number of bins that the following
-/// items need: each item above half the capacity needs its own bin. Of these bins, those with items above
-/// capacity - t have no room for an item of at least t. The other items of at least t use the room in the
-/// remaining bins, and then need more bins. Preconditions: `sizes` are in ascending order, non-negative, and
-/// at most `capacity`. O(n log n).
+/// ceil(sum / capacity). For each threshold t, it counts the bins that the items of size t or more need:
+/// 1. Each item above capacity / 2 needs its own bin.
+/// 2. Of these bins, the bins with an item above capacity - t have no room for an item of size t.
+/// 3. The other items of size t or more fill up the remaining bins, and then need more bins.
+///
+/// The bound is the maximum over all t. Preconditions: `sizes` are in ascending order, non-negative, and at
+/// most `capacity`. O(n log n).
 [[nodiscard]] std::int64_t l2_bound(const std::vector<std::int64_t>& sizes, std::int64_t capacity);
 
 }  // namespace evenkeel

@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::int64_t no_room = -1;
 
-/// Finds the earliest bin that has room, using a tree of maxima over the remaining sizes of all bins. Bins
-/// that cannot take another item count as having no room. If all items have a count of 1, every bin with room
-/// by size also has room by count, so a search takes O(log n).
+/// Finds the earliest bin that has room, using a tree of maxima over the remaining sizes of all bins. A bin
+/// at its count limit has no room. If all items have a count of 1, every bin with room by size also has room
+/// by count, so a search takes O(log n).
 class EarliestRoom {
  public:
   EarliestRoom(std::size_t bins, BinLimits limits)
@@ -24,7 +24,7 @@ class EarliestRoom {
     most_.assign(2 * leaves_, limits.max_size);
   }
 
-  /// Returns the earliest bin with room for an item of this size and count. Precondition: there is one.
+  /// Returns the earliest bin with room for an item of this size and count. Precondition: such a bin exists.
   [[nodiscard]] std::size_t find(std::int64_t size, std::int64_t count) const {
     std::size_t leaf = first_below(1, size);
     while (counts_[leaf - leaves_] < count) leaf = next(leaf, size);
@@ -39,13 +39,13 @@ class EarliestRoom {
   }
 
  private:
-  /// Returns the first leaf below a node that has room for the size. Precondition: there is one.
+  /// Returns the first leaf below `node` that has room for the size. Precondition: such a leaf exists.
   [[nodiscard]] std::size_t first_below(std::size_t node, std::int64_t size) const {
     EVENKEEL_PRECONDITION(cheap, most_[node] >= size, node, most_[node], size);
     while (node < leaves_) node = most_[2 * node] >= size ? 2 * node : 2 * node + 1;
     return node;
   }
-  /// Returns the next leaf with room for the size after `leaf`. Precondition: there is one.
+  /// Returns the first leaf after `leaf` that has room for the size. Precondition: such a leaf exists.
   [[nodiscard]] std::size_t next(std::size_t leaf, std::int64_t size) const {
     std::size_t node = leaf;
     while (node % 2 == 1 || most_[node + 1] < size) {
@@ -60,7 +60,8 @@ class EarliestRoom {
   std::vector<std::int64_t> most_;
 };
 
-/// Puts each item into the fullest bin with room; on a tie, into the one opened first.
+/// Puts each item into the fullest bin with room; on a tie, into the bin that was opened first. If no bin has
+/// room, opens a new bin.
 std::vector<std::vector<Item>> best_fit(const std::vector<CostedItem>& order, BinItems items,
                                         BinLimits limits) {
   std::vector<std::vector<Item>> bins;
@@ -91,7 +92,8 @@ struct LoadedBin {
   std::vector<Item> items;
 };
 
-/// Moves the first item that fits and makes the two bins more equal. Returns whether there is such an item.
+/// Moves the first item of `heavy` that fits in `light` and makes the two loads more equal. Returns whether
+/// an item was moved.
 bool move_one(LoadedBin& heavy, LoadedBin& light, std::span<const std::int64_t> sizes,
               std::int64_t max_size) {
   const std::int64_t largest_useful = std::min(heavy.load - light.load - 1, max_size - light.load);
@@ -108,9 +110,9 @@ bool move_one(LoadedBin& heavy, LoadedBin& light, std::span<const std::int64_t> 
   return true;
 }
 
-/// Moves one item from the heaviest bin that can give one to the lightest bin. Returns whether it did. (There
-/// is no need to try other receivers: an item that does not fit in the lightest bin does not fit in a heavier
-/// one.)
+/// Moves one item to the lightest bin, from the heaviest bin that has a suitable item. Returns whether an
+/// item was moved. There is no need to try other receivers: an item that does not fit in the lightest bin
+/// does not fit in a heavier bin.
 bool even_out_once(std::vector<LoadedBin>& bins, std::span<const std::int64_t> sizes, std::int64_t max_size) {
   std::ranges::stable_sort(bins, {}, &LoadedBin::load);
   for (std::size_t heavy = bins.size(); heavy-- > 1;) {
@@ -119,7 +121,7 @@ bool even_out_once(std::vector<LoadedBin>& bins, std::span<const std::int64_t> s
   return false;
 }
 
-/// Bins of items above half the limit, and the smaller items to add to them.
+/// Bins that start with one item above half the limit each, and the smaller items to add to these bins.
 class LargeItemBins {
  public:
   LargeItemBins(BinItems items, BinLimits limits) : items_(items) {
@@ -158,8 +160,7 @@ class LargeItemBins {
     }
   }
 
-  /// Fills each bin with the largest items that fit. Classes are in descending order of size, so the largest
-  /// item that fits is in the first class that contains one that fits.
+  /// Fills each bin with the largest remaining items that fit: first medium, then small, then tiny items.
   void fill() {
     for (Bin& bin : bins_) {
       while (put_largest(bin, medium_) || put_largest(bin, small_) || put_largest(bin, tiny_)) {
@@ -196,8 +197,8 @@ class LargeItemBins {
     bin.count_room -= items_.count_of(entry.item);
   }
 
-  /// Puts the class's largest item that fits in the bin; on a tie, the item with the smaller number. Returns
-  /// whether any item fits.
+  /// Puts the largest item of `kind` that fits into the bin; on a tie, the item with the smaller number.
+  /// Returns whether an item fit.
   bool put_largest(Bin& bin, std::set<CostedItem>& kind) const {
     if (bin.count_room < 1) return false;
     const auto fits = [&](const CostedItem& entry) { return items_.count_of(entry.item) <= bin.count_room; };

@@ -49,7 +49,7 @@ class BinnedSearch {
   }
 
  private:
-  /// Returns the number of bins that each group needs.
+  /// Returns the number of bins of each group, with items packed by first-fit-decreasing.
   [[nodiscard]] std::vector<std::int64_t> bins_of_groups(const Partition& partition) const {
     std::vector<std::int64_t> bins;
     const ExchangeRules rules{.items = items_, .limits = shape_.limits};
@@ -58,7 +58,7 @@ class BinnedSearch {
     return bins;
   }
 
-  /// Returns the number of bins that each group needs once it is packed, at most bins_of_groups().
+  /// Returns the number of bins of each group, with items packed by the more thorough count_groups().
   [[nodiscard]] std::vector<std::int64_t> packed_bins_of_groups(const Partition& partition) const {
     std::vector<std::int64_t> bins;
     for (std::int64_t g = 0; g < partition.size(); ++g) {
@@ -77,7 +77,7 @@ class BinnedSearch {
     return bins;
   }
 
-  /// Returns the largest cost of a group if each group has its own number of bins.
+  /// Returns the largest cost of a group, including the cost of its bins, if group g has bins[g] bins.
   [[nodiscard]] Cost end_with_own_bins(const Partition& partition, std::span<const std::int64_t> bins) const {
     const std::vector<Cost> sums = group_sums(partition, costs_);
     Cost end = 0;
@@ -109,8 +109,8 @@ class BinnedSearch {
     return groups.even_out_by_sets(goal) ? groups.result() : start;
   }
 
-  /// Returns groups that stay within the combined limits of `bins` bins. When they are packed, they may still
-  /// need more bins. Returns an empty partition if none are found.
+  /// Returns groups within the combined limits of `bins` bins. When packed, their items may still need more
+  /// bins. Returns an empty partition if no such groups are found.
   [[nodiscard]] Partition in_limits_of(std::int64_t bins) const {
     const BinLimits limits{saturating_product(shape_.limits.max_size, bins),
                            saturating_product(shape_.limits.max_items, bins)};
@@ -126,7 +126,7 @@ class BinnedSearch {
     return packed ? distribute_bins(*packed) : Partition{};
   }
 
-  /// Returns groups whose numbers of bins differ by at most one.
+  /// Distributes bins evenly over the groups: balances costs, and the numbers of bins differ by at most one.
   [[nodiscard]] Partition distribute_bins(const Partition& bins) const {
     const Partition shares =
         balance_items(group_sums(bins, costs_), shape_.groups, GroupSize::equal).with_sorted_items();
@@ -139,7 +139,7 @@ class BinnedSearch {
   }
 
   /// Improves `start` by exchanges that keep each group within `bins` bins or, if a group already needs more,
-  /// by exchanges that count bins. Offers the result. Does nothing if `start` is empty.
+  /// by exchanges under unlimited_bin_rules(). Offers the result. Does nothing if `start` is empty.
   void offer_from(const Partition& start, std::int64_t bins) {
     if (start.size() != shape_.groups) return;
     if (std::ranges::max(bins_of_groups(start)) > bins) {
@@ -149,7 +149,7 @@ class BinnedSearch {
     }
   }
 
-  /// Returns rules for groups that may have any number of bins, each of which costs bin_cost.
+  /// Returns rules that allow groups any number of bins, at a cost of bin_cost per bin.
   [[nodiscard]] ExchangeRules unlimited_bin_rules() const {
     return {.items = items_,
             .limits = shape_.limits,
@@ -162,7 +162,7 @@ class BinnedSearch {
     const Cost goal = goal_ + shape_.bin_cost * all_bins_ / shape_.groups;
     offer(exchanged(best, unlimited_bin_rules(), goal));
     if (!(even == best)) offer(exchanged(even, unlimited_bin_rules(), goal));
-    // With more items, other starts gain too little for the time they take.
+    // With more items, the remaining starts improve the result too little for the time they take.
     constexpr std::size_t most_items = 4096;
     if (costs_.size() > most_items) return;
     offer(
@@ -196,12 +196,12 @@ class BinnedSearch {
   BinItems items_;
   const BinnedGroups& shape_;
   Cost goal_;
-  std::int64_t all_bins_ = 0;  ///< lower bound on the bins of all items
-  std::int64_t fewest_ = 1;    ///< lower bound on the number of bins of the group that needs the most
+  std::int64_t all_bins_ = 0;  ///< lower bound on the total number of bins
+  std::int64_t fewest_ = 1;    ///< lower bound on the maximum number of bins per group
   std::optional<Partition> best_;
   Cost best_end_ = 0;
   std::int64_t best_most_bins_ = 0;
-  /// The best result under the rule that all groups have the same number of bins.
+  /// The best result if each group is charged for as many bins as the group that needs the most.
   std::optional<Partition> best_equal_;
   Cost best_equal_end_ = 0;
 };

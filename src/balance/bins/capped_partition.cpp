@@ -38,13 +38,14 @@ Partition sort_heaviest_first(const Partition& partition, std::span<const Cost> 
 
 using Partitioner = Partition (*)(std::span<const Cost>, std::int64_t, GroupSize);
 
-/// Returns the algorithms that are fast for k groups, best first.
+/// Returns the partitioning algorithms that are fast for k groups, beginning with the one that is usually
+/// best.
 std::span<const Partitioner> partitioners_for(std::int64_t k) {
   static constexpr std::array<Partitioner, 2> partitioners = {karmarkar_karp, longest_processing_time};
   return k > max_differenced_groups ? std::span(partitioners).subspan(1) : std::span(partitioners);
 }
 
-/// Keeps the partition into k groups with the smallest maximum sum, the first one on a tie.
+/// Keeps the offered partition with the smallest maximum sum; on a tie, the first one.
 class MostEven {
  public:
   MostEven(std::span<const Cost> costs, std::int64_t k)
@@ -53,8 +54,8 @@ class MostEven {
     goal_ += goal_ / one_in;
   }
 
-  /// Returns whether the largest sum is close enough to a bound to stop.
   [[nodiscard]] Cost goal() const { return goal_; }
+  /// Returns whether the largest sum is close enough to the bound to stop.
   [[nodiscard]] bool is_even() const { return best_ && largest_ <= goal_; }
 
   void offer(Partition partition) {
@@ -78,8 +79,8 @@ struct FewestGroups {
   Partition packing;
 };
 
-/// Items with balanced costs and limited sizes. Also has the checks and steps that the functions below have
-/// in common.
+/// The items to partition: their costs are balanced, and their sizes are limited. Contains the checks and
+/// steps that the functions below have in common.
 class LimitedItems {
  public:
   LimitedItems(std::span<const Cost> costs, BinItems items, BinLimits limits)
@@ -93,8 +94,8 @@ class LimitedItems {
     sum_bound_ = sum_bound(balance_checks::checked_load_within(items, limits), limits);
   }
 
-  /// Computed on first use. Most plans never need it, since they need as many groups as the bound from the
-  /// sums.
+  /// Returns a lower bound on the number of groups, which is computed on first use. Most plans never need it,
+  /// since they need exactly sum_bound_ groups.
   [[nodiscard]] std::int64_t lower_bound() const {
     if (!lower_bound_) lower_bound_ = min_bins_lower_bound(items_, limits_);
     return *lower_bound_;
@@ -112,7 +113,7 @@ class LimitedItems {
     return smallest;
   }
 
-  /// Returns a packing into k groups within the limits, if one is found. Tries the most even one first.
+  /// Returns a packing into k groups within the limits, if one is found. Tries to balance costs, then sizes.
   [[nodiscard]] std::optional<Partition> packed_into(std::int64_t k) const {
     if (std::optional<Partition> found = partition_by(partitioners_for(k).front(), k)) return found;
     for (const Partitioner partitioner : partitioners_for(k)) {
@@ -126,16 +127,16 @@ class LimitedItems {
     return std::nullopt;
   }
 
-  /// Returns the first count for which packed_into() is tried: 64 below `packed_size`. If there are so many
-  /// items that each count takes long, tries fewer counts.
+  /// Returns the first number of groups for which packed_into() is tried: 64 below `packed_size`, or fewer if
+  /// there are more than 65536 items, but at least the lower bound.
   [[nodiscard]] std::int64_t first_probe(std::int64_t packed_size) const {
     const std::int64_t n = std::max<std::int64_t>(static_cast<std::int64_t>(costs_.size()), 1);
     const std::int64_t probes = std::clamp<std::int64_t>((1 << 22) / n, 4, 64);
     return std::max({lower_bound(), packed_size - probes, std::int64_t{1}});
   }
 
-  /// Returns the packing with the fewest groups found. The lower bound equals its size if the packing is
-  /// proven to be minimal.
+  /// Returns the packing with the fewest groups that is found. The lower bound is equal to its number of
+  /// groups if the packing is proven to be minimal.
   [[nodiscard]] FewestGroups fewest_groups() const {
     FewestGroups fewest{sum_bound_, smallest_packing()};
     if (fewest.packing.size() == fewest.lower_bound) return fewest;
@@ -158,7 +159,7 @@ class LimitedItems {
   }
 
   /// Returns the most even result over all starting partitions, or the first one that is close to the bound;
-  /// nullopt if none of them stays within the limits.
+  /// nullopt if no starting partition within the limits is found.
   [[nodiscard]] std::optional<Partition> most_even(std::int64_t k, EvenBins even) const {
     MostEven best(costs_, k);
     for (const Partitioner partitioner : partitioners_for(k)) {
@@ -179,7 +180,7 @@ class LimitedItems {
   }
 
  private:
-  /// Searches for packings with one group fewer at a time, until that is impossible or the work limit is
+  /// Searches for packings with one group fewer at a time, until no such packing exists or the work limit is
   /// reached.
   void search_fewer(FewestGroups& fewest) const {
     constexpr std::size_t most_items = 512;
@@ -195,7 +196,7 @@ class LimitedItems {
     }
   }
 
-  /// Returns the partition by an algorithm that considers only costs; nullopt if it exceeds the limits.
+  /// Partitions by costs only; returns nullopt if the result exceeds the limits.
   [[nodiscard]] std::optional<Partition> partition_by(Partitioner partitioner, std::int64_t k) const {
     Partition partition = partitioner(costs_, k, GroupSize::free);
     if (!keeps_limits(partition)) return std::nullopt;
@@ -213,7 +214,7 @@ class LimitedItems {
     return balance_checks::are_within(partition, items_, limits_);
   }
 
-  /// Check the bound from the sums first, since it is already known.
+  /// Returns whether the packing is proven to be minimal. Checks sum_bound_ first, since it is already known.
   [[nodiscard]] bool is_smallest(const Partition& packing) const {
     return packing.size() == sum_bound_ || packing.size() == lower_bound();
   }

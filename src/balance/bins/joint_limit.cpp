@@ -10,8 +10,8 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-/// The unit in which counts are measured: a bin has `whole` parts, and rounding may add up to `slack` parts
-/// over all items of a bin.
+/// The resolution of joint counts: a bin has `whole` parts, and may exceed this number by `slack` parts
+/// because of rounding.
 struct Parts {
   std::int64_t whole = 1;
   std::int64_t slack = 0;
@@ -24,10 +24,10 @@ bool are_within_limits(std::span<const LimitedAmount> limits, std::int64_t n) {
   });
 }
 
-/// Returns the number of parts per bin. Each item's part is rounded up, so n items add up to n rounding
-/// errors. A bin above a limit exceeds it by at least 1 / most of a bin, which is more than all rounding
-/// errors if whole > n * most. In that case, n parts of slack compensate for the rounding, so exactly the
-/// bins within the limit are accepted.
+/// Returns the number of parts per bin. Each item's count is rounded up to whole parts, so rounding adds at
+/// most n parts to a bin. A bin above a limit exceeds it by at least whole / limit.most parts, which is more
+/// than n if whole > n * limit.most. In that case, a slack of n parts accepts exactly the bins that are
+/// within the limit. If sums would become too large, there are fewer parts, and the slack is 0.
 Parts parts_for(std::span<const LimitedAmount> limits, std::int64_t n) {
   constexpr Wide most_of_all = Wide{1} << 60;
   Wide bins = 0;

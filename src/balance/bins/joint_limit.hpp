@@ -16,9 +16,10 @@ struct LimitedAmount {
 /// Several limits combined into a single limit on counts, which every algorithm supports (BinItems::counts,
 /// BinLimits::max_items).
 struct JointLimit {
-  /// Each at least 1; empty (which means 1 for each item) if no combination of items exceeds a limit.
+  /// Count of each item, at least 1. Empty, which means 1 for each item, if all items together are within
+  /// every limit.
   std::vector<std::int64_t> counts;
-  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();  ///< maximum total count of a bin
 
   friend bool operator==(const JointLimit&, const JointLimit&) = default;
 };
@@ -31,8 +32,8 @@ struct JointLimit {
 /// - A limit is ignored if all n items together do not exceed it.
 /// - If sums would reach 2^60, counts are rounded up more coarsely, so a bin may be full slightly below its
 ///   limit.
-/// Preconditions: lists have n entries, and no entry is above `most`. Throws InputError if a sum reaches
-/// 2^62. O(n).
+/// Preconditions: each list has n entries, none of them above the `most` of its limit. Throws InputError if a
+/// sum reaches 2^62. O(n).
 ///
 /// Example: with amounts {3, 0, 2} and a limit of 4, items 0 and 2 cannot share a bin, and item 1 can share a
 /// bin with either of them.

@@ -15,7 +15,7 @@ namespace evenkeel {
 
 namespace {
 
-/// The items of a bin, as ranks in descending order of size.
+/// A list of items, each given by its rank in descending order of size.
 using Ranks = std::vector<std::size_t>;
 
 /// The size and count of an item.
@@ -34,15 +34,15 @@ struct Completion {
 
 class PackingSearch {
  public:
-  /// `falling` is sorted by descending size, then by descending count.
+  /// `falling` contains the items in descending order of size, and of count for equal sizes.
   PackingSearch(std::vector<BinLoad> falling, BinLimits limits, std::int64_t& steps)
       : loads_(std::move(falling)), limits_(limits), steps_(steps) {
     limits_.max_items = std::min(limits.max_items, count_of_all());
     counts_bind_ = limits_.max_items < max_count_per_bin();
   }
 
-  /// Returns true and sets bins() if a packing was found; false if there is none or the step limit was
-  /// reached.
+  /// Returns true and sets bins() if a packing into k bins was found; false if there is no such packing or
+  /// the step limit was reached.
   bool run(std::int64_t k) {
     Ranks all(loads_.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
@@ -54,10 +54,11 @@ class PackingSearch {
  private:
   /// The state of the search while it lists the sets of items that can fill a bin.
   struct Filling {
-    const Ranks& left;               ///< remaining items; the first one is in the bin
+    const Ranks& left;               ///< remaining items; the first one is already in the bin
     std::vector<std::int64_t> sums;  ///< sums[i]: total size of the remaining items from position i on
     std::int64_t bins = 0;           ///< number of remaining bins, including this one
-    /// Minimum size of the items in this bin; otherwise, the other bins could not hold the rest.
+    /// Minimum total size of the items in this bin. With less, the other bins could not hold the remaining
+    /// items.
     std::int64_t least = 0;
     std::int64_t size = 0;
     std::int64_t count = 0;
@@ -72,9 +73,9 @@ class PackingSearch {
                            [](std::int64_t sum, const BinLoad& load) { return sum + load.count; });
   }
 
-  /// Returns an upper bound on the total count of any bin. A bin cannot hold more items than the number of
-  /// smallest items that fit, and the count of its items is at most that of the same number of items with the
-  /// largest counts.
+  /// Returns an upper bound on the total count of any bin. If m is the number of smallest items that fit in a
+  /// bin together, no bin has more than m items, so the count of a bin is at most the sum of the m largest
+  /// counts.
   [[nodiscard]] std::int64_t max_count_per_bin() const {
     std::vector<std::int64_t> counts;
     for (const BinLoad& load : loads_) counts.push_back(load.count);
@@ -157,8 +158,8 @@ class PackingSearch {
 
   [[nodiscard]] bool is_full(const Filling& filling) const { return filling.count == limits_.max_items; }
 
-  /// Returns the first position >= `position` whose item fits. If no item fits, returns the number of
-  /// remaining items.
+  /// Returns the first position >= `position` whose item fits; if no item fits, the number of remaining
+  /// items.
   [[nodiscard]] std::size_t next_that_fits(const Filling& filling, std::size_t position) const {
     if (is_full(filling)) return filling.left.size();
     const std::int64_t room = limits_.max_size - filling.size;
@@ -180,14 +181,14 @@ class PackingSearch {
     return next;
   }
 
-  /// Returns the minimum size of a set that is worth trying. A smaller set is dominated: the last skipped
-  /// item, which is the smallest of the skipped items, could be added to it.
+  /// Returns the minimum size of a set that is worth trying. If counts cannot bind, a smaller set is
+  /// dominated: the last skipped item, which is the smallest one, could be added to it.
   [[nodiscard]] std::int64_t min_useful_size(const Filling& filling) const {
     if (counts_bind_ || filling.passed.empty()) return filling.least;
     return std::max(filling.least, limits_.max_size - size_at(filling, filling.passed.back()) + 1);
   }
 
-  /// Returns whether a skipped item's size and count are between `least` and `most`, inclusive.
+  /// Returns whether the size and the count of any skipped item are between `least` and `most`, inclusive.
   [[nodiscard]] bool was_passed(const Filling& filling, const BinLoad& least, const BinLoad& most) const {
     const auto first = std::ranges::partition_point(
         filling.passed, [&](std::size_t position) { return size_at(filling, position) > most.size; });
@@ -200,8 +201,8 @@ class PackingSearch {
     });
   }
 
-  /// Returns whether the set is dominated: a skipped item could be added to it, or could replace one or two
-  /// smaller items of it. Any packing that uses this set can then be turned into one that uses the better
+  /// Returns whether the chosen set is dominated: a skipped item could be added to the set, or could replace
+  /// one or two smaller items. Any packing that uses the set can then be turned into one that uses the better
   /// set.
   [[nodiscard]] bool is_dominated(const Filling& filling) {
     const BinLoad room{limits_.max_size - filling.size, limits_.max_items - filling.count};
@@ -255,7 +256,7 @@ class PackingSearch {
   bool counts_bind_ = false;  ///< whether a bin may reach its count limit before its size limit
   std::int64_t& steps_;
   std::vector<Ranks> bins_;
-  /// Sets of remaining items, each with a number of bins into which it does not fit.
+  /// Lists of remaining items, each with a number of bins into which the items do not fit.
   std::map<Ranks, std::int64_t> failed_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 using balance_checks::ceil_div;
 
-/// Lower bounds, over all choices of groups, on the resources that all items need.
+/// Lower bounds on quantities of any schedule of all items.
 struct Needs {
   Cost work = 0;
   Cost longest = 0;         ///< longest time of an item on its best group
@@ -36,7 +36,7 @@ Needs needs_of(const Levels& levels) {
   return needs;
 }
 
-/// Decides whether the ranks can hold all work within a time limit (ranks * limit).
+/// Decides whether the ranks could do all work within a time limit.
 class Feasibility {
  public:
   Feasibility(const Levels& levels, const Needs& needs, Cost at_least)
@@ -50,13 +50,13 @@ class Feasibility {
     const Cost all = area + groups * cost.overhead;
     if (levels_->speeds().even_time(all) > limit) return false;
     if (first_pooled < levels_->count()) return true;
-    // The giants may use the minimum area that they need, plus the area that no item needs.
+    // The giants may use their minimum area, plus the area that remains after the needs of all items are met.
     return giants_.can_fit(limit, limit - cost.overhead,
                            giants_.least_area(0, limit) + levels_->speeds().total_work_in(limit) - all);
   }
 
-  /// Returns the smallest allowed limit that is at least `least`, or a value that is lower than it by a
-  /// fraction of at most 1 / exactness.
+  /// Returns the smallest limit >= `least` for which allows() is true. The result may be lower than this
+  /// limit by a fraction of at most 1 / exactness, but never higher.
   [[nodiscard]] Cost least_allowed(Cost least, int first_pooled) const {
     if (allows(least, first_pooled)) return least;
     constexpr Cost exactness = 1 << 16;

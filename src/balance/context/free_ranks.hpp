@@ -11,26 +11,28 @@
 
 namespace evenkeel::context {
 
-/// The free ranks of a wave. If speeds are equal, this only counts ranks, since settle_waves() chooses the
-/// ranks of groups at the end. If speeds differ, the time of a group depends on its ranks, so they are chosen
-/// at once.
+/// The free ranks of a wave. If speeds are equal, this class only counts ranks, since settle_waves() chooses
+/// the ranks of groups at the end. If speeds differ, the time of a group depends on its ranks, so the ranks
+/// are chosen immediately.
 class FreeRanks {
  public:
   /// Makes an object without free ranks.
   FreeRanks() = default;
-  /// Makes an object with all ranks free. Keeps a view of the levels.
+  /// Makes an object with all ranks free. `levels` must outlive the object.
   explicit FreeRanks(const Levels& levels);
 
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
-  /// Returns the work that the free ranks do together in `time`, in units of the fastest rank's work.
+  /// Returns the work that the free ranks do together in `time`. The fastest rank does 1 unit of work per
+  /// unit of time.
   [[nodiscard]] Cost work_in(Cost time) const noexcept;
 
-  /// Returns the first rank of the fastest free block of a level; on a tie, of the first such block; nullopt
-  /// if no block is free. If speeds are equal, returns 0 if enough ranks are free.
+  /// Returns the first rank of the fastest free block of a level, or nullopt if no block is free; on a tie,
+  /// the block with the lower number wins. If speeds are equal, returns 0 if enough ranks are free.
   [[nodiscard]] std::optional<std::int64_t> fastest(int level) const;
-  /// Marks a block as used. Precondition: fastest(level) was `first`, or the block is free.
+  /// Marks the block of a level that begins at rank `first` as used. Precondition: the block is free. If
+  /// speeds are equal, `first` is ignored.
   void take(int level, std::int64_t first);
-  /// Marks a block as free again. Precondition: take() was called with the same arguments.
+  /// Marks a used block as free again. Precondition: take() was called with the same arguments.
   void release(int level, std::int64_t first);
 
  private:
@@ -42,7 +44,7 @@ class FreeRanks {
   // The members below are used only if speeds differ.
   std::vector<bool> taken_;  ///< by rank
   std::int64_t speed_ = 0;   ///< sum of the free ranks' speeds
-  /// By level: in the order of descending speed, the number of blocks before the first one that is free.
+  /// By level: position in speeds().fastest_first(level) before which all blocks are known to be used.
   mutable std::vector<std::size_t> first_free_;
 };
 
@@ -74,8 +76,8 @@ class BlockHeights {
   }
 
  private:
-  /// Returns the blocks of a level that lie within the `size` ranks from `first`. Precondition: a block
-  /// begins at `first`.
+  /// Returns the end times of a level's blocks that lie within the ranks from `first` to first + size - 1.
+  /// Precondition: a block of the level begins at `first`.
   std::span<Cost> heights_within(int level, std::int64_t first, std::int64_t size) {
     return std::span(heights_[static_cast<std::size_t>(level)])
         .subspan(static_cast<std::size_t>(first / levels_->size(level)),

@@ -9,35 +9,40 @@
 
 namespace evenkeel::context {
 
-/// The few largest items of a problem. Some choices of groups for them leave too few ranks for the others. A
-/// sum over all ranks cannot detect this, so a search decides whether any choice of groups works.
+/// The few largest items of a problem. If groups for these items are badly chosen, too few ranks remain for
+/// the other items. A sum over all ranks cannot detect this, so a search decides whether any choice of groups
+/// works.
 class Giants {
  public:
-  /// The figures of an item on a level.
+  /// The time and area of an item on groups of one level.
   struct Place {
     Cost time = -1;  ///< time of the item alone; -1 if it does not fit
     /// Work, communication that cannot be hidden, and time spent waiting for slower ranks; without overhead.
     Cost area = 0;
   };
-  /// Maximum number of items to search.
+  /// Maximum number of items.
   static constexpr std::size_t most = 5;
 
   explicit Giants(const Levels& levels) : levels_(&levels) {}
 
-  /// Adds an item with its figures on every level. Precondition: there are fewer than `most`.
+  /// Adds an item with its times and areas on every level. Precondition: fewer than `most` items were added
+  /// before.
   void add(std::span<const Place> places) { giants_.emplace_back(places.begin(), places.end()); }
 
-  /// Returns whether each item can get a level and a block on that level such that each item takes at most
-  /// `limit` if it is alone, each rank is busy with these items for at most `busy`, and all items together
-  /// take at most `area`. Also returns true if the search would take too long.
+  /// Returns whether a level and a block can be chosen for each item such that
+  /// - each item alone takes at most `limit`,
+  /// - each rank is busy with these items for at most `busy`, and
+  /// - the areas of all items add up to at most `area`.
+  ///
+  /// Also returns true if the search would take too long.
   [[nodiscard]] bool can_fit(Cost limit, Cost busy, Cost area) const;
 
-  /// Returns the minimum total area of the items from number `from` on, if each item alone takes at most
-  /// `limit`.
+  /// Returns the minimum total area of the items with indices >= `from`, on levels on which each item alone
+  /// takes at most `limit`.
   [[nodiscard]] Cost least_area(std::size_t from, Cost limit) const;
 
  private:
-  /// Adjacent blocks of a level in which all ranks are busy for the same time.
+  /// Blocks of a level whose ranks are all busy for the same time.
   struct Run {
     Cost height = 0;
     std::int64_t blocks = 0;

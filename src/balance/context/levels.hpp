@@ -10,9 +10,9 @@
 
 namespace evenkeel::context {
 
-/// The possible group sizes of a problem, ascending, and the figures of its items for each size. A level is
-/// an index into these sizes. This object keeps a view of the problem. The problem must outlive it and must
-/// have passed require_fits().
+/// The possible group sizes of a problem, ascending, and the times, areas and tokens of its items for each
+/// size. A level is an index into the sizes. The problem must outlive this object and must have passed
+/// require_fits().
 class Levels {
  public:
   explicit Levels(const Problem& problem);
@@ -25,9 +25,9 @@ class Levels {
   [[nodiscard]] std::int64_t size(int level) const noexcept {
     return sizes_[static_cast<std::size_t>(level)];
   }
-  /// Returns the maximum number of aligned tokens in a micro-batch.
+  /// Returns the maximum number of aligned tokens in a micro-batch of a group of this level.
   [[nodiscard]] std::int64_t cap(int level) const noexcept { return caps_[static_cast<std::size_t>(level)]; }
-  /// Returns the number of blocks of that size. Blocks are adjacent, starting at rank 0.
+  /// Returns the number of blocks of a level: adjacent groups of size(level) ranks, starting at rank 0.
   [[nodiscard]] std::int64_t blocks(int level) const noexcept { return problem_->ranks / size(level); }
 
   [[nodiscard]] const ContextWork& work(Item item) const noexcept {
@@ -59,8 +59,8 @@ class Levels {
                ? speeds_.block_time(time, level, static_cast<std::size_t>(first / size(level)))
                : time;
   }
-  /// Returns the maximum work that ends within `time` on the block that begins at rank `first`. The work is
-  /// given as the time that it takes on the fastest ranks.
+  /// Returns the maximum amount of work that the block that begins at rank `first` can do within `time`,
+  /// expressed as the time of this work on the fastest ranks.
   [[nodiscard]] Cost fastest_time_within(Cost time, int level, std::int64_t first) const noexcept {
     return speeds_.are_unequal()
                ? speeds_.time_on_fastest(time, level, static_cast<std::size_t>(first / size(level)))
@@ -68,21 +68,21 @@ class Levels {
   }
   /// Returns the time of the item alone on the fastest group.
   [[nodiscard]] Cost time(Item item, int level) const noexcept { return time(work(item), level); }
-  /// Returns the total rank time of the item alone, summed over the ranks of its group.
+  /// Returns the time of the item alone on the fastest ranks, summed over the ranks of its group.
   [[nodiscard]] Cost area(Item item, int level) const noexcept {
     return work(item).work + exposed_communication(work(item), size(level), problem_->communication) +
            problem_->communication.overhead * size(level);
   }
 
-  /// Returns, among the levels on which the item alone ends within `limit`, the one with the least total rank
-  /// time; the lower level on a tie. If there is none, returns the level on which it takes the least time.
+  /// Returns, among the levels on which the item alone ends within `limit`, the level with the least area;
+  /// the lower level on a tie. If there is none, returns the level on which the item takes the least time.
   [[nodiscard]] int cheapest_level_within(Item item, Cost limit) const;
 
  private:
   const Problem* problem_;
   std::vector<std::int64_t> sizes_;
   std::vector<std::int64_t> caps_;
-  std::vector<std::int64_t> tokens_;  ///< tokens of each item, aligned on level 0
+  std::vector<std::int64_t> tokens_;  ///< aligned tokens of each item on level 0
   std::vector<std::uint8_t> lowest_;
   Speeds speeds_;
 };
@@ -96,7 +96,7 @@ class Levels {
 /// Returns the possible sizes of groups: powers of two up to `max_size`, ascending.
 [[nodiscard]] std::vector<std::int64_t> group_sizes_up_to(std::int64_t max_size);
 
-/// Returns `size` times max_size of the limits, saturated at the largest 64-bit number.
+/// Returns size * limits.max_size, or the largest 64-bit integer if the product is larger.
 [[nodiscard]] std::int64_t cap_of(const BinLimits& limits, std::int64_t size);
 
 }  // namespace evenkeel::context

@@ -12,7 +12,7 @@ namespace {
 
 using balance_checks::ceil_div;
 
-/// Limit on the number of items times the number of levels up to which the companions of items are examined.
+/// Maximum number of items times levels for which find_exclusive_places() examines companions.
 constexpr std::int64_t max_companions = 1 << 18;
 
 /// Returns the maximum communication that an item's attention hides, rounded up.
@@ -20,8 +20,8 @@ Cost hidden_communication(const ContextWork& work, const CommunicationCost& cost
   return work.attention / 1000 * cost.overlap + ceil_div(work.attention % 1000 * cost.overlap, 1000);
 }
 
-/// Upper bounds on the communication that other items can hide, per token, if they share a micro-batch with
-/// an item of a level.
+/// Upper bounds on the communication that an item's companions, which are the other items in its micro-batch,
+/// can hide per token, for groups of one level.
 class Companions {
  public:
   explicit Companions(const Levels& levels) {
@@ -45,8 +45,8 @@ class Companions {
     }
   }
 
-  /// Returns the maximum communication that other items with `room` tokens in total can hide; -1 if
-  /// unlimited.
+  /// Returns the maximum communication that companions with at most `room` tokens in total can hide; -1 if
+  /// there is no limit.
   [[nodiscard]] Cost max_hidden(std::int64_t room) const {
     if (without_tokens_) return -1;
     const auto end = std::ranges::upper_bound(by_tokens_, std::pair{room + 1, Item{-1}});
@@ -65,7 +65,7 @@ class Companions {
   }
 
   std::vector<std::pair<std::int64_t, Item>> by_tokens_;
-  std::vector<Cost> most_;  ///< most_[i]: maximum hidden communication per token over the first i items
+  std::vector<Cost> most_;  ///< most_[i]: maximum hidden communication per token over the first i entries
   bool without_tokens_ = false;
 };
 
@@ -151,9 +151,9 @@ LongItems::Place LongItems::place(Item item, int level) const {
   return here;
 }
 
-/// Computes the communication that other items cannot hide. An item that takes more than half of a
-/// micro-batch's cap is the only such item in its micro-batch, so communication that its companions cannot
-/// hide is counted for this item only. If none of the possible companions of an item can hide any
+/// Computes Place::alone, the communication that other items cannot hide. Two items that each take more than
+/// half of a micro-batch's cap cannot share a micro-batch. For such an item, the communication that its
+/// companions cannot hide is therefore not counted twice. If no possible companion can hide any
 /// communication, all of the item's communication is counted.
 void LongItems::find_exclusive_places() {
   const auto levels = static_cast<std::size_t>(levels_->count());

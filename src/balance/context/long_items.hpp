@@ -9,7 +9,7 @@
 
 namespace evenkeel::context {
 
-/// Computes the minimum number of aligned tokens of an item over all groups.
+/// Computes the minimum number of aligned tokens of an item over all group sizes.
 class LeastTokens {
  public:
   explicit LeastTokens(const Levels& levels);
@@ -17,17 +17,18 @@ class LeastTokens {
 
  private:
   const Levels* levels_;
-  bool is_least_on_one_ = true;  ///< whether a single rank always has the least aligned tokens
+  bool is_least_on_one_ = true;  ///< whether a single rank always has the minimum
 };
 
 /// Returns the time of an item on its best group.
 [[nodiscard]] Cost least_time(Item item, const Levels& levels);
 
-/// The long items of a problem, with the figures for each level that lower bounds use. These are all items
-/// that may need a level above the lowest, and all items that are so long that no rank can run two of them.
+/// The long items of a problem, with the quantities per level that lower bounds use. An item is long if it
+/// does not fit on one rank, or if it takes more than half of a known lower bound there, so that no rank
+/// could run two such items within that bound.
 class LongItems {
  public:
-  /// The figures of an item on a level.
+  /// Quantities of an item on a level.
   struct Place {
     Cost time = 0;    ///< time of the item alone; -1 if it does not fit
     Cost pooled = 0;  ///< its communication minus the amount that its attention hides; may be negative
@@ -35,22 +36,22 @@ class LongItems {
     Cost wasted = 0;  ///< lower bound on the work that faster ranks of its group could do while they wait
   };
 
-  /// Selects the items that take more than half of `at_least` on one rank, or do not fit on one rank.
+  /// `at_least` is the known lower bound.
   LongItems(const Levels& levels, Cost at_least);
 
   [[nodiscard]] std::span<const Item> items() const noexcept { return items_; }
-  /// Returns the figures of the i-th long item on all levels.
+  /// Returns the quantities of the i-th long item on all levels.
   [[nodiscard]] std::span<const Place> places(std::size_t i) const {
     const auto levels = static_cast<std::size_t>(levels_->count());
     return std::span(places_).subspan(i * levels, levels);
   }
 
-  /// Returns the largest items, at most Giants::most.
+  /// Returns the long items with the most work, at most Giants::most of them.
   [[nodiscard]] Giants giants() const;
 
-  /// Returns a lower bound on the exposed communication of all items plus the waiting for slower ranks, if
-  /// each item may take at most `limit`. Communication of groups at or above level `first_pooled` is pooled
-  /// over all items; that of smaller groups is counted per item.
+  /// Returns a lower bound on the exposed communication of all items, plus the work that faster ranks could
+  /// do while they wait, if each item may take at most `limit`. Communication of groups at or above level
+  /// `first_pooled` is pooled over all items; communication of smaller groups is counted per item.
   [[nodiscard]] Cost area(Cost limit, int first_pooled) const;
 
  private:

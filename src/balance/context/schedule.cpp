@@ -78,7 +78,7 @@ void require_lists(const Problem& problem) {
     require_at_least(alignment, 1, "alignments");
 }
 
-/// Adds up values. Throws InputError if a value is negative or the sum reaches the limit.
+/// Adds up values. Throws InputError if a value is negative or the sum reaches sum_limit.
 class CheckedSum {
  public:
   explicit CheckedSum(const char* what) : what_(what) {}
@@ -101,7 +101,7 @@ class CheckedSum {
   std::int64_t sum_ = 0;
 };
 
-/// Returns the product, capped at the limit of sums.
+/// Returns the product, or sum_limit if the product is larger.
 std::int64_t limited_product(std::int64_t left, std::int64_t right) {
   if (left == 0 || right == 0) return 0;
   return left >= sum_limit / right ? sum_limit : left * right;

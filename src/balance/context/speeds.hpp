@@ -9,14 +9,14 @@
 
 namespace evenkeel::context {
 
-/// Returns the time at speed `slow` of work that takes `time` at speed `fast`, rounded up. Speeds are 1 to
-/// 2^31.
+/// Returns the time that work takes at speed `slow` if it takes `time` at speed `fast`, rounded up. Speeds
+/// are 1 to 2^31.
 [[nodiscard]] constexpr Cost slowed_time(Cost time, std::int64_t fast, std::int64_t slow) noexcept {
   return time / slow * fast + (time % slow * fast + slow - 1) / slow;
 }
 
 /// The speeds of ranks and of blocks of ranks. Members of a group wait for each other, so a block is as fast
-/// as its slowest rank. Times are in units of the fastest rank's work.
+/// as its slowest rank. The fastest rank does 1 unit of work per unit of time.
 class Speeds {
  public:
   /// `speeds` has one entry per rank, in any common unit, or is empty if speeds are equal. A level has
@@ -25,15 +25,15 @@ class Speeds {
 
   [[nodiscard]] bool are_unequal() const noexcept { return !levels_.empty(); }
 
-  /// Returns the time that a block takes for work that takes `time` on the fastest rank, rounded up.
+  /// Returns the time of a block, rounded up, for work that takes `time` on the fastest rank.
   [[nodiscard]] Cost block_time(Cost time, int level, std::size_t block) const noexcept {
     return are_unequal() ? time_at_speed(time, of(level).slowest[block]) : time;
   }
-  /// Returns the time that the fastest group of a level takes for such work.
+  /// Returns the time of the fastest group of a level for work that takes `time` on the fastest rank.
   [[nodiscard]] Cost best_time(Cost time, int level) const noexcept {
     return are_unequal() ? time_at_speed(time, of(level).best) : time;
   }
-  /// Returns the time that a block whose slowest rank has this speed takes for such work.
+  /// Returns the time at this speed for work that takes `time` on the fastest rank.
   [[nodiscard]] Cost time_at_speed(Cost time, std::int64_t speed) const noexcept {
     return slowed_time(time, fastest_, speed);
   }
@@ -42,8 +42,8 @@ class Speeds {
     return are_unequal() ? of(level).slowest[block] : 1;
   }
 
-  /// Returns the blocks of a level in descending order of speed; on a tie, in ascending order. Empty if
-  /// speeds are equal.
+  /// Returns the blocks of a level in descending order of speed; on a tie, in ascending order of their
+  /// numbers. Empty if speeds are equal.
   [[nodiscard]] std::span<const std::int64_t> fastest_first(int level) const noexcept {
     return are_unequal() ? std::span<const std::int64_t>(of(level).fastest_first)
                          : std::span<const std::int64_t>();
@@ -70,8 +70,8 @@ class Speeds {
   [[nodiscard]] Cost mean_time(Cost work) const noexcept;
   /// Returns the time that all ranks together take for `work`, rounded up.
   [[nodiscard]] Cost even_time(Cost work) const noexcept;
-  /// Returns the earliest time at which ranks that become free at `starts` can have finished `work` and have
-  /// all started.
+  /// Returns the earliest time by which all ranks have started, at `starts`, and have finished `work`
+  /// together.
   [[nodiscard]] Cost even_end(std::span<const Cost> starts, Cost work) const;
 
  private:
@@ -80,7 +80,7 @@ class Speeds {
     std::vector<std::int64_t> sum;      ///< sum of each block's speeds
     std::vector<std::int64_t> fastest_first;
     std::int64_t best = 0;      ///< speed of the fastest group
-    std::int64_t even_sum = 0;  ///< sum of the speeds of the group in which the least speed is wasted
+    std::int64_t even_sum = 0;  ///< sum of the speeds of the group with the most equal speeds
     std::int64_t even_slowest = 0;
   };
   [[nodiscard]] static Level level_of(std::span<const std::int64_t> speeds, std::int64_t size);

@@ -42,7 +42,7 @@ class ItemList {
 
 namespace evenkeel::context {
 
-/// A micro-batch under construction. It is run by the ranks first .. first + size of its level - 1.
+/// A micro-batch under construction. Ranks first .. first + levels.size(level) - 1 run it.
 struct OpenTask {
   std::int64_t first = 0;
   int level = 0;
@@ -56,7 +56,8 @@ struct OpenTask {
   [[nodiscard]] bool has_room_for(Item item, const Levels& levels) const {
     return has_room_for(levels.aligned_tokens(item, level), levels.problem().count_of(item), levels);
   }
-  /// Returns whether an item with this number of tokens (aligned for this level) and samples fits.
+  /// Returns whether there is room for an item with this number of tokens (aligned for this level) and
+  /// samples.
   [[nodiscard]] bool has_room_for(std::int64_t tokens, std::int64_t samples, const Levels& levels) const {
     return tokens <= levels.cap(level) - used && samples <= levels.problem().limits.max_items - count;
   }

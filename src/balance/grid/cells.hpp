@@ -25,25 +25,25 @@ struct CellGrid {
   [[nodiscard]] Cost peak(std::size_t j) const {
     return std::ranges::max(column(j), {}, &ItemGroup::cost).cost;
   }
-  /// Returns the sum of the columns' peaks.
+  /// Returns the sum of the columns' peaks. This is the cost if rows synchronize after every column.
   [[nodiscard]] Cost meeting_cost() const;
-  /// Returns the sum of each row.
+  /// Returns the total cost of each row.
   [[nodiscard]] std::vector<Cost> row_costs() const;
 
-  /// Puts the costliest cells in column 0, the next ones in column 1, and so on. This minimizes the meeting
-  /// cost of these cells.
+  /// Puts the costliest cells in column 0, the next costliest ones in column 1, and so on. For the given
+  /// cells, this minimizes the meeting cost.
   void sort_into_columns();
   /// Sorts whole columns by descending peak.
   void sort_columns();
 };
 
-/// Lowers the meeting cost: the costliest cell of a column gives items to cells that remain below their
-/// column's peak. Never increases the meeting cost. The work is bounded by a multiple of the number of items.
+/// Lowers the meeting cost: moves items from the costliest cell of a column to cells that remain below the
+/// peak of their own column. Never increases the meeting cost. Examines O(items) exchanges.
 void lower_peaks(CellGrid& grid, const ExchangeRules& rules);
 
-/// Evens out the rows' sums: assigns each column's cells to rows, then swaps cells of a column, and exchanges
-/// items between such cells. Does not raise any column's peak. The work is bounded by a multiple of the
-/// number of items.
+/// Evens out the rows' total costs: assigns each column's cells to rows, then swaps cells within columns and
+/// exchanges items between cells of a column. Does not raise any column's peak. Examines O(items)
+/// exchanges.
 void even_out_rows(CellGrid& grid, const ExchangeRules& rules);
 
 /// Returns whether the value is within one part in a million of a bound, which is close enough to stop.

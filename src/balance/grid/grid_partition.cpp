@@ -103,8 +103,8 @@ class RowExchanges {
     return false;
   }
 
-  /// Shifts some cost, less than the gap between the rows, from one row to the other. Returns the shifted
-  /// cost.
+  /// Shifts some cost, less than the gap between the rows, from the giver to the receiver. Returns the
+  /// shifted cost, or 0 if no exchange is found.
   Cost improve(std::size_t giver, std::size_t receiver, Cost gap) {
     const std::optional<std::size_t> column = best_swap(giver, receiver, gap);
     const Cost by_swap = column ? difference(giver, receiver, *column) : 0;
@@ -156,7 +156,7 @@ class RowExchanges {
   const ExchangeRules& rules_;
   std::int64_t budget_ = 1 << 20;                   ///< number of items that may still be examined
   std::vector<Cost> peaks_;                         ///< by column: maximum cost of a cell
-  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< all rows
+  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< total cost and number of each row
 };
 
 }  // namespace

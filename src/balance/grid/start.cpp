@@ -25,7 +25,8 @@ class ColumnFill {
     for (std::size_t cell = 0; cell < rows; ++cell) by_cost_.emplace(0, cell);
   }
 
-  /// Adds an item to the cheapest cell with room, among the few cheapest cells.
+  /// Adds an item to the cheapest cell with room, among the few cheapest cells. Returns whether one of
+  /// these cells had room.
   bool add(const CostedItem& entry) {
     constexpr int max_tries = 16;
     int tries = 0;
@@ -60,7 +61,7 @@ class ColumnFill {
   std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< cells that may take another item
 };
 
-/// Multiple of the cost of the cheapest filling. A ceiling this high has the same effect as no ceiling.
+/// Maximum `generosity` of a ceiling, which is so high that it hardly limits a cell.
 constexpr double max_cap_factor = 2;
 
 }  // namespace

@@ -10,29 +10,29 @@
 
 namespace evenkeel {
 
-/// The items of a grid, and the assignments from which the improvement starts.
+/// Makes the starting grids, which are then improved by exchanges.
 class GridStart {
  public:
   /// The arguments must outlive this object.
   GridStart(std::span<const Cost> costs, GridShape shape, const ExchangeRules& rules);
 
-  /// Returns a grid in which all cells are balanced to the same cost.
+  /// Returns a grid in which all cells are balanced to nearly the same cost.
   [[nodiscard]] CellGrid make_level_grid() const;
 
   /// Returns a grid that is filled column by column with the costliest remaining items:
-  /// 1. Fill each cell of the column up to a ceiling: the cost of a cell that contains the column's costliest
-  ///    item and is filled up with the cheapest items, or with a fraction or a multiple of their cost.
+  /// 1. Fill each cell of the column up to a ceiling, which is the cost of the column's costliest item plus
+  ///    up to twice the cost of filling up that item's cell with the cheapest items.
   /// 2. As soon as the next column would not be costlier than the average of the remaining columns, balance
   ///    the remaining items.
   ///
-  /// With lower ceilings, rows wait less, but more items are left for the other columns. Uses the lowest
-  /// ceilings for which the remaining items can be balanced under the limits. If there are no such ceilings,
-  /// fills each column until no item fits. Returns nullopt if this still leaves too many items, or if no
-  /// column was filled.
+  /// With lower ceilings, rows wait less, but more items remain for the other columns. Uses the lowest
+  /// ceilings for which the remaining items can be balanced under the limits, or the highest ceilings if
+  /// there are no such ceilings. Returns nullopt if the remaining items cannot be balanced even then, or if
+  /// no column was filled.
   [[nodiscard]] std::optional<CellGrid> fill_expensive_columns_first() const;
 
  private:
-  /// The columns that were filled, and the items left for the other columns.
+  /// The columns that were filled, and the remaining items.
   struct Filled {
     CellGrid grid;
     std::vector<Item> left;  ///< ascending
@@ -41,6 +41,8 @@ class GridStart {
 
   [[nodiscard]] Filled fill(double generosity) const;
   [[nodiscard]] std::optional<Filled> fill_with_lowest_ceilings() const;
+  /// Returns the cost of the costliest item plus `generosity` times the cost of filling up its cell with the
+  /// cheapest items.
   [[nodiscard]] Cost ceiling(const CostedItem& costliest, double generosity) const;
   [[nodiscard]] std::vector<ItemGroup> fill_column(std::vector<CostedItem>& left, Cost most) const;
   [[nodiscard]] bool is_easily_balanced(const Filled& filled) const;

@@ -172,7 +172,8 @@ std::vector<std::int64_t> greedy_columns(const ValueMatrix& values) {
   return column_of_row;
 }
 
-/// Swaps the columns of each pair of rows if that increases the value. Returns whether any were swapped.
+/// Swaps the columns of each pair of rows if that increases the value. Returns whether any columns were
+/// swapped.
 bool swap_pairs(const ValueMatrix& values, std::vector<std::int64_t>& column_of_row) {
   bool has_changed = false;
   for (std::size_t row = 0; row < values.size(); ++row) {

@@ -23,8 +23,9 @@ struct Assignment {
 [[nodiscard]] Assignment best_assignment(std::span<const std::int64_t> values, std::int64_t n);
 
 /// Returns a good matching in O(n^2 log n), for large n: matches the largest values first, then swaps the
-/// columns of pairs of rows while that increases the value, in at most 8 rounds. The upper bound is the
-/// smaller of the sum of row maxima and the sum of column maxima. Throws the errors of best_assignment().
+/// columns of pairs of rows as long as that increases the value, in at most 8 rounds. The upper bound is the
+/// smaller of the sum of row maxima and the sum of column maxima. Throws InputError in the same cases as
+/// best_assignment().
 [[nodiscard]] Assignment good_assignment(std::span<const std::int64_t> values, std::int64_t n);
 
 }  // namespace evenkeel

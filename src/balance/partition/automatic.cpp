@@ -12,8 +12,8 @@ namespace evenkeel {
 
 namespace {
 
-/// Two algorithms. The first is the one whose result is more often closer to the bound. The second is null if
-/// it would be too slow.
+/// The algorithms to try. The result of `first` is usually closer to the bound. `second` is null if it would
+/// be too slow.
 struct Starts {
   Partition (*first)(std::span<const Cost>, std::int64_t, GroupSize);
   Partition (*second)(std::span<const Cost>, std::int64_t, GroupSize);
@@ -25,6 +25,7 @@ Starts starts_for(std::int64_t k, GroupSize group_size) {
   return {karmarkar_karp, longest_processing_time};
 }
 
+/// A sum within 1 / one_near of the bound is not improved further.
 constexpr Cost one_near = 100'000;
 
 bool is_near(Cost largest, Cost bound) {

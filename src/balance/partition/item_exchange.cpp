@@ -15,7 +15,7 @@
 namespace evenkeel {
 namespace {
 
-/// Returns the items of a group after an exchange.
+/// Returns the items of `group` after it gives away `out` and receives `in` from `other`.
 std::vector<Item> items_after_exchange(const ItemGroup& group, const ItemSubset& out, const ItemGroup& other,
                                        const ItemSubset& in) {
   std::vector<Item> items;
@@ -42,11 +42,11 @@ class BestExchange {
 
   [[nodiscard]] const std::optional<Exchange>& best() const { return best_; }
   [[nodiscard]] bool is_perfect() const { return distance_ <= wanted_.twice_ideal % 2; }
-  /// Returns the ideal cost of the items that come back, if items of the cost `given` leave.
+  /// Returns the ideal cost of the items that are taken in return for items of the cost `given`.
   [[nodiscard]] Cost ideal_back(Cost given) const { return given - wanted_.twice_ideal / 2; }
 
-  /// Offers an exchange. Returns false if only the limits forbid it, since an exchange farther from the ideal
-  /// may then be allowed.
+  /// Keeps the exchange if it obeys the rules and is better than the best one so far. Returns false if it is
+  /// better but breaks the rules; an exchange that is farther from the ideal may then still be allowed.
   bool offer(const ItemSubset& given, const ItemSubset& taken) {
     const Cost shift = given.cost - taken.cost;
     if (shift <= 0 || shift > wanted_.most) return true;
@@ -59,8 +59,8 @@ class BestExchange {
     return true;
   }
 
-  /// Offers the sets around position `ideal` of a list in ascending order, since limits may forbid the best
-  /// few of them.
+  /// Offers exchanges of `given` for the sets around position `ideal` of a list of `size` sets, which is in
+  /// ascending order of cost. Offers several sets, since the limits may forbid the best ones.
   template <typename SetAt>
   void offer_around(const ItemSubset& given, std::size_t ideal, std::size_t size, const SetAt& set_at) {
     constexpr std::size_t reach = 8;
@@ -104,7 +104,7 @@ class BestExchange {
            are_allowed(giver_bins, packed_bins(items_after_exchange(receiver_, taken, giver_, given)));
   }
 
-  /// Returns a lower bound on the bins of a group.
+  /// Returns a lower bound on the number of bins of a group with this size and count.
   [[nodiscard]] std::int64_t least_bins(std::int64_t size, std::int64_t count) const {
     return std::max(balance_checks::ceil_div(size, std::max<std::int64_t>(rules_.limits.max_size, 1)),
                     balance_checks::ceil_div(count, rules_.limits.max_items));
@@ -116,7 +116,8 @@ class BestExchange {
     return bins_of(items, rules_);
   }
 
-  /// Returns whether both groups would then have lower totals than the giver has now.
+  /// Returns whether an exchange that shifts this cost, and leaves the groups with these numbers of bins,
+  /// makes the totals of both groups lower than the giver's current total.
   [[nodiscard]] bool keeps_totals(Cost shift, std::int64_t giver_bins, std::int64_t receiver_bins) const {
     const Cost total = giver_.total(rules_);
     return giver_.cost - shift + rules_.bin_cost * giver_bins < total &&
@@ -202,7 +203,7 @@ std::optional<Exchange> find_exchange(const ItemGroup& giver, const ItemGroup& r
   budget -= std::ssize(giver.items) + std::ssize(receiver.items) + overhead;
   BestExchange best(giver, receiver, wanted, rules, budget);
   const bool may_move = !rules.keep_counts && !receiver.is_full(rules);
-  // The cost of the ideal item to swap for increases with that of the given item, so one pass over each list
+  // The cost of the ideal item to take increases with the cost of the given item, so one pass over each list
   // is enough.
   std::size_t ideal = 0;
   for (std::size_t i = 0; i < giver.items.size() && !best.is_perfect(); ++i) {

@@ -13,13 +13,13 @@
 
 namespace evenkeel {
 
-/// Rules that exchanges between groups must keep.
+/// Rules that exchanges between groups must obey.
 struct ExchangeRules {
   bool keep_counts = false;  ///< whether exchanges must swap equal numbers of items
-  BinItems items{};          ///< quantities limited by `limits`; has no sizes if nothing is limited
-  BinLimits limits{};        ///< limits of a bin
-  std::int64_t bins = 1;     ///< maximum number of bins of a group, packed by first-fit-decreasing
-  Cost bin_cost = 0;         ///< added to a group's cost for each bin
+  BinItems items{};       ///< sizes and counts to which `limits` apply; without sizes, sizes are not limited
+  BinLimits limits{};     ///< limits of a bin
+  std::int64_t bins = 1;  ///< maximum number of bins per group, packed by first-fit-decreasing
+  Cost bin_cost = 0;      ///< cost of each bin, which is added to its group's cost
 
   [[nodiscard]] std::int64_t size_of(Item item) const {
     return items.sizes.empty() ? 0 : items.sizes[static_cast<std::size_t>(item)];
@@ -32,18 +32,18 @@ struct ItemGroup {
   Cost cost = 0;
   std::int64_t size = 0;
   std::int64_t count = 0;
-  std::int64_t bins = 1;          ///< counted only if a group may have several
+  std::int64_t bins = 1;          ///< maintained only if groups may have several bins
   std::vector<CostedItem> items;  ///< ascending
 
   [[nodiscard]] bool is_full(const ExchangeRules& rules) const {
     return rules.bins == 1 && count >= rules.limits.max_items;
   }
-  /// Returns the cost of its items and of its bins.
+  /// Returns the cost of the group's items and bins.
   [[nodiscard]] Cost total(const ExchangeRules& rules) const { return cost + rules.bin_cost * bins; }
 
   CostedItem take(std::size_t position, const ExchangeRules& rules);
   void put(const CostedItem& entry, const ExchangeRules& rules);
-  /// Appends an item. The list must be sorted before items are exchanged.
+  /// Appends an item without sorting. The list must be sorted before items are exchanged.
   void add(const CostedItem& entry, const ExchangeRules& rules);
 };
 
@@ -62,7 +62,7 @@ struct ItemSubset {
 /// cost. If there would be more than 512 subsets, they have at most two items, or only one.
 [[nodiscard]] std::vector<ItemSubset> small_sets(const ItemGroup& group);
 
-/// Items that leave the giving group, and the items that the receiving group returns for them, if any.
+/// The items that leave the giving group, and the items, if any, that the receiving group gives in return.
 struct Exchange {
   ItemSubset given;
   ItemSubset taken;
@@ -70,23 +70,23 @@ struct Exchange {
   void apply(ItemGroup& giver, ItemGroup& receiver, const ExchangeRules& rules) const;
 };
 
-/// The cost that an exchange should move from the giver to the receiver. It must be above 0, at most `most`,
-/// and closer to half of `twice_ideal` than 0 is; the closer, the better.
+/// Describes the cost that an exchange should move from the giver to the receiver. The moved cost must be
+/// above 0, at most `most`, and closer than 0 to the ideal, which is half of `twice_ideal`.
 struct WantedShift {
   Cost twice_ideal = 0;
   Cost most = 0;
 };
 
-/// Returns the exchange nearest to the wanted shift among the exchanges near the ideal that keep the rules,
-/// or nullopt if there is none. Exchanges one item for at most one other. O(items of both groups). `budget`
-/// is the remaining amount of work, in items examined; after it is used up, exchanges that need packing are
-/// not examined.
+/// Returns the allowed exchange of one item for at most one other that is nearest to the wanted shift, or
+/// nullopt if no exchange is found. Examines only exchanges near the ideal. O(items of both groups). `budget`
+/// is the number of items that may still be examined; once it is used up, exchanges that require packing are
+/// skipped.
 [[nodiscard]] std::optional<Exchange> find_exchange(const ItemGroup& giver, const ItemGroup& receiver,
                                                     WantedShift wanted, const ExchangeRules& rules,
                                                     std::int64_t& budget);
 
-/// Like find_exchange, for exchanges of several items. `giver_sets` and `receiver_sets` are the small_sets of
-/// the two groups. O(sets of both groups).
+/// Same as find_exchange(), for exchanges of several items. `giver_sets` and `receiver_sets` are the results
+/// of small_sets() for the two groups. O(sets of both groups).
 [[nodiscard]] std::optional<Exchange> find_set_exchange(const ItemGroup& giver,
                                                         std::span<const ItemSubset> giver_sets,
                                                         const ItemGroup& receiver,
@@ -101,17 +101,19 @@ struct WantedShift {
 /// 1. Move an item from the heaviest group to a lighter one, or swap two items, whichever brings the two sums
 ///    nearest to each other.
 /// 2. If that does not help, exchange up to three items for up to three others.
-/// 3. Stop when the largest sum reaches max_sum_lower_bound, when no exchange with any group helps, or when
-///    the work bound is used up.
+/// 3. Stop when the largest sum reaches max_sum_lower_bound(), when no exchange with any group helps, or when
+///    the work limit is reached.
+///
 /// With GroupSize::equal, every group keeps its number of items.
 ///
-/// The largest sum is never above that of `start`. Groups keep their order. Groups that took part list their
-/// items in ascending order of (cost, item); the others are unchanged. Returns `start` if nothing helped.
+/// The largest sum is never above that of `start`. Groups keep their order. Groups that took part in an
+/// exchange list their items in ascending order of (cost, item); the other groups are unchanged. Returns
+/// `start` if no exchange helps.
 ///
-/// Deterministic: the work is bounded by a count, O(n), not by a clock; sorting groups takes at most O(n
-/// log(n/k)). Local. Precondition: `start` holds each item of `costs` once. Throws InputError if it has a
-/// different number of items, or if GroupSize::equal is given and its counts differ by more than one, and the
-/// errors of karmarkar_karp.
+/// Deterministic, local. The amount of work is limited by an operation count, O(n), not by time; sorting
+/// groups takes at most O(n log(n/k)). Precondition: `start` contains each item of `costs` once. Throws
+/// InputError if `start` has a different number of items, if its counts differ by more than one with
+/// GroupSize::equal, if a cost is negative, or if the costs sum to 2^62 or more.
 ///
 /// Example: costs {4, 3, 3, 2, 2} and the start {0, 1, 2}, {3, 4} give {2, 0}, {3, 4, 1} with
 /// GroupSize::free.

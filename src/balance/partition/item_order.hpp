@@ -75,7 +75,7 @@ class PickedItems {
     for (const Item item : picked) counts_.push_back(all.count_of(item));
   }
 
-  /// Returns a view of this object.
+  /// Returns views of the copied sizes and counts.
   [[nodiscard]] BinItems items() const { return {sizes_, counts_}; }
 
  private:

@@ -17,7 +17,7 @@ namespace evenkeel {
 
 namespace {
 
-// A state of the method is k sets of items. The implementation is fast for three reasons:
+// A state of the method consists of k sets of items. The implementation is fast for three reasons:
 // 1. Sets are disjoint, so a comparison of their item lists is decided by the first item. Comparing sets or
 //    states is O(1).
 // 2. Empty sets always come last, so only the others are stored.
@@ -41,10 +41,10 @@ constexpr bool is_greater(const Set& left, const Set& right) noexcept {
   return left.head > right.head;
 }
 
-/// The non-empty sets of a state, in descending order. The remaining ones of the k sets are empty.
+/// The non-empty sets of a state, in descending order. The state's other sets, up to k, are empty.
 using State = std::vector<Set>;
 
-/// The priority of a state. The state with the greatest priority is taken next.
+/// The priority of a state. The state with the greatest priority is merged next.
 struct Priority {
   Cost spread = 0;
   Cost sum = 0;  ///< sum of the first set; the members below also describe the first set
@@ -278,8 +278,8 @@ class Differencing {
   State scratch_;
 };
 
-/// Returns the result for one group. The greatest state always remains the greatest, so the items are joined
-/// in descending order.
+/// Returns the result for one group: the items in descending order, since the state with the largest item
+/// always keeps the greatest priority.
 Partition single_group(std::span<const Cost> costs) {
   std::vector<Item> items;
   items.reserve(costs.size());

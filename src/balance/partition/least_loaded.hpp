@@ -13,8 +13,8 @@
 
 namespace evenkeel {
 
-/// Finds the least loaded of several places; on a tie, the lowest place. Uses a heap, so a change costs O(log
-/// places).
+/// Finds the least loaded of several places; on a tie, the one with the lowest number. Uses a heap, so a
+/// change costs O(log(places)).
 class LeastLoaded {
  public:
   struct Place {
@@ -24,7 +24,7 @@ class LeastLoaded {
     friend auto operator<=>(const Place&, const Place&) = default;
   };
 
-  /// Gives place p the load loads[p]. Precondition: loads is not empty.
+  /// Sets the load of place p to loads[p]. Precondition: loads is not empty.
   explicit LeastLoaded(const std::vector<Cost>& loads) : heap_(loads.size()) {
     for (std::size_t p = 0; p < loads.size(); ++p) heap_[p] = {loads[p], static_cast<std::int64_t>(p)};
     for (std::size_t at = heap_.size() / 2; at-- > 0;) sift_down(at);
@@ -55,8 +55,9 @@ class LeastLoaded {
   std::vector<Place> heap_;
 };
 
-/// Finds the block of a level on which a task would end first; on a tie, the fastest block, then the lowest.
-/// Among blocks of equal speed, this is the block that is free first. O(speeds + log(blocks)) per change.
+/// Finds the block of a level on which a task would end first; on a tie, the fastest block, then the
+/// lowest-numbered one. Among blocks of equal speed, this is the block that is free first. O(distinct speeds)
+/// per search, and O(log(blocks)) per change.
 class EarliestFinish {
  public:
   /// Block b is free from time free[b] on. Precondition: free is not empty.
@@ -84,7 +85,7 @@ class EarliestFinish {
     return classes_[found_].first();
   }
 
-  /// Sets the time at which the block that find() returned last will be free.
+  /// Sets the time from which the block that find() last returned is free.
   void set_load_of_found(Cost free) { classes_[found_].least.set_least(free); }
 
  private:

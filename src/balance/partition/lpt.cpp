@@ -21,8 +21,8 @@ struct Load {
   friend auto operator<=>(const Load&, const Load&) = default;
 };
 
-/// A binary min-heap. The order of its array is part of the result (open groups are returned in it), so
-/// elements must be sifted exactly as in the reference's heap. The standard library does not guarantee that.
+/// A binary min-heap that moves elements exactly like the reference's heap. The standard library's heap
+/// functions do not guarantee this, but open groups are returned in the order of the heap's array.
 class LoadHeap {
  public:
   /// Makes k empty groups, numbered from 0.
@@ -37,7 +37,7 @@ class LoadHeap {
     sift_up(loads_.size() - 1);
   }
 
-  /// Precondition: not empty.
+  /// Removes and returns the lightest load. Precondition: the heap is not empty.
   Load pop() {
     EVENKEEL_PRECONDITION(cheap, !loads_.empty());
     const Load last = loads_.back();
@@ -72,8 +72,8 @@ class LoadHeap {
   std::vector<Load> loads_;
 };
 
-/// Groups under construction: items by group number, open groups in a heap, closed groups in order of
-/// closing.
+/// Groups under construction: items by group number, open groups in a heap, and closed groups in the order in
+/// which they were closed.
 class PartitionBuilder {
  public:
   PartitionBuilder(std::int64_t k, std::size_t num_items)
@@ -101,7 +101,8 @@ class PartitionBuilder {
   void give_back(const Load& load) { open_.push(load); }
   void close(const Load& load) { closed_.push_back(load.number); }
 
-  /// Returns the closed groups in order of closing, then the open groups in the order of the heap.
+  /// Returns the closed groups in the order in which they were closed, then the open groups in the order of
+  /// the heap.
   [[nodiscard]] Partition result() const {
     std::vector<Item> all;
     all.reserve(num_items_);
@@ -134,7 +135,8 @@ Partition deal_without_count_limit(std::span<const Cost> costs, std::int64_t k) 
   return groups.result();
 }
 
-/// Assigns with equal counts. The first n mod k groups that reach n / k items take one more.
+/// Partitions with equal counts: each group takes n / k items, rounded down. The first n mod k groups that
+/// are chosen again after that take one additional item.
 Partition deal_equal_counts(std::span<const Cost> costs, std::int64_t k) {
   const auto n = static_cast<std::int64_t>(costs.size());
   const std::int64_t quota = n / k;

@@ -16,12 +16,12 @@ namespace evenkeel {
 
 namespace {
 
-/// Type of products of a cost and a speed.
+/// Type of products of costs and speeds.
 __extension__ using Wide = __int128;
 
 constexpr std::int64_t largest_speed = std::int64_t{1} << 31;
 
-/// The work and speed of a group. Ordered by end time, then by group.
+/// The work and speed of a group. Ordered by end time, then by group number.
 struct Finish {
   Cost cost = 0;
   std::int64_t speed = 1;
@@ -81,8 +81,8 @@ class UnevenGroups {
  private:
   [[nodiscard]] Finish finish_of(std::size_t g) const { return {groups_[g].cost, speeds_[g], g}; }
 
-  /// Makes an exchange between the group that ends last and a group that ends early, if both then end before
-  /// that time. Returns whether it did.
+  /// Makes an exchange between the group that ends last and a group that ends early, if both groups then end
+  /// before the current end of the last group. Returns whether an exchange was made.
   bool improve_last(std::int64_t& budget) {
     const Finish last = *by_end_.rbegin();
     for (const Finish& early : by_end_) {
@@ -104,7 +104,8 @@ class UnevenGroups {
   }
 
   /// Returns the shift after which both groups end at the same time, and the maximum shift after which the
-  /// receiver ends before the giver's current end. Returns nullopt if the receiver cannot take anything.
+  /// receiver still ends before the giver's current end. Returns nullopt if the receiver cannot take any
+  /// cost.
   static std::optional<WantedShift> wanted_shift(const Finish& last, const Finish& early) {
     const Wide behind = Wide{last.cost} * early.speed - Wide{early.cost} * last.speed;
     if (behind <= last.speed) return std::nullopt;

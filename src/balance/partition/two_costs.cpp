@@ -18,14 +18,14 @@ namespace evenkeel {
 
 namespace {
 
-/// The first kind's maximum may increase by a fraction of 1 / one_in to even out the second kind.
+/// To even out the second kind, the maximum of the first kind may increase by a fraction of 1 / one_in.
 constexpr Cost one_in = 512;
 
 Cost largest_sum(const Partition& partition, std::span<const Cost> costs) {
   return std::ranges::max(group_sums(partition, costs));
 }
 
-/// Work of the kind that is balanced first, and of the other kind.
+/// Costs of the kind that is balanced first, and of the other kind.
 struct Both {
   Cost first = 0;
   Cost second = 0;
@@ -67,10 +67,10 @@ struct Swap {
   std::optional<std::size_t> taken;
 };
 
-/// Searches for an exchange that evens out the second kind, of which `from` has the most, while keeping the
-/// sums of the first kind within the allowed maximum. Stops at an exchange that makes the groups nearly
-/// equal, or after a number of pairs: in long lists, the best of some pairs is good enough, since more
-/// exchanges follow.
+/// Searches for an exchange between `from`, which has the most of the second kind, and `into` that evens out
+/// the second kind and keeps the sums of the first kind within the allowed maximum. Stops at an exchange that
+/// makes the groups nearly equal, or after a number of pairs: in long lists, the best of some pairs is good
+/// enough, since more exchanges follow.
 class SwapSearch {
  public:
   SwapSearch(const TwoCostGroup& from, const TwoCostGroup& into, Cost allowed, std::int64_t max_examined)

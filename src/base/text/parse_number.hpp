@@ -8,9 +8,9 @@
 
 namespace evenkeel {
 
-/// Returns the number if the whole text is one that `Number` can represent: digits with an optional minus,
-/// and for floating point also the other forms of std::from_chars. No spaces, no plus sign. Otherwise returns
-/// nullopt.
+/// Parses a text that consists of one number: digits with an optional minus sign and, for floating point, the
+/// other forms that std::from_chars accepts. Returns nullopt for any other text, such as one with spaces or a
+/// plus sign, and if `Number` cannot represent the number.
 template <typename Number>
 [[nodiscard]] std::optional<Number> parse_as(std::string_view text) noexcept {
   Number number{};
@@ -19,7 +19,7 @@ template <typename Number>
   return error == std::errc{} && after == end ? std::optional(number) : std::nullopt;
 }
 
-/// Does the same for an integer in hexadecimal digits.
+/// Same as parse_as(), but for an integer in hexadecimal digits.
 template <std::integral Number>
 [[nodiscard]] std::optional<Number> parse_hexadecimal_as(std::string_view text) noexcept {
   Number number{};

@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, 5> units{"", "KiB", "MiB", "GiB", "TiB"};
 constexpr int unit_bits = 10;
 constexpr int max_bits = 50;
 
-/// Returns the number of tokens that a unit stands for, or 0 if `unit` is not a unit.
+/// Returns the number of tokens in one unit ('k', 'K' or 'M'), or 0 for any other character.
 std::int64_t tokens_per_unit(char unit) noexcept {
   if (unit == 'k' || unit == 'K') return 1024;
   return unit == 'M' ? 1024 * 1024 : 0;

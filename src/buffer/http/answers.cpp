@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-/// Compares in constant time, so the time does not reveal how many bytes are correct.
+/// Compares tokens in constant time, so that the time does not reveal how many bytes are correct.
 bool is_token(std::string_view given, std::string_view token) {
   unsigned difference = given.size() == token.size() ? 0 : 1;
   for (std::size_t i = 0; i < given.size() && i < token.size(); ++i)
@@ -20,7 +20,7 @@ bool is_token(std::string_view given, std::string_view token) {
   return difference == 0;
 }
 
-/// Returns the token of a bearer header; empty for other authentication schemes. Schemes are
+/// Returns the token in an Authorization header; empty if the scheme is not Bearer. Schemes are
 /// case-insensitive.
 std::string bearer_token(const std::string& authorization) {
   constexpr std::string_view scheme = "Bearer ";

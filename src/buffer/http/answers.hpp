@@ -24,31 +24,32 @@ class ValueStore;
 
 inline constexpr const char* json_type = "application/json";
 
-/// A request's body, which can be read once.
+/// Reader of a request's body, which can be read only once.
 class BodyReader {
  public:
   BodyReader() = default;
   BodyReader(const BodyReader&) = delete;
   BodyReader& operator=(const BodyReader&) = delete;
   virtual ~BodyReader() = default;
-  /// Reads up to out.size() bytes. Returns their number; 0 at the end; -1 if the body is malformed, ends
-  /// early, or takes too long.
+  /// Reads up to out.size() bytes. Returns the number of bytes read; 0 at the end of the body; -1 if the body
+  /// is malformed, ends early, or takes too long.
   virtual ssize_t read_body(std::span<char> out) = 0;
-  /// Returns the size of the body if it is known before the body arrives; otherwise 0.
+  /// Returns the size of the body as announced in the request's head; 0 if it was not announced.
   [[nodiscard]] virtual std::int64_t announced() const noexcept = 0;
-  /// Returns the process that opened the connection if this is a UNIX socket; otherwise its pid is 0.
+  /// Returns the credentials of the process that opened the connection if it uses a UNIX socket; otherwise,
+  /// the pid in them is 0.
   [[nodiscard]] virtual ::ucred peer() const noexcept { return {}; }
 };
 
-/// Answers a request that has the token. The reader of the body is null for GET and HEAD. If the request's
-/// body was not read to the end, the connection is closed after the answer.
+/// Function that answers a request, after the token was checked. The BodyReader is null for GET and HEAD. If
+/// the function does not read the request's body to the end, the connection is closed after the answer.
 using HttpAnswer = std::function<void(const httplib::Request&, httplib::Response&, BodyReader*)>;
 
-/// Default limit on the total number of bytes of all requests that are in memory at the same time.
+/// Default limit on the total number of bytes of request bodies that are in memory at the same time.
 inline constexpr std::int64_t least_in_flight = std::int64_t{192} << 20;
 
-/// Adds the bytes of one request's body to the total over all requests in memory, until this object is
-/// destroyed. add() throws FullError if the total exceeds `most`.
+/// Counts the bytes of one request's body in `all`, the total over all requests in memory, until this object
+/// is destroyed. add() throws FullError if the total exceeds `most`.
 class InFlight {
  public:
   explicit InFlight(std::atomic<std::int64_t>& all, std::int64_t most = least_in_flight)
@@ -68,25 +69,26 @@ class InFlight {
 /// Writes JSON content without changing the status.
 void answer(httplib::Response& response, const nlohmann::ordered_json& content);
 void answer(httplib::Response& response, int status, const ErrorReport& report);
-/// Writes an error with the HTTP status of its class.
+/// Writes an error with the HTTP status for its exception type.
 void answer(httplib::Response& response, const Error& error);
 
-/// Returns whether the request has the required token. If not, writes the answer.
+/// Returns whether the request has the required token; true if `token` is empty. If not, answers with status
+/// 401.
 [[nodiscard]] bool authorize(const httplib::Request& request, httplib::Response& response,
                              const std::string& token);
 
-/// Reads a request's body to its end into `body`. If the body has more than `most` bytes, too many bytes of
-/// all requests are in memory, or the body is malformed or does not arrive in time, writes the answer and
-/// returns false. Throws what `body` throws.
+/// Reads a request's body to its end into `body`. If the body has more than `most` bytes, is malformed, or
+/// does not arrive in time, or if adding it to `in_flight` throws FullError, answers with an error and
+/// returns false. Exceptions from `body` propagate, except FullError, which is also answered.
 [[nodiscard]] bool receive(httplib::Response& response, BodyReader& reader, std::int64_t most,
                            InFlight& in_flight, BodySink& body);
 
-/// Returns the function that answers a buffer's calls (listed in docs/streams.md). It keeps the buffer alive
-/// until the last answer has been sent.
+/// Returns a function that answers the API calls of a buffer, which docs/streams.md lists. The function keeps
+/// the buffer alive until the last answer has been sent.
 [[nodiscard]] HttpAnswer make_answer_function(std::shared_ptr<Buffer> buffer);
 
-/// Returns the function that answers the calls of a store of values (listed in docs/formats.md). Clients may
-/// save and load files only in the folder `checkpoints`; nowhere if it is empty.
+/// Returns a function that answers the API calls of a store of values, which docs/formats.md lists. Clients
+/// may save and load files only in the folder `checkpoints`, and not at all if it is empty.
 [[nodiscard]] HttpAnswer make_answer_function(std::shared_ptr<ValueStore> store,
                                               const std::filesystem::path& checkpoints);
 

@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 
 constexpr auto longest_head = 10s;
 constexpr auto longest_body = 120s;
-constexpr auto longest_silence = 10s;  // in the middle of a message
+constexpr auto longest_silence = 10s;  // within a message
 constexpr auto longest_idle = 5s;      // between two requests
 constexpr auto longest_linger = 5s;
 constexpr std::size_t max_head_bytes = std::size_t{64} << 10;
@@ -121,7 +121,7 @@ void Connection::begin_body(const httplib::Request& request) {
   is_request_read_ = is_body_valid_ && !is_chunked_ && left_ == 0;
 }
 
-// For sockets other than UNIX sockets, the process is 0.
+// For sockets other than UNIX sockets, the system sets the pid to 0.
 ::ucred Connection::peer() const noexcept {
   ::ucred process{};
   socklen_t size = sizeof process;
@@ -173,7 +173,7 @@ ssize_t Connection::read(char* bytes, std::size_t size) {
   return static_cast<ssize_t>(taken);
 }
 
-/// Reads body bytes. Large reads go directly into the caller's memory.
+/// Reads bytes of the body or its current chunk. Large reads go directly into the caller's memory.
 ssize_t Connection::read_counted(std::span<char> out) {
   const std::size_t size = std::min(out.size(), static_cast<std::size_t>(left_));
   if (begin_ == end_ && size > ahead_bytes) {
@@ -183,7 +183,8 @@ ssize_t Connection::read_counted(std::span<char> out) {
   return read(out.data(), size);
 }
 
-/// Reads the next line, without its line break. Returns false if the line does not arrive.
+/// Reads the next line, without its line break. Returns false if the line is too long, does not end with
+/// CRLF, or does not arrive in time.
 bool Connection::read_line(std::string& line) {
   line.clear();
   while (fill()) {
@@ -199,7 +200,7 @@ bool Connection::read_line(std::string& line) {
   return false;
 }
 
-// Implements RFC 9112, section 7.1. Chunk extensions and trailers are ignored.
+// Reads the size of the next chunk (RFC 9112, section 7.1). Ignores chunk extensions and trailers.
 bool Connection::begin_chunk() {
   std::string line;
   if (std::exchange(is_in_chunks_, true) && !(read_line(line) && line.empty())) return false;
@@ -244,7 +245,7 @@ bool Connection::flush() {
   return true;
 }
 
-// Buffers output so that the head and content of a short answer leave in one packet.
+// Buffers output so that the head and content of a short answer are sent in one packet.
 ssize_t Connection::write(const char* bytes, std::size_t size) {
   if (unsent_.size() + size > max_unsent && !flush()) return -1;
   if (size > max_unsent) return send_some(bytes, size);

@@ -18,8 +18,8 @@ namespace evenkeel {
 /// A client's connection, from accept() to close(). Every wait is bounded: the head and body of a request
 /// have deadlines even if bytes keep arriving, and a client that neither sends nor receives anything is
 /// disconnected earlier. Bytes that were read ahead are kept for the next request, so pipelined requests are
-/// answered in order. Reads request bodies itself, including chunked ones with trailers, because cpp-httplib
-/// 0.11 refuses trailers and reads only 4 KiB at a time.
+/// answered in order. This class reads request bodies itself, including chunked bodies with trailers, because
+/// cpp-httplib 0.11 refuses trailers and reads only 4 KiB at a time.
 class Connection final : public httplib::Stream, public BodyReader {
  public:
   /// Takes ownership of `socket`. `tls` is null for a connection without TLS.
@@ -28,18 +28,19 @@ class Connection final : public httplib::Stream, public BodyReader {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// Performs the TLS handshake, if any. Returns false if it fails or takes too long.
+  /// Performs the TLS handshake if the connection uses TLS. Returns false if it fails or takes too long.
   [[nodiscard]] bool perform_handshake();
   /// Sends pending output and waits for a request. Returns false if no request begins within the idle limit.
   [[nodiscard]] bool wait_for_request();
-  /// Starts the deadline of a request's head.
+  /// Sets the deadline for the head of a request.
   void begin_head();
-  /// Starts the deadline of a request's body.
+  /// Sets the deadline for the body of `request`, and determines its length or encoding.
   void begin_body(const httplib::Request& request);
   ssize_t read_body(std::span<char> out) override;
   [[nodiscard]] std::int64_t announced() const noexcept override { return announced_; }
   [[nodiscard]] ::ucred peer() const noexcept override;
-  /// Returns whether the current request was read to its end, so the next bytes belong to the next request.
+  /// Returns whether the current request was read to its end, so that the next bytes belong to the next
+  /// request.
   [[nodiscard]] bool is_request_read() const noexcept { return is_request_read_; }
   /// Sends buffered output. Returns false if the client does not accept it.
   bool flush();
@@ -47,7 +48,7 @@ class Connection final : public httplib::Stream, public BodyReader {
   /// time before the connection is closed. Otherwise, a client that is still sending a body would see a
   /// connection reset instead of the answer.
   void linger();
-  /// Makes all reads and writes fail. May be called from any thread.
+  /// Makes all further reads and writes fail. Thread-safe.
   void interrupt() noexcept;
 
   bool is_readable() const override { return true; }
@@ -57,8 +58,8 @@ class Connection final : public httplib::Stream, public BodyReader {
   ssize_t write(const char* bytes, std::size_t size) override;
   void get_remote_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
   void get_local_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
-  /// Hides the socket: cpp-httplib refuses numbers above FD_SETSIZE, which select() cannot watch; this class
-  /// uses poll().
+  /// Hides the socket from cpp-httplib, which refuses descriptors above FD_SETSIZE because select() cannot
+  /// watch them. This class uses poll() instead.
   socket_t socket() const override { return INVALID_SOCKET; }
 
  private:
@@ -80,16 +81,16 @@ class Connection final : public httplib::Stream, public BodyReader {
 
   const socket_t socket_;
   const std::unique_ptr<SSL, FreeTls> tls_;
-  std::vector<char> ahead_;  // bytes read ahead; [begin_, end_) are not used yet
+  std::vector<char> ahead_;  // buffer for bytes read ahead; [begin_, end_) are unread
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::string unsent_;
-  Clock::time_point deadline_;  // limit for the current head or body
-  std::size_t head_bytes_ = 0;  // remaining limit of the head
+  Clock::time_point deadline_;  // for reading the current head or body
+  std::size_t head_bytes_ = 0;  // number of bytes that the head may still have
   bool is_request_read_ = true;
   bool is_body_valid_ = true;
   bool is_chunked_ = false;
-  bool is_in_chunks_ = false;  // a chunk has begun
+  bool is_in_chunks_ = false;  // whether the body's first chunk has begun
   std::int64_t announced_ = 0;
   std::int64_t left_ = 0;  // remaining bytes of the body or of its current chunk
 };

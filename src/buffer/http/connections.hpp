@@ -21,14 +21,14 @@
 
 namespace evenkeel {
 
-/// All open connections. Limits the number of unauthenticated connections, which have not sent a request with
-/// the token: when a new one exceeds the limit, the oldest is closed, so unauthenticated clients can never
-/// lock out others.
+/// All open connections. A connection is unauthenticated until it sends a request with the token. If a new
+/// connection exceeds the limit on unauthenticated connections, the oldest unauthenticated connection is
+/// closed, so unauthenticated clients can never lock out other clients.
 class OpenConnections {
   struct Entry {
     Connection* connection = nullptr;
     bool is_unauthenticated = true;
-    bool is_answered = false;  // a request with the token is being answered
+    bool is_answered = false;  // whether a request with the token is being answered
   };
 
  public:
@@ -40,7 +40,7 @@ class OpenConnections {
     Listed(const Listed&) = delete;
     Listed& operator=(const Listed&) = delete;
 
-    /// Records that a request head was read, with or without the token.
+    /// Records that a request's head was read, and whether it has the token.
     void begin_answer(bool has_token) {
       const std::lock_guard lock(all_.mutex_);
       if (has_token) all_.mark_authenticated(entry_);
@@ -59,7 +59,8 @@ class OpenConnections {
     const std::list<Entry>::iterator entry_;
   };
 
-  /// Closes all connections at once, except that requests being answered get up to `grace` to finish.
+  /// Closes all connections. Connections whose requests are being answered get up to `grace` to finish; all
+  /// other connections are closed at once.
   void close_all(std::chrono::seconds grace) {
     std::unique_lock lock(mutex_);
     is_ending_ = true;
@@ -111,8 +112,8 @@ class OpenConnections {
   bool is_ending_ = false;
 };
 
-/// Runs one thread per open connection, up to 2048, so that a silent connection does not delay others.
-/// Threads live until shutdown().
+/// Runs one thread per open connection, up to 2048, so that a silent connection does not delay other
+/// connections. Threads live until shutdown().
 class ConnectionThreads : public httplib::TaskQueue {
  public:
   /// enqueue() returns bool since cpp-httplib 0.14 (whether the task was accepted); before that, it returned

@@ -31,7 +31,8 @@ namespace {
 constexpr int backlog = 1024;
 constexpr std::size_t max_requests_per_connection = 1000;
 
-/// Returns the TLS context of the certificate in `settings`, or null if there is none.
+/// Returns a TLS context for the certificate in `settings`; null if `settings` has no certificate. Throws
+/// IoError if the certificate and its key cannot be used.
 TlsContext make_tls_context(const ServerSettings& settings) {
   if (settings.certificate.empty()) return nullptr;
   TlsContext tls(::SSL_CTX_new(::TLS_server_method()));
@@ -48,7 +49,8 @@ TlsContext make_tls_context(const ServerSettings& settings) {
   return tls;
 }
 
-/// The connection served by this thread. It is thread-local because cpp-httplib does not pass it to handlers.
+/// The connection that a thread serves. `served` is thread-local because cpp-httplib does not pass
+/// connections to handlers.
 struct Served {
   Connection& connection;
   OpenConnections::Listed& listed;
@@ -57,7 +59,8 @@ thread_local Served* served = nullptr;
 
 }  // namespace
 
-/// Uses httplib to read request heads and write answers. Connections and their deadlines are handled here.
+/// HTTP server that uses httplib to read request heads and write answers, but handles connections and their
+/// deadlines itself.
 class HttpListener::Server : public httplib::Server {
  public:
   explicit Server(TlsContext tls) : tls_(std::move(tls)) {
@@ -69,7 +72,7 @@ class HttpListener::Server : public httplib::Server {
   void listen_to(int connections) { ::listen(svr_sock_, connections); }
 
   /// Binds to a UNIX socket that only this user may use. Replaces a stale socket, on which no process
-  /// listens. Throws IoError.
+  /// listens. Throws IoError if the path is too long, is the socket of another server, or cannot be bound.
   void bind_to_path(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -114,8 +117,9 @@ class HttpListener::Server : public httplib::Server {
     return true;
   }
 
-  /// Answers the next request, and tells the client if it is the last request on this connection. cpp-httplib
-  /// 0.17 added parameters for addresses, which are not used here.
+  /// Answers the next request. If `is_last`, the answer announces that the connection will be closed. Returns
+  /// whether the connection may be used for another request. cpp-httplib 0.17 added parameters for addresses,
+  /// which are not used here.
   template <typename Self>
   static bool answer_next(Self& self, Connection& connection, bool is_last) {
     const auto is_answered = [&] {
@@ -130,7 +134,7 @@ class HttpListener::Server : public httplib::Server {
 
   const TlsContext tls_;
   OpenConnections open_;
-  std::string path_;  // of the UNIX socket
+  std::string path_;  // path of the UNIX socket; empty for TCP
 };
 
 HttpListener::HttpListener(const ServerSettings& settings, HttpAnswer answer)
@@ -155,7 +159,7 @@ std::unique_ptr<HttpListener::Server> HttpListener::make_server(const ServerSett
   auto server = std::make_unique<Server>(make_tls_context(settings));
   server->set_tcp_nodelay(true);
   server->set_keep_alive_max_count(max_requests_per_connection);
-  // httplib's default option (SO_REUSEPORT) would let another buffer share the port.
+  // httplib's default option, SO_REUSEPORT, would let another server share the port.
   server->set_socket_options([](socket_t socket) {
     const int yes = 1;
     ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -227,7 +231,7 @@ void HttpListener::serve() {
   is_serving_ = false;
 }
 
-// Waits until httplib's server is running, because stop() has no effect before that.
+// Waits until httplib's server is running, because its stop() has no effect until then.
 void HttpListener::stop() {
   std::unique_lock lock(mutex_);
   is_stopped_ = true;

@@ -10,20 +10,21 @@
 
 namespace evenkeel {
 
-/// HTTP server that checks tokens: passes requests that have the token to `answer`, and answers all others
-/// with status 401 before reading their bodies. There is one thread per connection; a connection is closed if
-/// it exceeds a deadline for the head or the body, or is silent for too long (connection.hpp).
+/// HTTP server that checks tokens. It passes requests with the token to `answer`, and answers all other
+/// requests with status 401 before reading their bodies. Each connection has its own thread, and is closed if
+/// a request exceeds a deadline or the client is silent for too long (connection.hpp).
 class HttpListener {
  public:
-  /// Throws the errors of BufferServer.
+  /// Starts listening. Throws ConfigError if the settings are inconsistent (ListeningServer), and IoError if
+  /// the server cannot listen or cannot use the certificate.
   HttpListener(const ServerSettings& settings, HttpAnswer answer);
   ~HttpListener();
 
   [[nodiscard]] int port() const noexcept { return port_; }
   /// Example: "http://127.0.0.1:8710".
   [[nodiscard]] std::string url() const;
-  /// Serves until stop() is called, even if that happened before this call. After stop(), requests being
-  /// answered get a few seconds; all other connections are closed at once.
+  /// Answers requests until stop() is called; returns at once if it was called before. After stop(), requests
+  /// being answered get a few seconds to finish; all other connections are closed at once.
   void serve();
   void stop();
 
@@ -36,7 +37,7 @@ class HttpListener {
   const ServerSettings settings_;
   const HttpAnswer answer_;
   std::unique_ptr<Server> server_;
-  std::unique_ptr<Server> local_;  // of the UNIX socket, or null
+  std::unique_ptr<Server> local_;  // server of the UNIX socket; null if none is configured
   int port_ = -1;
   std::mutex mutex_;  // guards is_serving_ and writes to is_stopped_
   bool is_serving_ = false;

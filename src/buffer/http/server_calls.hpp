@@ -17,8 +17,8 @@
 
 namespace evenkeel {
 
-/// Finds a request's call by method and path. As with httplib, patterns are regular expressions that match
-/// the whole path.
+/// Table of API calls by method and path. As in httplib, each path is a regular expression that must match a
+/// request's whole path.
 class CallTable {
  public:
   using Get = std::function<void(const httplib::Request&, httplib::Response&)>;
@@ -27,8 +27,9 @@ class CallTable {
   void get(const char* path, Get call) { gets_.emplace_back(path, std::move(call)); }
   void post(const char* path, Post call) { posts_.emplace_back(path, std::move(call)); }
 
-  /// Runs the request's call: one added by get() if `body` is null, otherwise one added by post() if the
-  /// method is POST. Returns false if there is no such call, without having read or answered anything.
+  /// Runs the API call for the request: a call added by get() if `body` is null, or a call added by post() if
+  /// the method is POST. If the table has no call for the request, returns false without reading the body or
+  /// writing an answer.
   bool answer(const httplib::Request& request, httplib::Response& response, BodyReader* body) const {
     if (body == nullptr) {
       const Get* const call = find(gets_, request);
@@ -55,7 +56,8 @@ class CallTable {
   std::vector<std::pair<std::regex, Post>> posts_;
 };
 
-/// The calls of a server and their common handling: errors become answers, and bodies are limited.
+/// Base of classes that implement a server's API calls. Turns errors into answers, and limits the size of
+/// request bodies.
 class ServerCalls {
  public:
   ServerCalls() = default;
@@ -69,12 +71,12 @@ class ServerCalls {
 
   ~ServerCalls() = default;
 
-  /// Runs the request's call. Returns false if there is no such call.
+  /// Runs the API call for the request. Returns false if the server does not have this call.
   [[nodiscard]] bool answer_call(const Request& request, Response& response, BodyReader* body) const {
     return table_.answer(request, response, body);
   }
 
-  /// Runs `act`, and answers with the error that it throws.
+  /// Runs `act`. If it throws an Error or std::bad_alloc, answers with that error.
   template <typename Act>
   static void guard(Response& response, Act&& act) {
     try {
@@ -86,7 +88,7 @@ class ServerCalls {
     }
   }
 
-  /// Adds a call whose body has at most `most` bytes.
+  /// Adds a POST call. Requests with more than `most` bytes in the body are refused.
   void register_call(const char* path, Call call, std::int64_t most = std::int64_t{16} << 20) {
     add_post(path, [this, most, call = std::move(call)](const Request& request, Response& response,
                                                         BodyReader& reader) {

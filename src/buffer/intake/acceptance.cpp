@@ -29,8 +29,8 @@ bool may_fail_to_place_rows(const JsonlSchema& schema, const FieldSpec& spec, co
   return is_of_labels && (spec.rule().is_per_token() || schema.kind_open.contains(spec.name));
 }
 
-/// Returns the InputError thrown by `check`, or nullopt. The message names the field but not the sample,
-/// which is known to the caller.
+/// Returns the report of the InputError that `check` throws, or nullopt if it does not throw. The message
+/// names the field but not the sample, which the caller knows.
 template <typename Check>
 std::optional<ErrorReport> catch_fault(Check&& check) {
   try {
@@ -143,7 +143,7 @@ std::optional<ErrorReport> find_value_fault(RaggedBatch sample, const Acceptance
 std::optional<std::pair<std::int64_t, ErrorReport>> find_tree_fault(const RaggedBatch& group) {
   const std::vector<std::int64_t> keys = segment_keys(group, 0);
   const std::span<const std::int64_t> tokens = group.at(input_ids_field).values<std::int64_t>();
-  std::unordered_map<std::uint64_t, std::int64_t> token_after;  // next token, by hash of the path before it
+  std::unordered_map<std::uint64_t, std::int64_t> token_after;  // token of a row, by hash of the path to it
   for (std::int64_t i = 0; i < group.size(); ++i) {
     const RowRange rows = group.rows_of(FieldKind::token, i);
     Fnv1a path;

@@ -18,23 +18,23 @@ namespace evenkeel {
 /// them when it begins.
 struct Acceptance {
   std::optional<std::int64_t> max_tokens{};
-  std::map<std::string, std::int64_t> max_rows{};  ///< limits of fields that count their own rows
-  bool shares_prompts = false;                     ///< prompt tokens must not carry loss
-  bool has_trees = false;                          ///< `segment_ids` define a tree of samples
-  std::int64_t predict_ahead = 0;                  ///< pack.predict_ahead; above 0, trees are not accepted
-  /// For each field: the row at which samples have a token's value.
+  std::map<std::string, std::int64_t> max_rows{};  ///< maximum rows per sample of fields with counted rows
+  bool shares_prompts = false;                     ///< whether prompt tokens must not carry loss
+  bool has_trees = false;                          ///< whether `segment_ids` define a tree of samples
+  std::int64_t predict_ahead = 0;                  ///< pack.predict_ahead; trees are accepted only if it is 0
+  /// Row conventions of fields (FieldSettings::at), by name.
   std::map<std::string, RowConvention> at{};
 
   /// Returns whether samples with these fields define a tree: has_trees is set, and they have `segment_ids`.
   [[nodiscard]] bool declares_trees(const JsonlSchema& schema) const;
-  /// Returns whether find_value_fault() is needed for samples with these fields, so they must be parsed.
-  /// Otherwise find_length_fault() is enough.
+  /// Returns whether samples with these fields must be parsed and checked with find_value_fault(). If not,
+  /// find_length_fault() is enough.
   [[nodiscard]] bool depends_on_values(const JsonlSchema& schema) const;
 
   friend bool operator==(const Acceptance&, const Acceptance&) = default;
 };
 
-/// Declaration with which a job begins at a buffer.
+/// Options of a job that begins at a buffer.
 struct JobStart {
   bool takes_over = false;  ///< fences an earlier job even if it is still alive
   Acceptance acceptance{};
@@ -44,20 +44,23 @@ struct JobStart {
 /// Throws InputError if `in` is not the JSON of an Acceptance.
 [[nodiscard]] Acceptance parse_acceptance(const nlohmann::json& in);
 
-/// Throws InputError for a field that no job accepts: a field with a reserved name (require_usable_name()); a
-/// field that others are derived from, such as loss_mask, with a wrong kind, dtype or shape
-/// (require_usable_form()); or two loss masks. Properties that no sample has determined yet are not checked.
-/// The error is at `place`:LINE if the samples are JSON Lines (`has_lines`), otherwise at `place`.
+/// Throws InputError if `schema` has fields that no job accepts: a field with a reserved name
+/// (require_usable_name()); a field from which other fields are derived, such as loss_mask, with a wrong
+/// kind, dtype or shape (require_usable_form()); or two loss masks. Properties that no sample has determined
+/// yet are not checked. The error names `place`:LINE if the samples are JSON Lines (`has_lines`), otherwise
+/// `place`.
 void require_usable_fields(const JsonlSchema& schema, const std::string& place, bool has_lines);
 
-/// Returns why the job does not accept a sample of these lengths, or nullopt if it does.
+/// Returns why the job does not accept a sample with this many prompt and response tokens, or nullopt if it
+/// does.
 [[nodiscard]] std::optional<ErrorReport> find_length_fault(std::int64_t prompt, std::int64_t response,
                                                            const Acceptance& acceptance);
 /// Returns why the job does not accept the values of `sample`, a batch of one sample, or nullopt if it does.
 [[nodiscard]] std::optional<ErrorReport> find_value_fault(RaggedBatch sample, const Acceptance& acceptance);
 
-/// Returns the first sample that contradicts the tree of its group, with the reason, or nullopt. A sample
-/// contradicts the tree if it has the same segment numbers as another sample but different tokens.
+/// Returns the position in `group` of the first sample that contradicts the group's tree, with the reason, or
+/// nullopt if all samples fit. A sample contradicts the tree if it has the same segment numbers as another
+/// sample up to some row, but a different token in that row.
 [[nodiscard]] std::optional<std::pair<std::int64_t, ErrorReport>> find_tree_fault(const RaggedBatch& group);
 
 }  // namespace evenkeel

@@ -5,7 +5,7 @@
 
 namespace evenkeel {
 
-/// Destination of a request's body while it is received. Each function may throw an Error, which refuses the
+/// Destination of a request's body while the body is received. Each function may throw an Error to reject the
 /// request.
 class BodySink {
  public:
@@ -16,7 +16,8 @@ class BodySink {
 
   /// Called with the size of the body before its first byte arrives, if the size is known.
   virtual void expect(std::int64_t bytes) = 0;
-  /// Returns memory to read the next bytes into, at least one. Call keep() with the number of bytes read.
+  /// Returns memory for at least one more byte. After reading into it, call keep() with the number of bytes
+  /// read.
   [[nodiscard]] virtual std::span<char> room() = 0;
   virtual void keep(std::int64_t bytes) = 0;
   /// Returns the number of bytes received.

@@ -35,9 +35,10 @@ std::int64_t parse_index(const JsonLine& line, const element& value) {
 [[noreturn]] void reject_field(const JsonLine& line, const std::string& name,
                                std::span<const std::string> late_fields) {
   line.fail("has the field '" + name + "', which is not a late field of this buffer",
-            late_fields.empty()
-                ? "Start the buffer with --late-fields, which lists the fields that are added later"
-                : "Its late fields (--late-fields) are: " + join(late_fields));
+            late_fields.empty() ? "List the fields that are added later when you start the buffer "
+                                  "(--late-fields, or stream.late_fields "
+                                  "for a job's own buffer)"
+                                : "Send only its late fields: " + join(late_fields));
 }
 
 ReceivedFields fields_of(const JsonLine& line, std::span<const std::string> late_fields) {
@@ -60,12 +61,6 @@ ReceivedFields fields_of(const JsonLine& line, std::span<const std::string> late
   if (!keys.contains("uid") || !keys.contains("index") || fields.values.empty())
     line.fail("lacks a uid, an index, or a field", R"(Send {"uid": "q1", "index": 0, "NAME": VALUE})");
   return fields;
-}
-
-void append_tokens(std::string& line, const char* key, std::int64_t count) {
-  line.append(",\"").append(key).append("\":[");
-  for (std::int64_t i = 0; i < count; ++i) line.append(i == 0 ? "0" : ",0");
-  line.append("]");
 }
 
 std::set<std::string> names_of(const ReceivedFields& fields) {
@@ -109,10 +104,9 @@ ReceivedSamples make_samples_with_fields(std::span<const ReceivedFields* const> 
   for (std::size_t i = 0; i < fields.size(); ++i) {
     // Blank lines precede the sample, so that errors refer to the lines of the request.
     std::string line(static_cast<std::size_t>(fields[i]->line - lines), '\n');
-    line.append(R"({"uid":0,"index":0,"version":0,)").append(format_fields(*fields[i], names_of(*fields[i])));
-    append_tokens(line, "prompt_ids", lengths[i].prompt);
-    append_tokens(line, "response_ids", lengths[i].response);
-    line.append("}");
+    const std::string values = format_fields(*fields[i], names_of(*fields[i]));
+    line.append(make_line_of_fields(R"("uid":0,"index":0,"version":0,)" + values, lengths[i].prompt,
+                                    lengths[i].response));
     body.write(line);
     lines = fields[i]->line;
   }

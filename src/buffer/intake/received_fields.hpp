@@ -15,28 +15,28 @@
 
 namespace evenkeel {
 
-/// Values of fields that are added to a stored sample: one line of a request, such as
-/// {"uid": "q1", "index": 0, "values": [0.5, 0.25]}.
+/// Values of fields to add to a stored sample. A request has one line per sample, such as {"uid": "q1",
+/// "index": 0, "values": [0.5, 0.25]}.
 struct ReceivedFields {
   stream::SampleKey key;
-  std::map<std::string, std::string> values;  ///< JSON without blanks, by field
-  std::int64_t line = 0;                      ///< 0-based
+  std::map<std::string, std::string> values;  ///< JSON without whitespace, by field
+  std::int64_t line = 0;                      ///< 0-based line number in the request
 
   [[nodiscard]] std::string where() const { return "body:" + std::to_string(line + 1); }
 };
 
-/// Reads the lines of a request. Throws InputError at "body:LINE" if a line is not a JSON object, repeats a
-/// key, lacks a uid, an index or fields, or has a field that is not in `late_fields`.
+/// Parses the lines of a request that adds fields. Throws InputError at "body:LINE" if a line is not a JSON
+/// object, repeats a key, lacks a uid, an index or fields, or has a field that is not in `late_fields`.
 [[nodiscard]] std::vector<ReceivedFields> read_fields(const InputFile& body,
                                                       std::span<const std::string> late_fields);
 
-/// Returns the hash of a field's value, which detects repeated values.
+/// Returns the hash of a field's value, for the detection of repeated values.
 [[nodiscard]] std::uint32_t hash_value(std::string_view value);
-/// Returns the body to store for these fields: the part of a line that defines them, such as
+/// Returns the body to store for the fields in `names`: the part of a line that defines these fields, such as
 /// `"reward":1,"values":[0.5]`.
 [[nodiscard]] std::string format_fields(const ReceivedFields& fields, const std::set<std::string>& names);
-/// Returns a sample's line with the fields that were added to it. `fields` is a concatenation of bodies of
-/// fields, each preceded by a comma.
+/// Returns a sample's line with the fields that were added to it. `fields` is a concatenation of results of
+/// format_fields(), each preceded by a comma.
 [[nodiscard]] std::string add_fields_to_line(std::string_view line, std::string_view fields);
 
 /// Lengths of a stored sample, in tokens.
@@ -45,9 +45,10 @@ struct SampleLengths {
   std::int64_t response = 0;
 };
 
-/// Returns samples of these lengths that have the values as fields, and zeros as tokens, so that the values
-/// are checked in the same way as those that come with a sample. Throws the errors of ReceivedSamples, and
-/// InputError for a value that does not form a field. Precondition: all elements have the same fields.
+/// Returns samples with these lengths, zeros as tokens, and the values in `fields`, so that the values can be
+/// checked in the same way as values that arrive with samples. Throws InputError or LimitError if the
+/// constructor of ReceivedSamples rejects the samples, and InputError if a value does not form a field.
+/// Precondition: all elements of `fields` have the same fields.
 [[nodiscard]] ReceivedSamples make_samples_with_fields(std::span<const ReceivedFields* const> fields,
                                                        std::span<const SampleLengths> lengths);
 
@@ -56,8 +57,9 @@ struct SampleLengths {
 /// Returns the schema of samples that have the fields of both schemas. Precondition: the schemas have no
 /// field in common.
 [[nodiscard]] JsonlSchema combine_disjoint_schemas(const JsonlSchema& a, const JsonlSchema& b);
-/// Returns the schema of all fields that were added so far, including `more`. Throws the errors of
-/// join_schemas().
+/// Returns the common schema of the fields that were added so far and the fields of one more request. Fields
+/// in both schemas are joined like those of join_schemas(), which explains `may_widen`. Throws InputError
+/// that names the field if they are not compatible.
 [[nodiscard]] JsonlSchema join_fields(const JsonlSchema& so_far, const JsonlSchema& more, bool may_widen);
 
 }  // namespace evenkeel

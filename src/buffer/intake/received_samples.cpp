@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::size_t most_samples = std::size_t{1} << 20;
 
-/// Returns the values of a field that has one integer per sample, or nullopt if there is no such field.
-/// Throws InputError if the field is of a different kind.
+/// Returns the values of a field that has one integer per sample, or nullopt if the batch does not have the
+/// field. Throws InputError if the field has a different kind, type or shape.
 std::optional<std::span<const std::int64_t>> find_integers(const RaggedBatch& batch,
                                                            const std::string& name) {
   const Column* const column = batch.find(name);
@@ -33,7 +33,7 @@ std::optional<std::span<const std::int64_t>> find_integers(const RaggedBatch& ba
   return column->values<std::int64_t>();
 }
 
-/// Throws InputError for a required key that did not become a field: the key is missing, or its value is not
+/// Throws InputError for a required key that does not form a field because it is missing or its value is not
 /// a number.
 [[noreturn]] void reject_missing_key(std::string_view body, std::span<const LineRef> lines,
                                      const LineNames& names, const std::string& key,
@@ -53,7 +53,8 @@ std::optional<std::span<const std::int64_t>> find_integers(const RaggedBatch& ba
   throw InputError(names.where(lines.front().number), "has no field '" + key + "'", hint);
 }
 
-/// Returns the oldest version of each sample's tokens, or an empty list if lines have no `versions`.
+/// Returns the oldest version in each sample's `versions`, or an empty list if samples do not have
+/// `versions`.
 std::vector<std::int64_t> oldest_versions(const RaggedBatch& batch, std::span<const LineRef> lines,
                                           const LineNames& names) {
   const Column* const column = batch.find("versions");
@@ -98,7 +99,7 @@ std::uint32_t hash_line(std::string_view line) {
   return static_cast<std::uint32_t>(hash);
 }
 
-/// Returns the formats declared by users. Samples must have these fields.
+/// Returns `declared` without stream_formats(). Samples must have the fields in the result.
 DeclaredFormats user_formats(DeclaredFormats declared) {
   for (const auto& [name, format] : stream_formats()) declared.erase(name);
   return declared;
@@ -108,8 +109,8 @@ bool has_fields(const JsonlSchema& schema, const DeclaredFormats& declared) {
   return std::ranges::all_of(declared, [&](const auto& format) { return schema.has_field(format.first); });
 }
 
-/// Throws InputError if users declared formats, since tensors describe themselves. File readers refuse this,
-/// too.
+/// Throws InputError if users declared formats, since a safetensors file specifies its own formats. File
+/// readers also reject such declarations.
 void reject_declared_formats(const DeclaredFormats& declared) {
   const DeclaredFormats by_users = user_formats(declared);
   if (by_users.empty()) return;
@@ -167,7 +168,7 @@ ReceivedSamples ReceivedSamples::parse_body(RequestBody body, const DeclaredForm
   return received;
 }
 
-/// Returns the sample of an outline, or nullopt if the outline is incomplete or invalid.
+/// Converts an outline to a sample. Returns nullopt if the outline is incomplete or invalid.
 std::optional<ReceivedSample> ReceivedSamples::make_received_sample(SampleOutline& outline,
                                                                     const JsonlSchema& schema) const {
   const bool has_versions = schema.has_field("versions");
@@ -182,8 +183,8 @@ std::optional<ReceivedSample> ReceivedSamples::make_received_sample(SampleOutlin
       outline.line.number};
 }
 
-/// Tries to read the lines without a parser. Returns false if parse_lines() must read them, which also
-/// reports their errors.
+/// Tries to read the lines with outline_samples(), which is faster than parsing them. Returns false if this
+/// is not possible. parse_lines() must then read the lines, and reports their errors.
 bool ReceivedSamples::outline_lines(const DeclaredFormats& declared) {
   static_cast<void>(body_.file());
   constexpr std::array<std::string_view, 3> watched{"index", "version", "versions"};
@@ -256,7 +257,8 @@ void ReceivedSamples::parse_lines(const DeclaredFormats& declared) {
 
 namespace {
 
-/// Throws for a field of a request that would change a field of steps that were already formed.
+/// Throws InputError for the field `sent` of a request, which would change the field `formed` of steps that
+/// were already formed.
 [[noreturn]] void reject_late_change(const FieldSpec& formed, const FieldSpec& sent) {
   const std::string field = "field '" + sent.name + "' is ";
   const std::string formed_dtype(name_of(formed.dtype));
@@ -284,7 +286,8 @@ JsonlSchema join_schemas(const JsonlSchema& so_far, const JsonlSchema& more, boo
                          so_far.element_open == more.element_open &&
                          so_far.wide_integers.size() == more.wide_integers.size();
   if (are_equal) return so_far;
-  // All earlier samples count as the first line, so that errors refer to lines of the new request.
+  // Treat all earlier samples as one line before the lines of the new request, so that errors name the
+  // request.
   const LineNames names({"earlier samples", "body"}, {0, 1});
   const auto moved = [](JsonlSchema schema, std::int64_t scale, std::int64_t first) {
     schema.first_line = schema.first_line * scale + first;

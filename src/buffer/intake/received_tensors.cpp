@@ -13,8 +13,8 @@
 #include "io/safetensors/tensor_file.hpp"
 #include "io/samples/sample_tensors.hpp"
 
-// Requests in the safetensors format. Each sample is stored as its own safetensors file, so that it can be
-// read alone.
+// Reads requests in the safetensors format. Each sample is stored as a separate safetensors file, so that it
+// can be read on its own.
 namespace evenkeel {
 namespace {
 
@@ -46,7 +46,7 @@ class IntegerField {
   [[nodiscard]] std::vector<std::int64_t> all() const {
     return tensors_.file().read_integers(*tensor_, {0, tensors_.file().tensors()[*tensor_].rows()});
   }
-  /// Returns the sample's rows of the field.
+  /// Returns the field's rows for the sample with these lengths at this place.
   [[nodiscard]] RowRange rows_of(const TensorSample& lengths, const TensorPlace& place) const noexcept {
     if (rule_of(kind_).is_per_response_token()) return {place.response, place.response + lengths.response};
     return {place.token, place.token + lengths.prompt + lengths.response};
@@ -90,7 +90,7 @@ std::span<const std::byte> bytes_of(const std::vector<Element>& elements) {
   return std::as_bytes(std::span(elements));
 }
 
-/// Builds the bodies of samples, one by one.
+/// Builds the bodies of samples, one sample at a time.
 class BodyMaker {
  public:
   explicit BodyMaker(const SampleTensors& tensors)
@@ -130,8 +130,8 @@ class BodyMaker {
   [[nodiscard]] std::uint32_t content() const noexcept { return content_; }
 
  private:
-  /// Hashes the tensors of the body. Excludes the metadata, which also depend on the request's other samples,
-  /// and the versions, which may differ when a producer sends the sample again.
+  /// Hashes the tensors of the body. Excludes the metadata, which also depends on the request's other
+  /// samples, and the versions, which may differ when a producer sends the sample again.
   [[nodiscard]] std::uint32_t hash_of_views() const {
     std::uint64_t hash = 0;
     for (const TensorView& view : views_) {
@@ -187,8 +187,8 @@ class BodyMaker {
   }
 
   const SampleTensors& tensors_;
-  std::vector<std::vector<std::byte>> rows_;  // rows of tokens, then of each field
-  std::vector<std::int64_t> num_rows_;        // number per field
+  std::vector<std::vector<std::byte>> rows_;  // values of the tokens, then of each field
+  std::vector<std::int64_t> num_rows_;        // number of rows of each field
   std::vector<std::int32_t> small_tokens_;
   std::vector<std::array<std::int64_t, 2>> counts_;
   std::vector<TensorView> views_;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* body_name = "body";
 constexpr std::int64_t least_room = std::int64_t{16} << 10;
-// Limit on the memory reserved for an announced size.
+// Maximum number of bytes that expect() reserves.
 constexpr std::int64_t max_expected = std::int64_t{8} << 20;
 constexpr auto padding = static_cast<std::int64_t>(outline_padding);
 

@@ -20,24 +20,24 @@ class RequestBody final : public BodySink {
   RequestBody& operator=(RequestBody&&) = delete;
   ~RequestBody() override = default;
 
-  /// Reserves memory for this many bytes, up to a limit, before they arrive. Throws IoError if memory runs
-  /// out.
+  /// Reserves memory, up to a limit, for a body of `bytes` bytes before it arrives. Throws IoError if memory
+  /// runs out.
   void expect(std::int64_t bytes) override;
-  /// Returns memory to read the next bytes into. Call keep() with the number of bytes read. Throws IoError if
-  /// memory runs out.
+  /// Returns memory for the next bytes. After reading into it, call keep() with the number of bytes read.
+  /// Throws IoError if memory runs out.
   [[nodiscard]] std::span<char> room() override;
   void keep(std::int64_t bytes) noexcept override { size_ += bytes; }
   /// Appends bytes. Throws IoError if memory runs out.
   void write(std::span<const char> bytes);
   [[nodiscard]] std::int64_t size() const noexcept override { return size_; }
 
-  /// Returns the decompressed content of a compressed body. Throws InputError if it is damaged or cut off,
-  /// and LimitError above `max_bytes`.
+  /// Returns the decompressed content of this body. Throws InputError if the compressed data is damaged or
+  /// truncated, and LimitError if the content has more than `max_bytes` bytes.
   [[nodiscard]] RequestBody unpack_body(Packing packing, std::int64_t max_bytes);
 
-  /// Returns the body as a file whose name in errors is "body". Call this after the last write and before
-  /// bytes(). Both results remain valid for the lifetime of this object, even if it is moved. The bytes are
-  /// followed by as many zeros as outline_samples() needs.
+  /// Returns the body as a file that errors call "body". Call this after the last write and before bytes().
+  /// The results of file() and bytes() remain valid if this object is moved, until the object that then owns
+  /// the body is destroyed. The bytes are followed by as many zeros as outline_samples() needs.
   [[nodiscard]] const InputFile& file();
   [[nodiscard]] std::string_view bytes() const noexcept {
     return {memory_.get(), static_cast<std::size_t>(size_)};

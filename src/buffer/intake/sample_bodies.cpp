@@ -43,11 +43,21 @@ RaggedBatch parse_line_samples(const JsonlSchema& schema, const DeclaredFormats&
   return read_samples(file, lines, schema, declared);
 }
 
-/// A body of tensors, opened for reading.
+/// Body in the form of tensors, opened for reading.
 struct OpenSample {
   SampleTensors tensors;
   TensorSample lengths;
+  std::string_view added;  ///< a JSON object with the fields that were added to it, or empty
 };
+
+/// Removes the line that follows a body of tensors if fields were added to the sample, and returns it without
+/// its line break.
+std::string_view take_added_fields(std::string_view& bodies) {
+  if (bodies.empty() || detect_form(bodies) == SampleForm::tensors) return {};
+  const std::string_view line = bodies.substr(0, bodies.find('\n'));
+  bodies.remove_prefix(std::min(line.size() + 1, bodies.size()));
+  return line;
+}
 
 std::vector<OpenSample> open_samples(std::string_view bodies, std::span<const std::int64_t> arrivals) {
   std::vector<OpenSample> samples;
@@ -62,14 +72,14 @@ std::vector<OpenSample> open_samples(std::string_view bodies, std::span<const st
     SampleTensors tensors(std::make_unique<TensorFile>(name, bodies.substr(size_bytes, size)));
     if (tensors.num_samples() != 1) throw InputError(name, "is not one sample", same_version_hint);
     const TensorSample lengths = tensors.lengths({0, 1}).front();
-    samples.push_back({std::move(tensors), lengths});
     bodies.remove_prefix(size_bytes + size);
+    samples.push_back({std::move(tensors), lengths, take_added_fields(bodies)});
   }
   if (samples.size() != arrivals.size()) reject_number(std::ssize(samples), arrivals.size());
   return samples;
 }
 
-/// Returns an uninitialized column for a field of the schema.
+/// Returns an uninitialized column for the field at position `field` of the schema.
 Column column_for(const FieldSpec& spec, std::size_t field, const RaggedBatch& batch,
                   std::span<const OpenSample> samples) {
   if (!is_counted(spec.kind)) return Column::uninitialized(spec, batch.rows_of(spec.kind));
@@ -78,11 +88,11 @@ Column column_for(const FieldSpec& spec, std::size_t field, const RaggedBatch& b
   return Column::uninitialized(spec, SampleRows::from_counts(counts));
 }
 
-/// Throws InputError unless the sample has the fields of the schema. Kinds and element types that were open
-/// when the sample was stored may differ from the schema, as long as rows have the same size.
-void require_fields(const OpenSample& sample, const JsonlSchema& schema) {
+/// Throws InputError unless the sample has these fields. Kinds and element types that were open when the
+/// sample was stored may differ. read_into() checks the element types of fields with rows.
+void require_fields(const OpenSample& sample, std::span<const FieldSpec> wanted) {
   const std::vector<FieldSpec>& fields = sample.tensors.fields();
-  const bool are_same = std::ranges::equal(fields, schema.fields, [](const FieldSpec& a, const FieldSpec& b) {
+  const bool are_same = std::ranges::equal(fields, wanted, [](const FieldSpec& a, const FieldSpec& b) {
     return a.name == b.name && is_counted(a.kind) == is_counted(b.kind) &&
            a.rule().is_per_sample() == b.rule().is_per_sample();
   });
@@ -90,11 +100,13 @@ void require_fields(const OpenSample& sample, const JsonlSchema& schema) {
     throw InputError(sample.tensors.file().path(), "has different fields than the stream", same_version_hint);
 }
 
-void read_into(RaggedBatch& batch, std::int64_t index, const OpenSample& sample) {
+/// Reads a sample's tensors into the columns of its tokens and then of each of its fields.
+void read_into(std::span<Column* const> columns, const RaggedBatch& batch, std::int64_t index,
+               const OpenSample& sample) {
   const std::string& name = sample.tensors.file().path();
   std::vector<std::span<std::byte>> out;
-  for (std::size_t f = 0; f < batch.fields().size(); ++f) {
-    Column& column = batch.fields()[f];
+  for (std::size_t f = 0; f < columns.size(); ++f) {
+    Column& column = *columns[f];
     const RowRange rows = batch.rows_of(column, index);
     out.emplace_back(column.row(rows.begin), column.row(rows.end));
     if (f == 0 || rows.size() == 0) continue;
@@ -106,12 +118,48 @@ void read_into(RaggedBatch& batch, std::int64_t index, const OpenSample& sample)
   sample.tensors.read(0, sample.lengths, {0, 0}, out);
 }
 
+/// Returns the fields that were added to samples of tensors, as columns of a batch of the same samples; an
+/// empty batch if there are none.
+RaggedBatch parse_added_fields(const JsonlSchema& schema, std::span<const OpenSample> samples,
+                               std::span<const std::int64_t> arrivals) {
+  if (schema.fields.empty()) return {};
+  std::string lines;
+  for (const OpenSample& sample : samples) {
+    if (sample.added.size() < 2)
+      throw InputError(sample.tensors.file().path(), "lacks the fields that were added to other samples",
+                       "Add the same fields to all samples");
+    const std::string_view fields = sample.added.substr(1, sample.added.size() - 2);  // without braces
+    lines += make_line_of_fields(fields, sample.lengths.prompt, sample.lengths.response) + "\n";
+  }
+  return parse_line_samples(schema, {}, lines, arrivals);
+}
+
+/// The fields of a stream of tensors: those that samples have, and those that were added to them later.
+struct TensorStreamFields {
+  std::vector<FieldSpec> sent;
+  JsonlSchema added;
+};
+
+TensorStreamFields split_fields(const JsonlSchema& schema, std::span<const OpenSample> samples) {
+  if (samples.empty() || samples[0].added.empty()) return {schema.fields, {}};
+  TensorStreamFields fields;
+  for (std::size_t f = 0; f < schema.fields.size(); ++f) {
+    const std::vector<FieldSpec>& of_sample = samples[0].tensors.fields();
+    const bool is_sent =
+        std::ranges::find(of_sample, schema.fields[f].name, &FieldSpec::name) != of_sample.end();
+    if (is_sent) fields.sent.push_back(schema.fields[f]);
+    if (!is_sent) append(fields.added, field_view(schema, f));
+  }
+  return fields;
+}
+
 RaggedBatch parse_tensor_samples(const JsonlSchema& schema, std::string_view bodies,
                                  std::span<const std::int64_t> arrivals) {
   const std::vector<OpenSample> samples = open_samples(bodies, arrivals);
+  const TensorStreamFields fields = split_fields(schema, samples);
   std::vector<SampleShape> shapes;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    require_fields(samples[i], schema);
+    require_fields(samples[i], fields.sent);
     const TensorSample& lengths = samples[i].lengths;
     shapes.push_back({SampleId{arrivals[i]}, group_of(samples[i].tensors.uid_of(0), arrivals[i]),
                       lengths.prompt, lengths.response});
@@ -119,10 +167,24 @@ RaggedBatch parse_tensor_samples(const JsonlSchema& schema, std::string_view bod
   RaggedBatch batch(std::move(shapes));
   batch.add_field(Column::uninitialized({std::string(input_ids_field), DType::int64, FieldKind::token, {}},
                                         batch.num_tokens()));
-  for (std::size_t f = 0; f < schema.fields.size(); ++f)
-    batch.add_field(column_for(schema.fields[f], f, batch, samples));
-  for (std::int64_t i = 0; i < batch.size(); ++i) read_into(batch, i, samples[static_cast<std::size_t>(i)]);
+  RaggedBatch added = parse_added_fields(fields.added, samples, arrivals);
+  std::size_t sent = 0;
+  for (const FieldSpec& field : schema.fields) {
+    Column* const later = added.find(field.name);
+    batch.add_field(later != nullptr ? std::move(*later) : column_for(field, sent++, batch, samples));
+  }
+  std::vector<Column*> columns;
+  for (Column& column : batch.fields())
+    if (!fields.added.has_field(column.spec().name)) columns.push_back(&column);
+  for (std::int64_t i = 0; i < batch.size(); ++i)
+    read_into(columns, batch, i, samples[static_cast<std::size_t>(i)]);
   return batch;
+}
+
+void append_zeros(std::string& line, const char* key, std::int64_t count) {
+  line.append(",\"").append(key).append("\":[");
+  for (std::int64_t i = 0; i < count; ++i) line.append(i == 0 ? "0" : ",0");
+  line.append("]");
 }
 
 }  // namespace
@@ -131,10 +193,21 @@ SampleForm detect_form(std::string_view body) noexcept {
   return body.size() >= size_bytes && body[size_bytes - 1] == '\0' ? SampleForm::tensors : SampleForm::lines;
 }
 
-BodyFrame make_body_frame(std::string_view body) {
+BodyFrame make_body_frame(std::string_view body, std::string_view added) {
   if (detect_form(body) == SampleForm::lines) return {{}, "\n"};
   const std::uint64_t size = body.size();
-  return {std::string(reinterpret_cast<const char*>(&size), size_bytes), {}};
+  BodyFrame frame{std::string(reinterpret_cast<const char*>(&size), size_bytes), {}};
+  // With a field, the line has at least 8 bytes and no zero byte, so detect_form() recognizes it.
+  if (!added.empty()) frame.after.append("{").append(added.substr(1)).append("}\n");
+  return frame;
+}
+
+std::string make_line_of_fields(std::string_view fields, std::int64_t prompt, std::int64_t response) {
+  std::string line("{");
+  line.append(fields);
+  append_zeros(line, "prompt_ids", prompt);
+  append_zeros(line, "response_ids", response);
+  return line.append("}");
 }
 
 std::string frame_body(std::string_view body) {

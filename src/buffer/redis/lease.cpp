@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::chrono::milliseconds lease_patience{2000};
 
-/// Takes or renews the lease, and returns the key's value, which is the value of this server or of another
-/// one. If Redis is out of memory, it refuses a script whose first writing command may need memory.
-/// Therefore, a DEL of the missing key precedes the SET.
+/// Acquires or renews the lease if no other server holds it. Returns the value of the lease's key, which
+/// identifies the holder. If Redis is out of memory, it refuses a script whose first write command may need
+/// memory. Therefore, the script runs DEL on the missing key before SET.
 constexpr const char* look_script = R"(
 local value = redis.call('GET', KEYS[1])
 if value == ARGV[1] then
@@ -39,7 +39,7 @@ std::string new_token() {
   return token;
 }
 
-/// Returns the URL in a value "TOKEN URL".
+/// Returns the URL from a lease value of the form "TOKEN URL".
 std::string parse_url(std::string_view value) {
   const std::size_t space = value.find(' ');
   return space == std::string_view::npos ? std::string() : std::string(value.substr(space + 1));
@@ -80,8 +80,8 @@ void Lease::read_state() {
     const std::lock_guard lock(mutex_);
     return !state_.value.empty() && !state_.is_held();
   }();
-  // Another server may have had the lease in the meantime. A new value begins a new term, in which the store
-  // is read again.
+  // Another server may have held the lease in the meantime. A new value makes the server begin a new term and
+  // read the store again.
   if (is_over) candidate_ = new_token() + " " + url_;
   const Clock::time_point asked = Clock::now();
   const std::string valid = std::to_string(times_.valid.count());
@@ -124,7 +124,7 @@ void Lease::end() {
   try {
     release();
   } catch (const Error&) {
-    // The lease lapses without further action.
+    // The lease then lapses on its own.
   }
   const std::lock_guard lock(mutex_);
   state_ = {};

@@ -5,10 +5,10 @@
 
 namespace evenkeel {
 
-/// The address of a Redis server, or of several servers of which one is the current master, and the login.
+/// Address and login of a Redis server, or of several servers, one of which is the current master.
 struct RedisAddress {
   struct Server {
-    std::string host;  ///< host name, or the path of a socket, which begins with a slash
+    std::string host;  ///< host name, or path of a UNIX socket, which begins with a slash
     int port = 6379;
 
     [[nodiscard]] std::string name() const;  ///< returns "host:port", "[::1]:port", or the path
@@ -24,7 +24,8 @@ struct RedisAddress {
 };
 
 /// Parses redis://[USER][:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][/DATABASE], or redis+unix://[...@]/PATH.
-/// User and password may contain %XX. Throws ConfigError at `where`; errors never contain the password.
+/// User and password may contain %XX. Throws ConfigError about `where` if the URL is invalid; the error never
+/// contains the password.
 [[nodiscard]] RedisAddress parse_redis_address(const std::string& url, const std::string& where);
 [[nodiscard]] bool is_redis_url(const std::string& text);
 

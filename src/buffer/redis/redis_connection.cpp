@@ -16,8 +16,8 @@ timeval timeval_of(std::chrono::milliseconds time) {
   return {time.count() / 1000, static_cast<suseconds_t>(time.count() % 1000 * 1000)};
 }
 
-/// Ignores SIGPIPE, so that writing to a server that is gone fails with an error instead of ending the
-/// process. httplib does the same.
+/// Ignores SIGPIPE so that writing to a closed connection fails with an error instead of ending the process.
+/// httplib also does this.
 void ignore_broken_pipes() {
   static const auto before = std::signal(SIGPIPE, SIG_IGN);
   static_cast<void>(before);
@@ -142,7 +142,7 @@ RedisReply RedisConnection::run(const std::string& script, std::span<const std::
     try {
       return call(words);
     } catch (const IoError& error) {
-      // Redis may have restarted, or its script cache may have been cleared.
+      // Load the script again: Redis may have restarted, or its script cache may have been cleared.
       if (attempt > 0 || error.report().message.find("NOSCRIPT") == std::string::npos) throw;
       hash.clear();
     }

@@ -3,18 +3,20 @@
 #include <cstdint>
 
 /// Lua scripts, which Redis runs atomically. KEYS are the members of RedisKeys, in order: lease, about,
-/// bodies, events, seen, notes. ARGV[1] is the value of the lease. Lists are encoded as text: for each item,
-/// its length in 4 bytes, then its bytes.
+/// bodies, events, seen, notes. ARGV[1] is the value of the lease. A list argument is one string that
+/// contains, for each item, its length as 4 little-endian bytes, followed by its bytes.
 namespace evenkeel::redis_scripts {
 
-/// Memory that a record takes in Redis in addition to its bytes: its key and its entry in a hash table. Sizes
-/// are rounded up as in jemalloc, in steps of an eighth of a power of two.
+/// Bytes of memory that Redis uses for a record's key and hash table entry.
 inline constexpr std::int64_t fixed_cost = 128;
 inline constexpr std::int64_t string_overhead = 10;
-/// Memory of a slot for a seen key. A finished sample needs at most two slots, which its event reserves.
+/// Bytes of memory for a slot of seen keys. A finished sample needs at most two slots; the cost of its event
+/// includes them.
 inline constexpr std::int64_t slot_cost = 100;
 inline constexpr std::int64_t slots_of_event = 2;
 
+/// Returns the memory that Redis uses for a record of `bytes` bytes, rounded up to a size class of jemalloc:
+/// a multiple of an eighth of the next power of two.
 [[nodiscard]] constexpr std::int64_t cost_of_record(std::int64_t bytes) noexcept {
   const std::int64_t size = bytes + string_overhead;
   std::int64_t step = 16;
@@ -22,8 +24,9 @@ inline constexpr std::int64_t slots_of_event = 2;
   return (size + step - 1) / step * step + fixed_cost;
 }
 
-/// ARGV[2] is the format. Returns 'lease' if another server has the lease, or 'foreign' if the keys hold
-/// other data; otherwise the format, the number of commits, and the number of bytes in use.
+/// Opens the store; initializes it with the format ARGV[2] if it is empty. Returns 'lease' if this server
+/// does not hold the lease, or 'foreign' if the keys hold data that is not a store. Otherwise, returns the
+/// store's format, the number of commits, and the number of bytes in use.
 inline constexpr const char* begin = R"(
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 'lease' end
 local format = redis.call('HGET', KEYS[2], 'format')
@@ -35,14 +38,22 @@ end
 return {format, redis.call('HGET', KEYS[2], 'commits'), redis.call('HGET', KEYS[2], 'used')}
 )";
 
-/// ARGV[2] is the number of the latest commit, [3] the validity of the lease from now on in milliseconds, [4]
-/// the list of erased numbers, [5] events, [6] seen keys and [7] notes (each a list of alternating keys and
-/// records), [8] the numbers of bodies, and [9] and the following ones their records. Returns 'lease' if
-/// another server has the lease, 'commits' if the number of commits differs, or the bytes in use.
+/// Commits one change and renews the lease. The arguments are:
+/// - ARGV[2]: the number of commits that this server knows;
+/// - ARGV[3]: the time in milliseconds for which the lease is renewed;
+/// - ARGV[4]: the list of erased numbers;
+/// - ARGV[5], ARGV[6] and ARGV[7]: events, seen keys and notes, each as a list of alternating keys and
+///   records;
+/// - ARGV[8]: the list of the bodies' numbers;
+/// - ARGV[9] and later: the bodies' records.
 ///
-/// If Redis is out of memory, it refuses only the first writing command of a script. Therefore, a script with
-/// bodies writes a body first, so it is refused. A script without bodies records formed or trained steps,
-/// which free memory, so it must run: it begins with a command that needs no memory.
+/// Returns 'lease' if this server does not hold the lease, and 'commits' if the store has a different number
+/// of commits than ARGV[2]. Otherwise, returns the number of bytes in use.
+///
+/// If Redis is out of memory, it refuses a script whose first write command may need memory; later commands
+/// are not checked. A script with bodies writes a body first, so Redis refuses it. A script without bodies,
+/// such as one that records a trained step, may free memory and must not be refused, so it begins with HDEL,
+/// which does not need memory.
 inline constexpr const char* commit = R"(
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 'lease' end
 if redis.call('HGET', KEYS[2], 'commits') ~= ARGV[2] then return 'commits' end

@@ -35,7 +35,7 @@ std::int64_t number_of_name(std::string_view name) {
   return static_cast<std::int64_t>(fnv1a_64(name));
 }
 
-/// A list argument for scripts.
+/// List argument of a script, encoded as described in redis_scripts.hpp.
 class Items {
  public:
   void add(std::initializer_list<std::string_view> parts) {
@@ -96,7 +96,7 @@ class RedisStore : public Store {
     } catch (const LimitError&) {
       throw;  // the commit did not change anything
     } catch (const Error&) {
-      writer_.reset();  // refresh() reconnects, and reads what has changed
+      writer_.reset();  // refresh() reconnects and reads the number of commits
       throw;
     }
   }
@@ -168,8 +168,7 @@ class RedisStore : public Store {
     return connect_to_master(settings_.address, keys_.about, settings_.patience);
   }
 
-  /// Throws unless the server meets the requirements of a store. Returns which data may be lost
-  /// (data_loss_risk()).
+  /// Throws IoError if the server is too old or may evict data. Returns the text for data_loss_risk().
   std::string inspect_server(RedisConnection& connection) {
     std::map<std::string, std::string> info = connection.info();
     const std::string& version = info["redis_version"];
@@ -275,7 +274,7 @@ class RedisStore : public Store {
     used_ = reply.number();
   }
 
-  /// Runs a reading command. Thread-safe.
+  /// Runs a read-only command, on an idle connection if there is one. Thread-safe.
   RedisReply ask(std::initializer_list<std::string_view> words) const {
     auto [connection, generation] = [&]() -> std::pair<std::unique_ptr<RedisConnection>, std::int64_t> {
       const std::lock_guard lock(mutex_);
@@ -291,7 +290,7 @@ class RedisStore : public Store {
         return connection->call(words);
       } catch (const IoError&) {
         if (is_new) throw;
-        connection = connect();  // it was closed while idle
+        connection = connect();  // the idle connection may have been closed
         return connection->call(words);
       }
     }();
@@ -315,14 +314,15 @@ class RedisStore : public Store {
   const RedisSettings settings_;
   const RedisKeys keys_;
   const std::string lease_;
-  const std::string valid_;                  // in milliseconds
-  std::unique_ptr<RedisConnection> writer_;  // like the next two members, used by the committing thread
+  const std::string valid_;                  // validity of the lease in milliseconds
+  std::unique_ptr<RedisConnection> writer_;  // used, like `commits_`, only by the committing thread
   std::int64_t commits_ = 0;
   std::atomic<std::int64_t> used_ = 0;
 
   mutable std::mutex mutex_;  // guards the members below
   mutable std::vector<std::unique_ptr<RedisConnection>> idle_;
-  // Generation of connections; connections of earlier generations may lead to a former master.
+  // Incremented by refresh(). Connections of earlier generations are not reused, since they may lead to a
+  // former master.
   std::int64_t generation_ = 0;
   std::string risk_;
 };

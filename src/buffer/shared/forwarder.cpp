@@ -16,12 +16,12 @@ namespace {
 
 constexpr const char* passed_header = "X-Evenkeel-Passed-On";
 constexpr int holder_connect_seconds = 3;
-constexpr int holder_answer_seconds = 60;  // longer than the longest wait of any call
+constexpr int holder_answer_seconds = 60;  // longer than the maximum wait of any API call
 constexpr std::size_t max_idle = 64;
-constexpr std::size_t max_text = std::size_t{1}
-                                 << 20;  // maximum size of an answer that is kept as one string
+constexpr std::size_t max_text = std::size_t{1} << 20;  // bytes; longer answers are sent in pieces
 
-/// Returns whether a header concerns only a single connection or was added by httplib.
+/// Returns whether a header applies only to one connection or was added by httplib. Such headers are not
+/// forwarded.
 bool is_hop_by_hop_header(const std::string& name) {
   static const std::array names{"Host",           "Connection",  "Keep-Alive",  "Transfer-Encoding",
                                 "Content-Length", "REMOTE_ADDR", "REMOTE_PORT", "LOCAL_ADDR",
@@ -30,8 +30,8 @@ bool is_hop_by_hop_header(const std::string& name) {
   return std::any_of(names.begin(), names.end(), is_same_name);
 }
 
-/// Content of an answer in memory: short content as a string; long content as a RequestBody that is sent in
-/// pieces.
+/// Content of a forwarded answer, in memory. Short content is kept as a string; long content is kept as a
+/// RequestBody and sent in pieces.
 class Content {
  public:
   void write(std::string_view bytes) {

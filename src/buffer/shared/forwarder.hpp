@@ -14,21 +14,23 @@
 
 namespace evenkeel {
 
-/// Forwards requests to another server, and its answers to the client.
+/// Forwards requests to another server and returns that server's answers to the clients.
 class Forwarder {
  public:
-  /// `trusted` is a file of certificates to trust in addition to the system's; may be empty.
+  /// `trusted` is a file of certificates to trust in addition to the system's; may be empty. Requests with
+  /// bodies of more than `max_body_bytes` are rejected.
   Forwarder(std::filesystem::path trusted, std::int64_t max_body_bytes);
   ~Forwarder();
 
-  /// Returns whether another server has already forwarded the request, so that it must not be forwarded
-  /// again.
+  /// Returns whether another server has already forwarded this request. It must not be forwarded a second
+  /// time.
   [[nodiscard]] static bool was_forwarded(const httplib::Request& request);
-  /// Sends the request to the server at `url`, and copies its answer. Throws IoError if that server cannot be
-  /// reached.
+  /// Sends the request to the server at `url` and copies that server's answer to `response`. `reader` reads
+  /// the request's body; null if there is no body. Throws IoError if the server cannot be reached or stop()
+  /// was called.
   void forward(const std::string& url, const httplib::Request& request, httplib::Response& response,
                BodyReader* reader);
-  /// Aborts requests that other servers have not answered yet; the clients get an error. Thread-safe.
+  /// Aborts requests that other servers have not answered yet; their clients receive an error. Thread-safe.
   void stop();
 
  private:
@@ -40,7 +42,7 @@ class Forwarder {
   const std::int64_t max_body_bytes_;
   std::atomic<std::int64_t> bytes_in_flight_ = 0;
   std::mutex mutex_;
-  std::string idle_url_;  // server to which the idle connections lead
+  std::string idle_url_;  // URL of the server to which `idle_` is connected
   std::vector<std::unique_ptr<httplib::Client>> idle_;
   std::set<httplib::Client*> busy_;
   bool is_stopped_ = false;

@@ -35,10 +35,11 @@ std::string advertised_url(const SharedServerSettings& settings, const HttpListe
 
 class SharedServer::Impl {
  public:
-  /// A period in which this server has the lease, and the buffer or the values that it serves in this period.
+  /// Period in which this server holds the lease, with the buffer or store of values that it serves
+  /// meanwhile.
   struct Term {
     std::string lease;               // value of the lease
-    std::shared_ptr<Buffer> buffer;  // null if the server has `values`
+    std::shared_ptr<Buffer> buffer;  // null if the server serves `values`
     std::shared_ptr<ValueStore> values;
     HttpAnswer answer;
 
@@ -74,7 +75,7 @@ class SharedServer::Impl {
     listener_.stop();
   }
 
-  /// Returns the current term if this server certainly has the lease, otherwise null.
+  /// Returns the current term if this server certainly holds the lease, otherwise null.
   [[nodiscard]] std::shared_ptr<const Term> active() const {
     const Lease::State state = lease_.state();
     const auto term = current();
@@ -129,7 +130,7 @@ class SharedServer::Impl {
     }
   }
 
-  /// Tries to begin a term. Returns false, after a pause, if the store cannot be read.
+  /// Tries to begin a term. If that fails, logs the error, pauses, and returns false.
   bool try_term(const std::string& lease) {
     try {
       begin_term(lease);
@@ -182,7 +183,7 @@ class SharedServer::Impl {
   Forwarder forwarder_;
   HttpListener listener_;
   Lease lease_;
-  std::string problem_;  // last reported problem, used by the thread only
+  std::string problem_;  // latest logged error of try_term(); used only by `roles_`
   std::atomic<bool> is_stopping_ = false;
   mutable std::mutex mutex_;
   std::shared_ptr<const Term> term_;

@@ -18,22 +18,25 @@ struct SharedServerSettings {
   RedisSettings store;
   stream::StreamSettings stream;
   ServerSettings server;
-  /// URL at which other servers reach this one; empty if it is the address on which this server listens.
+  /// URL at which other servers reach this server; empty for the address on which it listens.
   std::string advertised{};
   LeaseTimes times{};
-  DeclaredFormats formats{};  ///< formats in which lines represent fields
+  DeclaredFormats formats{};  ///< formats of fields in JSON Lines
   StoreContent content = StoreContent::stream;
-  std::filesystem::path checkpoints{};  ///< folder for files of values (make_answer_function)
+  std::filesystem::path checkpoints{};  ///< folder in which clients may save and load values; may be empty
 };
 
-/// One of several servers for a buffer, or for a store of values, in Redis. The server that has the lease is
-/// active and owns it. The others are on standby and forward each request to the active one. When the lease
-/// lapses or is given back, one of them takes over. So clients may use any server, and any server may fail.
+/// One of several servers that share a buffer, or a store of values, in Redis. The server that holds the
+/// lease is active. The other servers are on standby and forward each request to the active server. When the
+/// lease lapses or is released, a standby server takes over. Clients can therefore use any server, and any
+/// server may fail.
 class SharedServer {
  public:
-  /// Starts listening. When the constructor returns, the server is active or on standby. Throws the errors of
-  /// BufferServer, Lease, open_redis_store(), Buffer and ValueStore, and ConfigError if the server listens on
-  /// all addresses and `advertised` is empty.
+  /// Starts listening. When the constructor returns, the server is active or on standby. Throws ConfigError
+  /// if the settings are invalid, if Redis refuses the login, or if the server listens on all addresses and
+  /// `advertised` is empty. Throws IoError if the server cannot listen or Redis cannot be used
+  /// (open_redis_store()). If the server becomes active, throws InputError if the stored content is damaged
+  /// or does not match the settings.
   explicit SharedServer(SharedServerSettings settings);
   ~SharedServer();
   SharedServer(const SharedServer&) = delete;
@@ -44,11 +47,11 @@ class SharedServer {
   [[nodiscard]] std::shared_ptr<Buffer> buffer() const;
   /// Returns the store of values if this server is active now and serves one, otherwise null.
   [[nodiscard]] std::shared_ptr<ValueStore> values() const;
-  /// Returns the URL of the active server as far as known; may be empty.
+  /// Returns the URL of the active server; empty if it is unknown.
   [[nodiscard]] std::string active_url() const;
   /// Answers requests until stop() is called from any thread.
   void serve();
-  /// Stops the server, and gives the lease back after the last write.
+  /// Stops the server and, after the last write, releases the lease.
   void stop();
 
  private:

@@ -25,13 +25,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds between_looks{500};
-constexpr std::int64_t max_file_bytes = std::int64_t{64} << 20;  // limit of a request
+constexpr std::int64_t max_file_bytes = std::int64_t{64} << 20;  // also the server's limit on a request
 constexpr const char* spool_lock = ".evenkeel-spool";
 constexpr const char* spool_end = "end";
 constexpr const char* spool_refused = ".refused";
 constexpr std::size_t max_ignored_names = 20;  // maximum number of ignored names to report
 
-/// A suffix of file names, and how the server should read such files.
+/// A suffix of file names, and the format and compression of files with this suffix.
 struct SpoolSuffix {
   std::string_view text;
   SampleForm form;
@@ -43,8 +43,8 @@ constexpr std::array<SpoolSuffix, 4> spool_suffixes{{{".jsonl", SampleForm::line
                                                      {".jsonl.zst", SampleForm::lines, "zstd"},
                                                      {".safetensors", SampleForm::tensors, ""}}};
 
-/// Returns the suffix of a file's name, or null if the file is not meant for the buffer. Suffixes are
-/// case-insensitive.
+/// Returns the entry for a file's suffix, or null if the spool does not take files with this name. Suffixes
+/// are case-insensitive.
 const SpoolSuffix* spool_suffix_of(const std::string& name) {
   if (name.starts_with('.')) return nullptr;
   for (const SpoolSuffix& suffix : spool_suffixes) {
@@ -85,7 +85,7 @@ Spool::~Spool() {
   ::close(lock_);
 }
 
-// Prevents two processes from sending the same file to different buffers.
+// Locks the folder so that two processes cannot send the same file to different buffers.
 void Spool::lock() {
   if (!fs::is_directory(folder_))
     throw IoError(folder_.string(), "is not a folder",
@@ -166,8 +166,9 @@ bool Spool::process_file(const std::string& name) {
   return true;
 }
 
-/// Sends a file. Returns false if the file is gone. Throws InputError if the file cannot be read: waiting for
-/// it would delay all later files, and the end of the stream.
+/// Sends a file to the server. Returns false if the file no longer exists. If the file cannot be read, throws
+/// InputError instead of IoError, so that it is rejected: trying again would delay all later files and the
+/// end of the stream.
 bool Spool::send(const std::string& name) {
   const fs::path path = folder_ / name;
   std::error_code failure;
@@ -205,7 +206,8 @@ void Spool::reject(const std::string& name, const std::string& why) {
   done_.insert(name);
 }
 
-// Lists the files once more, since a listing may contain `end` but miss a file that was renamed before it.
+// Ends the stream if the folder contains `end` and no other files. Lists the files once more, since a listing
+// may miss a file that was moved into the folder before `end`.
 void Spool::stop_if_requested() {
   if (!fs::exists(folder_ / spool_end) || !files().empty()) return;
   server_->end();

@@ -14,17 +14,19 @@
 
 namespace evenkeel {
 
-/// A folder into which producers rename finished files of samples, for clusters in which producers cannot
-/// reach the buffer over the network. Sends each file to a buffer's server, in the order of names, and
-/// removes it after the buffer has acknowledged it. If the process is killed in between, the file is sent
-/// again, and the buffer recognizes the samples that it already has. While the buffer is full, files wait.
+/// Folder into which producers move finished files of samples, for clusters in which producers cannot reach
+/// the buffer over the network. Sends each file to a buffer's server, in ascending order of names, and
+/// removes it after the buffer has acknowledged it. If the process is killed between these two steps, the
+/// file is sent again, and the buffer recognizes the samples that it already has. While the buffer is full,
+/// files wait.
 ///
 /// Takes files whose names end in .jsonl, .jsonl.gz, .jsonl.zst or .safetensors, in upper or lower case, and
 /// do not begin with a dot. Other files are ignored and reported once. A file that cannot be read, or that
 /// the server refuses, is renamed to NAME.refused, and NAME.refused.txt gives the reason. A file named `end`
 /// ends the stream, after all other files have been taken.
 ///
-/// The folder is read twice per second, because the kernel does not report files that other machines create.
+/// The folder is listed twice per second, because the kernel does not report files that other machines
+/// create.
 class Spool {
  public:
   using LogLine = std::function<void(const std::string& line)>;
@@ -37,7 +39,8 @@ class Spool {
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  /// Starts to send files to this server, which must outlive the spool. Call this once.
+  /// Starts sending files to `server`. Call this once. The server must keep running until the spool is
+  /// destroyed.
   void begin(JobClient server);
 
  private:
@@ -46,7 +49,7 @@ class Spool {
   void send_available_files();
   [[nodiscard]] std::vector<std::string> files();
   void report_ignored(const std::string& name);
-  /// Takes one file. Returns false if the file has to wait.
+  /// Sends or rejects a file. Returns false if the file must wait and be sent again later.
   bool process_file(const std::string& name);
   bool send(const std::string& name);
   void reject(const std::string& name, const std::string& why);
@@ -62,7 +65,7 @@ class Spool {
   std::set<std::string> done_;     // files that were sent or refused but could not be removed or renamed
   std::set<std::string> ignored_;  // names that were reported
   std::string said_;               // last line logged by log_once(), which is not repeated
-  mutable std::mutex mutex_;       // guards the members below
+  mutable std::mutex mutex_;       // guards `is_stopping_`
   std::condition_variable stopped_;
   bool is_stopping_ = false;
   std::thread thread_;

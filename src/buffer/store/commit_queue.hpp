@@ -18,8 +18,8 @@
 
 namespace evenkeel {
 
-/// Queue of requests that change a store, and the thread that commits them, several in one transaction.
-/// `Change` collects the changes of all requests in one transaction.
+/// Queue of requests to change a store, with a thread that commits several requests in one transaction. A
+/// `Change` collects the changes of all requests of a transaction.
 template <typename Change>
 class CommitQueue {
  public:
@@ -29,26 +29,26 @@ class CommitQueue {
     std::int64_t bytes = 0;
     bool is_done = false;
     std::exception_ptr error{};
-    std::condition_variable answered{};  // one per request, to wake only its own thread
+    std::condition_variable answered{};  // one per request, to wake only the thread that submitted it
   };
   using Requests = std::vector<Request*>;
 
-  /// Time between attempts to read the store again after a failed commit has left its content unknown.
+  /// Time between attempts to read the store again after a failed commit left its content unknown.
   static constexpr std::chrono::seconds between_loads{1};
 
-  /// Callbacks, which the queue's thread calls.
+  /// Callbacks, called by the queue's thread.
   struct Hooks {
-    /// Runs the requests on a new Change, and commits the change to the store. Sets the error of each request
-    /// that failed. Returns whether the store has changed.
+    /// Applies the requests to a new Change and commits it to the store. Sets the error of each failed
+    /// request. Returns whether the store has changed.
     std::function<bool(const Requests&)> commit;
-    /// Returns the time of the next commit that is due even if there are no requests.
+    /// Returns the time at which `commit` must be called even if there are no requests; nullopt if never.
     std::function<std::optional<Clock::time_point>()> deadline = [] { return std::nullopt; };
     std::function<void()> after_commit = [] {};
-    /// Called after the latest commit has become durable through settle(), without a further commit.
+    /// Called after Store::settle() has made the latest commit durable.
     std::function<void()> after_settle = [] {};
   };
 
-  /// `name` is the owner's name in errors.
+  /// Errors name the queue's owner as `name`.
   CommitQueue(std::string name, Store& store, Hooks hooks)
       : name_(std::move(name)), store_(store), hooks_(std::move(hooks)) {}
   ~CommitQueue() { end(); }
@@ -59,7 +59,7 @@ class CommitQueue {
   void begin() {
     writer_ = std::thread([this] { write_until_stopped(); });
   }
-  /// Makes further requests throw IoError. Irreversible.
+  /// Makes later calls of submit() throw IoError. Irreversible.
   void stop() {
     {
       const std::lock_guard lock(mutex_);
@@ -67,14 +67,15 @@ class CommitQueue {
     }
     queued_.notify_all();
   }
-  /// Stops the queue, and waits until all earlier requests have been answered.
+  /// Stops the queue and waits until all earlier requests have been answered.
   void end() {
     stop();
     if (writer_.joinable()) writer_.join();
   }
 
-  /// Runs `act` in the queue's thread, and returns when its changes are durable. Throws what `act` throws,
-  /// and the errors of the commit. `bytes` estimates how much `act` adds to the store.
+  /// Runs `act` in the queue's thread and returns when its changes are durable. `bytes` is an estimate of the
+  /// bytes that `act` adds to the store. Throws IoError if the queue was stopped. Rethrows exceptions from
+  /// `act` and from the commit.
   void submit(std::int64_t bytes, std::function<void(Change&)> act) {
     Request request{std::move(act), bytes};
     std::unique_lock lock(mutex_);
@@ -86,11 +87,12 @@ class CommitQueue {
   }
 
  private:
-  // Maximum size of a transaction, except that a larger request gets its own transaction.
+  // Maximum number of bytes in a transaction. A larger request gets its own transaction.
   static constexpr std::int64_t max_bytes_at_once = std::int64_t{32} << 20;
 
-  /// Writes requests until the queue is stopped. A request is answered once the state that it saw is durable.
-  /// The next transaction makes its predecessor durable; if no request is waiting, settle() does.
+  /// Commits requests until the queue is stopped. Answers a request once the store's content after the
+  /// request is durable. Each commit makes the preceding commit durable; if no request is waiting,
+  /// Store::settle() is called instead.
   void write_until_stopped() {
     Requests written;
     bool must_settle = false;
@@ -111,8 +113,8 @@ class CommitQueue {
     }
   }
 
-  /// Removes from the queue the waiting requests that fit in one transaction. If `may_wait`, first waits
-  /// until there is a request, a deadline has passed, or the queue is stopped.
+  /// Removes the first requests from the queue, as many as fit in one transaction, and returns them. If
+  /// `may_wait`, first waits until there is a request, the deadline has passed, or the queue is stopped.
   Requests next_requests(bool may_wait) {
     const std::optional<Clock::time_point> deadline = hooks_.deadline();
     std::unique_lock lock(mutex_);
@@ -150,7 +152,7 @@ class CommitQueue {
 
   void answer(Requests& requests) {
     if (requests.empty()) return;
-    const std::lock_guard lock(mutex_);  // a request is destroyed as soon as its thread sees is_done
+    const std::lock_guard lock(mutex_);  // the submitting thread destroys its request when it sees is_done
     for (Request* request : requests) {
       request->is_done = true;
       request->answered.notify_one();
@@ -161,7 +163,7 @@ class CommitQueue {
   const std::string name_;
   Store& store_;
   const Hooks hooks_;
-  std::mutex mutex_;  // guards the members below
+  std::mutex mutex_;  // guards `queue_`, `is_stopping_`, and `is_done` of all requests
   std::condition_variable queued_;
   std::deque<Request*> queue_;
   bool is_stopping_ = false;

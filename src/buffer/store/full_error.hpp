@@ -4,9 +4,9 @@
 
 namespace evenkeel {
 
-/// There is no room now, but there may be room later. A buffer frees room when samples are trained, and when
-/// incomplete groups are closed or aborted; a store of values, when values are cleared.
-/// HTTP status 429.
+/// Thrown if data does not fit now but may fit later. A buffer frees space when samples are trained and when
+/// incomplete groups are closed or aborted; a store of values frees space when values are cleared. HTTP
+/// status 429.
 class FullError : public LimitError {
  public:
   using LimitError::LimitError;

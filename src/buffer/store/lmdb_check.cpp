@@ -86,7 +86,7 @@ struct PageHeader {
 };
 static_assert(sizeof(PageHeader) == header_bytes);
 
-/// A file mapped read-only.
+/// File mapped into memory for reading.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path) {
@@ -150,7 +150,7 @@ class Check {
     Tree tree;
     Tree found{};  // counts of the pages and entries visited
     std::optional<std::string> last_key;
-    std::optional<std::string> floor;  // lower bound of the keys that follow
+    std::optional<std::string> floor;  // lower bound on the next keys, from a branch page
   };
 
   void require(bool is_right, PageNumber page, const char* what) const {
@@ -178,8 +178,8 @@ class Check {
               "specifies more pages than the file has");
       metas[number] = meta;
     }
-    // Transactions are written to the two meta pages in turn, so their numbers must be consecutive. Otherwise
-    // the last transaction would be lost.
+    // Each transaction overwrites the older of the two meta pages, so their transaction numbers must be
+    // consecutive. If they are not, the latest transaction was lost.
     const std::uint64_t first = metas[0].transaction;
     const std::uint64_t second = metas[1].transaction;
     const bool is_new = first == 0 && second == 0;
@@ -188,7 +188,8 @@ class Check {
     return second > first ? metas[1] : metas[0];
   }
 
-  /// Marks pages as used. Each page must be used exactly once.
+  /// Marks `count` pages from `page` on, to which the page `by` refers, as used. Throws IoError if one of
+  /// them is beyond the end of the file or already used.
   void use(PageNumber page, std::uint64_t count, PageNumber by) {
     require(page < is_used_.size() && count <= is_used_.size() - page, by,
             "points to a page beyond the end of the file");
@@ -299,7 +300,7 @@ class Check {
                         static_cast<std::size_t>(bytes));
   }
 
-  /// Checks a list of free pages: its length, then the page numbers in descending order.
+  /// Checks a list of free pages, which consists of their count and their numbers in descending order.
   void check_free_list(std::string_view list) {
     const auto count = value_at<std::uint64_t>(list, 0);
     require(count < list.size() / sizeof(PageNumber), 0, "has a list of free pages that is too short");

@@ -18,20 +18,21 @@
 namespace evenkeel {
 namespace {
 
-constexpr unsigned max_readers = 1024;  // maximum number of threads of a server that read bodies at once
+constexpr unsigned max_readers = 1024;  // maximum number of concurrent read transactions
 constexpr std::int64_t page_header = 16;
-constexpr std::int64_t node_overhead = 24;  // per value in a page: node header, key, offset, rounding
-constexpr std::int64_t prefix_bytes = 4;    // size of a body, before its first part
-constexpr int part_bits = 15;               // bits of a body's key for the part's number
-// Pages of trees count twice. A transaction that changes each tree writes new copies of all pages before the
-// old ones are free. There must always be room for these copies; otherwise, training could not empty a full
-// store.
+constexpr std::int64_t node_overhead = 24;  // bytes per value in a page: node header, key, offset, rounding
+constexpr std::int64_t prefix_bytes = 4;    // bytes of the size that precedes a body's first part
+constexpr int part_bits = 15;               // bits for the number of a part in the key of a body
+// Pages of trees count twice toward the capacity. A transaction may copy all pages of the trees before the
+// old pages become free. There must always be room for these copies; otherwise, trained samples could not be
+// erased from a full store.
 constexpr std::int64_t times_in_tree = 2;
-// Bytes for the key and content of a seen sample, in pages that are two thirds full.
+// Bytes for the two slots of seen keys that a sample may need, in pages that are two thirds full.
 constexpr std::int64_t seen_key = 2 * 64;
 constexpr std::int64_t max_parts = std::int64_t{1} << part_bits;
 
-/// Throws the error for a code of LMDB, which may be an errno.
+/// Throws LimitError if `code`, an error code of LMDB or an errno, means that the store is full, otherwise
+/// IoError.
 [[noreturn]] void fail(const std::string& folder, const std::string& what, int code) {
   if (code > 0) {
     throw IoError(folder, what + ": " + ::mdb_strerror(code),
@@ -143,7 +144,8 @@ class LmdbStore : public Store {
     try {
       write(change);
     } catch (const LimitError&) {
-      // Pages that a transaction frees can be reused only from the second transaction after it.
+      // Try again after two empty transactions: pages freed by a transaction can be reused only in the second
+      // transaction after it.
       write({});
       write({});
       write(change);
@@ -153,7 +155,8 @@ class LmdbStore : public Store {
   [[nodiscard]] bool is_settled() const noexcept override { return is_settled_; }
   void settle() override {
     if (is_settled_) return;
-    // If a flush failed, the next flush may find nothing to write, so write the root and flush once more.
+    // After a failed flush, the system may consider the data written, so another flush would do nothing. An
+    // empty transaction writes the root again.
     if (has_failed_) write({});
     has_failed_ = true;
     check(::mdb_env_sync(env_, 1), "cannot be written");
@@ -230,8 +233,8 @@ class LmdbStore : public Store {
   [[nodiscard]] std::string name() const override { return "LMDB in " + name_; }
 
  private:
-  /// Marks the folder as a buffer. Truncates the data file: a process that was killed here earlier has not
-  /// stored data in it, but may have left part of LMDB's meta pages.
+  /// Writes the folder's description and truncates the data file. If an earlier process was killed at this
+  /// point, the file does not contain data, but may contain incomplete meta pages of LMDB.
   void initialize_folder() {
     folder_.set_file_bytes(0);
     if (::truncate(folder_.data().c_str(), 0) != 0) throw system_error(name_, "cannot be written", errno);
@@ -245,8 +248,8 @@ class LmdbStore : public Store {
         "Stop the buffer, and start it on a folder that is not removed automatically");
   }
 
-  /// Returns the number of bytes of a body in one record, whose value fills a page. A value of several pages
-  /// would need adjacent free pages, which even a half-empty store may lack.
+  /// Returns the maximum number of a body's bytes in one record, which fills one page. A larger record would
+  /// need adjacent free pages, which even a half-empty store may lack.
   [[nodiscard]] std::int64_t part_bytes() const noexcept {
     return page_ - page_header - static_cast<std::int64_t>(record_overhead);
   }
@@ -267,7 +270,8 @@ class LmdbStore : public Store {
     return record_content(RecordKind::body, record_number_of_part(number, part), text_of(value), name_);
   }
 
-  /// Throws IoError if the file was truncated. Reading the missing part would raise a signal.
+  /// Throws IoError if the data file was truncated. Reading the missing part of the mapped file would raise
+  /// SIGBUS.
   void require_whole_file() const {
     const std::string name = folder_.data().string();
     struct stat status {};
@@ -284,15 +288,16 @@ class LmdbStore : public Store {
     check(::mdb_env_set_mapsize(env_, static_cast<std::size_t>(size)), "cannot be opened");
     check(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");
     check(::mdb_env_set_maxreaders(env_, max_readers), "cannot be opened");
-    // LMDB flushes a transaction's pages before it writes its root. The root is flushed with the pages of the
-    // next transaction or by settle(). LMDB does not reuse pages that the last flushed root needs.
+    // With MDB_NOMETASYNC, LMDB flushes a transaction's pages before it writes the transaction's root. The
+    // root is flushed with the pages of the next transaction or by settle(). LMDB does not reuse pages that
+    // the last flushed root needs.
     check(::mdb_env_open(env_, name_.c_str(), MDB_NOTLS | MDB_NOMETASYNC, 0644), "cannot be opened");
     MDB_stat stat{};
     check(::mdb_env_stat(env_, &stat), "cannot be opened");
     page_ = stat.ms_psize;
     int dead = 0;
     check(::mdb_reader_check(env_, &dead), "cannot be opened");
-    // The file is sparse: parts that were never written use no disk space.
+    // The file is sparse: parts that were never written do not use disk space.
     if (size > folder_.file_bytes()) {
       const std::string name = folder_.data().string();
       if (::truncate(name.c_str(), size) != 0) throw system_error(name, "cannot be enlarged", errno);
@@ -310,8 +315,8 @@ class LmdbStore : public Store {
     used_ = used;
   }
 
-  /// Opens the store without locks: the caller guarantees that no process is writing to it, and the folder
-  /// might be read-only.
+  /// Opens the store without LMDB's lock file, since the folder may be read-only. `folder_` guarantees that
+  /// no process writes to the store.
   void open_to_read() {
     check(::mdb_env_create(&env_), "cannot be opened");
     check(::mdb_env_set_maxdbs(env_, 4), "cannot be opened");
@@ -351,8 +356,8 @@ class LmdbStore : public Store {
     if (code != MDB_NOTFOUND) transaction.check(code, "cannot be read");
   }
 
-  /// Returns the size of the tables' pages, plus the space reserved for the keys that samples leave when they
-  /// are trained.
+  /// Returns the bytes of capacity used by the tables' pages, plus the bytes reserved for the seen keys that
+  /// samples leave when they are trained.
   [[nodiscard]] std::int64_t used_bytes(const Transaction& transaction) const {
     std::size_t pages = 0;
     MDB_stat events{};
@@ -449,7 +454,7 @@ class LmdbStore : public Store {
       put(transaction, notes_, value_of(name), record_header(RecordKind::note, number_of_note(name), value),
           value, 0);
     }
-    // LMDB does not write a transaction without changes.
+    // Change a note in every transaction, since LMDB does not write a transaction without changes.
     put(transaction, notes_, value_of("commits"), {}, std::to_string(++commits_), 0);
     const std::int64_t used = used_bytes(transaction);
     try {
@@ -470,9 +475,9 @@ class LmdbStore : public Store {
   MDB_dbi events_ = 0;
   MDB_dbi seen_ = 0;
   MDB_dbi notes_ = 0;
-  std::int64_t page_ = 0;  // bytes; const after construction
+  std::int64_t page_ = 0;  // page size in bytes; constant after construction
   std::uint64_t commits_ = 0;
-  bool is_settled_ = false;  // false at first, since an earlier process may have been killed
+  bool is_settled_ = false;  // initially false, since an earlier process may have been killed
   bool has_failed_ = false;  // a commit or flush has failed since the last successful settle()
   std::atomic<std::int64_t> used_ = 0;
 };

@@ -83,9 +83,9 @@ class MemoryStore : public Store {
   [[nodiscard]] std::string name() const override { return memory_name; }
 
  private:
-  static constexpr std::int64_t of_node = 128;   // overhead of a map node and of the heap
+  static constexpr std::int64_t of_node = 128;   // bytes of overhead of a map node and its allocations
   static constexpr std::int64_t times_kept = 2;  // seen slots are stored twice: here and in the ledger
-  // A finished sample leaves at most two slots. Its event reserves room for them.
+  // Bytes that an event reserves for the slots of seen keys (at most two) that its sample leaves.
   static constexpr std::int64_t of_keys = 2 * times_kept * sizeof(stream::SeenSlot);
 
   [[nodiscard]] static SharedBody make_shared_body(const StoreChange::Record& body) {
@@ -96,7 +96,7 @@ class MemoryStore : public Store {
 
   [[nodiscard]] std::int64_t bytes_of_keys() const noexcept { return times_kept * seen_.bytes(); }
 
-  /// Returns the cost of the event with this number and of its body, if it has one.
+  /// Returns the cost of the body and the event with this number. Either of them may be missing.
   [[nodiscard]] std::int64_t cost_at(std::int64_t number) const {
     const auto body = bodies_.find(number);
     const auto event = events_.find(number);
@@ -106,7 +106,7 @@ class MemoryStore : public Store {
 
   const std::int64_t capacity_;
   mutable std::shared_mutex mutex_;
-  std::int64_t used_ = 0;  // size of bodies and events
+  std::int64_t used_ = 0;  // total cost of bodies and events in bytes
   std::map<std::int64_t, SharedBody> bodies_;
   std::map<std::int64_t, std::string> events_;
   stream::SeenKeys seen_;

@@ -24,7 +24,7 @@ std::string_view describe_kind(RecordKind kind) {
   return "record ";
 }
 
-// Stores of streams that were created before stores of values existed have only the second note.
+// A store of values has the note `content_note`. A store of a stream has only the note `stream_note`.
 constexpr const char* content_note = "content";
 constexpr const char* stream_note = "identity";
 constexpr const char* of_values = "values 1";

@@ -23,8 +23,8 @@ constexpr const char* description_name = "buffer.json";
 constexpr const char* format_name = "evenkeel-buffer";
 constexpr int format_version = 2;
 
-/// Returns whether the folder is empty, apart from an empty data file, which a process leaves behind if it is
-/// killed before it writes anything.
+/// Returns whether the folder is empty except for an empty data file. A process that is killed before it
+/// writes anything leaves such a file behind.
 bool is_empty_except(const std::filesystem::path& folder, const std::filesystem::path& data) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -42,7 +42,7 @@ StoreFolder::StoreFolder(std::filesystem::path path, Access access)
   std::error_code error;
   if (access_ == Access::write) std::filesystem::create_directories(path_, error);
   if (error) throw system_error(path_.string(), "cannot be created", error.value());
-  read_description();  // before creating anything: the folder may not belong to a buffer
+  read_description();  // before any file is created, since the folder may not belong to a store
   try {
     do lock_data();
     while (!is_data_at_its_path());
@@ -57,7 +57,7 @@ StoreFolder::~StoreFolder() {
   ::close(data_);
 }
 
-// The lock belongs to the open file, so it is released when the process ends for any reason.
+// Opens and locks the data file. The system releases the lock when the process ends for any reason.
 void StoreFolder::lock_data() {
   if (data_ >= 0) ::close(data_);
   const std::string name = data().string();
@@ -72,7 +72,7 @@ void StoreFolder::lock_data() {
                                          : "Query it at its address, or stop it first");
 }
 
-// The data file may have been replaced by another file before it was locked.
+// Returns false if the data file was replaced by another file before it was locked.
 bool StoreFolder::is_data_at_its_path() const {
   struct stat opened {};
   struct stat named {};

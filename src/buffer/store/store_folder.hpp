@@ -5,17 +5,16 @@
 
 namespace evenkeel {
 
-/// A folder to which one process has exclusive access for the lifetime of this object, with a description of
-/// its content. The lock is on the data file itself, so a cleanup program cannot remove the lock without the
-/// data.
+/// Folder of a store, with a description of its content. This object locks the folder for its lifetime. The
+/// lock is on the data file itself, so a cleanup program cannot remove the lock without the data.
 class StoreFolder {
  public:
   enum class Access { write, read };
 
-  /// With Access::write, creates the folder and its data file if they do not exist. With Access::read,
-  /// several processes may have it open, unless a process has it open for writing. Throws IoError if the
-  /// folder cannot be created, opened or written, if another process has locked it, or if it contains
-  /// anything but a buffer of this version.
+  /// With Access::write, creates the folder and its data file if they do not exist, and excludes all other
+  /// processes. With Access::read, several processes may open the folder at the same time. Throws IoError if
+  /// the folder cannot be created, opened or locked, if it is locked by a process whose access excludes this
+  /// one, or if it contains anything but a store of this version.
   StoreFolder(std::filesystem::path path, Access access);
   ~StoreFolder();
   StoreFolder(const StoreFolder&) = delete;
@@ -23,11 +22,11 @@ class StoreFolder {
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   [[nodiscard]] std::filesystem::path data() const { return path_ / "data.mdb"; }
-  /// Returns whether the data file was unlinked, so its content will be lost when this process ends.
+  /// Returns whether the data file was unlinked; if so, its content will be lost when this process ends.
   [[nodiscard]] bool is_removed() const noexcept;
-  /// Returns the recorded minimum size of the store's file; 0 for a new folder.
+  /// Returns the recorded minimum size of the data file; 0 for a new folder.
   [[nodiscard]] std::int64_t file_bytes() const noexcept { return file_bytes_; }
-  /// Records the minimum size durably. Throws IoError.
+  /// Records the minimum size of the data file durably. Throws IoError if the description cannot be written.
   void set_file_bytes(std::int64_t bytes);
 
  private:

@@ -34,7 +34,7 @@ int parse_descriptor(const httplib::Request& request) {
   return *number;
 }
 
-/// Opens a descriptor of another process, without access to its content.
+/// Opens the file of another process's descriptor with O_PATH, that is, without access to its content.
 FileDescriptor open_reference(pid_t process, int descriptor) {
   const std::string path = fmt::format("/proc/{}/fd/{}", process, descriptor);
   FileDescriptor file(::open(path.c_str(), O_PATH | O_CLOEXEC));
@@ -46,7 +46,7 @@ FileDescriptor open_reference(pid_t process, int descriptor) {
   return file;
 }
 
-/// Returns whether the file was made by memfd_create() for this purpose, by this user.
+/// Returns whether the file was created with memfd_create() as an answer file, and belongs to this user.
 bool is_answer_file(const std::string& path, int file, uid_t user) {
   std::array<char, 64> link{};
   struct stat status {};
@@ -98,7 +98,7 @@ bool AnswerFile::write_all(std::string_view bytes) {
   return true;
 }
 
-/// Collects small parts, because each write costs a system call.
+/// Collects small parts, because each write to the file costs a system call.
 bool AnswerFile::write(std::string_view bytes) {
   if (pending_.size() + bytes.size() > pending_bytes && finish() < 0) return false;
   if (bytes.size() >= pending_bytes) return write_all(bytes);

@@ -15,12 +15,13 @@ namespace evenkeel {
 
 /// Header that names the client's answer file; docs/formats.md describes the protocol.
 inline constexpr const char* answer_file_header = "Evenkeel-Answer-File";
-/// Header with the number of bytes of an answer that is in the file.
+/// Header with the number of bytes of an answer that were written to the file.
 inline constexpr const char* answer_bytes_header = "Evenkeel-Answer-Bytes";
-/// Smaller answers travel through the socket, which is faster.
+/// Minimum size in bytes of an answer that is written to a file. Smaller answers are sent through the socket,
+/// which is faster.
 inline constexpr std::int64_t min_file_answer = std::int64_t{64} << 10;
 
-/// A client's answer file cannot be used. The request has not been carried out.
+/// Thrown if a client's answer file cannot be used. The request was not executed.
 class AnswerFileError : public InputError {
  public:
   AnswerFileError(int status, const std::string& message, const std::string& hint = {})
@@ -32,20 +33,22 @@ class AnswerFileError : public InputError {
   int status_;
 };
 
-/// A memory file of a client on the same machine. The server writes answers to it, so that they do not travel
-/// through the socket. The server never maps the file, so a client that truncates it cannot crash the server.
+/// A memory file of a client on the same machine. The server writes answers to this file instead of sending
+/// them through the socket. The server never maps the file, so a client that truncates it cannot crash the
+/// server.
 class AnswerFile {
  public:
-  /// Opens the file that the request names, if it names one. Accepts only memory files that were made for
-  /// this purpose, from the process and user at the other end of a UNIX socket. Throws AnswerFileError.
+  /// Opens the file that the request names; returns nullopt if it does not name a file. Throws
+  /// AnswerFileError unless `connection` uses a UNIX socket, and the file is a memory file that was created
+  /// for this purpose and belongs to the client's process and user.
   [[nodiscard]] static std::optional<AnswerFile> open(const httplib::Request& request,
                                                       const BodyReader& connection);
 
   /// Appends bytes. Returns false if they cannot be written.
   [[nodiscard]] bool write(std::string_view bytes);
-  /// Appends bytes up to a multiple of 64.
+  /// Appends zeros up to a multiple of 64 bytes. Returns false if they cannot be written.
   [[nodiscard]] bool align();
-  /// Writes what is pending. Returns the size of the answer, or -1 if it cannot be written.
+  /// Writes all pending bytes to the file. Returns the size of the answer, or -1 if writing fails.
   [[nodiscard]] std::int64_t finish();
 
  private:
@@ -53,7 +56,7 @@ class AnswerFile {
   [[nodiscard]] bool write_all(std::string_view bytes);
 
   FileDescriptor file_;
-  std::int64_t at_ = 0;        // where the file is written next
+  std::int64_t at_ = 0;        // offset of the next write
   std::vector<char> pending_;  // bytes that are not written yet
 };
 

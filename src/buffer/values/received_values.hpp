@@ -13,17 +13,17 @@
 
 namespace evenkeel {
 
-/// A frame that is being received. Each value is received directly into its sample's block, which a store in
-/// memory keeps, so bytes are not copied after they have left the socket.
+/// A frame that is being received. Each value is read from the socket directly into its sample's memory
+/// block. A store in memory keeps this block, so it does not copy the value.
 class ReceivedValues final : public BodySink {
  public:
-  /// `most` is the maximum size of the frame.
+  /// `most` is the maximum number of bytes of all values in the frame.
   explicit ReceivedValues(std::int64_t most) : most_(most) {}
 
   void expect(std::int64_t bytes) override { announced_ = bytes; }
-  /// Throws InputError about "body" if the frame's description is not valid or does not match its size, and
-  /// LimitError if the frame is too large.
   [[nodiscard]] std::span<char> room() override;
+  /// Throws InputError about "body" if the frame's description is not valid or does not match its size, and
+  /// LimitError if it describes too many values or bytes.
   void keep(std::int64_t bytes) override;
   [[nodiscard]] std::int64_t size() const noexcept override { return size_; }
   /// Throws InputError about "body" unless the whole frame was received. Call this before the functions
@@ -31,7 +31,7 @@ class ReceivedValues final : public BodySink {
   void require_complete();
 
   [[nodiscard]] const FrameHead& head() const noexcept { return head_; }
-  /// Returns one record per index, which shares the memory of this object.
+  /// Returns one record per index. The records share the memory of this object.
   [[nodiscard]] std::vector<NewRecord> records() const;
   [[nodiscard]] std::int64_t bytes_of_values() const noexcept { return values_bytes_; }
 
@@ -60,7 +60,7 @@ class ReceivedValues final : public BodySink {
   FrameHead head_;
   std::vector<Block> blocks_;
   std::vector<Place> places_;  // ordered by field
-  std::size_t next_ = 0;       // value that is being received
+  std::size_t next_ = 0;       // position of the value that is being received
   std::int64_t values_bytes_ = 0;
   char excess_ = 0;
 };

@@ -7,8 +7,8 @@
 namespace evenkeel {
 namespace {
 
-// Types and the sizes of their elements. A type's number is its position in this list. Stores contain these
-// numbers, so the order must not change.
+// Types and the sizes of their elements in bytes. A type's number is its position in this list. Stores
+// contain these numbers, so the order must not change.
 constexpr std::array<std::pair<std::string_view, std::int64_t>, 17> value_types{{{"BYTES", 1},
                                                                                  {"BOOL", 1},
                                                                                  {"U8", 1},

@@ -49,7 +49,7 @@ struct TensorForm {
 };
 
 /// Returns the type with this name: a safetensors name, or "BYTES" for bytes that the store does not
-/// interpret. Returns nullopt if there is no such type.
+/// interpret. Returns nullopt if no type has this name.
 [[nodiscard]] std::optional<ValueType> parse_value_type(std::string_view name) noexcept;
 /// Returns the name of a type. Precondition: the type is a result of parse_value_type().
 [[nodiscard]] std::string_view value_type_name(ValueType type) noexcept;

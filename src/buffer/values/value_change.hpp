@@ -12,9 +12,9 @@
 namespace evenkeel {
 
 /// Changes that one transaction makes to values. The index does not change before apply(), so other threads
-/// may read it until then. Each event of the store describes exactly those values of its record that still
-/// exist: if some of them are replaced or removed, the event is replaced; if all of them are, the record is
-/// erased.
+/// may read it until then. Each event of the store describes exactly the values of its record that still
+/// exist: if some of these values are replaced or removed, the event is replaced; if none of them remains,
+/// the record is erased.
 class ValueChange {
  public:
   /// New records and events are numbered from `next` on.
@@ -23,7 +23,7 @@ class ValueChange {
   /// Adds the values of a record. They replace earlier values with the same index and field. `fields` has the
   /// number of each value's field. Precondition: there is at least one value.
   void put(const NewRecord& record, std::span<const std::uint32_t> fields);
-  /// Removes those values of one sample for which `is_chosen` returns true. Returns their number.
+  /// Removes the values of a sample for which `is_chosen` returns true. Returns the number of removed values.
   std::int64_t remove(std::int64_t index, const std::function<bool(const StoredValue&)>& is_chosen);
 
   [[nodiscard]] bool is_empty() const noexcept { return stored_.bodies.empty() && stored_.erased.empty(); }

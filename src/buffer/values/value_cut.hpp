@@ -10,11 +10,12 @@
 
 namespace evenkeel {
 
-/// Part of a value: the positions that slices select along some axes, and all positions along the others.
+/// Part of a value: the positions that slices select along some axes, and all positions along the other axes.
 class ValueCut {
  public:
-  /// Cuts the value of the index at position `place` in the request's list of indexes. `slices` are sorted by
-  /// axis. Throws InputError about `where` if an axis or a range is outside the value.
+  /// Cuts a value of this form. `slices` are sorted by axis. `place` is the position of the value's index in
+  /// the request's list of indexes. Throws InputError about `where` if an axis or a range is outside the
+  /// value.
   ValueCut(const TensorForm& form, std::span<const AxisSlice> slices, std::size_t place,
            const std::string& where);
 
@@ -44,7 +45,7 @@ class ValueCut {
   }
 
   struct Axis {
-    std::int64_t stride = 0;  // bytes
+    std::int64_t stride = 0;  // in bytes
     std::vector<AxisRange> ranges;
   };
   std::vector<Axis> axes_;  // axes up to the last one that has a slice

@@ -12,9 +12,9 @@
 #include "io/files/input_file.hpp"
 #include "io/files/output_file.hpp"
 
-// A file consists of one line of JSON, followed by the records. A record consists of the sizes of its event
-// and its body, the event's checksum, the event, the body's checksum, and the body. Checksums are computed as
-// in stores, and also cover the record's position in the file.
+// A file of values consists of one line of JSON, followed by the records. A record consists of the sizes of
+// its event and its body, the event's checksum, the event, the body's checksum, and the body. Checksums are
+// computed with record_header(), with the record's position in the file as its number.
 namespace evenkeel {
 namespace {
 

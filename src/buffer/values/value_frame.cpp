@@ -100,8 +100,9 @@ TensorShape parse_shape(const ordered_json& given, const std::string& whose) {
   return shape;
 }
 
-/// Calls set(i, item) for each of `count` indexes. The item is the member `shared`, which all indexes have in
-/// common, or element i of the member `own`.
+/// Calls set(i, item) for each of `count` indexes. The item is the member `shared` of `in`, which applies to
+/// all indexes, or element i of the member `own`. Throws InputError unless `in` has exactly one of these
+/// members.
 template <typename Set>
 void for_each_index(const ordered_json& in, const char* shared, const char* own, std::size_t count,
                     const std::string& whose, const Set& set) {

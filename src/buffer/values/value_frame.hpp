@@ -10,9 +10,9 @@
 
 namespace evenkeel {
 
-/// Description of a frame's content: fields of samples, each identified by an integer index. A frame consists
-/// of the size of the JSON in 8 bytes (little-endian), this description as JSON, and the bytes of all values,
-/// ordered by field and then by index. docs/formats.md describes the format.
+/// Description of the values in a frame: one value for each field of each sample, which is identified by its
+/// index. A frame consists of the size of the JSON in 8 bytes (little-endian), this description as JSON, and
+/// the bytes of all values, ordered by field and then by index. docs/formats.md describes the format.
 struct FrameHead {
   struct Field {
     std::string name;
@@ -22,23 +22,23 @@ struct FrameHead {
   std::vector<Field> fields;
 };
 
-inline constexpr std::size_t frame_prefix = 8;  ///< size of the number at the start of a frame
+inline constexpr std::size_t frame_prefix = 8;  ///< bytes of the number at the start of a frame
 inline constexpr std::int64_t max_bytes_of_frame = std::int64_t{512} << 20;
 inline constexpr std::size_t max_values_of_frame = std::size_t{1} << 20;
-/// Maximum size of a frame's JSON, and of the JSON of other requests.
+/// Maximum size in bytes of a frame's JSON, and of the JSON of other requests.
 inline constexpr std::int64_t max_head_of_frame = std::int64_t{16} << 20;
 
 /// Parses the JSON of a frame that a client sends. Throws InputError about "body" unless the description is
 /// valid: indexes are unique and non-negative, and fields have names, known types and valid shapes. Throws
-/// LimitError above max_values_of_frame.
+/// LimitError if there are more than max_values_of_frame values.
 [[nodiscard]] FrameHead parse_frame_head(std::string_view text);
 /// Returns the start of a frame: everything before the values, padded so that the values begin at a multiple
 /// of 64 bytes.
 [[nodiscard]] std::string encode_frame_start(const FrameHead& head);
-/// Returns the size stored at the start of a frame. Precondition: there are frame_prefix bytes.
+/// Returns the size stored at the start of a frame. Precondition: there are at least frame_prefix bytes.
 [[nodiscard]] std::uint64_t size_in_prefix(std::string_view bytes) noexcept;
 
-/// A range of positions along an axis.
+/// The positions from `begin` to `end` - 1 along an axis.
 struct AxisRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -66,8 +66,8 @@ struct ValueQuery {
   std::vector<std::int64_t> indexes;  ///< may repeat
   std::vector<Field> fields;
 };
-/// Parses the JSON {"indexes": [...], "fields": [...], "slices": {...}}. Throws InputError about "body", and
-/// LimitError above max_values_of_frame.
+/// Parses the JSON {"indexes": [...], "fields": [...], "slices": {...}}. Throws InputError about "body" if it
+/// is malformed, and LimitError if it requests more than max_values_of_frame values.
 [[nodiscard]] ValueQuery parse_query(std::string_view text);
 
 /// Values to remove.
@@ -75,7 +75,8 @@ struct ValueSelection {
   std::optional<std::vector<std::int64_t>> indexes{};  ///< null for all
   std::optional<std::vector<std::string>> fields{};    ///< null for all
 };
-/// Parses {"indexes": [...], "fields": [...]} or {"all": true}. Throws InputError about "body".
+/// Parses {"indexes": [...], "fields": [...]} or {"all": true}. Throws InputError about "body" if it is
+/// malformed.
 [[nodiscard]] ValueSelection parse_selection(std::string_view text);
 
 }  // namespace evenkeel

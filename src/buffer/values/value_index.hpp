@@ -15,18 +15,18 @@ namespace evenkeel {
 
 /// A value in a store: a part of a record's body.
 struct StoredValue {
-  std::uint32_t field = 0;  ///< number of the field's name in the index
+  std::uint32_t field = 0;  ///< number of the field (ValueIndex::find_field())
   TensorForm form;
-  std::int64_t record = 0;  ///< number of the body
-  std::int64_t offset = 0;  ///< offset in the body
+  std::int64_t record = 0;  ///< number of the record
+  std::int64_t offset = 0;  ///< in the record's body, in bytes
   std::int64_t bytes = 0;
 };
 
-/// A record whose body has values of one sample. The event describes those values that have not been replaced
-/// or cleared.
+/// A record of a store: a body with values of one sample, and an event that describes the values in the body
+/// that have not been replaced or cleared.
 struct StoredRecord {
-  std::int64_t number = 0;
-  std::int64_t event = 0;
+  std::int64_t number = 0;  ///< number of the body
+  std::int64_t event = 0;   ///< number of the event
 };
 
 struct StoredSample {
@@ -34,7 +34,7 @@ struct StoredSample {
   std::vector<StoredRecord> records;  ///< records that hold at least one of these values
 };
 
-/// Event of a store: the values of one record that were not replaced or cleared.
+/// Content of a record's event: the values of the record that have not been replaced or cleared.
 struct RecordEvent {
   struct Value {
     std::string field;
@@ -46,13 +46,13 @@ struct RecordEvent {
   std::int64_t record = 0;
   std::vector<Value> values;
 };
-/// A record to be added: the values of one sample, and the bytes that contain them.
+/// A record to add: the values of one sample, and the bytes that contain them.
 struct NewRecord {
   RecordEvent event;  ///< its record number is not used
   std::shared_ptr<const char[]> body;
   std::int64_t bytes = 0;  ///< size of the body
 };
-/// Parses the text of an event in a store of values. Throws InputError if the text is malformed.
+/// Parses the result of ValueIndex::encode_event(). Throws InputError if the text is malformed.
 [[nodiscard]] RecordEvent parse_record_event(std::string_view text);
 
 /// Index of the values in a store, and of their locations. Not thread-safe.
@@ -73,8 +73,8 @@ class ValueIndex {
   [[nodiscard]] std::int64_t num_values() const noexcept { return values_; }
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
 
-  /// Adds the values that the event with this number describes. Throws InputError if one of them is already
-  /// known.
+  /// Adds the values that an event describes. `number` is the event's number. Throws InputError if the sample
+  /// already has a value of one of the fields.
   void add(const RecordEvent& event, std::int64_t number);
   /// Returns the text of the event that describes the values of one record.
   [[nodiscard]] std::string encode_event(std::int64_t index, std::int64_t record,

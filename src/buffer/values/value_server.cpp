@@ -89,15 +89,15 @@ class ValueAnswers final : public ServerCalls {
            {{"stored", head.fields.size() * head.indexes.size()}, {"bytes", received.bytes_of_values()}});
   }
 
-  /// Answer that is being sent.
+  /// An answer that is being sent.
   struct Sending {
     FoundValues values;
     InFlight in_flight;
     std::string start;
   };
 
-  /// Writes the answer to the client's file, in which each field begins at a multiple of 64 bytes. Returns
-  /// false if the answer cannot be written, or if it is so small that the socket is faster.
+  /// Writes the answer to the client's file. In the file, each field begins at a multiple of 64 bytes.
+  /// Returns false if the answer cannot be written, or if it is so small that the socket is faster.
   static bool write_to_file(const Sending& sending, AnswerFile& file, Response& response) {
     if (sending.values.bytes() < min_file_answer || !file.write(sending.start)) return false;
     for (std::size_t field = 0; field < sending.values.head().fields.size(); ++field) {
@@ -159,8 +159,8 @@ class ValueAnswers final : public ServerCalls {
     });
   }
 
-  /// Returns the file that {"path": "/folder/file"} names. Throws InputError if it is not in the folder of
-  /// checkpoints, to which links may lead.
+  /// Returns the path in a body such as {"path": "/folder/file"}. Throws InputError unless the file's folder
+  /// exists and, after links are resolved, is `checkpoints_` or a folder within it.
   [[nodiscard]] std::filesystem::path file_in(const nlohmann::json& given) const {
     const nlohmann::json text = given.value("path", nlohmann::json());
     const std::filesystem::path path = text.is_string() ? text.get<std::string>() : "";

@@ -8,10 +8,10 @@
 
 namespace evenkeel {
 
-/// Server for a store of values. docs/formats.md describes its calls and frames.
+/// Server for a store of values. docs/formats.md describes its API calls and frames.
 class ValueServer : public ListeningServer {
  public:
-  /// Clients may save and load files only in the folder `checkpoints`; nowhere if it is empty.
+  /// Clients may save and load files only in the folder `checkpoints`, and not at all if it is empty.
   ValueServer(ValueStore& store, const ServerSettings& settings,
               const std::filesystem::path& checkpoints = {});
 };

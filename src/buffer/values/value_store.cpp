@@ -52,14 +52,14 @@ bool FoundValues::for_each_run_of(std::size_t field,
 /// Changes that the requests of one transaction make.
 struct ValueStore::Change {
   ValueChange values;
-  std::int64_t cost = 0;    // upper bound on the bytes of capacity used by new values
-  bool is_partial = false;  // whether a request is being carried out and has already changed something
+  std::int64_t cost = 0;    // maximum bytes of capacity that new values use
+  bool is_partial = false;  // whether a request that is being applied may already have changed values
 };
 
 /// Location of a requested value.
 struct ValueStore::FoundPlace {
   StoredValue value;
-  std::int64_t cut = -1;  // number of the cut; -1 for the whole value
+  std::int64_t cut = -1;  // position in Found::cuts; -1 for the whole value
 };
 
 /// Locations of the values of an answer.
@@ -80,7 +80,7 @@ ValueStore::ValueStore(std::unique_ptr<Store> store)
   queue_.begin();
 }
 
-/// Returns when to try to read the store again, if its content is unknown.
+/// Returns the time at which to read the store again; nullopt unless its content is unknown.
 std::optional<ValueStore::Queue::Clock::time_point> ValueStore::next_load() const {
   const std::shared_lock lock(index_mutex_);
   if (!must_load_) return std::nullopt;
@@ -118,8 +118,9 @@ void ValueStore::require_loaded() const {
   if (must_load_) throw IoError(store_->name(), "could not be written, and cannot be read yet", "Try again");
 }
 
-/// Carries out the requests, and commits them in one transaction. If a request fails before it changes
-/// anything, only this request fails, and the others are committed; otherwise all of them fail.
+/// Applies the requests and commits them in one transaction. Returns whether the store has changed. If a
+/// request fails before it changes values, only this request fails, and the other requests are committed;
+/// otherwise, all requests fail.
 bool ValueStore::commit(const Queue::Requests& requests) {
   const std::lock_guard no_other(commit_mutex_);
   std::exception_ptr error;
@@ -145,7 +146,7 @@ bool ValueStore::commit(const Queue::Requests& requests) {
   } catch (...) {
     error = std::current_exception();
     const std::unique_lock lock(index_mutex_);
-    must_load_ = true;  // reload before or with the next commit
+    must_load_ = true;  // the next call of commit() loads the index again
   }
   for (Queue::Request* request : requests) request->error = error;
   return false;
@@ -165,16 +166,16 @@ FullError ValueStore::make_full_error() const {
                     "Clear values that are not needed, or give the store more room (--capacity)", -1});
 }
 
-/// Returns an upper bound on the capacity that a record uses.
+/// Returns the maximum number of bytes of capacity that a record uses.
 std::int64_t ValueStore::cost_of(const NewRecord& record) const {
-  constexpr std::int64_t most_of_number = 10;  // bytes
+  constexpr std::int64_t most_of_number = 10;  // maximum bytes of an encoded number
   std::int64_t event = 2 * most_of_number;
   for (const RecordEvent::Value& value : record.event.values)
     event += std::ssize(value.field) + most_of_number * (4 + std::ssize(value.form.shape));
   return store_->cost_of(record.bytes) + store_->cost_of_event(event);
 }
 
-/// Returns the numbers of a record's fields. Called by the writer thread only.
+/// Returns the numbers of the fields of a record's values. Called only by the writer thread.
 std::vector<std::uint32_t> ValueStore::assign_field_numbers(const NewRecord& record) {
   std::vector<std::uint32_t> numbers;
   numbers.reserve(record.event.values.size());
@@ -189,8 +190,8 @@ std::vector<std::uint32_t> ValueStore::assign_field_numbers(const NewRecord& rec
   return numbers;
 }
 
-/// Adds records. They replace all existing records if `replaces_all` is set, otherwise the values with the
-/// same index and field.
+/// Adds records. They replace all existing records if `replaces_all` is set, otherwise only the values with
+/// the same index and field.
 void ValueStore::add(const std::vector<NewRecord>& records, bool replaces_all) {
   std::int64_t cost = 0;
   std::int64_t bytes = 0;
@@ -255,7 +256,7 @@ std::int64_t ValueStore::clear(const ValueSelection& selection) {
   return cleared;
 }
 
-/// Finds the locations of the values. All of them belong to the same state of the store.
+/// Finds the locations of the requested values in a single state of the store.
 ValueStore::Found ValueStore::find(const ValueQuery& query) const {
   const std::shared_lock lock(index_mutex_);
   require_loaded();
@@ -305,7 +306,7 @@ ValueStore::Found ValueStore::find(const ValueQuery& query) const {
   return found;
 }
 
-/// Makes the values readable. Each record is read once.
+/// Reads the values at the given locations. Reads each record only once.
 FoundValues ValueStore::read(Found found) const {
   FoundValues values;
   values.head_ = std::move(found.head);
@@ -324,8 +325,8 @@ FoundValues ValueStore::read(Found found) const {
   return values;
 }
 
-/// Makes the values of one record readable: shares the store's memory if possible, otherwise copies the parts
-/// that are needed.
+/// Reads the values of one record: shares the store's memory if possible, otherwise copies the parts that are
+/// needed.
 void ValueStore::read_record(std::int64_t record, const std::vector<FoundPlace>& places,
                              std::span<const std::size_t> of_record, FoundValues& values) const {
   const auto cut_of = [&](std::size_t at) {
@@ -367,8 +368,8 @@ FoundValues ValueStore::get(const ValueQuery& query) const {
   try {
     return read(std::move(found));
   } catch (const InputError&) {
-    // A record was erased in the meantime, or is damaged. Commits wait during the second attempt, so nothing
-    // is erased.
+    // A record was erased after find(), or is damaged. Try again while commits wait, so that records cannot
+    // be erased.
     const std::lock_guard no_commits(commit_mutex_);
     return read(find(query));
   }

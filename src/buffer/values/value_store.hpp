@@ -24,7 +24,7 @@
 
 namespace evenkeel {
 
-/// Some requested values do not exist. HTTP status 404.
+/// Thrown if requested values do not exist. HTTP status 404.
 class MissingValuesError : public InputError {
  public:
   MissingValuesError(const std::string& first, std::int64_t count);
@@ -34,25 +34,25 @@ class MissingValuesError : public InputError {
   std::int64_t count_ = 0;
 };
 
-/// Values that were found, all from the same state of the store. They remain readable while this object
-/// lives, even if they are replaced or removed later.
+/// Result of ValueStore::get(): values from a single state of the store. They remain readable while this
+/// object lives, even if they are replaced or removed later.
 class FoundValues {
  public:
   [[nodiscard]] const FrameHead& head() const noexcept { return head_; }
   [[nodiscard]] std::int64_t bytes() const noexcept { return bytes_; }
-  /// Returns the number of bytes that had to be copied, because the store does not have them in memory.
+  /// Returns the number of bytes that had to be copied because the store does not have them in memory.
   [[nodiscard]] std::int64_t copied() const noexcept { return copied_; }
   /// Calls take(bytes) for each contiguous run of bytes, in the order of a frame. Stops and returns false as
   /// soon as `take` returns false.
   bool for_each_run(const std::function<bool(std::string_view)>& take) const;
-  /// Same as for_each_run(), for the values of one field, given by its position in the head.
+  /// Like for_each_run(), but only for the values of the field at this position in the head.
   bool for_each_run_of(std::size_t field, const std::function<bool(std::string_view)>& take) const;
 
  private:
   friend class ValueStore;
   struct Piece {
     std::string_view bytes{};
-    const ValueCut* cut = nullptr;  // the part of the bytes that is used; null for all of them
+    const ValueCut* cut = nullptr;  // selects a part of `bytes`; null for all bytes
   };
   FrameHead head_;
   std::vector<Piece> pieces_;  // ordered by field, then by index
@@ -64,21 +64,22 @@ class FoundValues {
 
 struct ValueStatus {
   std::string store;           ///< name of the store
-  std::string data_loss_risk;  ///< acknowledged data that may be lost; empty if none can be
+  std::string data_loss_risk;  ///< describes which data may be lost; empty if no data can be lost
   std::int64_t indexes = 0;
   std::int64_t values = 0;
   std::int64_t bytes = 0;     ///< total size of the values
-  std::int64_t used = 0;      ///< used part of the capacity
+  std::int64_t used = 0;      ///< bytes of capacity in use
   std::int64_t capacity = 0;  ///< bytes
 };
 
-/// Stores values: fields of samples, each identified by an integer index. When a call that changes something
-/// returns, its changes are in the store, and durable if the store is. All changes of one call become visible
-/// together. Thread-safe: one writer thread commits concurrent calls together in one transaction.
+/// Stores the values of samples' fields. An integer index identifies each sample. When a call that changes
+/// values returns, its changes are in the store, and durable if the store is durable. All changes of one call
+/// become visible together. Thread-safe: one writer thread commits concurrent calls together in one
+/// transaction.
 ///
-/// A call that changes something throws IoError if the store cannot be written or stop() was called. Its
-/// changes may have been stored nevertheless, so the caller should repeat the call. Until the store can be
-/// read again, get() also throws IoError.
+/// A call that changes values throws IoError if the store cannot be written or stop() was called. Its changes
+/// may have been stored nevertheless, so the caller should repeat the call. Until the store can be read
+/// again, get() also throws IoError.
 class ValueStore {
  public:
   /// Throws InputError if the store is damaged or has samples of a stream, and IoError if it cannot be read.
@@ -88,8 +89,8 @@ class ValueStore {
   ValueStore& operator=(const ValueStore&) = delete;
 
   /// Stores the values of a complete frame. They replace values with the same index and field. Throws
-  /// LimitError if they can never fit, and FullError if they do not fit now: there must be room for them
-  /// before the old values are removed.
+  /// LimitError if the new values can never fit, and FullError if they do not fit now; the values that they
+  /// replace are removed only afterwards.
   void put(const ReceivedValues& received);
   /// Returns the requested values. Throws MissingValuesError if a value does not exist, InputError if a slice
   /// is outside its value, and LimitError if the answer exceeds max_frame_bytes().
@@ -98,16 +99,17 @@ class ValueStore {
   std::int64_t clear(const ValueSelection& selection);
 
   /// Writes all values to a file, which appears completely or not at all. Calls that change values wait until
-  /// the file is complete. Throws IoError.
+  /// the file is complete. Throws IoError if the file cannot be written or the store cannot be read.
   ValueStatus save(const std::filesystem::path& path);
-  /// Replaces all values with those of a file. Throws InputError if the file was not written by save() or is
-  /// damaged, and the errors of put(). If it throws, nothing has changed.
+  /// Replaces all values with the values of a file, in one transaction. Throws IoError if the file cannot be
+  /// read, InputError if it was not written by save() or is damaged, and LimitError or FullError if its
+  /// values do not fit.
   ValueStatus load(const std::filesystem::path& path);
 
   [[nodiscard]] ValueStatus status() const;
   /// Returns the maximum size of a frame, in bytes.
   [[nodiscard]] std::int64_t max_frame_bytes() const noexcept;
-  /// Makes further changes throw IoError. Irreversible.
+  /// Makes later calls that change values throw IoError. Irreversible.
   void stop();
 
  private:
@@ -131,9 +133,9 @@ class ValueStore {
   [[nodiscard]] FullError make_full_error() const;
 
   const std::unique_ptr<Store> store_;
-  mutable std::mutex commit_mutex_;        // held from a commit until the index has its changes
-  std::int64_t next_number_ = 1;           // used by the writer thread
-  mutable std::shared_mutex index_mutex_;  // guards the members below
+  mutable std::mutex commit_mutex_;        // held during a commit, until the index has the changes
+  std::int64_t next_number_ = 1;           // used only by the writer thread
+  mutable std::shared_mutex index_mutex_;  // guards `index_` and `must_load_`
   ValueIndex index_;
   bool must_load_ = false;  // the store's content is unknown because a commit failed
   Queue queue_;

@@ -13,7 +13,7 @@
 namespace evenkeel::c {
 namespace {
 
-/// The types for the values of the C enum, which are offset by 1 so that 0 means unset.
+/// The element types in the order of the C enum. Values of the C enum begin at 1, since 0 means unset.
 constexpr std::array dtypes{DType::boolean, DType::uint8,    DType::int32,   DType::int64,
                             DType::float16, DType::bfloat16, DType::float32, DType::float64,
                             DType::int8,    DType::int16,    DType::uint16,  DType::uint32};

@@ -67,10 +67,12 @@ struct evenkeel_stream {
 
 namespace evenkeel::c {
 
-/// Returns a batch over the memory of these samples, which the step and the caller then share.
+/// Returns a batch that shares the memory of `samples`. Throws the stored error if a field could not be
+/// added.
 [[nodiscard]] RaggedBatch share_samples(const evenkeel_samples& samples);
 
-/// Throws WrongArgument if `step` is NULL or does not have this micro-batch.
+/// Returns the index of a micro-batch. Throws WrongArgument if `step` is NULL or does not have this
+/// micro-batch.
 [[nodiscard]] std::size_t micro_batch_index(const evenkeel_step* step, std::int64_t micro_batch);
 
 }  // namespace evenkeel::c

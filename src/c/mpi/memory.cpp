@@ -48,7 +48,7 @@ using namespace evenkeel::c;
 evenkeel_status evenkeel_set_allocator(evenkeel_allocate allocate, evenkeel_deallocate deallocate,
                                        void* context) {
   return run_guarded([&] {
-    static std::pmr::memory_resource* before = nullptr;  // resource that was set before the caller's
+    static std::pmr::memory_resource* before = nullptr;  // resource in use before the caller's
     if (allocate == nullptr) {
       if (before != nullptr) set_column_memory(*std::exchange(before, nullptr));
       return;

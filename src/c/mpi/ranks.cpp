@@ -61,7 +61,7 @@ class CallerRanks final : public NonMpiRanks {
   }
 
  private:
-  // An error of the caller's functions may occur only on this rank, like an error of MPI.
+  // Throws MpiError if the caller's function fails. Like an error of MPI, it may occur on this rank only.
   template <typename Call>
   void call(const char* name, Call&& make) const {
     const Waiting waiting(name);

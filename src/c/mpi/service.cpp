@@ -49,7 +49,7 @@ evenkeel_status make_service(const evenkeel_ranks* ranks, const evenkeel_config*
     });
     if (error) {
       require_ranks_of_one_group(ranks->ranks);
-      // The other ranks make this agreement at the beginning of making a service.
+      // The other ranks take part in this agreement when they begin to create their service.
       fail_together(ranks->ranks, error);
     }
     if (from) {
@@ -72,8 +72,8 @@ std::vector<ContextGroup> groups_of(const evenkeel_service& service) {
   return groups;
 }
 
-/// Collective: returns the result of `collect` for this step and these results. Invalid arguments are passed
-/// on as failed results, so that all ranks learn about the error.
+/// Collective: stores the samples that `collect` returns for this step and these results in *samples. Passes
+/// invalid arguments to `collect` as failed results, which reports the error on all ranks.
 template <typename Collect>
 evenkeel_status return_results(const evenkeel_service* service, const evenkeel_step* step,
                                const evenkeel_results* results, evenkeel_samples** samples,

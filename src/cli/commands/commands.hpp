@@ -6,7 +6,7 @@
 
 namespace evenkeel::cli {
 
-/// The chosen command. It does the work and returns the exit status.
+/// Runs the chosen command, and returns the exit status.
 using Action = std::function<int()>;
 
 /// Returns example command lines of this program, one per line.

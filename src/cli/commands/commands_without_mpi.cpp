@@ -11,7 +11,7 @@ namespace {
 void add_missing_command(CLI::App& app, Action& chosen, const std::string& name) {
   auto* command = app.add_subcommand(name, "Not available, since this program was built without MPI");
   command->footer("");
-  command->prefix_command();  // accepts the words of the missing command
+  command->prefix_command();  // accepts all arguments of the missing command
   command->callback([name, &chosen] {
     chosen = [name] {
       print_error(name +

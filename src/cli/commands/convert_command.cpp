@@ -99,8 +99,7 @@ void print_ignored_content(const SampleSource& source, const ConvertOptions& opt
                ": all prompts are empty, so these fields are read as one row per token: " + printable(open));
 }
 
-/// Throws InputError for a word given to --drop that is neither a field of the samples nor a word for other
-/// data.
+/// Throws InputError for a word given to --drop that is neither a field of the samples nor a keyword.
 void require_known(const std::vector<std::string>& drop, const RaggedBatch& batch) {
   constexpr std::array<std::string_view, 3> words{"all", "uid", "prompt_lengths"};
   for (const std::string& name : drop) {

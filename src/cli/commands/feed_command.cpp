@@ -34,7 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A group of only this process, for programs that read sources without MPI.
+/// A communicator of only this process, for programs that read sources without MPI.
 class OneProcess final : public NonMpiRanks {
  public:
   [[nodiscard]] static Communicator make() { return Communicator(std::make_shared<const OneProcess>()); }
@@ -72,7 +72,7 @@ struct FeedOptions {
   ProgressStyle progress = ProgressStyle::automatic;
 };
 
-/// Returns the configuration with these files as its source.
+/// Returns the configuration of a feeder, whose source is the files on the command line, if there are any.
 Config config_of(const FeedOptions& options) {
   if (options.files.empty() && options.config.empty())
     throw ConfigError("feed", "has nothing to read", "Name files, or a configuration with sources: --config");

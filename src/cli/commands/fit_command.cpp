@@ -29,11 +29,11 @@ struct FitOptions {
   std::vector<std::string> overrides;
 };
 
-/// A model of the times, and its error.
+/// A time model fitted to measured times, and its errors relative to these times.
 struct FittedTimes {
   TimeModel times;
   MachineCost cost;
-  double median_error = 0;  ///< relative to each time
+  double median_error = 0;  ///< median over all times
   double largest_error = 0;
 };
 
@@ -56,7 +56,7 @@ FittedTimes fit_times(const std::vector<TimedMicroBatch>& times, const std::stri
   return fit;
 }
 
-/// Returns the timed samples as one step.
+/// Returns a table with the samples of all timed micro-batches, as one step.
 LengthTable timed_samples(const std::vector<TimedMicroBatch>& times) {
   std::vector<LengthEntry> entries;
   for (const TimedMicroBatch& timed : times) {
@@ -70,7 +70,7 @@ LengthTable timed_samples(const std::vector<TimedMicroBatch>& times) {
   return LengthTable(std::move(entries));
 }
 
-/// Returns settings for a plan that allow all timed micro-batches, unless `overrides` restrict them.
+/// Returns plan settings whose cap admits every timed micro-batch, unless the user's overrides lower it.
 PlanSettings plan_settings(const FitOptions& options, const std::vector<TimedMicroBatch>& times,
                            const LengthTable& table) {
   std::int64_t cap = 1;

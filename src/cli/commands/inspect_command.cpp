@@ -52,7 +52,7 @@ void show_ignored_fields(const JsonlSchema& schema) {
   show(table);
 }
 
-/// The lengths of samples, for the three statistics to show.
+/// Collects the lengths of samples, and shows statistics of prompts, responses and whole samples.
 class Lengths {
  public:
   void add(std::int64_t prompt, std::int64_t response, std::uint64_t group) {
@@ -137,7 +137,8 @@ void show_fields(const SampleTensors& samples) {
   if (!samples.ignored_content().empty()) show(left_out);
 }
 
-/// Shows samples. Reads every sample, as a job does.
+/// Shows the lengths and fields of samples. Reads every sample, so it rejects everything that a job would
+/// reject.
 void inspect_samples(const SampleTensors& samples) {
   std::cout << (samples.is_padded() ? "padded samples, with a mask\n"
                                     : "ragged samples: values and offsets\n");
@@ -169,8 +170,8 @@ void inspect_samples(const SampleTensors& samples) {
   show_fields(samples);
 }
 
-/// Returns a value of the metadata in the form to show. The schema of a dump is long and meant for programs,
-/// so only its step and number are shown.
+/// Returns the text to show for a value of the metadata. The schema of a dump is long and meant for programs,
+/// so only its step and the number of the micro-batch are shown.
 std::string metadata_text(const TensorFile& file, const std::string& key, const std::string& value) {
   if (key != DumpSchema::metadata_name) return printable(value);
   const DumpSchema schema = parse_dump_schema(file);
@@ -184,8 +185,8 @@ void show_tensors(const TensorFile& file) {
     const std::string bytes = tensor.dtype ? std::to_string(tensor.rows() * row_elements(tensor) *
                                                             static_cast<std::int64_t>(size_of(*tensor.dtype)))
                                            : "";
-    // Shows the name that Evenkeel uses for a safetensors dtype such as I64. A dtype that has no DType is
-    // shown as it is stored.
+    // Shows the name that Evenkeel uses for a safetensors dtype such as I64. A stored dtype without a DType
+    // is shown unchanged.
     const bool is_word = std::ranges::none_of(tensor.stored, [](char c) { return 'a' <= c && c <= 'z'; });
     tensors.add({printable(tensor.name),
                  is_word && tensor.dtype ? std::string(name_of(*tensor.dtype)) : tensor.stored,

@@ -33,7 +33,7 @@
 namespace evenkeel::cli {
 namespace {
 
-/// Maximum of mesh.dp.
+/// Maximum value of mesh.dp.
 constexpr std::int64_t max_ranks = std::int64_t{1} << 20;
 
 struct PlanOptions {
@@ -91,8 +91,8 @@ std::int64_t micro_batch_lower_bound(const StepPlan& plan) {
   return bound;
 }
 
-/// Returns a lower bound on the cost of the costliest DP rank in any plan. The cost of a group that shares
-/// prefixes is its planned cost.
+/// Returns a lower bound on the cost of the costliest DP rank in any plan. If prefixes are shared, the bound
+/// is the mean cost of the DP ranks in `plan`, so it holds only for plans with the same total cost.
 Cost dp_cost_lower_bound(const LengthTable& table, const PlanSettings& settings, const StepPlan& plan) {
   if (settings.sharing == PrefixSharing::none)
     return max_sum_lower_bound(costs_of(table, settings), settings.dp);
@@ -208,7 +208,7 @@ void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
   write_text_file(path, json.dump() + "\n");
 }
 
-/// Returns the subject of an HTML page about these lengths.
+/// Returns the subject of an HTML page about the lengths in options.lengths.
 PageSubject subject_of(const PlanOptions& options, const GridPoint& mesh, const PlanSettings& settings) {
   PageSubject subject;
   subject.kind = PageSubject::Kind::plan;
@@ -280,7 +280,8 @@ std::string describe_choice(const StrategyChoice& choice, SyncPoint meet) {
                      is_grid ? "hierarchical" : "grid", chosen > 0 ? 100 * (other / chosen - 1) : 0.0);
 }
 
-/// Rejects costs and limits that use fields with --compare and --arrivals, for which only lengths are known.
+/// With --compare or --arrivals, rejects costs and limits that depend on fields, since only lengths are
+/// known.
 void require_cost_of_lengths(const PlanOptions& options, const PlanSettings& settings) {
   const bool lengths_alone = options.compare || !options.arrivals.empty();
   const std::string option = options.compare ? "--compare" : "--arrivals";
@@ -297,7 +298,7 @@ void require_cost_of_lengths(const PlanOptions& options, const PlanSettings& set
                       "Set balance.cost to the cost of the model alone");
 }
 
-/// Warns if a run may differ from this plan because its plan depends on which rank reads which samples.
+/// Warns if a run may differ from this plan because plans depend on which rank reads which samples.
 void warn_if_owners_matter(const PlanSettings& settings) {
   if (settings.dp > 1 && strategy_of(settings).depends_on_owners(settings)) {
     print_warning(
@@ -306,7 +307,7 @@ void warn_if_owners_matter(const PlanSettings& settings) {
   }
 }
 
-/// Returns the number of groups in a step if groups have this size.
+/// Returns the number of groups in a step. Throws ConfigError if a step does not consist of whole groups.
 std::int64_t groups_of_step(const Config& config, std::int64_t group_size) {
   const std::int64_t samples = config.batch.global_batch;
   if (samples % group_size == 0) return samples / group_size;
@@ -341,8 +342,8 @@ int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSe
   return 0;
 }
 
-/// Returns the sharing for which to read the file. A comparison of sharing methods needs everything that the
-/// file contains.
+/// Returns the kind of prefix sharing for which to read the file. A comparison of sharing methods needs
+/// everything that the file contains.
 PrefixSharing select_sharing_to_read(const PlanOptions& options, const PlanSettings& settings) {
   const bool all = options.compare && settings.sharing != PrefixSharing::none;
   return all ? most_detailed_sharing(options.lengths, settings.sharing) : settings.sharing;

@@ -86,8 +86,8 @@ class ShownJob final : public JobObserver {
 int run_job(const RunOptions& options, JobWatchdog& watchdog) {
   const boost::mpi::communicator world;
   ShownJob shown(options.progress);
-  // Must outlive the handler: ~Job waits for the other ranks, but a rank that fails on its own must abort
-  // them instead.
+  // Declared outside the try block, so that the handler runs before ~Job. ~Job waits for the other ranks, but
+  // a rank that fails on its own must abort them instead.
   std::optional<Job> job;
   try {
     watchdog.begin(world, options.overrides);

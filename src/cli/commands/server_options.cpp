@@ -49,7 +49,7 @@ CLI::Validator store_kind_validator() {
   return validator;
 }
 
-/// Sets the address to the value of --listen, which may be only a port.
+/// Sets the address and port to the value of --listen, which may be only a port.
 void set_address(const std::string& listen, ServerSettings& settings) {
   const bool is_port = listen.find(':') == std::string::npos;
   const std::optional<HostPort> where = parse_host_port(is_port ? settings.address + ":" + listen : listen);
@@ -61,12 +61,12 @@ void set_address(const std::string& listen, ServerSettings& settings) {
   settings.port = where->port;
 }
 
-/// Precondition: the check of the option has accepted the capacity.
+/// Precondition: the option's validator has accepted the capacity.
 std::int64_t capacity_of(const ServerOptions& options) {
   return parse_bytes(options.capacity).value();
 }
 
-/// Raises the limit on open files, since there may be a thousand connections, each of which is an open file.
+/// Raises the limit on open files, since there may be a thousand connections, and each needs a descriptor.
 void allow_many_connections() {
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -12,7 +12,7 @@
 
 namespace evenkeel::cli {
 
-/// Options that all servers of this program have in common.
+/// Options shared by all servers of this program.
 struct ServerOptions {
   std::string listen;
   std::filesystem::path folder;
@@ -26,7 +26,7 @@ struct ServerOptions {
   std::filesystem::path key{};
 };
 
-/// Texts for the help of these options.
+/// Phrases inserted into the help texts of these options, with examples.
 struct ServerHelpTexts {
   std::string clients;    ///< "producers and the job find it"
   std::string content;    ///< "samples"
@@ -35,19 +35,20 @@ struct ServerHelpTexts {
   std::string when_full;  ///< "producers wait"
 };
 
-/// Adds the options to a command. `options` must outlive it.
+/// Adds the options to a command. `options` must outlive the command.
 void add_server_options(CLI::App& command, ServerOptions& options, const ServerHelpTexts& texts);
 
-/// Prepares this process for a server: raises the limit on open files, and blocks the signals that end it.
-/// Returns the server's settings according to the options. Throws the errors of read_token(), and ConfigError
-/// for an invalid address.
+/// Prepares this process for a server: raises the limit on open files, and blocks the signals that end the
+/// server. Returns the server's settings according to the options. Throws IoError if the token file cannot be
+/// opened, and ConfigError if the token file or the address is invalid.
 [[nodiscard]] ServerSettings begin_serving(const ServerOptions& options);
-/// Opens the store in memory or in the folder.
+/// Opens the store that options.store names: one in memory, or one in the folder.
 [[nodiscard]] std::unique_ptr<Store> open_own_store(const ServerOptions& options);
-/// Returns the settings of a store in Redis. Throws ConfigError if its name is not valid.
+/// Returns the settings of a store in Redis. Throws ConfigError if its name, address or password file is
+/// invalid, and IoError if the password file cannot be opened.
 [[nodiscard]] RedisSettings redis_settings_of(const ServerOptions& options);
 
-/// Calls serve(). When a signal arrives, calls `stop`, which makes serve() return.
+/// Calls serve(). When SIGTERM or SIGINT arrives, calls stop(), which must make serve() return.
 void serve_until_ended(const std::function<void()>& serve, const std::function<void()>& stop);
 /// Writes a line to the log, which is standard output.
 void log_status(const std::string& line);

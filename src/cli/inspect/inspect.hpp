@@ -31,17 +31,18 @@ namespace evenkeel::cli {
 /// Returns whether a folder contains a job's state.
 [[nodiscard]] bool has_state(const std::filesystem::path& folder);
 
-/// Describes a job's state. Throws InputError for a file that is not a state, and IoError.
+/// Describes a job's state. Throws InputError if the file is not a state, and IoError if it cannot be read.
 [[nodiscard]] std::string explain_state(const std::filesystem::path& file);
 
-/// Describes the state in the folder given to --state. Throws the errors of explain_state().
+/// Describes the state in the folder given to --state. Throws InputError if the folder's state file is not a
+/// state, and IoError if it cannot be read.
 [[nodiscard]] std::string explain_state_in(const std::filesystem::path& folder);
 
 /// Returns the mean, quantiles and a histogram of some lengths, as human-readable text. `lengths` need not be
 /// sorted.
 [[nodiscard]] std::string length_statistics(std::vector<std::int64_t> lengths);
 
-/// Lines that consist of a name and a value, as `inspect` shows them.
+/// Builds the output of `inspect`: lines that consist of a name and a value.
 class LabeledLines {
  public:
   void line(std::string_view name, const std::string& value) {

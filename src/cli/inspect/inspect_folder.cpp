@@ -72,7 +72,7 @@ std::map<RunOutput, Found> find_files(const fs::path& folder, const RunLayout& l
   return found;
 }
 
-/// Returns the first step without any file; empty if there is none.
+/// Returns the name of the first step without any file; empty if every step has a file.
 std::string missing_step(const Found& found, std::int64_t first, std::int64_t steps) {
   for (std::int64_t step = first; step < steps; ++step) {
     std::string name = fmt::format("step-{:06}", step);
@@ -81,8 +81,8 @@ std::string missing_step(const Found& found, std::int64_t first, std::int64_t st
   return {};
 }
 
-/// Returns the first micro-batch that some rank of a dump has and another one does not have; empty if there
-/// is none. All ranks should have the same number of micro-batches.
+/// Returns the first missing file of a dump: a micro-batch of a step that one rank has but another rank does
+/// not have. Empty if there is no such file. All ranks should have the same number of micro-batches.
 std::string missing_micro_batch(const Found& found) {
   std::set<fs::path> ranks;
   for (const auto& [step, of_step] : found.ranks) {

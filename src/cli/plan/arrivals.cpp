@@ -20,7 +20,7 @@ namespace {
 
 using namespace stream;
 
-/// Returns the rows in the order in which they arrive.
+/// Returns row numbers in ascending order of `arrival`, or in file order if `arrival` is empty.
 std::vector<std::size_t> rows_by_arrival(std::size_t rows, const std::vector<std::int64_t>& arrival) {
   std::vector<std::size_t> order(rows);
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -28,7 +28,7 @@ std::vector<std::size_t> rows_by_arrival(std::size_t rows, const std::vector<std
   return order;
 }
 
-/// Replays arrivals with a ledger and with a trainer that takes steps.
+/// Replays arrivals with a ledger and a simulated trainer, which trains each step as soon as it is formed.
 class Replay {
  public:
   Replay(const StreamSettings& settings, std::int64_t groups_of_step, const PlanSettings& plan)

@@ -20,8 +20,8 @@ struct Arrivals {
 
 /// Reads a length table (read_length_table) whose rows have a uid. Its optional columns are `index` (by
 /// default, samples are numbered within their group), `version`, and `arrival`, by which rows are sorted (by
-/// default, they keep their order). Throws the errors of read_length_table(), and InputError for a row
-/// without a uid.
+/// default, they keep their order). Throws InputError if the table is invalid, is empty or has a row without
+/// a uid, and IoError if it cannot be read.
 [[nodiscard]] Arrivals read_arrivals(const std::filesystem::path& path);
 
 /// A step formed from arrivals.
@@ -37,7 +37,7 @@ struct ArrivedStep {
 struct ArrivedSteps {
   std::int64_t look_ahead = 0;
   std::vector<ArrivedStep> steps;
-  double at_once = 0;           ///< time of a single step with all of the samples
+  double at_once = 0;           ///< planned time of a single step with all trained samples
   std::int64_t dropped = 0;     ///< number of dropped samples
   std::int64_t duplicates = 0;  ///< number of rows whose key occurs in an earlier row
 
@@ -46,14 +46,14 @@ struct ArrivedSteps {
 
 /// Forms steps as in a job that trains more slowly than samples arrive: forms a step only after the samples
 /// for it, and for the steps to which it looks ahead, have arrived. At the end, forms the last steps from the
-/// remaining samples. Throws InputError for a sample that any buffer would refuse, and the errors of
-/// plan_step().
+/// remaining samples. Throws InputError for a sample that any buffer would refuse. Also throws if a step
+/// cannot be planned (see plan_step()).
 [[nodiscard]] ArrivedSteps steps_of(const Arrivals& arrivals, const stream::StreamSettings& settings,
                                     std::int64_t groups_of_step, const PlanSettings& plan);
 
 /// Returns a text table that compares the ways of forming steps with the first one.
 [[nodiscard]] std::string arrivals_table(const std::vector<ArrivedSteps>& ways);
-/// Returns an array with every step, for programs.
+/// Returns a JSON array with the steps of each way of forming steps.
 [[nodiscard]] nlohmann::json arrivals_json(const std::vector<ArrivedSteps>& ways);
 
 }  // namespace evenkeel::cli

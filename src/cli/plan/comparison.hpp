@@ -17,15 +17,14 @@ namespace evenkeel::cli {
 /// choices of cp; and methods of sharing prefixes, if the settings share prefixes.
 class Comparison {
  public:
-  /// `input` must outlive the comparison. Throws the errors of compare_plans(), compare_contexts() and
-  /// compare_sharing().
+  /// `input` must outlive the comparison. Throws if a step cannot be planned (see plan_step()).
   Comparison(const PlanInput& input, const PlanSettings& settings);
 
   [[nodiscard]] std::string text() const;
   /// Returns an array with one entry per compared alternative.
   [[nodiscard]] nlohmann::json json() const;
-  /// Returns a page that shows the alternatives, and the plan of each alternative with a fixed cp. `subject`
-  /// names the origin of the lengths.
+  /// Returns an HTML page with the figures of all alternatives, and with the plans of the compared
+  /// strategies. `subject` names the origin of the lengths.
   [[nodiscard]] std::string html(PageSubject subject) const;
 
  private:

@@ -20,8 +20,8 @@
 namespace evenkeel::cli {
 namespace {
 
-/// Settings that all choices of context parallelism have in common: the places, the cap of each place, and
-/// the cost of samples.
+/// Settings shared by all choices of context parallelism: the places, the cap of each place, and the cost of
+/// samples.
 class ContextWays {
  public:
   ContextWays(const LengthTable& table, const PlanSettings& given)
@@ -37,7 +37,7 @@ class ContextWays {
     plain_.balance.communication = given.balance.communication;
     for (const std::int64_t speed : given.balance.speeds)
       speeds_.insert(speeds_.end(), static_cast<std::size_t>(given.cp.size), speed);
-    // Cumulative lengths are 32-bit.
+    // Cumulative lengths are 32-bit integers, so they limit the number of ranks in a group.
     const std::int64_t countable =
         std::numeric_limits<std::int32_t>::max() / std::max<std::int64_t>(1, tokens_per_rank_);
     const auto most = static_cast<int>(std::min<std::int64_t>(places_, countable));
@@ -109,8 +109,8 @@ class ContextWays {
   [[nodiscard]] Cost lower_bound() const { return flexible_lower_bound({table_, flexible(false)}); }
 
  private:
-  /// Makes a plan with these settings. If the costs of micro-batches are work, `to_time` converts them to the
-  /// times of their groups.
+  /// Makes a plan with these settings. `to_time` replaces the cost of a micro-batch with the time of its
+  /// group; it does nothing if costs are already times.
   template <typename ToTime>
   [[nodiscard]] ComparedContext plan(const PlanSettings& settings, bool meets, ToTime to_time) const {
     const auto start = std::chrono::steady_clock::now();

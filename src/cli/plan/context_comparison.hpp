@@ -16,12 +16,12 @@ struct ComparedContext {
   int cp = 0;                      ///< the fixed cp; 0 if the groups of micro-batches have different sizes
   bool meets = false;              ///< whether ranks wait for each other at every micro-batch, not only once
   Cost end = 0;                    ///< time at which the last rank ends, in the units of the cost
-  std::int64_t micro_batches = 0;  ///< number on the rank that has the most
+  std::int64_t micro_batches = 0;  ///< maximum number on any rank
   double seconds = 0;              ///< time spent planning
 };
 
-/// Comparison of choices of context parallelism for these samples. All of them use the places (ranks divided
-/// by tp and pp) and the cap per rank of the settings.
+/// Comparison of choices of context parallelism for these samples. All choices use the settings' number of
+/// places (ranks divided by tp and pp) and cap per rank.
 struct ContextComparison {
   /// The best fixed cp, and groups of different sizes: first for ranks that meet once per step, then for
   /// ranks that meet at every micro-batch.
@@ -35,7 +35,7 @@ struct ContextComparison {
 /// cp, the number of ranks. If no cp fits, the result has only groups of different sizes. Returns nullopt if
 /// the settings have a fixed cp and some sample does not fit in any group. Work is measured by the settings'
 /// cost, or by flops-7b if that cost is tokens; communication and overhead are those of the settings. Throws
-/// the errors of plan_step().
+/// if a step cannot be planned (see plan_step()).
 [[nodiscard]] std::optional<ContextComparison> compare_contexts(const LengthTable& table,
                                                                 const PlanSettings& settings);
 

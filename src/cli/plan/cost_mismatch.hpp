@@ -14,7 +14,7 @@ struct MachineCost {
 
 /// Returns how much later a step ends if it is planned with the `assumed` costs instead of the `actual` ones,
 /// relative to its end in the latter case. Both ends are computed with the actual costs; the result may be
-/// negative. Plans with plan_step() and throws its errors. Precondition: groups have equal sizes.
+/// negative. Throws if a step cannot be planned (see plan_step()). Precondition: groups have equal sizes.
 [[nodiscard]] double cost_mismatch_slowdown(const MachineCost& assumed, const MachineCost& actual,
                                             const LengthTable& table, const PlanSettings& settings);
 

@@ -19,12 +19,12 @@ struct ComparedPlan {
   std::int64_t above_cap = 0;          ///< number of micro-batches that exceed the cap, over all DP ranks
   StepBalance balance;                 ///< measured with the same kind of work for all strategies
   double seconds = 0;                  ///< time spent planning
-  /// Number of rows that micro-batches are padded by, per needed row, if micro_batch.shapes is set. Shapes
-  /// are chosen as in the first step of a job. Nullopt without shapes, and for presets, whose micro-batches
-  /// may be larger than every shape.
+  /// Number of padding rows per needed row, if micro_batch.shapes is set. Shapes are chosen as in the first
+  /// step of a job. Nullopt without shapes, and for presets, whose micro-batches may be larger than every
+  /// shape.
   std::optional<double> padding = std::nullopt;
-  StepPlan plan;  ///< plan whose costs are the compared work
-  /// Settings of the plan, but with the compared work as the cost, and the given speeds.
+  StepPlan plan;  ///< the plan; its costs are measured by compared_work()
+  /// Settings of the plan, but with compared_work() as the cost, and with the configured speeds.
   PlanSettings settings;
 };
 
@@ -35,7 +35,8 @@ struct ComparedPlan {
 /// Plans one step in source order, by the strategies of other systems and of Evenkeel, with the mesh, cap,
 /// counts and mini-batches of `settings`. Micro-batches are packed, and prefixes are not shared. Work is
 /// measured by compared_work(). If the settings have speeds, or a count chosen by time, there is an
-/// additional strategy for each; with speeds, waiting is measured in time. Throws the errors of plan_step().
+/// additional strategy for each; with speeds, waiting is measured in time. Throws if a step cannot be planned
+/// (see plan_step()).
 [[nodiscard]] std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings);
 
 /// Returns a human-readable table.

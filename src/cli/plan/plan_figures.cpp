@@ -26,8 +26,8 @@ struct Numbered {
   std::int64_t wave = -1;
 };
 
-/// All micro-batches that are not empty, without duplicates. For each DP rank, also the indexes of the
-/// micro-batches that it runs, in order.
+/// Lists all micro-batches that are not empty, without duplicates. For each DP rank, also lists the indexes
+/// of the micro-batches that the rank runs, in order.
 class NumberedMicroBatches {
  public:
   NumberedMicroBatches(const StepPlan& plan, bool in_waves) {
@@ -72,7 +72,7 @@ nlohmann::json json_of(const LengthTable& table, const Numbered& numbered) {
       {"mini_batch", m.mini_batch.value()},    {"time", m.cost}};
 }
 
-/// Totals over the groups of one size.
+/// Totals over the micro-batches of all groups of one size.
 struct SizeTotals {
   std::int64_t micro_batches = 0;
   std::int64_t samples = 0;

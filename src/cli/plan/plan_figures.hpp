@@ -45,9 +45,9 @@ struct ShapedPlan {
   }
 };
 
-/// Returns nullopt unless the settings limit the number of shapes. Throws the errors of first_shapes().
-/// Preconditions: `plan` is the result of plan_step() for this problem, and its micro-batches are within the
-/// cap.
+/// Returns nullopt unless the settings limit the number of shapes. Throws ConfigError if the number of shapes
+/// is too small. Preconditions: `plan` is the result of plan_step() for this problem, and its micro-batches
+/// are within the cap.
 [[nodiscard]] std::optional<ShapedPlan> shaped_plan(const StepProblem& problem, const StepPlan& plan);
 
 }  // namespace evenkeel::cli

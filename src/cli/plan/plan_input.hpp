@@ -16,14 +16,15 @@ struct PlanInput {
   std::vector<SharedGroup> trees;  ///< used with PrefixSharing::trees
 };
 
-/// Reads `path` for a plan with this kind of prefix sharing. `ahead` has the meaning of
-/// PrefixTree::from_tokens.
-/// - Lengths are sufficient without sharing, and for sharing by prompt if they have uids and prompt lengths.
+/// Reads `path` for a plan with this kind of prefix sharing. `ahead` has the same meaning as in
+/// PrefixTree::from_tokens().
+/// - Without sharing, lengths are sufficient. For sharing by prompt, uids and prompt lengths are also
+///   required.
 /// - Otherwise, rollouts are read with their tokens. If they have segment numbers (segment_ids_field), these
 ///   are also read, in the format given by `fields`.
-/// Throws InputError for a file without samples, for a file that does not show what is shared, and at the
-/// line of a sample whose tokens differ from those of other samples in the same segments. Also throws the
-/// errors of read_length_table(), infer_schema() and read_samples(). Prints a note if reading takes long.
+/// Throws InputError if the file is malformed, has no samples or does not show what samples share, or if a
+/// sample's tokens differ from those of other samples in the same segments. Throws IoError if the file cannot
+/// be read. Prints a note if reading takes long.
 [[nodiscard]] PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing sharing,
                                         const NamedFields& fields, std::int64_t ahead);
 
@@ -32,8 +33,8 @@ struct PlanInput {
 [[nodiscard]] PrefixSharing most_detailed_sharing(const std::filesystem::path& path, PrefixSharing wanted);
 
 /// Adds the numbers from fields that a plan with these settings needs: the number of rows of fields with a
-/// cap or an encoder, and the work if a field defines it. They are in columns or keys that have the names of
-/// the fields. Throws InputError if the file does not have them.
+/// cap or an encoder, and the work if a field defines it. They are read from the columns or keys with the
+/// names of the fields. Throws InputError if one is missing.
 void read_fields_of_plan(const std::filesystem::path& path, const PlanSettings& settings, LengthTable& table);
 
 }  // namespace evenkeel::cli

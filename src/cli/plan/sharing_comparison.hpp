@@ -27,8 +27,8 @@ struct ComparedSharing {
   /// Memory in aligned tokens, as counted by the cap: the maximum number that a micro-batch holds at any
   /// time.
   std::int64_t held = 0;
-  std::int64_t micro_batches = 0;  ///< number on the DP rank that has the most
-  /// The members below are ratios to a bound, in which the work of every token is done once and is spread
+  std::int64_t micro_batches = 0;  ///< maximum number on any DP rank
+  /// The next four members are ratios to a bound, in which the work of every token is done once and is spread
   /// evenly over all DP ranks according to their speeds.
   double work = 1;  ///< all computed work, if it could be spread evenly
   /// Lower bound on `work` if the cap limits the rows of a micro-batch, for any way of splitting groups;
@@ -47,16 +47,17 @@ struct ComparedSharing {
 /// packed and (if the settings permit it) with trees that are run depth first. Other settings are unchanged.
 /// - A grid may cut trees to equalize work. If a method computes different tokens depending on whether ranks
 ///   meet once or at every micro-batch, the result has a line for each case.
-/// - In the bound, tokens that trees share count once; without trees, tokens of shared prompts do.
+/// - In the bound, tokens that trees share count once. Without trees, only tokens of shared prompts count
+///   once.
 /// - Work is measured by compared_work(). Recomputing a row counts as a third of its work, since only its
 ///   forward pass is repeated.
-/// Empty if the settings do not share prefixes. Throws the errors of plan_step().
+/// Empty if the settings do not share prefixes. Throws if a step cannot be planned (see plan_step()).
 [[nodiscard]] std::vector<ComparedSharing> compare_sharing(const PlanInput& input,
                                                            const PlanSettings& settings);
 
 /// Returns a human-readable table. Precondition: `ways` is not empty.
 [[nodiscard]] std::string sharing_table(const std::vector<ComparedSharing>& ways);
-/// Returns an array with one entry per line.
+/// Returns a JSON array with one entry per line of the table.
 [[nodiscard]] nlohmann::json sharing_ways_json(const std::vector<ComparedSharing>& ways);
 
 }  // namespace evenkeel::cli

@@ -9,8 +9,8 @@
 
 namespace evenkeel::cli {
 
-/// Sends log lines to stderr: those of all ranks, or only those of rank 0. Each line has the rank as a
-/// prefix. Call this only once.
+/// Sends log lines to stderr, from all ranks if `all_ranks` is true, otherwise only from rank 0. The rank is
+/// a prefix of each line. Call this only once.
 void set_up_logging(int rank, bool all_ranks, const std::string& level);
 
 enum class ProgressStyle : std::uint8_t {
@@ -35,7 +35,7 @@ class Progress {
 
   /// Records that one or more steps have ended, and the number of their true tokens.
   void advance(std::int64_t tokens, std::int64_t steps = 1);
-  /// Ends the line of the bar.
+  /// Ends the line of the progress bar, if a bar is shown.
   void finish() noexcept;
 
  private:

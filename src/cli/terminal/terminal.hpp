@@ -10,7 +10,7 @@
 
 namespace evenkeel::cli {
 
-/// The two streams that people may read.
+/// The standard streams for output and errors.
 enum class Stream : std::uint8_t { out, err };
 
 /// Returns whether to use color on a stream: yes on terminals that support it, never with NO_COLOR or
@@ -44,7 +44,7 @@ inline void print_reading_note(const std::string& name, std::span<const std::fil
 /// - a standard descriptor that was closed (`>&-`) is kept occupied, so that no file is opened in its place;
 /// - if a write fails, flush() or finish() reports it with the system's reason;
 /// - if the reader has exited (`| head -1`), the program ends silently: by SIGPIPE or, if that is ignored,
-///   with the status that a shell gives for it.
+///   with the exit status that a shell reports for SIGPIPE.
 class StandardOutput {
  public:
   StandardOutput();
@@ -56,8 +56,8 @@ class StandardOutput {
   /// error has failed, unless the reader has exited.
   static void flush();
 
-  /// Flushes, and returns the program's exit status. This is `status` or, if `status` is success but the
-  /// output could not be written, 1 after reporting this error to stderr.
+  /// Flushes, reports a failed write to stderr, and returns the program's exit status: `status` if it is not
+  /// 0; otherwise, 1 after a failed write, the status for SIGPIPE if the reader has exited, or 0.
   [[nodiscard]] int finish(int status) const;
 
  private:

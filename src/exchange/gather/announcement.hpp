@@ -12,11 +12,11 @@
 
 namespace evenkeel {
 
-// The first message of collective calls, in which ranks learn that another one has failed or makes a
-// different call.
+// A collective call may begin with one announcement per rank. From the announcements, all ranks learn whether
+// any rank has failed or is making a different call.
 
-/// Identifies a collective call, so that ranks that make different calls notice before they wait for each
-/// other.
+/// Identifies a collective call. Ranks compare their keys first, since ranks that make different calls would
+/// otherwise wait for each other forever.
 struct CallKey {
   std::array<std::uint64_t, 3> words{};  ///< equal on ranks that make the same call
   std::string text;                      ///< description for errors, such as "collects step 3"
@@ -26,8 +26,8 @@ struct CallKey {
 
 /// Summary of a rank's fields: two words, which can be sent along with other data.
 struct FieldDigest {
-  std::int64_t has_data = 0;  ///< 0 or 1
-  std::int64_t hash = 0;
+  std::int64_t has_data = 0;  ///< 1 if the rank has data, otherwise 0
+  std::int64_t hash = 0;      ///< hash of the fields' names, element types, kinds and shapes
 };
 
 /// First message of a rank in a collective call. Sent as raw bytes.

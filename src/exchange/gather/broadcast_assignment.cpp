@@ -10,7 +10,8 @@
 namespace evenkeel {
 namespace {
 
-// Returns whether one rank should assign and broadcast. Equal on every rank.
+// Returns whether one rank should assign units and broadcast them, instead of each rank assigning them
+// itself. The result is equal on all ranks.
 bool should_broadcast(const LengthTable& table, const PlanSettings& settings) {
   constexpr std::int64_t fewest = 512;  // assigning smaller steps takes less time than a broadcast
   return settings.dp >= 1 && table.size() >= fewest && shares_are_derived_from_units(settings) &&
@@ -19,8 +20,9 @@ bool should_broadcast(const LengthTable& table, const PlanSettings& settings) {
 
 constexpr std::int32_t word_valid = 1;
 
-/// Message with the units of all mini-batches' shares: whether they could be assigned, the size of each
-/// share, then the units. There are at most as many units as entries, so some words at the end may be unused.
+/// Message with the units in each DP rank's share of each mini-batch. It contains one word that shows whether
+/// assignment succeeded, the size of each share, and then the units of all shares. There are at most as many
+/// units as entries, so some words at the end may be unused.
 class UnitsMessage {
  public:
   UnitsMessage(std::int64_t num_entries, const PlanSettings& settings)
@@ -31,8 +33,8 @@ class UnitsMessage {
   [[nodiscard]] std::vector<std::int32_t>& words() noexcept { return words_; }
   [[nodiscard]] bool is_valid() const noexcept { return words_.front() == word_valid; }
 
-  // Units fit in std::int32_t: there are at most as many units as entries, whose number fits in an int
-  // (gather_lengths).
+  // Units fit in std::int32_t, since there are at most as many units as entries, and gather_lengths() ensures
+  // that the number of entries fits in an int.
   void write(std::span<const IdGroups<UnitId>> mini_batches) {
     words_.front() = word_valid;
     auto size = words_.begin() + 1;
@@ -69,7 +71,7 @@ class UnitsMessage {
 
 std::optional<StrategyChoice> choose_strategy_together(const Communicator& comm, int root,
                                                        const StepProblem& problem, GuardedWork& work) {
-  std::array<std::int64_t, 3> message{};  // whether the strategy was chosen, and the end times of both
+  std::array<std::int64_t, 3> message{};  // whether choosing succeeded; end times of both strategies
   if (comm.rank() == root) {
     work([&] {
       const StrategyChoice choice = choose_strategy(problem);
@@ -95,8 +97,8 @@ StepAssignment assign_together(const Communicator& comm, int root, const StepPro
   UnitsMessage message(table.size(), settings);
   std::vector<IdGroups<UnitId>> units;
   const bool tells = comm.rank() == root && !work.failed();
-  // If the root has an error, every rank finds the same error in assign_step() below, since all ranks have
-  // equal input.
+  // If the root fails to assign units, it sends an invalid message. All ranks then call assign_step() below
+  // and find the same error, since they have equal input.
   if (tells && try_locally([&] { message.write(units = assign_units(problem)); }))
     message = {table.size(), settings};
   comm.broadcast(std::as_writable_bytes(std::span(message.words())), root);
@@ -114,8 +116,8 @@ StepAssignment assign_together(const Communicator& comm, int root, const StepPro
 void RankPeers::take_maximum(std::span<std::int64_t> numbers) {
   const auto start = std::chrono::steady_clock::now();
   std::array<std::int64_t, 1024> all{};
-  // All ranks must use the same number of words, even if some have fewer numbers. 16 words are usually
-  // enough.
+  // All ranks must reduce the same number of words, even if a rank has failed and passes fewer numbers. 16
+  // words are usually enough.
   std::size_t words = 16;
   do {
     const std::size_t count = work_.failed() ? 0 : std::min(numbers.size(), words - 1);

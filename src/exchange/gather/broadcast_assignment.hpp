@@ -13,23 +13,25 @@
 
 namespace evenkeel {
 
-/// Runs choose_strategy() on rank `root` and broadcasts the choice. Collective over `comm`; all of its ranks
-/// pass equal input. Throws only if MPI fails. An error on the root goes to its `work`, and the other ranks
-/// of `comm` get nullopt. Each node calls this with its own communicator, so ranks of other nodes may get a
-/// choice before all ranks agree on the error. Precondition: is_strategy_open(problem.settings).
+/// Runs choose_strategy() on rank `root` and broadcasts the choice. Collective over `comm`; all ranks of
+/// `comm` pass equal input. Throws only if MPI fails. If choose_strategy() fails, the error goes to the
+/// root's `work`, and all ranks of `comm` get nullopt. Each node calls this with its own communicator, so
+/// ranks of other nodes may get a choice before all ranks agree on the error. Precondition:
+/// is_strategy_open(problem.settings).
 [[nodiscard]] std::optional<StrategyChoice> choose_strategy_together(const Communicator& comm, int root,
                                                                      const StepProblem& problem,
                                                                      GuardedWork& work);
 
 /// Returns the result of assign_step() on every rank of `comm`; all ranks pass equal input. If there are many
 /// samples, only rank `root` assigns units and broadcasts the assignment (4 bytes per unit), which leaves the
-/// node's other cores to the trainers. Collective over `comm`. Throws only if MPI fails. Errors of
-/// assign_step() go to `work`.
+/// node's other cores to the trainers. Collective over `comm`. Throws only if MPI fails; if assign_step()
+/// throws, the error goes to `work`.
 [[nodiscard]] StepAssignment assign_together(const Communicator& comm, int root, const StepProblem& problem,
                                              GuardedWork& work);
 
-/// PlanningPeers for the ranks of a communicator along data parallelism. Errors go to `work`. If the work of
-/// any rank has failed, all ranks skip the remaining parts. `work` must outlive this object.
+/// PlanningPeers that communicates over `comm`, which contains one rank per DP rank. Errors go to `work`. If
+/// the work of any rank has failed, all ranks skip the remaining parts of planning. `work` must outlive this
+/// object.
 class RankPeers final : public PlanningPeers {
  public:
   RankPeers(const Communicator& comm, GuardedWork& work) : comm_(comm), work_(work) {}
@@ -38,7 +40,7 @@ class RankPeers final : public PlanningPeers {
   /// Collective: usually one all-reduce of 16 words.
   void take_maximum(std::span<std::int64_t> numbers) override;
 
-  /// Returns the seconds spent in agreements, including waiting for other ranks.
+  /// Returns the seconds spent in take_maximum(), including the time spent waiting for other ranks.
   [[nodiscard]] double seconds() const noexcept { return seconds_; }
 
  private:

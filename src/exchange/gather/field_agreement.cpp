@@ -34,7 +34,8 @@ std::string describe_on_rank(std::size_t rank, const FieldSpec* spec) {
   return "rank " + std::to_string(rank) + (spec == nullptr ? " does not have it" : " has " + describe(*spec));
 }
 
-// Throws InputError for the first field that differs between the ranks, if there is one.
+// Throws InputError for the first field that differs between the two ranks. Does nothing if their fields are
+// equal.
 void throw_any_difference(std::span<const FieldSpec> reference, std::size_t reference_rank,
                           std::span<const FieldSpec> fields, std::size_t rank) {
   for (const std::span<const FieldSpec> side : {reference, fields}) {
@@ -51,8 +52,8 @@ void throw_any_difference(std::span<const FieldSpec> reference, std::size_t refe
   }
 }
 
-// Throws the first difference between a rank's fields and `reference`, the fields of the first rank that has
-// data.
+// Throws InputError for the first difference between the fields of any rank and those of rank `reference`,
+// which is the first rank that has data. Collective.
 [[noreturn]] void throw_first_difference(const Communicator& comm, const std::vector<FieldSpec>& mine,
                                          std::span<const FieldDigest> digests, std::size_t reference) {
   GuardedWork work;

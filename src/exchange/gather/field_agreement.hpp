@@ -38,9 +38,9 @@ struct FieldAgreementInput {
 
 /// Collective over `comm`: returns the fields of the ranks that have data, sorted by name; an empty list if
 /// no rank has data. Ranks without data get the fields, too. Every rank throws the same InputError if two
-/// ranks with data have different fields (naming a field, both ranks, and their versions of it) or if ranks
-/// make different calls (naming the calls). If any rank passes an error, all ranks throw it. Costs one
-/// all-gather of six words per rank if all ranks agree and have data.
+/// ranks with data have different fields (the error names a field, both ranks, and each rank's version of the
+/// field) or if ranks make different calls (the error names the calls). If any rank passes an error, all
+/// ranks throw it. Costs one all-gather of six words per rank if all ranks agree and have data.
 [[nodiscard]] std::vector<FieldSpec> agree_on_fields(const Communicator& comm, FieldAgreementInput mine,
                                                      const std::optional<ErrorReport>& error = {});
 

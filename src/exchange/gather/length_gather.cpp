@@ -16,8 +16,9 @@
 namespace evenkeel {
 namespace {
 
-// If MPI makes progress in several threads, any of them may write received data. The thread sanitizer does
-// not see the synchronization inside MPI, so the received data are copied for it.
+// If MPI makes progress in several threads, any of these threads may write received data. The thread
+// sanitizer does not see the synchronization inside MPI and would report a data race, so builds with the
+// sanitizer copy the received data.
 #ifdef __SANITIZE_THREAD__
 constexpr bool copies_received_entries = true;
 #else

@@ -20,13 +20,14 @@ struct GatheredLengths {
 };
 
 /// Collective over `comm`: gathers the sample lengths of all ranks in a length table on every rank, and
-/// agrees on `fields` (nullopt on ranks without samples). The first message is an announcement (announce()):
-/// if any rank passes an error instead of samples, all ranks throw the error of the lowest such rank there,
-/// and no rank waits for another.
+/// agrees on `fields` (nullopt on ranks without samples). Begins with announce(): if any rank passes an
+/// error, all ranks throw the error of the lowest such rank, so no rank waits for samples that will not
+/// arrive.
 ///
-/// On every rank, throws the errors of agree_on_fields(), including those for different calls, and LimitError
-/// if the number of samples does not fit in an int. Costs two collective calls if all ranks have samples with
-/// equal fields: 48 bytes per rank, then 56 bytes per sample; tokens are not transferred.
+/// Throws InputError on every rank if ranks have different fields or make different calls (see
+/// agree_on_fields()), and LimitError if the number of samples does not fit in an int. Costs two collective
+/// calls if all ranks have samples with equal fields: 48 bytes per rank, then 56 bytes per sample; tokens are
+/// not transferred.
 [[nodiscard]] GatheredLengths gather_lengths(const Communicator& comm, std::span<const SampleSummary> mine,
                                              std::optional<std::vector<FieldSpec>> fields,
                                              const std::optional<ErrorReport>& my_error,

@@ -18,9 +18,9 @@ namespace evenkeel {
 ///    rolls out all samples of a prompt.
 /// 2. The owner builds the tree and sends its structure, without tokens, to all ranks.
 ///
-/// `ahead` has the meaning of PrefixTree::from_tokens. `mine` holds this rank's samples of the table with
-/// their tokens. If samples declare their tree in segment_ids_field, the result of segment_keys() replaces
-/// the tokens; require_equal_shared_rows() checks that tokens agree with it. If segment_keys() throws on any
+/// `ahead` is passed to PrefixTree::from_tokens(). `mine` holds this rank's samples of the table with their
+/// tokens. If samples declare their tree in segment_ids_field, the result of segment_keys() replaces the
+/// tokens; require_equal_shared_rows() checks that tokens agree with it. If segment_keys() throws on any
 /// rank, every rank throws the error.
 [[nodiscard]] std::vector<SharedGroup> gather_prefix_trees(const Communicator& comm, const LengthTable& table,
                                                            const RaggedBatch& mine, std::int64_t ahead,

@@ -22,8 +22,8 @@ bool is_compared(const FieldSpec& field, const NamedFields& settings) {
   return is_counted(field.kind) && shares_equal(settings, field.name);
 }
 
-/// Returns the number of words that each sample contributes: for each counted field, its number of rows and,
-/// if values are compared, the entry of the first equal value.
+/// Returns the number of words that each sample contributes. For each counted field, these are the number of
+/// rows and, if values are compared, the entry of the first sample with an equal value.
 int words_per_sample(std::span<const FieldSpec> fields, const NamedFields& settings) {
   int words = 0;
   for (const FieldSpec& field : fields)
@@ -31,7 +31,7 @@ int words_per_sample(std::span<const FieldSpec> fields, const NamedFields& setti
   return words;
 }
 
-/// Data for one gather of counts. An owner's words are ordered by sample, then by field.
+/// Buffers for one gather of row counts. An owner's words are ordered by sample, then by field.
 class CountGather {
  public:
   CountGather(const LengthTable& table, WorldRank rank, std::span<const FieldSpec> fields,
@@ -103,8 +103,8 @@ std::vector<std::string> cutting_fields(std::span<const CarriedField> fields) {
   return names;
 }
 
-/// Data for one gather of cuts. An owner's words are ordered by field, then by its samples in the order of
-/// the table, then by group member.
+/// Computes and collects the words for one gather of cuts. An owner's words are ordered by cutting field,
+/// then by sample in the order of the table, then by group member.
 class CutGather {
  public:
   CutGather(const TransferFrame& frame, std::span<const CarriedField> fields, std::vector<std::string> names)
@@ -161,7 +161,8 @@ class CutGather {
   std::vector<RowCuts> cuts_;
 };
 
-/// Returns the lists in which each owner sends `words_per_sample` words for each of its samples.
+/// Returns the layout of a gather in which each owner sends `words_per_sample` words for each of its samples.
+/// `what` names the words in errors.
 RankLists lists_of_samples(const LengthTable& table, int ranks, std::int64_t words_per_sample,
                            std::string_view what) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks));

@@ -20,9 +20,9 @@ namespace evenkeel {
 /// first_equal_samples()). `mine` has this rank's samples in the order of the table, with these fields unless
 /// it is empty. The result is replicated.
 ///
-/// Communicates only if a field is counted: after an agreement on memory, one all-gather of one word per
-/// sample and field, and a second word if equal values are stored once. Throws LimitError on every rank if a
-/// rank runs out of memory or the number of words does not fit in an int.
+/// Communicates only if a field is counted. After one agreement on errors, makes one all-gather with one word
+/// per sample and counted field, or two words if equal values of the field are stored once. Throws LimitError
+/// on every rank if a rank runs out of memory or the number of words does not fit in an int.
 [[nodiscard]] std::vector<RowCounts> gather_row_counts(const Communicator& comm, const LengthTable& table,
                                                        std::span<const FieldSpec> fields,
                                                        const RaggedBatch& mine,
@@ -31,15 +31,16 @@ namespace evenkeel {
 /// Collective over `comm`, which contains all owners: for each field in step.fields whose token ranges cut
 /// other fields (CarriedField::cut_by), returns how many rows of every sample each member of the sample's
 /// group gets. The result is replicated. Costs one all-gather of one word per field, sample and member.
-/// Throws InputError on every rank if token ranges are invalid (see TokensOfRows), or if a field that they
-/// cut has a different number of rows. Also throws the errors of all_gather_lists().
+/// Throws InputError on every rank if token ranges are invalid (see TokensOfRows) or if a field that they cut
+/// has a different number of rows, and LimitError if a rank runs out of memory or MPI cannot count the words.
 [[nodiscard]] std::vector<RowCuts> gather_row_cuts(const Communicator& comm, const StepTransfer& step);
 
 /// Collective over `comm`, whose ranks own the samples of `table`: returns the sum of every sample's elements
-/// in each field of `fields` whose name is in `names`. The ranks have agreed on `fields`. `mine` has this
-/// rank's samples, with these fields unless it is empty. The result is replicated. Communicates only if there
-/// is such a field: after an agreement, one all-gather of one word per sample and field. If sum_by_sample()
-/// throws on any rank, every rank throws the error. Also throws the errors of gather_row_counts().
+/// in each field of `fields` whose name is in `names`. The ranks must have agreed on `fields`. `mine` has
+/// this rank's samples, with these fields unless it is empty. The result is replicated. Communicates only if
+/// any of the fields is named: after one agreement on errors, makes one all-gather with one word per sample
+/// and named field. If sum_by_sample() throws on any rank, every rank throws the error. Throws LimitError on
+/// every rank if a rank runs out of memory or the number of words does not fit in an int.
 [[nodiscard]] std::vector<FieldSums> gather_field_sums(const Communicator& comm, const LengthTable& table,
                                                        std::span<const FieldSpec> fields,
                                                        const std::set<std::string>& names,

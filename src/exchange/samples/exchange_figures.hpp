@@ -8,12 +8,12 @@
 
 namespace evenkeel {
 
-/// Bytes of one field that one rank got in an exchange.
+/// Bytes of one field that one rank received or copied in an exchange.
 struct FieldVolume {
   std::string name;      ///< name of the consumer's column
   bool changed = false;  ///< whether its transfer format differs from the samples' columns
-  /// Bytes from owners, including those from this rank itself. Summed over all ranks, they equal the bytes
-  /// that owners sent or kept.
+  /// Bytes received from owners, including bytes that this rank keeps for itself. The sum over all ranks
+  /// equals the bytes that owners sent or kept.
   std::int64_t received = 0;
   /// Bytes copied from the rank of this node that received them on this rank's behalf.
   std::int64_t copied = 0;
@@ -28,8 +28,8 @@ void add_volume(std::vector<FieldVolume>& volumes, const FieldVolume& more);
 struct ExchangeFigures {
   ExchangeVolume volume;
   std::vector<std::int64_t> bytes_to;  ///< bytes sent to each rank, including itself
-  /// Bytes of each field that the rank got. There is one entry per transferred field, so all ranks have
-  /// entries for the same fields.
+  /// Bytes of each field that the rank received or copied. There is one entry per transferred field, so all
+  /// ranks have entries for the same fields.
   std::vector<FieldVolume> volumes;
 
   ExchangeFigures& operator+=(const ExchangeFigures& more);

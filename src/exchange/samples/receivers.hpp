@@ -15,7 +15,8 @@
 
 namespace evenkeel {
 
-/// Determines which fields each rank gets, and which rank of its node receives them on its behalf.
+/// Determines which fields each rank gets, and which rank of the same node receives these fields on its
+/// behalf.
 class Receivers {
  public:
   Receivers(const Mesh& mesh, const StepTransfer& step)
@@ -24,8 +25,8 @@ class Receivers {
     if (std::ranges::any_of(step.fields, is_for_one_stage)) of_stage_ = stage_receivers(grid_, mesh.nodes());
   }
 
-  /// Returns the fields that owners send to `receiver` on behalf of `rank`, which may be the same rank, in
-  /// transfer order.
+  /// Returns the fields that owners send to `receiver` on behalf of `rank`, in transfer order. Both may be
+  /// the same rank.
   [[nodiscard]] std::vector<FieldTransfer> fields_for(int rank, int receiver) const {
     std::vector<FieldTransfer> fields = fields_sent_to(step_, grid_.point_of(WorldRank{rank}), grid_.sizes());
     std::erase_if(fields, [&](const FieldTransfer& field) {
@@ -38,9 +39,9 @@ class Receivers {
   [[nodiscard]] bool receives(int rank) const {
     return receives_place(rank) || (!of_stage_.empty() && of_stage_[static_cast<std::size_t>(rank)] == rank);
   }
-  /// Returns whether the rank gets the fields of its place directly from owners, not through another rank of
-  /// its node. If ranks of the place share tensors, only this rank derives fields, and it lends them to the
-  /// others.
+  /// Returns whether owners send the fields of the rank's place directly to the rank. Otherwise, it gets them
+  /// through another rank of its node. If ranks of the place share tensors, only the rank that receives the
+  /// fields derives further fields, and lends them to the others.
   [[nodiscard]] bool receives_place(int rank) const {
     return of_place_[static_cast<std::size_t>(rank)] == rank;
   }
@@ -48,12 +49,12 @@ class Receivers {
  private:
   const Grid& grid_;
   const StepTransfer& step_;
-  // By rank: the rank on the same node that receives on its behalf.
+  // For each world rank, the rank on its node that receives on its behalf.
   std::vector<int> of_place_;  // fields for all stages
   std::vector<int> of_stage_;  // fields for one stage; empty if there are none
 };
 
-/// The model-parallel ranks of this rank's place on this node.
+/// The model-parallel ranks of this rank's place that are on this rank's node, including this rank.
 struct ModelParallelPeers {
   ModelParallelPeers(const Mesh& mesh, const Receivers& all_receivers)
       : ranks(mesh.model_parallel_on_node()), receivers(all_receivers) {

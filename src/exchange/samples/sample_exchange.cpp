@@ -35,11 +35,12 @@ struct SampleTransfers {
   TransferPlan<EntryId> samples;
 };
 
-/// The consumer's side: finds where the rows of segments and samples belong in its packed tensors, which must
-/// already be laid out.
+/// The consumer's side of a transfer. Determines where the rows of segments and samples belong in the
+/// consumer's packed tensors, which must already be laid out.
 class Consumer {
  public:
-  /// `fields` are sent by owners to this rank; `derived` are the derived columns, by micro-batch.
+  /// `fields` are the fields that owners send to this rank. `derived` has the derived columns of each
+  /// micro-batch.
   Consumer(const Mesh& mesh, const StepTransfer& step, const TransferFrame& frame,
            std::vector<FieldTransfer> fields, std::vector<PackedMicroBatch>& packed,
            std::vector<DerivedColumns> derived)
@@ -57,8 +58,8 @@ class Consumer {
     }
   }
 
-  /// Appends the places of one segment's rows, in the order in which the owner sends them. add_sample() does
-  /// the same for a sample.
+  /// Appends the destinations of one segment's rows, in the order in which the owner sends them. add_sample()
+  /// does the same for a sample.
   void add_segment(SegmentId segment, BlockList& blocks) {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (!rule_of(fields_[f].moved_as).is_per_token()) continue;
@@ -86,18 +87,18 @@ class Consumer {
     return blocks;
   }
 
-  /// Adds the bytes of each field that owners send.
+  /// Adds to `volumes` the bytes of each field that this rank receives from owners.
   void add_received(std::vector<FieldVolume>& volumes) const {
     for (std::size_t f = 0; f < fields_.size(); ++f)
       add_volume(volumes, {fields_[f].spec.name, false, received_[f], 0});
   }
-  /// Adds the copied bytes of each of these fields.
+  /// Adds to `volumes` the bytes of these fields, which are copied from a peer.
   void add_copied(std::span<const FieldTransfer> fields, std::vector<FieldVolume>& volumes) const {
     for (const FieldTransfer& field : fields)
       add_volume(volumes, {field.spec.name, false, 0, whole({&field, 1}).bytes()});
   }
 
-  /// Computes the derived columns.
+  /// Adds the derived columns to the micro-batches. Precondition: the received rows and halos have arrived.
   void derive() {
     for (std::size_t m = 0; m < packed_.size(); ++m) derived_[m].add_to(packed_[m], halos_[m]);
   }
@@ -126,14 +127,15 @@ class Consumer {
   std::vector<std::vector<std::int64_t>> halos_;     // by micro-batch
 };
 
-/// The owner's side for one consumer.
+/// The owner's side of the transfers to one consumer.
 class Sender {
  public:
   Sender(const StepTransfer& step, const RaggedSide& side, std::vector<FieldTransfer> fields)
       : side_(side), fields_(std::move(fields)) {
     for (const FieldTransfer& field : fields_) {
       const CarriedField& carried = step.fields[field.source];
-      // Columns of a rank without samples are ignored, since the ranks have not agreed on their type.
+      // Ignore the columns of a rank without samples, since the ranks have not agreed on the types of these
+      // columns.
       const bool owns_nothing = step.mine.size() == 0;
       const Column* const source =
           sources_.emplace_back(owns_nothing ? nullptr : step.mine.find(carried.name()));
@@ -143,7 +145,8 @@ class Sender {
     }
   }
 
-  /// Preconditions: this rank owns the samples that are sent, and therefore has their fields.
+  /// Appends the rows that member `rank` of the group gets. add_sample() does the same for a sample.
+  /// Precondition: this rank owns the segment or sample, and therefore has its fields.
   void add_segment(SegmentId segment, CpRank rank, BlockList& blocks) const {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (!rule_of(fields_[f].moved_as).is_per_token()) continue;
@@ -170,7 +173,7 @@ class Sender {
   const RaggedSide& side_;
   std::vector<FieldTransfer> fields_;
   std::vector<const Column*> sources_;  // by field; null on a rank without samples
-  std::vector<const Column*> tokens_;   // by field; token ranges if they cut the field, otherwise null
+  std::vector<const Column*> tokens_;   // by field; token ranges that cut the field, or null
   std::vector<RowView> views_;          // by field
 };
 
@@ -185,7 +188,7 @@ std::vector<BlockList> outgoing_blocks(const Mesh& mesh, const StepTransfer& ste
     const Sender sender(step, side, receivers.fields_for(rank, rank));
     const GridPoint place = grid.point_of(WorldRank{rank});
     BlockList& blocks = sends[static_cast<std::size_t>(rank)];
-    // All segments precede all samples, as the consumer expects.
+    // Send all segments before all samples, since the consumer expects this order.
     for (const auto& [group, member] : groups.of(data_place_of(place, grid.sizes())))
       for (const SegmentId segment : outgoing_plan.segments.to_group[group])
         sender.add_segment(segment, member, blocks);
@@ -225,7 +228,7 @@ void add_bytes(std::span<const BlockList> sends, std::vector<std::int64_t>& byte
 }
 
 /// Returns the memory in which model-parallel ranks share tensors, or null if each rank has its own tensors.
-/// Equal on all of these ranks. The first call is collective over `ranks`.
+/// The result is null on all of `ranks` or on none of them. The first call is collective over `ranks`.
 NodeMemory* shared_tensor_memory(const Communicator& ranks, const TransportSettings& options) {
   if (options.tp_copies == TensorParallelCopies::own || ranks.size() == 1) return nullptr;
   NodeMemory& memory = NodeMemory::get(ranks);
@@ -251,13 +254,13 @@ struct PeerCopies {
   }
 };
 
-/// Returns whether a place has this column, if owners send it these fields. Includes derived columns.
+/// Returns whether a place that gets `fields` from owners has this column. Derived columns count, too.
 bool place_has_column(const StepTransfer& step, std::span<const FieldTransfer> fields,
                       const FieldSpec& column) {
   const auto brought = [&](std::string_view name) {
     return std::ranges::any_of(fields, [&](const FieldTransfer& field) { return field.spec.name == name; });
   };
-  // These columns depend only on the layout.
+  // The three columns named here depend only on the layout, not on `fields`.
   if (brought(column.name) || column.name == position_ids_field || column.name == padding_mask_field ||
       column.name == prediction_rows_field)
     return true;
@@ -266,7 +269,8 @@ bool place_has_column(const StepTransfer& step, std::span<const FieldTransfer> f
   return is_derived && brought(input_ids_field);
 }
 
-/// One rank's part of an exchange of samples. The constructor allocates all memory; run() communicates.
+/// One rank's part of an exchange of samples. The constructor allocates all memory; run() transfers the
+/// samples.
 class RunningExchange {
  public:
   /// Collective. Throws only errors that all ranks throw.
@@ -283,7 +287,7 @@ class RunningExchange {
     to_all_->agree(work_.error());
   }
 
-  /// Collective. Errors go to `work`.
+  /// Collective. Throws only if communication fails; other errors go to `work`.
   ExchangedSamples run() {
     const MessageTraffic traffic = to_all_->run();
     work_.add(to_all_->error());
@@ -314,7 +318,8 @@ class RunningExchange {
     work_.run_always([&] { shared_memory_ = shared_tensor_memory(peers, options); });
     if (step_.shares_equal) work_.run_always([&] { values_.choose_path(options); });
     work_([&] { prepare(); });
-    // Peers and nodes agree first, so that their errors become known to all ranks when all ranks agree.
+    // Agree on errors among peers and inside nodes first. The constructor's agreement among all ranks then
+    // reports these errors to every rank.
     if (copies_to_peers()) {
       work_.run_always([&] {
         to_peers_.emplace(peers, copies_.sends, copies_.receives, options, work_.failed());
@@ -324,7 +329,7 @@ class RunningExchange {
     if (step_.shares_equal) work_.run_always([&] { values_.agree(options, work_); });
   }
 
-  /// Collective over the node.
+  /// Collective over the node: adds the columns of values that are stored once per node.
   void hand_out_values() {
     values_.run(work_);
     work_([&] { values_.add_columns_to(packed_); });
@@ -349,7 +354,8 @@ class RunningExchange {
     if (shared_memory_ != nullptr) prepare_loans();
   }
 
-  /// Creates the columns that this rank receives directly. Returns the columns to derive.
+  /// Creates the columns of the fields that this rank receives from owners or copies from peers. Returns the
+  /// columns to derive, by micro-batch.
   std::vector<DerivedColumns> lay_out_tensors(std::span<const FieldTransfer> received) {
     const std::vector<FieldTransfer> of_place = fields_sent_to(step_, mesh_.here(), mesh_.grid().sizes());
     const std::vector<FieldSpec> brought = delivered_fields(step_.fields);
@@ -378,18 +384,18 @@ class RunningExchange {
     add_bytes(sends_, moved_.bytes_to);
   }
 
-  /// Adds the values that are stored once per node to the bytes that are sent and received.
+  /// Adds the values that are stored once per node to `sends_` and `receives_`, and counts their bytes.
   void prepare_values() {
     values_.prepare(sends_, receives_);
     moved_.volume.copied += values_.copied_bytes();
     values_.add_to(moved_.volumes);
   }
 
-  /// A loan, if tensors are shared: columns that one peer receives from owners, or derives, and lends to the
-  /// others.
+  /// Columns that one peer receives from owners or derives, and that it lends to the other peers. Used if
+  /// peers share tensors.
   struct Loan {
     int lender = 0;
-    std::vector<FieldTransfer> fields;  // fields lent by the lender to this rank, or vice versa
+    std::vector<FieldTransfer> fields;  // fields borrowed by this rank; on the lender, its own fields
     bool with_derived = false;          // whether derived fields are lent as well
 
     [[nodiscard]] bool needs_column(const StepTransfer& step, const FieldSpec& column) const {
@@ -399,7 +405,7 @@ class RunningExchange {
     }
   };
 
-  /// Lists the loans. All peers have the same lenders in the same order.
+  /// Lists the loans. All peers list the same lenders in the same order.
   void prepare_loans() {
     const int self = peers_->ranks.rank();
     for (int lender = 0; lender < peers_->ranks.size(); ++lender) {
@@ -439,7 +445,7 @@ ExchangedSamples exchange_samples(const Mesh& mesh, const StepTransfer& step,
                                   const DerivedFieldSettings& derived, const TransportSettings& options,
                                   GuardedWork& work, const std::function<void(ExchangedSamples&)>& own_work) {
   end_returned_loans();
-  // Must outlive the exchange, since other ranks may be writing into it until all ranks agree.
+  // Other ranks may read these tensors until all ranks agree below, even if this rank fails.
   ExchangedSamples made;
   RunningExchange exchange(mesh, step, derived, options, work);
   made = exchange.run();

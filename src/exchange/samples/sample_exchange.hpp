@@ -19,21 +19,21 @@
 
 namespace evenkeel {
 
-/// The samples of a step that are to be exchanged. All members are replicated except `mine` and
-/// `micro_batches`, which belong to this rank.
+/// The samples of a step to exchange. All members are replicated except `mine` and `micro_batches`, which
+/// belong to this rank.
 struct StepTransfer {
   const LengthTable& table;
   const StepAssignment& assignment;
   std::span<const CarriedField> fields;  ///< the fields that all ranks have agreed on, in the same order
-  const RaggedBatch& mine;               ///< samples that this rank owns, in its order
+  const RaggedBatch& mine;               ///< samples that this rank owns, in this rank's order
   std::span<const MicroBatchPlan> micro_batches;  ///< plan of this rank's DP rank
   const PlanSettings& settings;                   ///< settings of the plan
   std::span<const RowCounts> row_counts{};        ///< row counts of the counted fields
-  /// Whether equal values of any field may be stored once per node. Equal on all ranks, even after one of
+  /// Whether equal values of any field may be stored once per node. Equal on all ranks, even after any of
   /// them has failed.
   bool shares_equal = false;
-  /// Cuts of fields whose rows are divided together with tokens. There is one entry per field that cuts other
-  /// fields.
+  /// Cuts of the fields whose rows are divided among CP ranks together with tokens. There is one entry per
+  /// field that cuts other fields.
   std::span<const RowCuts> row_cuts{};
 };
 
@@ -47,9 +47,9 @@ struct ExchangedSamples {
 [[nodiscard]] PackedMicroBatch lay_out_rows(const Mesh& mesh, const StepTransfer& step,
                                             const MicroBatchPlan& plan);
 
-/// Adds a column for each uncounted field that is sent to this rank's pipeline stage, with elements of the
-/// type that consumers get. Sets the rows without a sample to zero, or to `label_pad` for labels, and leaves
-/// other rows uninitialized. Columns are in the micro-batch's arena if it has room for them. Local.
+/// Adds a column for each uncounted field that is sent to this rank's pipeline stage, with the element type
+/// that consumers get. Sets the rows without a sample to zero, or to `label_pad` for labels, and leaves other
+/// rows uninitialized. Allocates the columns in the micro-batch's arena if they fit. Local.
 void add_uncounted_columns(const Mesh& mesh, const StepTransfer& step, const MicroBatchPlan& plan,
                            const DerivedFieldSettings& derived, PackedMicroBatch& micro_batch);
 
@@ -60,13 +60,13 @@ void add_uncounted_columns(const Mesh& mesh, const StepTransfer& step, const Mic
 ///   rank ever holds the whole global batch.
 /// - Among the model-parallel ranks (tp, pp) of a place, only one rank per node receives data. The others
 ///   copy from it or, if allowed (see TensorParallelCopies), read its tensors.
-/// - Each true row is transferred once per place and per node that has ranks of that place. In addition, the
-///   tokens that labels of a chunk or branch need from another CP rank are transferred (see
-///   DerivedFieldSettings::reach).
+/// - Each true row is transferred once per place and per node that has ranks of that place. In addition, a CP
+///   rank receives the tokens of other CP ranks that it needs for the labels at the end of a chunk or before
+///   a branch (see DerivedFieldSettings::reach).
 /// - If equal values are stored once, each distinct value of an owner is transferred only once to each node
-///   on which some rank gets it. The columns of such fields share rows (see SampleRows) and are read-only:
-///   there is a single copy for all micro-batches and, if the ranks of the node can read each other's memory,
-///   for all these ranks.
+///   with a rank that gets the value. The columns of such fields share rows (see SampleRows) and are
+///   read-only: there is a single copy for all micro-batches and, if the ranks of the node can read each
+///   other's memory, for all these ranks.
 /// - Layers are selected and integers are converted during the transfer, without a separate pass if ranks
 ///   read each other's memory.
 /// - Missing fields are derived (see complete_fields).

@@ -14,7 +14,8 @@
 namespace evenkeel {
 namespace {
 
-/// Returns the number of rows of each sample of a micro-batch in a counted field; 0 for filler.
+/// Returns the number of rows that each sample of a micro-batch has in a counted field on this rank; 0 for
+/// filler.
 std::vector<std::int64_t> rows_of_samples(const StepTransfer& step, const FieldTransfer& field,
                                           const PackedMicroBatch& m, const MicroBatchPlan& plan) {
   std::vector<std::int64_t> counts(m.samples.size());
@@ -33,7 +34,7 @@ std::vector<std::int64_t> rows_of_samples(const StepTransfer& step, const FieldT
   return counts;
 }
 
-/// Assigns the pad rows of a field of routes to experts in round-robin order.
+/// Assigns the pad rows of an expert-routing field to experts in round-robin order.
 void spread_pads(Column& column, const PackedMicroBatch& m, std::int64_t experts) {
   const FieldSpec& spec = column.spec();
   const std::int64_t elements = spec.row_elements();
@@ -44,8 +45,8 @@ void spread_pads(Column& column, const PackedMicroBatch& m, std::int64_t experts
   });
 }
 
-// Returns the column of a field with pad values, zero or `label_pad`, in the rows without a sample.
-// All other rows will be overwritten.
+// Returns the column of a field. Rows without a sample are set to zero, to `label_pad` for labels, or as in
+// spread_pads() for expert routes. All other rows will be overwritten.
 Column make_padded_column(const StepTransfer& step, const FieldTransfer& field,
                           const ColumnDescription& to_come, PackedMicroBatch& m,
                           const DerivedFieldSettings& derived) {
@@ -72,7 +73,7 @@ Column make_padded_column(const StepTransfer& step, const FieldTransfer& field,
   return column;
 }
 
-/// Describes the columns for the samples' fields in a micro-batch that is already laid out.
+/// Describes the columns for these fields in a micro-batch that is already laid out.
 std::vector<ColumnDescription> pending_columns(const StepTransfer& step,
                                                std::span<const FieldTransfer> fields,
                                                const PackedMicroBatch& m, const MicroBatchPlan& plan) {
@@ -95,7 +96,7 @@ void add_columns(const StepTransfer& step, std::span<const FieldTransfer> fields
     m.fields.push_back(make_padded_column(step, fields[f], columns[f], m, derived));
 }
 
-/// Adds the columns that other ranks lend to this rank's micro-batch.
+/// Adds to `columns` the descriptions of the columns that other ranks will lend to this rank's micro-batch.
 void add_borrowed_columns(const StepTransfer& step, const OwnTensors& own, const PackedMicroBatch& m,
                           const MicroBatchPlan& plan, const DerivedFieldSettings& options,
                           std::vector<ColumnDescription>& columns) {

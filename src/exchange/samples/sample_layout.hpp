@@ -13,12 +13,13 @@ namespace evenkeel {
 [[nodiscard]] std::vector<FieldTransfer> fields_sent_to(const StepTransfer& step, const GridPoint& place,
                                                         const GridPoint& sizes);
 
-/// Columns that the micro-batches of a rank have.
+/// The fields for which one rank's micro-batches have columns.
 struct OwnTensors {
   std::span<const FieldTransfer> fields;  ///< fields for which the rank has its own columns
-  /// All fields of its place, including fields whose columns peers lend.
+  /// All fields that the rank's place gets from owners, including fields whose columns peers lend to the
+  /// rank.
   std::span<const FieldTransfer> of_place;
-  std::span<const FieldSpec> brought;  ///< all fields of samples, for any place
+  std::span<const FieldSpec> brought;  ///< all fields that samples supply, for any place
   bool derives = true;                 ///< whether the rank derives fields itself; if not, a peer lends them
 };
 

@@ -15,8 +15,8 @@
 namespace evenkeel {
 namespace {
 
-// The first word is reserved. Loan n uses the mark at n modulo num_marks after it. The mark becomes n + 1
-// when loan n is returned.
+// A borrower's words contain its marks; word 0 is reserved. The mark of loan n is word 1 + n % num_marks,
+// which the borrower sets to n + 1 when it returns the loan.
 constexpr std::uint64_t num_marks = NodeMemory::num_words - 1;
 
 std::uint64_t read_lease_mark(const std::uint64_t* words, std::uint64_t loan) {
@@ -29,7 +29,7 @@ struct Loan {
   std::uint64_t number = 0;
   std::vector<std::shared_ptr<const std::byte>> columns;
   SharedOffer offer;
-  std::vector<std::shared_ptr<const std::uint64_t>> words;  // the words with the marks of the borrowers
+  std::vector<std::shared_ptr<const std::uint64_t>> words;  // each borrower's words, which contain its marks
 
   [[nodiscard]] bool is_returned() const {
     return std::ranges::all_of(words,
@@ -37,7 +37,8 @@ struct Loan {
   }
 };
 
-/// Loans of this process. The object is never destroyed, since borrowers may outlive everything else.
+/// Loans of this process. The object is never destroyed, since borrowers may still read its columns when
+/// static objects are destroyed.
 class OpenLoans {
  public:
   static OpenLoans& instance() {
@@ -58,7 +59,8 @@ class OpenLoans {
   std::vector<Loan> loans_;
 };
 
-/// The borrower's side of one loan. Returns the loan when the last column is destroyed.
+/// The borrower's side of one loan. Its destructor returns the loan; the borrowed columns share ownership of
+/// this object.
 class ColumnLease {
  public:
   ColumnLease(std::shared_ptr<std::uint64_t> words, std::uint64_t number) noexcept
@@ -84,7 +86,7 @@ constexpr std::size_t padded_size(std::size_t bytes) noexcept {
 /// counted columns.
 struct LentColumns {
   std::vector<FieldSpec> fields;
-  std::vector<std::vector<std::int64_t>> offsets;  ///< one per counted column, in the order of the columns
+  std::vector<std::vector<std::int64_t>> offsets;  ///< one list per counted column of each micro-batch
 
   template <class Archive>
   void serialize(Archive& archive, unsigned /*version*/) {
@@ -109,8 +111,8 @@ LentColumns columns_of(std::span<const PackedMicroBatch> micro_batches,
   return lent;
 }
 
-// Serializes the description, which precedes the columns: its size, an archive, and zeros up to the alignment
-// of a column.
+// Serializes the description that precedes the columns: the size of an archive, the archive, and zeros up to
+// the alignment of a column.
 std::string serialize_description(const LentColumns& columns) {
   const std::string archive = to_archive(columns);
   const auto size = static_cast<std::int64_t>(archive.size());
@@ -145,7 +147,7 @@ OfferNotice lend(const Communicator& comm, NodeMemory& memory, std::uint64_t num
   return notice;
 }
 
-/// The lent bytes, which a borrower reads column by column.
+/// Reads the bytes of a loan, column by column, on a borrower.
 class LentBytes {
  public:
   LentBytes(NodeMemory& memory, int lender, const OfferNotice& notice, std::shared_ptr<ColumnLease> lease)
@@ -154,7 +156,7 @@ class LentBytes {
         extents_(read_extents(memory, lender, notice)),
         lease_(std::move(lease)) {}
 
-  /// Reads the description, which comes first.
+  /// Reads the description of the columns. Call this first.
   [[nodiscard]] LentColumns description() {
     std::int64_t size = 0;
     std::memcpy(&size, take(sizeof size).get(), sizeof size);
@@ -166,7 +168,8 @@ class LentBytes {
     return columns;
   }
 
-  /// Skips a column. `rows` is the number of rows, or the rows of each sample, as for next().
+  /// Skips a column. `rows` is the number of rows or, for a counted field, the rows of each sample. next()
+  /// takes the same arguments.
   template <typename Rows>
   void skip(const FieldSpec& spec, const Rows& rows) {
     const std::size_t bytes = bytes_of(spec, rows);
@@ -194,7 +197,8 @@ class LentBytes {
     return bytes_of(spec, samples.rows());
   }
 
-  /// A column is never distributed over several extents, because blocks are joined but never split.
+  /// Returns the next `bytes` bytes. They are in a single extent, since an extent may join several blocks,
+  /// but a block is never split.
   std::shared_ptr<const std::byte> take(std::size_t bytes) {
     if (left_ == 0) {
       const Extent& extent = extents_.at(extent_++);
@@ -283,7 +287,7 @@ void share_columns(const Communicator& comm, NodeMemory& memory, int lender,
   OfferNotice notice;
   if (comm.rank() == lender) work([&] { notice = lend(comm, memory, number, chosen, micro_batches); });
   comm.broadcast(notice, lender);
-  // If the lender has failed, it reports its error at the next agreement.
+  // A negative num_extents means that the lender has failed. It reports its error at the next agreement.
   if (comm.rank() != lender && notice.num_extents >= 0)
     borrow_from(memory, lender, notice, number, chosen, micro_batches, work);
 }

@@ -18,9 +18,9 @@
 namespace evenkeel {
 namespace {
 
-/// Returns whether a field has one row per token that all samples of a segment share. Excludes input_ids,
-/// which are compared separately, and labels and loss masks, which describe the next token and are
-/// transferred per sample.
+/// Returns whether a field has one row per token, and all samples that contain a segment share its rows.
+/// Excludes input_ids, which are compared separately, and labels and loss masks, which describe the next
+/// token and are transferred per sample.
 bool is_stored_once(FieldKind kind, std::string_view name) noexcept {
   return rule_of(kind).is_per_token() && name != input_ids_field && name != labels_field &&
          name != loss_mask_field;
@@ -34,8 +34,9 @@ bool declares_segments(std::span<const CarriedField> fields) noexcept {
   return std::ranges::any_of(fields, [](const CarriedField& f) { return f.name() == segment_ids_field; });
 }
 
-/// Returns the fields to compare, without duplicates even if several stages have layers of a field. input_ids
-/// are included only if samples declare their trees; otherwise trees were built by comparing tokens.
+/// Returns the fields to compare. A field occurs only once, even if its layers are sent to several pipeline
+/// stages. input_ids are included only if samples declare their trees; otherwise, the trees were built by
+/// comparing tokens.
 std::vector<CarriedField> shared_fields(std::span<const CarriedField> fields) {
   const bool told = declares_segments(fields);
   std::vector<CarriedField> shared;
@@ -47,8 +48,8 @@ std::vector<CarriedField> shared_fields(std::span<const CarriedField> fields) {
   return shared;
 }
 
-/// Segments that several samples share, and the order in which they are compared: by sample in the order of
-/// the table, by segment of its path, by field.
+/// Compares the rows of segments that several samples share. Rows are ordered by sample in the order of the
+/// table, then by segment of the sample's path, then by field.
 class SharedRows {
  public:
   SharedRows(const LengthTable& table, const StepAssignment& assignment, std::span<const CarriedField> fields)

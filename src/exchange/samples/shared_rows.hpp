@@ -10,8 +10,8 @@
 
 namespace evenkeel {
 
-/// Returns whether rows or tokens of shared prefixes must be compared: if a field has one row per token that
-/// samples share, or if samples declare their trees (segment_ids_field). Local.
+/// Returns whether require_equal_shared_rows() must be called if prefixes are shared: whether samples share
+/// the rows of any field with one row per token, or declare their trees (segment_ids_field). Local.
 [[nodiscard]] bool must_compare_rows(std::span<const FieldSpec> fields) noexcept;
 [[nodiscard]] bool must_compare_rows(std::span<const CarriedField> fields) noexcept;
 

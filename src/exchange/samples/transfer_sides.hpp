@@ -18,12 +18,12 @@
 
 namespace evenkeel {
 
-/// Properties of the step known to both sides of a transfer.
+/// Properties of a step that both sides of a transfer know.
 struct TransferFrame {
   const LengthTable& table;
   const StepAssignment& assignment;
   const PlanSettings& settings;
-  std::int64_t reach = 1;  ///< number of tokens sent after each run of rows (see DerivedFieldSettings)
+  std::int64_t reach = 1;  ///< maximum number of tokens sent after each run (DerivedFieldSettings)
   [[nodiscard]] SequenceCut cut_of(SegmentId segment, EntryId entry, CpRank rank) const {
     const Segment& part = assignment.segments[segment];
     const SampleShape& shape = table[entry].shape;
@@ -36,18 +36,20 @@ struct TransferFrame {
   [[nodiscard]] SequenceCut cut_of(SegmentId segment, CpRank rank) const {
     return cut_of(segment, assignment.segments[segment].entry, rank);
   }
-  /// Returns the tokens of a sample that member `rank` of its group holds, as runs in order, over the
-  /// sample's whole path.
+  /// Returns the tokens of a sample that member `rank` of its group holds: runs in ascending order over all
+  /// segments of the sample's path.
   [[nodiscard]] std::vector<RowRange> tokens_of(EntryId entry, CpRank rank) const;
-  /// Returns the first `reach` tokens of a segment if the CP rank predicts them but does not have them.
+  /// Returns the first `reach` tokens of a segment if the CP rank needs them to label the rows before the
+  /// segment but does not hold them (see branch_to_copy()).
   [[nodiscard]] RowCopies branch_of(SegmentId segment, CpRank rank) const;
 };
 
 /// View of whole, unchanged rows.
 inline const RowView plain_rows;
 
-/// The ragged side of a transfer: the columns of the samples that a rank owns. Its functions append the bytes
-/// of a segment or sample that member `rank` of its group gets, run by run, as seen through `view`.
+/// The ragged side of a transfer: the columns of the samples that a rank owns. Its functions append to
+/// `blocks` the bytes of a segment or sample that member `rank` of its group gets, run by run. `view` selects
+/// and converts the elements of each row.
 class RaggedSide {
  public:
   /// `batch` holds this rank's samples of the table.
@@ -56,19 +58,20 @@ class RaggedSide {
   /// Appends rows of a token field.
   void add_segment(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks,
                    const RowView& view = plain_rows) const;
-  /// Appends the tokens beyond the segment that are needed for its labels, from an int64 token field: first
-  /// those after each run, then those of branch_of().
+  /// Appends the halo tokens of a segment from an int64 token field: first the tokens after each of the
+  /// rank's runs (halo_to_copy()), then the tokens of branch_of().
   void add_halo(SegmentId segment, CpRank rank, const Column& column, BlockList& blocks) const;
-  /// Appends the rows of a sample over its whole path, from a field of any kind: the rows of the tokens that
-  /// the rank holds, of the response tokens whose predicting rows it holds, or of the sample.
+  /// Appends rows of a sample over its whole path, from a field of any kind. Depending on the kind, these are
+  /// the rows of tokens that the member holds, the rows of response tokens that the member predicts, or all
+  /// rows of the sample.
   void add_sample(EntryId entry, CpRank rank, const Column& column, BlockList& blocks,
                   const RowView& view = plain_rows) const;
   /// Appends rows of response tokens from a token field, whose row prompt + shift + i belongs to response
   /// token i.
   void add_responses(EntryId entry, CpRank rank, const Column& column, std::int64_t shift, BlockList& blocks,
                      const RowView& view = plain_rows) const;
-  /// Appends the rows of a counted field that contain a token of the member, according to the token ranges in
-  /// `tokens` (see TokensOfRows).
+  /// Appends the rows of a counted field whose token ranges include a token that the member holds. `tokens`
+  /// has the token ranges (see TokensOfRows).
   void add_rows_of_tokens(EntryId entry, CpRank rank, const Column& column, const Column& tokens,
                           BlockList& blocks) const;
 
@@ -81,8 +84,8 @@ class RaggedSide {
 };
 
 /// The packed side of a transfer: the columns of a consumer's micro-batches; `columns[m]` belongs to
-/// micro-batch m. Its functions append the places for the rows that RaggedSide appends, in the same order.
-/// `view` covers whole rows.
+/// micro-batch m. Its functions append the destinations of the rows that the functions of RaggedSide append,
+/// in the same order. `view` may convert elements but must cover whole rows.
 class PackedSide {
  public:
   /// `place` is the consumer's place; `plans` are its micro-batches.
@@ -90,21 +93,21 @@ class PackedSide {
 
   void add_segment(SegmentId segment, std::span<const Column* const> columns, BlockList& blocks,
                    const RowView& view = plain_rows) const;
-  /// Appends the places of halo tokens; `halos[m]` has halo_sizes()[m] tokens.
+  /// Appends the destinations of halo tokens; `halos[m]` has halo_sizes()[m] tokens.
   void add_halo(SegmentId segment, std::span<std::vector<std::int64_t>> halos, BlockList& blocks) const;
-  /// Appends the places of a sample's rows. `kind` is the kind of the field on the ragged side. Values of
-  /// response tokens go next to their labels: to the rows that predict them or, with shared prefixes, to one
-  /// row per prediction.
+  /// Appends the destinations of a sample's rows. `kind` is the kind of the field on the ragged side. The row
+  /// of a response token goes to the row that predicts the token or, with shared prefixes, to a separate row
+  /// for each prediction.
   void add_sample(EntryId entry, std::span<const Column* const> columns, FieldKind kind, BlockList& blocks,
                   const RowView& view = plain_rows) const;
 
   /// Returns a sample's rows in the columns of a counted field. Precondition: the place has the sample.
   [[nodiscard]] RowRange counted_rows(EntryId entry, std::span<const Column* const> columns) const;
 
-  /// Returns this place's rank in the sample's group. Precondition: the place has the sample.
+  /// Returns this place's CP rank in the sample's group. Precondition: the place has the sample.
   [[nodiscard]] CpRank rank_of(EntryId entry) const { return ranks_[sample_slots_.at(entry).micro_batch]; }
-  /// Returns, per micro-batch, the size of its halo: `reach` tokens per run of true rows and then, with
-  /// shared prefixes, `reach` per segment.
+  /// Returns the halo size of each micro-batch, in tokens: `reach` tokens per run of rows and then, with
+  /// shared prefixes, `reach` tokens per segment.
   [[nodiscard]] std::span<const std::int64_t> halo_sizes() const noexcept { return halo_sizes_; }
 
  private:
@@ -115,11 +118,11 @@ class PackedSide {
     std::int64_t first_run = 0;  ///< position among the micro-batch's runs
     std::int64_t branch = 0;     ///< position in the micro-batch's halo; used with shared prefixes
   };
-  /// Position of a sample's own rows.
+  /// Positions of a sample's rows in a micro-batch's columns.
   struct SampleSlot {
     std::size_t micro_batch = 0;
-    std::int64_t row = 0;               ///< position among the micro-batch's samples
-    std::int64_t first_prediction = 0;  ///< used with shared prefixes
+    std::int64_t row = 0;               ///< position of the sample in the micro-batch
+    std::int64_t first_prediction = 0;  ///< row of its first prediction; used with shared prefixes
   };
 
   void add_segments(std::size_t m, const MicroBatchPlan& plan);

@@ -59,7 +59,7 @@ void ValueExchange::add_field(std::size_t f) {
   }
 }
 
-// Sends to each holder the values that it holds, in the order of its pool.
+// Adds to `sends` the values that each holder gets from this rank, in the order of the holder's pool.
 void ValueExchange::send(const Field& field, const Column* source, std::vector<BlockList>& sends) const {
   if (source == nullptr) return;
   for (int holder = 0; holder < mesh_.grid().num_ranks(); ++holder) {
@@ -73,8 +73,8 @@ void ValueExchange::send(const Field& field, const Column* source, std::vector<B
   }
 }
 
-// Creates the pool for the column that this rank reads. It is the holder's pool if this rank is the holder or
-// reads the holder's memory; otherwise, it has only the values that this rank needs.
+// Creates the pool for the column that this rank reads. This is the holder's pool if this rank is the holder
+// or reads the holder's memory; otherwise, the pool has only the values that this rank needs.
 void ValueExchange::lay_out(Field& field) {
   const int self = mesh_.rank().value();
   const bool is_holder = field.holder == self;
@@ -124,7 +124,7 @@ void ValueExchange::run(GuardedWork& work) {
   }
 }
 
-// Collective over the node: ranks that do not get the field also take part.
+// Collective over the node, including ranks that do not get the field.
 void ValueExchange::borrow(const Field& field, GuardedWork& work) {
   const auto chosen = [&](const FieldSpec& column) { return field.wanted && column.name == field.spec.name; };
   share_columns(mesh_.node(), *memory_, rank_in_node(field.holder), chosen, pools_, work);

@@ -18,11 +18,11 @@
 
 namespace evenkeel {
 
-/// One rank's part of the transfer of fields whose equal values are stored once per node. The lowest rank of
-/// a node that gets such a field is its **holder** there.
+/// One rank's part of the transfer of fields whose equal values are stored once per node. On each node, the
+/// lowest rank that gets such a field is the **holder** of the field.
 ///
-/// 1. Owners send the holder every distinct value that ranks of the node need, together with all other data
-///    that they send. The values are concatenated in one column (a ValuePool).
+/// 1. Owners send the holder every distinct value that ranks of the node need, along with all other data. The
+///    values are concatenated in one column (a ValuePool).
 /// 2. The other ranks of the node read that column or, if they cannot read each other's memory, copy the
 ///    values of their own samples into their own column.
 /// 3. All micro-batches of a rank borrow this column.
@@ -35,10 +35,11 @@ class ValueExchange {
   ValueExchange(const Mesh& mesh, const StepTransfer& step) noexcept : mesh_(mesh), step_(step) {}
 
   /// Collective over mesh.node(): determines whether the node's ranks read the memory of holders or copy from
-  /// them. Throws the errors of moves_without_messages().
+  /// them. Throws the same error on all ranks of the node if `options` requires a transport that is not
+  /// available (see prepare_exchange()).
   void choose_path(const TransportSettings& options);
-  /// Local: appends the bytes of values to the lists of bytes that this rank sends to, and receives from,
-  /// each rank.
+  /// Local: appends the bytes of values to `sends` and `receives`, which list the bytes that this rank sends
+  /// to and receives from each rank.
   void prepare(std::vector<BlockList>& sends, std::vector<BlockList>& receives);
   /// Collective over mesh.node(), even if `work` has failed. If ranks copy from holders, prepares the copies;
   /// if any rank of the node has an error, all of them throw the error of the lowest such rank. Has no effect
@@ -57,11 +58,11 @@ class ValueExchange {
   [[nodiscard]] std::int64_t copied_bytes() const;
 
  private:
-  /// A field, and the data that this rank has about it.
+  /// A field, with this rank's data about the field.
   struct Field {
     FieldSpec spec;
     const RowCounts* counts = nullptr;
-    std::vector<int> holders;  // by rank of the grid: holder on its node; -1 if it does not get the field
+    std::vector<int> holders;  // by world rank: holder on its node; -1 if the rank does not get the field
     int holder = -1;           // holder on this rank's node; -1 if no rank of the node gets the field
     bool wanted = false;       // whether this rank gets the field
     ValuePool pool;            // values in this rank's column
@@ -73,7 +74,7 @@ class ValueExchange {
   void receive(const Field& field, std::vector<BlockList>& receives) const;
   void prepare_copies(const Field& field);
   void borrow(const Field& field, GuardedWork& work);
-  /// Returns the entries of all samples that any of these ranks has, without duplicates.
+  /// Returns the entries of all samples that at least one of these ranks gets, without duplicates.
   [[nodiscard]] std::vector<EntryId> entries_at(std::span<const int> ranks) const;
   [[nodiscard]] std::vector<int> ranks_of(const Field& field, int holder) const;
   /// Returns the rank in mesh.node() of a world rank on this node.
@@ -89,7 +90,7 @@ class ValueExchange {
   NodeMemory* memory_ = nullptr;
   std::optional<GroupsOfPlaces> groups_;
   std::vector<Field> fields_;
-  std::vector<PackedMicroBatch> pools_;  // one element that contains this rank's columns
+  std::vector<PackedMicroBatch> pools_;  // one element, which has this rank's columns of values
   std::vector<BlockList> to_others_;     // by rank of mesh.node(): bytes copied to that rank
   std::vector<BlockList> from_holders_;
   std::optional<PreparedExchange> copies_;

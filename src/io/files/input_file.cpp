@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::int64_t num_samples = 64;
 constexpr std::int64_t sample_bytes = std::int64_t{16} << 10;
-constexpr std::int64_t fetched_bytes = std::int64_t{128} << 10;  ///< Linux may truncate larger requests
+/// Maximum size of a prefetch request; Linux may truncate larger ones.
+constexpr std::int64_t fetched_bytes = std::int64_t{128} << 10;
 constexpr const char* while_in_use = "Do not modify a file that is in use: write a new one and start again";
 
 FileVersion version_of(const struct stat& status) {
@@ -48,7 +49,7 @@ FileVersion regular_file_version(int descriptor, const std::string& path) {
   return version_of(status);
 }
 
-/// Returns the digest of bytes at an offset.
+/// Returns a digest of the bytes and of their offset in the file.
 std::uint64_t digest_of(std::span<const char> bytes, std::int64_t offset) {
   std::uint64_t digest = mix_64(static_cast<std::uint64_t>(offset) + 1) + bytes.size();
   while (!bytes.empty()) {
@@ -61,8 +62,9 @@ std::uint64_t digest_of(std::span<const char> bytes, std::int64_t offset) {
   return digest;
 }
 
-/// Ranges that are at most this far apart become one request to the disk. A request may cost as much as
-/// reading about 16 KiB, and if other ranks read the same file, they probably need the bytes in between.
+/// Maximum distance between two ranges that are combined into one request to the disk. A request may cost as
+/// much as reading about 16 KiB, and if other ranks read the same file, they probably need the bytes in
+/// between.
 constexpr std::int64_t gap_bytes = 1 << 16;
 
 }  // namespace
@@ -102,7 +104,7 @@ void InputFile::read(std::span<char> out, std::int64_t offset) const {
 
 void InputFile::read(std::span<const Piece> pieces) const {
   for (const Piece& piece : pieces) fill(piece);
-  // After reading, so that changes made before the read show in the file's modification time.
+  // Check after reading: a change made before or during the read is then visible in the modification time.
   require_unchanged();
 }
 
@@ -159,7 +161,7 @@ std::uint64_t InputFile::sampled_digest() const {
   std::uint64_t sum = 0;
   const std::int64_t last = size() - sample_bytes;
   for (std::int64_t i = 0; i < num_samples; ++i) {
-    // last * i would exceed 63 bits for files of a few hundred petabytes
+    // Avoid last * i, which would exceed 63 bits for files of a few hundred petabytes.
     const std::int64_t begin =
         last / (num_samples - 1) * i + last % (num_samples - 1) * i / (num_samples - 1);
     sum += digest({begin, begin + sample_bytes});

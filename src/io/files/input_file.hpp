@@ -13,8 +13,8 @@
 
 namespace evenkeel {
 
-/// Metadata of an open file, used to detect changes. The device is not included, because different nodes
-/// number devices differently.
+/// Metadata of an open file, used to detect changes. Does not include the device number, which differs
+/// between nodes.
 struct FileVersion {
   std::int64_t bytes = 0;
   std::int64_t modified = 0;  ///< nanoseconds since 1970
@@ -24,7 +24,7 @@ struct FileVersion {
 };
 
 /// A regular file, open for reading for the lifetime of this object. Reads always refer to the file that was
-/// opened, even if another file takes its name (`mv`). If the file is modified while it is open, the next
+/// opened, even if another file is renamed to its path. If the file is modified while it is open, the next
 /// read fails, so the results of several reads are consistent.
 ///
 /// Every error is an IoError naming the file. Reads are local and thread-safe.
@@ -36,8 +36,8 @@ class InputFile {
 
   /// Throws if the file is missing, cannot be read, or is a folder or a pipe.
   explicit InputFile(const std::filesystem::path& path);
-  /// Takes ownership of a descriptor that is open for reading, even if the constructor throws. Throws the
-  /// same errors as the other constructor. `name` is the file's name in errors.
+  /// Takes ownership of a descriptor that is open for reading, even if the constructor throws. Throws IoError
+  /// if the descriptor does not refer to a regular file. `name` is the file's name in errors.
   InputFile(std::string name, int descriptor);
   /// Makes bytes in memory readable like a file. The bytes must outlive this object and must not change.
   /// `name` is their name in errors.
@@ -47,7 +47,7 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  /// Returns the version that was opened.
+  /// Returns the metadata of the file when it was opened.
   [[nodiscard]] const FileVersion& version() const noexcept { return version_; }
   [[nodiscard]] std::int64_t size() const noexcept { return version_.bytes; }
 
@@ -64,15 +64,15 @@ class InputFile {
   /// throws, any `out` may contain changed data.
   void read(std::span<const Piece> pieces) const;
 
-  /// Asks the system to read these bytes into its cache, and returns without waiting. This is only a hint, so
-  /// it never fails.
+  /// Asks the operating system to read these bytes into its page cache, and returns without waiting. This is
+  /// only a hint, so it never fails.
   void prefetch(ByteRange range) const noexcept;
 
   /// Returns a digest of the bytes in the range, clipped to the file. Different bytes are unlikely to have
   /// equal digests unless they were constructed for that purpose. O(bytes of the range), read in blocks.
   [[nodiscard]] std::uint64_t digest(ByteRange range) const;
-  /// Returns a digest of 64 places of 16 KiB each, spread over the file and including both ends; of the whole
-  /// file if it is smaller.
+  /// Returns a digest of 64 evenly spaced pieces of 16 KiB each, which include both ends of the file. Returns
+  /// the digest of the whole file if it has at most 1 MiB.
   [[nodiscard]] std::uint64_t sampled_digest() const;
 
  private:
@@ -88,14 +88,14 @@ class InputFile {
 };
 
 /// Prefetches ranges of files that are about to be read in any order. Requesting all ranges at once, in file
-/// order, keeps the disk busy; reading the samples of a shuffled share one by one would wait for the disk at
-/// each sample. Ranges within 64 KiB of each other are requested together with the bytes between them. The
-/// data stays in the system's cache and takes no memory of the process. This is only a hint: ranges that were
-/// not requested are read from the disk when they are needed. The files must live until start() returns.
+/// order, keeps the disk busy, whereas reading shuffled samples one by one would wait for the disk at each
+/// sample. Ranges within 64 KiB of each other are requested together with the bytes between them. The data is
+/// stored in the operating system's page cache and does not use memory of the process. This is only a hint:
+/// all other data is read from the disk on demand. The files must exist until start() returns.
 class ReadAhead {
  public:
-  /// Limit on the total number of requested bytes, including those between ranges, so that later data does
-  /// not evict earlier data from the cache.
+  /// Limit on the total number of requested bytes, including the bytes between ranges. Without a limit, later
+  /// data might evict earlier data from the page cache before it is read.
   static constexpr std::int64_t max_bytes = std::int64_t{256} << 20;
 
   /// Adds a range. Ignores it if the total would exceed max_bytes. Precondition: the range is within the

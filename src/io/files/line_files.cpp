@@ -24,8 +24,8 @@ LineNames::LineNames(std::vector<std::string> paths, std::vector<std::int64_t> f
 
 std::size_t LineNames::file_of(std::int64_t line) const {
   const auto after = std::ranges::upper_bound(first_lines_, line);
-  // The first number of a file without lines equals that of the next file, so the last file with that number
-  // contains the line.
+  // A file without lines has the same first line number as the next file, so choose the last file with this
+  // number.
   return static_cast<std::size_t>(std::max<std::ptrdiff_t>(after - first_lines_.begin(), 1)) - 1;
 }
 

@@ -11,18 +11,18 @@
 
 namespace evenkeel {
 
-/// Names of lines in errors, by line number. Lines are numbered consecutively over one or several files.
+/// Converts line numbers to names for use in errors. Lines are numbered consecutively over all files.
 class LineNames {
  public:
   /// Names the lines of a single file.
   LineNames(std::string path) : paths_{std::move(path)}, first_lines_{0} {}  // NOLINT(*-explicit-*)
-  /// `first_lines` contains the number of each file's first line, ascending from 0. Precondition: both lists
-  /// have the same size of at least one.
+  /// `first_lines` contains the number of each file's first line, in ascending order from 0. Precondition:
+  /// `paths` and `first_lines` have the same, nonzero size.
   LineNames(std::vector<std::string> paths, std::vector<std::int64_t> first_lines);
 
   /// Returns the file that contains the line. O(log files).
   [[nodiscard]] std::size_t file_of(std::int64_t line) const;
-  /// Returns "PATH:LINE", with lines of each file counted from 1.
+  /// Returns "PATH:LINE", where LINE is counted from 1 in each file.
   [[nodiscard]] std::string where(std::int64_t line) const;
   /// Returns "line LINE" for a single file, otherwise "line LINE of PATH".
   [[nodiscard]] std::string describe(std::int64_t line) const;
@@ -37,7 +37,7 @@ class LineNames {
 class LineFiles {
  public:
   LineFiles(const InputFile& file) : files_{&file}, names_(file.path()) {}  // NOLINT(*-explicit-*)
-  /// See LineNames.
+  /// For `first_lines` and its precondition, see LineNames.
   LineFiles(std::vector<const InputFile*> files, std::vector<std::int64_t> first_lines);
 
   [[nodiscard]] const LineNames& names() const noexcept { return names_; }
@@ -58,8 +58,8 @@ struct FilePart {
   friend constexpr bool operator==(const FilePart&, const FilePart&) = default;
 };
 
-/// Splits `range`, a range in the concatenation of files of these sizes, at file boundaries. Parts are in
-/// order and not empty.
+/// Splits a byte range of concatenated files at file boundaries. `sizes` contains the size of each file in
+/// bytes. Returns nonempty parts in order.
 [[nodiscard]] std::vector<FilePart> parts_of(std::span<const std::int64_t> sizes, ByteRange range);
 
 }  // namespace evenkeel

@@ -12,12 +12,12 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t line_block_bytes = 1 << 20;
-constexpr std::int64_t tail_block_bytes =
-    1 << 16;  ///< size of the blocks after the range, where at most one line remains to be read
+/// Size of the blocks read after the range, where only the rest of one line remains to be read.
+constexpr std::int64_t tail_block_bytes = 1 << 16;
 constexpr std::string_view white_space = " \t\r\f\v";
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
-/// Finds the lines that start in a range, in consecutive pieces of a file.
+/// Finds the lines that start in a range. The content of the file is passed to feed() in consecutive pieces.
 class LineCutter {
  public:
   explicit LineCutter(ByteRange range) : range_(range), inside_(range.begin == 0) {}
@@ -38,7 +38,8 @@ class LineCutter {
     }
   }
 
-  /// Returns the result. Call this after the end of the file (at `size`) or of the range.
+  /// Returns the lines that were found. `size` is the size of the file. Call this once, after feeding
+  /// everything up to the end of the file, or until done() returns true.
   LineScan finish(std::int64_t size) {
     if (inside_ && start_ < size) close(size);
     return std::move(scan_);
@@ -66,13 +67,13 @@ class LineCutter {
 
   ByteRange range_;
   LineScan scan_;
-  bool inside_;  ///< the current line starts in the range
+  bool inside_;  ///< whether the current line starts in the range
   std::int64_t start_ = 0;
   bool blank_ = true;
   char last_ = '\0';
 };
 
-/// Throws InputError for UTF-16, which some editors and shells on Windows write.
+/// Throws InputError if the file is encoded in UTF-16, as some editors and shells on Windows do.
 void reject_utf_16(const InputFile& file) {
   std::array<char, 2> start{};
   if (file.size() < std::ssize(start)) return;

@@ -24,7 +24,7 @@ struct ByteRange {
 struct LineRef {
   std::int64_t offset = 0;  ///< bytes from the start of the file
   std::int64_t bytes = 0;
-  std::int64_t number = 0;  ///< 0-based number of the line, including blank lines; number + 1 in messages
+  std::int64_t number = 0;  ///< 0-based line number, counting blank lines; messages show number + 1
 
   friend constexpr bool operator==(const LineRef&, const LineRef&) = default;
 };

@@ -30,11 +30,11 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
-/// Opens an unnamed file in the folder of `path`, which is deleted when its descriptor is closed. Returns -1
-/// if the system or file system does not support that.
+/// Opens an unnamed file in the folder of `path`. The file is deleted when its descriptor is closed. Returns
+/// -1 if the operating system or the file system does not support unnamed files.
 int open_unlinked(const std::filesystem::path& path) {
 #ifdef O_TMPFILE
-  // linkat() will name the file through /proc.
+  // Check for /proc, which linkat() requires later to give the file a name.
   if (::access("/proc/self/fd", X_OK) != 0) return -1;
   return ::open(folder_of(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
 #else
@@ -55,7 +55,8 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   });
 }
 
-// Tries several names, since a crashed run, or another node that shares the folder, may already use one.
+// Tries several names, since a crashed run may have left a temporary file behind, and another node that
+// shares the folder may be using the same name.
 template <typename Take>
 void AtomicFile::take_temporary_name(Take&& take) {
   for (int attempt = 0;; ++attempt) {
@@ -107,7 +108,7 @@ void AtomicFile::commit_to_disk() {
   if (descriptor < 0) fail("cannot be written to the disk: its folder cannot be opened");
   const int failure = ::fsync(descriptor) == 0 ? 0 : errno;
   ::close(descriptor);
-  // Some file systems cannot sync folders. The file has been renamed anyway.
+  // Ignore EINVAL, because some file systems cannot sync folders. The file has already been renamed.
   if (failure != 0 && failure != EINVAL)
     throw system_error(path_.string(), "cannot be written to the disk", failure);
 }

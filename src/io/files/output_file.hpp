@@ -9,11 +9,11 @@
 namespace evenkeel {
 
 /// A file that appears under its name completely or not at all. The content is written to an unnamed file
-/// (O_TMPFILE) if the file system supports that, otherwise to a file with a temporary name in the same
-/// folder; commit() gives it its name. If it is destroyed without commit(), no file is left behind, and an
-/// older file remains unchanged. If the process is killed, only a file with a temporary name may be left
-/// behind. Readers therefore never see an incomplete file, even if the program crashes. After
-/// commit_to_disk(), the file also survives a power failure.
+/// (O_TMPFILE) if the file system supports this, otherwise to a file with a temporary name in the same
+/// folder; commit() gives the file its final name. If an AtomicFile is destroyed without commit(), it leaves
+/// no file behind, and an older file of the same name remains unchanged. If the process is killed, at most a
+/// file with a temporary name is left behind. Readers therefore never see an incomplete file, even if the
+/// program crashes. After commit_to_disk(), the file also survives a power failure.
 ///
 /// Every error is an IoError naming the file and the system's reason.
 class AtomicFile {
@@ -28,8 +28,8 @@ class AtomicFile {
   /// Closes the file and renames it to its final name. After all writes, call exactly one of commit() and
   /// commit_to_disk(); otherwise the destructor discards the file.
   void commit();
-  /// Acts like commit(), but first waits until the content has reached the disk, and then until the name has
-  /// reached it, so that the file survives a power failure.
+  /// Acts like commit(), but also waits until both the content and the name have been written to the disk, so
+  /// the file survives a power failure.
   void commit_to_disk();
 
  private:
@@ -51,22 +51,22 @@ void write_text_file_durably(const std::filesystem::path& path, std::string_view
 /// Returns whether the name exists, even if it is a dangling link; false if this cannot be determined.
 [[nodiscard]] bool is_name_taken(const std::filesystem::path& path);
 
-/// A file that grows while others read it. Appended text is visible immediately and in whole pieces, unless
-/// the program or the machine crashes while it is written.
+/// A file to which text is appended while other processes read it. Readers see each appended text immediately
+/// and as a whole, unless the program or the machine crashes during the write.
 ///
 /// Every error is an IoError naming the file and the system's reason.
 class AppendedFile {
  public:
   /// Truncates an existing file to its first `kept` bytes, or creates the file. A shorter file is extended
-  /// with zeros. Throws if anything but a regular file has this name; symbolic links are also refused.
+  /// with zeros. Throws if the path exists and is not a regular file; symbolic links are also
+  /// rejected.
   explicit AppendedFile(std::filesystem::path path, std::int64_t kept = 0);
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;
 
   void append(std::string_view text);
-  /// Closes the file. Throws if the system failed to write any of its content. Call this only once, at the
-  /// end.
+  /// Closes the file. Throws if the system could not write all content. Call this only once, at the end.
   void close();
 
  private:

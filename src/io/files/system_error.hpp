@@ -7,7 +7,7 @@
 
 namespace evenkeel {
 
-/// Returns an IoError about `path` with the system's text for `code`, an errno value.
+/// Returns an IoError about `path` with `what` and the system's description of `code`, an errno value.
 [[nodiscard]] inline IoError system_error(const std::string& path, const std::string& what, int code) {
   return {path, what + ": " + std::generic_category().message(code)};
 }

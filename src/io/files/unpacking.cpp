@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t unpacked_block_bytes = std::int64_t{1} << 20;
 
-/// Reads compressed bytes in blocks.
+/// Reads a compressed file block by block.
 class PackedBytes {
  public:
   explicit PackedBytes(const InputFile& file)
@@ -34,7 +34,7 @@ class PackedBytes {
     return part;
   }
 
-  /// Returns the file offset after the last block.
+  /// Returns the number of bytes read so far.
   [[nodiscard]] std::int64_t read() const noexcept { return read_; }
   [[nodiscard]] bool at_end() const noexcept { return read_ == file_.size(); }
 
@@ -52,7 +52,7 @@ class PackedBytes {
 constexpr const char* is_whole_gzip = "Check with gzip -t that this is a complete gzip file";
 constexpr const char* is_whole_zstd = "Check with zstd -t that this is a complete zstd file";
 
-/// zlib's state for gzip files, including the pointers to its input and output.
+/// Decompression state of zlib for gzip files, including the pointers to its input and output.
 class Inflation {
  public:
   Inflation() {
@@ -64,7 +64,7 @@ class Inflation {
   ~Inflation() { inflateEnd(&stream_); }
 
   z_stream& stream() noexcept { return stream_; }
-  /// Prepares for another member, keeping the remaining input.
+  /// Resets the state for the next member of the gzip file. Keeps the remaining input.
   void restart() noexcept { inflateReset(&stream_); }
 
  private:
@@ -110,7 +110,7 @@ void unpack_zstd(const InputFile& file, const std::function<void(std::span<const
   if (!stream) throw std::bad_alloc();
   std::vector<char> out(unpacked_block_bytes);
   std::size_t wanted = 1;  // number of input bytes that zstd expects next; 0 at the end of a frame
-  bool is_full = false;    // the decoder may have more output even without more input
+  bool is_full = false;    // whether the decoder may have more output without more input
   ZSTD_inBuffer in{nullptr, 0, 0};
   while (true) {
     if (in.pos == in.size && !is_full) {

@@ -17,8 +17,9 @@ using simdjson::dom::element_type;
 
 constexpr const char* one_type_hint = "Write only booleans or only numbers";
 constexpr const char* one_shape_hint = "Give all rows the same shape";
-/// Returns the kinds that a list of `rows` rows may have in this sample, or nullopt if its length does not
-/// fit any kind.
+
+/// Returns a field of the kind that a list of `rows` rows has in this sample, with `kind_open` set if both
+/// token and response_token fit. Returns nullopt if neither fits.
 std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t rows) {
   const bool token = rows == rollout.prompt_tokens + rollout.response_tokens;
   const bool response = rows == rollout.response_tokens;
@@ -38,8 +39,8 @@ std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t row
       "Give it one row per token or response token, or declare its format with read_as: rows, axes or runs");
 }
 
-/// Returns the field for a list with `rows` rows, whose format was declared. Throws if `rows` is neither the
-/// number of tokens nor the number of response tokens.
+/// Returns the field for a list with `rows` rows and a declared format. Throws InputError if `rows` is
+/// neither the number of tokens nor the number of response tokens.
 FieldView declared_list_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
                               std::int64_t rows) {
   std::optional<FieldView> field = list_field(rollout, rows);
@@ -63,13 +64,13 @@ std::string describe_non_number(const element& value, const std::string& place =
   return {};
 }
 
-/// Throws for a list that contains texts, nulls or objects.
+/// Throws InputError for a list that contains strings, nulls or objects.
 [[noreturn]] void reject_non_numbers(const JsonLine& line, const std::string& field, const element& value) {
   line.fail(field + " has " + describe_non_number(value) + "; it may contain only numbers or only booleans",
             "Replace it with a number, or remove the field");
 }
 
-/// Throws for a value that contains both integers and real numbers if float32 would round one of the
+/// Throws InputError if a value contains both integers and real numbers, and float32 would round one of the
 /// integers.
 void require_exact_integers(const JsonLine& line, const std::string& field, const Survey& survey) {
   if (survey.has_wide_integers && survey.dtype == DType::float32) {
@@ -77,14 +78,15 @@ void require_exact_integers(const JsonLine& line, const std::string& field, cons
   }
 }
 
-/// Sets the element type of a field.
+/// Sets the properties of a field that follow from the elements of its value.
 void set_elements(const JsonLine& line, const Survey& survey, FieldView& field) {
   field.spec.dtype = survey.dtype.value_or(DType::float32);
   field.element_open = !survey.dtype;
   if (survey.has_wide_integers) field.wide_integer = line.ref.number;
 }
 
-/// Surveys a value that must consist only of numbers or only of booleans, in rows of the same shape.
+/// Surveys a value. Throws InputError unless it consists only of numbers or only of booleans, in rows of the
+/// same shape.
 Survey survey_numbers(const JsonLine& line, const std::string& field, const element& value) {
   Survey survey;
   survey.walk(value, 0);
@@ -95,14 +97,15 @@ Survey survey_numbers(const JsonLine& line, const std::string& field, const elem
   return survey;
 }
 
-/// Throws for rows without elements, because their shape cannot be inferred.
+/// Throws InputError for rows without elements, because their shape cannot be inferred.
 void require_elements(const JsonLine& line, const std::string& field, const Survey& survey) {
   const bool has_rows = survey.dimensions.size() > 1 && survey.dimensions.front() > 0;
   if (has_rows && !survey.dtype)
     line.fail(field + " has rows without elements", "Put numbers into each row, or remove the field");
 }
 
-/// Returns a field that is declared to count its own rows.
+/// Returns the field for a value whose declared format is text, bytes or rows. Throws InputError if the value
+/// does not have this format.
 FieldView counted_field(const JsonLine& line, const std::string& name, LineFormat format,
                         const element& value) {
   FieldView field;
@@ -155,7 +158,7 @@ FieldView runs_field(const JsonLine& line, const RolloutLine& rollout, const std
   return field;
 }
 
-/// Returns a field whose format is declared.
+/// Returns the field for a value with a declared format.
 FieldView declared_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
                          LineFormat format, const element& value) {
   if (format == LineFormat::axes) return axes_field(line, rollout, name, value);

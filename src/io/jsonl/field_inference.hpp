@@ -23,15 +23,15 @@ namespace evenkeel {
 /// Shape and element type of a value, determined by walking it once.
 struct Survey {
   std::vector<std::int64_t> dimensions;  ///< outermost first
-  /// Number of lists around the leaves, which are the values that are not lists.
+  /// Number of lists that enclose each leaf. A leaf is a value that is not a list.
   std::optional<std::size_t> leaf_depth;
   std::optional<DType> dtype;
   bool ragged = false;             ///< lists at the same depth differ in length, or leaves differ in depth
   bool mixed = false;              ///< both booleans and numbers
   bool has_wide_integers = false;  ///< has an integer that float32 cannot represent exactly
-  std::set<SkipReason> others;     ///< kinds of leaves that are not numbers
+  std::set<SkipReason> others;     ///< kinds of leaves that are neither numbers nor booleans
 
-  /// Adds a value that is nested in `depth` lists; `depth` is 0 for the whole value of a field.
+  /// Adds a value that is nested in `depth` lists. `depth` is 0 for the field's value as a whole.
   void walk(const simdjson::dom::element& value, std::size_t depth);
 
  private:
@@ -39,18 +39,18 @@ struct Survey {
   void add(DType found);
 };
 
-/// Result for a value: a field, or the reasons why it is not one.
+/// Result of inferring a field from a value: the field, or the reasons why the value does not form one.
 using Inferred = std::variant<FieldView, std::set<SkipReason>>;
 
-/// Infers the field of the value of `name` in a rollout; only the rollout's numbers of tokens are used.
-/// Throws InputError at the line if the value is malformed.
+/// Infers the field `name` from its value in one line. Uses only the token counts of `rollout`. Throws
+/// InputError at the line if the value is malformed.
 [[nodiscard]] Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
                                    const simdjson::dom::element& value, const DeclaredFormats& declared);
-/// Infers the field of a value that has already been surveyed and whose format is not declared.
+/// Infers a field from a value that has already been surveyed and whose format is not declared.
 [[nodiscard]] Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std::string& name,
                                    const Survey& survey);
 
-/// Adds the result for a value to the schema of its line. Call this in the order of names.
+/// Adds the result for one value to the schema of its line. Call this in ascending order of `name`.
 void append(JsonlSchema& schema, const std::string& name, Inferred inferred);
 
 }  // namespace evenkeel

@@ -20,15 +20,15 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t run_bytes = 1 << 20;
-constexpr std::int64_t line_gap_bytes =
-    1 << 12;  ///< reading the bytes of a smaller gap is cheaper than another call
+/// If two lines are at most this far apart, reading the bytes between them is cheaper than another call.
+constexpr std::int64_t line_gap_bytes = 1 << 12;
 constexpr std::size_t longest_text = 60;
 
-/// Lines of one file that are read together.
+/// Lines of one file that are read with one call.
 class LineBlock {
  public:
-  /// Reads as many of the first `lines` as fit in a block, and returns them. Throws the errors of
-  /// InputFile::read().
+  /// Reads as many of the first `lines` as fit in a block, and returns them. Throws IoError if the file
+  /// cannot be read or has changed.
   std::span<const LineRef> read(const LineFiles& files, std::span<const LineRef> lines) {
     lines = lines.first(place(files, lines));
     buffer_.resize(std::max(buffer_.size(), static_cast<std::size_t>(bytes_) + simdjson::SIMDJSON_PADDING));
@@ -42,14 +42,14 @@ class LineBlock {
     return lines;
   }
 
-  /// Returns the text of a line of the last read(). It is followed by at least SIMDJSON_PADDING readable
-  /// bytes.
+  /// Returns the text of a line of the last read(), given its index among the returned lines and its length.
+  /// The text is followed by at least SIMDJSON_PADDING readable bytes.
   [[nodiscard]] std::string_view text(std::size_t line, std::int64_t bytes) const {
     return {buffer_.data() + starts_[line], static_cast<std::size_t>(bytes)};
   }
 
  private:
-  // Determines the runs and the positions of lines in the buffer. Returns the number of lines.
+  // Determines the byte ranges to read and the positions of lines in the buffer. Returns the number of lines.
   std::size_t place(const LineFiles& files, std::span<const LineRef> lines) {
     const InputFile* const file = &files.file_of(lines.front());
     bytes_ = 0;
@@ -72,22 +72,25 @@ class LineBlock {
   std::vector<char> buffer_;
   std::int64_t bytes_ = 0;            // number of bytes used in the buffer
   std::vector<std::int64_t> starts_;  // start of each line in the buffer
-  std::vector<ByteRange> runs_;       // byte ranges of the file, adjacent in the buffer
+  std::vector<ByteRange> runs_;       // byte ranges of the file, which are stored back to back in the buffer
   std::vector<InputFile::Piece> pieces_;
 };
 
-/// Returns the position at which nlohmann::json fails, such as " in column 7"; empty if it accepts the text.
+/// Returns the position at which nlohmann::json rejects the text, such as " in column 7"; empty if it accepts
+/// the text.
 std::string describe_error_position(std::string_view text) {
   try {
     [[maybe_unused]] const nlohmann::json parsed = nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
     return " in column " + std::to_string(count_columns(text.substr(0, error.byte)));
-  } catch (const nlohmann::json::exception&) {  // such as a number that is out of range
+  } catch (const nlohmann::json::exception&) {
+    // Other errors, such as a number that is out of range, do not have a position.
   }
   return {};
 }
 
-/// Throws the error for a line that could not be parsed: it is not JSON, or memory ran out.
+/// Throws InputError for a line that is not valid JSON, or std::bad_alloc if parsing failed because memory
+/// ran out.
 [[noreturn]] void reject(std::string_view text, simdjson::error_code error, const std::string& where) {
   if (error == simdjson::MEMALLOC) throw std::bad_alloc();
   if (const auto fault = find_json_fault(text)) {
@@ -116,7 +119,7 @@ simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text
 
 constexpr std::string_view utf8_mark = "\xef\xbb\xbf";
 
-/// A fault in a line, and the position at which it begins.
+/// A fault in a line, and the byte position at which it begins.
 struct LineFault {
   std::size_t at = 0;
   std::string what;
@@ -149,8 +152,8 @@ std::errc parse(std::string_view word) {
   return end == word.data() + word.size() ? std::errc{} : std::errc::invalid_argument;
 }
 
-/// Returns whether the word is a number that is too large for a 64-bit integer and for a double. A double
-/// that underflows is not out of range.
+/// Returns whether the word is an integer that fits in neither int64 nor uint64, or a real number that is too
+/// large for double. A real number that underflows is not out of range.
 bool is_out_of_range(std::string_view word) {
   const bool is_integer = word.find_first_of(".eE") == std::string_view::npos;
   if (is_integer) {
@@ -190,8 +193,8 @@ bool is_low_surrogate(unsigned unit) {
   return 0xdc00 <= unit && unit < 0xe000;
 }
 
-/// Returns the fault of the escape sequence whose backslash is at `at`, or nullopt. Moves `at` past the
-/// sequence.
+/// Checks the escape sequence whose backslash is at `at`. Returns its fault, or nullopt if it is valid. Moves
+/// `at` past the sequence.
 std::optional<LineFault> find_escape_fault(std::string_view line, std::size_t& at) {
   const std::size_t begin = at;
   const char letter = begin + 1 < line.size() ? line[begin + 1] : '\0';
@@ -219,8 +222,8 @@ std::optional<LineFault> find_escape_fault(std::string_view line, std::size_t& a
                    R"(Write both halves, or \ufffd in their place)"};
 }
 
-/// Returns the fault of the text whose opening quotation mark is at `at`, or nullopt. Moves `at` past the
-/// text, or to the end of the line if the text is not terminated.
+/// Checks the string whose opening quotation mark is at `at`. Returns its first fault, or nullopt. Moves `at`
+/// past the string, or to the end of the line if the string is not terminated.
 std::optional<LineFault> find_string_fault(std::string_view line, std::size_t& at) {
   ++at;
   while (at < line.size() && line[at] != '"') {
@@ -246,8 +249,8 @@ std::optional<LineFault> find_string_fault(std::string_view line, std::size_t& a
 
 }  // namespace
 
-// If allocation fails, a padded_string constructed from a std::string_view is empty, whereas one constructed
-// from a std::string has the wrong size.
+// The size check relies on std::string_view: if allocation fails, padded_string(std::string_view) is empty,
+// whereas padded_string(std::string) has the wrong size.
 JsonText::JsonText(std::string_view text) : padded_(text) {
   if (padded_.size() < text.size()) throw std::bad_alloc();
   simdjson::dom::object object;
@@ -319,8 +322,8 @@ std::int64_t count_columns(std::string_view text) {
 }
 
 std::optional<JsonFault> find_json_fault(std::string_view line) {
-  std::string_view text;   // the latest text in the outermost object
-  std::string_view field;  // the latest text that is followed by a colon
+  std::string_view text;   // the latest string in the outermost object
+  std::string_view field;  // the latest key of the outermost object
   int depth = 0;
   const auto found = [&](LineFault finding) {
     return JsonFault{std::string(field), std::move(finding.what),

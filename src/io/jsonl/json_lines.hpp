@@ -16,13 +16,14 @@
 
 namespace evenkeel {
 
-/// A parsed JSON object with the memory that its values refer to.
+/// A parsed JSON object, together with the memory to which its values refer.
 class JsonText {
  public:
   /// Throws std::bad_alloc if memory runs out.
   explicit JsonText(std::string_view text);
 
-  /// Returns nullopt if the text is not a JSON object. The object is valid as long as this JsonText.
+  /// Returns the object, or nullopt if the text is not a JSON object. The object is valid as long as this
+  /// JsonText.
   [[nodiscard]] const std::optional<simdjson::dom::object>& object() const noexcept { return object_; }
 
  private:
@@ -31,8 +32,8 @@ class JsonText {
   std::optional<simdjson::dom::object> object_;
 };
 
-/// Calls `use` with the value and the count (0 or more) of each [value, count] pair in a list. Returns
-/// whether the list consists of such pairs.
+/// Calls `use` with the value and the count of each [value, count] pair in a list, where count >= 0. Stops
+/// and returns false if `value` is not a list or an element is not such a pair.
 template <typename Use>
 bool for_each_run(const simdjson::dom::element& value, Use use) {
   simdjson::dom::array runs;
@@ -46,7 +47,7 @@ bool for_each_run(const simdjson::dom::element& value, Use use) {
   return true;
 }
 
-/// Says why the value is not a list of runs, [[number, count], ...]: "is 3; it must be ...", or, with the
+/// Explains why the value is not a list of runs, [[number, count], ...]: "is 3; it must be ...", or, with the
 /// first invalid run, "has [3,-1] at [0]; every entry must be ...".
 [[nodiscard]] std::string describe_invalid_runs(const simdjson::dom::element& value);
 
@@ -56,7 +57,7 @@ bool for_each_run(const simdjson::dom::element& value, Use use) {
   return count > most - sum ? most : sum + count;
 }
 
-/// A parsed line. The object's values are only valid during the visit.
+/// A parsed line. The object's values are valid only during the call to `visit` of for_each_json_line().
 struct JsonLine {
   const LineNames& names;
   LineRef ref;
@@ -69,7 +70,7 @@ struct JsonLine {
 };
 
 /// Parses these lines in order and passes each to `visit`. Lines that are close together in a file are read
-/// together. Throws InputError for a line that is not a JSON object, and IoError.
+/// with one call. Throws InputError for a line that is not a JSON object, and IoError if reading fails.
 void for_each_json_line(const LineFiles& files, std::span<const LineRef> lines,
                         const std::function<void(const JsonLine&)>& visit);
 
@@ -79,7 +80,8 @@ void for_each_json_line(const LineFiles& files, std::span<const LineRef> lines,
 /// Returns the number of values in a list.
 [[nodiscard]] std::int64_t count_of(const simdjson::dom::array& list);
 
-/// An invalid value that programs often write, because JSON does not allow it or readers cannot represent it.
+/// A common fault in JSON that programs write: a value that JSON does not allow or that readers cannot
+/// represent.
 struct JsonFault {
   std::string field;        ///< key in the outermost object; empty if there is none
   std::string what;         ///< for example "holds NaN"
@@ -88,13 +90,13 @@ struct JsonFault {
   std::string hint;
 };
 
-/// Returns the first such fault in a line that a parser rejected, or nullopt if it was rejected for a
-/// different reason. Finds words for numbers that are not finite (NaN, Infinity and their short forms, in
-/// upper or lower case, with any sign), numbers beyond 64 bits, halves of surrogate pairs, invalid escapes
-/// and control characters in texts, bytes that are not UTF-8, and byte order marks. O(bytes).
+/// Returns the first fault in a line that a parser rejected, or nullopt if the line was rejected for a reason
+/// that is not listed here. Finds words for numbers that are not finite (NaN, Infinity and their short forms,
+/// in upper or lower case, with any sign), numbers beyond 64 bits, halves of surrogate pairs, invalid escapes
+/// and control characters in strings, bytes that are not UTF-8, and byte order marks. O(bytes).
 [[nodiscard]] std::optional<JsonFault> find_json_fault(std::string_view line);
 
-/// Returns the number of characters of a UTF-8 text, which is how columns are counted. O(bytes).
+/// Returns the number of characters of a UTF-8 text. Columns in errors are counted in characters. O(bytes).
 [[nodiscard]] std::int64_t count_columns(std::string_view text);
 
 }  // namespace evenkeel

@@ -25,20 +25,22 @@ namespace evenkeel {
 /// Throws InputError at "PATH:LINE" (1-based) for malformed JSON, a line that is not an object, a repeated
 /// key, missing prompt_ids or response_ids, a token that is not an integer from 0 to 2^63-1, and a field of
 /// the schema that is missing, does not have the number of rows that its kind requires, or has elements that
-/// its dtype cannot represent. Throws IoError. `declared` must be the formats with which the schema was
-/// inferred. O(bytes of the lines); adjacent lines are read together.
+/// its dtype cannot represent. Throws IoError if reading fails. `declared` must contain the formats with
+/// which the schema was inferred. O(bytes of the lines); lines that are close together are read with one
+/// call.
 [[nodiscard]] RaggedBatch read_samples(const LineFiles& files, std::span<const LineRef> lines,
                                        const JsonlSchema& schema, const DeclaredFormats& declared = {});
 
-/// Returns the uids of these lines, in order. Throws the same errors as read_samples() if a uid is invalid,
-/// or if a line is not a JSON object or cannot be read.
+/// Returns the uids of these lines, in order. Throws InputError if a line is not a JSON object or its uid is
+/// neither a string nor an integer, and IoError if reading fails.
 [[nodiscard]] std::vector<Uid> read_uids(const LineFiles& files, std::span<const LineRef> lines);
 
 /// Returns whether the line is a rollout, possibly an incomplete one: an object with prompt_ids or
 /// response_ids. Throws InputError at "PATH:LINE" if the line is not a JSON object.
 [[nodiscard]] bool is_rollout(const InputFile& file, const LineRef& line);
 
-/// Returns whether any line's object has this key. Throws the errors of is_rollout().
+/// Returns whether any line's object has this key. Throws InputError at "PATH:LINE" if a line is not a JSON
+/// object.
 [[nodiscard]] bool any_has_key(const InputFile& file, std::span<const LineRef> lines, std::string_view key);
 
 }  // namespace evenkeel

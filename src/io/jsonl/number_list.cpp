@@ -32,8 +32,8 @@ struct OtherClasses {
 
 #if defined(__SSE2__)
 
-/// Calls `look` for each part of a block. Passes the part's bytes, and a function that converts the result of
-/// a comparison to bits.
+/// Calls `look` for each 16-byte part of a block. Passes the part's bytes, and a function that converts the
+/// result of a comparison to the part's bits in the block.
 template <typename Look>
 void for_each_part(const char* block, Look look) noexcept {
   for (int part = 0; part < block_bytes / 16; ++part) {
@@ -90,7 +90,7 @@ OtherClasses classify_other_characters(const char* block) noexcept {
 
 #endif
 
-/// Shifts bits by one byte, with a carry from one block to the next.
+/// Shifts bits by one position, toward later bytes. Carries the last bit of a block to the next block.
 class Shifted {
  public:
   explicit Shifted(bool first = false) noexcept : carry_(first ? 1 : 0) {}
@@ -121,10 +121,10 @@ class Runs {
 
   [[nodiscard]] bool goes_on() const noexcept { return carry_ != 0; }
 
-  /// Returns whether one of the latest runs, up to its current end, has more than 15 digits. Sets `wide` if a
-  /// run has more than 7.
+  /// Returns whether a run has more than 15 digits up to the end of the last block. Sets `wide` if a run has
+  /// more than 7.
   [[nodiscard]] bool are_long(bool& wide) const noexcept {
-    // Each remaining bit has at least `length` digits before it.
+    // The loop keeps only the bits that at least 7 digits of the same run precede.
     Bits low = before_;
     Bits high = mine_;
     for (const unsigned length : {1U, 2U, 4U}) {
@@ -144,13 +144,13 @@ class Runs {
 };
 
 /// Scans a list block by block. A number is an optional minus sign and digits at a position where a number
-/// may begin, optionally followed by a point and digits, and by an e, a minus sign and digits. All other
-/// characters of a list must follow a number or each other as described in scan_number_list().
+/// may begin, optionally followed by a point and digits, and by an e, a minus sign and digits. Commas and
+/// spaces may occur only where scan_number_list() allows them.
 class ListScan {
  public:
-  /// The two functions below return whether all bytes of `within` are plain. `within` is the whole block
-  /// unless the list ends in the block; in that case, the last byte of `within` is the closing bracket, which
-  /// ends a number as a comma does.
+  /// take_whole_numbers() and take_numbers() scan a block and return whether all bytes of `within` are plain.
+  /// `within` is the whole block unless the list ends in the block. In that case, the last byte of `within`
+  /// is the closing bracket, which, like a comma, ends a number.
   bool take_whole_numbers(const WholeClasses& at, Bits within) noexcept {
     const Bits begins = begins_of(at) & within;
     const Bits ends = whole_runs_.ends(begins & at.digits, at.digits);

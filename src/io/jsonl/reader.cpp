@@ -42,7 +42,7 @@ std::int64_t* copy_tokens(const JsonLine& line, std::string_view key, const arra
   return out;
 }
 
-/// Read one element as T. Return false if T cannot represent it.
+/// Reads one element. Returns false if the type of `out` cannot represent it.
 bool read_element(const element& value, bool& out) {
   return !value.get(out);
 }
@@ -68,7 +68,7 @@ class RowReader {
   RowReader(const JsonLine& line, const FieldSpec& spec, std::optional<LineFormat> declared)
       : line_(line), spec_(spec), declared_(declared) {}
 
-  /// Returns the number of rows in a value of a field that counts its own rows.
+  /// Returns the number of rows in a value of a counted field.
   [[nodiscard]] std::int64_t count(const element& value) const {
     if (spec_.rule().has_numbers()) {
       array list;
@@ -126,7 +126,7 @@ class RowReader {
     fail("has an element " + text_of(value) + "; it must be " + expected());
   }
 
-  /// Transposes [axes][rows] to [rows][axes]. If no element was ever seen, the number of axes is unknown.
+  /// Transposes [axes][rows] to [rows][axes]. If no line had an element, the number of axes is unknown.
   template <typename T>
   void read_axes(const element& value, std::int64_t rows, T* out) const {
     if (spec_.trailing.empty() && rows == 0) return;
@@ -187,7 +187,7 @@ class RowReader {
   std::optional<LineFormat> declared_;
 };
 
-/// A column that grows line by line. After reading some of the lines, it reserves the memory that all of them
+/// A column that grows line by line. After 1/16 of the lines' bytes, it reserves the memory that all lines
 /// will probably need, since moving the rows repeatedly would take longer than parsing them.
 class GrowingColumn {
  public:
@@ -195,8 +195,8 @@ class GrowingColumn {
 
   [[nodiscard]] const FieldSpec& spec() const noexcept { return spec_; }
 
-  /// Adds rows and returns where they start. `share` is the fraction of the lines read so far, including the
-  /// current one.
+  /// Adds rows and returns the address of the first one. `share` is the fraction of the lines' bytes that has
+  /// been read so far, including the current line.
   std::byte* extend(std::int64_t rows, double share) {
     const std::int64_t begin = rows_;
     rows_ += rows;
@@ -219,7 +219,8 @@ class GrowingColumn {
     return std::max(rows_, static_cast<std::int64_t>(static_cast<double>(rows_) / share * slack));
   }
 
-  /// Returns the spec of a column whose rows are not divided among samples yet. That is done at the end.
+  /// Returns the spec that the column has while it grows. Only finish() divides the rows of a counted field
+  /// among samples.
   static FieldSpec uncounted(FieldSpec spec) {
     if (is_counted(spec.kind)) spec.kind = FieldKind::sample;
     return spec;
@@ -228,7 +229,7 @@ class GrowingColumn {
   FieldSpec spec_;
   Column column_;
   std::int64_t rows_ = 0;
-  std::vector<std::int64_t> counts_;  // per line, for a field that counts its rows
+  std::vector<std::int64_t> counts_;  // rows per line; empty unless the field is counted
 };
 
 FieldSpec require_readable(const FieldSpec& spec) {
@@ -238,7 +239,6 @@ FieldSpec require_readable(const FieldSpec& spec) {
                                                     "; JSON Lines support only bool, int64 and float32");
 }
 
-/// Builds a batch from lines.
 class BatchBuilder {
  public:
   BatchBuilder(const JsonlSchema& schema, std::span<const LineRef> lines, const DeclaredFormats& declared)

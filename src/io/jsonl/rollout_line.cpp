@@ -32,8 +32,8 @@ void sort_unique(const JsonLine& line, std::vector<KeyValue>& fields) {
     line.fail("has the key '" + std::string(twice->first) + "' twice", "Remove one of them");
 }
 
-/// Fills `fields` with all keys except those of the rollout itself, sorted by name. Throws if a key is
-/// repeated.
+/// Fills `fields` with all keys except uid, prompt_ids and response_ids, sorted by name. Throws InputError if
+/// a key is repeated.
 void collect_fields(const JsonLine& line, std::vector<KeyValue>& fields) {
   fields.clear();
   for (const auto [key, value] : line.object) fields.emplace_back(key, value);
@@ -43,8 +43,8 @@ void collect_fields(const JsonLine& line, std::vector<KeyValue>& fields) {
   });
 }
 
-/// Passes the line's uid to `take`, and returns the result. The uid is a text, an integer, or std::monostate
-/// if the line does not have one.
+/// Passes the line's uid to `take`, and returns the result. The uid is a string, an integer, or
+/// std::monostate if the line does not have a uid.
 template <typename Take>
 auto take_uid(const JsonLine& line, Take take) {
   simdjson::dom::element uid;

@@ -16,7 +16,7 @@ inline constexpr std::string_view uid_key = "uid";
 inline constexpr std::string_view prompt_key = "prompt_ids";
 inline constexpr std::string_view response_key = "response_ids";
 
-/// A key of a line and its value.
+/// A key of a line's object, and its value.
 using KeyValue = std::pair<std::string_view, simdjson::dom::element>;
 
 /// Parts of a rollout, as views into the parsed line.
@@ -26,11 +26,11 @@ struct RolloutLine {
   std::int64_t prompt_tokens = 0;
   std::int64_t response_tokens = 0;
   std::uint64_t group = 0;
-  std::vector<KeyValue> fields;  ///< all keys except the three above, sorted by name
+  std::vector<KeyValue> fields;  ///< all keys except uid, prompt_ids and response_ids, sorted by name
 
-  /// Assigns the parts of the line, reusing the memory of `fields`. Tokens are counted but not checked.
-  /// Throws InputError at the line if a key is repeated, if prompt_ids or response_ids is missing or not a
-  /// list, or if the uid is neither a text nor an integer.
+  /// Assigns the parts of the line, reusing the memory of `fields`. Counts the tokens but does not check
+  /// them. Throws InputError at the line if a key is repeated, if prompt_ids or response_ids is missing or
+  /// not a list, or if the uid is neither a string nor an integer.
   void assign(const JsonLine& line);
 };
 
@@ -38,10 +38,10 @@ struct RolloutLine {
 void require_unique_keys(const JsonLine& line);
 
 /// Returns the group of the line's uid; see read_samples(). Throws InputError at the line if the uid is
-/// neither a text nor an integer.
+/// neither a string nor an integer.
 [[nodiscard]] std::uint64_t group_of(const JsonLine& line);
 
-/// Returns the line's uid. Throws the errors of group_of().
+/// Returns the line's uid. Throws InputError at the line if the uid is neither a string nor an integer.
 [[nodiscard]] Uid uid_of(const JsonLine& line);
 
 }  // namespace evenkeel

@@ -20,7 +20,7 @@ using simdjson::dom::element_type;
 
 constexpr int deepest = 500;  // limit on nested lists and objects; the parser has the same limit
 
-/// Thrown for a text that is not plain. This is not an error: it means that the code in this file cannot
+/// Thrown for a text that is not plain. This is not an error: it means that outline_samples() cannot
 /// guarantee its results for this text.
 struct NotPlain {};
 
@@ -30,10 +30,10 @@ struct PlainValue {
   std::string_view text;
   std::optional<NumberList> list;
   std::optional<std::int64_t> integer;
-  bool is_text = false;  ///< whether it is in quotation marks and has no escapes
+  bool is_text = false;  ///< whether the value is an ASCII string without escapes
 };
 
-/// Scans the objects of lines, value by value.
+/// Scans the lines of a text, and the keys and values of each line's object.
 class PlainText {
  public:
   explicit PlainText(std::string_view text)
@@ -55,7 +55,8 @@ class PlainText {
     return false;
   }
 
-  /// Ends the line after its object. Throws NotPlain if the line does not end there.
+  /// Moves past the end of a line after its object was scanned. Throws NotPlain if the object is followed by
+  /// anything but white space.
   void end_line(LineRef& line) {
     skip_space();
     if (at_ < end_ && *at_ != '\n') throw NotPlain{};
@@ -99,7 +100,8 @@ class PlainText {
     ++at_;
   }
 
-  /// Called after an opening quotation mark: moves past the closing one if all bytes in between are plain.
+  /// Called after an opening quotation mark. If the string is plain (ASCII without escapes and control
+  /// characters), moves past its closing quotation mark and returns true.
   bool take_plain_text() {
     const char* at = at_;
     while (at < end_ && *at != '"' && *at != '\\' && *at >= ' ') ++at;  // non-ASCII is checked below

@@ -12,14 +12,14 @@
 
 namespace evenkeel {
 
-/// Content of a rollout's line, without its tokens and fields.
+/// A rollout's line, uid and lengths, without its tokens and field values.
 struct SampleOutline {
   LineRef line;
   Uid uid;
   std::int64_t prompt = 0;    ///< number of tokens
   std::int64_t response = 0;  ///< number of tokens
-  /// For each watched field, in order: its value if it is an integer, or the minimum of its runs; nullopt if
-  /// the field is missing or has a different value.
+  /// Contains one entry per name in `watched`, in order: the field's value if it is an integer, or the
+  /// minimum value of its runs; nullopt if the field is missing or has a different value.
   std::vector<std::optional<std::int64_t>> least;
 };
 
@@ -31,10 +31,11 @@ struct SampleOutlines {
 /// Number of bytes after a text that must be readable and must be zero.
 inline constexpr std::size_t outline_padding = 128;
 
-/// Reads the outlines of rollouts from a text in memory in one pass, mostly without a parser, which is much
-/// faster. The schema equals that of infer_schema(), and read_samples() will not throw for these lines.
-/// Returns nullopt if the text is not plain enough to guarantee this. It may still be valid, so call
-/// infer_schema() and read_samples() in that case. `declared` may only declare the format `runs`. O(bytes).
+/// Reads the outlines of rollouts from a text in memory. This is much faster than parsing, because most
+/// values are only scanned, in one pass. The schema equals the result of infer_schema(), and read_samples()
+/// will not throw for these lines. Returns nullopt if the text is too complex to guarantee this. It may still
+/// be valid, so call infer_schema() and read_samples() in that case. `watched` contains names of fields.
+/// `declared` may only declare the format `runs`. O(bytes).
 [[nodiscard]] std::optional<SampleOutlines> outline_samples(std::string_view text,
                                                             const DeclaredFormats& declared,
                                                             std::span<const std::string_view> watched);

@@ -45,7 +45,8 @@ struct Claim {
                    "Give every line the same fields, of one kind and shape");
 }
 
-/// Returns the line that determined the merged property, which is the first line that shows it.
+/// Returns the line that determined a merged property: the line of the side that shows the property, or the
+/// earlier line if both sides or neither side shows it.
 std::int64_t deciding_line(bool a_shows, std::int64_t a, bool b_shows, std::int64_t b) {
   if (a_shows != b_shows) return a_shows ? a : b;
   return std::min(a, b);
@@ -55,7 +56,7 @@ Claim make_kind_claim(const FieldView& field) {
   return {"is a " + std::string(name_of(field.spec.kind)) + " field", field.origin.kind};
 }
 
-/// Merges the kinds of both fields into `merged`. Throws if they differ.
+/// Merges the kinds of both fields into `merged`. Throws InputError if they are incompatible.
 void merge_kinds(const FieldView& a, const FieldView& b, const LineNames& names, FieldView& merged) {
   const auto can_be = [](const FieldView& field, FieldKind kind) {
     return field.spec.kind == kind || (field.kind_open && rule_of(kind).is_cut());
@@ -70,7 +71,7 @@ void merge_kinds(const FieldView& a, const FieldView& b, const LineNames& names,
   merged.origin.kind = deciding_line(!a.kind_open, a.origin.kind, !b.kind_open, b.origin.kind);
 }
 
-/// Throws if the merged type is float32 and would round an integer of either side.
+/// Throws InputError if the merged dtype is float32 and would round an integer of either field.
 void require_exact_integers(const FieldView& a, const FieldView& b, const LineNames& names) {
   for (const auto* sides : {&a, &b}) {
     const FieldView& real = sides == &a ? b : a;
@@ -83,8 +84,8 @@ void require_exact_integers(const FieldView& a, const FieldView& b, const LineNa
   }
 }
 
-/// Merges the element types of both fields into `merged`. Throws if they differ. Precondition: both or
-/// neither are open.
+/// Merges the dtypes and trailing dimensions of both fields into `merged`. Throws InputError if they are
+/// incompatible. Precondition: `element_open` is equal in both fields.
 void merge_elements(const FieldView& a, const FieldView& b, const LineNames& names, FieldView& merged) {
   if (a.spec.trailing != b.spec.trailing) {
     const auto shape = [](const FieldView& field) {

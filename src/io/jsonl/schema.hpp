@@ -29,7 +29,7 @@ enum class SkipReason : std::uint8_t {
   own_name,    ///< the name is input_ids, which is derived from prompt_ids and response_ids
 };
 
-/// Lines (0-based) that first determined a field's properties. Errors name them.
+/// Numbers (0-based) of the lines that first determined the properties of a field, for use in errors.
 struct FieldOrigin {
   std::int64_t kind = 0;
   std::int64_t trailing = 0;
@@ -38,12 +38,12 @@ struct FieldOrigin {
   friend bool operator==(const FieldOrigin&, const FieldOrigin&) = default;
 };
 
-/// The fields of rollouts in JSONL files besides uid, prompt_ids and response_ids. Each rank infers a schema
-/// from the lines that it reads; merging all of them in any order yields the schema of the whole.
+/// The fields of rollouts in JSONL files, except uid, prompt_ids and response_ids. Each rank infers a schema
+/// from the lines that it reads. Merging these schemas in any order yields the schema of all lines.
 ///
 /// Properties that no line has determined yet are open: `fields` has placeholders for them (kind token;
-/// float32 elements without trailing dimensions). The first line with more information replaces them.
-/// Placeholders that are never replaced are used for reading.
+/// float32 elements without trailing dimensions). The first line with more information replaces them. If no
+/// line does, readers use the placeholders.
 struct JsonlSchema {
   /// Whether no lines have been seen yet; such a schema is the identity element of merge().
   bool empty = true;
@@ -66,15 +66,19 @@ struct JsonlSchema {
   friend bool operator==(const JsonlSchema&, const JsonlSchema&) = default;
 };
 
-/// Declared formats, by field, for fields whose format cannot be inferred from the lines. `text` is a string;
-/// `bytes` is a string in base64 (RFC 4648, with padding); `rows` is a list of any number of rows of one
-/// shape; `axes` is one or more lists of numbers, each with one number per token or per response token, and
-/// forms a field whose rows have one value per axis; `runs` is a list of [value, count] pairs whose counts
-/// are non-negative and add up to the number of tokens or response tokens.
+/// Declared formats, by field name, for fields whose format cannot be inferred from the lines.
+/// - text: a string
+/// - bytes: a string in base64 (RFC 4648, with padding)
+/// - rows: a list of any number of rows of one shape
+/// - axes: one or more lists of numbers, each with one number per token or per response token; the field's
+///   rows have one value per axis
+/// - runs: a list of [value, count] pairs whose counts are non-negative and add up to the number of tokens or
+///   of response tokens
 using DeclaredFormats = std::map<std::string, LineFormat, std::less<>>;
 
-/// Infers the schema of these lines, which are results of scan_lines(), numbered over all files. `tokens`
-/// receives the number of tokens of each line's sample; it must have one element per line or be empty.
+/// Infers the schema of these lines, which are results of scan_lines() with line numbers that continue over
+/// all files. `tokens` receives the number of tokens of each line's sample; it must have one element per line
+/// or be empty.
 ///
 /// A number or boolean forms a `sample` field. A list forms a `token` field if its outer length is the
 /// sample's number of tokens, or a `response_token` field if it is the sample's number of response tokens;
@@ -83,22 +87,24 @@ using DeclaredFormats = std::map<std::string, LineFormat, std::less<>>;
 /// length, and a field named input_ids are ignored. Fields in `declared` must have the declared format.
 ///
 /// Throws InputError at "PATH:LINE" (1-based) for a malformed line, a line without prompt_ids or
-/// response_ids, a list whose length fits neither or whose rows are unequal, and a field without its declared
-/// format; also throws the errors of merge(), and IoError.
+/// response_ids, a list of a length that fits neither kind or with rows of different shapes, and a field
+/// without its declared format. Throws InputError if the lines' schemas cannot be merged (see merge()), and
+/// IoError if reading fails.
 [[nodiscard]] JsonlSchema infer_schema(const LineFiles& files, std::span<const LineRef> lines,
                                        std::span<std::int64_t> tokens = {},
                                        const DeclaredFormats& declared = {});
 
-/// Throws InputError about `source` if `declared` declares a field that none of the source's lines has.
-/// `schema` is the schema of all these lines.
+/// Throws InputError about `source` if `declared` contains a field that no line of the source has. `schema`
+/// is the schema of all lines of the source.
 void require_declared_fields(const JsonlSchema& schema, const DeclaredFormats& declared,
                              const std::string& source);
 
-/// Returns the common schema of lines with these names. Commutative, associative and idempotent; an empty
-/// schema is the identity element. int64 and float32 combine to float32. Throws InputError if a field is
-/// missing in one schema, if kinds or trailing dimensions differ, if one has booleans and the other numbers,
-/// or if integers are combined with real numbers and float32 would round one of them. The error names a line
-/// from each schema, and its place is the later of the two lines.
+/// Returns the common schema of the lines of `a` and `b`. `names` contains the names of these lines.
+/// Commutative, associative and idempotent; an empty schema is the identity element. int64 and float32
+/// combine to float32. Throws InputError if a field is missing in one schema, if kinds or trailing dimensions
+/// differ, if one schema has booleans and the other numbers, or if integers are combined with real numbers
+/// and float32 would round one of them. The error names a line from each schema, and its place is the later
+/// of the two lines.
 [[nodiscard]] JsonlSchema merge(const JsonlSchema& a, const JsonlSchema& b, const LineNames& names);
 
 /// Returns the reasons as text, such as "text, null".
@@ -120,7 +126,7 @@ struct FieldView {
   std::optional<std::int64_t> wide_integer = {};  ///< first line with an integer that float32 would round
 };
 
-/// Appends an entry. Call this in the order of names.
+/// Appends an entry. Call this in ascending order of the fields' names.
 void append(JsonlSchema& schema, FieldView field);
 
 [[nodiscard]] FieldView field_view(const JsonlSchema& schema, std::size_t index);

@@ -30,7 +30,7 @@ std::string_view print(std::array<char, 32>& buffer, T value) {
   return {buffer.data(), result.ptr};
 }
 
-/// Returns whether JSON readers, which parse numbers as double, get the same float back. This is true for the
+/// Returns whether JSON readers that parse numbers as double get the same float back. This is true for the
 /// shortest text of nearly every float, but not for 7.038531e-26.
 bool round_trips_through_double(std::string_view text, float value) {
   double read = 0;
@@ -60,7 +60,7 @@ void append_element(std::string& text, T value) {
   if (digits.find_first_of(".e") == std::string_view::npos) text += ".0";
 }
 
-/// Appends a text in JSON syntax. Throws if it is not UTF-8, as JSON requires.
+/// Appends a string in JSON syntax. Throws InputError if the string is not UTF-8, which JSON requires.
 void append_text(std::string& text, std::string_view value) {
   const std::size_t valid = utf8_prefix_length(value);
   if (valid < value.size()) {
@@ -75,7 +75,7 @@ using Dimensions = std::span<const std::int64_t>;
 template <typename T>
 void append_nested(std::string& text, Dimensions dimensions, const T*& next);
 
-/// Appends `count` values with these inner dimensions, starting at `next`, and moves `next` past them.
+/// Appends a list of `count` values with the dimensions `inner`, starting at `next`. Moves `next` past them.
 template <typename T>
 void append_list(std::string& text, std::int64_t count, Dimensions inner, const T*& next) {
   text += '[';
@@ -136,7 +136,7 @@ void append_field(std::string& text, const Column& column, const RaggedBatch& ba
   }
 }
 
-/// Appends the uid and a separator, or nothing if there is no uid.
+/// Appends the uid and a comma; appends nothing if there is no uid.
 void append_uid(std::string& text, const Uid& uid, const SampleShape& sample) {
   if (std::holds_alternative<std::monostate>(uid)) return;
   text.append("\"").append(uid_key).append("\":");

@@ -13,8 +13,8 @@ namespace evenkeel {
 /// Writes rollouts as JSON Lines for read_samples(): `uid`, if any, then `prompt_ids`, `response_ids` and all
 /// other fields except input_ids, in the batch's order.
 ///
-/// Numbers are read back with the same values: real numbers keep a point or an exponent, so they are not
-/// mistaken for integers. Elements of integer types are read back as int64, those of float64 as float32.
+/// Readers get the same numbers back, except that float64 is rounded to float32 and integers of all types
+/// become int64. Real numbers always have a point or an exponent, so they are not mistaken for integers.
 ///
 /// The complete file appears under its name when close() is called. Without close(), no file is left behind.
 class JsonlWriter {
@@ -25,9 +25,9 @@ class JsonlWriter {
   /// Appends one line per sample, in order, with these uids. Throws InputError if input_ids is missing, or if
   /// a field cannot be expressed in the format: an element type (half precision), a value (infinity, NaN,
   /// text that is not UTF-8), a name (uid, prompt_ids, response_ids), or rows without elements, whose shape
-  /// would be lost. Throws IoError. Precondition: one uid per sample.
+  /// would be lost. Throws IoError if writing fails. Precondition: one uid per sample.
   void write(const RaggedBatch& batch, std::span<const Uid> uids);
-  /// Same, with the uids that uids_of_groups() returns.
+  /// Calls write(batch, uids) with the result of uids_of_groups().
   void write(const RaggedBatch& batch);
   void close();
 
@@ -38,7 +38,8 @@ class JsonlWriter {
   std::string text_;
 };
 
-/// Returns uids for samples whose groups are known but whose uids are not (uid_of_group()).
+/// Returns one uid per sample, derived from the sample's group by uid_of_group(). Used for samples without
+/// known uids.
 [[nodiscard]] std::vector<Uid> uids_of_groups(const RaggedBatch& batch);
 
 }  // namespace evenkeel

@@ -28,41 +28,41 @@ enum class IndexedDType : std::uint8_t {
   uint16 = 8,
 };
 
-/// Returns the same type as an element type of fields.
+/// Returns the DType that corresponds to this type.
 [[nodiscard]] DType to_dtype(IndexedDType dtype) noexcept;
 /// Returns the type's name, such as "uint16".
 [[nodiscard]] inline std::string_view name_of(IndexedDType dtype) noexcept {
   return name_of(to_dtype(dtype));
 }
-/// Returns the bytes per element.
+/// Returns the number of bytes per element.
 [[nodiscard]] inline std::size_t size_of(IndexedDType dtype) noexcept {
   return size_of(to_dtype(dtype));
 }
-/// Returns the dtype that Megatron-Core uses for tokens of a vocabulary of that size: uint16 below 65,500,
-/// otherwise int32.
+/// Returns the dtype that Megatron-Core uses for the tokens of a vocabulary: uint16 if `vocab_size` is below
+/// 65,500, otherwise int32.
 [[nodiscard]] IndexedDType optimal_dtype(std::int64_t vocab_size) noexcept;
 
-/// Returns the common name of a dataset's files without ".bin" and ".idx". `path` is that name or either
-/// file.
+/// Returns the path of a dataset's files without the extension ".bin" or ".idx". `path` is either file, or a
+/// path without such an extension.
 [[nodiscard]] std::filesystem::path dataset_prefix(std::filesystem::path path);
-/// Returns whether the path ends like the name of a dataset's file.
+/// Returns whether the path has the extension ".bin" or ".idx".
 [[nodiscard]] bool is_dataset_file_name(const std::filesystem::path& path);
 
 /// A Megatron-Core indexed dataset, open for reading. `<prefix>.bin` has the elements of all sequences,
-/// concatenated; `<prefix>.idx` has the beginnings of sequences and documents. A document is a range of
-/// sequences, possibly empty; in most datasets it is one sequence. Multimodal datasets also have a mode, a
-/// small integer, per sequence.
+/// concatenated; `<prefix>.idx` has the lengths and offsets of the sequences, and the starts of the
+/// documents. A document is a range of sequences, possibly empty; in most datasets it is one sequence.
+/// Multimodal datasets also have a mode, a small integer, per sequence.
 ///
 /// Memory: 4.125 bytes per sequence, and 8 bytes per document unless each document is exactly one sequence.
-/// Opening reads the index once. Elements are read on demand, so both files must not change (InputFile).
-/// Reads are local and thread-safe.
+/// The constructor reads the index once. Elements are read on demand, so neither file may change (see
+/// InputFile). Reads are local and thread-safe.
 class IndexedDataset {
  public:
   /// `prefix` is a result of dataset_prefix(). Throws IoError if a file cannot be read, and InputError naming
   /// the file, the byte and the violated rule: the magic, version 1 and a known dtype; an index of the size
   /// given by its counts, with or without modes; lengths that are not negative; sequences that start where
-  /// the previous one ends, the last one ending with `.bin`; document starts that begin with sequence 0, are
-  /// ascending, and end with the last sequence.
+  /// the previous one ends, the last one ending with `.bin`; document starts that begin with 0, never
+  /// decrease, and end with the number of sequences.
   explicit IndexedDataset(const std::filesystem::path& prefix);
 
   [[nodiscard]] IndexedDType dtype() const noexcept { return dtype_; }
@@ -73,7 +73,7 @@ class IndexedDataset {
   /// Returns the number of elements of all sequences.
   [[nodiscard]] std::int64_t num_tokens() const noexcept;
   [[nodiscard]] bool has_modes() const noexcept { return has_modes_; }
-  /// Returns whether the elements are integers, as tokens must be.
+  /// Returns whether the elements are integers, which read_tokens() requires.
   [[nodiscard]] bool has_tokens() const noexcept;
   /// Returns the index and the data file.
   [[nodiscard]] std::array<const InputFile*, 2> files() const noexcept { return {&index_, &data_}; }
@@ -88,7 +88,7 @@ class IndexedDataset {
   /// Returns a document's sequences. Precondition: 0 <= document < num_documents().
   [[nodiscard]] RowRange document(std::int64_t document) const noexcept;
 
-  /// Returns the position of adjacent sequences' elements in the data file. O(1).
+  /// Returns the byte range of adjacent sequences in the data file. O(1).
   [[nodiscard]] ByteRange bytes_of(RowRange sequences) const noexcept;
   /// Reads the tokens of runs of adjacent sequences, concatenated, into `out`, with one read per run. Returns
   /// whether any token is negative. Throws InputError if the dtype is not an integer type, and IoError if the
@@ -112,13 +112,17 @@ class IndexedDataset {
   bool has_modes_ = false;
   std::int64_t num_documents_ = 0;
   std::vector<std::int32_t> lengths_;
-  std::vector<std::int64_t> block_starts_;     // first token of every 64th sequence, followed by the end
-  std::vector<std::int64_t> document_starts_;  // followed by the end; empty if each document is one sequence
+  // Number of tokens before every 64th sequence, followed by the total.
+  std::vector<std::int64_t> block_starts_;
+  // First sequence of each document, followed by num_sequences(); empty if each document is one sequence.
+  std::vector<std::int64_t> document_starts_;
 };
 
-/// Writes an indexed dataset with the same bytes as Megatron-Core's builder: append sequences, end documents,
-/// commit. Each file appears completely or not at all (AtomicFile), and the index appears last. A crash in
-/// between leaves the new `.bin` next to an older `.idx`, if there was one.
+/// Writes an indexed dataset with the same bytes as Megatron-Core's builder. Append sequences, end each
+/// document, and finally call commit(). Each file appears completely or not at all (AtomicFile), and the
+/// index appears last. If the program crashes before the index appears, the new `.bin` may be next to an
+/// older
+/// `.idx`.
 ///
 /// Memory: 4 bytes per sequence, 8 bytes per document and a buffer of 1 MiB. Throws IoError for errors of the
 /// file system.
@@ -129,13 +133,14 @@ class IndexedDatasetWriter {
   /// Appends a sequence to the current document. If the dtype is not an integer type or cannot represent a
   /// token, throws InputError naming the sequence, position and value, and appends nothing.
   void add_sequence(std::span<const std::int64_t> tokens);
-  /// Appends a sequence of any dtype as little-endian bytes. If they are not a whole number of elements, or
-  /// more than 2^31-1 elements, throws InputError and appends nothing.
+  /// Appends a sequence of any dtype as little-endian bytes. Throws InputError and appends nothing if
+  /// `elements` is not a whole number of elements or has more than 2^31-1 elements.
   void add_bytes(std::span<const std::byte> elements);
   /// Ends the current document, which may have no sequences.
   void end_document();
-  /// Writes the index, and gives both files their names. Call this only once, at the end. Throws InputError
-  /// if there are sequences after the last end_document(), since readers of the format reject such an index.
+  /// Writes the index, and gives both files their final names. Call this only once, at the end. Throws
+  /// InputError if there are sequences after the last end_document(), since readers of the format reject such
+  /// an index.
   void commit();
 
  private:
@@ -157,7 +162,7 @@ class IndexedDatasetWriter {
 
 /// Layout of the index: magic, version (u64), dtype code (u8), number of sequences (u64), number of documents
 /// + 1 (u64), then lengths (i32), offsets in bytes (i64), document starts and end (i64), and optionally modes
-/// (i8). Nothing is aligned.
+/// (i8). The fields are not aligned.
 namespace evenkeel::indexed_dataset {
 
 static_assert(std::endian::native == std::endian::little, "indexed datasets hold little-endian numbers");

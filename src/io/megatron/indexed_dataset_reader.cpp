@@ -13,7 +13,7 @@ namespace evenkeel {
 namespace {
 
 constexpr std::size_t sequences_a_block = 64;
-// Few enough that the data is still in the cache when it is widened to 64 bits.
+// Few enough to keep the data of one read in the cache until it is widened to 64 bits.
 constexpr std::size_t runs_a_read = 16;
 constexpr std::int64_t numbers_a_read = std::int64_t{1} << 17;  // 1 MiB
 constexpr std::int64_t length_bytes = sizeof(std::int32_t);
@@ -31,7 +31,7 @@ T number_at(const InputFile& file, std::int64_t offset) {
   return number[0];
 }
 
-/// Calls `act(i, value)` for `count` 64-bit numbers, starting at `offset`, in order.
+/// Reads `count` 64-bit numbers that start at `offset`, and calls act(i, number) for each of them in order.
 template <typename Act>
 void for_each_number(const InputFile& file, std::int64_t offset, std::int64_t count, Act&& act) {
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::min(count, numbers_a_read)));
@@ -47,8 +47,9 @@ std::string byte_position_text(std::int64_t offset) {
   return " (at byte " + std::to_string(offset) + ")";
 }
 
-/// Widens the narrow numbers in the last bytes of `values` to 64 bits, front to back: number i is written to
-/// a position before the one from which number i + 1 is read. Returns whether any number is negative.
+/// Widens the narrow numbers in the last bytes of `values` to 64 bits, in place and from front to back.
+/// Writing number i never overwrites number i + 1, which has not been read yet. Returns whether any number is
+/// negative.
 template <typename Narrow>
 bool widen(std::span<std::int64_t> values) {
   char* const bytes = reinterpret_cast<char*>(values.data());

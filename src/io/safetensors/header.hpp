@@ -49,8 +49,8 @@ inline constexpr std::uint64_t max_header_bytes = 100'000'000;
 /// Maximum number of elements of a tensor. With 8 bytes each, their total size still fits in 63 bits.
 inline constexpr std::int64_t max_elements = std::int64_t{1} << 59;
 
-/// Returns the bits per element of a dtype with this name in the format, or nullopt if the format does not
-/// have it.
+/// Returns the bits per element of the dtype with this name in the safetensors format, or nullopt if the
+/// format does not define such a dtype.
 [[nodiscard]] constexpr std::optional<std::int64_t> parse_dtype_bits(std::string_view name) noexcept {
   constexpr std::array<std::pair<std::string_view, std::int64_t>, 22> all{
       {{"BOOL", 8},        {"U8", 8},      {"I8", 8},      {"U16", 16},    {"I16", 16},    {"U32", 32},
@@ -64,7 +64,7 @@ inline constexpr std::int64_t max_elements = std::int64_t{1} << 59;
 }
 
 /// Returns the number of bytes of a tensor whose elements have `bits` bits; nullopt if this is not a whole
-/// number of bytes, or if the product of the nonzero dimensions exceeds 59 bits.
+/// number of bytes, or if the product of the nonzero dimensions exceeds max_elements.
 [[nodiscard]] constexpr std::optional<std::int64_t> bytes_of(std::int64_t bits,
                                                              std::span<const std::int64_t> shape) noexcept {
   std::int64_t elements = 1;
@@ -79,8 +79,8 @@ inline constexpr std::int64_t max_elements = std::int64_t{1} << 59;
   return bits < 8 ? elements * bits / 8 : elements * (bits / 8);
 }
 
-/// Returns the number of bytes of a tensor; nullopt if a dimension is negative or the product exceeds 63
-/// bits.
+/// Returns the number of bytes of a tensor; nullopt if a dimension is negative or the tensor has 2^63 bytes
+/// or more.
 [[nodiscard]] constexpr std::optional<std::int64_t> bytes_of(DType dtype,
                                                              std::span<const std::int64_t> shape) noexcept {
   auto bytes = static_cast<std::int64_t>(size_of(dtype));

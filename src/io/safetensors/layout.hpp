@@ -9,7 +9,7 @@
 
 namespace evenkeel {
 
-/// A tensor listed in the header of a safetensors file, checked against the file.
+/// An entry for a tensor in the header of a safetensors file. It has been checked against the file.
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;  ///< name in the format, such as "I64"
@@ -24,9 +24,9 @@ struct SafetensorsLayout {
   std::int64_t data_begin = 0;            ///< offset of the end of the header
 };
 
-/// Reads only the header, and checks it against the size of the file. Throws the errors of TensorFile, and
-/// InputError for a shape whose nonzero dimensions have 2^63 elements or more. Accepts every dtype of the
-/// format.
+/// Reads only the header, and checks it against the size of the file. Throws IoError if the file cannot be
+/// read. Throws InputError if the header is invalid (see TensorFile), or if the product of a shape's nonzero
+/// dimensions exceeds 2^59. Accepts every dtype of the format.
 [[nodiscard]] SafetensorsLayout read_safetensors_layout(const InputFile& file);
 
 }  // namespace evenkeel

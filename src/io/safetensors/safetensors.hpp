@@ -29,20 +29,20 @@ struct TensorView {
 /// content are identical.
 ///
 /// The file appears completely or not at all (AtomicFile). Throws InputError if the bytes do not match shape
-/// and element size, a dimension is negative, a name is repeated or is "__metadata__", or a text is not
-/// UTF-8. Throws IoError.
+/// and element size, a dimension is negative, a name is repeated or is "__metadata__", or a name or metadata
+/// string is not UTF-8. Throws IoError if writing fails.
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata);
 
-/// Returns the bytes that write_safetensors() would write. Throws the same errors.
+/// Returns the bytes that write_safetensors() would write. Throws InputError in the same cases.
 [[nodiscard]] std::string safetensors_bytes(std::span<const TensorView> tensors,
                                             const std::map<std::string, std::string>& metadata);
 
-/// Receives bytes of a tensor, in order.
+/// Receives the bytes of a tensor, piece by piece and in order.
 using TensorSink = std::function<void(std::span<const std::byte>)>;
 
-/// A named array whose elements are produced while they are written. They are row-major and little-endian,
-/// and may arrive in any number of pieces. Their total size must match the shape.
+/// A named array whose elements are produced while they are written. `write` passes row-major, little-endian
+/// elements to the sink in any number of pieces. Their total size must match the shape.
 struct TensorStream {
   std::string name;
   DType dtype = DType::int64;
@@ -50,8 +50,8 @@ struct TensorStream {
   std::function<void(const TensorSink&)> write;
 };
 
-/// Writes the same bytes as write_safetensors() would with the same tensors. Throws the same errors, and
-/// those of the streams.
+/// Writes the same bytes as write_safetensors() would for the same tensors. Throws InputError and IoError in
+/// the same cases, and propagates exceptions from TensorStream::write.
 void stream_safetensors(const std::filesystem::path& path, std::span<const TensorStream> tensors,
                         const std::map<std::string, std::string>& metadata);
 

@@ -14,10 +14,10 @@
 namespace evenkeel {
 namespace {
 
-constexpr double largest_whole_real = 1
-                                      << 24;  ///< float32 represents all whole numbers up to this one exactly
+/// float32 represents all whole numbers up to this one exactly.
+constexpr double largest_whole_real = 1 << 24;
 
-/// Element type that columns do not support. Its values are read as int64.
+/// An element type that columns do not support. Its values are read as int64.
 constexpr std::string_view unsigned_64 = "U64";
 
 std::optional<DType> supported_dtype(std::string_view stored) {

@@ -16,19 +16,19 @@
 
 namespace evenkeel {
 
-/// A named array in a file, as described by the file.
+/// A named array in a file, as described by the file's header.
 struct StoredTensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::string stored;          ///< element type as named in the file, such as "uint16" or "F8_E4M3"
+  std::string stored;          ///< name of the element type in the file, such as "U16" or "F8_E4M3"
   std::optional<DType> dtype;  ///< lossless type for reading; nullopt if columns have no such type
 
   /// Returns the first dimension, or 1 for a scalar.
   [[nodiscard]] std::int64_t rows() const noexcept { return shape.empty() ? 1 : shape.front(); }
 };
 
-/// Named arrays of a safetensors file, open for reading. Headers are read and checked on opening; elements
-/// are read on demand. The file must not change (InputFile). Reads are local and thread-safe.
+/// Named arrays of a safetensors file, open for reading. The header is read and checked on opening; elements
+/// are read on demand. The file must not change (see InputFile). Reads are local and thread-safe.
 class TensorFile {
  public:
   /// Throws IoError if the file cannot be read, and InputError naming the violated rule: the header fits in
@@ -50,14 +50,14 @@ class TensorFile {
   /// Fills `out` with rows along the first axis, as elements of the tensor's dtype. Precondition: the tensor
   /// has a dtype, 0 <= rows.begin <= rows.end <= rows(), and `out` has the size of the rows. Throws
   /// InputError naming the byte of the first element that is neither 0 nor 1 in a boolean tensor, or does not
-  /// fit in int64 in a uint64 tensor. Throws IoError. O(elements).
+  /// fit in int64 in a uint64 tensor. Throws IoError if reading fails. O(elements).
   void read_rows(std::size_t tensor, RowRange rows, std::span<std::byte> out) const;
-  /// Adds the byte ranges that read_rows() will read to `ahead`. Has the preconditions of read_rows().
+  /// Adds the byte ranges that read_rows() will read to `ahead`. Preconditions: see read_rows().
   void add_rows_to_read_ahead(std::size_t tensor, RowRange rows, ReadAhead& ahead) const;
-  /// Returns rows of an integer tensor as int64. Also accepts float32 and float64, but throws InputError
-  /// unless all elements are whole numbers with a magnitude of at most 2^24.
+  /// Returns rows of an integer or boolean tensor as int64. Also accepts float32 and float64, but throws
+  /// InputError unless all elements are whole numbers with a magnitude of at most 2^24.
   [[nodiscard]] std::vector<std::int64_t> read_integers(std::size_t tensor, RowRange rows) const;
-  /// Returns whether the tensor has integers or booleans, so read_integers() does not depend on its values.
+  /// Returns whether the dtype of the tensor is bool or an integer type.
   [[nodiscard]] bool has_integers(std::size_t tensor) const noexcept;
 
  private:

@@ -18,8 +18,8 @@ static_assert(std::endian::native == std::endian::little, "safetensors hold litt
 
 using Json = nlohmann::ordered_json;
 
-/// Returns the tensors in descending order of element size, so that each is aligned to its element size. Ties
-/// are in order of name.
+/// Returns the tensors in descending order of element size, which aligns each tensor to its element size.
+/// Ties are in ascending order of name.
 std::vector<const TensorStream*> sort_in_file_order(std::span<const TensorStream> tensors) {
   std::vector<const TensorStream*> order;
   for (const TensorStream& tensor : tensors) order.push_back(&tensor);

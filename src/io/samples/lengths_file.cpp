@@ -46,8 +46,8 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-/// Divides a line of CSV into values, without surrounding white space. Quotation marks enclose a whole value;
-/// inside them, a comma is text, and two quotation marks stand for one.
+/// Splits a line of CSV into values without surrounding white space. A value may be enclosed in quotation
+/// marks. Inside them, commas are text, and two quotation marks represent one.
 class CsvLine {
  public:
   CsvLine(std::string_view line, const std::string& where) : rest_(line), where_(where) {}
@@ -97,7 +97,7 @@ class CsvLine {
   const std::string& where_;
 };
 
-/// Throws InputError unless `length` is the sum of the other two lengths.
+/// Throws InputError unless `length` is the sum of the row's prompt and response lengths.
 void require_sum(std::int64_t length, const FileLengths& row, const std::string& where) {
   if (length == row.prompt + row.response) return;
   throw InputError(where,
@@ -179,7 +179,7 @@ class CsvColumns {
   std::optional<std::size_t> uid_;
 };
 
-/// Content read from a table: lengths and, if requested, uids or integers.
+/// Content read from a table: lengths and, if requested, uids or the integers of one column.
 struct Table {
   std::vector<FileLengths> rows;
   std::vector<Uid>* uids = nullptr;
@@ -200,7 +200,7 @@ std::int64_t parse_csv_integer(std::string_view text, std::string_view name, con
   return *value;
 }
 
-/// Reads a CSV table. A file with only one length per line is a table, too.
+/// Reads a CSV table. The table may also be a list of lengths without a header, one per line.
 void read_csv(const InputFile& file, std::span<const LineRef> lines, Table& table) {
   if (lines.empty())
     throw InputError(file.path(), "is empty", "Name the columns " + std::string(needed_columns));
@@ -262,7 +262,8 @@ FileLengths parse_json_row(const JsonLine& line) {
       "Give prompt_ids and response_ids, or " + std::string(needed_columns));
 }
 
-/// Adds the line's integer. Throws if the line has one and earlier lines do not, or vice versa.
+/// Adds the integer under the key table.name. Throws InputError if the line has one and earlier lines do not,
+/// or vice versa.
 void add_json_integer(const JsonLine& line, Table& table) {
   simdjson::dom::element element;
   const bool has_it = !line.object.at_key(table.name).get(element);

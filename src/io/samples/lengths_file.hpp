@@ -13,7 +13,7 @@ namespace evenkeel {
 struct FileLengths {
   std::int64_t prompt = 0;
   std::int64_t response = 0;
-  /// The group of the uid, as in read_samples(). A row without a uid forms its own group.
+  /// The group of the sample's uid, as in read_samples(). A row without a uid forms its own group.
   std::uint64_t group = 0;
 
   friend constexpr bool operator==(const FileLengths&, const FileLengths&) = default;
@@ -23,22 +23,27 @@ struct FileLengths {
 ///
 /// `.csv`: the first line names the columns `prompt_length` and `response_length`, or only `length`, in any
 /// order, and optionally `uid`; other columns are ignored. If the first line is a single number, every line
-/// is a `length`. Values are separated by commas. They may be quoted, but not contain line breaks. `.jsonl`:
-/// one object per line with `prompt_ids` and `response_ids`, or `prompt_length` and `response_length`, or
-/// `length`, and optionally `uid`. If only `length` is present, the sample is a response without a prompt. If
-/// both other lengths are present, `length` must be their sum. It is an error if only one of them is present.
+/// is a `length`. Values are separated by commas. They may be quoted, but not contain line breaks.
+///
+/// `.jsonl`: one object per line with `prompt_ids` and `response_ids`, or `prompt_length` and
+/// `response_length`, or `length`, and optionally `uid`.
+///
+/// If only `length` is present, the sample is a response without a prompt. If `prompt_length` and
+/// `response_length` are also present, `length` must be their sum. It is an error if only one of these two is
+/// present.
 ///
 /// Throws InputError at "PATH:LINE" (1-based) for a missing or repeated column or key, for quotation marks
 /// that do not enclose a whole value on its line, and for a length that is not an integer from 0 to 2^40; at
-/// "PATH" for any other file name extension. Throws IoError.
+/// "PATH" for any other file name extension. Throws IoError if reading fails.
 [[nodiscard]] std::vector<FileLengths> read_length_table(const InputFile& file);
 
-/// Returns the uids of a table's rows, in order; uids in a .csv are texts. Throws the errors of
-/// read_length_table().
+/// Returns the uids of a table's rows, in order; uids in a .csv are strings. Throws InputError and IoError in
+/// the same cases as read_length_table().
 [[nodiscard]] std::vector<Uid> read_uids_of_table(const InputFile& file);
 
-/// Returns the integers of another column or key, in order; empty if the table does not have it. Throws the
-/// errors of read_length_table(), and InputError for a row without an integer from 0 to 2^62 in that place.
+/// Returns the integers in the column or key `name`, in order; empty if the table does not have it. Throws
+/// InputError and IoError in the same cases as read_length_table(), and InputError for a row without an
+/// integer from 0 to 2^62 in this column.
 [[nodiscard]] std::vector<std::int64_t> read_integers_of_table(const InputFile& file, std::string_view name);
 
 }  // namespace evenkeel

@@ -23,7 +23,7 @@ class Tensors {
   }
   template <typename T>
   void add_list(std::string_view name, std::vector<T> values) {
-    // Remains valid, since moving the vector does not move its elements.
+    // The span remains valid, since moving the vector does not move its elements.
     const auto bytes = std::as_bytes(std::span(values));
     add(name, dtype_of<T>, {std::ssize(values)}, bytes);
     lists<T>().push_back(std::move(values));

@@ -10,11 +10,12 @@
 
 namespace evenkeel {
 
-/// Bytes that are first written and then read. They are in an unlinked file, which is deleted when this
-/// object or the process ends.
+/// Bytes that are first written and then read. They are stored in an unlinked file, which is deleted when
+/// this object is destroyed or the process ends.
 class SpooledBytes {
  public:
-  /// Creates the file in the folder of the path `beside`, which is also its name in errors. Throws IoError.
+  /// Creates the file in the folder of the path `beside`. `beside` is also the file's name in errors. Throws
+  /// IoError if the file cannot be created.
   explicit SpooledBytes(const std::filesystem::path& beside);
   SpooledBytes(SpooledBytes&& other) noexcept;
   SpooledBytes& operator=(SpooledBytes&&) = delete;
@@ -34,19 +35,20 @@ class SpooledBytes {
   std::vector<std::byte> buffer_;
 };
 
-/// Collects samples batch by batch until they can be written field by field. The rows of each field are in an
-/// unlinked file.
+/// Collects samples batch by batch until they can be written field by field. The rows of each field are
+/// stored in an unlinked file.
 class SampleSpool {
  public:
-  /// Creates the files in the folder of the path `beside`, which is also their name in errors.
+  /// Creates files in the folder of the path `beside`. `beside` is also their name in errors.
   explicit SampleSpool(std::filesystem::path beside) : beside_(std::move(beside)) {}
 
-  /// Throws InputError if batches have different fields. Throws IoError.
+  /// Adds the samples of a batch. Throws InputError if batches have different fields, and IoError if a file
+  /// cannot be created or written.
   void add(const RaggedBatch& batch);
 
   [[nodiscard]] const std::vector<SampleShape>& samples() const noexcept { return samples_; }
   [[nodiscard]] const std::vector<FieldSpec>& fields() const noexcept { return specs_; }
-  /// Returns the rows of a field of all samples, concatenated.
+  /// Returns the rows of all samples in a field, concatenated.
   [[nodiscard]] SpooledBytes& rows(std::size_t field) { return columns_[field]; }
   /// Returns the number of rows of each sample, for a counted field.
   [[nodiscard]] const std::vector<std::int64_t>& counts(std::size_t field) const { return counts_[field]; }

@@ -11,7 +11,8 @@
 namespace evenkeel {
 namespace {
 
-/// Returns the text in which the file declares kinds of fields; empty if it does not.
+/// Returns the metadata in which the file declares the kinds of its fields; empty if the file does not
+/// declare them.
 std::string declared_kinds(const TensorFile& file) {
   const std::string name(tensor_names::field_kinds);
   if (const auto found = file.metadata().find(name); found != file.metadata().end()) return found->second;
@@ -34,7 +35,7 @@ std::vector<FieldKind> SampleTensors::possible_kinds(const StoredTensor& tensor)
   if (rows != num_samples_) return kinds;
   if (tensor.shape.size() == 1) return {FieldKind::sample};
   const std::int64_t columns = tensor.shape[1];
-  // In a response mask, the value of each token is at that token, even if the mask is as wide as the tokens.
+  // A response mask has one value per response token, even if the mask is as wide as the tokens.
   if (columns == width_ && tensor.name == tensor_names::response_mask && !told_.contains(tensor.name))
     return {FieldKind::response_token};
   if (columns == width_) kinds.push_back(FieldKind::token);
@@ -63,7 +64,7 @@ void SampleTensors::add_field(std::size_t tensor) {
   if (const auto declared = told_.find(stored.name); declared != told_.end()) {
     const FieldRule& rule = rule_of(declared->second);
     const auto has_matching_rows = [&](FieldKind kind) { return rule_of(kind).rows_per == rule.rows_per; };
-    // In a padded file, the width of a tensor with one row per sample may happen to equal that of the tokens.
+    // In a padded file, a tensor with one row per sample may happen to have as many columns as the tokens.
     const bool fits =
         std::ranges::any_of(kinds, has_matching_rows) ||
         (is_padded() && rule.is_per_sample() && !stored.shape.empty() && stored.rows() == num_samples_);
@@ -140,7 +141,8 @@ bool SampleTensors::is_offsets_of_field(std::size_t tensor) const {
   return field && !defines_samples(*field) && at(*field).dtype && offsets_of_field(*field) == tensor;
 }
 
-/// Returns how a tensor's rows are divided among samples, according to its offsets.
+/// Returns the rows of each sample in a tensor, according to its offsets. Throws InputError for invalid
+/// offsets.
 SampleRows SampleTensors::rows_of_offsets(std::size_t offsets, std::size_t tensor) const {
   SampleRows rows;
   try {

@@ -42,7 +42,7 @@ std::vector<TensorSample> SampleTensors::lengths(RowRange samples) const {
   return is_padded() ? padded_lengths(samples) : ragged_lengths(samples);
 }
 
-/// Returns the prompt lengths in a tensor, or an empty list if there is no such tensor.
+/// Returns the prompt lengths of these samples, or an empty list if no tensor specifies them.
 std::vector<std::int64_t> SampleTensors::prompts_of(RowRange samples) const {
   if (prompt_lengths_) return file_->read_integers(*prompt_lengths_, samples);
   if (!prompt_offsets_) return {};
@@ -99,8 +99,8 @@ bool SampleTensors::has_numbers(std::size_t tensor) const {
   return file_->has_integers(tensor) || dtype == DType::float32 || dtype == DType::float64;
 }
 
-/// Returns the mask of the columns that contain tokens. Throws InputError if it has values other than 0 and
-/// 1.
+/// Returns the attention mask of these samples, which is 1 in columns that contain tokens. Throws InputError
+/// if the mask has values other than 0 and 1.
 std::vector<std::int64_t> SampleTensors::attention_of(RowRange samples) const {
   std::vector<std::int64_t> mask = file_->read_integers(*mask_, samples);
   const auto wrong = std::ranges::find_if(mask, [](std::int64_t value) { return value != 0 && value != 1; });
@@ -169,7 +169,7 @@ Uid SampleTensors::uid_of(std::int64_t sample) const {
   return text;
 }
 
-/// Returns the rows of a sample in a tensor.
+/// Returns the rows that a sample has in the tensor of a field of this kind.
 RowRange SampleTensors::rows_of(FieldKind kind, std::int64_t sample, const TensorSample& lengths,
                                 const TensorPlace& place) const {
   if (is_padded() || rule_of(kind).is_per_sample()) return {sample, sample + 1};
@@ -240,8 +240,8 @@ void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const
     for (const std::int64_t column : std::span(columns).last(
              static_cast<std::size_t>(lengths.response + (of_response ? 0 : lengths.prompt)))) {
       const std::int64_t from = column - (width_ - wide);
-      // A tensor with one column fewer does not have a value for the token in the first column, which is not
-      // predicted.
+      // A tensor with one column fewer does not have a value for a token in the first column, which is never
+      // predicted. The value of this token is set to 0.
       if (row_bytes > 0 && from < 0) std::memset(next, 0, row_bytes);
       if (row_bytes > 0 && from >= 0)
         std::memcpy(next, row.data() + static_cast<std::size_t>(from) * row_bytes, row_bytes);
@@ -400,8 +400,8 @@ void SampleTensors::find_prompts() {
 }
 
 /// Determines the width of the responses, which are the last columns, from tensors that contain only
-/// responses or only prompts. If there are none, uses the response mask: its width if it is narrower than the
-/// tokens, otherwise its first set value.
+/// responses or only prompts. Without such tensors, uses the response mask: its width if it is narrower than
+/// the tokens, otherwise its first set value.
 void SampleTensors::find_response_width() {
   const auto width_of = [&](std::string_view name) -> std::optional<std::int64_t> {
     const auto found = file_->find(name);

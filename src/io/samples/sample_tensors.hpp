@@ -19,18 +19,18 @@
 
 namespace evenkeel {
 
-/// Kinds of fields by name, as declared by a file under tensor_names::field_kinds: a JSON object whose values
-/// are results of name_of(), such as {"data_source": "text"}.
+/// Kinds of fields by name. A file declares them under tensor_names::field_kinds, as a JSON object whose
+/// values are names of kinds (see name_of()), such as {"data_source": "text"}.
 using FieldKinds = std::map<std::string, FieldKind, std::less<>>;
 
 [[nodiscard]] std::string text_of(const FieldKinds& kinds);
 
-/// Parses the kinds in a result of text_of(). Ignores invalid parts.
+/// Parses a result of text_of(). Ignores invalid parts.
 [[nodiscard]] FieldKinds parse_kinds(const std::string& text);
 
-/// Names of tensors in a file of samples. docs/formats.md has the rules.
+/// Names of tensors in a file of samples; docs/formats.md describes their content.
 namespace tensor_names {
-inline constexpr std::string_view tokens = "tokens";  ///< or input_ids
+inline constexpr std::string_view tokens = "tokens";  ///< input_ids is also accepted
 inline constexpr std::string_view attention_mask = "attention_mask";
 inline constexpr std::string_view offsets = "offsets";
 inline constexpr std::string_view cu_seqlens = "cu_seqlens";
@@ -41,11 +41,10 @@ inline constexpr std::string_view prompts = "prompts";
 inline constexpr std::string_view responses = "responses";
 inline constexpr std::string_view response_mask = "response_mask";
 inline constexpr std::string_view uid = "uid";
-inline constexpr std::string_view uid_offsets = "uid_offsets";  ///< present if uids are texts
-/// Kinds of fields by name, as JSON: in safetensors, part of the metadata; in other formats, an array of
-/// bytes.
+inline constexpr std::string_view uid_offsets = "uid_offsets";  ///< present if uids are strings
+/// Key in the metadata of a safetensors file. The value is JSON with the kinds of fields by name.
 inline constexpr std::string_view field_kinds = "evenkeel_fields";
-/// Names that fields must not have, since they have a different meaning.
+/// Names that fields must not have, because the names have other meanings in such files.
 inline constexpr std::array reserved{
     tokens,  attention_mask, offsets, cu_seqlens,  prompt_lengths, prompt_offsets,
     prompts, responses,      uid,     uid_offsets, field_kinds,    std::string_view("cu_seqlens_padded")};
@@ -57,16 +56,16 @@ struct TensorSample {
   std::int64_t response = 0;
 };
 
-/// Position of a ragged sample in its file: its first row in tensors with one row per token, and in tensors
-/// with one row per response token. Not used for padded samples.
+/// Position of a ragged sample in its file: its first row in tensors with one row per token, and its first
+/// row in tensors with one row per response token. Not used for padded samples.
 struct TensorPlace {
   std::int64_t token = 0;
   std::int64_t response = 0;
 };
 
-/// Samples in the tensors of one file: either ragged, as values and offsets, or padded, with a mask. Opening
-/// reads headers, the small tensors that are needed to determine the samples, and the offsets of counted
-/// fields, which are kept. Elements of samples are read on demand. Local.
+/// Samples in the tensors of one file: either ragged, with values and offsets, or padded, with a mask. The
+/// constructor reads the header, the small tensors that are needed to determine the samples, and the offsets
+/// of counted fields, which stay in memory. Elements of samples are read on demand. All functions are local.
 class SampleTensors {
  public:
   /// Throws InputError naming the file, the tensor and a remedy if the samples or the meaning of a tensor
@@ -80,20 +79,20 @@ class SampleTensors {
   [[nodiscard]] const std::vector<FieldSpec>& fields() const noexcept { return specs_; }
   /// Returns whether any sample has a row of a field. `field` is an index in fields().
   [[nodiscard]] bool has_rows(std::size_t field) const noexcept;
-  /// Returns a sample's number of rows of a field that counts its rows. `field` is an index in fields().
+  /// Returns a sample's number of rows in a counted field. `field` is an index in fields().
   [[nodiscard]] std::int64_t counted_rows(std::size_t field, std::int64_t sample) const {
     return fields_[field].samples[sample].size();
   }
-  /// Returns the tensors that are neither fields nor used in any other way, each with the reason.
+  /// Returns the names of the tensors that are ignored, each with the reason.
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& ignored_content() const noexcept {
     return left_out_;
   }
-  /// Returns the fields whose kind is undecided: since there are no prompts, they may have one row per token
-  /// or per response token. They are treated as fields with one row per token.
+  /// Returns the names of the fields whose kind is undecided, because tokens and response tokens have the
+  /// same number of rows in this file. They are treated as fields with one row per token.
   [[nodiscard]] const std::vector<std::string>& undecided_fields() const noexcept { return undecided_; }
 
   /// Returns the lengths of adjacent samples. Reads and checks their masks or offsets; throws InputError
-  /// naming the tensor and the element. O(their rows).
+  /// naming the tensor and the element. O(rows of these samples).
   [[nodiscard]] std::vector<TensorSample> lengths(RowRange samples) const;
 
   /// Returns the sample's value in the tensor `uid`, or std::monostate if the file does not have this tensor.
@@ -101,12 +100,12 @@ class SampleTensors {
   [[nodiscard]] Uid uid_of(std::int64_t sample) const;
 
   /// Reads a sample's tokens into out[0] and its rows of fields() into out[1 ...], in order. Precondition:
-  /// their sizes match `lengths`. Throws InputError naming the position of a negative token, or if the mask
-  /// has changed.
+  /// the sizes of these buffers match `lengths`. Throws InputError naming the position of a negative token,
+  /// or if the mask has changed.
   void read(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
             std::span<const std::span<std::byte>> out) const;
 
-  /// Adds to `ahead` the byte ranges that read() of this sample will read.
+  /// Adds the byte ranges that read() will read for this sample to `ahead`.
   void add_to_read_ahead(std::int64_t sample, const TensorSample& lengths, const TensorPlace& place,
                          ReadAhead& ahead) const;
 
@@ -115,8 +114,9 @@ class SampleTensors {
     std::size_t tensor = 0;
     FieldKind kind = FieldKind::token;
     std::size_t row_bytes = 0;  // size of one row of a sample
-    std::int64_t columns = 0;   // width of a padded tensor, aligned with the last columns of tokens
-    SampleRows samples{};       // rows of each sample, if the field counts its rows
+    // Number of columns of a padded tensor, which belong to the last columns of the tokens.
+    std::int64_t columns = 0;
+    SampleRows samples{};   // rows of each sample, if the field is counted
     std::int64_t axes = 0;  // number of axes of a padded tensor [samples, axes, columns]; 0 for other shapes
   };
 
@@ -161,10 +161,10 @@ class SampleTensors {
   std::optional<std::size_t> prompt_lengths_;
   std::optional<std::size_t> prompt_offsets_;
   std::optional<std::size_t> uid_;
-  std::optional<std::size_t> uid_offsets_;  // offsets of uids that are texts
-  SampleRows uid_bytes_;                    // byte range of each sample's uid, if uids are texts
+  std::optional<std::size_t> uid_offsets_;  // offsets of uids that are strings
+  SampleRows uid_bytes_;                    // byte range of each sample's uid, if uids are strings
   std::int64_t width_ = 0;                  // number of columns of padded samples
-  // Number of columns of the response, which are the last ones of padded samples.
+  // Number of columns of the responses, which are the last columns of padded samples.
   std::optional<std::int64_t> response_width_;
   // Mask whose first set column is the beginning of the response.
   std::optional<std::size_t> response_begins_;

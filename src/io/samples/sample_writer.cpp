@@ -37,8 +37,8 @@ RaggedBatch select_columns(const RaggedBatch& batch, const auto& is_asked_for) {
   return some;
 }
 
-/// Throws if a field that is read back from JSON Lines would differ from this one. Precondition: the writer
-/// accepts the field.
+/// Throws InputError if the field would change when it is written as JSON Lines and read back. Precondition:
+/// JSON Lines can store the field.
 void require_lossless_json(const Column& column, const std::filesystem::path& path) {
   const FieldSpec& spec = column.spec();
   const std::string field = "field '" + spec.name + "'";
@@ -107,7 +107,7 @@ class DocumentWriter : public SampleWriter {
       const std::string sample = "sample " + std::to_string(shape.id.value());
       if (shape.prompt > 0 && !is_dropped(dropped_, prompt_word))
         reject(path_, "cannot store where prompts end, but " + sample + " has a prompt", prompt_word);
-      // Documents cannot share a group, so uids that form groups would be lost.
+      // Documents do not store groups, so uids that form groups would be lost.
       const bool is_own = std::holds_alternative<std::monostate>(uids[static_cast<std::size_t>(i)]);
       if (!is_own && !is_dropped(dropped_, group_word))
         reject(path_, "cannot store which samples form a group, but " + sample + " has a uid", group_word);
@@ -122,7 +122,8 @@ class DocumentWriter : public SampleWriter {
   void close() override { dataset_.commit(); }
 
  private:
-  /// Throws if the dataset's dtype is too narrow for a token. The hint names the option that sets the dtype.
+  /// Throws InputError if the dataset's dtype is too narrow for a token. The hint names the option that sets
+  /// the dtype.
   void require_held(std::span<const std::int64_t> tokens, const std::string& sample) const {
     const std::int64_t most = range_of(to_dtype(tokens_)).most;
     const auto bad = std::ranges::find_if(tokens, [&](std::int64_t token) { return token > most; });
@@ -143,7 +144,7 @@ class DocumentWriter : public SampleWriter {
   IndexedDatasetWriter dataset_;
 };
 
-/// Returns a text as a quoted value of CSV. Quotation marks inside the text are doubled.
+/// Returns a string as a quoted CSV value. Quotation marks inside the string are doubled.
 std::string escape_csv(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
@@ -184,8 +185,8 @@ class TableWriter : public SampleWriter {
  private:
   void add(const std::string& text) { file_.write(std::as_bytes(std::span(text))); }
 
-  /// Returns a uid as a value of the table. A table does not store types, so its uids must be all integers or
-  /// all texts, and an empty value means that there is no uid.
+  /// Returns a uid as a value of the table. Since a table does not store types, its uids must be all integers
+  /// or all strings, and an empty value means that there is no uid.
   std::string value_of(const Uid& uid, const SampleShape& sample) {
     if (std::holds_alternative<std::monostate>(uid)) return {};
     const auto* const text = std::get_if<std::string>(&uid);
@@ -213,7 +214,7 @@ class TableWriter : public SampleWriter {
   DroppedFields dropped_;
   bool has_prompts_;
   bool has_uids_;
-  // Whether uids are texts; otherwise they are integers; nullopt until a sample has a uid.
+  // Whether uids are strings rather than integers; nullopt until a sample has a uid.
   std::optional<bool> has_texts_;
   AtomicFile file_;
 };

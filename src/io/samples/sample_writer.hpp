@@ -22,18 +22,19 @@ enum class SampleFormat : std::uint8_t {
   lengths,      ///< a table of prompt and response lengths (.csv)
 };
 
-/// Returns the format for the path's extension, or nullopt for any other name.
+/// Returns the format that the path's extension denotes, or nullopt for an unknown extension.
 [[nodiscard]] std::optional<SampleFormat> format_of(const std::filesystem::path& path);
 
-/// Parts of samples that need not be written: names of fields, `prompt_lengths` (which show where prompts
-/// end), `uid` (which shows which samples form a group), or `input_ids`. `all` means everything that the
+/// Parts of samples that need not be written: names of fields, `prompt_lengths` (the boundaries between
+/// prompts and responses), `uid` (the groups of samples), or `input_ids`. `all` means everything that the
 /// format cannot express. A sample without its uid forms its own group.
 using DroppedFields = std::set<std::string>;
 
-/// Writes samples to a file, batch by batch. Only the parts listed in DroppedFields may be lost: otherwise,
-/// throws if the format cannot express something. Files appear completely or not at all, when close() is
-/// called. Memory: 40 bytes per sample and a few MiB. For safetensors, close() temporarily needs twice the
-/// file's size on disk, in an unlinked file in the same folder.
+/// Writes samples to a file, batch by batch. Throws InputError if the format cannot express a part of a
+/// sample, unless the part is listed in the writer's DroppedFields. Files appear completely or not at all,
+/// when close() is called. Memory: 40 bytes per sample and a few MiB. For safetensors, the values are stored
+/// in unlinked files in the same folder until the writer is destroyed, so the disk temporarily needs space
+/// for twice the size of the file.
 class SampleWriter {
  public:
   SampleWriter() = default;
@@ -42,10 +43,10 @@ class SampleWriter {
   virtual ~SampleWriter() = default;
 
   /// Appends samples with these uids, in order. All batches must have the same fields. Throws InputError
-  /// naming the sample and the field if the format cannot express something. Throws IoError. Precondition:
-  /// one uid per sample.
+  /// naming the sample and the field if the format cannot express a part that must not be dropped. Throws
+  /// IoError if writing fails. Precondition: one uid per sample.
   virtual void write(const RaggedBatch& batch, std::span<const Uid> uids) = 0;
-  /// Calls write() with uids_of_groups().
+  /// Calls write() with the result of uids_of_groups().
   void write(const RaggedBatch& batch);
   /// Completes the files. Call this only once, at the end.
   virtual void close() = 0;
@@ -57,11 +58,11 @@ class SampleWriter {
                                                                const DroppedFields& dropped,
                                                                IndexedDType tokens = IndexedDType::int32);
 
-/// Returns the files that a writer creates for this path.
+/// Returns the paths of the files that a writer creates for this path.
 [[nodiscard]] std::vector<std::filesystem::path> files_of(SampleFormat format,
                                                           const std::filesystem::path& path);
 
-/// Returns the writer of safetensors. Used by make_sample_writer().
+/// Returns the writer for safetensors. Used by make_sample_writer().
 [[nodiscard]] std::unique_ptr<SampleWriter> make_ragged_writer(const std::filesystem::path& path,
                                                                const DroppedFields& dropped);
 

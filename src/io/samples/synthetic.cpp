@@ -29,9 +29,9 @@ enum class Purpose : std::uint64_t {
   advantage,
 };
 
-/// Random numbers by SplitMix64. The state is computed from a counter, so any number of a sequence can be
-/// computed in constant time. A sequence is identified by the seed, the purpose, and the number of its prompt
-/// or sample.
+/// Generates random numbers by SplitMix64. The state is computed from a counter, so any number of a sequence
+/// can be computed in constant time. A sequence is identified by the seed, the purpose, and the number of its
+/// prompt or sample.
 class Draws {
  public:
   Draws(std::uint64_t seed, Purpose purpose, std::int64_t index)
@@ -137,7 +137,8 @@ float reward_of(const SyntheticSpec& spec, SampleId id) {
   return Draws(spec.seed, Purpose::reward, id.value()).unit(0) < share ? 1.0F : 0.0F;
 }
 
-/// Returns (reward - mean) / standard deviation over the sample's group, or 0 if all its rewards are equal.
+/// Returns (reward - mean) / standard deviation over the sample's group, or 0 if all rewards of the group are
+/// equal.
 float normalized_reward(const SyntheticSpec& spec, SampleId id) {
   const std::int64_t first = prompt_of(spec, id) * spec.group_size;
   double sum = 0;

@@ -11,7 +11,7 @@ namespace evenkeel {
 /// [min, max].
 struct LengthDistribution {
   double median = 1.0;
-  double sigma = 0.0;  ///< 0 if all samples have the median length; 1 gives a long tail
+  double sigma = 0.0;  ///< with 0, all lengths equal the median; 1 gives a long tail
   std::int64_t min = 0;
   std::int64_t max = 0;
 };
@@ -35,14 +35,15 @@ void validate(const SyntheticSpec& spec);
 
 /// Returns the shape of sample `id`; its group is the number of its prompt. A pure function of (spec, id): it
 /// uses SplitMix64 on counters, and arithmetic that IEEE 754 determines to the last bit, so results do not
-/// depend on the number of ranks, the compiler or the platform. O(1). Throws the errors of validate(), and
-/// InputError if `id` is not in [0, samples()).
+/// depend on the number of ranks, the compiler or the platform. O(1). Throws ConfigError if `spec` is invalid
+/// (see validate()), and InputError if `id` is not in [0, samples()).
 [[nodiscard]] SampleShape synthetic_shape(const SyntheticSpec& spec, SampleId id);
 
 /// Returns these samples, in this order, with `input_ids`, `reward` (float32, sample: 0 or 1) and
-/// `advantages` (float32, response_token: the group's normalized reward plus a little noise per token, so
-/// that misplaced tokens are detected). Samples of a group share the prompt's tokens. A pure function. Throws
-/// the errors of synthetic_shape(). O(tokens + b * group_size) for b samples.
+/// `advantages` (float32, response_token: the group's normalized reward plus a little noise per token, which
+/// makes misplaced tokens detectable). Samples of a group share the prompt's tokens. A pure function. Throws
+/// ConfigError and InputError in the same cases as synthetic_shape(). O(tokens + b * group_size) for b
+/// samples.
 [[nodiscard]] RaggedBatch synthetic_samples(const SyntheticSpec& spec, std::span<const SampleId> ids);
 
 }  // namespace evenkeel

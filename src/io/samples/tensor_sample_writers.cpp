@@ -16,13 +16,13 @@ namespace {
 namespace names = tensor_names;
 constexpr std::size_t copied_at_once = std::size_t{1} << 20;
 
-/// Collects uids in a form that tensors can store: all int64, all texts, or all missing.
+/// Collects uids in a form that tensors can store: all int64, all strings, or all missing.
 class KeptUids {
  public:
   explicit KeptUids(const std::filesystem::path& path) : path_(path) {}
 
-  /// Adds uids. If tensors cannot store all of them, drops all of them if `any_room`, otherwise throws
-  /// InputError.
+  /// Adds uids. If tensors cannot store one of them, drops the uids of all samples if `any_room` is set, and
+  /// otherwise throws InputError.
   void add(std::span<const SampleShape> samples, std::span<const Uid> uids, bool any_room) {
     for (std::size_t i = 0; i < uids.size() && !are_lost_; ++i) {
       const std::string why = why_not(uids[i]);
@@ -42,11 +42,11 @@ class KeptUids {
 
   [[nodiscard]] bool are_integers() const { return !are_lost_ && kind_ == Uid(std::int64_t{}).index(); }
   [[nodiscard]] bool are_texts() const { return !are_lost_ && kind_ == Uid(std::string()).index(); }
-  /// Returns each sample's uid if the uids are integers.
+  /// Returns the uid of each sample. Precondition: are_integers().
   [[nodiscard]] const std::vector<std::int64_t>& integers() const { return numbers_; }
-  /// Returns the number of bytes of each sample's uid if the uids are texts.
+  /// Returns the number of bytes of each sample's uid. Precondition: are_texts().
   [[nodiscard]] const std::vector<std::int64_t>& lengths() const { return numbers_; }
-  /// Returns all texts, concatenated.
+  /// Returns the uids of all samples, concatenated. Precondition: are_texts().
   [[nodiscard]] SpooledBytes& texts() { return *texts_; }
 
  private:
@@ -73,14 +73,14 @@ class KeptUids {
   }
 
   std::filesystem::path path_;
-  std::optional<std::size_t> kind_;  // index, in Uid, of the type that the uids of all samples so far have
+  std::optional<std::size_t> kind_;  // index, in the variant Uid, of the type of all uids so far
   bool are_lost_ = false;
   std::vector<std::int64_t> numbers_;
   std::optional<SpooledBytes> texts_;
 };
 
-/// Keeps all samples until close(), which writes their values, concatenated, and the offsets at which samples
-/// begin.
+/// Keeps all samples until close(), which writes the concatenated values of each field, and the offsets at
+/// which samples begin.
 class RaggedWriter : public SampleWriter {
  public:
   RaggedWriter(const std::filesystem::path& path, DroppedFields dropped)
@@ -131,7 +131,7 @@ class RaggedWriter : public SampleWriter {
     return list_stream(name, std::move(values));
   }
 
-  /// Returns a stream of the kept bytes.
+  /// Returns a stream that reads the spooled bytes.
   static TensorStream stream_of(SpooledBytes& bytes, std::string name, DType dtype,
                                 std::vector<std::int64_t> shape) {
     return {std::move(name), dtype, std::move(shape), [&bytes](const TensorSink& sink) {
@@ -152,7 +152,7 @@ class RaggedWriter : public SampleWriter {
     return stream_of(spool_.rows(field), spec.name, spec.dtype, std::move(shape));
   }
 
-  /// Adds the tensors of uids, if there are any.
+  /// Adds the tensors of the uids, unless the uids are missing or dropped.
   void add_uids(std::vector<TensorStream>& tensors) {
     if (uids_.are_integers()) tensors.push_back(list_stream(names::uid, uids_.integers()));
     if (!uids_.are_texts()) return;

@@ -94,7 +94,8 @@ Metadata context_metadata(const MicroBatch& m, std::size_t number, DumpForm form
           {"wave", form == DumpForm::context_waves ? std::to_string(number) : "-1"}};
 }
 
-/// Returns the fields of the samples, with whole rows, even if they are not sent to all stages and passes.
+/// Returns the fields that any pipeline stage gets in this pass. The rows of a field with layers have all
+/// layers.
 std::vector<DumpedField> dumped_fields(const Step& step, int stage) {
   std::map<std::string, DumpedField> fields;
   for (const CarriedField& carried : fields_for_profile(step.profile, step.record->samples->fields)) {

@@ -32,15 +32,16 @@ struct DumpWriter {
                                                 const GridPoint& place, DumpForm form = DumpForm::grid);
 
 /// Writes the micro-batches of one rank, one mb-00000.safetensors per micro-batch, with
-/// - its token fields, cu_seqlens, cu_seqlens_padded (int32) and sample_index (int64; -1 for filler);
+/// - the token fields, cu_seqlens, cu_seqlens_padded (int32) and sample_index (int64; -1 for filler);
 /// - fields with one row per sample;
 /// - the metadata num_tokens, loss_weight, layout and max_seqlen;
-/// - the metadata evenkeel_dump, its DumpSchema, which contains the kind of each field and is needed to read
+/// - the metadata evenkeel_dump: the DumpSchema, which contains the kind of each field and is needed to read
 ///   a dump back.
-/// With shared prefixes, lengths are those of segments, and segment_sample, segment_group, segment_parent and
-/// prediction_offsets (int64) identify their samples. If groups have different sizes, the metadata
-/// context_first, context_size and context_rank are the group's first place, its size and this rank's number
-/// in the group; the metadata wave is -1 in a tree. Local. Throws IoError naming the path.
+/// With shared prefixes, cu_seqlens are the offsets of segments instead of samples, and segment_sample,
+/// segment_group, segment_parent and prediction_offsets (int64) identify the samples. If groups have
+/// different sizes, the metadata context_first, context_size and context_rank are the group's first place,
+/// its size and this rank's number in the group; the metadata wave is -1 in a tree. Local. Throws IoError
+/// naming the path.
 void dump_step(const std::filesystem::path& dir, const Step& step, const DumpWriter& writer);
 
 }  // namespace evenkeel

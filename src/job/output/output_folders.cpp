@@ -93,7 +93,7 @@ bool OutputFolders::is_in_use(RunOutput output) const {
   return request_.folders.contains(output) && (output == RunOutput::dump || world_.rank() == 0);
 }
 
-// Returns whether the folder that this rank sees under the name has been prepared by this run.
+// Returns whether this run has prepared the folder that this rank sees at the requested path.
 bool OutputFolders::is_prepared(RunOutput output) {
   if (!is_in_use(output) || answers_.contains(output)) return true;
   const std::optional<RunIdentity> holder = read_lock_identity(request_.folders.at(output));

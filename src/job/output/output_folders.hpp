@@ -24,7 +24,7 @@ struct OutputRequest {
   std::string configuration;     ///< hash of all settings
   std::string version;           ///< version of the program
   bool overwrite = false;
-  std::string job;  ///< name stored in the job's state; empty if other runs must not continue this one
+  std::string job;  ///< name stored in the job's state; empty if later runs must not continue this run
   std::int64_t first_step = 0;  ///< step with which the run continues
 };
 
@@ -36,9 +36,9 @@ struct OutputRequest {
 /// dump's folder, and an output inside another output's folder for a step or profile.
 class OutputFolders {
  public:
-  /// Creates, locks, checks, clears and marks the folders. All ranks finish each of these operations before
-  /// the next one begins, so that no file is removed for a run that is then refused. Collective. If a folder
-  /// cannot be used, throws IoError on every rank and leaves every folder unchanged.
+  /// Creates, locks and checks the folders. After all ranks have done so, clears and marks the folders.
+  /// Therefore, no file is removed for a run that is then refused. Collective. If a folder cannot be used,
+  /// throws IoError on every rank and leaves every folder unchanged.
   OutputFolders(const boost::mpi::communicator& world, OutputRequest request);
 
   [[nodiscard]] bool has(RunOutput output) const { return request_.folders.contains(output); }
@@ -55,7 +55,7 @@ class OutputFolders {
     return std::ranges::count(of_dump_, answers_.at(RunOutput::dump));
   }
 
-  /// Counts files that this rank has written. Local.
+  /// Adds `files` to the number of files that this rank has written for `output`. Local.
   void add_written_files(RunOutput output, std::int64_t files) { written_[output] += files; }
   /// Marks all folders as complete. Collective. Throws IoError on every rank if one cannot be marked.
   void complete(std::int64_t steps);
@@ -75,7 +75,7 @@ class OutputFolders {
   // Folders that this rank manages; the first one created is destroyed last.
   std::forward_list<RunFolder> folders_;
   std::map<RunOutput, RunFolder*> mine_;  // the folder of each output, if this rank manages it
-  std::map<RunOutput, int> answers_;      // rank that manages the folder to which this rank writes
+  std::map<RunOutput, int> answers_;      // rank that manages the folder to which this rank writes the output
   std::vector<int> of_dump_;              // by rank, the rank that manages its dump folder; -1 without a dump
   std::map<RunOutput, std::int64_t> written_;
 };

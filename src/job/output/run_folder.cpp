@@ -63,8 +63,8 @@ class KeptDump {
   }
 
   /// Returns the number of files. `steps` is the expected number of steps over all passes. A step without any
-  /// file counts as one file, since its number of files is unknown. If groups form a tree, a rank without
-  /// files does not count, since it may not have written any.
+  /// file counts as one file, since its number of files is unknown. If groups have different sizes, a rank
+  /// without files does not count, since it may not have written any.
   [[nodiscard]] std::int64_t files(std::int64_t steps) const {
     std::int64_t files = std::max<std::int64_t>(0, steps - std::ssize(steps_));
     for (const auto& [which, step] : steps_) {
@@ -82,8 +82,8 @@ class KeptDump {
     DumpSchema schema{};
   };
 
-  /// Returns the schema in a file. A damaged file counts as one file; readers of the dump will report the
-  /// damage.
+  /// Returns the schema in a file. If the file is damaged, returns a schema that counts one file; readers of
+  /// the dump will report the damage.
   static DumpSchema schema_in(const fs::path& file) {
     try {
       return parse_dump_schema(TensorFile(file));
@@ -96,8 +96,8 @@ class KeptDump {
   fs::path last_rank_;
 };
 
-/// Returns the first file of a run; empty if there is none. Throws IoError for an entry that a run cannot
-/// have written. Entries after the first file are checked only if `look_at_all` is set.
+/// Returns the first file of a run, or an empty path if there is none. Throws IoError for an entry that a run
+/// cannot have written. Entries after the first file are checked only if `look_at_all` is set.
 fs::path first_run_file(const fs::path& folder, const RunLayout& layout, bool look_at_all) {
   fs::path first;
   visit_run_entries(folder, layout, [&](const RunEntry& entry) {
@@ -115,7 +115,7 @@ std::string describe_run(const RunIdentity& run) {
   return fmt::format("started {} on {}, process {}", run.started, run.host, run.pid);
 }
 
-/// Returns the marker of a folder that does not belong to this run; nullopt if there is none or it is
+/// Returns the marker of a folder that does not belong to this run, or nullopt if the marker is missing or
 /// damaged.
 std::optional<RunMarker> try_read_marker(const fs::path& folder) {
   try {
@@ -179,7 +179,7 @@ void RunFolder::read_earlier_marker() {
   try {
     earlier_ = read_run_marker(folder_);
   } catch (const InputError&) {
-    // If it is not a regular file, it was not written by a run and must not be removed.
+    // A marker that is not a regular file was not written by a run and must not be removed.
     if (!fs::is_regular_file(fs::symlink_status(folder_ / RunMarker::file_name))) throw;
     damaged_ = true;
   }
@@ -214,7 +214,7 @@ void RunFolder::require_same_passes() const {
 
 void RunFolder::begin() {
   if (earlier_ && earlier_->state == RunMarker::State::complete) {
-    // After the first file is removed, the output is no longer complete.
+    // Mark the earlier run as incomplete before the first of its files is removed.
     earlier_->state = RunMarker::State::running;
     write_run_marker(folder_, *earlier_);
   }
@@ -228,7 +228,7 @@ bool RunFolder::continues_run() const {
   return earlier_ && !marker_.job.empty() && earlier_->job == marker_.job;
 }
 
-// Records the first step of each output, so that steps that earlier runs did not write do not count as
+// Records the first step of each output. Steps before it, which earlier runs did not write, do not count as
 // missing.
 void RunFolder::remember_first_steps() {
   for (const auto& [output, files] : marker_.files) {

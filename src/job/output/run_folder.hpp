@@ -11,8 +11,8 @@
 
 namespace evenkeel {
 
-/// Folders that did not exist and were created. The destructor removes those that are still empty, unless
-/// keep() was called.
+/// Folders that did not exist and were created. The destructor removes the folders that are still empty,
+/// unless keep() was called.
 class CreatedFolders {
  public:
   /// Creates `folder` and its missing parents. Throws IoError naming the option that contained the folder.
@@ -63,11 +63,12 @@ class RunFolder {
   /// this run continues a job, removes only the files of its first and later steps, and leftovers of
   /// interrupted writes.
   void begin();
-  /// Marks the folder as complete and unlocks it. `files` are the numbers of files that this run wrote.
+  /// Marks the folder as complete and unlocks it. `files` has the number of files that this run wrote, by
+  /// output.
   void complete(std::int64_t steps, const std::map<RunOutput, std::int64_t>& files);
 
   [[nodiscard]] const std::string& option() const noexcept { return option_; }
-  /// Absolute path without symbolic links.
+  /// Returns the absolute path without symbolic links.
   [[nodiscard]] const std::filesystem::path& canonical() const noexcept { return canonical_; }
 
  private:

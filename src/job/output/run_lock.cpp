@@ -32,8 +32,8 @@ struct flock whole_file() {
   return range;
 }
 
-/// Locks the open file, or asks who holds the lock. If the system does not support this, fails as if the file
-/// system did not support locks.
+/// Locks the open file if `take` is set; otherwise, queries the lock. If the operating system does not
+/// support this kind of lock, fails like a file system without locks.
 int request_lock(int descriptor, bool take, struct flock& range) {
 #ifdef F_OFD_SETLK
   return ::fcntl(descriptor, take ? F_OFD_SETLK : F_OFD_GETLK, &range);
@@ -111,10 +111,10 @@ void RunLock::write(const RunIdentity& run) const {
   publish_to_nodes();
 }
 
-// Makes the file visible to other nodes that share the folder and look for it next. A network file system
-// shows them the written data when a descriptor of the file is closed. This function closes a copy of the
+// Makes the contents of the file visible to other nodes that share the folder. A network file system shows
+// them the written data when a descriptor of the file is closed. This function closes a copy of the
 // descriptor, since closing the original would release the lock. It does not sync the file to the disk:
-// syncing could take minutes while others write, and after a crash the lock is gone anyway.
+// syncing could take minutes while other processes write, and the lock does not survive a crash anyway.
 void RunLock::publish_to_nodes() const {
   const int copy = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
   if (copy < 0 || ::close(copy) != 0) fail(path_, errno);

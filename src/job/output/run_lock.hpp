@@ -37,11 +37,11 @@ class RunLock {
   std::filesystem::path path_;
   int descriptor_;
   bool held_ = false;    // whether this object owns the file
-  bool locked_ = false;  // whether the file system keeps the lock
+  bool locked_ = false;  // whether the file system supports the lock
 };
 
-/// Returns the run identified by the lock file in `folder`, whether the lock is held or not; nullopt if there
-/// is no such file or it does not identify a run.
+/// Returns the run identified by the lock file in `folder`, whether or not the lock is held. Returns nullopt
+/// if the file is missing or does not identify a run.
 [[nodiscard]] std::optional<RunIdentity> read_lock_identity(const std::filesystem::path& folder);
 
 /// Returns whether a process currently holds the lock on `folder`. Does not affect the lock.

@@ -41,7 +41,7 @@ RunMarker::State state_of(const std::string& name) {
   throw InputError("", "has an unknown state '" + name + "'");
 }
 
-/// Checks a name that will be part of paths. Throws InputError.
+/// Returns `name` if it is a valid profile name, which can be part of a path. Otherwise throws InputError.
 std::string require_profile_name(std::string name) {
   const bool plain = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '-';

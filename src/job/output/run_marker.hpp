@@ -26,7 +26,7 @@ struct RunIdentity {
 /// Returns a unique name: 16 hexadecimal digits.
 [[nodiscard]] std::string random_name();
 
-/// Contents of evenkeel-run.json, the file that describes the output folder in which it is.
+/// Contents of evenkeel-run.json, the file in an output folder that describes the folder's run.
 struct RunMarker {
   static constexpr const char* file_name = RunLayout::marker_name;
 
@@ -38,7 +38,7 @@ struct RunMarker {
   std::string version;  ///< version of the program
   State state = State::running;
   RunIdentity by;
-  std::string job;              ///< name stored in its state; empty if the run does not keep a state
+  std::string job;              ///< name stored in the job's state; empty if the run does not keep a state
   std::int64_t first_step = 0;  ///< first step of this run; earlier runs of the job made the previous steps
   std::string configuration;    ///< hash of all settings
   int ranks = 0;                ///< number of ranks of the job
@@ -46,8 +46,7 @@ struct RunMarker {
   std::set<std::string> passes;    ///< profiles of all passes over a step; "" is the job's own settings
   /// Outputs in the folder, each with its number of files, which is known only after completion.
   std::map<RunOutput, std::int64_t> files;
-  /// First step of each output in the folder. It is above 0 if the job's first runs did not write this
-  /// output.
+  /// First step of each output in the folder. It is not 0 if the job's first runs did not write the output.
   std::map<RunOutput, std::int64_t> from;
   std::int64_t steps = 0;  ///< set after completion
   std::string ended;       ///< set after completion

@@ -24,8 +24,8 @@ class StateFolder {
   /// another run has the lock.
   StateFolder(std::filesystem::path folder, const RunIdentity& run);
 
-  /// Returns the last state that was written, or nullopt if there is none yet. Throws InputError naming the
-  /// previous state's file if the state is damaged.
+  /// Returns the last state that was written, or nullopt if there is none yet. If the last state is damaged,
+  /// throws InputError; its hint names the file of the previous state, if there is one.
   [[nodiscard]] std::optional<ServiceState> read() const;
   void write(const ServiceState& state);
 
@@ -39,8 +39,8 @@ class StateFolder {
   std::string last_;  // text of the last state that was written
 };
 
-/// Returns the state in a file. Throws the errors of parse_state(), and IoError. Never reads more than a
-/// state can contain.
+/// Reads a state from a file, but never more bytes than a state can have. Throws IoError if the file cannot
+/// be read, and InputError if it does not contain a valid state.
 [[nodiscard]] ServiceState read_state(const std::filesystem::path& file);
 
 }  // namespace evenkeel

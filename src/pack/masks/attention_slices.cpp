@@ -40,12 +40,12 @@ class LocalQueries {
  public:
   LocalQueries(const PackedTreeLayout& layout, CpRank rank) : layout_(&layout), rank_(rank) {}
 
-  /// Returns the rank's rows of a segment, as runs relative to the segment.
+  /// Returns the rank's rows of a segment as runs of row numbers relative to the segment.
   [[nodiscard]] CpRuns runs(std::int64_t segment) const {
     const PackedLayout& segments = layout_->segments();
     return cp_runs(segments.aligned_length(segment), segments.cp(), rank_);
   }
-  /// Returns the first query of a segment.
+  /// Returns the local row of a segment's first query.
   [[nodiscard]] std::int64_t begin(std::int64_t segment) const {
     return layout_->segments().local_range(segment).begin;
   }
@@ -76,8 +76,8 @@ class SlicesOfSegment {
     after_ = {local, queries.subtree_end(segment)};
   }
 
-  /// Adds the slices of a run of keys. Each of the segment's own true rows sees the keys up to and including
-  /// its own; the segment's pad rows and all rows below the segment see all of the keys.
+  /// Adds the slices of a run of keys. A true row of the segment sees its own key and all earlier keys. The
+  /// segment's pad rows and all rows below the segment see all keys.
   void add(const KeyRun& run) {
     const RowRange keys{run.rows.begin, std::min(run.rows.end, length_)};
     if (keys.size() <= 0) return;

@@ -36,7 +36,7 @@ class TileLists {
   std::size_t columns_;
 };
 
-/// One column of tiles. Counts, for each tile of queries, the keys of the column that its queries see.
+/// One column of tiles. For each tile of queries, counts the keys of the column that the queries see.
 class TileColumn {
  public:
   TileColumn(std::int64_t query_tiles, std::int64_t tile_queries)
@@ -52,11 +52,11 @@ class TileColumn {
     --changes_[static_cast<std::size_t>(in.end)];
     seen_ = {std::min(seen_.begin, in.begin), std::max(seen_.end, in.end)};
   }
-  /// Returns the tiles of queries in which every query sees every key.
+  /// Returns the range of query tiles in which every query sees every key.
   [[nodiscard]] RowRange full() const {
     return {tiles(last_begin_, tile_queries_), first_end_ / tile_queries_};
   }
-  /// Calls visit(tile), in ascending order, for each tile with a query that sees a key. Then empties the
+  /// Calls visit(tile), in ascending order, for each query tile in which a query sees a key. Then empties the
   /// column.
   template <typename Visit>
   void drain_seen_tiles(Visit visit) {
@@ -77,7 +77,8 @@ class TileColumn {
   // Number of keys seen by each tile, minus the number seen by the tile before it.
   std::vector<std::int32_t> changes_;
   std::int64_t tile_queries_;
-  RowRange seen_ = nothing;  // range that contains all tiles that see a key; some tiles in it may not see any
+  // Smallest range that contains all tiles that see a key; tiles inside the range may not see any.
+  RowRange seen_ = nothing;
   std::int64_t last_begin_ = 0;
   std::int64_t first_end_ = nothing.begin;
 };

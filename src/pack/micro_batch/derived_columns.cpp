@@ -37,8 +37,8 @@ ColumnDescription token_column(const PackedMicroBatch& micro_batch, std::string_
   return {{std::string(name), dtype, FieldKind::token, {}}, micro_batch.layout.local_rows()};
 }
 
-/// Describes a column with one row per prediction. If the depth is above 0, the field is counted, since
-/// samples then have different numbers of predictions.
+/// Describes a column with one row per prediction. If the depth is above 0, the field is counted, since a
+/// sample may then have a different number of predictions than at depth 0.
 ColumnDescription prediction_column(const Predictions& predictions, std::string_view field,
                                     std::int64_t depth, DType dtype) {
   const bool is_counted = depth > 0;
@@ -155,7 +155,7 @@ std::vector<ColumnDescription> pending_weights(std::span<const ColumnDescription
     if (mask == nullptr) continue;
     ColumnDescription weights = weights_of(*mask, field_name_at_depth(loss_weights_field, depth));
     const ColumnDescription* const same = find(columns, weights.spec.name);
-    // If samples have a field of weights in the same form, it is overwritten in place.
+    // If samples have a field of weights with the same spec and number of rows, it is overwritten in place.
     if (same == nullptr || !(same->spec == weights.spec) || same->rows != weights.rows)
       all.push_back(std::move(weights));
   }

@@ -12,7 +12,7 @@
 
 namespace evenkeel {
 
-/// Description of a column that a micro-batch will have. It exists before the column's memory is allocated.
+/// Describes a column of a micro-batch before the column's memory is allocated.
 struct ColumnDescription {
   FieldSpec spec;
   std::int64_t rows = 0;
@@ -21,14 +21,14 @@ struct ColumnDescription {
   [[nodiscard]] static ColumnDescription make_counted(FieldSpec spec, SampleRows samples);
   [[nodiscard]] static ColumnDescription from_column(const Column& column);
 
-  /// Throws the errors of FieldSpec::bytes_of().
+  /// Returns the size of the column. Throws InputError for an invalid shape or 2^63 bytes or more.
   [[nodiscard]] std::size_t bytes() const { return spec.bytes_of(rows); }
-  /// Returns the uninitialized column. It is in its part of the arena, or in its own memory if the arena does
-  /// not have a free part for it.
+  /// Returns the uninitialized column, in its part of the arena. If the arena does not have a free part for
+  /// the column, the column has its own memory.
   [[nodiscard]] Column make_in(MicroBatchArena& arena) const;
 };
 
-/// Returns the column of that name, or null.
+/// Returns the column with this name, or null.
 [[nodiscard]] const ColumnDescription* find(std::span<const ColumnDescription> columns,
                                             std::string_view name);
 
@@ -36,7 +36,7 @@ struct ColumnDescription {
 [[nodiscard]] ColumnDescription weights_of(const ColumnDescription& mask, std::string name);
 
 /// Lists the columns of loss weights to add to a micro-batch with these columns, for all depths up to
-/// `predict_ahead`. Omits weights that are already among the columns in the same form.
+/// `predict_ahead`. Omits weights for which there is already a column with the same spec and number of rows.
 [[nodiscard]] std::vector<ColumnDescription> pending_weights(std::span<const ColumnDescription> columns,
                                                              std::int64_t predict_ahead);
 
@@ -54,13 +54,13 @@ struct Predictions {
   SampleRows samples;  ///< number of predictions of each sample
 };
 
-/// The columns that complete_fields adds to a micro-batch. They are described before their memory is
+/// The columns that complete_fields() adds to a micro-batch. They are described before their memory is
 /// allocated.
 class DerivedColumns {
  public:
-  /// Describes the columns to derive for a micro-batch that is laid out: all columns that are neither
-  /// `present` nor among the fields `brought` by samples. The latter are never derived, even on ranks that do
-  /// not get them. Does not keep references to its arguments.
+  /// Describes the columns to derive for a micro-batch returned by lay_out() or lay_out_shared(): all columns
+  /// that are neither `present` nor in `brought`, the fields of the samples. Fields in `brought` are never
+  /// derived, even on ranks that do not receive them. Does not keep references to its arguments.
   DerivedColumns(const PackedMicroBatch& micro_batch, std::span<const ColumnDescription> present,
                  std::span<const FieldSpec> brought, const DerivedFieldSettings& options);
 
@@ -71,11 +71,12 @@ class DerivedColumns {
     return columns().first(of_layout_);
   }
 
-  /// Adds the rows of predictions. These are the first columns, and depend only on the layout. Does nothing
-  /// without shared prefixes.
+  /// Adds the columns of prediction rows. These are the first columns, and depend only on the layout. Does
+  /// nothing without shared prefixes.
   void add_prediction_rows(PackedMicroBatch& micro_batch) const;
-  /// Adds all other derived columns to the same micro-batch, and sets the pad rows of its tokens. Its
-  /// `present` columns must have been filled before.
+  /// Adds all other derived columns to the same micro-batch, and sets the pad rows of its tokens. The
+  /// `present` columns must already contain their values. `halo` contains the tokens that follow the rank's
+  /// runs.
   void add_to(PackedMicroBatch& micro_batch, std::span<const std::int64_t> halo) const;
 
  private:
@@ -86,7 +87,7 @@ class DerivedColumns {
 
   DerivedFieldSettings options_;
   bool has_tokens_ = false;
-  std::size_t of_layout_ = 0;  // number of leading columns that add_prediction_rows() adds
+  std::size_t of_layout_ = 0;  // number of columns that add_prediction_rows() adds, which come first
   std::vector<ColumnDescription> columns_;
   std::vector<Fill> fills_;  // by column
 };

@@ -37,7 +37,7 @@ bool PackedMicroBatch::empty() const noexcept {
   return std::ranges::all_of(samples, is_filler);
 }
 
-// Looks for filler that has tokens. The micro-batch may also contain samples without tokens, and padding
+// Only filler with tokens counts. The micro-batch may also contain samples without tokens, and padding
 // sequences, which are fillers without tokens.
 bool PackedMicroBatch::has_filler() const noexcept {
   return std::ranges::any_of(samples, [](const SampleShape& s) { return is_filler(s) && s.length() > 0; });

@@ -8,7 +8,7 @@
 namespace evenkeel {
 namespace {
 
-/// Returns the rows of the longest path below each segment.
+/// Returns, for each segment, the number of rows of the longest path below it.
 std::vector<std::int64_t> rows_below(const PackedTreeLayout& layout) {
   std::vector<std::int64_t> below(static_cast<std::size_t>(layout.tree().size()), 0);
   for (std::int64_t s = layout.tree().size() - 1; s >= 0; --s) {
@@ -21,8 +21,9 @@ std::vector<std::int64_t> rows_below(const PackedTreeLayout& layout) {
   return below;
 }
 
-/// Returns the largest multiple of the alignment within the cap on kept rows. Throws InputError if the cap is
-/// below the alignment, or if there is a cap and cp > 1.
+/// Returns the largest multiple of the alignment that does not exceed `max_kept`, or the number of local rows
+/// if `max_kept` is nullopt. Throws InputError if `max_kept` is below the alignment, or if it is set and
+/// there are several CP ranks.
 std::int64_t max_kept_rows(const PackedLayout& segments, std::optional<std::int64_t> max_kept) {
   if (!max_kept) return segments.local_rows();
   const std::string cap = "cap on kept rows";
@@ -40,8 +41,8 @@ class DepthFirstWalk {
  public:
   [[nodiscard]] std::int64_t top() const noexcept { return open_.empty() ? -1 : open_.back(); }
 
-  /// Opens a piece below the innermost open one. A kept piece is visited now; any other piece is visited
-  /// after all pieces below it.
+  /// Opens a piece below the innermost open piece. If the piece is kept, visits it now. Otherwise,
+  /// close_above() visits it after all pieces below it.
   void open(RowRange rows, bool is_kept) {
     const std::int64_t piece = std::ssize(made_.rows);
     made_.rows.push_back(rows);
@@ -59,7 +60,7 @@ class DepthFirstWalk {
     }
   }
 
-  /// Closes all open pieces below this one.
+  /// Closes all open pieces below `piece`, innermost first. Closes all pieces if `piece` is -1.
   void close_above(std::int64_t piece) {
     while (top() != piece) {
       const std::int64_t closing = top();
@@ -102,13 +103,13 @@ class DepthFirstWalk {
 //    along a chain of n rows are n to 1, so min(n, K) of its rows are kept.
 // 2. Any row that is not recomputed is kept until all rows below it are done. When the leaf of a chain is
 //    computed, all such rows of the chain are in memory at once, so there are at most K of them.
-// All rows above a recomputed row are also recomputed. No other rows are kept while they are recomputed, so a
-// piece may have K of them.
+// All rows above a recomputed row are also recomputed. While a piece is recomputed, no other rows are kept,
+// so the piece may have up to K rows.
 DepthFirstSchedule depth_first_schedule(const PackedTreeLayout& layout,
                                         std::optional<std::int64_t> max_kept) {
   const std::int64_t most = max_kept_rows(layout.segments(), max_kept);
   const std::vector<std::int64_t> below = rows_below(layout);
-  std::vector<std::int64_t> last_piece;  // last piece on the path to each segment's end
+  std::vector<std::int64_t> last_piece;  // last piece on the path to the end of each segment
   DepthFirstWalk walk;
   for (std::int64_t s = 0; s < layout.tree().size(); ++s) {
     const std::int64_t parent = layout.tree().segment(s).parent;

@@ -59,7 +59,7 @@ class RunAmounts {
   std::vector<std::int64_t> amounts_;
 };
 
-/// Price of cutting the samples from a certain one to the last into runs; lower is better.
+/// Price of cutting all samples from some index on into runs; lower is better.
 struct CutPrice {
   std::int64_t repeated = 0;
   std::int64_t runs = 0;
@@ -79,8 +79,9 @@ RunRows::RunRows(const OrderedSamples& samples, std::int64_t alignment)
   EVENKEEL_PRECONDITION(cheap, alignment >= 1, alignment);
 }
 
-/// Returns the rows that a branch after `tokens` tokens of a path adds, if its neighbors on the path branch
-/// off after `below` and `above` tokens. Returns 0 if it coincides with one of them.
+/// Returns the number of rows that a branch after `tokens` tokens of a path adds, if its neighbors on the
+/// path branch off after `below` and `above` tokens. Returns 0 if the branch coincides with one of its
+/// neighbors.
 std::int64_t RunRows::rows_added_by_branch(std::int64_t below, std::int64_t tokens,
                                            std::int64_t above) const noexcept {
   if (tokens == below || tokens == above) return 0;
@@ -88,8 +89,8 @@ std::int64_t RunRows::rows_added_by_branch(std::int64_t below, std::int64_t toke
          align_up(above - below, alignment_);
 }
 
-/// Returns the rows added by a branch after `tokens` tokens of `sample`, for the run's samples from `sample`
-/// to the end. These samples leave the path of `sample` at each new minimum of `shared`.
+/// Returns the number of rows that a branch after `tokens` tokens of `sample` adds to the tree of the run's
+/// samples from `sample` on. The other samples leave the path of `sample` at each new minimum of `shared`.
 std::int64_t RunRows::rows_added_by_branch_after(std::int64_t sample, std::int64_t tokens) const noexcept {
   std::int64_t above = samples_->lengths[to_index(sample)];
   std::int64_t other = sample + 1;
@@ -100,7 +101,7 @@ std::int64_t RunRows::rows_added_by_branch_after(std::int64_t sample, std::int64
   return rows_added_by_branch(other < end_ ? samples_->shared[to_index(other)] : 0, tokens, above);
 }
 
-/// Same as rows_added_by_branch_after(), for the run's samples up to `sample`.
+/// Same as rows_added_by_branch_after(), for the tree of the run's samples up to `sample`.
 std::int64_t RunRows::rows_added_by_branch_before(std::int64_t sample, std::int64_t tokens) const noexcept {
   std::int64_t above = samples_->lengths[to_index(sample)];
   std::int64_t other = sample;
@@ -130,8 +131,8 @@ void RunRows::shrink() noexcept {
 
 namespace {
 
-/// Returns the 1-based index of the first limit that these samples together exceed. Index 0 is the row limit,
-/// which is not checked here. Precondition: the samples exceed a limit.
+/// Returns the 1-based index of the first limit that these samples together exceed. Index 0 stands for the
+/// row limit, which is not checked here. Precondition: the samples exceed one of `limits`.
 std::size_t find_first_broken_limit(std::span<const PartLimit> limits, RowRange samples) {
   std::size_t broken = 1;
   for (const PartLimit& limit : limits) {
@@ -152,16 +153,16 @@ std::int64_t rows_of_run(const OrderedSamples& samples, std::int64_t alignment, 
   return run.rows();
 }
 
-/// Returns, for each sample, the end of the best first run of the samples from this one on.
+/// Returns, for each sample, the end of the first run in the best cut of this sample and all later ones.
 std::vector<std::int64_t> ends_of_first_runs(const OrderedSamples& samples, std::int64_t alignment,
                                              std::int64_t max_rows, std::span<const PartLimit> limits) {
   const std::int64_t count = samples.size();
-  std::vector<CutPrice> from(to_index(count + 1));  // price of the best cut of the samples from each one on
+  std::vector<CutPrice> from(to_index(count + 1));  // price of the best cut of the samples from each index on
   std::vector<std::int64_t> first_end(to_index(count));
   RunRows run(samples, alignment);
   RunAmounts amounts(limits);
-  // Candidates for the end of a first run that begins here or earlier. Ends are in descending order, and
-  // their prices are in ascending order.
+  // Candidates for the end of a first run that starts at `begin` or earlier. Ends are in descending order,
+  // and their prices are in ascending order.
   std::deque<std::int64_t> ends;
   const auto price = [&](std::int64_t end) {  // price of cutting the samples from `end` on
     CutPrice rest = from[to_index(end)];

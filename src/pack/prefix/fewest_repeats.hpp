@@ -12,18 +12,20 @@ namespace evenkeel {
 /// Samples of a tree in depth-first order.
 struct OrderedSamples {
   std::vector<std::int64_t> lengths;
-  std::vector<std::int64_t> shared;  ///< tokens in common with the preceding sample; 0 for the first one
+  /// Number of tokens in common with the preceding sample; 0 for the first sample.
+  std::vector<std::int64_t> shared;
 
   [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(lengths); }
 };
 
-/// A limit on the total amount of a part's samples, in addition to the limit on its rows.
+/// An upper limit on the sum of some amount over the samples of a part, in addition to the limit on the
+/// part's rows.
 struct PartLimit {
   std::vector<std::int64_t> of_samples;  ///< amount of each sample, at least 0
   std::int64_t most = 0;
 };
 
-/// Counts the rows of a run of samples. These are the rows of the samples' tree, with each segment aligned
+/// Counts the rows of a run of samples: the rows of the samples' prefix tree if each segment is aligned
 /// separately. The run grows at its front and shrinks at its back; each operation takes O(segments of a
 /// path).
 class RunRows {
@@ -51,18 +53,18 @@ class RunRows {
 
   const OrderedSamples* samples_;
   std::int64_t alignment_;
-  std::vector<std::int64_t> less_after_;  // for each sample: the next one with fewer `shared` tokens
-  // For each sample: the nearest earlier one with fewer `shared` tokens.
+  std::vector<std::int64_t> less_after_;  // for each sample: the next sample with fewer `shared` tokens
+  // For each sample: the nearest earlier sample with fewer `shared` tokens.
   std::vector<std::int64_t> less_before_;
   std::int64_t begin_;
   std::int64_t end_;
   std::int64_t rows_ = 0;
 };
 
-/// A part of the ordered samples.
+/// A run of consecutive ordered samples, which forms one part.
 struct OrderedRun {
   RowRange samples;
-  std::int64_t repeated = 0;  ///< tokens that earlier runs also contain
+  std::int64_t repeated = 0;  ///< number of tokens that earlier runs also contain
   /// The first limit that would be exceeded if this run were joined with the previous one: 0 is the limit on
   /// rows, and l + 1 is `limits[l]`. Also 0 for the first run.
   std::size_t forced_by = 0;
@@ -70,11 +72,11 @@ struct OrderedRun {
   friend bool operator==(const OrderedRun&, const OrderedRun&) = default;
 };
 
-/// Cuts the samples into runs of at most `max_rows` rows that stay within all limits. Among all such cuts,
-/// returns the one with the fewest repeated tokens; on a tie, the one with the fewest runs; on a further tie,
-/// the one with the longest first run, then the longest second run, and so on. A sample that exceeds a limit
-/// on its own forms its own run. Preconditions: alignment >= 1; every limit lists all samples. O(samples *
-/// segments of a path).
+/// Cuts the samples into runs that have at most `max_rows` rows and stay within all limits. Among all such
+/// cuts, returns the one with the fewest repeated tokens; on a tie, the one with the fewest runs; on a
+/// further tie, the one with the longest first run, then the longest second run, and so on. A sample that
+/// exceeds a limit by itself forms its own run. Preconditions: alignment >= 1; every limit has an amount for
+/// each sample. O(samples * segments of a path).
 [[nodiscard]] std::vector<OrderedRun> runs_with_fewest_repeats(const OrderedSamples& samples,
                                                                std::int64_t alignment, std::int64_t max_rows,
                                                                std::span<const PartLimit> limits);

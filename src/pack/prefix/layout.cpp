@@ -20,8 +20,8 @@ std::vector<std::int64_t> tokens_of(const PrefixGroups& groups) {
   return tokens;
 }
 
-/// Throws InputError unless the mask has one row per group in which one entry is set for each of the group's
-/// tokens.
+/// Returns the places of the ones in a mask. Throws InputError unless the mask has one row per group, with as
+/// many ones as the group has tokens.
 TokenPlaces masked_rows(const PrefixGroups& groups, const PaddedMask& padding) {
   const std::vector<std::int64_t> lengths = lengths_of(padding);
   if (std::ssize(lengths) != groups.size()) {

@@ -21,7 +21,7 @@ struct PackedPlace {
   std::int64_t row = -1;
 };
 
-/// Returns the place of each true row of a packed layout, in ragged order.
+/// Returns the CP rank and the local row of each true row of a packed layout, in ragged order.
 std::vector<PackedPlace> places_of_rows(const PackedLayout& layout) {
   std::vector<PackedPlace> places(static_cast<std::size_t>(layout.num_tokens()));
   for (int rank = 0; rank < layout.cp().size; ++rank) {
@@ -36,13 +36,14 @@ std::vector<PackedPlace> places_of_rows(const PackedLayout& layout) {
   return places;
 }
 
-/// Calls visit(run, rows, path) for each run of one CP rank that has local rows whose token 1 + `ahead`
-/// positions later is a response token of the sample. `path` is the sample's path from the run's segment to
-/// its end.
+/// Calls visit(run, rows, path) for each run of one CP rank that contains predicting rows of the sample:
+/// local rows whose token 1 + `ahead` positions later is a response token. `rows` are these rows, and `path`
+/// is the sample's path from the run's segment to its last segment.
 template <typename Visit>
 void for_each_predicting_run(const PrefixTree& tree, const SegmentRuns& runs, std::int64_t sample,
                              std::int64_t prompt, std::int64_t ahead, Visit visit) {
-  const RowRange predicting{prompt - 1 - ahead, tree.sample_length(sample) - 1 - ahead};  // positions
+  // Positions in the sample.
+  const RowRange predicting{prompt - 1 - ahead, tree.sample_length(sample) - 1 - ahead};
   const std::vector<std::int64_t> path = tree.path_to(tree.sample_end(sample));
   for (std::size_t p = 0; p < path.size(); ++p) {
     const RowRange of_segment = runs.of(path[p]);
@@ -79,7 +80,7 @@ void require_inside(std::span<const std::int64_t> numbers, std::int64_t size, co
 }
 
 /// Calls visit(local, response) for each prediction. The arguments are the indexes of the first elements of
-/// its local row and of its response row.
+/// its local row and its response row in arrays with `row_size` elements per row.
 template <typename Visit>
 void for_each_prediction(const LocalPredictions& predictions, std::size_t row_size, std::size_t local_size,
                          std::size_t response_size, Visit visit) {

@@ -17,10 +17,10 @@ class SegmentRuns {
   [[nodiscard]] const PackedRun& operator[](std::int64_t run) const {
     return runs_[static_cast<std::size_t>(run)];
   }
-  /// Returns the range of a segment's runs.
+  /// Returns the range of run numbers that belong to a segment.
   [[nodiscard]] RowRange of(std::int64_t segment) const;
-  /// Returns, for the tokens of a run, the difference between a token's local row and its position in its
-  /// samples.
+  /// Returns the local row of a run's tokens minus their position in their samples. This difference is the
+  /// same for all tokens of the run.
   [[nodiscard]] std::int64_t shift_of(std::int64_t run) const;
 
  private:
@@ -29,8 +29,8 @@ class SegmentRuns {
   std::vector<std::int64_t> first_;  // number of each segment's first run, followed by the number of runs
 };
 
-/// Looks up the tokens that follow the rows of a CP rank's runs. They are among the rank's own tokens and the
-/// halo tokens that it received (see derive_labels).
+/// Looks up the tokens that follow the rows of a CP rank's runs. These tokens are among the rank's own tokens
+/// and the halo tokens that the rank received (see derive_labels()).
 class FollowingTokens {
  public:
   /// `layout` and the tokens must outlive this object.
@@ -40,7 +40,7 @@ class FollowingTokens {
   [[nodiscard]] const SegmentRuns& runs() const noexcept { return runs_; }
   /// Writes the tokens that are `ahead` rows after the local rows `rows` of a run, along `path`, which begins
   /// with the run's own segment. Writes `pad` after the end of the path. Throws InputError if a token is
-  /// missing. Precondition: 1 <= ahead <= reach.
+  /// missing from the halo. Precondition: 1 <= ahead <= reach.
   void write(std::int64_t run, RowRange rows, std::int64_t ahead, std::span<const std::int64_t> path,
              std::int64_t pad, std::span<std::int64_t> out) const;
 

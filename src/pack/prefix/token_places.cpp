@@ -61,7 +61,7 @@ class PaddedBytes {
   Byte* bytes_;
 };
 
-/// Calls copy(from, to) for the longest stretches of tokens whose places are contiguous in both lists.
+/// Calls copy(from, to) for each maximal run of tokens whose places are contiguous in both lists.
 template <typename Copy>
 void for_each_common_run(std::span<const TokenRun> from, std::span<const TokenRun> to, Copy copy) {
   std::int64_t from_done = 0;
@@ -83,7 +83,7 @@ void for_each_common_run(std::span<const TokenRun> from, std::span<const TokenRu
   }
 }
 
-/// Calls gap(run) for every stretch of a row without tokens, which may be empty. Throws InputError if the
+/// Calls gap(run) for every stretch of a row without tokens; a stretch may be empty. Throws InputError if the
 /// tokens are not in the order of the tensor.
 template <typename Gap>
 void for_each_gap(const TokenPlaces& tokens, Gap gap) {

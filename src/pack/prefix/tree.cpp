@@ -74,18 +74,18 @@ std::int64_t causal_entries(RowRange positions) {
 
 using Samples = std::span<const std::span<const std::int64_t>>;
 
-/// Samples, in ascending order, whose tokens before `depth` are equal. Their other tokens are not in a
-/// segment yet.
+/// Samples, in ascending order, whose first `depth` tokens are equal. Their other tokens are not in a segment
+/// yet.
 struct Branch {
   std::vector<std::int64_t> samples;
   std::int64_t parent = -1;
   std::int64_t depth = 0;
 };
 
-/// The tokens that the samples of a branch have in common.
+/// Length of the common prefix of a branch's samples.
 struct Common {
   std::int64_t tokens = 0;
-  bool is_all = true;  ///< whether the samples are equal
+  bool is_all = true;  ///< whether the samples are equal in all tokens
 };
 
 std::span<const std::int64_t> tokens_of(Samples samples, std::int64_t i) {
@@ -105,7 +105,7 @@ Common find_common_prefix(Samples samples, const Branch& branch) {
 }
 
 /// Partitions the samples of a branch that are longer than `depth` by their token at `common`. Samples that
-/// end at `common` form one part. Parts are in the order of their first samples.
+/// end at `common` form one part. Parts are in ascending order of their first samples.
 std::vector<Branch> split_branch(Samples samples, const Branch& branch, std::int64_t parent,
                                  std::int64_t depth, std::int64_t common) {
   std::vector<Branch> parts;

@@ -14,7 +14,7 @@
 namespace evenkeel {
 namespace {
 
-/// Returns the number of tokens that two samples have in common.
+/// Returns the length of the common prefix of two samples.
 std::int64_t shared_tokens(const PrefixTree& tree, std::int64_t before, std::int64_t sample) {
   std::int64_t segment = tree.sample_end(before);
   const std::int64_t end = tree.sample_end(sample);

@@ -104,8 +104,8 @@ void CutRows::cut_flat(const PackedLayout& layout) {
   }
 }
 
-// Adds a run of a CP rank. Splits it at multiples of `window` rows, since each window belongs to a different
-// TP rank.
+// Adds a run of a CP rank. Splits the run at multiples of `window` local rows, since each window belongs to a
+// different TP rank.
 void CutRows::add(const PlacedRun& run, std::int64_t window) {
   for (std::int64_t at = 0; at < run.rows.size();) {
     const std::int64_t local = run.local + at;

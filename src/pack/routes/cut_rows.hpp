@@ -8,28 +8,29 @@
 
 namespace evenkeel {
 
-/// Rows that are adjacent both in their sequence and on the member that has them.
+/// Rows that are adjacent both in their sequence and on the member that holds them.
 struct PlacedRun {
   std::int64_t sequence = 0;
   RowRange rows;           ///< relative to the sequence; never empty
-  int member = 0;          ///< RowMember::number()
+  int member = 0;          ///< number of the member; see RowMember::number()
   std::int64_t local = 0;  ///< local row of `rows.begin` on the member
 };
 
-/// All rows of a micro-batch, cut over a group. The runs are in the order of the micro-batch, which is also
-/// the order of each member's local rows.
+/// All rows of a micro-batch, cut over a CP x TP group. The runs are in the order of the micro-batch, and the
+/// runs of each member are also in the order of its local rows.
 class CutRows {
  public:
-  /// `of` is any member of the group. Throws the errors of row_route().
+  /// `of` is any member of the group. Throws InputError if `of` is not in the group, if tp does not divide
+  /// layout.local_rows(), or if a sequence cannot be cut into equal chunks.
   CutRows(const PackedLayout& layout, RowCut cut, RowMember of);
 
   [[nodiscard]] const std::vector<PlacedRun>& runs() const noexcept { return runs_; }
-  /// Returns the range of a sequence's runs.
+  /// Returns the range of indexes in runs() that belong to a sequence.
   [[nodiscard]] RowRange runs_of(std::int64_t sequence) const noexcept {
     const auto s = static_cast<std::size_t>(sequence);
     return {first_run_[s], first_run_[s + 1]};
   }
-  /// Returns the number of the run that contains this row of a sequence. Precondition: the row exists.
+  /// Returns the index of the run that contains this row of a sequence. Precondition: the row exists.
   [[nodiscard]] std::int64_t run_with(std::int64_t sequence, std::int64_t row) const noexcept;
   [[nodiscard]] int members() const noexcept { return members_; }
 
@@ -55,8 +56,8 @@ class RouteSide {
     counts_[static_cast<std::size_t>(member)] += count;
   }
 
-  /// Lists the rows in the order of members, and counts the rows of each member. The rows of a member are in
-  /// the order of the calls of add().
+  /// Fills `rows` with all added rows, in the order of members, and `counts` with the number of rows per
+  /// member. The rows of a member are in the order in which they were added.
   template <typename Integer>
   void list(std::vector<Integer>& rows, std::vector<Integer>& counts) const {
     counts.assign(counts_.begin(), counts_.end());

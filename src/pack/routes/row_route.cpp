@@ -24,7 +24,8 @@ class OrderedRows {
 
   const CutRows cut;
 
-  /// Returns the token before this row, in its sequence or in the segments before it.
+  /// Returns the row of the preceding token, in this sequence or, in a tree, in the nearest ancestor with
+  /// tokens; nullopt if there is no such token.
   [[nodiscard]] std::optional<SequenceRow> before(SequenceRow at) const {
     if (at.row > 0) return SequenceRow{at.sequence, at.row - 1};
     for (std::int64_t s = parent_of(at.sequence); s >= 0; s = parent_of(s))
@@ -44,7 +45,7 @@ class OrderedRows {
   const PrefixTree* tree_;
 };
 
-/// Returns the number of each run among the runs of its member.
+/// Returns the index of each run among the runs of its member.
 std::vector<std::int64_t> numbers_on_members(const CutRows& cut) {
   std::vector<std::int64_t> numbers;
   numbers.reserve(cut.runs().size());
@@ -108,7 +109,7 @@ RowRoute<Integer> make_halo_route(const OrderedRows& rows, RowMember member, std
       const PlacedRun& from = runs[static_cast<std::size_t>(rows.cut.run_with(at->sequence, at->row))];
       tokens.push_back({&from, from.local + at->row - from.rows.begin});
     }
-    const std::int64_t end = (numbers[r] + 1) * (width - 1);  // end of the run's places
+    const std::int64_t end = (numbers[r] + 1) * (width - 1);  // end of the run's places in the received rows
     for (std::int64_t t = std::ssize(tokens); t-- > 0;) {
       const TokenBefore& token = tokens[static_cast<std::size_t>(t)];
       if (token.run->member == here) sent.add(run.member, token.local, 1);

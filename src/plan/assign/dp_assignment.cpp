@@ -37,8 +37,8 @@ Partition balance_with(Algorithm algorithm, std::span<const Cost> costs, const P
 
 using Runs = std::vector<std::vector<Item>>;
 
-/// Distributes elements 0..n-1 over k sorted lists. The lists are cut from the order `drawn`, or from
-/// ascending order if `drawn` is empty.
+/// Cuts a permutation of 0..n-1 into k runs of nearly equal size, and sorts each run. The permutation is
+/// `drawn`, or ascending if `drawn` is empty.
 Partition sorted_runs(std::int64_t n, std::span<const std::int64_t> drawn, std::int64_t k) {
   Partition in_order = contiguous_runs(n, k);
   if (drawn.empty()) return in_order;
@@ -55,7 +55,7 @@ AssignedWork work_of(const PackUnits& units) {
 }
 
 IdGroups<UnitId> assign(const PackUnits& units, IdView<UnitId> mini_batch, const PlanSettings& settings) {
-  // If the mini-batch is the whole step, use the lists of the whole step as they are.
+  // If the mini-batch is the whole step, use the lists of all units without copying them.
   if (std::ssize(mini_batch) == units.size())
     return IdGroups<UnitId>(assign_to_dp_ranks(work_of(units), settings));
   const PickedUnits own(units, mini_batch);

@@ -37,31 +37,33 @@ struct AssignedWork {
   BinLimits limits{};
 };
 
-/// Assigns work to the DP ranks in equal shares: group r of the result holds the items of DP rank r,
-/// ascending (or in the reference's order if a preset assigns). Accepts any number of items; with fewer items
-/// than ranks, some ranks get no items. Local and deterministic on replicated input, so every rank computes
-/// the same result.
+/// Balances work over the DP ranks: group r of the result holds the items of DP rank r, ascending (or in the
+/// reference's order if a preset assigns). Accepts any number of items; with fewer items than ranks, some
+/// ranks get no items. Local and deterministic on replicated input, so every rank computes the same result.
 [[nodiscard]] Partition assign_to_dp_ranks(const AssignedWork& work, const PlanSettings& settings);
 
-/// Returns the work of each entry on its own, without prefix sharing, under the settings' cost. Throws the
-/// errors of field_costs_of().
+/// Returns the work of each entry on its own, without prefix sharing, under the settings' cost. Throws
+/// InputError if the cost is that of a field that the samples do not have, and LimitError if the cost of a
+/// sample is 2^62 or more.
 [[nodiscard]] std::vector<Cost> costs_of(const LengthTable& table, const PlanSettings& settings);
 
 /// Returns the work that each DP rank would have if it got a contiguous run of samples in source order. This
 /// is the baseline for balancing.
 [[nodiscard]] std::vector<Cost> unbalanced_dp_costs(const LengthTable& table, const PlanSettings& settings);
 
-/// Cuts a step into settings.mini_batches before units are assigned, and returns the units of each
-/// mini-batch, ascending. A group of samples that share prefixes is never split, and the mini-batches'
-/// numbers of groups differ by at most one. Each mini-batch is a run of groups in their order, or in a random
+/// Cuts a step into mini-batches before units are assigned to DP ranks, and returns the units of each
+/// mini-batch, ascending. Never splits a group of samples that share prefixes. The numbers of groups of the
+/// mini-batches differ by at most one. Each mini-batch is a run of groups in their order, or in a random
 /// order if the settings request shuffling. Pure, deterministic.
 [[nodiscard]] IdGroups<UnitId> cut_into_mini_batches(const StepProblem& problem, const PackUnits& units);
 
 /// Splits a step into mini-batches, and each mini-batch over the DP ranks: element m has the units of each DP
-/// rank in mini-batch m. Every unit is in exactly one of them.
+/// rank in mini-batch m. Every unit is in exactly one of these groups.
 /// - With mini_batches.keep, mini-batches are cut first, and each is assigned by assign_to_dp_ranks().
-/// - Otherwise the whole step is assigned, and each rank's share is cut at random, between units.
-/// With fewer groups or units than mini-batches, some are empty. Pure and deterministic on replicated input.
+/// - Otherwise, the whole step is assigned, and each rank's share is cut at random into one part per
+///   mini-batch.
+/// With fewer groups or units than mini-batches, some mini-batches are empty. Pure and deterministic on
+/// replicated input.
 [[nodiscard]] std::vector<IdGroups<UnitId>> split_into_mini_batches(const StepProblem& problem,
                                                                     const PackUnits& units);
 

@@ -24,8 +24,8 @@ class PlanningPeers {
   virtual ~PlanningPeers() = default;
 
   /// Runs a part of planning that does not involve other ranks. In jobs, where no rank may fail alone, a
-  /// derived class stores the exception and skips later parts. The caller must convert `work` without
-  /// allocating: with std::ref if it captures more than two references.
+  /// derived class stores the exception and skips later parts. Constructing the std::function must not
+  /// allocate memory, so pass a lambda that captures more than two references through std::ref.
   virtual void run_locally(const std::function<void()>& work) { work(); }
   /// Replaces every number with its maximum over all ranks. Collective. Lists have equal lengths on all ranks
   /// whose work has not failed.
@@ -43,22 +43,22 @@ class PlanningPeers {
                                      std::span<const DpRank> ranks, PlanningPeers& peers);
 
 /// A plan for all DP ranks, and the assignment from which it was made. The plan's micro-batches refer to the
-/// assignment's units. Do not rebuild the units from the settings: they may differ, since a grid cuts trees
-/// to equalize work.
+/// assignment's units. Do not rebuild the units from the settings: the result may differ, since a grid cuts
+/// trees to equalize work.
 struct AssignedPlan {
   StepAssignment assignment;
   StepPlan plan;
   std::optional<StrategyChoice> choice;  ///< set if the strategy was chosen by comparing plans
 };
 
-/// Plans a step as plan_step() does, and returns the assignment too. Throws the errors of assign_step().
-/// Pure, deterministic.
+/// Does the same as plan_step(), but also returns the assignment. Throws ConfigError, InputError and
+/// LimitError under the same conditions as assign_step(). Pure, deterministic.
 [[nodiscard]] AssignedPlan assign_and_plan(const StepProblem& problem);
 
 /// Returns the times that CountRule::fastest compares. For each of the 8 smallest allowed counts of each
 /// mini-batch, the result has the time (PlanSettings::time_of) of each micro-batch of a DP rank, in execution
-/// order. `fewest` has the agreed counts, so the lists have equal lengths on all ranks. Local; takes as long
-/// as 8 plans.
+/// order. `fewest` has the agreed count of each mini-batch, so the results have equal lengths on all ranks.
+/// Local; takes as long as 8 plans.
 [[nodiscard]] std::vector<Cost> times_at_counts(const MicroBatcher& batcher, DpRank rank,
                                                 std::span<const std::int64_t> fewest,
                                                 const PlanSettings& settings);

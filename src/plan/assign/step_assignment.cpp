@@ -28,7 +28,7 @@ IdGroups<EntryId> shares_of_entries(const StepAssignment& assignment) {
         const std::span<const EntryId> entries = assignment.units[unit].entries;
         share.insert(share.end(), entries.begin(), entries.end());
       }
-      // Samples of a unit need not be consecutive in the table.
+      // Sort, since the samples of a unit need not be consecutive in the table.
       if (assignment.shared()) std::sort(share.begin() + first, share.end());
     }
   }
@@ -58,7 +58,7 @@ StepAssignment assignment_of_units(const StepProblem& problem) {
   return assignment;
 }
 
-/// Fills in the fields that follow from the assigned units.
+/// Fills in the fields that are derived from the assigned units.
 StepAssignment complete_assignment(const StepProblem& problem, StepAssignment assignment) {
   strategy_of(problem.settings).add_joint_micro_batches(problem, assignment);
   assignment.shares = shares_of_entries(assignment);
@@ -73,7 +73,7 @@ void require_fitting(const StepProblem& problem) {
   require_below_row_caps(problem.table, problem.settings.micro_batch);
 }
 
-/// Returns the size of the group that runs each unit.
+/// Returns, for each unit, the size of the group that runs it.
 std::vector<int> group_sizes(const StepAssignment& assignment) {
   std::vector<int> sizes(static_cast<std::size_t>(assignment.units.size()));
   for (const MiniBatchAssignment& mini_batch : assignment.mini_batches) {

@@ -21,11 +21,13 @@ struct MiniBatchAssignment {
 };
 
 /// A step assigned to mini-batches and DP ranks. Every rank computes the same assignment from replicated
-/// input, so each owner knows where its samples go, and the length of their sequences there.
+/// input, so each owner knows which ranks need its samples, and how long the samples' sequences are on these
+/// ranks.
 struct StepAssignment {
   std::int64_t step = 0;
   PackUnits units;
-  /// The groups that run micro-batches: the places of each DP rank or, with flexible CP, any groups.
+  /// The groups that run micro-batches: one group per DP rank or, with flexible CP, groups of different
+  /// sizes.
   std::vector<ContextGroup> groups;
   std::vector<MiniBatchAssignment> mini_batches;
   IdGroups<EntryId> shares;  ///< entries of each group over all mini-batches
@@ -39,20 +41,22 @@ struct StepAssignment {
   friend bool operator==(const StepAssignment&, const StepAssignment&) = default;
 };
 
-/// Assigns a step: cuts it into mini-batches, assigns every unit to a DP rank, and places each share at the
-/// DP rank that already holds most of its tokens.
+/// Assigns a step: cuts it into mini-batches, assigns every unit to a DP rank, and decides which DP rank gets
+/// which share, so that most tokens stay where they are (place_shares).
 /// - Mini-batches that are cut first (`keep`) do not split groups of samples that share prefixes, and their
 ///   numbers of groups differ by at most one.
 /// - Mini-batches that are cut from each DP rank's share differ by at most one unit per rank.
 /// With fewer groups than mini-batches, some mini-batches are empty. Throws ConfigError for incompatible
-/// settings, LimitError for a sample above a cap, and the errors of make_units(). Pure, deterministic.
+/// settings, LimitError for a sample above a cap or work of 2^62 or more, and InputError if trees do not
+/// contain each entry exactly once or a required field is missing. Pure, deterministic.
 [[nodiscard]] StepAssignment assign_step(const StepProblem& problem);
 
-/// Returns the units of each DP rank, by mini-batch. This takes most of assign_step's time; one rank can
-/// compute it and send the result to others. Throws the errors of assign_step().
+/// Returns the units of each DP rank, by mini-batch. This takes most of the time of assign_step(); one rank
+/// can compute the result and send it to the others. Throws ConfigError, InputError and LimitError under the
+/// same conditions as assign_step().
 [[nodiscard]] std::vector<IdGroups<UnitId>> assign_units(const StepProblem& problem);
-/// Returns whether assign_units() determines the whole assignment. It does not for grids, and for groups of
-/// different sizes.
+/// Returns whether the result of assign_units() determines the whole assignment. This is not the case for
+/// grids and for groups of different sizes.
 [[nodiscard]] bool shares_are_derived_from_units(const PlanSettings& settings) noexcept;
 /// Returns the result of assign_step() given the result of assign_units(). Takes linear time apart from
 /// making units. Preconditions: shares_are_derived_from_units(); assign_units() did not throw.
@@ -64,7 +68,7 @@ struct StepAssignment {
                                                  const MicroBatchPlan& plan);
 
 /// Returns a 64-bit hash of the assignment: equal plans have equal hashes on every machine. `counts` has the
-/// number of micro-batches of each mini-batch. Ranks compare the hash if contracts are checked.
+/// number of micro-batches of each mini-batch. Ranks compare their hashes if contract checks are enabled.
 [[nodiscard]] std::uint64_t plan_hash(const IdGroups<EntryId>& shares,
                                       std::span<const std::int64_t> counts) noexcept;
 

@@ -37,7 +37,7 @@ std::int64_t rows_of(const MicroBatchPlan& plan, const PlanSettings& settings) n
 PackedMicroBatch lay_out(const StepProblem& problem, const StepAssignment& assignment,
                          const MicroBatchPlan& plan, CpRank member) {
   const SequenceLayout sequences = sequences_of(plan, problem.settings);
-  // Without CP, each sequence is a whole sample, so every member has all rows.
+  // If sequences are not cut, every member has all rows.
   if (sequences.cp.size == 1) member = CpRank{0};
   std::vector<SampleShape> samples;
   for (const EntryId entry : plan.entries) samples.push_back(problem.table[entry].shape);

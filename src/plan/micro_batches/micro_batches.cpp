@@ -105,8 +105,8 @@ void require_within_cap(const LengthTable& table, const PlanSettings& settings) 
       "micro_batch.max_tokens (or micro_batch.max_tokens_per_rank times cp)");
 }
 
-// Trees are only split between samples. Their root-to-leaf paths are therefore always the samples, however
-// the trees are split. Pad rows do not count, since positions and attention skip them.
+// Trees are split only between samples, so every root-to-leaf path of a part is a whole sample. Pad rows do
+// not count, since positions and attention skip them.
 void require_below_path_cap(const LengthTable& table, const PlanSettings& settings) {
   if (!settings.max_path_tokens) return;
   const std::int64_t most = *settings.max_path_tokens;

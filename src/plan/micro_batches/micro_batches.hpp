@@ -12,7 +12,7 @@
 
 namespace evenkeel {
 
-/// The figures of a micro-batch, without its contents. See MicroBatchPlan for their meaning.
+/// The figures of a micro-batch, without its contents. See MicroBatchPlan for the meaning of the members.
 struct MicroBatchFigures {
   std::int64_t tokens = 0;
   std::int64_t aligned_tokens = 0;
@@ -23,7 +23,8 @@ struct MicroBatchFigures {
   friend bool operator==(const MicroBatchFigures&, const MicroBatchFigures&) = default;
 };
 
-/// Returns the totals of these units as a micro-batch on a DP rank's own places.
+/// Returns the total tokens, aligned tokens and cost of these units. Tokens are aligned for the CP group of a
+/// DP rank; the other figures keep their defaults.
 [[nodiscard]] MicroBatchFigures figures_of(const PackUnits& units, std::span<const UnitId> chosen);
 
 /// Return the micro-batch of these units, in this order. The figures are computed, or given as an argument.
@@ -36,8 +37,8 @@ struct MicroBatchFigures {
 [[nodiscard]] const LengthEntry* first_above_cap(const LengthTable& table, const PlanSettings& settings);
 
 /// Throws LimitError if a sample exceeds the cap on its own, naming the sample, its length, its aligned
-/// length and the cap. The table is replicated, so every rank throws the same error. Precondition: the groups
-/// are the DP ranks.
+/// length and the cap. The table is replicated, so every rank throws the same error. Precondition: each group
+/// consists of the places of one DP rank.
 void require_within_cap(const LengthTable& table, const PlanSettings& settings);
 
 /// Throws LimitError if a sample has more tokens than a path of a tree may have. The error names the first
@@ -49,11 +50,11 @@ void require_below_path_cap(const LengthTable& table, const PlanSettings& settin
 /// at least 1 and at least min_count, rounded up to the multiple that the pipeline needs.
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest_needed, const PlanSettings& settings) noexcept;
 
-/// Reorders micro-batches in place. For `pipeline`: sort by descending (cost, first entry); then take every
-/// second micro-batch, in reverse order, followed by the others, as verl and ROLL do. This puts the costliest
-/// in the middle.
+/// Reorders micro-batches in place. `plan` keeps the order, and `cost` sorts by descending (cost, first
+/// entry). `pipeline` sorts in the same way, then takes the 1st, 3rd, 5th, ... micro-batch in reverse order,
+/// followed by the 2nd, 4th, ..., as verl and ROLL do. This puts the costliest micro-batches in the middle.
 ///
-/// Example: costs {5, 4, 3, 2, 1} become {1, 3, 5, 4, 2}.
+/// Example: with `pipeline`, costs {5, 4, 3, 2, 1} become {1, 3, 5, 4, 2}.
 ///
 /// Precondition: the order is not `schedule`, which needs the settings.
 void order_micro_batches(std::vector<MicroBatchPlan>& micro_batches, MicroBatchOrder order);
@@ -88,7 +89,7 @@ class JointMicroBatches {
   void set_run_order(DpRank rank, std::vector<std::int64_t> micro_batches) {
     of_ranks_[rank.index()] = std::move(micro_batches);
   }
-  /// Reassigns micro-batches: rank r runs those that rank rank_of[r] ran before.
+  /// Reassigns micro-batches: rank r runs the micro-batches that rank rank_of[r] ran before.
   void reorder_ranks(std::span<const std::int64_t> rank_of);
 
   [[nodiscard]] bool has_no_micro_batches() const noexcept { return of_ranks_.empty(); }

@@ -49,7 +49,7 @@ std::vector<std::int64_t> padded_lengths(const Partition& shards, std::span<cons
   return needed;
 }
 
-/// The total rows of each capped field on each DP rank, over the positions that have been joined so far.
+/// The total rows of each capped field on each DP rank, over the positions in the current micro-batch.
 class JoinedRows {
  public:
   JoinedRows(const Partition& shards, std::span<const CappedRows> capped)
@@ -79,7 +79,7 @@ class JoinedRows {
 
   const Partition& shards_;
   std::span<const CappedRows> capped_;
-  std::vector<std::int64_t> rows_;  // by field and DP rank
+  std::vector<std::int64_t> rows_;  // by capped field, then by DP rank
 };
 
 MicroBatches join_neighbors(std::span<const std::int64_t> padded, JoinedRows rows,

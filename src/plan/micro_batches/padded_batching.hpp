@@ -21,30 +21,31 @@ struct PaddedBatchingSettings {
   std::int64_t count_multiple =
       1;  ///< the number of micro-batches is a multiple of this: pp if there are virtual stages
   /// Determines the padded length of a micro-batch whose samples all have no tokens. If true, it is
-  /// length_round. If false, it is 0, as in ROLL's code, unless the micro-batch is the first, which stays
-  /// empty if the cap is below length_round.
+  /// length_round. If false, it is 0, as in ROLL's code, except that the first micro-batch has length_round.
+  /// If false and the cap is below length_round, the first micro-batch has no samples.
   bool widen_empty_samples = true;
 
   friend bool operator==(const PaddedBatchingSettings&, const PaddedBatchingSettings&) = default;
 };
 
-/// A column of the grid: one micro-batch on every DP rank.
+/// The micro-batches of all DP ranks that have the same index. Their positions and their padded length are
+/// equal.
 struct PaddedMicroBatch {
   RowRange positions;              ///< positions in every DP rank's shard
-  std::int64_t padded_length = 0;  ///< L: length to which each of its samples is padded on every rank
+  std::int64_t padded_length = 0;  ///< length to which each sample is padded on every rank
 
   friend constexpr bool operator==(const PaddedMicroBatch&, const PaddedMicroBatch&) = default;
 };
 
-/// Samples assigned to DP ranks and cut into padded micro-batches, each a rectangle [n, L]. Every rank has
-/// the same number of micro-batches, with the same lengths.
+/// Samples assigned to DP ranks and cut into padded micro-batches, each of shape [number of samples, padded
+/// length]. Every rank has the same number of micro-batches, with the same padded lengths.
 struct PaddedBatches {
   Partition shards;  ///< group r: the samples of DP rank r by ascending (length, sample)
   std::vector<PaddedMicroBatch> micro_batches;
 
-  /// Returns the samples of one micro-batch on one DP rank, ascending by length: positions.size() of them,
-  /// fewer at the end of a shard that is one sample shorter, zero in an empty micro-batch. Preconditions:
-  /// both arguments are in range.
+  /// Returns the samples of one micro-batch on one DP rank, by ascending length. There are positions.size()
+  /// samples, or fewer if the rank's shard ends before the last position. Precondition: both arguments are in
+  /// range.
   [[nodiscard]] std::span<const Item> samples(DpRank rank, std::int64_t micro_batch) const noexcept;
   /// Returns the number of tokens over all DP ranks including padding, as computed by the trainer. Filler in
   /// empty micro-batches is not counted.
@@ -53,9 +54,9 @@ struct PaddedBatches {
   friend bool operator==(const PaddedBatches&, const PaddedBatches&) = default;
 };
 
-/// ROLL's dynamic batching (`dynamic_batching_shard`). Shards, grid and order are identical to those of the
-/// reference whenever the reference succeeds (with samples without tokens, only if widen_empty_samples is
-/// false).
+/// ROLL's dynamic batching (`dynamic_batching_shard`). Shards, micro-batches and their order are identical to
+/// those of the reference whenever the reference succeeds (with samples without tokens, only if
+/// widen_empty_samples is false).
 /// 1. Assign samples by sorted_stride().
 /// 2. Join neighboring positions of the shards while the number of samples times their padded length stays
 ///    within the cap. The padded length is the maximum over all ranks, rounded up.
@@ -63,8 +64,8 @@ struct PaddedBatches {
 ///    have more than one position. Halve the largest ones first (by samples times length; earlier ones win
 ///    ties), each once; if that is not enough, repeat this with the resulting micro-batches. Both halves keep
 ///    the padded length.
-/// 4. If every micro-batch has one position, append empty ones of length_round. There is always at least one
-///    micro-batch.
+/// 4. If every micro-batch has one position and the count is still too low, append empty micro-batches of
+///    length_round. There is always at least one micro-batch.
 ///
 /// Accepts any number of samples: the first n mod dp ranks get one more than the others. The cap always
 /// holds. Deterministic, local, O(n log n). Throws ConfigError for a setting below 1, or a cap below
@@ -77,8 +78,8 @@ struct PaddedBatches {
 [[nodiscard]] PaddedBatches plan_padded_batches(std::span<const std::int64_t> lengths,
                                                 const PaddedBatchingSettings& settings);
 
-/// Cuts samples that are already assigned to DP ranks: does steps 2 to 4 above. There are `shares.size()` DP
-/// ranks; each share is sorted by ascending (length, sample). Shares may differ in size. In each micro-batch,
+/// Cuts samples that are already assigned to DP ranks: sorts each share by ascending (length, sample), then
+/// does steps 2 to 4 above. Share r belongs to DP rank r; shares may differ in size. In each micro-batch,
 /// every DP rank's rows of each capped field also stay within the field's cap. Precondition: each sample is
 /// within the caps.
 [[nodiscard]] PaddedBatches plan_padded_batches(const Partition& shares,

@@ -18,11 +18,11 @@
 namespace evenkeel {
 namespace {
 
-/// Number of row counts that are considered for a pass's shapes. They are evenly spaced up to the pass's cap.
+/// Number of row counts that are considered for a pass's shapes, evenly spaced up to the pass's cap.
 constexpr std::int64_t steps_of_rows = 128;
-/// Factor by which the sequences and max_seqlen of a new shape exceed the maxima seen so far.
+/// Ratio of a new shape's number of sequences and max_seqlen to their maxima over the step's micro-batches.
 constexpr std::int64_t margin = 2;
-/// One step may use at most 1 / max_part of the free places in the list of shapes.
+/// One step may fill at most 1 / max_part, rounded up, of the free places in the list of shapes.
 constexpr std::int64_t max_part = 3;
 
 constexpr std::int64_t no_rows = std::numeric_limits<std::int64_t>::max() / 2;
@@ -36,8 +36,8 @@ std::int64_t aligned_cap(const PlanSettings& settings, int group_size) {
   return settings.cap(group_size) / alignment * alignment;
 }
 
-/// Returns the common alignment of all passes' micro-batches on CP groups of that size; nullopt if it exceeds
-/// a cap.
+/// Returns the least common multiple of the passes' alignments for CP groups of this size; nullopt if it
+/// exceeds a cap.
 std::optional<std::int64_t> common_alignment(std::span<const PassNeeds> passes, int group_size) {
   std::int64_t common = 1;
   for (const PassNeeds& pass : passes) {
@@ -49,7 +49,8 @@ std::optional<std::int64_t> common_alignment(std::span<const PassNeeds> passes, 
   return common;
 }
 
-/// A set of `count` micro-batches that need the same number of rows.
+/// Micro-batches that have the same cap, are padded to the same number of rows without new shapes, and need a
+/// new shape of the same level.
 struct EqualMicroBatches {
   std::int64_t level = 0;  ///< rows of the smallest new shape that holds them; no_rows if there is none
   std::int64_t rows = 0;
@@ -89,8 +90,8 @@ class Candidates {
   [[nodiscard]] std::span<const std::int64_t> levels() const noexcept { return levels_; }
   [[nodiscard]] std::int64_t cp() const noexcept { return cp_; }
 
-  /// Returns, for each n, the total rows of the micro-batches in the first n levels if they are padded to a
-  /// new shape with `rows` rows.
+  /// Returns, for each n, the total rows of the micro-batches in the first n levels if the ones that fit may
+  /// also be padded to a new shape with `rows` rows.
   [[nodiscard]] std::vector<std::int64_t> rows_with(std::int64_t rows) const {
     std::vector<std::int64_t> sums{0};
     auto next = alike_.begin();
@@ -109,8 +110,8 @@ class Candidates {
     return sum;
   }
 
-  /// Returns a shape with this number of rows that holds every micro-batch seen so far with at most that many
-  /// rows.
+  /// Returns a shape with this number of rows that holds each of the step's micro-batches with at most that
+  /// many rows.
   [[nodiscard]] PackedShape shape_of(std::int64_t rows) const {
     const std::int64_t longest = std::min(rows * cp_, align_up(margin * max_seqlen_, alignment_));
     // Filler adds a sequence, even to a micro-batch that has the maximum number of samples.
@@ -124,7 +125,7 @@ class Candidates {
   std::int64_t sequences_ = 1;
   std::int64_t max_samples_ = 1;
   std::int64_t max_seqlen_ = 1;
-  std::vector<EqualMicroBatches> alike_;  // by ascending level; those without a level are last
+  std::vector<EqualMicroBatches> alike_;  // by ascending level; entries without a level are last
   std::vector<std::int64_t> levels_;
 };
 
@@ -137,7 +138,8 @@ class LevelChoice {
     const std::vector<std::int64_t> unchanged = candidates.rows_with(0);
     std::vector<std::vector<std::int64_t>> with;
     for (const std::int64_t level : levels_) with.push_back(candidates.rows_with(level));
-    // best[b]: minimum rows of the micro-batches in the first b levels, if level b is the highest one chosen.
+    // best[b]: minimum rows of the micro-batches in the first b levels if the b-th level is the highest one
+    // chosen.
     std::vector<std::int64_t> best(n + 1, no_rows);
     best[0] = 0;
     while (std::ssize(rows_) < std::min<std::int64_t>(most, std::ssize(levels_))) {
@@ -186,7 +188,7 @@ class LevelChoice {
  private:
   std::span<const std::int64_t> levels_;
   std::int64_t as_they_are_;
-  // By number of shapes and highest level: the next lower level.
+  // By number of shapes and highest chosen level: the next lower chosen level.
   std::vector<std::vector<std::size_t>> below_;
   std::vector<std::int64_t> rows_;  // by number of shapes
   std::vector<std::size_t> top_;

@@ -12,9 +12,9 @@
 namespace evenkeel {
 
 /// The small set of shapes to which a run's micro-batches are padded (`micro_batch.shapes`): a list that only
-/// grows, up to the configured number. The list starts with the largest shape of each kind of pass, which
-/// holds any planned micro-batch. Smaller shapes are added when a step shows that they save rows. All
-/// functions here are pure functions of replicated input, and do not depend on its order.
+/// grows, up to the configured number. The list starts with the largest shapes of all passes, which hold any
+/// planned micro-batch. Smaller shapes are added when a step shows that they save rows. All functions here
+/// are pure, and their input is replicated; results do not depend on the order of lists in the input.
 
 /// Returns the shape that a planned micro-batch needs, including filler, before it is padded to a shape of
 /// the list. Local. O(its samples).
@@ -22,19 +22,19 @@ namespace evenkeel {
                                        const PlanSettings& settings);
 
 /// Returns the shape that holds every micro-batch that can be planned with these settings on a group of
-/// `group_size` ranks. Its number of rows is the aligned cap; its number of sequences is the maximum number
-/// of samples in a micro-batch (max_samples or, for fixed micro-batches, their size), plus one for filler and
-/// one for padding. Preconditions: shapes and max_samples are set.
+/// `group_size` ranks. Its number of rows per rank is the aligned cap divided by `group_size`; its number of
+/// sequences is the maximum number of samples in a micro-batch (max_samples or, for fixed micro-batches,
+/// their size), plus one for filler and one for padding. Preconditions: shapes and max_samples are set.
 [[nodiscard]] PackedShape largest_shape(const PlanSettings& settings, int group_size);
 
-/// Returns the shapes of a run before its first step: the largest shape of each kind of pass on each possible
-/// size of group, without duplicates, descending. Throws ConfigError if the passes have different numbers of
-/// shapes, or the number is too small.
+/// Returns the shapes of a run before its first step: the largest shape of each pass for each possible group
+/// size, without duplicates, descending. Throws ConfigError if micro_batch.shapes differs between passes or
+/// is too small.
 [[nodiscard]] std::vector<PackedShape> first_shapes(std::span<const PlanSettings> passes);
 
-/// Returns the shape to pad to: among the shapes that hold `needed` and have at most as many rows as the cap,
-/// the one with the fewest rows, then the fewest sequences, then the smallest max_seqlen. Throws InputError
-/// if there is no such shape, which cannot happen if largest_shape(settings) is in the list. O(shapes).
+/// Returns the shape to pad to: among the shapes that hold `needed` and do not exceed the cap, the one with
+/// the fewest rows, then the fewest sequences, then the smallest max_seqlen. Throws InputError if there is no
+/// such shape, which cannot happen if largest_shape(settings) is in the list. O(shapes).
 [[nodiscard]] PackedShape smallest_shape(const PackedShape& needed, std::span<const PackedShape> shapes,
                                          const PlanSettings& settings);
 
@@ -50,16 +50,18 @@ struct PassNeeds {
   std::vector<PackedShape> needed;
 };
 
+/// See shapes_to_add().
+inline constexpr std::int64_t rows_saved_at_least = 400;
+
 /// Returns shapes to add to `shapes`, for all passes of a step together. Fills at most a third of the free
 /// places in the list, rounded up, to leave some for later steps. Each added shape must save at least 1 /
-/// rows_saved_at_least of the rows that the micro-batches need. Rows are counted on all ranks of a group.
+/// rows_saved_at_least of the rows that the step's micro-batches need, counted on all ranks of their groups.
 ///
 /// For each number of shapes, chooses the row counts that leave the least padding. This uses dynamic
 /// programming, first over the sorted row counts, then over the sizes of groups, since each size has its own
 /// shapes. Shapes have a margin for later micro-batches: rows are multiples of 1/128 of the cap; the number
-/// of sequences, up to its maximum, and the length are twice those of any micro-batch here, since doubling
-/// them costs no rows. O(needs * shapes + sizes * (128 passes)^2 * (shapes + passes)).
-inline constexpr std::int64_t rows_saved_at_least = 400;
+/// of sequences (up to its limit) and max_seqlen are twice the maxima over these micro-batches, since
+/// doubling them costs no rows. O(needs * shapes + sizes * (128 * passes)^2 * (shapes + passes)).
 [[nodiscard]] std::vector<PackedShape> shapes_to_add(std::span<const PassNeeds> passes,
                                                      std::span<const PackedShape> shapes);
 

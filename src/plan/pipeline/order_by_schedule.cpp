@@ -17,8 +17,9 @@ RunOrder mirror(RunOrder order) {
   return order;
 }
 
-/// Returns an order that begins with the first `head` micro-batches of `rising`, ascending, and ends with the
-/// next `tail` ones, descending. The others are in between, descending if `falls`, otherwise ascending.
+/// Returns an order that begins with the `head` cheapest micro-batches, ascending, and ends with the `tail`
+/// next cheapest ones, descending. The others are in between, descending if `falls`, otherwise ascending.
+/// `rising` lists all micro-batches by ascending cost.
 RunOrder place_cheap_at_ends(const RunOrder& rising, std::int64_t head, std::int64_t tail, bool falls) {
   RunOrder order(rising.begin(), rising.begin() + head);
   order.insert(order.end(), rising.begin() + head + tail, rising.end());
@@ -122,7 +123,7 @@ class OrderSearch {
     return simulation_.end(in_order_);
   }
 
-  /// Swaps two micro-batches, or moves one to another position and shifts those in between by one.
+  /// Swaps two micro-batches, or moves one micro-batch and shifts the ones in between by one position.
   void move_one(RunOrder& order, SearchMoves& random) const {
     const std::int64_t from = random.below(count());
     std::int64_t to = random.below(count() - 1);

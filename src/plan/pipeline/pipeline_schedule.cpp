@@ -93,7 +93,7 @@ std::int64_t simulation_steps(PipelineShape shape, std::int64_t micro_batches) n
 
 int simulation_shift(PipelineShape shape, std::span<const Cost> costs) noexcept {
   const Cost sum = std::accumulate(costs.begin(), costs.end(), Cost{0});
-  // Every simulated time is at most the sum of all passes of all stages.
+  // Every simulated time is at most the total time of all passes of all stages.
   const std::int64_t passes = saturating_product(saturating_product(shape.stages, shape.chunks), 3);
   int shift = 0;
   while (saturating_product(passes, sum >> shift) == latest_time) ++shift;
@@ -116,8 +116,8 @@ PipelineSimulation::PipelineSimulation(PipelineShape shape, std::int64_t micro_b
   }
   for (std::int64_t stage = 0; stage < shape.stages; ++stage)
     stages_.push_back({std::min(passes_, warm_up_of(shape, stage)), 0, 0, 0});
-  // Other stages only need the latest passes of the first stage: at most the number of its warm-up passes
-  // plus one group.
+  // Other stages need the end times of only the latest passes: at most as many as the warm-up passes of the
+  // first stage plus one group.
   const std::int64_t kept = std::min(passes_, stages_.front().warm_up + shape.stages + 2);
   ring_ =
       static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(1, kept))));

@@ -19,13 +19,13 @@ struct PipelineShape {
   friend bool operator==(const PipelineShape&, const PipelineShape&) = default;
 };
 
-/// Returns the number of steps that a simulation of these micro-batches takes. Each forward or backward pass
-/// through a chunk is one step. Saturates at the largest 64-bit number.
+/// Returns the number of steps that a simulation of this number of micro-batches takes. Each forward or
+/// backward pass through a chunk is one step. Saturates at the largest 64-bit number.
 [[nodiscard]] std::int64_t simulation_steps(PipelineShape shape, std::int64_t micro_batches) noexcept;
 
-/// Returns by how many bits costs must be shifted right to keep all simulated times within 64 bits: 0 unless
-/// the sum of costs times 3 * stages * chunks exceeds 64 bits. Preconditions: costs are non-negative, and
-/// their sum is below 2^63.
+/// Returns the number of bits by which costs must be shifted right to keep all simulated times in signed
+/// 64-bit integers: 0 unless the sum of costs times 3 * stages * chunks overflows. Preconditions: costs are
+/// non-negative, and their sum is below 2^63.
 [[nodiscard]] int simulation_shift(PipelineShape shape, std::span<const Cost> costs) noexcept;
 
 /// Simulates Megatron-LM's training schedules for micro-batches of unequal cost: 1F1B with a flush at the end
@@ -40,16 +40,16 @@ struct PipelineShape {
 ///
 /// Assumptions: all chunks are equal shares of the model, a backward pass takes twice as long as a forward
 /// pass, and communication between stages takes no time. If interleaved, Megatron requires the number of
-/// micro-batches to be a multiple of the stages; other numbers are filled up with micro-batches of zero time
+/// micro-batches to be a multiple of the stages; other numbers are rounded up with micro-batches of zero time
 /// at the end.
 ///
-/// An object can run any number of simulations; it allocates its memory of O(simulation_steps) once.
+/// An object can run any number of simulations; its constructor allocates O(simulation_steps) memory.
 class PipelineSimulation {
  public:
   /// Preconditions: stages, chunks >= 1; micro_batches >= 0; simulation_steps() < 2^31.
   PipelineSimulation(PipelineShape shape, std::int64_t micro_batches);
 
-  /// Returns the time at which the last stage finishes micro-batches of these costs in this order. The
+  /// Returns the time at which all stages have finished micro-batches of these costs in this order. The
   /// forward pass of a micro-batch of cost c takes time c in each chunk, so all its passes, forward and
   /// backward, take 3 * stages * chunks * c. O(simulation_steps), exact. Preconditions: one cost per
   /// micro-batch, all non-negative, and shifted by simulation_shift().
@@ -61,12 +61,12 @@ class PipelineSimulation {
   /// Progress of a stage. Passes are numbered in the order in which every stage runs them.
   struct Stage {
     std::int64_t warm_up = 0;    // number of forward passes before the first backward pass
-    std::int64_t forwards = 0;   // number of passes done
-    std::int64_t backwards = 0;  // number of passes done
+    std::int64_t forwards = 0;   // number of forward passes done
+    std::int64_t backwards = 0;  // number of backward passes done
     std::int64_t time = 0;       // end of the last pass
   };
 
-  /// Returns the index at which the end of pass `pass` of stage `stage` is kept.
+  /// Returns the index of the end time of pass `pass` of stage `stage`.
   [[nodiscard]] std::size_t at(std::int64_t stage, std::int64_t pass) const noexcept {
     return static_cast<std::size_t>(stage * ring_ + (pass & (ring_ - 1)));
   }
@@ -82,7 +82,8 @@ class PipelineSimulation {
   std::int64_t ring_ = 1;  // number of passes per stage whose end times are kept; a power of two
   std::vector<Stage> stages_;
   std::vector<std::int32_t> micro_batch_;  // by pass; the same for forward and backward passes
-  // By pass: whether its input comes from a pass of the same micro-batch through another chunk.
+  // By pass: whether the micro-batch has already passed through another chunk. If so, the stage that runs
+  // this pass first waits for that chunk.
   std::vector<bool> follows_;
   std::vector<Cost> costs_;
   std::vector<std::int64_t> forward_ends_;
@@ -99,15 +100,16 @@ struct SimulatedStep {
 };
 
 /// Simulates a plan made with these settings, with micro-batches in the plan's order. DP ranks wait for each
-/// other at the end of each mini-batch, so a mini-batch takes as long as its slowest DP rank, whose bubble
-/// counts. If ranks meet at every micro-batch (balance.meet, or if that is unset, the strategy), the longest
-/// micro-batch of each wave determines the time. The end is rounded up for each mini-batch. Returns nullopt
-/// for one stage, or if the simulations would take more than 2^26 steps. Deterministic, local.
+/// other at the end of each mini-batch, so a mini-batch takes as long as its slowest DP rank. The bubble is
+/// that of the slowest DP ranks. If ranks meet at every micro-batch (balance.meet, or if that is unset, the
+/// strategy), the longest micro-batch of each wave determines the time. The end is rounded up for each
+/// mini-batch. Returns nullopt for one stage, or if the simulations would take more than 2^26 steps.
+/// Deterministic, local.
 [[nodiscard]] std::optional<SimulatedStep> simulated_step(const StepPlan& plan, const PlanSettings& settings);
 
-/// Returns the end of a step without pipeline bubbles: the sum over mini-batches of the time of the slowest
-/// DP rank or, if ranks meet at every micro-batch, of the longest micro-batch of each wave. Each micro-batch
-/// takes `overhead` longer than its cost. Deterministic, local.
+/// Returns the end time of a step if pipelines had no bubbles: the sum over mini-batches of the time of the
+/// slowest DP rank or, if ranks meet at every micro-batch, of the longest micro-batch of each wave. Each
+/// micro-batch takes `overhead` longer than its cost. Deterministic, local.
 [[nodiscard]] Cost planned_end(const StepPlan& plan, const PlanSettings& settings, Cost overhead = 0);
 
 }  // namespace evenkeel

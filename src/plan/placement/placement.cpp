@@ -67,7 +67,7 @@ class Table {
   [[nodiscard]] std::int64_t at(std::int64_t row, std::int64_t column) const {
     return numbers_[static_cast<std::size_t>(row) * columns_ + static_cast<std::size_t>(column)];
   }
-  /// Returns the submatrix of these rows and columns in row-major order.
+  /// Returns the submatrix of the rows and columns with these numbers, in row-major order.
   [[nodiscard]] std::vector<std::int64_t> part(std::span<const std::int64_t> numbers) const {
     std::vector<std::int64_t> values;
     values.reserve(numbers.size() * numbers.size());
@@ -82,15 +82,15 @@ class Table {
   std::vector<std::int64_t> numbers_;
 };
 
-/// Returns a table whose row p, column r is the value of part p at DP rank r. Bytes owned by ranks of r count
-/// with own_weight; other bytes on the nodes of r count with node_weight.
+/// Returns a table whose row p, column r is the value of part p at DP rank r. Bytes held by the ranks of DP
+/// rank r count with own_weight; other bytes on its nodes count with node_weight.
 Table values_of(const Partition& parts, const PlacementInput& input) {
   const std::int64_t dp = parts.size();
   const auto num_nodes = input.node_of_rank.empty() ? 0 : std::ranges::max(input.node_of_rank) + 1;
   const std::vector<std::vector<int>> nodes = nodes_of_dp_ranks(input, dp);
   Table values(dp, dp);
   std::vector<std::int64_t> on_node(static_cast<std::size_t>(num_nodes), 0);
-  // Bytes on ranks of r are counted below with node_weight too, so subtract it here.
+  // Below, bytes held by a DP rank's own ranks are counted with node_weight again, so subtract it here.
   const std::int64_t own_weight = input.own_weight - (num_nodes > 0 ? input.node_weight : 0);
   for (std::int64_t part = 0; part < dp; ++part) {
     std::ranges::fill(on_node, 0);
@@ -127,7 +127,7 @@ std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64
   return groups;
 }
 
-/// Assigns those parts that were made for `ranks` to the best of these ranks.
+/// Reassigns the parts of `ranks`, which have equal speeds, among these ranks if that increases the value.
 void place_parts_on(std::span<const std::int64_t> ranks, const Table& values, Placement& placement) {
   constexpr std::int64_t max_exact = 256;
   const std::int64_t n = std::ssize(ranks);
@@ -176,7 +176,8 @@ class Holders {
 
  private:
   std::int64_t places_;
-  // By rank outside the grid: number of samples of all earlier such ranks; the last element is the total.
+  // For each rank outside the grid: the number of samples of all earlier ranks outside the grid; then the
+  // total.
   std::vector<std::int64_t> first_;
 };
 

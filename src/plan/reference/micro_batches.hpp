@@ -6,18 +6,20 @@
 
 #include "evenkeel/balance/partition.hpp"
 
-/// Reproduces exactly the micro-batches that MindSpeed-RL, verl and ROLL make of one DP rank's samples, for
+/// Reproduces exactly the micro-batches that MindSpeed-RL, verl and ROLL make from one DP rank's samples, for
 /// jobs that must repeat a run of these systems:
 /// 1. Compute reference_count() on every DP rank.
 /// 2. Compute agreed_count() of the maximum count.
 /// 3. Make reference_micro_batches() with that count.
 ///
-/// None of the three systems keeps its cap: it only determines the number of micro-batches, which are then
-/// balanced. Evenkeel's other strategies never exceed the cap. If there are more micro-batches than samples,
-/// the references stop, whereas some micro-batches are empty here; counts are at least 1.
+/// None of the three systems enforces its cap: the cap only determines the number of micro-batches, which are
+/// then balanced. Evenkeel's other strategies never exceed the cap. If there are more micro-batches than
+/// samples, the reference systems fail, whereas these functions return empty micro-batches. Counts are at
+/// least 1.
 ///
 /// All functions are pure and deterministic. They throw ConfigError for a setting below 1, InputError for a
-/// negative length, and the errors of karmarkar_karp().
+/// negative length or total work of 2^62 or more, and LimitError for 2^31 samples or more, or a single sample
+/// with work of 2^62 or more.
 namespace evenkeel {
 
 /// MindSpeed-RL's dynamic batch size (`rearrange_micro_batches`). As in the reference, a sample above
@@ -25,13 +27,13 @@ namespace evenkeel {
 struct MindSpeedBatching {
   std::int64_t max_tokens = 8192;  ///< `max_packing_token_size`
   std::optional<std::int64_t>
-      max_samples;  ///< `dynamic_max_batch_size`: at least n / max_samples micro-batches
+      max_samples;  ///< `dynamic_max_batch_size`: at least ceil(samples / max_samples) micro-batches
 
   friend bool operator==(const MindSpeedBatching&, const MindSpeedBatching&) = default;
 };
 
 /// verl's `rearrange_micro_batches`. Throws LimitError for a sample above max_tokens; the reference compares
-/// its padded width.
+/// the width of the padded batch instead.
 struct VerlBatching {
   std::int64_t max_tokens = 8192;  ///< `max_token_len`
   std::int64_t min_count = 1;      ///< `min_num_micro_batch`
@@ -42,7 +44,7 @@ struct VerlBatching {
 };
 
 /// ROLL's sequence packing with `algorithm: load_balance`. Throws LimitError for a sample above max_tokens
-/// before alignment; the reference compares its padded width.
+/// before alignment; the reference compares the width of the padded batch instead.
 struct RollPacking {
   std::int64_t max_tokens = 8192;  ///< `max_packed_sequence_length_train` or `_forward`
   std::int64_t min_count = 1;      ///< `min_num_micro_batches_train` or `_forward`
@@ -53,8 +55,8 @@ struct RollPacking {
 };
 
 /// Return the number of micro-batches that one DP rank needs by the rules of the system.
-/// - MindSpeed-RL: the number of groups of longest_processing_time_with_cap(), started with ceil(tokens /
-///   max_tokens).
+/// - MindSpeed-RL: the number of groups that longest_processing_time_with_cap() returns if it starts with
+///   ceil(tokens / max_tokens), at least ceil(samples / max_samples).
 /// - verl: ceil(tokens / max_tokens), at most one per sample, at least min_count.
 /// - ROLL: the same as verl, but with aligned lengths.
 [[nodiscard]] std::int64_t reference_count(std::span<const std::int64_t> lengths,
@@ -64,16 +66,17 @@ struct RollPacking {
 [[nodiscard]] std::int64_t reference_count(std::span<const std::int64_t> lengths,
                                            const RollPacking& batching);
 
-/// Return the count that all DP ranks use, given the maximum of their counts: that maximum, rounded up to the
-/// multiple. (verl with `same_micro_num_in_dp: false` rounds each rank's own count.)
+/// Return the count that all DP ranks use, given the maximum of their counts: that maximum, rounded up to a
+/// multiple of `multiple_of` (MindSpeed-RL: not rounded). (verl with `same_micro_num_in_dp: false` rounds
+/// each rank's own count.)
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const MindSpeedBatching& batching);
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const VerlBatching& batching);
 [[nodiscard]] std::int64_t agreed_count(std::int64_t largest, const RollPacking& batching);
 
 /// Return one DP rank's samples in `count` micro-batches, in the reference's order.
-/// - MindSpeed-RL: karmarkar_karp() of the lengths, in its order.
-/// - verl, ROLL: karmarkar_karp() of the work 24576 s + s^2 (ROLL: of aligned lengths), with samples
-///   ascending; then the order of MicroBatchOrder::pipeline (verl: if pipeline_order is set).
+/// - MindSpeed-RL: karmarkar_karp() of the lengths, in the order of its result.
+/// - verl, ROLL: karmarkar_karp() of the work 24576 s + s^2 of a sample of s tokens (ROLL: aligned tokens),
+///   with samples ascending; then the order of MicroBatchOrder::pipeline (verl: if pipeline_order is set).
 [[nodiscard]] Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::int64_t count,
                                                 const MindSpeedBatching& batching);
 [[nodiscard]] Partition reference_micro_batches(std::span<const std::int64_t> lengths, std::int64_t count,
@@ -83,17 +86,17 @@ struct RollPacking {
 
 /// ROLL's `batch_balance`, which reorders a global batch before it is cut into equal runs for the DP ranks.
 /// Group r has the samples of DP rank r, and partition.items() is ROLL's new order. Uses Karmarkar-Karp with
-/// equal counts on the work 24576 s + s^2; inside a rank, cheap samples are at both ends. With `mini_batch`
-/// (ROLL's keep_minibatch), each run of that many samples over all ranks is assigned separately. Identical to
-/// the reference whenever the reference succeeds.
+/// equal counts on the work 24576 s + s^2 of a sample of s tokens; inside a rank, cheap samples are at both
+/// ends. With `mini_batch` (ROLL's keep_minibatch), each run of that many samples over all ranks is assigned
+/// separately. Identical to the reference whenever the reference succeeds.
 ///
 /// In other cases: if dp does not divide the number of samples, counts differ by one; samples after the last
 /// whole mini-batch, which the reference drops, form a smaller mini-batch. As in the reference, the final
 /// order inside a rank mixes the rank's mini-batches: each rank keeps its share of every mini-batch, but the
-/// boundaries between them are lost. MiniBatchSettings::keep preserves both.
+/// boundaries between mini-batches are lost. MiniBatchSettings::keep preserves these boundaries, too.
 ///
-/// Local, deterministic. Throws ConfigError if dp or mini_batch is below 1, and the errors of
-/// karmarkar_karp().
+/// Local, deterministic. Throws ConfigError if dp or mini_batch is below 1; InputError and LimitError as
+/// described at the top of this file.
 [[nodiscard]] Partition roll_batch_balance(std::span<const std::int64_t> lengths, int dp,
                                            std::optional<std::int64_t> mini_batch = std::nullopt);
 

@@ -46,7 +46,8 @@ std::int64_t count_draws(const std::vector<ScheduledSource>& sources) {
 
 }  // namespace
 
-/// A derived class, so that the public header need not declare evenkeel::Blend, which is private.
+/// This class is derived so that the public header does not have to declare evenkeel::Blend, which is
+/// internal.
 class BatchSchedule::Blend : public evenkeel::Blend {
  public:
   using evenkeel::Blend::Blend;

@@ -8,8 +8,8 @@
 
 namespace evenkeel {
 
-/// The samples that a BatchSchedule draws from its sources, by the rule in its header. Each draw is a pure
-/// function of the arguments and does not depend on earlier calls.
+/// Draws the samples of a BatchSchedule from its sources, the parts, by the rule described at BatchSchedule.
+/// Each draw is a pure function of the arguments and does not depend on earlier calls.
 class Blend {
  public:
   /// Precondition: the samples, epochs and weight of each source are at least 1.
@@ -26,8 +26,8 @@ class Blend {
  private:
   struct State {
     std::int64_t drawn = 0;  // number of samples drawn from this part in this round
-    std::int64_t sizes = 0;  // sum of their sizes
-    std::int64_t next = 0;   // position of the next sample in the joint list
+    std::int64_t sizes = 0;  // sum of the drawn samples' sizes
+    std::int64_t next = 0;   // position of the next sample in the concatenated lists
     std::int64_t next_size = 0;
   };
 
@@ -39,15 +39,15 @@ class Blend {
   void draw_of_single_part(std::int64_t round, std::int64_t first, std::span<std::int64_t> out);
 
   std::vector<ScheduledSource> parts_;
-  std::vector<std::int64_t> offsets_;  // by part: its offset in the joint list
+  std::vector<std::int64_t> offsets_;  // by part: its offset in the concatenated lists
   bool shuffle_;
   std::uint64_t seed_;
   std::int64_t size_ = 0;
 
-  std::int64_t round_ = -1;  // round of the states
+  std::int64_t round_ = -1;  // round described by `states_`
   std::int64_t taken_ = 0;   // number of draws taken in that round
   std::vector<State> states_;
-  std::vector<std::size_t> heap_;  // parts with remaining samples, as a heap with the next part on top
+  std::vector<std::size_t> heap_;  // parts with remaining samples, as a heap; the next one is on top
 
   struct Order {
     std::int64_t epoch = -1;

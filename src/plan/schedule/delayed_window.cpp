@@ -18,11 +18,10 @@ namespace {
 
 using Ends = DelayFigures::Ends;
 
-/// A sample of a step.
 struct Sample {
   std::int64_t position = 0;  // position in the sources
   std::int64_t length = 0;
-  std::size_t from = 0;  // step of the window for which the schedule drew it
+  std::size_t from = 0;  // step of the window for which the schedule drew the sample
 };
 
 using Samples = std::vector<Sample>;
@@ -99,8 +98,8 @@ class Window {
     return sample.length > *delay_.settings.longer_than;
   }
 
-  // Queues the outliers of step t. The queue is sorted by descending length; equal lengths stay in order of
-  // arrival.
+  // Queues the outliers of step t. The queue is sorted by descending length; outliers of equal length are in
+  // the order of their steps.
   void queue_outliers_of(std::size_t t) {
     for (std::size_t at = 0; at < steps_[t].size(); ++at) {
       if (is_outlier(steps_[t][at])) queue_.push_back({steps_[t][at].length, t, at});
@@ -116,8 +115,8 @@ class Window {
     return {};
   }
 
-  /// Removes `count` outliers from the queue, starting at `first`. Moves them to step t if the steps end
-  /// earlier that way.
+  /// Removes `count` outliers from the queue, starting at `first`. Moves them to step t if that makes the
+  /// changed steps end earlier.
   void bring_together(std::size_t first, std::size_t count, std::size_t t) {
     const auto begin = queue_.begin() + static_cast<std::ptrdiff_t>(first);
     const auto end = begin + static_cast<std::ptrdiff_t>(count);
@@ -135,8 +134,8 @@ class Window {
     for (auto& [step, samples] : before) steps_[step] = std::move(samples);
   }
 
-  /// Swaps each moving outlier with another sample of step t. Returns whether step t has enough such samples.
-  /// If it does not, the first outliers have been swapped nevertheless.
+  /// Swaps each moving outlier with a sample of step t that is not an outlier. Returns whether step t has
+  /// enough such samples. If it does not, some outliers have been swapped nevertheless.
   [[nodiscard]] bool swap_into(std::size_t t, std::span<const Outlier> moving) {
     std::size_t at = 0;
     for (const Outlier& outlier : moving) {

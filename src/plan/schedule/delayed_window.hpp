@@ -8,7 +8,7 @@
 
 namespace evenkeel {
 
-/// A step of a window: the positions of its samples in the sources, in order.
+/// A step of a window: the positions of its samples in the sources, in order, and the effect of the delay.
 struct DelayedStep {
   std::vector<std::int64_t> samples;
   DelayFigures figures;
@@ -16,24 +16,26 @@ struct DelayedStep {
 
 /// Delays the outliers of a window of steps until companions of similar size arrive:
 /// 1. Visit the steps in order and queue the outliers of each step.
-/// 2. When `companions` outliers are queued, and the shortest is at least half as long as the longest, move
-///    all of them to the current step. In exchange, the same number of its other samples move to the earlier
-///    steps.
-/// 3. At the end of the window, move the remaining outliers together to its last step.
+/// 2. When outliers_per_step outliers of similar length are queued (the shortest is at least half as long as
+///    the longest), move all of them to the current step. In exchange, the same number of the current step's
+///    other samples move to the earlier steps.
+/// 3. At the end of the window, move the remaining outliers to its last step, in groups of at most
+///    outliers_per_step.
 ///
-/// For each move, the plans of the changed steps are compared by the sum of their ends, for ranks that meet
-/// at every micro-batch and for ranks that meet once. The move is undone unless one of the two sums decreases
-/// and neither increases. A window therefore never ends later than it would without delays, if plan_step()
-/// plans it with `delay.plan`. A window with a sample above the cap is not changed, so the error occurs in
-/// the step that contains the sample and in no other step.
+/// For each move, the changed steps are planned again, and the sum of their end times is compared with that
+/// before the move: once for ranks that meet at every micro-batch, and once for ranks that meet once per
+/// step. The move is undone unless one of the two sums decreases and neither increases. A window therefore
+/// never ends later than it would without delays, if plan_step() plans it with `delay.plan`. A window with a
+/// sample above the cap is not changed, so the error occurs in the step that contains the sample and in no
+/// other step.
 ///
 /// A pure function: all ranks compute the same result. Every step keeps its number of samples; outliers never
-/// move to an earlier step or out of the window. The idea is the outlier queue of WLB-LLM (Wang et al., OSDI
-/// 2025), which does not look ahead. O(outliers * log) time, and at most as many plans of a step as the
-/// window has steps and outliers.
+/// move to an earlier step or out of the window. The idea is based on the outlier queue of WLB-LLM (Wang et
+/// al., OSDI 2025), which does not look ahead. Makes O(steps + outliers) plans of single steps, which take
+/// most of the time.
 ///
 /// `first_step` is the number of the window's first step; random choices in plans depend on it. Precondition:
-/// settings.is_on(), and both other settings have values.
+/// delay.settings.is_on(), longer_than is set, and outliers_per_step is at least 2.
 [[nodiscard]] std::vector<DelayedStep> delay_outliers(std::int64_t first_step,
                                                       std::span<const std::vector<std::int64_t>> steps,
                                                       const OutlierDelay& delay);

@@ -58,7 +58,8 @@ void require_convention(const FieldSpec& spec, std::optional<RowConvention> at) 
                    "Provide it in that form, or change fields." + spec.name + ".at");
 }
 
-/// Returns the row of a sample's token field that predicts its response token `index`; -1 if no row does.
+/// Returns the row, in a field with one row per token, that predicts the sample's response token `index`; -1
+/// if there is no such row.
 std::int64_t predicting_row(const SampleShape& sample, std::int64_t index) {
   return sample.prompt + index - 1;
 }
@@ -95,16 +96,17 @@ Column select_response_rows(const RaggedBatch& batch, const Column& from) {
   return column;
 }
 
-/// Changes the kind of a column from token to response_token if no sample has a prompt. In that case, files
-/// cannot show which kind is meant.
+/// Changes the kind of a column from token to response_token if no sample has a prompt. In that case, the two
+/// kinds look the same in files.
 void infer_response_kind(const RaggedBatch& batch, Column& column) {
   const bool has_prompts = batch.rows_of(FieldKind::response_token) != batch.rows_of(FieldKind::token);
   if (!column.spec().rule().is_per_token() || has_prompts) return;
   column = with_spec(column, column.spec().name, FieldKind::response_token);
 }
 
-/// Returns the row of a column that belongs to the predicting row `predicting` of sample i. The column has
-/// one row per token or per response token. Returns nullopt if it does not have that row.
+/// Returns the row of a column of this kind, token or response_token, that holds the value at row
+/// `predicting` of sample i, which predicts the next token. Returns nullopt if the column does not have such
+/// a row.
 std::optional<std::int64_t> row_at(const RaggedBatch& batch, FieldKind kind, std::int64_t i,
                                    std::int64_t predicting) {
   const RowRange rows = batch.rows_of(kind, i);

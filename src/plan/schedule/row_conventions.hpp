@@ -34,7 +34,7 @@ inline constexpr std::string_view response_mask_field = "response_mask";
 /// convention. O(bytes of the moved fields).
 void apply_row_conventions(RaggedBatch& batch, const NamedFields& fields, bool shared);
 
-/// Throws InputError naming a field of `batch` that apply_row_conventions() would reject or move.
+/// Throws InputError naming a field of `batch` if apply_row_conventions() would reject or move it.
 void require_rows_in_place(const RaggedBatch& batch, const NamedFields& fields);
 
 /// Moves values to the rows that predict their tokens (apply_row_conventions), renames the loss mask to

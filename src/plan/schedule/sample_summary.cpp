@@ -37,13 +37,14 @@ std::vector<SampleSummary> summaries_without_hashes(const RaggedBatch& batch, bo
   return lengths;
 }
 
-// Hashes one 8-byte word in the manner of FNV-1a.
+// Adds an 8-byte word to a hash, similarly to FNV-1a.
 std::uint64_t add_to_hash(std::uint64_t hash, std::uint64_t word) noexcept {
   hash = (hash ^ word) * fnv1a_prime;
   return hash ^ hash >> 29;
 }
 
-// Hashes tokens in four interleaved lanes, since the multiplications of one lane depend on each other.
+// Hashes tokens in four interleaved lanes. Within a lane, each multiplication depends on the preceding one,
+// but those of different lanes can overlap.
 std::uint64_t hash_of(std::span<const std::int64_t> tokens) noexcept {
   constexpr std::size_t num_lanes = 4;
   std::array<std::uint64_t, num_lanes> lanes{fnv1a_basis, fnv1a_basis + 1, fnv1a_basis + 2, fnv1a_basis + 3};
@@ -59,7 +60,7 @@ std::uint64_t hash_of(std::span<const std::int64_t> tokens) noexcept {
 }
 
 // Prefetches the tokens of a prompt. Prompts are not contiguous in memory, so the hardware prefetcher detects
-// a new one too late.
+// a new prompt too late.
 void prefetch_tokens(std::span<const std::int64_t> tokens) noexcept {
   constexpr std::size_t tokens_of_line = 8;
   constexpr std::size_t farthest = 512;

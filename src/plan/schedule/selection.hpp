@@ -27,7 +27,7 @@ struct Piece {
 /// second sample), then 0 tokens.
 class Selection {
  public:
-  /// Selects all samples as a whole.
+  /// Selects all samples, each as a whole.
   explicit Selection(std::int64_t samples);
   /// Selects by the filter. `tokens_in` returns the length of the sample at a position. Precondition:
   /// max_length >= 1. If the settings treat empty samples or samples longer than settings.max_length as
@@ -54,7 +54,7 @@ class Selection {
 
   std::int64_t max_length_ = 0;  // 0 if entries are whole samples
   FilterCounts counts_;
-  /// Position of each entry's sample; empty as long as entry e is sample e. The entries of one sample are
+  /// Position of each entry's sample; empty if every entry e is sample e. The entries of one sample are
   /// consecutive.
   std::vector<std::int64_t> positions_;
   Fnv1a hash_;

@@ -14,7 +14,7 @@ void require_at_least(std::int64_t least, std::int64_t value, std::string_view k
 /// Throws ConfigError naming `key` if the value is above `most`.
 void require_at_most(std::int64_t most, std::int64_t value, std::string_view key);
 
-/// Throws ConfigError naming `key` unless the value is valid for a size or count: small enough that sums and
+/// Throws ConfigError naming `key` unless the value, a size or a count, is from 1 to 2^31-1. Sums and
 /// roundings of such values fit in 64 bits, and cumulative lengths in 32 bits.
 void require_size(std::int64_t value, std::string_view key);
 
@@ -32,17 +32,18 @@ struct AboveCap {
 /// Throws LimitError naming the sample, its lengths and the cap.
 [[noreturn]] void throw_above_cap(SampleId sample, const AboveCap& lengths, std::string_view cap_name);
 
-/// Throws the errors of throw_above_cap() for the first length that, rounded up to a multiple of `alignment`,
-/// exceeds the cap. Ignores negative lengths, which total_of() rejects.
+/// Throws LimitError (throw_above_cap) for the first length that, rounded up to a multiple of `alignment`,
+/// exceeds the cap. The sample's id is the position in `lengths`. Ignores negative lengths, which total_of()
+/// rejects.
 void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t alignment, std::int64_t cap);
 
 }  // namespace evenkeel::plan_checks
 
 namespace evenkeel {
 
-/// Maximum number of samples in an arriving group. Also the maximum number of steps to look ahead when a step
-/// is formed from arriving samples.
+/// Maximum number of samples in an arriving group.
 inline constexpr std::int64_t max_in_group = 4096;
+/// Maximum number of steps to look ahead when a step is formed from arriving samples.
 inline constexpr std::int64_t max_ahead = 64;
 
 }  // namespace evenkeel

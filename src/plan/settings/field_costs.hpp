@@ -13,8 +13,8 @@
 
 namespace evenkeel {
 
-/// Returns the work of every entry from the field named by BalanceSettings::cost_field; a view of the table.
-/// Throws InputError if samples do not have the field.
+/// Returns the work of every entry, as supplied in the field that BalanceSettings::cost_field names. The
+/// result is a view of the table. Throws InputError if samples do not have the field.
 [[nodiscard]] std::span<const Cost> field_costs_of(const LengthTable& table, const std::string& field);
 
 /// The encoder work of each DP rank.
@@ -26,7 +26,7 @@ struct EncoderWork {
 };
 
 /// Returns the encoder work of every entry, from its number of rows in the encoder's field. Throws InputError
-/// if samples have no field of rows with that name, and the errors of CostModel.
+/// if samples do not have counted rows in that field, and LimitError if the work of a sample is 2^62 or more.
 [[nodiscard]] std::vector<Cost> encoder_costs_of(const LengthTable& table, const EncoderCost& encoder);
 
 /// Returns the encoder work of an assigned step. Precondition: settings.balance.encoder is set.

@@ -10,13 +10,13 @@
 
 namespace evenkeel {
 
-/// Returns the observation of a micro-batch that took DP rank `rank` the given seconds: the tokens and
-/// squared lengths of its samples, which are the terms of its cost.
-/// - Padded samples count with their padded lengths, shared prefixes once, and squares grow linearly beyond
-///   the cost's window.
+/// Returns an observation to which a cost model can be fitted: the tokens and squared lengths of a
+/// micro-batch's samples, and the time that DP rank `rank` took to run the micro-batch.
+/// - Padded samples count with their padded lengths, and shared prefixes count once. Beyond the window of the
+///   cost model, squares grow linearly.
 /// - Seconds are converted to those of a rank of speed 1000.
-/// - With groups of different sizes, all members run the whole micro-batch together, so each member's seconds
-///   are an observation of the whole.
+/// - With groups of different sizes, all members run the whole micro-batch together, so each member's time is
+///   an observation of the whole micro-batch.
 /// Local. Precondition: `assignment` and `plan` are of the same step.
 [[nodiscard]] CostObservation observe(const LengthTable& table, const StepAssignment& assignment,
                                       const MicroBatchPlan& plan, const PlanSettings& settings, DpRank rank,
@@ -26,7 +26,7 @@ namespace evenkeel {
 struct HopInUse {
   double seconds = 0;
   Cost cost = 0;  ///< in the units of the cost model in use
-  /// Whether the last fit could not determine it, so the value is from an earlier fit or the configuration.
+  /// Whether the last fit could not determine this cost, so it is from an earlier fit or the configuration.
   bool kept = false;
 
   friend bool operator==(const HopInUse&, const HopInUse&) = default;
@@ -60,19 +60,19 @@ struct CostInUse {
 /// the same model.
 class MeasuredCostModel {
  public:
-  /// Starts with the model `initial`, which is used until the first fit and whose window is kept. At most
-  /// `window` observations are kept. `groups` has the configured communication costs, in the units of
-  /// `initial`, if micro-batches have groups of different sizes; its ranks_per_node must then be set. If no
-  /// fit can determine a communication cost, its ratio to the cost of a token stays the same (or its ratio to
-  /// the cost of a squared length, if tokens cost zero).
+  /// Starts with the model `initial`, which is used until the first fit. All later models have its window
+  /// (CostModel::window). At most `window` observations are kept. `groups` has the configured communication
+  /// costs, in the units of `initial`, if micro-batches have groups of different sizes; its ranks_per_node
+  /// must then be set. If no fit can determine a communication cost, its ratio to the cost of a token stays
+  /// the same (or its ratio to the cost of a squared length, if tokens cost zero).
   MeasuredCostModel(const CostModel& initial, std::int64_t window,
                     std::optional<CommunicationSettings> groups = std::nullopt);
 
-  /// Adds observations, oldest first, and fits again (fit_time_model). If they cannot distinguish the cost of
-  /// tokens from that of squares, the model is unchanged. O(window log window).
+  /// Adds observations, oldest first, and fits the model again (fit_time_model). If the observations cannot
+  /// distinguish the cost of tokens from that of squares, the model is unchanged. O(window log window).
   void learn(std::span<const CostObservation> observations);
 
-  /// Restores the result of an earlier model's fit. The observations before `times` are lost, so later fits
+  /// Restores the result of an earlier model's fit. That model's observations are not restored, so later fits
   /// do not use them. Precondition: `times` is a possible result of fit_time_model().
   void restore_fit(const TimeModel& times, std::int64_t observations);
 

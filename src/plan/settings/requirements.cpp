@@ -6,7 +6,7 @@
 #include "evenkeel/base/error.hpp"
 #include "plan/strategies/strategy.hpp"
 
-/// These names are also used elsewhere, so they are in a separate namespace.
+/// A separate namespace for the tables, since their entries have names that are also used elsewhere.
 namespace evenkeel::requirement_table {
 namespace {
 
@@ -241,8 +241,7 @@ constexpr Exclusion exclusion_table[] = {
 namespace evenkeel {
 namespace {
 
-/// Returns whether a feature's `value` is the name of a key inside the key, such as ".encoder", and not the
-/// key's value.
+/// Returns whether a feature's `value` names a nested key, such as ".encoder", instead of a value of the key.
 bool is_inner_key(std::string_view value) {
   return value.starts_with('.');
 }
@@ -274,7 +273,7 @@ std::string user_key(std::string_view text, const Choices& choices) {
                         user_key(feature.instead, choices));
 }
 
-/// Returns a hint with two ways out, each a setting or "remove KEY".
+/// Returns a hint with two alternatives, each a setting or "remove KEY".
 std::string format_alternatives(std::string_view first, std::string_view second) {
   constexpr std::string_view removal = "remove ";
   if (!first.starts_with(removal)) return "Set " + std::string(first) + ", or " + std::string(second);
@@ -419,7 +418,7 @@ void require_compatible(const Choices& choices) {
 }
 
 std::string rules_of(std::string_view key) {
-  // Pairs of the beginning of a sentence and its objects.
+  // The beginning of each sentence (subject and verb), and its objects.
   std::vector<std::pair<std::string, std::string>> sentences;
   const auto add = [&](const Feature& feature, const std::string& verb, const std::string& object) {
     if (feature.key != key) return;

@@ -50,11 +50,11 @@ struct Choices {
 /// their defaults.
 [[nodiscard]] Choices choices_of(const PlanSettings& settings);
 
-/// A setting that conflicts with some other settings.
+/// A setting that needs or excludes some other settings.
 struct Feature {
   std::string_view key;      ///< "balance.strategy"
-  std::string_view value;    ///< "grid", or ".encoder" for an inner key; empty if any value is the feature
-  std::string_view instead;  ///< avoids the feature: "balance.strategy: hierarchical", "remove KEY"
+  std::string_view value;    ///< "grid", or ".encoder" for a nested key; empty if any value counts
+  std::string_view instead;  ///< how to avoid it: "balance.strategy: hierarchical", "remove KEY"
   bool (*is_used)(const Choices& choices);
 };
 
@@ -67,38 +67,39 @@ struct Need {
   bool (*is_met)(const Choices& choices);
 };
 
-/// A feature, and what it needs. Settings that use the feature without it are rejected.
+/// A feature, and a setting that it needs. Settings that use the feature without the needed setting are
+/// rejected.
 struct Requirement {
   Feature feature;
   Need need;
-  std::string_view why;  ///< the reason, as the text after "since"
+  std::string_view why;  ///< the reason, worded to follow "since"
 };
 
-/// A strategy or another feature, and the settings that do not belong to it.
+/// A strategy or another feature, and the settings that cannot be combined with it.
 struct Exclusion {
   Feature feature;
   std::span<const Feature> others;
-  std::string_view why;  ///< the reason, as the text after "since"
+  std::string_view why;  ///< the reason, worded to follow "since"
 };
 
 /// Return the tables of all requirements and all exclusions. Settings are checked against these tables, and
-/// the documentation of keys is generated from them. They live as long as the program.
+/// the documentation of keys is generated from them. The tables exist as long as the program runs.
 [[nodiscard]] std::span<const Requirement> requirements();
 [[nodiscard]] std::span<const Exclusion> exclusions();
 
 /// Returns whether all requirements are met and nothing is excluded.
 [[nodiscard]] bool are_compatible(const Choices& choices);
 
-/// Returns the strategy for groups of different sizes. If balance.strategy is automatic, returns the only
-/// strategy that is compatible with the other choices; if both are, returns the one for the configured
-/// balance.meet, and throws ConfigError if balance.meet is not set: a wrong guess would hang a trainer whose
-/// ranks meet at every micro-batch. If the strategy is not automatic or groups have equal sizes, returns it
-/// unchanged.
+/// Replaces an automatic balance.strategy if groups have different sizes. Returns the only strategy,
+/// hierarchical or grid, that is compatible with the other choices, or hierarchical if both are compatible.
+/// Throws ConfigError if both are compatible and balance.meet is not set, since a wrong guess would hang a
+/// trainer whose ranks meet at every micro-batch. If the strategy is not automatic or groups have equal
+/// sizes, returns balance.strategy unchanged.
 [[nodiscard]] Strategy strategy_of_groups(Choices choices);
 
 /// Returns the settings of the chosen strategy, with groups of at most `largest_group` ranks if groups have
-/// different sizes. Precondition: the choices are compatible; if groups have different sizes, the choices
-/// name a strategy for such groups.
+/// different sizes. Preconditions: the choices are compatible; if groups have different sizes,
+/// balance.strategy is not automatic.
 [[nodiscard]] StrategySettings strategy_for(const Choices& choices, int largest_group);
 
 /// Throws ConfigError for the first requirement that is not met, or the first setting that is excluded. The

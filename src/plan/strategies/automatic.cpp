@@ -21,8 +21,8 @@ PlanSettings to_packed_settings(PlanSettings settings) {
   return settings;
 }
 
-/// Returns whether a grid can replace these settings: no parameter of packed micro-batches differs from its
-/// default, and a grid is compatible with all other settings.
+/// Returns whether a grid can replace the strategy of these settings: micro-batches are packed with the
+/// default algorithm, equal_count and packing, and a grid is compatible with all other settings.
 bool can_use_grid(const PlanSettings& settings) {
   const auto* packed = std::get_if<PackedSettings>(&settings.strategy);
   return packed != nullptr && packed->algorithm == BalanceAlgorithm::automatic && !packed->equal_count &&

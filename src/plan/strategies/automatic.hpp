@@ -6,35 +6,35 @@
 
 namespace evenkeel {
 
-/// The times at which a step ends under both strategies, in the units of its cost.
+/// The end times of a step planned with the hierarchical strategy and with a grid, in the units of the cost.
 struct StrategyChoice {
   Cost hierarchical_end = 0;
   Cost grid_end = 0;
 
-  /// Returns whether the grid is chosen. It is chosen only if it ends earlier.
+  /// Returns whether the grid is chosen, which requires that it ends earlier.
   [[nodiscard]] bool is_grid() const noexcept { return grid_end < hierarchical_end; }
 };
 
-/// Returns whether the strategy is chosen by comparing plans. It is if PackedSettings::allow_grid is set, the
-/// settings determine how often the trainer's ranks meet, and a grid is compatible with all other settings.
+/// Returns whether the strategy is chosen by comparing plans. This is the case if PackedSettings::allow_grid
+/// and BalanceSettings::meet are set, and a grid is compatible with all other settings.
 [[nodiscard]] bool is_strategy_open(const PlanSettings& settings) noexcept;
 
-/// Returns whether balance.strategy: grid is compatible with the other settings of a step that is neither
-/// planned as a grid nor chosen by comparing plans.
+/// Returns whether a grid is not considered for these settings although balance.strategy: grid is compatible
+/// with all other settings.
 [[nodiscard]] bool allows_grid(const PlanSettings& settings) noexcept;
 
-/// Returns the settings with the strategy that `choice` names; unchanged if null.
+/// Returns the settings with the chosen strategy, or unchanged settings if `choice` is nullopt.
 [[nodiscard]] PlanSettings with_choice(PlanSettings settings, const std::optional<StrategyChoice>& choice);
 
-/// Plans the step with both strategies and compares the times at which they end under balance.meet, including
-/// the constant cost of every micro-batch. With a pipeline, ends are simulated (simulated_step).
-/// Precondition: is_strategy_open(). Throws the errors of plan_step(). Pure, deterministic; takes as long as
-/// two plans.
+/// Plans the step with the hierarchical strategy and as a grid, and compares the end times of the two plans
+/// under balance.meet, including the overhead of every micro-batch. With a pipeline, end times are simulated
+/// (simulated_step). Precondition: is_strategy_open(problem.settings). Throws ConfigError, InputError and
+/// LimitError under the same conditions as plan_step(). Pure, deterministic; takes as long as two plans.
 [[nodiscard]] StrategyChoice choose_strategy(const StepProblem& problem);
 
 struct AssignedPlan;
 
-/// Chooses as choose_strategy() does, and returns the plan of the chosen strategy with the choice.
+/// Does the same as choose_strategy(), but returns the chosen strategy's plan together with the choice.
 [[nodiscard]] AssignedPlan plan_with_chosen_strategy(const StepProblem& problem);
 
 }  // namespace evenkeel

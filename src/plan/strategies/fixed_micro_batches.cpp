@@ -12,7 +12,7 @@
 namespace evenkeel {
 namespace {
 
-/// How much of each limit the open micro-batch uses.
+/// The totals of the open micro-batch that are subject to limits: rows, samples, and rows of capped fields.
 class UsedLimits {
  public:
   UsedLimits(const PackUnits& units, const BinLimits& limits)

@@ -6,8 +6,8 @@ namespace evenkeel {
 
 /// Splits a DP rank's units, in their order or a random order, into micro-batches of micro_batch.size
 /// samples. The last micro-batch has the remaining samples. A micro-batch is closed early if its next unit
-/// would exceed the size, the cap or max_samples, so no unit is dropped or split and the cap always holds.
-/// Costs are ignored. O(n).
+/// would exceed the size, the cap, max_samples or a row cap. Units are never dropped or split, and the cap
+/// always holds. Costs are ignored. O(n).
 ///
 /// Example: lengths {5, 1, 4, 4, 2}, size 2 and cap 8 give entries {0, 1}, {2, 3}, {4}; with cap 7, they give
 /// {0, 1}, {2}, {3, 4}.
@@ -30,8 +30,8 @@ class FixedStrategy : public HierarchicalStrategy {
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const override;
   [[nodiscard]] bool has_fixed_micro_batches() const noexcept override { return true; }
-  /// Returns true if samples are shuffled and placed by locality: samples are shuffled per DP rank, and
-  /// locality decides which rank gets which share.
+  /// Returns true if samples are shuffled and shares are placed by locality: the random order of a share
+  /// depends on its DP rank, and locality decides which DP rank gets which share.
   [[nodiscard]] bool depends_on_owners(const PlanSettings& settings) const noexcept override {
     return settings.find<FixedSettings>()->shuffle && settings.balance.placement == PlacementRule::locality;
   }

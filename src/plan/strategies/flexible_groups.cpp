@@ -38,8 +38,8 @@ ContextGroup context_group_of(const context::Task& task) {
   return {DataPlace{static_cast<int>(task.first)}, static_cast<int>(task.size)};
 }
 
-/// Returns the execution position of each wave, found by ordering one placeholder micro-batch per wave as
-/// configured. The cost of a placeholder is the time of its wave.
+/// Returns each wave's position in the execution order. Orders one placeholder micro-batch per wave as
+/// configured; its cost is the time of the wave's slowest task.
 std::vector<std::int64_t> wave_order(const context::Schedule& schedule, const PlanSettings& settings) {
   std::vector<MicroBatchPlan> stand_ins(static_cast<std::size_t>(schedule.waves));
   for (std::int64_t w = 0; w < schedule.waves; ++w)
@@ -57,7 +57,7 @@ std::vector<std::int64_t> wave_order(const context::Schedule& schedule, const Pl
   return position;
 }
 
-/// By unit of a step: the number of its micro-batch within its mini-batch.
+/// For each unit of a step: the index of its micro-batch within its mini-batch.
 using MicroBatchOfUnit = std::vector<std::int64_t>;
 
 /// Adds the tasks of a schedule as micro-batches: task i becomes micro-batch i.
@@ -93,7 +93,7 @@ GroupCount count_of(const JointMicroBatches& joint, const context::Problem& prob
   return count;
 }
 
-/// Assigns numbers to the groups that run units: by descending size, then by ascending first place.
+/// Numbers the groups that run units by descending size, then by ascending first place.
 class GroupNumbers {
  public:
   explicit GroupNumbers(std::int64_t ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
@@ -127,7 +127,7 @@ class GroupNumbers {
   std::map<int, std::vector<std::int32_t>, std::greater<>> numbers_;  // by size, then by first place
 };
 
-/// Adds the groups of micro-batches that are not empty.
+/// Adds the groups of all non-empty micro-batches to `numbers`.
 void add_groups_of(const JointMicroBatches& joint, GroupNumbers& numbers) {
   for (std::int64_t m = 0; m < joint.size(); ++m)
     if (!joint.units_of(m).empty()) numbers.add(joint.figures_of(m).context);
@@ -153,8 +153,8 @@ std::vector<std::int32_t> groups_of(const JointMicroBatches& joint, const GroupN
                    "drop the sample");
 }
 
-/// Makes a DP rank's micro-batches for ContextTreeStrategy: those in which the rank takes part, each with its
-/// group. Does not append empty micro-batches.
+/// The MicroBatcher of ContextTreeStrategy. Returns the micro-batches in which a DP rank takes part, each
+/// with its own group, and does not append empty micro-batches.
 class TreeMicroBatcher final : public JointMicroBatcher {
  public:
   using JointMicroBatcher::JointMicroBatcher;
@@ -164,7 +164,8 @@ class TreeMicroBatcher final : public JointMicroBatcher {
                 std::int64_t /*count*/) const override {}
 };
 
-/// Makes a DP rank's micro-batches for ContextWavesStrategy: the same number on all DP ranks.
+/// The MicroBatcher of ContextWavesStrategy. Returns one micro-batch per wave, each with its own group;
+/// appended empty micro-batches keep the default group.
 class WavesMicroBatcher final : public JointMicroBatcher {
  public:
   using JointMicroBatcher::JointMicroBatcher;
@@ -220,7 +221,7 @@ void FlexibleItems::add(const PackUnits& units, UnitId at, const BalanceSettings
   // With a cost field, the cost of attention is not known separately.
   work_.push_back({rows, cost, balance.cost_field ? 0 : cost - balance.cost.linear * rows});
   counts_.push_back(units.items().count_of(at.value()));
-  if (!units.shared()) {  // each item is one sequence, so counts and offsets are not needed
+  if (!units.shared()) {  // each item is one sequence, so offsets are not needed
     lengths_.push_back(rows);
     return;
   }
@@ -306,7 +307,7 @@ context::Schedule ContextWavesStrategy::schedule(const context::Problem& problem
   return context::schedule_waves(problem, settings.count_multiple(), settings.micro_batch.min_count);
 }
 
-// Each rank runs one micro-batch per wave: its task, or an empty micro-batch if it has none in that wave.
+// Each rank runs one micro-batch per wave: its task, or an empty micro-batch if it has no task in that wave.
 void ContextWavesStrategy::assign_execution_order(const context::Schedule& schedule,
                                                   const PlanSettings& settings,
                                                   JointMicroBatches& joint) const {
@@ -332,8 +333,8 @@ std::unique_ptr<const MicroBatcher> ContextWavesStrategy::micro_batcher(
 }
 
 Cost end_time_of(const StepPlan& plan, bool meets) {
-  // By mini-batch: the longest total time of any rank or, if ranks meet at every micro-batch, the time of the
-  // longest micro-batch of each wave.
+  // For each mini-batch: the longest total time of any rank or, if ranks meet at every micro-batch, the time
+  // of the longest micro-batch of each wave.
   std::vector<std::vector<Cost>> longest(plan.counts.size());
   for (const DpRankPlan& rank : plan.ranks) {
     std::vector<std::size_t> next(longest.size());
@@ -353,7 +354,7 @@ Cost end_time_of(const StepPlan& plan, bool meets) {
 
 Cost flexible_lower_bound(const StepProblem& given) {
   PlanSettings settings = given.settings;
-  // Caps on rows can only make a step end later, so a lower bound without them is valid.
+  // Row caps can only make a step end later, so a bound that ignores them is still a lower bound.
   settings.micro_batch.max_rows.clear();
   const StepProblem problem{given.table, settings, given.step, given.trees};
   const PackUnits units = make_units(problem);

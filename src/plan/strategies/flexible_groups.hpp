@@ -12,9 +12,9 @@
 
 namespace evenkeel {
 
-/// The units of a mini-batch as items of a context::Problem, by descending cost. A schedule visits them in
-/// this order, so their data are read contiguously. Local and deterministic. Precondition: the strategy has
-/// groups of different sizes.
+/// The units of a mini-batch as the items of a context::Problem, sorted by descending cost. Schedulers visit
+/// items in this order, so they read the items' data contiguously. Local and deterministic. Precondition: the
+/// strategy has groups of different sizes.
 class FlexibleItems {
  public:
   FlexibleItems(const PlanSettings& settings, const PackUnits& units, IdView<UnitId> chosen);
@@ -37,11 +37,11 @@ class FlexibleItems {
   context::Problem problem_;
 };
 
-/// Assigns every unit of a step to a group and a micro-batch of that group, mini-batch by mini-batch, with
-/// groups of different sizes. Sets the assignment's groups (by descending size, then ascending first place),
-/// each group's units, and the micro-batches of all DP ranks. DP ranks without a micro-batch get an empty
-/// one. With speeds, a group is as fast as its slowest member, and times are in units of the fastest rank's
-/// work.
+/// Base class of the strategies whose groups have different sizes. Assigns the units of each mini-batch to
+/// groups and to micro-batches of these groups. Sets the assignment's groups (by descending size, then
+/// ascending first place), each group's units, and the micro-batches of all DP ranks. DP ranks without a
+/// micro-batch get an empty one. If DP ranks have different speeds, a group is as fast as its slowest member,
+/// and times are in units of the fastest rank's work.
 class FlexibleStrategy : public PlanningStrategy {
  public:
   void require_valid(const PlanSettings& settings) const final;
@@ -58,8 +58,8 @@ class FlexibleStrategy : public PlanningStrategy {
                                       JointMicroBatches& joint) const = 0;
 };
 
-/// Schedules with context::schedule_tree(). A DP rank has the micro-batches in which it takes part, so the
-/// ranks' numbers of micro-batches differ.
+/// Schedules with context::schedule_tree(). Each DP rank has only the micro-batches in which it takes part,
+/// so the numbers of micro-batches may differ between ranks.
 class ContextTreeStrategy final : public FlexibleStrategy {
  public:
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(
@@ -73,7 +73,7 @@ class ContextTreeStrategy final : public FlexibleStrategy {
 };
 
 /// Schedules with context::schedule_waves(). All DP ranks have the same number of micro-batches, one per
-/// wave. The settings' order applies to whole waves.
+/// wave. MicroBatchSettings::order applies to whole waves.
 class ContextWavesStrategy final : public FlexibleStrategy {
  public:
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(

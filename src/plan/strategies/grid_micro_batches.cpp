@@ -28,10 +28,10 @@ constexpr std::int64_t max_looks = std::int64_t{1}
                                    << 24;  // maximum number of candidate cells examined per mini-batch
 constexpr Cost least_gain = 512;           // a move must reduce a column's cost by more than 1/512
 
-/// The totals of a run.
+/// The totals of a Run.
 struct RunFigures {
   Cost cost = 0;
-  std::int64_t rows = 0;  ///< aligned
+  std::int64_t rows = 0;  ///< after alignment
   std::int64_t samples = 0;
 };
 
@@ -42,7 +42,8 @@ struct Run {
   RunFigures figures;
 };
 
-/// A run cut in two: one part moves, and the other stays.
+/// A run cut in two: one part moves to another cell, and the other stays. If the whole run moves, no part
+/// stays.
 struct Cut {
   Run goes;
   std::optional<Run> stays;
@@ -51,7 +52,8 @@ struct Cut {
 /// The samples of a unit in depth-first order, and their costs.
 class OrderedUnit {
  public:
-  /// Uses the costs of entries, or the cost model on rows if `costs_of_entries` is empty.
+  /// Uses the given costs of entries. If `costs_of_entries` is empty, computes costs from lengths with the
+  /// cost model.
   OrderedUnit(const PackUnit& unit, const PlanSettings& settings, std::span<const Cost> costs_of_entries)
       : samples_(ordered_samples(*unit.tree)), alignment_(settings.alignment()) {
     const std::vector<std::int64_t> order = unit.tree->depth_first_samples();
@@ -65,7 +67,7 @@ class OrderedUnit {
     }
   }
 
-  /// Returns all possible cuts of a run in two, and the move of the whole run.
+  /// Returns all cuts of a run into two parts, either of which may move, and the move of the whole run.
   [[nodiscard]] std::vector<Cut> cuts_of(const Run& run) const {
     std::vector<Cut> cuts{{run, std::nullopt}};
     const auto [front, back] = rows_of_ends(run.samples);
@@ -86,9 +88,9 @@ class OrderedUnit {
     return {unit, samples, {cost, rows, samples.size()}};
   }
 
-  /// Returns, for each i, the aligned rows of the first i samples of a run and of the remaining samples. If a
-  /// sample is alone, its prompt and its response may remain separate segments, so one additional alignment
-  /// is reserved for it.
+  /// Returns two lists: for each i, the aligned rows of the first i samples of a run, and those of the
+  /// remaining samples. Adds alignment - 1 rows for a part with a single sample, since its prompt and
+  /// response may remain separate segments.
   [[nodiscard]] std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>> rows_of_ends(
       RowRange samples) const {
     OrderedSamples own{{samples_.lengths.begin() + samples.begin, samples_.lengths.begin() + samples.end},
@@ -136,7 +138,7 @@ struct Cell {
   }
 };
 
-/// Moves a run, or a part of it, from the costliest cell of a column to another cell.
+/// A move of a run, or of a part of it, from the costliest cell of a column to another cell.
 struct Move {
   std::size_t run = 0;
   Cut cut;
@@ -194,7 +196,8 @@ class Leveling {
            cell.figures.samples + more.samples <= units_.limits().max_items;
   }
 
-  /// Returns whether leveling the column of `top` could gain at least the minimum gain of a move.
+  /// Returns whether moving samples out of `top`, the costliest cell of its column, could gain more than the
+  /// required minimum.
   [[nodiscard]] bool is_uneven(std::size_t top) const {
     Cost sum = 0;
     for (std::size_t c = top % columns_; c < cells_.size(); c += columns_) sum += cells_[c].figures.cost;
@@ -203,7 +206,8 @@ class Leveling {
     return most - mean > most / least_gain;
   }
 
-  /// Makes the best move from a column's costliest cell. Returns whether there is one.
+  /// Makes the best move from a column's costliest cell if its gain is large enough. Returns whether it made
+  /// a move.
   bool move_from(std::size_t column) {
     const std::size_t top = costliest(column);
     if (!is_uneven(top)) return false;
@@ -223,7 +227,8 @@ class Leveling {
     return true;
   }
 
-  /// Finds the best target cell for the part of the cut that moves. Replaces `best` if the gain is larger.
+  /// Finds the best target cell for the part of the cut that moves. Replaces `best` if the move to that cell
+  /// gains more.
   void find_best_target(std::size_t top, std::size_t run, const Cut& cut, Move& best) {
     const RunFigures& whole = cells_[top].runs[run].figures;
     const RunFigures stays = cut.stays ? cut.stays->figures : RunFigures{};
@@ -252,7 +257,7 @@ class Leveling {
   std::span<const Cost> costs_of_entries_;
   std::size_t columns_;
   std::vector<Cell> cells_;
-  std::vector<Cost> highest_;  // highest cost of each column
+  std::vector<Cost> highest_;  // cost of each column's costliest cell
   Cost highest_other_ =
       0;  // cost of the costliest other cell in the column of the cell from which samples move
   std::map<std::int64_t, OrderedUnit> ordered_;
@@ -382,7 +387,7 @@ void level_grids(const StepProblem& problem, PackUnits& units, std::span<Planned
   for (const PlannedGrid& grid : grids)
     leveled.emplace_back(grid, units, problem.settings, costs_of_entries).level();
   const std::vector<UnitPiece> pieces = pieces_of(leveled);
-  std::vector<std::size_t> cells;  // by unit
+  std::vector<std::size_t> cells;  // by unit: number of its cell over all grids
   if (std::ssize(pieces) > units.size()) {
     RegroupedUnits regrouped = regroup_units(problem, units, pieces);
     units = std::move(regrouped.units);

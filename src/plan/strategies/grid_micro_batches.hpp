@@ -24,24 +24,24 @@ struct PlannedGrid {
   }
 };
 
-/// Makes the columns of grids end earlier if units are trees of samples. DP ranks that meet at every
-/// micro-batch wait for the costliest cell of each column. Only a few trees fit in a cell, so grids of whole
-/// trees waste several percent of a step.
+/// Levels the columns of grids whose units are trees of samples, so that the columns end earlier. DP ranks
+/// that meet at every micro-batch wait for the costliest cell of each column. Only a few trees fit in a cell,
+/// so grids of whole trees waste several percent of a step.
 ///
-/// Moves samples that are consecutive in depth-first order from the costliest cell of a column to cells that
-/// are not the costliest of their column, while that reduces the sum over columns of their costliest cells.
-/// Tokens that are then computed on both sides of a cut cost no time if the ranks would otherwise have been
-/// waiting.
+/// Repeatedly moves samples that are consecutive in depth-first order from the costliest cell of a column to
+/// another cell, as long as this reduces the sum of the costs of the columns' costliest cells. After a cut,
+/// both ranks compute the tokens that the two parts share. This costs no time if the ranks would otherwise
+/// have been waiting.
 ///
 /// Cut units are replaced in `units` with their parts, and the grids refer to the new units. All limits of
 /// micro-batches still hold. Does nothing if fields have row caps (MicroBatchSettings::max_rows), and ignores
-/// gains below 0.2 % of a column. Pure and deterministic; the amount of work is bounded. Precondition: units
-/// share prefixes, and every unit is in exactly one cell of one grid.
+/// gains below 0.2 % of a column's cost. Pure and deterministic; the amount of work is bounded. Precondition:
+/// units share prefixes, and every unit is in exactly one cell of one grid.
 ///
-/// Example: the first rank has a tree of three paths of 14 tokens each that share their first 4 (34 rows),
-/// and the second rank has a single path of 12. One path of the tree moves to the second rank. The ranks then
-/// have 24 and 26 rows, including 4 repeated ones, and the second rank no longer waits until the first has
-/// computed 34.
+/// Example: the first rank has a tree of three paths of 14 tokens each that share their first 4 tokens (34
+/// rows), and the second rank has a single path of 12 tokens. One path of the tree moves to the second rank.
+/// The ranks then have 24 and 26 rows, including 4 repeated ones, and the second rank no longer waits until
+/// the first has computed 34.
 void level_grids(const StepProblem& problem, PackUnits& units, std::span<PlannedGrid> grids);
 
 /// First packs each mini-batch, then distributes it: makes dp * K micro-batches from all its units, and
@@ -49,11 +49,12 @@ void level_grids(const StepProblem& problem, PackUnits& units, std::span<Planned
 /// is that the ranks' totals are nearly equal (partition_into_grid). Meant for ranks that meet at every
 /// micro-batch, as with FSDP or the all-to-all of experts.
 ///
-/// K is agreed_count() of the number of required cells divided by dp. It is never larger than if each rank
-/// were planned separately. With CountRule::fastest, K may be up to seven steps larger: the count at which
-/// ranks that meet at every micro-batch should end first (estimated_time with the settings' overhead and
-/// pipeline stages). The cap and the limit on samples always hold; micro-batches may be empty. The settings'
-/// order applies to whole columns, by their costliest micro-batch, so it is the same on all ranks.
+/// K is agreed_count() of the number of required cells divided by dp, rounded up. It is never larger than if
+/// each rank were planned separately. With CountRule::fastest, K may be larger by up to 7 * count_multiple():
+/// the count with which ranks that meet at every micro-batch are expected to finish first (estimated_time
+/// with the settings' overhead and pipeline stages). The cap and the limit on samples always hold;
+/// micro-batches may be empty. MicroBatchSettings::order applies to whole columns, whose cost is that of
+/// their costliest micro-batch, so the execution order is the same on all ranks.
 class GridStrategy final : public PlanningStrategy {
  public:
   void assign(const StepProblem& problem, StepAssignment& assignment) const override;

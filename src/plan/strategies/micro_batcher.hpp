@@ -15,9 +15,8 @@ struct MiniBatchShare {
   DpRank rank{0};
 };
 
-/// Makes micro-batches from a DP rank's share of a mini-batch. There is one class per strategy, so counting
-/// and packing are in one place. Local, deterministic. Refers to its constructor's arguments, which must
-/// outlive it.
+/// Counts and makes the micro-batches of a DP rank's share of a mini-batch, for one strategy. Local,
+/// deterministic. Refers to its constructor's arguments, which must outlive it.
 class MicroBatcher {
  public:
   MicroBatcher(const StepProblem& problem, const StepAssignment& assignment)
@@ -29,8 +28,8 @@ class MicroBatcher {
   /// Returns the number of micro-batches that the share needs, before the DP ranks agree on a count.
   [[nodiscard]] virtual GroupCount count(MiniBatchShare share) const = 0;
   /// Returns exactly `count` micro-batches, in execution order; the last ones are empty if units run out. If
-  /// DP ranks may have different numbers of micro-batches, returns as many as the share has. Precondition:
-  /// count >= count(share).needed.
+  /// DP ranks may have different numbers of micro-batches, ignores `count` and returns as many as the share
+  /// needs. Precondition: count >= count(share).needed.
   [[nodiscard]] std::vector<MicroBatchPlan> pack(MiniBatchShare share, std::int64_t count) const;
 
  protected:

@@ -5,9 +5,10 @@
 
 namespace evenkeel {
 
-/// Packs units under the limits: into the smallest number of micro-batches found, balanced, or with the
-/// configured packing algorithm. Units are in ascending order within a micro-batch; micro-batches are in the
-/// settings' order. If DP ranks may have different counts, each gets no more micro-batches than it needs.
+/// Packs units into micro-batches under the limits. Balances the costs of the micro-batches or, if a packing
+/// algorithm is configured, uses that algorithm without balancing. Units are in ascending order within a
+/// micro-batch; micro-batches are in the configured order (MicroBatchSettings::order). If DP ranks may have
+/// different counts, each gets no more micro-batches than it needs.
 class PackedMicroBatcher final : public MicroBatcher {
  public:
   using MicroBatcher::MicroBatcher;

@@ -27,8 +27,8 @@ PaddedBatchingSettings padded_settings(const PlanSettings& settings) {
   return padded;
 }
 
-/// Returns the figures of a padded micro-batch. Each sample counts with its padded length. Its work is that
-/// of the padded length, unless a cost field defines the work.
+/// Returns the figures of a padded micro-batch. Each sample counts as `padded_length` aligned tokens. Its
+/// cost is that of `padded_length` tokens, unless a field defines the costs.
 MicroBatchFigures padded_figures(const PackUnits& units, std::span<const UnitId> samples,
                                  std::int64_t padded_length, const BalanceSettings& balance) {
   MicroBatchFigures figures = figures_of(units, samples);

@@ -6,9 +6,8 @@
 
 namespace evenkeel {
 
-/// Makes the micro-batches of another system, exactly as that system does (see
-/// plan/reference/micro_batches.hpp). They exceed the cap if that system's micro-batches do. The lower bound
-/// on their number is the one for packing under the cap.
+/// Reproduces the micro-batches of another system exactly (see plan/reference/micro_batches.hpp), including
+/// those that exceed the cap. The lower bound on their number is the bound for packing under the cap.
 class PresetMicroBatcher final : public MicroBatcher {
  public:
   using MicroBatcher::MicroBatcher;
@@ -23,7 +22,8 @@ class PresetMicroBatcher final : public MicroBatcher {
 /// Returns the system's name in configurations; empty for Preset::none.
 [[nodiscard]] std::string_view name_of(Preset preset) noexcept;
 
-/// Mixin that keeps the other system's numbering of DP ranks: shares are not placed by locality.
+/// Mixin that keeps the reproduced system's assignment of shares to DP ranks: shares are not placed by
+/// locality.
 template <class Way>
 class NumberedAsReference : public Way {
  public:
@@ -38,7 +38,7 @@ class NumberedAsReference : public Way {
   void place(const StepProblem& /*problem*/, StepAssignment& /*assignment*/) const final {}
 };
 
-/// Assigns work as the preset's system does, for BalanceAlgorithm::automatic.
+/// Assigns samples to DP ranks with the algorithm of the preset's system, for BalanceAlgorithm::automatic.
 [[nodiscard]] Partition assign_as_preset(std::span<const std::int64_t> lengths, const PlanSettings& settings);
 
 template <class Way>
@@ -50,9 +50,9 @@ class AssignedAsReference : public NumberedAsReference<Way> {
   }
 };
 
-/// Strategies that reproduce another system's partition and micro-batches, or only its partition, with
-/// micro-batches of a fixed size. The padded strategy serves ROLL's dynamic batching, whose assignment equals
-/// that of padded micro-batches.
+/// Strategies that reproduce the partition of another system. PresetPackedStrategy also reproduces its
+/// micro-batches, whereas PresetFixedStrategy makes micro-batches of a fixed size. PresetPaddedStrategy
+/// reproduces ROLL's dynamic batching, which assigns samples in the same way as PaddedStrategy.
 class PresetPackedStrategy final : public AssignedAsReference<PackedStrategy> {
  public:
   [[nodiscard]] std::unique_ptr<const MicroBatcher> micro_batcher(

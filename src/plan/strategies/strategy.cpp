@@ -34,8 +34,8 @@ Partition PlanningStrategy::assign_automatically(const AssignedWork& work,
 
 namespace {
 
-/// Visitor that returns the strategy for each alternative. Strategies have no state, so one object per class
-/// is enough.
+/// Visitor that returns the strategy for each alternative of StrategySettings. Strategies have no state, so
+/// one object per class is enough.
 struct StrategyFor {
   template <class Class>
   static const PlanningStrategy& one() noexcept {

@@ -12,9 +12,9 @@
 
 namespace evenkeel {
 
-/// Assigns units to DP ranks, makes and orders their micro-batches, and knows where DP ranks wait for each
-/// other. One class per strategy; strategy-specific code lives there. Objects have no state: all results are
-/// pure functions of replicated input.
+/// Assigns units to DP ranks, makes and orders their micro-batches, and defines when DP ranks wait for each
+/// other. There is one class per strategy, which contains all code that is specific to the strategy. Objects
+/// have no state: all results are pure functions of replicated input.
 class PlanningStrategy {
  public:
   PlanningStrategy() = default;
@@ -33,9 +33,9 @@ class PlanningStrategy {
   /// Throws LimitError if a sample, or the total of all samples, exceeds a limit.
   virtual void require_samples_fit(const LengthTable& table, const PlanSettings& settings) const;
 
-  /// Assigns the units of `assignment` to its groups, mini-batch by mini-batch, and places the shares. A
-  /// strategy that plans all DP ranks at once also makes all micro-batches here, and may replace the groups.
-  /// Precondition: units are made, and the groups are those of DP ranks.
+  /// Assigns the units of `assignment` to its groups, mini-batch by mini-batch, and decides which DP rank
+  /// gets which share. A strategy that plans all DP ranks at once may also make all micro-batches here, and
+  /// may replace the groups. Precondition: `assignment` has its units, and one group per DP rank.
   virtual void assign(const StepProblem& problem, StepAssignment& assignment) const = 0;
   /// Returns whether the assigned units determine the rest of the assignment.
   [[nodiscard]] virtual bool shares_are_derived_from_units() const noexcept { return false; }
@@ -50,14 +50,15 @@ class PlanningStrategy {
   [[nodiscard]] virtual std::unique_ptr<const MicroBatcher> micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const = 0;
 
-  /// Returns whether plans assume that DP ranks meet at every micro-batch, so that the longest micro-batch of
-  /// each wave determines its time. Otherwise, ranks meet at the end of each mini-batch.
+  /// Returns whether plans assume that DP ranks meet at every micro-batch, so that the longest of all ranks'
+  /// j-th micro-batches determines when these micro-batches end. Otherwise, ranks meet at the end of each
+  /// mini-batch.
   [[nodiscard]] virtual bool ranks_meet() const noexcept { return false; }
 
-  // The functions below describe the strategy for the report, the page and `evenkeel plan`.
+  // The functions below describe the strategy for reports, HTML pages and `evenkeel plan`.
 
-  /// Returns whether each micro-batch is run by its own context-parallel group, whose size may differ from
-  /// that of others.
+  /// Returns whether each micro-batch has its own context-parallel group, and groups may have different
+  /// sizes.
   [[nodiscard]] virtual bool has_own_groups() const noexcept { return false; }
   /// Returns whether the samples of a micro-batch are padded to one length.
   [[nodiscard]] virtual bool pads_micro_batches() const noexcept { return false; }

@@ -127,7 +127,7 @@ void require_counted(const FieldSpec& spec) {
                    "Set fields." + spec.name + ".share: none");
 }
 
-/// Throws InputError unless the field can be routes, that is, numbers of `experts` experts: one row per
+/// Throws InputError unless the field can hold routes, that is, expert numbers below `experts`: one row per
 /// token, an integer type that can hold every number, and at most `experts` elements in the last dimension.
 void require_routes(const FieldSpec& spec, std::int64_t experts) {
   const std::string hint = "Set fields." + spec.name + ".spread_pads: 0";

@@ -20,10 +20,10 @@ namespace evenkeel {
 /// contradict each other (requirements) or do not fit a pipeline of `pp` ranks with `vpp` parts each.
 void require_valid(const FieldSettings& field, const std::string& name, int pp, int vpp);
 
-/// Returns the layers, out of `layers`, of each pipeline rank: first the layers of its first part, then those
-/// of its second part, and so on. Throws InputError about `where` if the map is an even split and `layers` is
-/// not a multiple of pp * vpp, or if the map omits a layer or names one that does not exist. Precondition:
-/// require_valid() accepts the map.
+/// Returns the layers of each pipeline rank, out of `layers` layers in total: first the layers of its first
+/// part, then those of its second part, and so on. Throws InputError about `where` if the map is an even
+/// split and `layers` is not a multiple of pp * vpp, or if the map omits a layer or names one that does not
+/// exist. Precondition: require_valid() accepts the map.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> layers_of_ranks(const LayerMap& map, std::int64_t layers,
                                                                      int pp, int vpp,
                                                                      const std::string& where);
@@ -54,16 +54,16 @@ struct CarriedField {
 /// The settings of fields, and the properties of the job that decide how fields travel.
 struct FieldRouting {
   std::map<std::string, FieldSettings, std::less<>> settings;  ///< by name; other fields travel unchanged
-  /// By name: range of the values on all ranks, for fields that are transferred in a narrower type.
+  /// By name: range of the field's values over all ranks, for fields that are transferred in a narrower type.
   std::map<std::string, IntegerRange, std::less<>> ranges;
   int pp = 1;
   int vpp = 1;
   bool sends_messages = true;  ///< whether any ranks exchange fields by messages
 };
 
-/// Returns whether a field's integers travel in a narrower type than samples supply. They do if the settings
-/// request it and it reduces traffic. A field is not narrowed if it is delivered in its original type and
-/// read directly from its owner's memory.
+/// Returns whether a field's integers travel in a narrower type than samples supply, which requires that the
+/// settings request it. A field that is delivered in its original type is narrowed only if ranks exchange
+/// fields by messages.
 [[nodiscard]] bool is_sent_narrow(const FieldSettings& settings, bool sends_messages) noexcept;
 
 /// Returns the fields that travel. A field without settings travels unchanged; a field with layers becomes

@@ -22,7 +22,7 @@ struct PipelineStage {
 /// - of the other fields, the first stage gets the tokens, the last stage gets all fields (including tokens,
 ///   from which labels and loss mask are derived), and every stage gets positions if the source supplies
 ///   them.
-/// A middle stage usually gets no field: cu_seqlens and positions follow from the plan.
+/// A middle stage usually gets no fields: cu_seqlens and positions follow from the plan.
 [[nodiscard]] std::vector<std::size_t> fields_for_stage(std::span<const CarriedField> fields,
                                                         PipelineStage stage);
 
@@ -35,7 +35,7 @@ struct FieldTransfer {
   /// Row offset for a token field that moves with response tokens: response token i takes the sample's row
   /// prompt + shift + i.
   std::int64_t shift = 0;
-  /// whether labels are derived from this field, which requires tokens that other CP ranks hold (the halo)
+  /// Whether labels are derived from this field, which requires tokens that other CP ranks hold (the halo).
   bool with_halo = false;
 };
 

@@ -9,10 +9,10 @@
 
 namespace evenkeel {
 
-/// Returns, for each world rank, the rank to which owners send the data for its place, possibly itself. The
-/// model-parallel ranks of one node (equal dp and cp) hold the same rows. Fields that more than one stage
-/// needs go to only one of these ranks, preferably one of the last pipeline stage, which needs all fields;
-/// the others copy from it. So no row crosses the network to the same node twice. `nodes[r]` is rank r's
+/// Returns, for each world rank, the rank to which owners send that rank's data, which may be the rank
+/// itself. The model-parallel ranks of one node (equal dp and cp) hold the same rows. Fields that more than
+/// one stage needs go to only one of these ranks, preferably one of the last pipeline stage, which needs all
+/// fields; the others copy from it. Therefore, no row is sent to the same node twice. `nodes[r]` is rank r's
 /// node. Pure; O(ranks log ranks).
 [[nodiscard]] std::vector<int> node_receivers(const Grid& grid, std::span<const int> nodes);
 /// Same as node_receivers(), for fields needed by only one pipeline stage: the lowest rank of each stage on

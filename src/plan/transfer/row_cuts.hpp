@@ -52,8 +52,9 @@ class TokensOfRows {
 /// column. Local.
 [[nodiscard]] TokensOfRows tokens_of_rows(const Column& ranges, std::int64_t sample);
 
-/// Throws InputError unless field `cutting_field` has a valid token range (TokensOfRows::require_valid) for
-/// each of the `rows` rows of this sample in `field`, which is cut by `cutting_field`. O(rows).
+/// Throws InputError unless `tokens`, the sample's values of field `by`, has a valid token range
+/// (TokensOfRows::require_valid) for each of the sample's `rows` rows in `field`, which is cut by `by`.
+/// O(rows).
 void require_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const SampleShape& sample,
                             const std::string& field, const std::string& by);
 
@@ -67,7 +68,7 @@ class RowCuts {
 
   /// Returns the name of the field of token ranges.
   [[nodiscard]] const std::string& cutting_field() const noexcept { return by_; }
-  /// Returns the number of rows by member of the sample's group.
+  /// Returns the number of rows that each member of the sample's group gets.
   [[nodiscard]] std::span<std::int64_t> rows_of(EntryId entry) noexcept {
     return std::span(rows_).subspan(first_[entry.index()], first_[entry.index() + 1] - first_[entry.index()]);
   }
@@ -81,7 +82,7 @@ class RowCuts {
   std::vector<std::int64_t> rows_;
 };
 
-/// Returns the cuts defined by this field. Precondition: they exist. O(cuts).
+/// Returns the cuts defined by this field. Precondition: `cuts` contains them. O(cuts).
 [[nodiscard]] const RowCuts& find_cuts(std::span<const RowCuts> cuts, std::string_view field);
 
 }  // namespace evenkeel

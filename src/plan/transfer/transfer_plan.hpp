@@ -83,7 +83,7 @@ class RowCopies {
 struct SequenceCut {
   std::int64_t prompt = 0;          ///< length of the prompt of the whole sample
   std::int64_t length = 0;          ///< length of the whole sample
-  RowRange rows;                    ///< range of the sample's rows in the segment
+  RowRange rows;                    ///< the sample's rows that form the segment
   std::int64_t aligned_length = 0;  ///< aligned rows of the segment
   CpGroup cp;
   CpRank rank{0};
@@ -94,7 +94,7 @@ struct SequenceCut {
 /// - response_token: the row of token t goes to row t-1, which predicts that token, as for labels and loss
 ///   masks. The first response token of a sample without a prompt has no such row, and its row is not copied.
 /// - sample: one row with target 0, to every CP rank.
-/// Precondition: the kind is not counted; rows of counted kinds are not cut.
+/// Precondition: the kind is not counted.
 [[nodiscard]] RowCopies rows_to_copy(FieldKind kind, const SequenceCut& cut);
 
 /// Returns the halo: the source rows of the `reach` tokens after each run of rows_to_copy(token), limited to
@@ -103,7 +103,7 @@ struct SequenceCut {
 [[nodiscard]] RowCopies halo_to_copy(const SequenceCut& cut, std::int64_t reach = 1);
 
 /// Returns the source rows of the first `reach` tokens of the segment `cut`, if the CP rank does not hold
-/// them consecutively. They are needed for the labels of the rows before the segment, and for predictions
+/// them consecutively. They are needed for the labels of the last rows of `before`, and for predictions
 /// further ahead. With a reach of 1, returns rows only if the rank holds the last row of `before`. `before`
 /// is the preceding segment of the same sample, cut for the same rank; neither segment is empty.
 [[nodiscard]] RowCopies branch_to_copy(const SequenceCut& before, const SequenceCut& cut,

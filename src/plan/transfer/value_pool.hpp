@@ -15,15 +15,16 @@ namespace evenkeel {
 class ValuePool {
  public:
   ValuePool() = default;
-  /// Makes the pool of the values of these entries, which may be in any order. `counts` tells which values
-  /// are equal, and must outlive this object. O(n log n).
+  /// Makes the pool of the values of these entries, which may be in any order. `counts` determines which
+  /// values are equal, and must outlive this object. O(n log n).
   ValuePool(const RowCounts& counts, std::span<const EntryId> entries);
 
   /// Returns, for each value, the entry whose owner supplies it; ascending.
   [[nodiscard]] std::span<const EntryId> values() const noexcept { return values_; }
   /// Returns the rows of each value, as if each value were a sample.
   [[nodiscard]] const SampleRows& rows() const noexcept { return rows_; }
-  /// Returns the rows of an entry's value. Precondition: the entry is one of the pool's. O(log n).
+  /// Returns the rows of an entry's value. Precondition: the pool was made from entries that include this
+  /// one. O(log n).
   [[nodiscard]] RowRange rows_of(EntryId entry) const noexcept;
 
  private:

@@ -30,7 +30,7 @@ template <typename I>
 class IdGroups {
  public:
   IdGroups() = default;
-  /// Takes a partition. Its items become ids.
+  /// Converts the items of a partition to ids.
   explicit IdGroups(Partition items) : items_(std::move(items)) {}
   explicit IdGroups(std::span<const std::vector<I>> groups) {
     std::vector<std::int64_t> offsets{0};

@@ -35,7 +35,7 @@ class GroupOfPieces {
     std::size_t micro_batch = 0;
   };
 
-  /// `group` is the whole group; both must outlive this object.
+  /// `group` is the whole group. Both arguments must outlive this object.
   GroupOfPieces(const StepProblem& problem, const SharedGroup& group) : problem_(problem), group_(group) {}
 
   void add(const SharedGroup& unit, const UnitPiece& piece) {
@@ -62,8 +62,8 @@ class GroupOfPieces {
     return sub_group(problem_.table, unit, samples, problem_.settings);
   }
 
-  /// Adds the samples of `part` to `to` if the union repeats fewer tokens and takes no more aligned rows.
-  /// Returns whether it did.
+  /// Adds the samples of `part` to `to` if the union repeats fewer tokens than the two parts and takes no
+  /// more aligned rows. Returns whether it did.
   [[nodiscard]] bool join(Part& to, const Part& part) {
     std::vector<std::int64_t> samples;
     for (const Part* const each : std::array<const Part*, 2>{&to, &part})
@@ -292,7 +292,8 @@ PickedUnits::PickedUnits(const PackUnits& all, IdView<UnitId> units)
 std::int64_t fewest_micro_batches(const PackUnits& all, IdView<UnitId> units) {
   const PickedUnits own(all, units);
   if (all.capped_rows().empty()) return min_bins_lower_bound(own.items(), all.limits());
-  // The combined limit (parts_) does not give a lower bound, so compute a bound for each limit separately.
+  // The combined limit (parts_) does not give a lower bound, so compute bounds for aligned rows and for each
+  // capped field separately.
   std::int64_t fewest = min_bins_lower_bound(own.aligned_rows, {.max_size = all.limits().max_size});
   for (const CappedRows& capped : all.capped_rows()) {
     const std::vector<std::int64_t> rows = pick(capped.of_units, units);

@@ -17,7 +17,7 @@
 namespace evenkeel {
 
 /// A unit of assignment and packing: one sample, or samples that share prefixes. A unit goes to one DP rank
-/// and into one micro-batch as a whole. A view: valid as long as its PackUnits are.
+/// and into one micro-batch as a whole. A view, valid as long as its PackUnits object exists.
 struct PackUnit {
   std::span<const EntryId> entries;  ///< its samples, in packed order
   std::int64_t rows = 0;             ///< tokens without padding; shared tokens count once
@@ -26,8 +26,8 @@ struct PackUnit {
   const PrefixTree* tree = nullptr;  ///< the prefix tree of its samples; null for a single sample
 };
 
-/// Some samples of one unit that are consecutive in depth-first order, and the number of the micro-batch that
-/// they go to.
+/// Some samples of one unit that are consecutive in depth-first order, and the number of the micro-batch to
+/// which they belong.
 struct UnitPiece {
   UnitId unit{0};
   RowRange samples;  ///< positions in depth-first order
@@ -100,7 +100,7 @@ class PackUnits {
   friend struct RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
                                              std::span<const UnitPiece> pieces);
   [[nodiscard]] static PackUnits from_samples(const StepProblem& problem);
-  /// Returns units with shared prefixes that have no groups yet.
+  /// Returns an empty object for units with shared prefixes, to which groups can be added.
   [[nodiscard]] static PackUnits make_empty_with_sharing();
   void add_group(std::vector<SharedGroup> parts, const PlanSettings& settings);
   void add(SharedGroup unit, const PlanSettings& settings);
@@ -137,8 +137,9 @@ class PackUnits {
 ///   order, with the fewest repeated tokens possible for such sub-groups (see split_tree).
 /// - A prompt with its responses remains a one-level tree, even if a sub-group has only one response.
 /// Deterministic. O(n), or O(n log n) with trees. Throws InputError if the trees do not contain each entry
-/// exactly once, LimitError naming the first sample that exceeds a limit on its own, and the errors of
-/// encoder_costs_of(), field_costs_of() and row_caps_of(). Precondition: require_below_row_caps() has passed.
+/// exactly once, or if samples do not have a field that is used for costs or has a row cap. Throws LimitError
+/// naming the first sample that exceeds a limit on its own, or if the work of a unit is 2^62 or more.
+/// Precondition: require_below_row_caps() does not throw.
 [[nodiscard]] PackUnits make_units(const StepProblem& problem);
 
 /// Units made from pieces of other units, and the micro-batch of each unit.
@@ -148,14 +149,14 @@ struct RegroupedUnits {
 };
 
 /// Makes new units from pieces of `units`. Each piece becomes a unit, except that pieces of one group in the
-/// same micro-batch are joined if they repeat tokens and joining them does not take more rows. Additional
-/// repeated tokens are counted under the reason "equal_work". Preconditions: units share prefixes; pieces
-/// ascend by unit and samples, and each sample is in exactly one piece.
+/// same micro-batch are joined if they have tokens in common and joining them does not take more rows.
+/// Additional repeated tokens are counted under the reason "equal_work". Preconditions: units share prefixes;
+/// pieces ascend by unit and samples, and each sample is in exactly one piece.
 [[nodiscard]] RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
                                            std::span<const UnitPiece> pieces);
 
-/// Returns the total savings of prefix sharing over all units, less the prefixes repeated because groups were
-/// split.
+/// Returns the total savings of prefix sharing over all units, minus the prefixes that are repeated because
+/// groups were split.
 [[nodiscard]] SharingSavings savings_of(const PackUnits& units);
 
 /// The inputs for balancing and packing a subset of the units: item i is units[i].
@@ -168,8 +169,8 @@ struct PickedUnits {
   [[nodiscard]] BinItems items() const { return {aligned_rows, samples}; }
 };
 
-/// Returns a lower bound on the number of micro-batches of these units: the maximum of the bounds for each
-/// single limit.
+/// Returns a lower bound on the number of micro-batches of these units: the maximum of the bounds for single
+/// limits. If fields have row caps, the limit on samples is not considered.
 [[nodiscard]] std::int64_t fewest_micro_batches(const PackUnits& all, IdView<UnitId> units);
 /// Returns the number of micro-batches into which these units can be packed, and a lower bound on it.
 [[nodiscard]] GroupCount count_micro_batches(const PackUnits& all, IdView<UnitId> units);

@@ -31,7 +31,8 @@ struct CappedRows {
 [[nodiscard]] std::vector<RowCap> row_caps_of(const LengthTable& table, const MicroBatchSettings& settings);
 
 /// Throws LimitError if a single sample exceeds a cap, naming the first such sample, the field, its rows and
-/// the cap. Throws the errors of row_caps_of(). The table is replicated, so every rank throws the same error.
+/// the cap. Throws InputError if a capped field has no row counts. The table is replicated, so every rank
+/// throws the same error.
 void require_below_row_caps(const LengthTable& table, const MicroBatchSettings& settings);
 
 /// The total rows of a set of samples in each capped field, in the order of the caps.

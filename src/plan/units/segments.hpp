@@ -71,13 +71,13 @@ class SegmentTable {
 inline constexpr std::string_view segment_ids_field = "segment_ids";
 
 /// Returns one key per token of the batch. Within a uid, tokens of the same segment have equal keys.
-/// - If the field has one row per response token, the keys of prompt tokens are their token ids, so prompts
+/// - If segment_ids has one row per response token, the keys of prompt tokens are their token ids, so prompts
 ///   share their common prefix.
-/// - Pieces of samples (RaggedBatch::contexts) have equal keys only if their contexts are equal, since a
-///   segment number may be reused after other segments.
-/// Throws InputError if the field is not one integer per token or response token, if a segment number is
+/// - Pieces of samples (RaggedBatch::contexts) have equal keys only if their contexts are equal, since the
+///   same segment number may follow different segments.
+/// Throws InputError if segment_ids is not one integer per token or response token, if a segment number is
 /// negative, or if `ahead` > 0, since a row is then shared only if the next `ahead` tokens are also equal,
-/// which the keys do not show. O(tokens). Precondition: the batch has the field and input_ids.
+/// which the keys do not show. O(tokens). Precondition: the batch has the fields segment_ids and input_ids.
 [[nodiscard]] std::vector<std::int64_t> segment_keys(const RaggedBatch& batch, std::int64_t ahead);
 
 }  // namespace evenkeel

@@ -74,8 +74,8 @@ bool are_within(std::span<const RowCap> caps, std::span<const EntryId> entries) 
   return true;
 }
 
-/// Returns a prompt with its responses as a one-level tree. Returns a single sample as one segment if it
-/// exceeds `max_rows` unless prompt and response are aligned together.
+/// Returns a prompt with its responses as a one-level tree. A single sample becomes one segment if it would
+/// exceed `max_rows` with its prompt and response aligned separately.
 SharedGroup make_part_of_responses(const LengthTable& table, Entries entries, std::int64_t alignment,
                                    std::int64_t max_rows, std::int64_t ahead) {
   PrefixTree tree = make_one_level_tree(table, entries, ahead);
@@ -109,7 +109,7 @@ class GroupSplit {
   /// Splits the group:
   /// 1. Cut it into parts of samples that are consecutive in depth-first order.
   /// 2. Join each part with an earlier part that shares tokens with it if the union stays within all limits.
-  /// Afterwards, no two parts that repeat tokens fit in one micro-batch.
+  /// Afterwards, no two parts with common tokens can be joined within the limits, except by taking more rows.
   [[nodiscard]] SplitGroup split() const {
     const std::vector<PartLimit> limits = part_limits(group_.entries, max_samples_, caps_);
     SplitGroup split;
@@ -172,7 +172,7 @@ class GroupSplit {
     for (std::size_t p = 0; p < parts.size(); ++p) {
       joins[p] = p;
       std::vector<bool> is_examined(p);
-      std::int64_t shared = before[p];  // tokens shared with the last sample of part i
+      std::int64_t shared = before[p];  // tokens shared by part p and the last sample of part i
       for (std::size_t i = p; i-- > 0 && shared > 0 && joins[p] == p;) {
         if (!is_examined[joins[i]] && join(parts[joins[i]], parts[p], shared)) joins[p] = joins[i];
         is_examined[joins[i]] = true;
@@ -289,8 +289,8 @@ void require_each_entry_once(const LengthTable& table, std::span<const SharedGro
 std::int64_t repeated_ahead(const LengthTable& table, const SharedGroup& group,
                             const PlanSettings& settings) {
   const std::span<const TreeSegment> segments = group.tree.segments();
-  // At a branch with n children, n - 1 children repeat tokens. Samples of different children share no tokens
-  // beyond these.
+  // At a branch with n children, n - 1 children repeat tokens of the first child. Below the branch, samples
+  // of different children have only these tokens in common.
   std::int64_t branches = 0;
   for (const TreeSegment& segment : segments) branches += segment.parent == -1 ? 0 : 1;
   for (std::size_t s = 0; s < segments.size(); ++s)

@@ -28,8 +28,8 @@ void require_not_negative(std::int64_t steps, std::int64_t depth) {
                       "Use 0 to make no steps ahead");
 }
 
-/// Returns the steps of a service. Throws MpiError if MPI is not running. Every collective call
-/// starts with this.
+/// Returns the StepsAhead of a service. Throws MpiError if MPI is not running. Every collective function of
+/// Steps calls this first.
 StepsAhead& require_steps(ServiceParts& service) {
   require_ranks_of_one_group(service.maker->mesh().world());
   return *service.ahead;
@@ -67,7 +67,7 @@ void StepsAhead::start_thread() {
   const auto error =
       try_locally([&] { thread_ = std::jthread([this](const std::stop_token& stop) { make_all(stop); }); });
   // If any rank failed to start its thread, all ranks throw here. The destructors then stop the threads that
-  // were started before these do anything.
+  // were started, which have not made any step yet.
   fail_together(maker_.mesh().world(), error);
   {
     const std::lock_guard lock(ready_->mutex);
@@ -88,8 +88,8 @@ std::optional<Step> StepsAhead::next() {
   Step step = std::get<Step>(std::move(made));
   if (const auto cost = saved_cost(step.record->cost)) costs_[profile_] = *cost;
   shapes_ = step.record->shapes;
-  // If next() took longer than the phases of the step, the rest was the time to wake up this thread. It does
-  // not count as waiting.
+  // If next() took longer than the phases of the step, this thread spent the rest of the time waking up,
+  // which does not count as waiting.
   step.waited_seconds = std::min(stopwatch.lap(), step.seconds.total());
   return step;
 }
@@ -177,7 +177,7 @@ void StepsAhead::agree_to_continue(const std::stop_token& stop) {
 StepsAhead::MadeStep StepsAhead::make_next() {
   const std::int64_t step = made_++;
   try {
-    maker_.set_next_step(step);  // also after a step that failed
+    maker_.set_next_step(step);  // a failed step does not advance the number
     const auto read = [&] { return read_(step); };
     return maker_.make_first_pass(std::ref(read), profile_);
   } catch (const MpiError&) {

@@ -31,15 +31,15 @@ struct StepsRequest {
   std::string profile;
 };
 
-/// Makes the steps of a service ahead of the trainer. See the header of Steps for the contracts.
+/// Makes the steps of a service ahead of the trainer. Implements Steps; see its header for the contracts.
 ///
-/// It has its own StepMaker, separate from the one that makes the trainer's later passes. Its thread and
-/// these passes interleave differently on each rank, so they must not share state on which all ranks agree:
-/// communicators, sequence numbers of passes, chosen shapes, and measured costs.
+/// This class has its own StepMaker, separate from the StepMaker for the trainer's later passes. Its thread
+/// and these passes interleave differently on each rank, so they must not share state on which all ranks
+/// agree: communicators, sequence numbers of passes, chosen shapes, and measured costs.
 class StepsAhead {
  public:
-  /// Collective over `world`. `from` must be equal on all ranks, and the caller must have compared its job
-  /// with this one.
+  /// Collective over `world`. `from` must be equal on all ranks, and the caller must have checked that it
+  /// belongs to this job.
   StepsAhead(const Communicator& world, const Config& config, StepsRequest wanted, const ServiceState& from);
 
   [[nodiscard]] const StepMaker& maker() const noexcept { return maker_; }
@@ -48,17 +48,17 @@ class StepsAhead {
   [[nodiscard]] ServiceState state() const;
   [[nodiscard]] const std::string& profile() const noexcept { return profile_; }
   [[nodiscard]] bool in_background() const noexcept { return thread_.joinable(); }
-  /// Do the same as the functions of Steps with these names.
+  /// Implement the functions of Steps with the same names.
   [[nodiscard]] std::optional<Step> next();
   bool progress();
-  /// Stops making steps, and discards steps that were not taken. If steps are made in the background, waits
-  /// for the threads of the other ranks, so that all ranks stop after the same step.
+  /// Stops making steps, and discards steps that the trainer has not taken. If steps are made in the
+  /// background, waits for the threads of the other ranks, so that all ranks stop after the same step.
   void stop() noexcept;
 
  private:
   /// Marks the end of the samples.
   struct EndOfSteps {};
-  /// A step, or the error that all ranks throw in place of a step, or the end of the samples.
+  /// A step, the error that all ranks throw in place of the step, or the end of the samples.
   using MadeStep = std::variant<std::exception_ptr, Step, EndOfSteps>;
 
   /// Queue of steps between the thread that makes them and the trainer.
@@ -77,7 +77,7 @@ class StepsAhead {
   void make_or_end(const std::stop_token* stop = nullptr);
   void agree_to_continue(const std::stop_token& stop);
   /// Returns whether next() has to make a step on the trainer's thread. is_step_made_by_progress() is the
-  /// corresponding function for progress(). Equal on all ranks.
+  /// corresponding function for progress(). The results are equal on all ranks.
   [[nodiscard]] bool is_step_made_by_next() const noexcept {
     return !in_background() && ready_->made.empty() && has_steps_to_make();
   }
@@ -93,12 +93,12 @@ class StepsAhead {
   StepMaker maker_;
   Steps::Reader read_;
   std::string profile_;
-  std::int64_t steps_;      // the first step that is not to be made
+  std::int64_t steps_;      // number of the first step that is not made
   std::int64_t depth_;      // exchange.prefetch: maximum number of steps in `ready_`
-  std::int64_t made_;       // next step to begin, on the thread that makes steps
+  std::int64_t made_;       // next step to make; used by the thread that makes steps
   std::int64_t taken_;      // next step that the trainer takes
-  bool no_more_ = false;    // whether samples have ended, for the thread that makes steps
-  bool has_ended_ = false;  // whether samples have ended, for the trainer
+  bool no_more_ = false;    // whether samples have ended; used by the thread that makes steps
+  bool has_ended_ = false;  // whether samples have ended; used by the trainer's thread
   // Costs as of the last step that the trainer took.
   std::map<std::string, SavedCost> costs_;
   std::shared_ptr<const std::vector<PackedShape>> shapes_;
@@ -114,8 +114,8 @@ struct ServiceParts {
   std::optional<ServiceState> unchecked;  // state to resume from, until its sources have been compared
   bool has_made_steps = false;            // whether steps were made from the trainer's samples
   const RaggedBatch no_fields;
-  std::optional<ServiceState> position;  // state in which the Steps before `ahead` ended
-  std::optional<StepsAhead> ahead;  // the latest one; it keeps its position after its Steps are destroyed
+  std::optional<ServiceState> position;  // state after the previous Steps; used if `ahead` is not set
+  std::optional<StepsAhead> ahead;  // of the latest Steps; kept after they are destroyed, for their position
   bool makes_ahead = false;         // whether Steps exist
 
   [[nodiscard]] ServiceState state() const;

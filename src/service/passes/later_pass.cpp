@@ -63,8 +63,8 @@ RowRange rows_of(const PackedMicroBatch& micro_batch, const Column& column, std:
   return micro_batch.layout.local_range(sequence);
 }
 
-/// Describes a counted column of a micro-batch. The numbers of rows are those in `from`, since the trainer
-/// may have changed them.
+/// Describes a counted column of micro-batch `to`. Uses the row counts of `from`, since the trainer may have
+/// changed the counts.
 ColumnDescription counted_column(std::span<const PackedMicroBatch> from, const FieldSpec& spec,
                                  const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
                                  const MicroBatchPlan& to_plan) {
@@ -76,7 +76,8 @@ ColumnDescription counted_column(std::span<const PackedMicroBatch> from, const F
   return ColumnDescription::make_counted(spec, SampleRows::from_counts(counts));
 }
 
-/// Returns a column with shared rows that `from` lends. The micro-batch's samples keep their ranges of rows.
+/// Returns a column that borrows shared rows from `from`. The samples of `to` keep their ranges of rows.
+/// Throws InputError if the trainer has modified the column.
 Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
                    const std::unordered_map<EntryId, Place>& places, const PackedMicroBatch& to,
                    const MicroBatchPlan& to_plan) {
@@ -95,8 +96,8 @@ Column lent_column(std::span<PackedMicroBatch> from, const std::string& name,
   return first.make_borrowing_copy(SampleRows::shared(std::move(ranges), first.rows()));
 }
 
-/// Describes the columns that a micro-batch will own, for the fields of `from`. Omits columns with shared
-/// rows, since they are borrowed.
+/// Describes the columns that micro-batch `to` will own, one per field of `from`. Omits fields with shared
+/// rows, since `to` borrows their columns.
 std::vector<ColumnDescription> columns_of(std::span<const PackedMicroBatch> from,
                                           const std::unordered_map<EntryId, Place>& places,
                                           const PackedMicroBatch& to, const MicroBatchPlan& plan) {
@@ -138,21 +139,22 @@ void copy_sequence(const PackedMicroBatch& from, std::int64_t at, PackedMicroBat
   }
 }
 
-// Returns whether each rank has the same rows of every sequence in both passes.
+// Returns whether every rank has the same rows of every sequence under both assignments.
 bool have_equal_cuts(const StepAssignment& one, const StepAssignment& other, const PlanSettings& settings,
                      const PlanSettings& other_settings) {
   return settings.cp == other_settings.cp && settings.delivery == other_settings.delivery &&
          one.groups == other.groups && one.shares == other.shares && one.segments == other.segments;
 }
 
-// Configurations are equal, so either all ranks throw or no rank does.
+// Throws InputError if the step did not keep its samples. Either all ranks throw or no rank does, since their
+// configurations are equal.
 void require_kept(const Step& before) {
   if (before.record->mine) return;
   throw InputError("step " + std::to_string(before.index), "has no samples to assign again",
                    "Use a step of a service with profiles, since only such steps keep their samples");
 }
 
-// Takes the tensors that the trainer has left in a pass's micro-batches.
+// Moves the tensors out of a pass's micro-batches. The trainer may have changed these tensors.
 std::vector<PackedMicroBatch> take_tensors(Step& before) {
   std::vector<PackedMicroBatch> tensors;
   tensors.reserve(before.micro_batches.size());
@@ -169,8 +171,8 @@ bool has_all(std::span<const CarriedField> fields, std::span<const CarriedField>
                              [&](const CarriedField& field) { return has_field(fields, field.name()); });
 }
 
-// Removes the fields that were sent for the previous pass but are not sent for this one. Keeps the trainer's
-// own fields.
+// Removes the fields that were sent for the previous pass (`sent`) but do not belong to this pass (`kept`).
+// Keeps fields that the trainer has added.
 void keep_fields(std::span<PackedMicroBatch> micro_batches, std::span<const CarriedField> sent,
                  std::span<const CarriedField> kept) {
   for (PackedMicroBatch& micro_batch : micro_batches) {
@@ -221,8 +223,8 @@ void require_cutting_fields(const StepSamples& samples, const AddedFields& added
   }
 }
 
-// Returns this rank's kept samples with the fields that it adds; null if samples were not kept. The columns
-// of kept samples are borrowed, so their bytes are not copied.
+// Returns this rank's kept samples with the added fields; null if samples were not kept. The columns of kept
+// samples are borrowed, so their bytes are not copied.
 std::shared_ptr<const RaggedBatch> add_fields_to_samples(const std::shared_ptr<const RaggedBatch>& kept,
                                                          const AddedFields& added) {
   if (!kept || kept->size() == 0) return kept;
@@ -264,8 +266,8 @@ struct RemainingTensors {
   bool stays_together = false;  ///< whether sequences that share a micro-batch also stay together
 };
 
-// Takes the tensors that the previous pass has left on this rank. Removes fields of samples that are not sent
-// for this pass.
+// Moves the tensors of the previous pass out of `before`, and removes the fields of samples that this pass
+// does not get. Throws InputError if the trainer has removed or changed data that this pass needs.
 RemainingTensors take_remaining_tensors(const StepContext& context, Step& before, const Planned& planned,
                                         std::span<const CarriedField> fields) {
   const DpRankPlan& plan_before = before.record->plan;
@@ -290,7 +292,7 @@ RemainingTensors take_remaining_tensors(const StepContext& context, Step& before
   return left;
 }
 
-// Returns this rank's sequences in the micro-batches of the new plan.
+// Returns the micro-batches of the new plan. This rank's sequences are copied to them from `from`.
 std::vector<PackedMicroBatch> regroup_pass(const StepContext& context, std::span<PackedMicroBatch> from,
                                            std::span<const MicroBatchPlan> from_plan,
                                            std::span<const CarriedField> fields, const Planned& planned) {
@@ -308,9 +310,9 @@ std::vector<PackedMicroBatch> regroup_pass(const StepContext& context, std::span
     PackedMicroBatch& m = micro_batches[i];
     const MicroBatchPlan& plan = plans[i];
     add_uncounted_columns(context.mesh, transfer, plan, derived, m);
-    // Filler and padding rows are not copied from `from`, so their fields are completed here. Fields that
-    // `from` does not have are removed, since an earlier pass may have added them only for the last pipeline
-    // stage.
+    // Filler and padding rows are not copied from `from`, so derive the fields of these rows here. Remove
+    // derived fields that `from` does not have, since an earlier pass may have added them only on the last
+    // pipeline stage.
     if (plan.tokens > 0 && !plan.shape) continue;
     complete_fields(m, brought, make_zero_halo(m, derived), derived);
     std::erase_if(m.fields, [&](const Column& c) { return from.front().find(c.spec().name) == nullptr; });
@@ -360,7 +362,7 @@ ExchangedSamples reuse_or_resend(const StepContext& context, Step& before, Plann
   const std::vector<CarriedField> fields = select_sent_fields(planned, planned.samples().fields, work);
   RemainingTensors left;
   work([&] { left = take_remaining_tensors(context, before, planned, fields); });
-  // All ranks take the same branch.
+  // After this agreement, all ranks take the same branch below.
   work.agree(context.world());
   const bool shared = planned.assignment.shared();
   if (shared)

@@ -23,24 +23,24 @@ void add_arenas(std::span<const PackedMicroBatch> from, std::span<const MicroBat
 /// its rows, including padding, in every field of `from`.
 ///
 /// `to` has the new micro-batches, which must be laid out. Micro-batches without samples must already have
-/// all their fields, with filler rows set; they get columns of zeros for the fields of `from` that they lack.
-/// A field whose samples share rows keeps its single column, which `to` borrows from `from`. Throws
-/// InputError if the micro-batches of `from` no longer share that column, because it was written to.
-/// Preconditions: both plans have the same entries in total, and every sequence has the same aligned length
-/// in both layouts. O(rows).
+/// all their fields, with filler rows set. If they lack a field of `from`, they get a column of zeros. A
+/// field whose samples share rows keeps its single column, which `to` borrows from `from`. Throws InputError
+/// if the micro-batches of `from` no longer share that column, because it was written to. Preconditions: both
+/// plans have the same entries in total, and every sequence has the same aligned length in both layouts.
+/// O(rows).
 void regroup(std::span<PackedMicroBatch> from, std::span<const MicroBatchPlan> from_plan,
              std::span<PackedMicroBatch> to, std::span<const MicroBatchPlan> to_plan);
 
-// The third stage of a later pass over a step consists of two functions. Errors of this rank go to `work`, or
-// all ranks throw them.
+// The third stage of a later pass consists of the two functions below. If an error is not thrown by all
+// ranks, it goes to this rank's `work`.
 
 /// Collective over all ranks: returns the tensors that the previous pass left on this rank, regrouped if the
-/// micro-batches differ. If samples move to other ranks, sends them again instead. Takes the tensors out of
+/// micro-batches differ. If samples move to other ranks, sends them again instead. Moves the tensors out of
 /// `before`.
 [[nodiscard]] ExchangedSamples reuse_or_resend(const StepContext& context, Step& before, Planned& planned,
                                                GuardedWork& work);
 
-/// Collective over all ranks: sends the added fields, and computes the micro-batches' weights in the loss.
+/// Collective over all ranks: sends the added fields, and computes the loss weights of the micro-batches.
 [[nodiscard]] Exchanged add_fields(const StepContext& context, const Step& before, Planned planned,
                                    ExchangedSamples passed, Added added, GuardedWork& work);
 

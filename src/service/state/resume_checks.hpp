@@ -13,8 +13,8 @@ inline constexpr std::string_view state_to_resume_from = "the state to resume fr
 
 /// Collective over `comm`: throws ConfigError on every rank if ranks pass different states or, unless
 /// `changed` accepts changes, if a service of this configuration may not resume from the state (see
-/// require_same_job). The table `consequences` in service_state.cpp lists which keys may change, such as the
-/// mesh. Does not compare sources.
+/// require_same_job). The table `consequences` in service_state.cpp lists the keys that may change, such as
+/// `mesh.*`. Does not compare sources.
 void require_resumable(const Communicator& comm, const Config& config, const ServiceState& from,
                        ChangedJob changed);
 

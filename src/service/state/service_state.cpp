@@ -17,8 +17,8 @@
 namespace evenkeel {
 namespace {
 
-/// How steps change if a key with this prefix changes; empty if the change is allowed. Only the first entry
-/// that matches a key counts.
+/// Describes how steps change if a key with this prefix changes. `text` is empty if the change is allowed. If
+/// several entries match a key, only the first one applies.
 struct Consequence {
   std::string_view prefix;
   std::string_view text;
@@ -34,7 +34,7 @@ constexpr std::array consequences{
     Consequence{"field.", ""},
     Consequence{"fields.", ""},
     Consequence{"watchdog.", ""},
-    Consequence{"stream.", ""},  // formed steps are recorded in the buffer
+    Consequence{"stream.", ""},  // the buffer stores the formed steps
     Consequence{"source.path", ""},
     Consequence{"source.", other_samples},
     Consequence{"batch.", other_samples},
@@ -62,8 +62,8 @@ std::string_view strip_section_name(std::string_view path) {
 
 using Values = std::map<std::string_view, std::string_view>;
 
-/// Returns whether outliers are delayed. If they are, the samples of a step depend on how it would be
-/// planned.
+/// Returns whether outliers are delayed. If they are, the choice of a step's samples depends on the settings
+/// for planning.
 bool delays_outliers(const Values& settings) {
   const auto found = settings.find("batch.delay_outliers");
   return found != settings.end() && found->second != "0";
@@ -74,7 +74,7 @@ std::string_view consequence_of(std::string_view path, bool delays_outliers) {
   const auto* const found =
       std::ranges::find_if(consequences, [&](const Consequence& c) { return key.starts_with(c.prefix); });
   if (found == consequences.end()) return other_cuts;
-  // Profiles only affect how later passes are planned, and therefore not which samples are delayed.
+  // Keys of profiles affect only how later passes are planned, not which samples are delayed.
   return delays_outliers && found->text == other_cuts && key == path ? other_samples : found->text;
 }
 
@@ -110,7 +110,7 @@ void compare_settings(const ServiceState& saved, const ServiceState& now, std::v
   }
 }
 
-/// Describes how a source has changed; nullopt if it has not.
+/// Describes how a source has changed; nullopt if it has not changed.
 std::optional<std::string> describe_change(const SourceFingerprint& was, const SourceFingerprint& is) {
   if (was.samples != is.samples)
     return fmt::format("had {} and now has {}", format_plain_count(was.samples, "sample"), is.samples);
@@ -205,8 +205,8 @@ Json json_of(const ServiceState& state) {
   return json;
 }
 
-/// Reads and validates members of one JSON object in a state. The file may have been edited by hand, so
-/// nothing is trusted.
+/// Reads members of one JSON object in a state. Validates every value, since the file may have been edited by
+/// hand.
 class Reader {
  public:
   explicit Reader(const Json& object, std::string name) : object_(object), name_(std::move(name)) {
@@ -244,8 +244,8 @@ class Reader {
       reject(fmt::format("has a '{}' that is not an integer from {} to {}", key, least, most));
     return value.get<std::int64_t>();
   }
-  /// Returns zero or a positive number within the range of measurements, since costs are later converted to
-  /// integers.
+  /// Returns a number of seconds. It must be zero or within the range of possible measurements, since costs
+  /// are later converted to integers.
   [[nodiscard]] double seconds(const char* key) const {
     constexpr double least = 1e-30;
     constexpr double most = 1e9;
@@ -329,7 +329,7 @@ ServiceState state_of(const Json& json) {
   }
   for (const auto& [profile, cost] : reader.items("costs", Json::value_t::object).items())
     state.costs.emplace(profile, cost_of(cost));
-  // Missing if shapes are unlimited, and in states of older versions.
+  // The key is missing without micro_batch.shapes, and in states of older versions.
   if (reader.has("shapes")) {
     for (const Json& shape : reader.items("shapes", Json::value_t::array))
       state.shapes.push_back(shape_of(shape));

@@ -13,7 +13,7 @@
 namespace evenkeel {
 namespace {
 
-// Throws InputError for a result that is distributed over several ranks.
+// Throws InputError if the rows or layers of a result are distributed over several ranks.
 void require_whole_results(const Config& config, const StepResults& results) {
   for (const MicroBatchResults& of_micro_batch : results.micro_batches()) {
     for (const Column& column : of_micro_batch.fields) {
@@ -34,8 +34,9 @@ void require_whole_results(const Config& config, const StepResults& results) {
   }
 }
 
-// Returns a step's results to their owners. `where` ends the call's description in errors and in its key, so
-// that collect() and collect_on() are different calls, as are calls of collect_on() for different roots.
+// Sends a step's results to the owners of the samples. `where` is appended to the call's description in
+// errors and in its key. It distinguishes calls of collect() from calls of collect_on(), and calls of
+// collect_on() with different roots.
 RaggedBatch return_to_owners(const StepContext& context, const Step& step, const StepResults& results,
                              std::string_view where, const GuardedWork& error) {
   const Phase phase("collect results", step.index);

@@ -9,7 +9,8 @@
 namespace evenkeel {
 
 /// Collective over all ranks: returns the results of a step's samples, each on the rank that owns the sample.
-/// `error` is an error that has already occurred on this rank. Either all ranks throw or no rank does.
+/// `error` is an error that has already occurred on this rank. Either all ranks throw the same error or no
+/// rank does.
 [[nodiscard]] RaggedBatch collect(const StepContext& context, const Step& step, const StepResults& results,
                                   const GuardedWork& error);
 

@@ -27,15 +27,16 @@ RowRange mask_rows(const PackedMicroBatch& micro_batch, const Column& mask, std:
   return {micro_batch.shared->prediction_offsets[sample], micro_batch.shared->prediction_offsets[sample + 1]};
 }
 
-// Returns the weights' column of an earlier pass, to be overwritten, or a new column if the form differs or
-// other ranks may still be reading the old one.
+// Returns the column to which loss weights are written: the column of an earlier pass or, if it has a
+// different form or other ranks may still be reading it, a new column.
 Column column_for_weights(Column* before, const ColumnDescription& weights, MicroBatchArena& arena) {
   const bool is_as_it_was = before != nullptr && !before->is_borrowed() && before->spec() == weights.spec &&
                             before->rows() == weights.rows && before->samples() == weights.samples;
   return is_as_it_was ? std::move(*before) : weights.make_in(arena);
 }
 
-// Rows of samples are consecutive, followed by those of fillers, which do not carry loss.
+// Adds or replaces the column `name` with the loss weights of the rows of `mask`. `token_weights` has one
+// weight per sample. The rows of all samples are consecutive; filler rows follow, and get weight 0.
 void set_weights(PackedMicroBatch& micro_batch, const Column& mask, std::string name,
                  std::span<const double> token_weights) {
   Column* const before = micro_batch.find(name);
@@ -56,16 +57,16 @@ void set_weights(PackedMicroBatch& micro_batch, const Column& mask, std::string 
   micro_batch.fields.push_back(std::move(weights));
 }
 
-// With profiles, keeps this rank's samples for later passes, which may assign them again. Lends the columns,
-// so that passes with added fields can share them. Without profiles, returns null.
+// Keeps this rank's samples for later passes, which may assign them to other ranks. Lends the columns, so
+// that passes with added fields can share them. Returns null if the configuration does not have profiles.
 std::shared_ptr<const RaggedBatch> keep_samples(const Config& config, RaggedBatch& mine) {
   if (config.profiles.empty()) return nullptr;
   for (Column& column : mine.fields()) static_cast<void>(column.lend());
   return std::make_shared<const RaggedBatch>(std::move(mine));
 }
 
-// Throws InputError if the samples bring their own labels, loss mask or look-ahead fields (NAME@K). With
-// pack.predict_ahead, all of these must be derivable from the lengths.
+// Throws InputError if samples supply labels, a loss mask or look-ahead fields (NAME@K). With
+// pack.predict_ahead, all of these fields must be derivable from the lengths.
 void require_derived_labels(std::span<const CarriedField> fields) {
   for (const CarriedField& field : fields) {
     const std::string& name = field.name();
@@ -79,7 +80,8 @@ void require_derived_labels(std::span<const CarriedField> fields) {
   }
 }
 
-// Throws InputError if samples have a padding mask, since only the layout determines which rows are pads.
+// Throws InputError if samples supply a padding mask, since only the layout determines which rows are
+// padding.
 void require_derived_padding_mask(std::span<const CarriedField> fields) {
   if (std::ranges::find(fields, padding_mask_field, &CarriedField::name) == fields.end()) return;
   throw InputError("field '" + std::string(padding_mask_field) + "'",

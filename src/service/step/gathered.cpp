@@ -29,7 +29,8 @@ std::vector<FieldSpec> specs_of(std::span<const Column> columns) {
   return specs;
 }
 
-// Collective if the profile's costs are measured.
+// Balances the pass by the profile's measured cost if there is one. Collective if the profile's cost is
+// measured.
 void use_measured_cost(const StepContext& context, Gathered& gathered, GuardedWork& work) {
   context.times->begin_step(context.world(), gathered.pass.profile);
   work.run_on_replicated_data([&] {
@@ -88,7 +89,7 @@ std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
     call.text = "makes step " + std::to_string(index) + profile_text(profile);
     call.words.front() = fnv1a_64(call.text);
   });
-  // Ranks agree here: if one of them could not read its samples, all throw its error.
+  // Ranks agree on errors here: if any rank could not read its samples, all ranks throw its error.
   GatheredLengths lengths = gather_lengths(context.world(), summaries, std::move(fields), work.error(), call);
   // All ranks have succeeded so far.
   samples.table = std::move(lengths.table);

@@ -29,19 +29,20 @@ struct Pass {
   Stopwatch stopwatch;
 };
 
-/// The first stage of every pass: everything that all ranks know about the pass's samples before planning.
-/// Replicated.
+/// Result of the first stage of every pass: all data about the pass's samples that every rank has before
+/// planning. Replicated, except for the durations in `pass` and the members of StepSamples that are not
+/// replicated.
 struct Gathered {
   Pass pass;
   std::int64_t index = 0;  // index of the step
   StepOrigin origin;
-  CostInUse cost;  // costs used for balancing
+  CostInUse cost;  // cost by which the pass is balanced
   std::shared_ptr<const StepSamples> samples;
 };
 
 /// Collective over all ranks: reads this rank's samples of step `index` with `read`, and gathers the data
-/// about all samples that every rank needs. Also returns this rank's samples. Either all ranks throw or no
-/// rank does. Errors that occur later on this rank go to `work`.
+/// about all samples that every rank needs. Also returns this rank's samples. Either all ranks throw the same
+/// error or no rank does. Errors that occur on this rank after the ranks have agreed go to `work`.
 [[nodiscard]] std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
                                                                  const std::function<RaggedBatch()>& read,
                                                                  std::string_view profile, std::int64_t index,
@@ -55,14 +56,13 @@ struct Added {
 };
 
 /// Collective over all ranks: same as gather_first_pass(), for another pass over the samples of `before`, to
-/// which the fields of `mine` are added. Throws the errors of gather_first_pass(); errors that occur later on
-/// this rank go to `work`.
+/// which the fields of `mine` are added. Errors are handled in the same way.
 [[nodiscard]] std::pair<Gathered, Added> gather_later_pass(const StepContext& context, const Step& before,
                                                            std::string_view profile, const RaggedBatch& mine,
                                                            GuardedWork& work);
 
-/// Returns how agreed fields are transferred. Collective if integers are narrowed. The input is replicated,
-/// so either all ranks throw the same error or none does.
+/// Returns how these fields, on which all ranks have agreed, are transferred. Collective if integers are
+/// narrowed. Either all ranks throw the same error or no rank does, since the input is replicated.
 [[nodiscard]] std::vector<CarriedField> carried_fields_of(const StepContext& context,
                                                           std::span<const FieldSpec> fields,
                                                           const OwnRanges& ranges);

@@ -20,7 +20,7 @@ bool plans_are_equal(const Communicator& world, std::uint64_t hash, bool failed)
   return most[0] != 0 || most[1] == ~most[2];
 }
 
-// Plans the share of this rank's DP rank. Collective.
+// Plans the micro-batches of this rank's DP rank. Collective.
 void plan_own_rank(const StepContext& context, const StepProblem& problem, Planned& planned,
                    GuardedWork& work) {
   const Mesh& mesh = context.mesh;
@@ -36,8 +36,8 @@ void plan_own_rank(const StepContext& context, const StepProblem& problem, Plann
   planned.gathered.pass.seconds.agree = peers.seconds();
 }
 
-// One rank of each node computes results that would be the same on all ranks, and broadcasts them on its
-// node.
+// Rank in the node's communicator that computes results on behalf of its node and broadcasts them. All nodes
+// compute the same results.
 constexpr int planner_of_node = 0;
 
 }  // namespace

@@ -11,12 +11,12 @@
 
 namespace evenkeel {
 
-/// The second stage of every pass: samples are assigned to ranks, and each rank's share is cut into
-/// micro-batches.
+/// Result of the second stage of every pass, which assigns samples to ranks and divides each rank's share
+/// into micro-batches.
 struct Planned {
   Gathered gathered;
   PlanSettings settings;                   // settings with the final strategy
-  std::optional<StrategyChoice> strategy;  // set if the strategy was decided by the step's samples
+  std::optional<StrategyChoice> strategy;  // set if the strategy was chosen by comparing plans
   StepAssignment assignment;               // replicated
   DpRankPlan plan;                         // plan of this rank's DP rank
   ChosenShapes shapes;                     // shapes of the step; each micro-batch of the plan has one
@@ -26,11 +26,11 @@ struct Planned {
 };
 
 /// Collective over all ranks: decides the strategy, assigns samples to ranks, and plans the micro-batches of
-/// this rank's DP rank. Errors of this rank go to `work`, here and below.
+/// this rank's DP rank. Here and in the functions below, errors of this rank go to `work`.
 [[nodiscard]] Planned plan_pass(const StepContext& context, Gathered gathered, GuardedWork& work);
 
 /// Returns the plan of a first pass with the shapes that its micro-batches are padded to. Collective if
-/// shapes may be added to the shapes chosen `so_far`.
+/// shapes may be added to `so_far`, the shapes of earlier steps.
 [[nodiscard]] Planned choose_shapes(const StepContext& context, Planned planned, const ChosenShapes& so_far,
                                     GuardedWork& work);
 /// Local: returns the plan of a later pass, with each micro-batch padded to the smallest fitting shape of the

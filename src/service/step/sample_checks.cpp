@@ -38,7 +38,8 @@ std::string name_of(const SampleShape& sample) {
 /// Maximum size of a row. With this limit and at most 2^31 - 1 rows, the size of a column fits in 64 bits.
 constexpr std::size_t max_row_bytes = std::numeric_limits<std::int32_t>::max();
 
-/// Throws InputError unless the field, which contains text or bytes, has one valid value per sample.
+/// Throws InputError unless a field of texts or bytes has single uint8 elements and, for texts, every
+/// sample's text is valid UTF-8.
 void require_bytes(const RaggedBatch& batch, const Column& column) {
   const FieldSpec& spec = column.spec();
   const std::string kind(name_of(spec.kind));
@@ -125,7 +126,7 @@ std::string lengths_of(const SampleShape& sample) {
          std::to_string(sample.response);
 }
 
-/// Throws InputError unless `added` matches the original sample at this position.
+/// Throws InputError unless `added` matches `brought`, the original sample at the same position.
 void require_same_sample(const SampleShape& brought, const SampleShape& added) {
   if (added.id != brought.id) {
     throw InputError("added fields",
@@ -205,8 +206,8 @@ std::vector<std::int64_t> samples_with_loss(const RaggedBatch& batch, bool share
   return positions;
 }
 
-/// Returns the first sample that is not at one of these positions. Precondition: `positions` are in ascending
-/// order and omit a sample.
+/// Returns the first sample whose position is not in `positions`. Precondition: `positions` is in ascending
+/// order and omits at least one sample.
 const SampleShape& first_omitted_sample(const RaggedBatch& batch, std::span<const std::int64_t> positions) {
   std::size_t i = 0;
   while (i < positions.size() && positions[i] == static_cast<std::int64_t>(i)) ++i;

@@ -14,19 +14,19 @@
 
 namespace evenkeel {
 
-/// Checks of external data, made on the rank that supplies the data. All of them throw InputError, or
-/// LimitError if a row is too long.
+// The functions below check external data on the rank that supplies the data. They throw InputError, or
+// LimitError if a row is too long.
 
-/// Returns the field settings that describe `batch` as it was read: those for dumps (fields_of_dumps) if all
-/// of the job's sources are dumps, otherwise the configured ones.
+/// Returns the field settings that describe `batch` as it was read: the settings for dumps (fields_of_dumps)
+/// if all of the job's sources are dumps, otherwise the configured settings.
 [[nodiscard]] NamedFields fields_as_read(const Config& config, const RaggedBatch& batch);
 
-/// Prepares a batch for a step: checks it like require_valid_samples(), then calls place_values().
+/// Prepares a batch for a step: calls require_valid_samples(), then place_values().
 void prepare_samples(RaggedBatch& batch, const NamedFields& fields, bool shared);
 
-/// Throws InputError unless the fields of `added` can be added to the step: their samples are those that
-/// `rank` owns (`owned` samples, in their original order), the step was not planned with these fields, and
-/// their values are at the rows that predict their tokens (require_rows_in_place).
+/// Throws InputError unless the fields of `added` can be added to the step. `added` must have the `owned`
+/// samples that `rank` owns, in their original order. The plan must not depend on the fields, and their
+/// values must be at the rows that predict their tokens (require_rows_in_place).
 void require_addable(const LengthTable& table, const NamedFields& fields, WorldRank rank, std::int64_t owned,
                      const RaggedBatch& added);
 
@@ -38,7 +38,7 @@ void require_whole(std::span<const PackedMicroBatch> micro_batches, std::span<co
 
 /// Applies two rules of `filter` to the samples that a rank adds to a step: batch.max_length if
 /// batch.too_long is error, and batch.without_loss. (The other rules apply only to samples from sources.)
-/// Returns the number of dropped samples. Throws InputError with the first sample that violates a rule. If
+/// Returns the number of dropped samples. Throws InputError naming the first sample that violates a rule. If
 /// `shared`, samples share prefixes, and only response tokens carry loss. Precondition: prepare_samples() was
 /// called with the same `shared`.
 [[nodiscard]] std::int64_t apply_filter(const FilterSettings& filter, bool shared, RaggedBatch& batch);

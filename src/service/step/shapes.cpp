@@ -1,4 +1,4 @@
-// Plans steps with micro_batch.shapes.
+// Chooses the shapes of micro-batches in steps with micro_batch.shapes.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -18,7 +18,7 @@ namespace {
 
 using Shapes = std::vector<PackedShape>;
 
-/// Shape that a micro-batch of a pass needs, as sent to other ranks.
+/// Shape that a micro-batch of a pass needs. Sent to other ranks as raw bytes.
 struct Need {
   std::int64_t pass = 0;
   PackedShape shape;
@@ -28,11 +28,11 @@ struct Need {
 struct PlannedPass {
   PlanSettings settings;
   StepAssignment assignment;
-  std::vector<PackedShape> needed;  // needs of this rank's DP rank
+  std::vector<PackedShape> needed;  // shapes needed by this rank's DP rank
 };
 
-// Returns the shapes that the micro-batches led by this DP rank need, so that each micro-batch is counted
-// once.
+// Returns the shapes that the micro-batches led by this DP rank need. Each micro-batch has one leader, so its
+// shape is counted once.
 std::vector<PackedShape> needs_of(const LengthTable& table, DpRank rank,
                                   std::span<const MicroBatchPlan> plans, const PlanSettings& settings) {
   std::vector<PackedShape> needed;
@@ -48,9 +48,9 @@ std::vector<PassNeeds> group_by_pass(std::span<const PlannedPass> passes, std::s
   return of_passes;
 }
 
-// Returns whether a pass with these settings is possible. A pass would be refused on request if a sample
-// exceeds a cap. It would also be refused if it is balanced by a field that samples do not have, unless an
-// earlier pass adds the field.
+// Returns whether a pass with these settings is possible now. It is not possible if a sample exceeds a cap,
+// or if the pass is balanced by a field that the samples do not have. A later pass may still be possible if
+// an earlier pass adds the field.
 bool is_pass_possible(const LengthTable& table, const PlanSettings& settings) {
   try {
     strategy_of(settings).require_samples_fit(table, settings);
@@ -76,8 +76,8 @@ std::vector<PlannedPass> passes_of(const StepContext& context, const Planned& pl
   return passes;
 }
 
-// Collective: adds shapes to the step. Later passes of the step must use its shapes, so they are planned
-// here, too, and all ranks choose based on the needs of all ranks.
+// Collective: adds shapes to the step. Later passes of the step must use the step's shapes, so this function
+// plans them, too. All ranks choose the same shapes from the needs of all ranks.
 void add_shapes(const StepContext& context, Planned& planned, GuardedWork& work) {
   const Mesh& mesh = context.mesh;
   const LengthTable& table = planned.samples().table;

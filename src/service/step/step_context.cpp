@@ -15,7 +15,8 @@
 namespace evenkeel {
 namespace {
 
-// Compares the configurations of all ranks before any communication that depends on them.
+// Returns the grid of the configuration. First throws ConfigError on all ranks if their configurations
+// differ, since later communication depends on the configuration.
 Grid grid_over(const Communicator& world, const Config& config) {
   require_ranks_of_one_group(world);
   require_equal_on_ranks(world, run_together(world, [&] { return list_settings(config); }),
@@ -90,8 +91,8 @@ void StepContext::find_cost_fields() {
     if (profile.balance.cost_field) cost_fields.insert(*profile.balance.cost_field);
 }
 
-// Continues with the shapes of `from` if their number is at most micro_batch.shapes and they include the
-// first shapes of these settings; otherwise, starts with the first shapes. The input is replicated.
+// Uses the shapes of `from` if there are at most micro_batch.shapes of them and they include the first shapes
+// for the current settings; otherwise, uses these first shapes. The input is replicated.
 void StepContext::prepare_shapes(const ServiceState& from) {
   std::vector<PlanSettings> passes{plan_settings({})};
   for (const auto& entry : config.profiles) {
@@ -144,7 +145,7 @@ std::uint64_t StepContext::cut_hash(const PlanSettings& settings) const {
   return hash.value();
 }
 
-// The cut hash covers the settings that determine which rows of a sample each rank has.
+// The cut hash covers the settings that determine which rows of a sample each rank holds.
 CallKey StepContext::key_of(std::string_view action, const Step& step, std::string_view how) const {
   const StepOrigin& origin = step.record->origin;
   if (origin.cut != cut_hash(plan_settings(step.profile))) {

@@ -25,7 +25,7 @@ namespace evenkeel {
 using ChosenShapes = std::shared_ptr<const std::vector<PackedShape>>;
 
 /// Data shared by all steps of a service. Equal on all ranks, except for each rank's place in the mesh. Only
-/// the measured costs change: between steps, and in the same way on all ranks.
+/// the measured costs change; they change between steps, in the same way on all ranks.
 struct StepContext {
   /// Collective over `ranks`. `from` must be equal on all ranks. Unless it is empty, the caller must already
   /// have checked it with require_resumable().
@@ -36,7 +36,7 @@ struct StepContext {
   [[nodiscard]] DerivedFieldSettings derived_settings(std::string_view profile) const;
   [[nodiscard]] TransportSettings transport() const noexcept;
   [[nodiscard]] CostInUse cost_in_use(std::string_view profile) const;
-  /// Returns a hash of how samples are cut for the ranks of the mesh.
+  /// Returns a hash of the mesh and the settings that determine how samples are cut for its ranks.
   [[nodiscard]] std::uint64_t cut_hash(const PlanSettings& settings) const;
   /// Returns the key that identifies a collective call on `step`; `how` is appended to its text. Throws
   /// InputError if the step was made by a service with a different mesh or configuration. Precondition:
@@ -45,11 +45,12 @@ struct StepContext {
 
   Mesh mesh;
   Config config;
-  std::vector<int> dp_of_rank;  // for the placement of samples
+  std::vector<int> dp_of_rank;  // DP rank of each world rank
   std::unique_ptr<TimeReports> times;
-  // Profiles whose needs determine shapes, in addition to the first pass.
+  // Profiles of the later passes that are planned in order to choose shapes. Omits profiles with the same
+  // settings as an earlier one.
   std::vector<std::string> planned_profiles;
-  std::set<std::string> cost_fields;  // fields by which the passes of some profile are balanced
+  std::set<std::string> cost_fields;  // fields by which any pass is balanced
   ChosenShapes first_shapes;          // shapes before the first step
   std::uint64_t number = 0;           // identifies the service in the origins of its steps
   bool sends_messages = true;         // whether exchanges send messages; equal on all ranks
@@ -62,7 +63,7 @@ struct StepContext {
 /// Returns the name of a step in errors, such as `step 3 (profile 'update')`.
 [[nodiscard]] std::string name_of(const Step& step);
 
-/// Throws InputError for a step that was moved from.
+/// Throws InputError if the step is empty, for example because it was moved from.
 void require_not_moved_from(const Step& step);
 
 /// Returns ` under profile 'update'`, or an empty string for the job's own settings.

@@ -52,7 +52,7 @@ void StepMaker::report_time(const Step& step, std::size_t micro_batch, double se
                                             DpRank{mesh().here().dp}, seconds));
 }
 
-// All ranks have succeeded so far, so all of them give this pass the same number.
+// Gives this pass the next number. All ranks have succeeded so far, so the number is the same on all ranks.
 void StepMaker::assign_pass_number(Gathered& gathered) {
   gathered.origin = {context_.number, ++passes_, gathered.pass.cut};
 }

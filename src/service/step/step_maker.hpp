@@ -21,12 +21,11 @@ struct Gathered;
 /// Implements DataService; see its header for the contracts. Takes samples through the stages of a step; each
 /// stage is a function of the previous stage's result.
 ///
-///   first pass   gather_first_pass -> plan_pass, choose_shapes -> exchange_pass               -> finish
-///   later pass   gather_later_pass -> plan_pass, with_shapes   -> reuse_or_resend, add_fields -> finish
+///   first pass   gather_first_pass -> plan_pass, choose_shapes -> exchange_pass               -> make_step
+///   later pass   gather_later_pass -> plan_pass, with_shapes   -> reuse_or_resend, add_fields -> make_step
 class StepMaker {
  public:
-  /// `from` must be identical on all ranks, and the caller must already have checked that it belongs to this
-  /// job.
+  /// `from` must be equal on all ranks, and the caller must have checked that it belongs to this job.
   StepMaker(const Communicator& world, const Config& config, const ServiceState& from = {});
 
   [[nodiscard]] const Mesh& mesh() const noexcept { return context_.mesh; }
@@ -45,8 +44,8 @@ class StepMaker {
                                        const GuardedWork& error = {}) const;
   void report_time(const Step& step, std::size_t micro_batch, double seconds) const;
   [[nodiscard]] ServiceState state() const;
-  /// Returns a state whose next step is `step`, without the costs and shapes that change while steps are
-  /// made. Thread-safe.
+  /// Returns a state with `step` as its next step. Omits costs and shapes, which change while steps are made.
+  /// Thread-safe.
   [[nodiscard]] ServiceState state_at(std::int64_t step) const;
   /// Returns the shapes chosen so far; null without micro_batch.shapes.
   [[nodiscard]] const ChosenShapes& shapes() const noexcept { return shapes_; }

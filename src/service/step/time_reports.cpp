@@ -13,7 +13,8 @@ namespace evenkeel {
 
 namespace {
 
-/// Returns the configured communication costs of groups; nullopt unless groups have different sizes.
+/// Returns the configured communication costs of context-parallel groups; nullopt if all groups have the same
+/// size.
 std::optional<CommunicationSettings> groups_of(const PlanSettings& settings) {
   if (!strategy_of(settings).has_own_groups()) return std::nullopt;
   CommunicationSettings groups = settings.balance.communication;
@@ -65,7 +66,7 @@ void TimeReports::begin_step(const Communicator& comm, std::string_view profile)
   });
   const auto all = all_gather_lists<CostObservation>(comm, mine, work.error(), "times of micro-batches");
   if (all.values.empty()) return;
-  // Replaces the model only after all ranks were able to compute the new one.
+  // Replace the model only after all ranks have computed the new model successfully.
   std::optional<MeasuredCostModel> learnt;
   work([&] { learnt.emplace(measured.model).learn(all.values); });
   work.agree(comm);

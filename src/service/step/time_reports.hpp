@@ -17,11 +17,11 @@
 
 namespace evenkeel {
 
-/// Times reported by the trainer, and the costs that all ranks fit to them together, per profile.
+/// Times that the trainer has reported, and the costs that all ranks together fit to these times, by profile.
 class TimeReports {
  public:
-  /// Starts with the configured costs or with those of `from`, whose next step is the first one here. `mesh`
-  /// contains the sizes of the mesh. Throws the errors of Config::plan_settings().
+  /// Starts with the costs saved in `from`, or with the configured costs for profiles that are not in `from`.
+  /// Counts steps from `from.next_step`. `mesh` has the sizes of the mesh.
   TimeReports(const Config& config, const GridPoint& mesh, const ServiceState& from);
 
   /// Returns whether the profile's cost is measured. Thread-safe.
@@ -35,7 +35,8 @@ class TimeReports {
   /// profile's cost is not measured.
   void begin_step(const Communicator& comm, std::string_view profile);
 
-  /// Returns the measured cost. Precondition: is_measured().
+  /// Returns the cost used for balancing: the latest fit or, before the first fit, the configured cost.
+  /// Precondition: is_measured().
   [[nodiscard]] const CostInUse& in_use(std::string_view profile) const;
   /// Returns all costs measured so far, by profile.
   [[nodiscard]] std::map<std::string, SavedCost> saved_costs() const;
@@ -52,7 +53,7 @@ class TimeReports {
   std::map<std::string, Measured, std::less<>> profiles_;
 };
 
-/// Converts a measured cost for a ServiceState; nullopt if it was not measured.
+/// Converts a measured cost for a ServiceState; nullopt if the cost was not measured.
 [[nodiscard]] std::optional<SavedCost> saved_cost(const CostInUse& cost);
 
 /// Measures the seconds since the previous lap.

@@ -44,7 +44,7 @@ namespace {
 
 constexpr std::int64_t typical_length = 4096;
 
-/// Throws ConfigError if the job's configuration sets this rule and the buffer has a different one.
+/// Throws ConfigError if the job's configuration sets stream.`key` to a value other than the buffer's.
 template <typename Value, typename Words>
 void require_same_rule(const std::string& key, const std::optional<Value>& wanted,
                        const std::optional<Value>& has, const std::string& url, Words&& words) {
@@ -69,8 +69,8 @@ void require_same_rules(const ArrivalSettings& wanted, const stream::StreamSetti
   require_same_rule<OnStale>("on_stale", wanted.on_stale, has.on_stale, url, word);
 }
 
-/// Logs if the job sets a ticket deadline that differs from the buffer's, which is the one in effect. The
-/// deadline only concerns producers; steps do not depend on it.
+/// Logs a note if the job sets a ticket deadline that differs from the buffer's. The buffer's deadline
+/// applies. It concerns only producers; steps do not depend on it.
 void note_other_ticket_deadline(const ArrivalSettings& wanted, const stream::StreamSettings& has,
                                 const std::string& url) {
   if (!wanted.ticket_deadline || *wanted.ticket_deadline == has.ticket_deadline) return;
@@ -98,7 +98,7 @@ PlanSettings costliest(const std::vector<PlanSettings>& passes) {
                           [](const PlanSettings& pass) { return pass.balance.cost(typical_length); });
 }
 
-/// Returns the limits that the job's passes set on samples.
+/// Returns the requirements on samples that follow from the job's configuration and passes.
 Acceptance make_acceptance(const Config& config, std::span<const PlanSettings> passes) {
   Acceptance accepts;
   const auto limit_tokens = [&](std::int64_t most) {
@@ -126,7 +126,8 @@ Acceptance make_acceptance(const Config& config, std::span<const PlanSettings> p
 }
 
 /// Sets the loss mask of masked samples to 0. If there is no loss mask, first adds a mask of ones, with one
-/// value per response token.
+/// value per response token. `arrivals` has the arrival number of each sample of the batch; `masked` has
+/// those of the masked samples, in ascending order.
 void set_loss_masks(RaggedBatch& batch, std::span<const std::int64_t> arrivals,
                     std::span<const std::int64_t> masked) {
   if (find_loss_mask(batch) == nullptr) {
@@ -188,8 +189,8 @@ struct ArrivingStream::Parts {
   std::int64_t trained = 0;              // number of steps reported to the buffer as trained
 };
 
-/// On the first reader, opens the job's own buffer, or connects to the one in source.path, and begins the job
-/// there.
+/// On the first reader, opens the job's own buffer, or connects to the buffer whose URL is source.path, and
+/// begins the job in that buffer.
 void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork& work) {
   const std::vector<int> nodes = nodes_of_ranks(readers);
   work([&] {
@@ -209,7 +210,7 @@ void ArrivingStream::Parts::open_buffer(const Communicator& readers, GuardedWork
       }
     }
     steps.emplace(BufferAccess{opened.url, opened.token, settings.ca_file, settings.patience}, must_stop);
-    // If no other server shares the store of the job's own buffer, any earlier job must have ended, since two
+    // If no other server shares the store of the job's own buffer, every earlier job has ended, since two
     // processes cannot have the store open at the same time.
     const bool takes_over = settings.take_over || (own && own->has_exclusive_store());
     const JobStartReply reply =
@@ -255,9 +256,8 @@ stream::FormedStep ArrivingStream::Parts::get_step(std::int64_t step) {
   }
 }
 
-/// Returns this rank's contiguous share of the step's samples. Shares are equal, except that the first ones
-/// may have one sample more. Samples of files are divided in the same way, so a step is distributed in the
-/// same way for every kind of source.
+/// Returns this rank's contiguous share of the step's samples. Share sizes differ by at most one sample, and
+/// larger shares come first. Steps of other kinds of sources are divided in the same way.
 std::vector<std::int64_t> ArrivingStream::Parts::share_of(const stream::FormedStep& step) const {
   std::vector<std::int64_t> arrivals;
   for (const stream::WaitingGroup& group : step.groups) {
@@ -270,8 +270,8 @@ std::vector<std::int64_t> ArrivingStream::Parts::share_of(const stream::FormedSt
   return {end_of(reader), end_of(reader + 1)};
 }
 
-/// Truncates or splits samples as the filter requires. Samples that the filter drops have already been
-/// dropped when the step was formed.
+/// Truncates or splits samples as the filter requires. Samples that the filter drops were already dropped
+/// when the step was formed.
 RaggedBatch ArrivingStream::Parts::cut(RaggedBatch batch) const {
   if (config.filter.too_long != TooLong::truncate && config.filter.too_long != TooLong::split) return batch;
   const std::span<const SampleShape> samples = batch.samples();
@@ -376,8 +376,9 @@ ArrivalFigures ArrivingStream::arrival_figures() {
 void ArrivingStream::report_saved_before(std::int64_t next_step) {
   run_together(readers(), [&] {
     if (!parts_->telling || next_step <= parts_->trained) return;
-    // Best effort, since the trainer should not wait for this: if a report fails, it is repeated with the
-    // next step. There is no step after the last one, so this report must wait for the buffer.
+    // The trainer should not wait for this report, so it is best effort: if it fails, the report of the next
+    // step also covers this step. The report after the last step must wait for the buffer, since no other
+    // report follows.
     if (parts_->has_ended)
       parts_->telling->report_trained_until_reached(next_step - 1);
     else if (!parts_->telling->report_trained(next_step - 1))

@@ -9,7 +9,7 @@ namespace evenkeel {
 namespace {
 
 constexpr std::chrono::seconds between_beats{2};
-// Short, so that the end of the job waits for at most two calls.
+// Kept short, since the destructor may wait for two calls: a heartbeat in progress and leave().
 constexpr std::chrono::seconds longest_answer{2};
 
 }  // namespace
@@ -30,7 +30,7 @@ Heartbeats::~Heartbeats() {
     client_.leave();
   } catch (const std::exception&) {
     // Either another job has fenced this one, or the buffer cannot be reached. In the latter case, the buffer
-    // will consider the job gone after the lapse time.
+    // considers the job gone after a timeout.
   }
 }
 

@@ -29,11 +29,12 @@ stream::StreamSettings rules_of(const ArrivalSettings& settings) {
   if (settings.ticket_deadline) rules.ticket_deadline = *settings.ticket_deadline;
   rules.max_staleness = settings.max_staleness;
   rules.on_stale = settings.on_stale.value_or(OnStale::wait);
+  rules.late_fields = settings.late_fields;
   rules.validate();
   return rules;
 }
 
-/// Precondition: stream.listen was validated when it was read.
+/// Precondition: `settings.listen` is valid, which is checked when the configuration is read.
 ServerSettings server_settings_of(const ArrivalSettings& settings, const std::string& token) {
   ServerSettings server;
   const HostPort listen = parse_host_port(settings.listen).value();
@@ -57,7 +58,7 @@ std::string url_of_machine(int port) {
 
 }  // namespace
 
-/// A buffer and its server, which answers as soon as it is constructed.
+/// A buffer and its server, which accepts requests as soon as this object is constructed.
 class OwnBuffer::Parts {
  public:
   explicit Parts(std::string listens) : address(std::move(listens)) {}

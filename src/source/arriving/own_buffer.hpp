@@ -9,13 +9,13 @@ namespace evenkeel {
 
 class Spool;
 
-/// A buffer and its server in this process, for a job that does not use another buffer. Producers can reach
-/// it as soon as it is constructed.
+/// A buffer and its server in this process, for a job that does not connect to an external buffer. Producers
+/// can connect as soon as this object is constructed.
 class OwnBuffer {
  public:
-  /// `token` is empty if clients do not need one. source.path, if set, is the folder of a Spool, and `fields`
-  /// declares the formats of lines. Throws the errors of the buffer, its store, its server and its spool:
-  /// ConfigError, and IoError if another buffer uses the folder or another program uses the address.
+  /// `token` is empty if clients do not need a token. If source.path is set, it is the folder of a Spool.
+  /// Throws ConfigError for invalid settings, and IoError if another buffer uses the store's folder or
+  /// another program uses the address.
   OwnBuffer(const Config& config, const std::string& token);
   ~OwnBuffer();
   OwnBuffer(const OwnBuffer&) = delete;
@@ -32,7 +32,7 @@ class OwnBuffer {
 
  private:
   std::unique_ptr<Parts> parts_;
-  std::unique_ptr<Spool> spool_;  // destroyed before the server that it sends to
+  std::unique_ptr<Spool> spool_;  // destroyed before the server to which it sends
 };
 
 }  // namespace evenkeel

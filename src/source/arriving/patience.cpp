@@ -18,7 +18,7 @@ WaitingNotes& notes() {
 }
 
 constexpr std::chrono::seconds next_note{30};
-constexpr std::chrono::seconds first_note_without_buffer{1};  // longer than a short restart
+constexpr std::chrono::seconds first_note_without_buffer{1};  // longer than a quick restart of the buffer
 constexpr std::chrono::milliseconds shortest_pause{50};
 constexpr std::chrono::milliseconds longest_pause{2000};
 

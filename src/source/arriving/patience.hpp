@@ -12,12 +12,12 @@
 
 namespace evenkeel {
 
-/// Receives a line of text that says what a stream waits for, or reports another event of a buffer. Called
-/// from any thread.
+/// Callback for one line of text that states what a stream is waiting for, or reports another event of a
+/// buffer. May be called from any thread.
 using WaitingNotes = std::function<void(const std::string& line)>;
 
 /// Sets the destination of waiting notes in this process, for example its log. The default is standard error.
-/// Call this before the first stream is made.
+/// Call this before creating the first stream.
 void send_waiting_notes_to(WaitingNotes notes);
 
 /// Sends a line to the destination of waiting notes.
@@ -26,17 +26,17 @@ void note_waiting(const std::string& line);
 /// Data about a step that cannot be formed yet, for messages.
 struct UnformedStep {
   std::int64_t step = 0;
-  std::int64_t needed = 0;  ///< number of groups
-  std::int64_t ready = 0;   ///< number of ready groups
-  std::int64_t open = 0;    ///< number of groups that still wait for samples or fields
-  std::optional<double> seconds_since_last_sample;  ///< null if no sample has arrived
+  std::int64_t needed = 0;                          ///< number of groups that the step needs
+  std::int64_t ready = 0;                           ///< number of ready groups
+  std::int64_t open = 0;                            ///< number of groups that still lack samples or fields
+  std::optional<double> seconds_since_last_sample;  ///< nullopt if no sample has arrived
   OutstandingTickets tickets;
-  std::string full{};  ///< why the buffer refuses samples now; empty if it does not
-  std::map<std::string, std::int64_t> missing_fields{};  ///< number of samples that wait for each late field
+  std::string full{};  ///< why the buffer refuses samples; empty if it accepts them
+  std::map<std::string, std::int64_t> missing_fields{};  ///< number of samples that lack each late field
 };
 
-/// Limits one wait of a rank, which begins at construction, and logs what the rank waits for. Does not wait
-/// for samples itself: the caller polls the buffer and calls these functions between polls.
+/// Enforces the time limit of one wait for a buffer, which begins at construction, and logs what the rank is
+/// waiting for. Does not poll the buffer itself: the caller polls, and calls these functions between polls.
 class Patience {
  public:
   /// `most` is the time limit in seconds; unlimited if unset. `where` is the address of the buffer. If
@@ -44,8 +44,8 @@ class Patience {
   Patience(std::optional<double> most, std::string where, bool tells)
       : most_(most), where_(std::move(where)), tells_(tells) {}
 
-  /// Call this after a poll without success. Throws IoError if no sample has arrived for longer than `most`
-  /// during this wait.
+  /// Call this after a poll that reached the buffer but found too few samples. Throws IoError if no sample
+  /// has arrived for longer than `most` during this wait.
   void on_unformed(const UnformedStep& lack);
   /// Call this after a poll that did not reach the buffer, in the handler of `error`. Sleeps before the next
   /// attempt, or rethrows the error if the buffer has been unreachable for longer than `most`.
@@ -64,7 +64,7 @@ class Patience {
   std::optional<Clock::time_point> lost_;
   std::chrono::milliseconds pause_{};
 
-  // Together with one wait of a call, this is at most 10 seconds.
+  // Together with the duration of one poll, this delays the first note by at most 10 seconds.
   static constexpr std::chrono::seconds first_note{8};
 };
 

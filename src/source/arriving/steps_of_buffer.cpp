@@ -18,14 +18,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds one_wait{2};  // time after which must_stop_ is checked
+constexpr std::chrono::seconds one_wait{2};  // duration of one poll, after which must_stop_ is checked
 constexpr std::chrono::seconds no_wait{0};
 constexpr std::chrono::milliseconds first_pause{50};
-constexpr int max_tries = 3;  // number of attempts for reports that can be repeated later
-constexpr std::chrono::seconds longest_moment{2};  // time limit of the answers to these reports
+constexpr int max_tries = 3;                       // number of attempts of try_briefly()
+constexpr std::chrono::seconds longest_moment{2};  // answer timeout of ShortTimeout
 constexpr int max_changes = 100;                   // limit for changes_
 
-/// Shortens a client's time limit for answers as long as this object lives.
+/// Shortens a client's answer timeout for the lifetime of this object.
 class ShortTimeout {
  public:
   explicit ShortTimeout(JobClient& client) : client_(client) { client_.set_answer_timeout(longest_moment); }
@@ -37,7 +37,7 @@ class ShortTimeout {
   JobClient& client_;
 };
 
-/// Makes a few quick attempts. Returns whether the buffer was reached.
+/// Makes up to max_tries attempts with a short timeout. Returns whether the buffer was reached.
 template <typename Call>
 bool try_briefly(JobClient& client, Call&& call) {
   const ShortTimeout hurry(client);
@@ -181,8 +181,8 @@ stream::FormedStep StepsOfBuffer::form(std::int64_t number, const FormingRules& 
   if (come.step) return *std::move(come.step);
   if (!come.failure.empty()) abandon_step(number, "");  // clears an earlier failure
   if (rules.publishes_steps) publish(number);
-  // Urgent groups may be anywhere in the queue. Without them, only the window at the front of the queue is
-  // needed.
+  // With max_staleness, urgent groups may be anywhere in the queue. Otherwise, only the window at the front
+  // of the queue is needed.
   const std::int64_t most = rules.stream.max_staleness ? std::numeric_limits<std::int32_t>::max()
                                                        : (1 + rules.stream.look_ahead) * rules.groups;
   while (true) {
@@ -212,8 +212,9 @@ bool StepsOfBuffer::drop_filtered(const FormingRules& rules, const JobWaiting& w
   return true;
 }
 
-// The buffer refuses the step if a producer has aborted a group in the meantime, or the trainer has published
-// a version. The caller then gets the waiting groups again.
+// Returns nullopt if there are too few samples. Also returns nullopt if the buffer refuses the step because a
+// producer has aborted a group or the trainer has published a version in the meantime; the caller then
+// requests the waiting groups again.
 std::optional<stream::FormedStep> StepsOfBuffer::try_form_step(std::int64_t number, const FormingRules& rules,
                                                                const JobWaiting& waiting,
                                                                Patience& patience) {
@@ -240,8 +241,8 @@ RaggedBatch StepsOfBuffer::read(std::span<const std::int64_t> arrivals) {
   return parse_samples(lines, arrivals, *schema_, formats_);
 }
 
-// The trainer calls this between two steps. If the buffer cannot be reached, later calls return at once,
-// since the next step may not need the buffer.
+// The trainer calls this between two steps. All calls but the first make only a few quick attempts, since the
+// next step may not need the buffer.
 ArrivalFigures StepsOfBuffer::figures() {
   const auto ask = [&] { figures_ = figures_of(nlohmann::json::parse(client_.status())); };
   if (!figures_) {

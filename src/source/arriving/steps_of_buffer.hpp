@@ -22,13 +22,13 @@
 
 namespace evenkeel {
 
-/// The address of a buffer, and the time to keep retrying.
+/// The address of a buffer, the credentials for it, and the time limit for retries.
 struct BufferAccess {
   std::string url;
   std::string token{};
   std::filesystem::path ca{};
   std::optional<double> patience{};  ///< time limit in seconds; unlimited if unset
-  JobPass pass{};                    ///< the pass of a job that has begun
+  JobPass pass{};                    ///< identity of the job, after it has begun
 };
 
 /// Rules by which a job forms steps.
@@ -36,37 +36,39 @@ struct FormingRules {
   stream::StreamSettings stream;  ///< the buffer's settings, with the job's look_ahead
   std::int64_t groups = 1;        ///< number of groups per step
   PlanSettings plan{};            ///< settings of the job's costliest pass
-  bool publishes_steps = true;    ///< whether to publish each step's number as the version before forming it
+  bool publishes_steps = true;    ///< whether to publish the number of each step as its policy version
   bool drops_empty = false;       ///< whether to drop samples without tokens
   /// Drop samples with more tokens than this; nullopt to keep all.
   std::optional<std::int64_t> drops_above{};
 };
 
-/// The steps of a job, as one of its readers gets them from the buffer. One reader forms steps; the others
-/// wait until a step is recorded in the buffer.
+/// Gets the steps of a job from the buffer, on one reader. One of the job's readers forms steps; the other
+/// readers wait until a step is recorded in the buffer.
 ///
 /// Local; not thread-safe. If the buffer cannot be reached, calls retry for the configured time
 /// (BufferAccess::patience). The reader that forms steps sends waiting notes after 10 seconds without enough
 /// samples, or after the buffer has been unreachable for one second.
 class StepsOfBuffer {
  public:
-  /// `must_stop` ends waiting from another thread; it must outlive this object.
+  /// Another thread can end waiting by setting `must_stop`, which must outlive this object.
   StepsOfBuffer(BufferAccess access, const std::atomic<bool>& must_stop);
 
-  /// Sets the formats of lines, which the buffer reported to the first reader.
+  /// Sets the declared formats of fields, which the buffer reported to the first reader.
   void set_formats(DeclaredFormats formats) { formats_ = std::move(formats); }
-  /// Calls JobClient::begin().
+  /// Calls JobClient::begin(), with retries.
   [[nodiscard]] JobStartReply begin(std::int64_t samples_per_step, const JobStart& start = {});
 
   /// Returns the step. If it is not formed yet, waits for enough samples and forms it if `rules` is not null;
-  /// otherwise waits until another reader has formed it. Throws EndOfSamples if it will never be formed;
-  /// IoError if retrying takes too long; InputError if it is not the next step, its samples were freed, the
-  /// rank that forms steps failed (with that rank's error), or another job has begun; and ConfigError if the
-  /// buffer's rules have changed since the job began.
+  /// otherwise waits until another reader has formed it. Throws
+  /// - EndOfSamples if the step will never be formed;
+  /// - IoError if the buffer has been unreachable, or no samples have arrived, for the configured time;
+  /// - InputError if the step is not the next one, if its samples were freed, if the rank that forms steps
+  ///   failed (with that rank's error), or if another job has begun;
+  /// - ConfigError if the buffer's rules have changed since the job began.
   [[nodiscard]] stream::FormedStep step(std::int64_t number, const FormingRules* rules);
 
-  /// Returns samples of steps that step() returned, in this order. Their ids are their arrival numbers.
-  /// Throws InputError if one is damaged.
+  /// Fetches samples of steps that step() returned, by arrival number and in this order. The arrival numbers
+  /// become the ids of the samples. Throws InputError if a sample is damaged.
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> arrivals);
 
   /// Returns the buffer's figures, except those that add_steps_to() fills in. If the buffer cannot be reached
@@ -78,10 +80,11 @@ class StepsOfBuffer {
 
   /// Sets the policy version. See Buffer::publish().
   void publish(std::int64_t version);
-  /// Reports a trained step with a few quick attempts. Returns whether the buffer was reached.
+  /// Reports to the buffer that a step was trained, with a few quick attempts. Returns whether the buffer was
+  /// reached.
   [[nodiscard]] bool report_trained(std::int64_t step);
-  /// Reports a trained step. Throws IoError if retrying takes too long, and EndOfSamples if it was told to
-  /// stop.
+  /// Reports to the buffer that a step was trained. Throws IoError if the buffer has been unreachable for the
+  /// configured time, and EndOfSamples if `must_stop` is set.
   void report_trained_until_reached(std::int64_t step);
 
  private:
@@ -110,7 +113,7 @@ class StepsOfBuffer {
   std::map<std::int64_t, std::int64_t> staleness_;
   double waited_ = 0;
 
-  int changes_ = 0;  // number of consecutive steps that were refused because waiting groups had changed
+  int changes_ = 0;  // number of attempts to form the next step that failed because waiting groups changed
 };
 
 }  // namespace evenkeel

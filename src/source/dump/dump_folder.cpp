@@ -119,7 +119,7 @@ class StepLister {
     part.stages = schema_.mesh.pp;
     const fs::path first = file_of(folder_, part, 0, 0);
     if (!path_exists(first)) {
-      // If groups form a tree, a rank may not have any micro-batches. Its folder is empty in that case.
+      // With flexible CP, a rank may not have any micro-batches. Its folder is empty in that case.
       if (!schema_.flexible || !path_exists(place_folder(folder_, part))) reject_missing(first);
       return;
     }
@@ -139,8 +139,8 @@ class StepLister {
     groups_[group].emplace(rank, part);
   }
 
-  /// Returns the group that runs a part, and the part's rank in the group. With a fixed cp, both follow from
-  /// the place.
+  /// Returns the group that runs a part, and the part's rank in the group. With a fixed CP size, both follow
+  /// from the place.
   [[nodiscard]] DumpedContext context_of(const DumpedPart& part) const {
     if (!schema_.flexible)
       return {part.place / part.cp * part.cp, part.cp, part.place % part.cp, part.number};

@@ -10,11 +10,11 @@
 
 namespace evenkeel {
 
-/// Part of a micro-batch in a dump: the file of one CP rank on each pipeline stage.
+/// One CP rank's part of a micro-batch in a dump, stored in one file per pipeline stage.
 struct DumpedPart {
   std::int64_t step = 0;
   std::int64_t samples = 0;  ///< number of samples in the step, over all ranks
-  /// Number of the micro-batch among those of the rank in this step, which is also the number in the file's
+  /// Number of the micro-batch among the rank's micro-batches in this step; also the number in the file's
   /// name.
   std::int64_t number = 0;
   std::int32_t place = 0;  ///< position along dp and cp (DataPlace)
@@ -29,21 +29,22 @@ struct DumpedSteps {
   std::int64_t end = 0;
 };
 
-/// Returns the file of a part, as written by the first tensor-parallel rank.
+/// Returns the path of a part's file for a pipeline stage, as written by the first tensor-parallel rank.
 [[nodiscard]] std::filesystem::path dumped_file_path(const std::filesystem::path& folder,
                                                      const DumpedPart& part, std::int64_t stage);
 
-/// Returns the marker file, which identifies the run that owns the folder, and states whether this run has
-/// ended. If there are several profiles, the file is in the parent folder. Throws IoError if the folder does
-/// not exist, and InputError if there is no marker.
+/// Returns the path of the marker file, which identifies the run that owns the folder and states whether this
+/// run has ended. If the run has several profiles, the marker file is in the parent folder. Throws IoError if
+/// the folder does not exist, and InputError if it is a file or has no marker file.
 [[nodiscard]] std::filesystem::path dump_marker(const std::filesystem::path& folder);
 
-/// Returns the steps of a dump. Throws the errors of dump_marker(). Throws InputError if the folder does not
-/// contain a dump; if its run has failed, has not ended or has not written any step; or if the folder
-/// contains several dumps, one per profile.
+/// Returns the steps of a dump. Throws IoError if the folder does not exist. Throws InputError if the folder
+/// does not contain a dump; if its run has failed, has not ended or has not written any step; or if the
+/// folder contains several dumps, one per profile.
 [[nodiscard]] DumpedSteps steps_of_dump(const std::filesystem::path& folder);
 
-/// Returns the schema in the first existing file of a step. Throws InputError naming a missing file.
+/// Returns the schema in the first existing file of a step. Throws InputError naming a file if the step has
+/// no files, or if a file has no valid schema for its location.
 [[nodiscard]] DumpSchema schema_of_step(const std::filesystem::path& folder, std::int64_t step);
 
 /// Returns the parts of all micro-batches of a step. The parts of one micro-batch are consecutive, in the
@@ -56,7 +57,7 @@ struct DumpedSteps {
 void require_matching_place(const DumpSchema& schema, const DumpedPart& part, std::int64_t stage,
                             const std::string& path);
 
-/// Returns `prefix` and `number` with at least `digits` digits, such as step-000012.
+/// Returns `prefix` followed by `number`, zero-padded to `digits` digits, such as step-000012.
 [[nodiscard]] inline std::string numbered_name(const char* prefix, std::int64_t number, std::size_t digits) {
   std::string text = std::to_string(number);
   if (text.size() < digits) text.insert(0, digits - text.size(), '0');

@@ -36,7 +36,7 @@ Json json_of_field(const DumpedField& field) {
   return json;
 }
 
-/// Inverse of text_of().
+/// Parses the text that text_of() returns.
 class SchemaReader {
  public:
   using Element = simdjson::dom::element;

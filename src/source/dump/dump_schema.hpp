@@ -16,18 +16,18 @@ namespace evenkeel {
 
 /// A field of the samples in a dump.
 struct DumpedField {
-  FieldSpec spec;  ///< spec of whole rows, which have all layers and the delivered type
-  /// Layers of this file's pipeline stage, in the order in which it has them; unset if rows are not split by
-  /// layers.
+  FieldSpec spec;  ///< spec of complete rows, with all layers and the delivered type
+  /// Layers stored in this file, which are those of its pipeline stage, in stored order; unset if rows are
+  /// not split by layers.
   std::optional<std::vector<std::int64_t>> layers{};
-  /// Field with the token ranges that determine the rows of each CP rank; empty if every CP rank has all
-  /// rows.
+  /// Name of the field with the token ranges that determine the rows of each CP rank; empty if every CP rank
+  /// has all rows.
   std::string cut_by{};
 
   friend bool operator==(const DumpedField&, const DumpedField&) = default;
 };
 
-/// The group of ranks that run a micro-batch, and the micro-batch's number in that group.
+/// The group of ranks that run a micro-batch, one rank of the group, and the micro-batch's number.
 struct DumpedContext {
   std::int64_t first = 0;  ///< place along dp and cp (DataPlace) of the group's first rank
   std::int64_t size = 1;
@@ -38,7 +38,7 @@ struct DumpedContext {
 };
 
 /// Description of a dump's file and of the job that wrote it, stored in the file's metadata, so that readers
-/// need not infer anything. docs/formats.md documents it.
+/// need not infer anything. See docs/formats.md.
 struct DumpSchema {
   static constexpr std::string_view metadata_name = "evenkeel_dump";
   static constexpr std::int64_t current_format = 1;
@@ -46,11 +46,11 @@ struct DumpSchema {
   std::int64_t step = 0;
   std::int64_t samples = 0;  ///< number of samples in the step, over all ranks
   std::string profile;       ///< profile of the pass
-  bool flexible = false;     ///< whether mesh.cp is flexible: each micro-batch has its own group
+  bool flexible = false;     ///< whether mesh.cp is flexible, so micro-batches may have different groups
   GridPoint mesh{1, 1, 1, 1};
   GridPoint place;  ///< place of the rank that wrote the file
-  /// Number of ranks that write to the same folder. It may differ from the number of all ranks, since nodes
-  /// may have separate folders.
+  /// Number of ranks that write to the same folder. May be less than the number of all ranks, since nodes may
+  /// have separate folders.
   std::int64_t writers = 1;
   std::int64_t micro_batches = 1;  ///< number of this rank's files in this step
   std::int64_t micro_batch = 0;    ///< number of this file

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns this rank's share of the numbers [0, things).
+/// Returns this rank's share of the range [0, things).
 ByteRange share_of(std::int64_t things, const Communicator& comm) {
   return split_bytes(things, comm.size())[static_cast<std::size_t>(comm.rank())];
 }
@@ -53,7 +53,7 @@ std::unique_ptr<DumpSource> DumpSource::open(const Communicator& comm, const fs:
   return source;
 }
 
-// Throws if different ranks see different folders.
+// Throws IoError if ranks see different marker files, since their folders then belong to different runs.
 void DumpSource::find_micro_batches(const Communicator& comm) {
   const auto marker =
       run_together(comm, [&] { return std::make_unique<const InputFile>(dump_marker(folder_)); });
@@ -130,7 +130,7 @@ void DumpSource::find_samples(const Communicator& comm) {
   sorting.agree(comm);
 }
 
-// Throws unless each step has as many samples as its files state.
+// Throws InputError unless each step has the number of samples that its files state.
 void DumpSource::require_all_samples(std::span<const DumpedSample> samples) const {
   std::map<std::int64_t, std::int64_t> found;
   for (const DumpedSample& sample : samples) ++found[step_of(sample)];
@@ -231,7 +231,7 @@ RaggedBatch DumpSource::read(std::span<const std::int64_t> positions) const {
     return samples_[static_cast<std::size_t>(positions[i])];
   };
   std::vector<std::size_t> order(
-      positions.size());  // sorted by micro-batch, so that each is opened only once
+      positions.size());  // sorted by micro-batch, so that each micro-batch is opened only once
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return sample_at(i).micro_batch; });
   std::optional<DumpedMicroBatch> micro_batch;

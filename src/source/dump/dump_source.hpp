@@ -13,17 +13,17 @@
 
 namespace evenkeel {
 
-/// Samples from the dump of a job, with all fields that its sources had, ordered by step and then by
+/// Samples from the dump of a job, with all fields of the job's sources. They are ordered by step and then by
 /// sample_index, the position of the sample in the job's source. Every file describes itself (DumpSchema);
 /// the files of all ranks and pipeline stages are merged. When the source is opened, each rank reads the
-/// headers and small tensors for a share of the micro-batches. Afterwards, each rank reads its own share of
-/// each step. Keeps 72 bytes per sample on every rank, and 8 bytes per sample and field with its own row
-/// counts.
+/// headers and small tensors of a share of the micro-batches. Afterwards, each rank reads only its own share
+/// of each step. Keeps 72 bytes per sample on every rank, and 8 bytes per sample for each field with its own
+/// row counts.
 class DumpSource : public SampleSource {
  public:
-  /// Collective over `comm`. Throws the same error on every rank: the errors of steps_of_dump(),
-  /// list_dumped_step() and DumpedMicroBatch, and InputError if fields differ between files or samples are
-  /// missing.
+  /// Collective over `comm`. Throws on every rank: IoError if the folder does not exist, a file cannot be
+  /// read, or ranks see different folders; and InputError if the dump is incomplete, its files contradict
+  /// each other, or it has shared prefixes.
   [[nodiscard]] static std::unique_ptr<DumpSource> open(const Communicator& comm,
                                                         const std::filesystem::path& folder);
 
@@ -38,10 +38,10 @@ class DumpSource : public SampleSource {
     for (const DumpedField& field : fields_) fields.push_back({field.spec});
     return fields;
   }
-  /// Hashes the size of each file that is read, and its content at 64 places.
+  /// Hashes 64 sampled blocks of each file that read() uses.
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
-  /// Returns the numbers of the groups, since a dump does not store the texts of uids.
+  /// Returns uids made from group numbers, since a dump does not store the original uids.
   [[nodiscard]] std::vector<Uid> uids(std::span<const std::int64_t> positions) const override;
   [[nodiscard]] std::string ignored_content() const override;
 
@@ -69,7 +69,7 @@ class DumpSource : public SampleSource {
   std::filesystem::path folder_;
   DumpedSteps steps_;
   std::vector<DumpedPart> parts_;  // of all micro-batches
-  // Index of each micro-batch's first part, followed by the number of parts.
+  // Index of each micro-batch's first part in parts_, followed by the size of parts_.
   std::vector<std::size_t> first_parts_;
   std::vector<DumpedField> fields_;   // with the layers of one stage
   std::string fields_from_;           // file from which fields_ were read

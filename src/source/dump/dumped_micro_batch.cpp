@@ -222,8 +222,8 @@ std::int64_t DumpedMicroBatch::counted_rows(std::size_t field, const DumpedSampl
   return std::ssize(cut_rows(static_cast<std::size_t>(source.ranges), sample.place));
 }
 
-// Returns the rows in the order of their tokens. If several ranks have tokens of a row, each of them has the
-// whole row; only one copy is returned.
+// Returns the sample's rows in the order of their tokens. If several ranks have tokens of a row, each of them
+// has the whole row; only one copy is returned.
 std::vector<DumpedMicroBatch::CutRow> DumpedMicroBatch::cut_rows(std::size_t ranges,
                                                                  std::int64_t place) const {
   const std::string& name = schema_.fields[ranges].spec.name;

@@ -21,8 +21,8 @@ struct DumpedSample {
   std::int64_t micro_batch = 0;  ///< number of the micro-batch in the dump
   std::int64_t place = 0;        ///< position in the micro-batch
   std::int64_t index = 0;        ///< sample_index
-  std::int64_t begin = 0;        ///< first row, counted over all ranks of the group
-  std::int64_t padded = 0;       ///< number of rows, including alignment
+  std::int64_t begin = 0;        ///< first row in the micro-batch, over all ranks of the group
+  std::int64_t padded = 0;       ///< number of rows, including alignment padding
   std::int64_t tokens = 0;
   std::int64_t prompt = 0;
   std::uint64_t group = 0;
@@ -32,7 +32,7 @@ struct DumpedSample {
 /// One open micro-batch of a dump: one file per rank of its group and per required pipeline stage. Local.
 class DumpedMicroBatch {
  public:
-  /// Throws InputError naming the file if it contradicts its schema or has shared prefixes.
+  /// Throws InputError naming the file if a file contradicts its schema or has shared prefixes.
   DumpedMicroBatch(const std::filesystem::path& folder, std::span<const DumpedPart> parts,
                    std::int64_t number);
 
@@ -40,12 +40,12 @@ class DumpedMicroBatch {
   [[nodiscard]] const DumpSchema& schema() const noexcept { return schema_; }
   /// Returns the samples, without fillers.
   [[nodiscard]] std::vector<DumpedSample> samples() const;
-  /// Returns a sample's number of rows of a field that counts its own rows. `field` is an index in
+  /// Returns the number of a sample's rows in a field with its own row counts. `field` is an index in
   /// schema().fields.
   [[nodiscard]] std::int64_t counted_rows(std::size_t field, const DumpedSample& sample) const;
-  /// Reads a sample's rows of a field, merged from all ranks and stages. A dump does not contain the value of
-  /// a sample's first token in fields with one row per response token. If the sample has no prompt, this
-  /// value is therefore 0. Precondition: `out` has the size of the rows.
+  /// Reads a sample's rows of a field, merged from all ranks and stages. If the sample has no prompt, a field
+  /// with one row per response token gets 0 for the first token, since a dump does not store this value.
+  /// Precondition: `out` has the total size of these rows.
   void read(std::size_t field, const DumpedSample& sample, std::span<std::byte> out) const;
   /// Reads a sample's tokens.
   void read_tokens(const DumpedSample& sample, std::span<std::byte> out) const;
@@ -64,17 +64,17 @@ class DumpedMicroBatch {
       std::size_t row_bytes = 0;
     };
     std::vector<Stage> stages{};
-    std::vector<SampleRows> rows{};  // rows of each sample, per rank; used for fields that count their rows
-    // Index of the field with the token ranges by which this one is cut over ranks, or -1.
+    std::vector<SampleRows> rows{};  // rows of each sample, per rank; for fields with their own row counts
+    // Index of the field whose token ranges determine the rows of each rank; -1 if every rank has all rows.
     std::ptrdiff_t ranges = -1;
   };
-  /// A row of a sample that is cut over ranks, and a rank that has it.
+  /// A sample's row in a field that is divided over ranks by token ranges, and one rank that has the row.
   struct CutRow {
     std::int64_t begin = 0;  // token range
     std::int64_t end = 0;
     std::int64_t copy = 0;  // number among rows of the sample with the same token range
     std::size_t rank = 0;
-    std::int64_t row = 0;  // position among the rows that the rank has of the sample
+    std::int64_t row = 0;  // position among the rank's rows of the sample
 
     friend auto operator<=>(const CutRow&, const CutRow&) = default;
   };

@@ -12,8 +12,8 @@ namespace evenkeel {
 namespace {
 
 constexpr std::int64_t max_bytes_of_request = 4 << 20;
-// Limits the size of a request to this fraction of the buffer's capacity, so that the buffer can accept a
-// request as soon as it has some room.
+// The buffer's capacity is divided by this number to limit the size of a request. The buffer can then accept
+// a request as soon as a small part of its capacity is free.
 constexpr std::int64_t requests_in_buffer = 16;
 
 std::string name_of_sample(std::int64_t number) {
@@ -28,7 +28,7 @@ std::span<std::int64_t> add_integers(RaggedBatch& samples, const char* name) {
 
 }  // namespace
 
-// Retries while the buffer is full or restarting. Throws an error if it refuses for any other reason.
+// Retries a call while the buffer is full or restarting. Rethrows all other errors.
 template <typename Call>
 auto Feeder::retry_until_answered(Call&& call) {
   Patience patience(settings_.patience, settings_.url, true);
@@ -121,8 +121,8 @@ void Feeder::send_body(const std::string& body) {
 
 namespace {
 
-/// Throws ConfigError if a dump is read and fields have FieldSettings::at = token. The values in a dump are
-/// already in the rows that predict their tokens, so the job would move them a second time.
+/// Throws ConfigError if a source is a dump and a field has FieldSettings::at = token. The values in a dump
+/// are already in the rows that predict their tokens, so the job would shift them a second time.
 void require_conventions_of_dumps(const Config& job) {
   const auto is_dump = [](const auto& source) { return source.second.kind == SourceKind::dump; };
   if (job.source.kind != SourceKind::dump && std::ranges::none_of(job.sources, is_dump)) return;

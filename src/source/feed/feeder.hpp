@@ -20,14 +20,15 @@ struct FeedSettings {
   /// Seconds to retry while the buffer is full or cannot be reached; unlimited if nullopt.
   std::optional<double> patience;
   std::string name;  ///< prefix of the uid of each group
-  /// Version of samples that do not have one; if nullopt, the latest version that the buffer has reported.
+  /// Policy version for samples without a version; if nullopt, the latest version that the buffer has
+  /// reported.
   std::optional<std::int64_t> version;
 };
 
 /// Number of samples sent, by outcome.
 struct FeedFigures {
   std::int64_t accepted = 0;
-  std::int64_t duplicates = 0;  ///< the buffer had them already
+  std::int64_t duplicates = 0;  ///< already in the buffer
   std::int64_t stale = 0;       ///< new, but dropped as too old
   std::int64_t dropped = 0;  ///< new, but their group was aborted, is too small, has ended, or is in a step
   std::int64_t tokens = 0;   ///< number of tokens of all samples
@@ -40,8 +41,8 @@ struct FeedFigures {
 /// keys, and the buffer accepts each sample once:
 ///
 /// - groups of one sample: uid "NAME:N" for sample N of the stream, index 0
-/// - larger groups: uid "NAME:GROUP", where GROUP is the sample's uid (an integer, or a hash of a text). The
-///   index counts the samples of the group.
+/// - larger groups: uid "NAME:GROUP", where GROUP is the sample's own uid (an integer, or the hash of a
+///   text). The index numbers the samples of a group.
 ///
 /// If the samples have a field named `index`, its value is their index in both cases.
 ///
@@ -53,9 +54,9 @@ class Feeder {
   explicit Feeder(const FeedSettings& settings);
 
   /// Sends samples, in requests of a few MiB, and returns when the buffer has all of them. Retries while the
-  /// buffer is full. Throws InputError for samples that cannot have a key or that the buffer refuses,
-  /// LimitError for a sample that is larger than the buffer, and IoError if retrying takes longer than
-  /// FeedSettings::patience.
+  /// buffer is full. Throws InputError if a sample has no uid although groups are larger than one, a group
+  /// has too many samples, a sample is a later piece of a tree, or the buffer refuses a sample; LimitError if
+  /// a sample is larger than the buffer; and IoError if retrying takes longer than FeedSettings::patience.
   void send(RaggedBatch samples);
   /// Reports to the buffer that no more samples will come from any producer.
   void end();
@@ -81,8 +82,8 @@ class Feeder {
 };
 
 /// Returns the part of a job's configuration that determines which samples a feeder sends and in which order:
-/// `source`, `sources`, `batch` and `fields`. Throws ConfigError for sources that no feeder can read, and for
-/// rules that depend on the job's mesh.
+/// `source`, `sources`, `batch` and `fields`. Throws ConfigError if the source is a stream, if a rule depends
+/// on the job's mesh, or if the job would shift the values of a dump a second time.
 [[nodiscard]] Config config_of_feeder(const Config& job);
 
 }  // namespace evenkeel

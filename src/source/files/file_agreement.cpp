@@ -20,7 +20,7 @@ namespace {
 /// The properties of a file that a rank has open, as this rank sees them.
 struct ObservedFile {
   FileVersion version;
-  std::uint64_t digest = 0;  ///< digest of 64 places
+  std::uint64_t digest = 0;  ///< InputFile::sampled_digest()
 
   [[nodiscard]] bool is_same_copy(const ObservedFile& other) const {
     return std::tuple(version.inode, version.modified) ==
@@ -57,8 +57,8 @@ void require_equal_sizes(const InputFile& file, const std::vector<ObservedFile>&
                    ", although both copies have " + std::to_string(file.size()) + " bytes");
 }
 
-/// Returns the digest of part `part` of `parts` of a file's blocks. The digests of all parts add up to that
-/// of the file.
+/// Divides a file's blocks into `parts` parts, and returns the digest of part number `part`. The digests of
+/// all parts add up to the digest of the file.
 std::uint64_t digest_of_part(const InputFile& file, std::int64_t part, std::int64_t parts) {
   const std::int64_t blocks = (file.size() + InputFile::digest_block - 1) / InputFile::digest_block;
   const auto begin_of = [&](std::int64_t p) {
@@ -92,7 +92,8 @@ std::uint64_t digest_of_copy(const std::vector<ObservedFile>& sights, const std:
 
 }  // namespace
 
-// The gathered values are equal on all ranks, so all ranks throw. Each error names the rank's own copy.
+// All ranks have the same gathered values, so all ranks throw or succeed together. Each rank's error names
+// its own copy.
 void require_same_content(const Communicator& comm, const InputFile& file) {
   GuardedWork work;
   ObservedFile mine;

@@ -16,7 +16,8 @@
 namespace evenkeel {
 namespace {
 
-// In larger runs, the first tokens would no longer be in the processor's caches when they are widened.
+// Documents are merged into one run only while the run has fewer tokens than this. In a larger run, the first
+// tokens would no longer be in the CPU caches when they are widened to int64.
 constexpr std::int64_t tokens_per_batch = 1 << 14;
 
 void require_tokens(const IndexedDataset& dataset) {

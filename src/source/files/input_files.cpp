@@ -52,8 +52,9 @@ class Matches {
   int status_;
 };
 
-/// Returns the files that match. They are sorted by bytes, regardless of the locale. Returns an empty list if
-/// the name is not a pattern.
+/// Returns the files that match the pattern, sorted by bytes regardless of the locale. Returns an empty list
+/// if the text has no wildcards or is the name of an existing file. Throws IoError if the pattern does not
+/// match any file.
 std::vector<std::string> expand_pattern(const std::string& pattern) {
   std::error_code unknown;  // errors are reported when the file is opened
   if (pattern.find_first_of("*?[") == std::string::npos || fs::exists(pattern, unknown)) return {};
@@ -71,8 +72,8 @@ std::vector<std::string> expand_pattern(const std::string& pattern) {
 constexpr const char* needs_room =
     "Set TMPDIR to a folder with enough space, which every rank of a node can open";
 
-/// A temporary file for the content of one compressed file. It keeps its name until all ranks of the node
-/// have opened it.
+/// A temporary file for the decompressed content of one file. It is unlinked after all ranks of the node have
+/// opened it.
 class Room {
  public:
   explicit Room(const std::string& packed) {
@@ -236,7 +237,7 @@ std::unique_ptr<const InputFile> unpack_file(std::unique_ptr<const InputFile> fi
 
 void unpack_on_nodes(const Communicator& comm, InputFiles& files) {
   const bool any = run_together(comm, [&] { return !assign_files_to_ranks(files, 1).empty(); });
-  if (!any) return;  // equal on all ranks, like the files
+  if (!any) return;  // `any` is equal on all ranks, since the files are
   const Communicator node = comm.split_by_node();
   std::vector<Task> tasks;
   std::vector<Room> rooms;

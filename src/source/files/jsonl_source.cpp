@@ -43,8 +43,7 @@ Scan scan_share(const InputFiles& files, int rank, int ranks) {
   return scan;
 }
 
-/// Changes the numbers of this rank's lines to numbers over all files. Returns the number of each file's
-/// first line.
+/// Renumbers this rank's lines consecutively over all files. Returns the number of each file's first line.
 std::vector<std::int64_t> number_lines(const Communicator& comm, std::size_t num_files, Scan& scan) {
   const auto all =
       all_gather_lists<ScannedPart>(comm, scan.parts, std::nullopt, "parts of the source's files");

@@ -20,9 +20,9 @@ namespace evenkeel {
 /// 1. all ranks check that they see the same content;
 /// 2. each node decompresses the compressed files once;
 /// 3. each rank scans and checks a range of the files' bytes.
-/// Afterwards, a rank reads only the lines of its own share of each step, from the files that it has open,
-/// even if other files have taken their names. Uses 32 bytes per line on every rank. Lines, and therefore
-/// samples, are numbered consecutively over all files.
+/// Afterwards, a rank reads only the lines of its own share of each step. It reads from the opened files,
+/// even if they were replaced on disk. Keeps 32 bytes per line on every rank. Lines, and therefore samples,
+/// are numbered consecutively over all files.
 class JsonlSource : public SampleSource {
  public:
   /// Collective over `comm`.

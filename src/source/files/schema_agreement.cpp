@@ -44,7 +44,7 @@ void serialize(Archive& archive, evenkeel::JsonlSchema& schema, unsigned /*versi
 namespace evenkeel {
 namespace {
 
-/// Throws unless steps accept samples with this field.
+/// Throws InputError or LimitError unless steps accept samples with this field.
 void require_valid_field(const FieldSpec& spec) {
   RaggedBatch probe({SampleShape{}});
   probe.add_field({std::string(input_ids_field), DType::int64, FieldKind::token, {}});

@@ -39,7 +39,8 @@ fs::path strip_part(const fs::path& path) {
   return name;
 }
 
-/// Returns whether a path names an SFT dataset: it ends like the name of a part, or the parts exist.
+/// Returns whether a path names an SFT dataset: it ends with the suffix of a part, or it is the prefix of
+/// existing parts.
 bool is_sft_dataset(const fs::path& path) {
   const fs::path name = dataset_prefix(path);
   if (strip_part(path) != name) return true;
@@ -57,7 +58,7 @@ std::vector<std::int64_t> read_elements(const IndexedDataset& part, std::span<co
   return elements;
 }
 
-/// Elements of a document in each part.
+/// A document's number, and its elements in each part.
 struct SftDocument {
   std::int64_t number = 0;
   std::span<const std::int64_t> tokens;

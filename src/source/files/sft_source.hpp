@@ -14,20 +14,20 @@
 
 namespace evenkeel {
 
-/// The SFT datasets of MindSpeed-RL and MindSpeed-LLM: three indexed datasets with one document per sample,
-/// PREFIX_packed_input_ids_document, PREFIX_packed_attention_mask_document and PREFIX_packed_labels_document.
-/// Labels are aligned with their own tokens and are -100 for tokens without loss. The prompt ends before the
-/// first token with loss, and has at least one token. If no token carries loss, the whole document is the
-/// prompt. The labels after the prompt become the field `loss_mask`, one value per response token. Each
-/// sample forms its own group, and its id is its number.
+/// Samples from an SFT dataset of MindSpeed-RL or MindSpeed-LLM, which consists of three indexed datasets
+/// with one document per sample, PREFIX_packed_input_ids_document, PREFIX_packed_attention_mask_document and
+/// PREFIX_packed_labels_document. Labels are aligned with their own tokens and are -100 for tokens without
+/// loss. The prompt ends before the first token with loss, and has at least one token. If no token carries
+/// loss, the whole document is the prompt. The labels after the prompt become the field `loss_mask`, one
+/// value per response token. Each sample forms its own group, and its id is the document's number.
 class SftSource : public SampleSource {
  public:
   /// Returns PREFIX if the path names such a dataset, by its prefix or by one of the three names; otherwise
   /// nullopt. Collective over `comm`: rank 0 examines the files for all ranks.
   [[nodiscard]] static std::optional<std::filesystem::path> prefix_of(const Communicator& comm,
                                                                       const std::filesystem::path& path);
-  /// Collective over `comm`. Throws the same error on every rank: the errors of IndexedDataset, InputError if
-  /// the three datasets have different documents, and IoError if the files differ between ranks.
+  /// Collective over `comm`. Throws on every rank: InputError if a dataset is invalid or the three datasets
+  /// have different documents, and IoError if a file cannot be read or the files differ between ranks.
   [[nodiscard]] static std::unique_ptr<SftSource> open(const Communicator& comm,
                                                        const std::filesystem::path& prefix);
 
@@ -37,7 +37,8 @@ class SftSource : public SampleSource {
   }
   [[nodiscard]] std::int64_t file_bytes() const override;
   [[nodiscard]] SourceFingerprint fingerprint(const Communicator& comm) const override;
-  /// Throws InputError for a mask value other than 1, and for a label that is neither its token nor -100.
+  /// Throws InputError for a negative token, a mask value other than 1, or a label that is neither its token
+  /// nor -100.
   [[nodiscard]] RaggedBatch read(std::span<const std::int64_t> positions) const override;
   void prefetch(std::span<const std::int64_t> positions) const override;
 

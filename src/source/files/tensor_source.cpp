@@ -73,7 +73,7 @@ void TensorSource::gather_lengths(const Communicator& comm) {
       sizes.push_back(file->num_samples());
       samples += sizes.back();
     }
-    // split_bytes() can split any number, such as the number of samples.
+    // split_bytes() divides any range of integers, here the samples.
     const ByteRange share = split_bytes(samples, comm.size())[static_cast<std::size_t>(comm.rank())];
     for (const FilePart& part : parts_of(sizes, share)) {
       const auto lengths = files_[part.file]->lengths({part.range.begin, part.range.end});
@@ -113,7 +113,7 @@ TensorPlace TensorSource::place_of(std::int64_t position, std::size_t file) cons
   return {tokens_[at] - tokens_[first], responses_[at] - responses_[first]};
 }
 
-/// Returns an uninitialized column of field `field` of all files.
+/// Returns an uninitialized column of field number `field` for the samples at `positions`.
 Column TensorSource::column_for(std::size_t field, const RaggedBatch& batch,
                                 std::span<const std::int64_t> positions) const {
   const FieldSpec& spec = fields_[field].spec;

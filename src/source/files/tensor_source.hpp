@@ -15,12 +15,13 @@ namespace evenkeel {
 
 /// Samples in tensors of safetensors files (one file or all files of a pattern), ragged or padded. When the
 /// source is opened, all ranks check that they see the same content, and each rank reads the offsets or masks
-/// of a share of the samples. Afterwards, a rank reads only its own share of each step. Keeps 16 bytes
-/// per sample on every rank. A sample's id is its number over all files.
+/// of a share of the samples. Afterwards, a rank reads only its own share of each step. Keeps 16 bytes per
+/// sample on every rank. Samples are numbered over all files, and these numbers are their ids.
 class TensorSource : public SampleSource {
  public:
-  /// Collective over `comm`. Throws the same error on every rank: the errors of SampleTensors, InputError if
-  /// files have different fields, and IoError if the files differ between ranks.
+  /// Collective over `comm`. Throws on every rank: InputError if samples cannot be determined from the
+  /// tensors or files have different fields, and IoError if a file cannot be read or the files differ between
+  /// ranks.
   [[nodiscard]] static std::unique_ptr<TensorSource> open(const Communicator& comm,
                                                           const SourceSettings& settings);
 

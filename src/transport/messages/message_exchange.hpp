@@ -29,41 +29,44 @@ struct TransportSettings {
 /// Traffic of one rank in one exchange.
 struct MessageTraffic {
   std::int64_t between_nodes = 0;  ///< number of messages that this rank sent to ranks of other nodes
-  std::int64_t forwarded = 0;  ///< bytes received from ranks of its own node in the rounds through leaders
+  /// Number of bytes that this rank received from other ranks of its node in the rounds through leaders.
+  std::int64_t forwarded = 0;
 };
 
 /// Collective over `comm`: determines whether the ranks of each node can read each other's memory; without
 /// this call, the first exchange over `comm` does so.
 ///
 /// Columns allocated afterwards are in the process's shared heap, regardless of the exchange path, unless the
-/// program has set its own memory (set_column_memory). Neighbors can read them there. Their pages are reused
-/// in every step; otherwise, the system would have to map and clear new pages. Exchanges through shared
-/// memory copy older columns one additional time.
+/// program has set its own memory (set_column_memory). The other ranks of the node can read columns in that
+/// heap. The heap reuses its pages in every step; otherwise, the system would have to map and clear new
+/// pages. Exchanges through shared memory copy older columns one additional time.
 ///
-/// Throws the same error on every rank: the obstacle if `options` requires shared memory that some rank
-/// cannot use, and ConfigError if `options` requires leaders and MPI does not connect the ranks.
+/// Throws the same error on every rank: the error of a rank that cannot use shared memory, if `options`
+/// requires it; ConfigError if `options` requires leaders and MPI does not connect the ranks; LimitError if a
+/// rank runs out of memory.
 void prepare_exchange(const Communicator& comm, const TransportSettings& options);
 
 /// Returns whether exchanges under `options` do not send bytes in messages, because every rank reads its
-/// bytes from the owner's memory. Equal on every rank. The first call is collective over `comm`. Throws the
-/// errors of prepare_exchange().
+/// bytes from the owner's memory. The result is the same on every rank. The first call is collective over
+/// `comm`. Throws, on every rank, the error of a rank that cannot use shared memory, if `options` requires
+/// it.
 [[nodiscard]] bool moves_without_messages(const Communicator& comm, const TransportSettings& options);
 
-/// Sends `sends[r]` to rank r, which receives the bytes in its list for this rank (`receives`). Collective
-/// over `comm`; both vectors have comm.size() lists. Bytes that a rank sends to itself are copied. The sizes
-/// of the lists must match pairwise, which the transfer plan guarantees. Before any byte is transferred, one
-/// all-reduce confirms that all ranks are ready.
+/// Sends `sends[r]` to each rank r, and receives `receives[r]` from it. Collective over `comm`; both vectors
+/// have comm.size() lists. Bytes that a rank sends to itself are copied. The sizes of the lists must match
+/// pairwise, which the transfer plan guarantees. Before any byte is transferred, one all-reduce confirms that
+/// all ranks are ready.
 ///
-/// Throws the errors of prepare_exchange(). On every rank, also throws the `error` that a rank passes instead
-/// of its lists, and LimitError if a rank runs out of memory or open files. Only MpiError may be thrown by
-/// one rank alone.
+/// Throws the same error on every rank: the `error` that a rank passes instead of its lists; LimitError if a
+/// rank runs out of memory or open files; the error of a rank that cannot use shared memory, if `options`
+/// requires it. Only MpiError may be thrown by one rank alone.
 ///
 /// Small messages between nodes go through leaders unless `options` disables this (node_aggregation.hpp
 /// defines which messages, and how). The first call for which leaders are allowed, of this function or of
 /// prepare_exchange(), allocates 2 * leader_staging_bytes on each leader. A leader keeps this memory and does
-/// not need more. If leaders are allowed, and there are several nodes, at least one of which has several
-/// ranks, each exchange also gathers the sizes of its lists inside each node: one MPI_Allgather of 16 bytes
-/// per rank of `comm`.
+/// not need more. If leaders are allowed, there are several nodes, and at least one node has several ranks,
+/// each exchange also gathers the sizes of its lists inside each node: one MPI_Allgather of 16 bytes per rank
+/// of `comm`.
 MessageTraffic exchange_messages(const Communicator& comm, const std::vector<BlockList>& sends,
                                  const std::vector<BlockList>& receives, const TransportSettings& options,
                                  const std::optional<ErrorReport>& error = {});
@@ -71,7 +74,8 @@ MessageTraffic exchange_messages(const Communicator& comm, const std::vector<Blo
 using Chunks = std::vector<MpiDatatype>;
 using WantedRanks = std::function<bool(int rank)>;
 
-/// Splits the lists of the `wanted` ranks into chunks of at most `max_bytes`; other ranks get no chunks.
+/// Splits the lists of the ranks for which `wanted` returns true into chunks of at most `max_bytes` bytes.
+/// The other ranks get no chunks.
 [[nodiscard]] std::vector<Chunks> chunks_of(const std::vector<BlockList>& lists, std::int64_t max_bytes,
                                             const WantedRanks& wanted);
 

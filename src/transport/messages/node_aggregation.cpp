@@ -95,8 +95,8 @@ void append(const BlockList& from, BlockList& to) {
   for (const BlockList::Block& block : from.blocks()) to.add(block, from.views());
 }
 
-// Splits the gathered rows of all members. Each row has the bytes that a member sends to each rank, followed
-// by the bytes that it receives from each rank.
+// Splits the gathered rows of all members. Each row has the number of bytes that a member sends to each rank,
+// followed by the number that it receives from each rank.
 NodeSizes split_rows(const std::vector<std::int64_t>& rows, std::size_t ranks) {
   NodeSizes sizes;
   const auto width = static_cast<std::ptrdiff_t>(ranks);

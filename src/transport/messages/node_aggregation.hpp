@@ -12,7 +12,8 @@
 
 namespace evenkeel {
 
-/// Maximum amount of memory that a rank uses for staging bytes to and from other nodes, in each direction.
+/// Size in bytes of each of a leader's two staging buffers. One is for bytes to other nodes, the other for
+/// bytes from other nodes.
 inline constexpr std::int64_t leader_staging_bytes = std::int64_t{8} << 20;
 
 /// The nodes of a communicator's ranks, numbered in the order of their lowest ranks, and their leaders. For
@@ -37,19 +38,19 @@ class NodeLeaders {
   /// Returns the maximum number of bytes from `node` to `other` that fit in the memory of both leaders,
   /// regardless of the other traffic that they lead.
   [[nodiscard]] std::int64_t max_bytes(int node, int other) const noexcept;
-  /// Returns whether there is another node and any node has several ranks.
+  /// Returns whether there are several nodes and at least one node has several ranks.
   [[nodiscard]] bool any_pair_shares_messages() const noexcept;
 
  private:
-  // Maximum number of other nodes for which a rank is the leader.
+  // Returns the maximum number of other nodes for which any one rank of `node` is the leader.
   [[nodiscard]] std::int64_t max_led(int node) const noexcept;
 
   std::vector<int> node_of_rank_;
   std::vector<std::vector<int>> ranks_;  // by node
 };
 
-/// Number of bytes that the ranks of one node (its members) send and receive in one exchange. The entry of
-/// member m (an index in ranks_of) and world rank r is at m * num_ranks + r.
+/// Number of bytes that each rank of one node (a member) sends to and receives from each rank in one
+/// exchange. Index m * num_ranks + r is for member m (an index in ranks_of) and rank r of the communicator.
 struct NodeSizes {
   std::vector<std::int64_t> to;
   std::vector<std::int64_t> from;
@@ -85,9 +86,9 @@ struct LeaderPlan {
 };
 
 /// Returns whether messages from one node to another go through the nodes' leaders. `messages[i]` is the
-/// number of bytes for the i-th pair of ranks. Messages do if all of them together fit in `max_bytes`, at
-/// least two are not empty, and they are small on average or `mode` is `always`. Both nodes get the same
-/// result, since they pass the same numbers.
+/// number of bytes for the i-th pair of ranks. The messages must fit in `max_bytes` together, and at least
+/// two must not be empty. If `mode` is `automatic`, they must also be small on average. Returns false if
+/// `mode` is `never`. Both nodes get the same result, since they pass the same numbers.
 [[nodiscard]] bool should_use_leaders(NodeAggregation mode, std::span<const std::int64_t> messages,
                                       std::int64_t max_bytes) noexcept;
 
@@ -111,8 +112,9 @@ class NodeGroup {
     return leaders_.node_of(rank) == leaders_.node_of(rank_);
   }
 
-  /// Allocates the memory of leaders, if there are any. The first call is collective over `comm`. Throws the
-  /// same error on every rank if a rank runs out of memory.
+  /// Allocates the memory for gather_sizes() and, on leaders, for staging. Does nothing unless there are
+  /// several nodes and at least one node has several ranks. The first call is collective over `comm`. Throws
+  /// the same error on every rank if a rank runs out of memory.
   void reserve(const Communicator& comm);
 
   /// Collective over the node: gathers the number of bytes that each of its ranks sends and receives. If a
@@ -138,7 +140,8 @@ class NodeGroup {
   NodeLeaders leaders_;
   HeapBytes outgoing_;
   HeapBytes incoming_;
-  // Bytes that this rank sends to each rank, followed by the bytes that it receives from each rank.
+  // Number of bytes that this rank sends to each rank, followed by the number that it receives from each
+  // rank.
   std::vector<std::int64_t> row_;
   std::vector<std::int64_t> rows_;  // the rows of all members
   bool reserved_ = false;

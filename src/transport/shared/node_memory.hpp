@@ -58,18 +58,18 @@ class SharedBuffer {
   SharedHeap::Place place_;
 };
 
-/// The neighbors of a rank, which are the ranks of a communicator on the same node, and mappings of their
-/// shared heaps. Each heap file is mapped on first use and remains mapped.
+/// The neighbors of a rank, which are the other ranks of a communicator on the same node, and mappings of
+/// their shared heaps. Each heap file is mapped on first use and remains mapped.
 class NodeMemory {
  public:
   /// Returns the NodeMemory of `comm`, which is stored with the communicator. The first call is collective
   /// over `comm`.
   [[nodiscard]] static NodeMemory& get(const Communicator& comm);
 
-  /// Returns why shared memory cannot be used: the error of the lowest rank that has one. Equal on every
-  /// rank.
+  /// Returns why shared memory cannot be used: the error of the lowest rank that has one. Returns nullopt if
+  /// it can be used. The result is the same on every rank.
   [[nodiscard]] const std::optional<ErrorReport>& unavailability() const noexcept { return obstacle_; }
-  /// Returns whether any node has several ranks. Equal on every rank.
+  /// Returns whether any node has several ranks. The result is the same on every rank.
   [[nodiscard]] bool any_neighbors() const noexcept { return any_neighbors_; }
   [[nodiscard]] bool is_neighbor(int rank) const noexcept { return process_of(rank) != 0; }
 
@@ -81,9 +81,9 @@ class NodeMemory {
   [[nodiscard]] std::shared_ptr<const std::byte> view_shared(int rank, const SharedHeap::Place& place,
                                                              std::size_t bytes);
 
-  /// Returns the `num_words` words that this rank writes and its neighbors read with words_of(). All are
-  /// initially 0 except for the first, which is reserved for verifying the mapping. shared_columns.cpp
-  /// (exchange) uses the others to return loans.
+  /// Returns the `num_words` words that this rank writes and its neighbors read with words_of(). All words
+  /// are initially 0 except for the first, which is reserved for verifying the mapping. The other words are
+  /// used to return loans of columns (shared_columns.cpp in the module exchange).
   [[nodiscard]] std::shared_ptr<std::uint64_t> own_words() const;
   [[nodiscard]] std::shared_ptr<const std::uint64_t> words_of(int rank);
   static constexpr std::size_t num_words = SharedHeap::smallest_block / sizeof(std::uint64_t);
@@ -112,7 +112,7 @@ class NodeMemory {
     return processes_[static_cast<std::size_t>(rank)];
   }
 
-  std::vector<pid_t> processes_;  // by rank; 0 for this rank and for ranks of other nodes
+  std::vector<pid_t> processes_;  // process id of each rank; 0 for this rank and for ranks of other nodes
   std::vector<Introduction> introductions_;
   std::map<std::pair<int, std::int64_t>, std::shared_ptr<MappedFile>> files_;  // by rank and file
   std::shared_ptr<SharedBuffer> words_;

@@ -35,7 +35,7 @@ int create_memory_file() {
 
 void* map_whole(int file, std::size_t bytes) {
   void* const begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-  // If the system does not support huge pages for shared memory, this fails without consequences.
+  // The error is ignored if the system does not support huge pages for shared memory.
   if (begin != MAP_FAILED) madvise(begin, bytes, MADV_HUGEPAGE);
   return begin;
 }
@@ -161,8 +161,9 @@ SharedHeap::Free::iterator SharedHeap::find_smallest_fit(std::size_t bytes) {
   return best;
 }
 
-// Each segment is as large as all previous ones together, which limits the number of segments. Memory is
-// allocated only for blocks that are handed out.
+// To limit the number of segments, each one is as large as all previous segments together, but at least
+// first_segment and, unless the block is larger, at most largest_growth. Memory is allocated only for blocks
+// that are handed out.
 bool SharedHeap::add_segment(std::size_t bytes) {
   require_memory(bytes);
   const std::size_t growth =
@@ -189,7 +190,7 @@ void SharedHeap::take(Free::iterator hole, std::size_t bytes) {
   free_.erase(hole);
 }
 
-// Joins the block with adjacent holes in its segment.
+// Turns a block into a hole, and joins it with adjacent holes in its segment.
 void SharedHeap::free_range(std::byte* begin, std::size_t bytes) {
   ASAN_POISON_MEMORY_REGION(begin, bytes);
   const Segment* segment = segment_of(begin);

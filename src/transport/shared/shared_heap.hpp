@@ -47,7 +47,7 @@ class SharedHeap final : public std::pmr::memory_resource {
   /// Returns the heap of this process. It is never destroyed, since columns may outlive everything else.
   [[nodiscard]] static SharedHeap& instance();
 
-  /// Returns the place of `bytes` bytes at `address`; nullopt unless all of them are in one file of this
+  /// Returns the place of `bytes` bytes at `address`, or nullopt if they are not all in one file of this
   /// heap.
   [[nodiscard]] std::optional<Place> find(const std::byte* address, std::size_t bytes) const;
 
@@ -78,7 +78,8 @@ class SharedHeap final : public std::pmr::memory_resource {
   /// Allocates the pages of the segment up to `end`. If that fails, throws and leaves the segment unchanged.
   void allocate_pages_until(Segment& segment, const std::byte* end);
   [[nodiscard]] Free::iterator find_smallest_fit(std::size_t bytes);
-  /// Returns false if the system does not support memory files. Throws if it is out of memory.
+  /// Adds a segment of at least `bytes` bytes. Returns false if the system cannot create or map a memory
+  /// file. Throws LimitError if `bytes` bytes are not available.
   bool add_segment(std::size_t bytes);
   void take(Free::iterator hole, std::size_t bytes);
   void free_range(std::byte* begin, std::size_t bytes);

@@ -74,7 +74,7 @@ std::vector<std::int64_t> add_views(const BlockList& list, Announced& announced)
   return places;
 }
 
-/// Returns the place of a block's rows in the shared heap; nullopt unless all of them are there.
+/// Returns the place of a block's rows in the shared heap, or nullopt if they are not all there.
 std::optional<SharedHeap::Place> find(const BlockList& list, const BlockList::Block& block) {
   const SharedHeap& heap = SharedHeap::instance();
   if (block.view == BlockList::plain) return heap.find(block.address, block.bytes);
@@ -225,7 +225,7 @@ std::vector<Extent> read_extents(NodeMemory& memory, int rank, const OfferNotice
 
 BlockList offered_bytes(NodeMemory& memory, int rank, const OfferNotice& notice) {
   BlockList blocks;
-  std::map<std::int64_t, RowView> views;  // by offset in the announced file
+  std::map<std::int64_t, RowView> views;  // by offset in the file of the notice
   for (const Extent& extent : read_extents(memory, rank, notice)) {
     const auto bytes = static_cast<std::size_t>(extent.bytes);
     if (extent.view < 0) {

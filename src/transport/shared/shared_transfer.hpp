@@ -15,8 +15,8 @@ namespace evenkeel {
 /// A run of bytes in a rank's shared heap: either contiguous bytes, or rows that are read through a view.
 struct Extent {
   SharedHeap::Place place;
-  std::int64_t bytes = 0;  ///< number of transferred bytes, which is the number after the view is applied
-  std::int64_t view = -1;  ///< offset of the view in the announced file; -1 if the bytes are contiguous
+  std::int64_t bytes = 0;  ///< number of transferred bytes, after the view is applied
+  std::int64_t view = -1;  ///< offset of the view in the file of the notice; -1 if the bytes are contiguous
 };
 
 /// Message from an owner to a neighbor: the place, in the owner's heap, of the extents of one list, and the
@@ -56,8 +56,9 @@ class SharedOffer {
 /// cannot be mapped.
 [[nodiscard]] BlockList offered_bytes(NodeMemory& memory, int rank, const OfferNotice& notice);
 
-/// Exchanges one OfferNotice between each pair of neighbors that transfer bytes in one exchange. The
-/// constructor allocates all memory; after that, only a failure of the communication itself throws.
+/// Exchanges the notices of one exchange: sends an OfferNotice to each neighbor that gets bytes from this
+/// rank, and receives one from each neighbor from which this rank gets bytes. The constructor allocates all
+/// memory. After that, only a failure of the communication itself throws.
 class Notices {
  public:
   /// Sends a notice to each rank r with `to[r]`, and expects a notice from each rank r with `from[r]`. Local.
@@ -67,8 +68,7 @@ class Notices {
   /// Starts the exchange. Collective over the ranks that exchange notices. `mine[r]` goes to rank r, and must
   /// remain valid and unchanged until end() returns or this object is destroyed.
   void begin(const Communicator& comm, std::span<const OfferNotice> mine);
-  /// Returns a rank whose notice has arrived, and each rank only once; nullopt after the last one. Waits if
-  /// necessary.
+  /// Waits for the next notice and returns the rank that sent it. Returns nullopt after the last notice.
   [[nodiscard]] std::optional<int> next();
   [[nodiscard]] const OfferNotice& notice_from(int rank) const {
     return told_[static_cast<std::size_t>(rank)];
@@ -106,8 +106,8 @@ class Notices {
 /// these errors (fail_together).
 class SharedTransfer {
  public:
-  /// Local. Both lists must outlive the transfer. Throws LimitError if the heap cannot provide memory that
-  /// neighbors can read.
+  /// Local. `sends` and `receives` must outlive the transfer. Throws LimitError if the heap cannot provide
+  /// memory that neighbors can read.
   SharedTransfer(NodeMemory& memory, const std::vector<BlockList>& sends,
                  const std::vector<BlockList>& receives);
 

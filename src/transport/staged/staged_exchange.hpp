@@ -30,8 +30,8 @@ class StagedExchange {
   [[nodiscard]] const std::optional<ErrorReport>& error() const noexcept;
 
  private:
-  /// Staging buffer for one direction. It has the bytes of all ranks in `is_sent`, contiguous, in ascending
-  /// order of ranks.
+  /// Staging buffer for one direction. It holds the bytes of each rank for which `is_sent` is true,
+  /// contiguous and in ascending order of ranks.
   struct Staging {
     Staging(const std::vector<BlockList>& lists, const std::vector<bool>& is_sent);
     [[nodiscard]] std::span<std::byte> all() const noexcept { return {bytes.get(), size}; }
@@ -53,9 +53,9 @@ class StagedExchange {
   MessageTraffic traffic_;
 };
 
-/// One side of an exchange in MPI messages, whose datatypes can only describe plain bytes. Rows with a view
-/// are staged: gather() copies them into plain memory before sending, and scatter() copies them out after
-/// receiving. Other bytes are used in place.
+/// The sent or the received lists of an exchange in MPI messages. MPI datatypes can only describe plain
+/// bytes, so rows with a view are staged: gather() copies them into plain memory before sending, and
+/// scatter() copies them out after receiving. Other bytes are used in place.
 class StagedViews {
  public:
   /// Local; allocates all memory that staging needs. Stages the lists of the ranks for which `wanted` returns

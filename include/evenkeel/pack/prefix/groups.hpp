@@ -24,10 +24,10 @@ class PrefixGroups {
 
   /// Makes the groups of padded prefixes [b, any] and padded suffixes [n, any], with lengths from the masks;
   /// group g has group_sizes[g] suffixes. Throws InputError if the sizes do not fit the masks, and the errors
-  /// above.
+  /// of the constructor.
   [[nodiscard]] static PrefixGroups from_masks(const PaddedMask& prefix, const PaddedMask& suffix,
                                                std::span<const std::int64_t> group_sizes);
-  /// Does the same with `group_size` suffixes in every group.
+  /// Makes groups from masks like the other from_masks(), with `group_size` suffixes in every group.
   [[nodiscard]] static PrefixGroups from_masks(const PaddedMask& prefix, const PaddedMask& suffix,
                                                std::int64_t group_size);
 

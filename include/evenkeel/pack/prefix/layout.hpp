@@ -47,7 +47,7 @@ struct TokenRun {
 class TokenPlaces {
  public:
   TokenPlaces() = default;
-  /// Makes the places where the mask is 1, row after row. Throws the errors of lengths_of(). O(batch *
+  /// Makes the places where the mask is 1, row after row. Throws InputError like lengths_of(). O(batch *
   /// width).
   explicit TokenPlaces(const PaddedMask& mask);
   /// Makes dense rows of these lengths, padded on one side to `width`. Throws InputError if a length is
@@ -112,7 +112,7 @@ void move_tokens(const TokenPlaces& from, const TokenPlaces& to, RowFormat forma
 void fill_padding(const TokenPlaces& tokens, RowFormat format, std::span<const std::byte> pad_row,
                   std::span<std::byte> target);
 
-/// What split() does if a prefix has fewer tokens than should be moved to its suffixes.
+/// The behavior of split() if a prefix has fewer tokens than should be moved to its suffixes.
 enum class ShortPrefix : std::uint8_t {
   error,  ///< throws
   pad,    ///< such a suffix row starts with padding, also in its mask; the number of columns does not change
@@ -121,12 +121,12 @@ enum class ShortPrefix : std::uint8_t {
 /// A map from the tokens of a tensor to those of another.
 struct TokenMap {
   TokenPlaces source;
-  TokenPlaces target;  ///< the same number of tokens as source
+  TokenPlaces target;  ///< has the same number of tokens as `source`
 
   friend bool operator==(const TokenMap&, const TokenMap&) = default;
 };
 
-/// From a grouped tensor to prefixes (left-padded) and suffixes (right-padded).
+/// Maps from a grouped tensor to prefixes (left-padded) and suffixes (right-padded).
 struct PrefixSplit {
   TokenMap prefix;
   TokenMap suffix;

@@ -63,16 +63,17 @@ void derive_position_ids(const PackedPrefixLayout& layout, CpRank rank, std::spa
 /// The padded pair has no gaps on either side, so it works with kernels that support only one pair: a true
 /// query never reaches a pad row. Kernels that support both pairs skip the pad rows.
 struct PrefixAttentionPlan {
-  std::vector<std::int32_t> cu_seqlens_q{0};         ///< of true queries, entries + 1
-  std::vector<std::int32_t> cu_seqlens_q_padded{0};  ///< of local rows, entries + 1
-  std::vector<std::int32_t> cu_seqlens_k{0};         ///< of true keys
-  std::vector<std::int32_t> cu_seqlens_k_padded{0};  ///< of gathered rows
+  std::vector<std::int32_t> cu_seqlens_q{0};         ///< prefix sums of true queries, entries + 1
+  std::vector<std::int32_t> cu_seqlens_q_padded{0};  ///< prefix sums of local rows, entries + 1
+  std::vector<std::int32_t> cu_seqlens_k{0};         ///< prefix sums of true keys, entries + 1
+  std::vector<std::int32_t> cu_seqlens_k_padded{0};  ///< prefix sums of gathered rows, entries + 1
   std::int32_t max_seqlen_q = 0;                     ///< maximum number of local rows of an entry
   std::int32_t max_seqlen_k = 0;                     ///< maximum number of gathered rows of an entry
   std::vector<std::int64_t> segment;                 ///< segment of each entry
   std::vector<RowRange> key_rows;                    ///< rows of the whole micro-batch to gather, in order
 };
-/// Throws LimitError if the gathered keys exceed 2^31-1 rows. O(b + n).
+/// Returns the arguments for one CP rank. Throws LimitError if the gathered keys exceed 2^31-1 rows. O(b +
+/// n).
 [[nodiscard]] PrefixAttentionPlan plan_prefix_attention(const PackedPrefixLayout& layout, CpRank rank);
 
 /// Returns the number of query-key pairs that causal attention scores for a pair of cumulative lengths, which
@@ -111,28 +112,29 @@ struct AncestorIntervals {
 /// Example: in the tree `1 2 | 3 | 4 | 5 6 | 7`, segments begin with the states of segments -1 0 1 1 0, the
 /// state of segment 0 is needed twice, last by segment 4, and at most two states are kept.
 struct BranchStates {
-  std::vector<std::int64_t> from;  ///< the segment with whose last state it begins; -1 if it begins with zero
-  std::vector<std::int64_t> uses;  ///< number of segments that begin with its last state
-  /// The last of these, after which its state may be freed; -1 if there is none.
+  std::vector<std::int64_t> from;  ///< the segment that supplies the initial state; -1 if that is zero
+  std::vector<std::int64_t> uses;  ///< number of segments that begin with this segment's last state
+  /// The last segment that begins with this segment's last state, which may be freed afterwards; -1 if none
+  /// does.
   std::vector<std::int64_t> last_use;
   std::int64_t peak_kept = 0;  ///< maximum number of states needed at once
 
   friend bool operator==(const BranchStates&, const BranchStates&) = default;
 };
-/// O(segments).
+/// Returns the states of a tree's segments. O(segments).
 [[nodiscard]] BranchStates branch_states(const PrefixTree& tree);
 
 /// The savings of sharing. Score entries are the query-key pairs of causal attention, counted exactly.
 struct SharingSavings {
-  std::int64_t tokens = 0;                  ///< counting every shared token once
-  std::int64_t repeated_tokens = 0;         ///< if every sample was separate
+  std::int64_t tokens = 0;                  ///< number of tokens, counting every shared token once
+  std::int64_t repeated_tokens = 0;         ///< number of tokens if every sample were separate
   std::int64_t score_entries = 0;           ///< with sharing
-  std::int64_t repeated_score_entries = 0;  ///< if every sample was separate
+  std::int64_t repeated_score_entries = 0;  ///< number of score entries if every sample were separate
 
   SharingSavings& operator+=(const SharingSavings& other) noexcept;
   friend bool operator==(const SharingSavings&, const SharingSavings&) = default;
 };
-/// O(segments + samples).
+/// Returns the savings of a tree. O(segments + samples).
 [[nodiscard]] SharingSavings sharing_savings(const PrefixTree& tree);
 
 /// A tree in one packed micro-batch: its segments back to back, depth-first, each aligned and cut over the CP
@@ -176,13 +178,13 @@ void derive_position_ids(const PackedTreeLayout& layout, CpRank rank, std::span<
 /// lengths).
 [[nodiscard]] PrefixAttentionPlan plan_prefix_attention(const PackedTreeLayout& layout, CpRank rank);
 
-/// What to do with a piece of a tree (a run of rows of one segment) while the pieces before it on its path
-/// are open.
+/// One step of a depth-first schedule: an operation on a piece of a tree (a run of rows of one segment) while
+/// the pieces before it on its path are open.
 struct TreeStep {
   enum class Kind : std::uint8_t {
-    push,   ///< it opens: forward only for its keys and values; nothing else is kept
-    visit,  ///< forward, keeping everything that the backward pass needs; it opens if it was not pushed
-    pop,    ///< backward, for its own losses and the gradients of its keys and values; it closes
+    push,   ///< opens the piece: runs forward, and keeps only its keys and values
+    visit,  ///< runs forward, and keeps all data for the backward pass; opens the piece unless it was pushed
+    pop,    ///< runs backward, for its own losses and its keys' and values' gradients; closes the piece
   };
 
   Kind kind = Kind::visit;
@@ -239,8 +241,8 @@ enum class KeyOrder : std::uint8_t {
 /// defined by ancestor_intervals(). All functions are local, deterministic, and depend only on the layout;
 /// all throw the errors of cp_runs().
 
-/// Which queries see each key: query row r sees key i if and only if begin[i] <= r < end[i]. One interval is
-/// enough, since rows are in depth-first order on every CP rank. FlashMask without `causal` takes (end,
+/// The queries that see each key: query row r sees key i if and only if begin[i] <= r < end[i]. One interval
+/// is enough, since rows are in depth-first order on every CP rank. FlashMask without `causal` takes (end,
 /// begin) as the two columns of `startend_row_indices`: the first masked row below, and the end of the masked
 /// rows above. A pad row's interval is empty: {0, 0}.
 struct ColumnIntervals {
@@ -249,7 +251,7 @@ struct ColumnIntervals {
 
   friend bool operator==(const ColumnIntervals&, const ColumnIntervals&) = default;
 };
-/// O(k).
+/// Returns the intervals of all keys. O(k).
 [[nodiscard]] ColumnIntervals column_intervals(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys);
 
 /// The size of the tiles into which a kernel cuts the mask.
@@ -281,9 +283,9 @@ struct BlockMask {
   [[nodiscard]] std::int64_t num_computed_tiles() const noexcept;
   friend bool operator==(const BlockMask&, const BlockMask&) = default;
 };
-/// Throws InputError if tiles do not have rows. Allocates nothing if `reuse`, a mask that is no longer
-/// needed, had room for the same number of tiles, since allocating memory takes longer than everything else.
-/// O(k + m * n).
+/// Returns the tiles of one CP rank's mask. Throws InputError if tiles do not have rows. `reuse` is a mask
+/// that is no longer needed. If it has memory for the same number of tiles, nothing is allocated; otherwise,
+/// allocating memory takes most of the time. O(k + m * n).
 [[nodiscard]] BlockMask block_mask(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys,
                                    TileSize tile = {}, BlockMask reuse = {});
 
@@ -308,8 +310,8 @@ struct AttentionSlice {
 [[nodiscard]] std::vector<AttentionSlice> attention_slices(const PackedTreeLayout& layout, CpRank rank,
                                                            KeyOrder keys);
 
-/// Returns [q, k], to be added to scores: 0 where a query sees a key, minus infinity elsewhere. For tests and
-/// small models, since it takes O(q * k).
+/// Returns a mask [q, k] to be added to scores: 0 where a query sees a key, minus infinity elsewhere. For
+/// tests and small models, since it takes O(q * k).
 [[nodiscard]] std::vector<float> additive_mask(const PackedTreeLayout& layout, CpRank rank, KeyOrder keys);
 
 }  // namespace evenkeel

@@ -73,7 +73,7 @@ void derive_labels(const PackedTreeLayout& layout, std::span<const std::int64_t>
 /// Derives the tokens that a module that predicts further tokens embeds: the token `ahead` rows after each
 /// row, and `pad` after the end of its samples and in pad rows. All samples that share a row must have the
 /// same such token, so the tree must be made by PrefixTree::from_tokens with at least the same `ahead`. `out`
-/// has one element per local row; see above for `halo`. Precondition: 1 <= ahead <= reach.
+/// has one element per local row; see derive_labels() for `halo`. Precondition: 1 <= ahead <= reach.
 void derive_tokens_ahead(const PackedTreeLayout& layout, CpRank rank,
                          std::span<const std::int64_t> local_tokens, std::span<const std::int64_t> halo,
                          std::int64_t reach, std::int64_t ahead, std::int64_t pad,
@@ -85,8 +85,8 @@ void derive_tokens_ahead(const PackedTreeLayout& layout, CpRank rank,
 void gather_predictions(const LocalPredictions& predictions, std::size_t row_bytes,
                         std::span<const std::byte> local, std::span<std::byte> responses);
 
-/// Does the reverse of gather_predictions() for gradients: adds each response token's row of `width` numbers
-/// to the local row that predicted it, in the order of the entries. Throws InputError in the same cases.
+/// Backward pass of gather_predictions(): adds each response token's row of `width` numbers to the local row
+/// that predicted it, in the order of the entries. Throws InputError in the same cases.
 void add_prediction_gradients(const LocalPredictions& predictions, std::int64_t width,
                               std::span<const float> responses, std::span<float> local);
 void add_prediction_gradients(const LocalPredictions& predictions, std::int64_t width,

@@ -38,14 +38,14 @@ class LevelBlocks {
     task.add(item, tokens, samples, *levels_);
     heights[block] += task.time - before;
   }
-  /// Starts over with these heights, after items were placed on given blocks.
+  /// Resets the busy times of the blocks, after items with given blocks were placed.
   void start(const std::vector<Cost>& heights) { first_ = EarliestFinish(*levels_, level_, heights); }
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
 
-  /// Returns the fullest of the block's newest micro-batches with room, or a new micro-batch if there is
-  /// none.
+  /// Returns the number of the fullest micro-batch with room among the block's newest ones, or of a new
+  /// micro-batch if none of these has room.
   std::size_t task_for(std::int64_t tokens, std::int64_t samples, std::size_t block) {
     std::size_t fullest = none;
     std::size_t at = newest_[block];
@@ -72,7 +72,7 @@ class LevelBlocks {
   std::size_t offset_ = 0;             ///< number of the first task of this level
 };
 
-/// Returns the height of each block of a level. Precondition: the ranks of a block have equal heights.
+/// Returns the busy time of each block of a level. Precondition: the ranks of a block have equal busy times.
 std::vector<Cost> heights_of_blocks(const std::vector<Cost>& ranks, const Levels& levels, int level) {
   std::vector<Cost> blocks(static_cast<std::size_t>(levels.blocks(level)));
   for (std::size_t b = 0; b < blocks.size(); ++b)
@@ -85,7 +85,7 @@ void set_heights(const std::vector<Cost>& blocks, const Levels& levels, int leve
   for (const Cost height : blocks) next = std::fill_n(next, levels.size(level), height);
 }
 
-/// An item to be placed on its level. `anywhere` is set if its block is not given.
+/// An item to be placed on its level. `anywhere` is set if the item may go to any block.
 struct TopItem {
   bool anywhere;
   Cost time;
@@ -111,7 +111,8 @@ std::vector<std::vector<TopItem>> group_by_level(const Levels& levels, std::span
 /// The micro-batches of one rank that still have room, in ascending order of room.
 class RankTasks {
  public:
-  /// Returns the position of the micro-batch with the least room that is sufficient; -1 if there is none.
+  /// Returns the position of the micro-batch with the least room that is sufficient; -1 if no examined
+  /// micro-batch has room.
   [[nodiscard]] std::int64_t find(std::int64_t size, std::int64_t count, const std::vector<OpenTask>& tasks,
                                   std::int64_t max_items) const {
     constexpr int max_examined_tasks = 16;
@@ -142,7 +143,8 @@ class RankTasks {
   std::vector<Open> open_;
 };
 
-/// Returns the smallest size of the items. A micro-batch with less room than this cannot take any of them.
+/// Returns the size of the smallest item. A micro-batch with less room than this cannot take any of the
+/// items.
 std::int64_t least_size(const Levels& levels, std::span<const Item> items) {
   std::int64_t least = levels.cap(0);
   for (const Item item : items) least = std::min(least, levels.aligned_tokens(item, 0));
@@ -158,7 +160,7 @@ void place_tree_top(const Levels& levels, std::span<const LeveledItem> items, Tr
   for (int level = levels.count() - 1; level > 0; --level) {
     std::vector<TopItem>& here = of_levels[static_cast<std::size_t>(level)];
     if (here.empty()) continue;
-    // Skips sorting if the items are sorted already, which is usually the case.
+    // Skip sorting if the items are already sorted, which is usually the case.
     if (!std::ranges::is_sorted(here, is_placed_before)) std::ranges::sort(here, is_placed_before);
     std::vector<Cost> heights = heights_of_blocks(top.heights, levels, level);
     LevelBlocks blocks(levels, level, heights, top.tasks);
@@ -173,7 +175,7 @@ void place_tree_top(const Levels& levels, std::span<const LeveledItem> items, Tr
 
 namespace {
 
-/// A possible place of an item, with its area and end.
+/// A possible placement of an item, with the resulting area and end.
 struct Fit {
   Cost area = -1;
   Cost end = 0;

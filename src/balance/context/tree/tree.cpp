@@ -17,11 +17,11 @@
 namespace evenkeel::context {
 namespace {
 
-/// Maximum number of items placed, over all trials that place leaves. A separate limit of the same size
-/// applies to all trials without leaves.
+/// Maximum number of items placed, over all trials that place leaves. Trials without leaves have limits of
+/// their own, which are derived from this number.
 constexpr std::int64_t max_placed = 1 << 17;
 constexpr std::int64_t max_trials = 64;
-/// Number of places examined per item when the whole tree is improved.
+/// Maximum number of places examined per item when the whole tree is improved.
 constexpr std::int64_t looks_per_item = 1 << 12;
 /// An end time within 1 / near_enough of the bound is not improved further.
 constexpr Cost near_enough = 4096;
@@ -43,10 +43,10 @@ struct Tree {
   }
 };
 
-/// Where a long item is placed.
+/// The place of a long item.
 struct Place {
   int level = 0;
-  std::int64_t block = -1;  ///< -1 for any block; leaves have no block
+  std::int64_t block = -1;  ///< -1 for any block, and for leaves
 
   friend bool operator==(const Place&, const Place&) = default;
 };
@@ -100,8 +100,9 @@ class TreeSearch {
            (placements_left_ >= levels_.num_items() && best_.end() - bound_ > bound_ / near_enough);
   }
 
-  /// Returns one choice for each trial length, most promising first. In each choice, long items get the group
-  /// sizes with the least area within that length.
+  /// Returns choices with their estimated ends, most promising first. There is one choice per trial length,
+  /// in which each long item gets the group size with the least area within that length, and the choices of
+  /// add_fits().
   [[nodiscard]] std::vector<std::pair<Cost, Choice>> trial_choices() {
     const auto longs = static_cast<std::int64_t>(longs_.size());
     const std::int64_t trials = std::clamp<std::int64_t>(max_placed / 2 / (longs + 1), 4, max_trials);
@@ -120,8 +121,8 @@ class TreeSearch {
     return choices;
   }
 
-  /// Adds choices of blocks with which the long items end within several limits. Does nothing if there are
-  /// too many long items.
+  /// Adds the choices that fit_into_blocks() makes for several limits. Does nothing if there are too many
+  /// long items.
   void add_fits(std::vector<std::pair<Cost, Choice>>& choices) {
     const auto longs = static_cast<std::int64_t>(longs_.size());
     const std::int64_t fits =
@@ -163,7 +164,7 @@ class TreeSearch {
     return items;
   }
 
-  /// Returns the time at which the last rank ends, treating leaves as divisible.
+  /// Estimates the end of the schedule for a choice, treating leaves as divisible.
   [[nodiscard]] Cost end_time_of_top(const Choice& choice) {
     const std::vector<LeveledItem> items = top_items(choice);
     Cost leaves = leaf_work_;
@@ -172,7 +173,7 @@ class TreeSearch {
     return levels_.speeds().even_end(trial_top_.heights, leaves);
   }
 
-  /// Builds the tree for a choice. Returns whether it is the best tree so far.
+  /// Builds the tree for a choice, and keeps it if it is the best tree so far. Returns whether it is.
   bool try_choice(const Choice& choice) {
     TreeTop top;
     top.tasks.reserve(static_cast<std::size_t>(levels_.num_items()));
@@ -230,11 +231,12 @@ class TreeSearch {
 
   [[nodiscard]] bool is_within(Cost part) const { return best_.end() - bound_ <= bound_ / part; }
 
-  /// Tries wave plans as starting trees: first with groups of equal size, then the best waves found. Blocks
-  /// are nested, so any wave plan is also a valid tree, and the tree finishes no later than the waves.
+  /// Tries waves as trees: first waves of groups of equal size, then the best waves found. Blocks are nested,
+  /// so any waves are also a valid tree, which ends no later than the waves.
   void try_waves() {
     constexpr std::int64_t most_items = 1 << 14;
-    // Improving waves is slow, so an end time up to 1/512 of the bound later is tolerated.
+    // Finding the best waves is slow, so they are tried only if the tree ends more than 1/512 above the
+    // bound.
     constexpr Cost max_behind = 512;
     if (levels_.num_items() > most_items) return;
     for (int level = 0; level < levels_.count() && !is_within(near_enough); ++level) {
@@ -265,12 +267,12 @@ class TreeSearch {
   Choice best_choice_;
 };
 
-/// A possible place of an item.
+/// A possible place for an item.
 struct Spot {
   Cost area = -1;  ///< additional area: ranks times the additional time
   Cost end = 0;
   std::size_t task = 0;
-  int level = 0;  ///< level of a new micro-batch, if `task` is not an existing one
+  int level = 0;  ///< level of the micro-batch
   std::size_t block = 0;
 };
 
@@ -300,8 +302,8 @@ class TreeMoves {
     return static_cast<std::size_t>(task.first / levels_->size(task.level));
   }
 
-  /// Removes some of the micro-batches that run on rank `last` or on a few random other ranks, up to a random
-  /// group size. Returns whether any items were removed.
+  /// Empties some of the micro-batches that run on rank `last` or on a few random other ranks, except for
+  /// groups above a random size. Returns whether any items were removed.
   bool remove_micro_batches(std::size_t last) {
     items_.clear();
     const auto ranks = heights_.at_level(0).size();
@@ -357,7 +359,7 @@ class TreeMoves {
     return true;
   }
 
-  /// Sorts items in descending order of work; in half of the cases only approximately.
+  /// Sorts items in descending order of work; with probability 1/2, only approximately.
   void sort_items() {
     std::vector<std::pair<Cost, Item>> order;
     const int spread = random_.below(2) == 0 ? 1 : 512;
@@ -430,7 +432,7 @@ class TreeMoves {
   const Levels* levels_;
   BlockHeights heights_;
   SearchMoves random_;
-  Cost limit_ = 0;  ///< latest allowed end of any rank
+  Cost limit_ = 0;  ///< latest time at which a rank may end
   std::int64_t looks_ = 0;
   std::vector<std::size_t> chosen_;
   std::vector<Item> items_;

@@ -23,7 +23,8 @@ Cost longest_of(std::span<const OpenTask> tasks) {
 /// Maximum number of partial schedules that are kept for each number of waves.
 constexpr std::int64_t most_kept = 24;
 constexpr Cost any_height = sum_limit >> 20;
-/// Candidate heights of a wave: the time of its first item, plus 1 / extra of that time if extra is not 0.
+/// Each entry defines a candidate height of a wave: the time of the wave's first item, plus 1 / entry of this
+/// time unless the entry is 0.
 constexpr Cost extras[] = {0, 8, 3};
 
 class WaveBeam {
@@ -66,7 +67,7 @@ class WaveBeam {
     return least;
   }
 
-  /// Extends a partial schedule by one wave, once for each candidate height.
+  /// Extends a partial schedule by one wave, in a separate copy for each candidate height.
   void extend(const State& state, std::vector<State>& next) {
     const Item item = builder_.largest_unplaced_item(state.waves);
     Cost last = -1;
@@ -97,7 +98,8 @@ class WaveBeam {
     }
   }
 
-  /// Returns the best distinct states: at most `most` of them, but at least one.
+  /// Returns the best states with distinct scores: at most `most` and at most most_kept of them, but at least
+  /// one.
   [[nodiscard]] static std::vector<State> best_states(std::vector<State> states, std::int64_t most) {
     std::ranges::stable_sort(states, {}, &State::score);
     const auto same = std::ranges::unique(states, {}, &State::score);
@@ -161,7 +163,7 @@ std::size_t WaveBuilder::find_companion(const OpenTask& task, std::size_t from, 
   const CommunicationCost& cost = levels_->problem().communication;
   const std::int64_t size = levels_->size(task.level);
   const Cost fast_height = levels_->fastest_time_within(height, task.level, task.first);
-  // Does not consider the additional communication that pooling would save.
+  // Ignore that the attention of a companion could hide communication of the micro-batch.
   const Cost spare =
       (fast_height - cost.overhead) * size - task.work.work - exposed_communication(task.work, size, cost);
   if (spare < 0) return order_.size();

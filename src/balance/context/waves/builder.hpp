@@ -14,7 +14,7 @@ struct WaveTrial {
   /// Time limit for the first item of a wave. The item gets the group with the least area within this limit.
   Cost first_limit = 0;
   Cost height = 0;  ///< time up to which waves are filled; the time of their first item if that is longer
-  /// If not 0, waves that already have items may become longer by 1 / slack of their time while they are
+  /// If not 0, waves that already have items may become longer, by 1 / slack of their time, while they are
   /// filled.
   Cost slack = 0;
 };
@@ -28,10 +28,12 @@ struct Waves {
 };
 
 /// Builds waves one by one:
-/// 1. The largest remaining item starts a wave, and determines its height, that is, its time.
+/// 1. The largest remaining item starts a wave. The height of the wave is this item's time, or the trial's
+///    height if that is larger.
 /// 2. While ranks are free, the largest remaining item that fits within this height starts a micro-batch, on
-///    the group on which it takes the least area.
-/// 3. That micro-batch is filled up with the largest items that fit.
+///    the group on which it has the least area.
+/// 3. The micro-batch is filled up with the largest items that fit.
+///
 /// Items are found by bisection, so a trial takes O(n log n), or more if lengths do not increase with work.
 class WaveBuilder {
  public:
@@ -42,11 +44,11 @@ class WaveBuilder {
   [[nodiscard]] Waves build(const WaveTrial& trial, Waves start = {});
   /// Adds items to the waves of `start`, without adding waves.
   [[nodiscard]] Waves fill_up(const WaveTrial& trial, Waves start);
-  /// Returns the items that are not in the waves built last.
+  /// Returns the items that are not in the waves that were built last.
   [[nodiscard]] std::vector<Item> unplaced_items();
   /// Adds one wave of remaining items. Precondition: there are remaining items.
   void add_wave(const WaveTrial& trial, Waves& waves);
-  /// Returns the largest item that is not in any wave. Precondition: there is one.
+  /// Returns the largest item that is not in any wave. Precondition: such an item exists.
   [[nodiscard]] Item largest_unplaced_item(const Waves& waves);
   [[nodiscard]] bool holds_all(const Waves& waves) const;
   /// Returns the items by descending work.
@@ -55,7 +57,8 @@ class WaveBuilder {
  private:
   void start_with(const Waves& waves);
   void fill_started(std::span<OpenTask> started, Cost height, Waves& waves);
-  /// Returns the first position >= `at` whose item is not placed yet; the number of items if there is none.
+  /// Returns the first position >= `at` whose item is not placed yet, or the number of items if all are
+  /// placed.
   std::size_t next_unplaced(std::size_t at);
   void take(std::size_t at) { next_[at] = at + 1; }
   [[nodiscard]] std::size_t first_place_within(std::size_t from, Cost work, std::int64_t tokens) const;
@@ -80,11 +83,11 @@ struct SmallItems {
   Cost per_token = 0;
 };
 
-/// Returns schedules of waves of all items of `builder`, found by beam search; those that end first come
-/// first. The height of a wave is the time of the largest remaining item on a group of some size, or slightly
-/// more; all these heights are tried. Among partial schedules with the same number of waves, those with the
-/// earliest estimated end are kept. The estimate uses the waves' times and the minimum area of the remaining
-/// items. After `placements` placed items, the most promising partial schedule is completed greedily.
+/// Returns waves of all items of `builder`, found by beam search, in ascending order of end. The height of a
+/// wave is the time of the largest remaining item on a group of some size, or slightly more; all these
+/// heights are tried. Among partial schedules with the same number of waves, the ones with the earliest
+/// estimated end are kept. The estimate uses the waves' times and the minimum area of the remaining items.
+/// After `placements` placed items, the most promising partial schedule is completed greedily.
 [[nodiscard]] std::vector<Waves> beam_waves(const Levels& levels, WaveBuilder& builder,
                                             const SmallItems& small, std::int64_t placements);
 

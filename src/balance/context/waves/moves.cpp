@@ -34,7 +34,7 @@ struct WaveSpot {
   Cost longer = std::numeric_limits<Cost>::max();  ///< increase of the wave's time
   Cost idle = 0;  ///< work that the group could do while it waits for other groups
   std::size_t wave = 0;
-  std::size_t task = 0;    ///< number of the task in the wave; the number of tasks for a new task
+  std::size_t task = 0;    ///< number of the task in the wave; the wave's number of tasks for a new task
   int level = 0;           ///< level of the task
   std::int64_t first = 0;  ///< first rank of the task
 
@@ -119,8 +119,8 @@ class WaveMoves {
     return sum;
   }
 
-  /// Returns the number of tokens of small items that a group has time for. Their communication also takes
-  /// time, except for the part hidden by the attention of the group's items.
+  /// Returns the number of tokens of small items for which a group has time. The communication of these
+  /// tokens also takes time, except for the part that the attention of the group's items hides.
   [[nodiscard]] std::int64_t num_fitting_small_tokens(const OpenTask& task, Cost wave_time) const {
     const CommunicationCost& cost = levels_->problem().communication;
     const std::int64_t size = levels_->size(task.level);
@@ -131,8 +131,8 @@ class WaveMoves {
                     (area + spare) / (small_.per_token + communication_of(1, size, cost)));
   }
 
-  /// Describes the micro-batches to remove from one wave (first == second) or from two waves: those that end
-  /// within the last 1 / share of the wave's time, or all of them if `share` is 0.
+  /// Describes what to remove from one wave (first == second) or from two waves: the micro-batches that end
+  /// within the last 1 / share of the wave's time, or all micro-batches if `share` is 0.
   struct Ruin {
     std::size_t first = 0;
     std::size_t second = 0;  ///< at least `first`
@@ -147,7 +147,7 @@ class WaveMoves {
     return false;
   }
 
-  /// Tries new groups of all sizes, then repeats this with smaller and smaller maximum sizes.
+  /// Tries new groups of any size, then repeats this with smaller and smaller maximum sizes.
   bool try_on_all_levels(const Ruin& ruin) {
     bool improved = false;
     for (highest_ = levels_->count() - 1; highest_ >= 0 && looks_left_ > 0; --highest_) {
@@ -311,7 +311,7 @@ class WaveMoves {
   std::int64_t& looks_left_;
   FreeRanks all_ranks_;
   std::int64_t num_tasks_ = 0;
-  int highest_ = 0;  ///< maximum level of new groups, except for items that need a higher one
+  int highest_ = 0;  ///< maximum level of new groups, except for items that only fit on a higher level
   std::vector<OpenWave> waves_;
   std::int64_t trial_ = 0;
   std::vector<Change> changes_;  ///< changes of the last trial, in order

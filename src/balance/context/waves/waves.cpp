@@ -21,25 +21,25 @@
 namespace evenkeel::context {
 namespace {
 
-/// Maximum number of items placed in all trials together.
+/// Maximum number of items placed, over all trials.
 constexpr std::int64_t max_wave_placements = 1 << 17;
 /// Maximum number of items for which grids of equal-size groups are tried.
 constexpr std::int64_t max_in_a_grid = 1 << 14;
 /// An end time within 1 / waves_near_enough of the bound is not improved further.
 constexpr Cost waves_near_enough = 4096;
-/// Number of places examined per item when waves are improved.
+/// Maximum number of places examined per item when waves are improved.
 constexpr std::int64_t wave_looks_per_item = 1 << 12;
-/// Number of trials of each kind that are improved.
+/// Maximum number of starts of each kind that are improved.
 constexpr std::int64_t max_started = 24;
-/// Number of improved trials that are completed with all items.
+/// Maximum number of improved starts that are completed with all items.
 constexpr std::size_t max_filled = 4;
-/// Number of completed trials for which the remaining small items are also spread evenly.
+/// Maximum number of completed starts for which the remaining small items are also spread evenly.
 constexpr std::size_t most_even = 4;
 constexpr Cost unlimited = sum_limit >> 20;
 
-/// Searches for waves. First places the long items, treating the others as divisible; then adds the others;
-/// then improves the whole. An item is long if it does not fit on one rank, or takes longer than a rank full
-/// of small items.
+/// Searches for waves: first places the long items, treating the other items as divisible; then adds the
+/// other items; then improves the result. An item is long if it does not fit on one rank, or takes longer
+/// than full_time() there.
 class WaveSearch {
  public:
   explicit WaveSearch(const Levels& levels)
@@ -109,7 +109,7 @@ class WaveSearch {
   }
 
   /// Returns the divisor of the search effort. It increases with the number of items per rank, because
-  /// many waves come out balanced without a search.
+  /// schedules with many waves are balanced without much search.
   [[nodiscard]] std::int64_t effort_divisor() const {
     return 1 + levels_.num_items() / levels_.problem().ranks / 256;
   }
@@ -127,8 +127,9 @@ class WaveSearch {
   /// Returns waves of long items only, most promising ones first.
   [[nodiscard]] std::vector<Start> built_starts() const {
     std::vector<Start> starts;
-    // Without long items, both starts have no waves. In the first, the first item of a wave gets one rank; in
-    // the second, it may get any number.
+    // Without long items, both starts have no waves. In the first, the first item of a wave gets the group
+    // with the least area, which is a single rank if it fits there; in the second, it gets the group on which
+    // it is fastest.
     if (longs_.empty()) {
       return {{.waves = {}, .trial = {.first_limit = unlimited, .height = unlimited}},
               {.waves = {}, .trial = {.height = unlimited}}};
@@ -187,15 +188,15 @@ class WaveSearch {
     return starts;
   }
 
-  /// A start, the parameters with which it is filled up, and the resulting end time.
+  /// A start, the slack with which it is filled up, and the resulting end time.
   struct Filling {
     const Start* start = nullptr;
     Cost slack = 0;
     Cost end = 0;
   };
 
-  /// Returns waves of all items. Completes several starts; then varies the best of them by spreading the
-  /// remaining items evenly, and by using several heights for the additional waves.
+  /// Returns waves of all items. Completes several starts, then varies the best of them: spreads the
+  /// remaining items evenly, and tries several heights for the additional waves.
   [[nodiscard]] std::vector<Waves> filled_starts(const std::vector<Start>& starts) {
     constexpr std::int64_t few_items = 1 << 15;
     std::int64_t fills = (levels_.num_items() <= few_items ? 2 * max_wave_placements : max_wave_placements) /
@@ -219,7 +220,7 @@ class WaveSearch {
     return filled;
   }
 
-  /// Fills up the start, and adds waves of at most `height`.
+  /// Fills up the start, and adds waves that are filled up to `height`.
   [[nodiscard]] Waves filled_up(const Filling& filling, Cost height) {
     WaveTrial trial = filling.start->trial;
     trial.slack = filling.slack;
@@ -257,8 +258,8 @@ class WaveSearch {
     best_ = std::move(*best);
   }
 
-  /// Tries grids. If all items are short compared with the cap of a group, grids are more even than waves
-  /// built one by one.
+  /// Tries grids of groups of equal size. If all items are short compared with the cap of a group, grids are
+  /// more even than waves that are built one by one.
   void try_uniform() {
     if (levels_.num_items() > max_in_a_grid) return;
     for (int level = 0; level < levels_.count() && !is_near(best_.end); ++level) {

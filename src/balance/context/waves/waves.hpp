@@ -9,13 +9,14 @@
 
 namespace evenkeel::context {
 
-/// Returns a schedule for ranks that meet after every micro-batch: waves of disjoint groups, in which some
-/// ranks may be idle. The number of waves is a multiple of `multiple_of`, and at least `min_waves`; the last
-/// waves may be empty. Waves are in descending order of time.
+/// Returns a schedule for ranks that synchronize after every micro-batch: waves of disjoint groups, in which
+/// some ranks may be idle. The number of waves is a multiple of `multiple_of`, and at least `min_waves`; the
+/// last waves may be empty. Waves are in descending order of time.
 ///
-/// 1. Place the long items, which are those that a rank cannot run, or that take longer than a rank full of
-///    small items. Do this for several heights that all waves have in common, and by a beam search over the
-///    height of each wave. The largest item of a wave determines its height; other long items fill it up.
+/// 1. Place the long items. These are the items that do not fit on one rank, or that take longer there than
+///    1.5 times the time of a full micro-batch of average items. Build waves for several common heights, and
+///    by a beam search over the height of each wave. The largest item of a wave determines its height; other
+///    long items fill up the wave.
 /// 2. Improve these waves by ruin and recreate, treating small items as divisible.
 /// 3. Add the small items: fill up the waves and add more waves, or spread the small items evenly.
 /// 4. Improve the best results by ruin and recreate.
@@ -23,18 +24,18 @@ namespace evenkeel::context {
 /// If speeds differ, each group gets the fastest free block of its size. It is filled with as much work as
 /// its slowest rank can do in the time of the wave.
 ///
-/// Throws the errors of require_fits(), and InputError if multiple_of is below 1 or min_waves below 0.
-/// Deterministic, local, integers only. The search is bounded by counts, which decrease with the number of
-/// items, not by a clock. O(n log n) for many items.
+/// Throws InputError if multiple_of is below 1 or min_waves is below 0, and InputError or LimitError if
+/// require_fits() rejects the problem. Deterministic, local, integers only. The search is limited by
+/// operation counts, which decrease with the number of items, not by time. O(n log n) for many items.
 [[nodiscard]] Schedule schedule_waves(const Problem& problem, std::int64_t multiple_of = 1,
                                       std::int64_t min_waves = 1);
 
-/// Returns the waves of schedule_waves. Precondition: there are items.
+/// Returns the waves of schedule_waves(), without empty ones. Precondition: there are items.
 [[nodiscard]] Waves best_waves(const Levels& levels);
 
-/// Returns a schedule of all items on groups of one size, as with a fixed cp: a grid of these groups and the
-/// fewest waves that their caps allow (partition_into_grid). Returns nullopt if an item does not fit. If all
-/// items are short compared with the cap, mixing sizes does not give a more even schedule.
+/// Returns waves of all items on groups of one size, as with a fixed cp: a grid of such groups, with as few
+/// waves as their caps allow (partition_into_grid()). Returns nullopt if an item does not fit. If all items
+/// are short compared with the cap, mixing group sizes does not give more even waves.
 [[nodiscard]] std::optional<Waves> uniform_waves(const Levels& levels, int level);
 
 /// Same as uniform_waves(), for some of the items. Precondition: each of them fits in a group of this size.
