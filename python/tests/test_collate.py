@@ -70,7 +70,7 @@ def test_a_step_is_a_list_of_micro_batches():
     "sample, text",
     [
         ({"input_ids": []}, r"samples\[0\]\['input_ids'\]: has no token"),
-        ({"input_ids": [1, 2], "labels": [1]}, r"samples\[0\]\['labels'\]: has 1 values for 2 tokens. Give each token a label"),
+        ({"input_ids": [1, 2], "labels": [1]}, r"samples\[0\]\['labels'\]: has 1 value for 2 tokens. Give each token a label"),
         ({"input_ids": [[1, 2]]}, r"samples\[0\]\['input_ids'\]: has the shape \[1, 2\]"),
         ({"input_ids": [1, 2], "attention_mask": [1, 0]}, r"samples\[0\]\['attention_mask'\]: is not 1 at every token"),
         ({"input_ids": [1, 2], "completion_mask": [0, 1]}, r"samples\[0\]\['completion_mask'\]: would be ignored. Set labels to -100"),

@@ -106,10 +106,10 @@ def test_the_table_has_evenkeel_and_the_framework_with_its_version(run):
 
 
 @pytest.mark.parametrize(("arguments", "status", "expected"), [
-    (["--with", "numpi"], 1, "--with: 'numpi' is unknown; the known ones are numpy, pytest, no-such-package"),
+    (["--with", "numpi"], 1, "--with: 'numpi' is unknown. Name one of numpy, pytest, no-such-package"),
     (["--with", "numpy,"], 1, "--with: '' is unknown"),
     (["--with", "no-such-package"], 1, "no-such-package is not installed. Install it: python3 -m pip install no-such-package==3.0"),
-    (["--with", "pytest"], 1, "packed: cannot plan this step: AttributeError: module 'numpy' has no attribute 'plan'. Version 2.0 was tested"),
+    (["--with", "pytest"], 1, "packed: cannot plan this step: AttributeError: module 'numpy' has no attribute 'plan'. Install version 2.0, which was tested"),
     ([], 2, "the following arguments are required: --with"),
     (["--with", "numpy", "--linear", "-1"], 1, "linear: is -1; it must be at least 0"),
 ])
@@ -120,7 +120,7 @@ def test_frameworks_that_cannot_be_compared_are_named(run, arguments, status, ex
 
 @pytest.mark.parametrize(("given", "status", "expected"), [
     ({"dp": "0"}, 2, "mesh.dp: 0 is out of range"),
-    ({"dp": "3"}, 1, "LENGTHS: 8 samples are not a multiple of 3 DP ranks"),
+    ({"dp": "3"}, 1, "LENGTHS: the number of samples, 8, is not a multiple of the 3 DP ranks"),
     ({"cap": "6"}, 1, "sample 0: has 7 tokens"),
 ])
 def test_steps_that_cannot_be_planned_are_refused(run, given, status, expected):

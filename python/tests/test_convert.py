@@ -271,7 +271,7 @@ def test_lines_of_tokens_or_chats_are_rows(tmp_path, lines_of):
     ({"prompt_ids": [1]}, "'response_ids': is missing"),
     ({"tokens": [1]}, "'input_ids': does not exist; the columns are tokens"),
     (chat([1, 2], [0, 1], uid=1.5), "column 'uid': is 1.5"),
-    (chat([1, 2], [0]), "has 1 values for 2 tokens"),
+    (chat([1, 2], [0]), "has 1 value for 2 tokens"),
     (chat([1, -2], [0, 1]), "'input_ids': holds -2"),
     (chat([1, 2.5], [0, 1]), "'input_ids': is not a list of whole numbers"),
     (chat([1, 2], [0, 1], loss_mask=[0, 1]), "could each specify which tokens carry loss"),
@@ -302,7 +302,7 @@ def test_rows_have_the_same_columns_and_names_are_those_of_columns(lines_of):
 def test_columns_are_rows_and_parts_of_a_dataset_are_not(lines_of):
     columns = {"input_ids": [[1, 2], [3, 4, 5]], "assistant_masks": [[0, 1], [0, 0, 1]]}
     assert [line["response_ids"] for line in lines_of(columns)[0]] == [[2], [5]]
-    with pytest.raises(evenkeel.InputError, match="column 'assistant_masks'.*1 rows; other columns have 2"):
+    with pytest.raises(evenkeel.InputError, match="column 'assistant_masks'.*1 row; other columns have 2"):
         lines_of({**columns, "assistant_masks": [[0, 1]]})
     with pytest.raises(evenkeel.InputError, match="has several splits: train, test"):
         lines_of({"train": [chat([1, 2], [0, 1])], "test": []})

@@ -101,7 +101,7 @@ def test_a_mask_may_follow_every_convention(at, mask):
         (lambda: rollouts.from_slime(slime_sample(reward={"math": 1.0}), group_size=2), "reward: is a dictionary of math"),
         (lambda: rollouts.from_slime(slime_sample(response_length=9), group_size=2), "response_length: is 9"),
         (lambda: rollouts.from_prime_rl(prime_rl_sample(prompt_mask=[0, 1]), uid="q", index=0, version=0), "prompt_mask: marks"),
-        (lambda: rollouts.from_prime_rl(later_prime_rl_sample(mask=[True]), uid="q", index=0, version=0), "mask: has 1 entries"),
+        (lambda: rollouts.from_prime_rl(later_prime_rl_sample(mask=[True]), uid="q", index=0, version=0), "mask: has 1 entry"),
         (lambda: rollouts.from_prime_rl(later_prime_rl_sample(logprobs=[0.5]), uid="q", index=0, version=0), "logprobs: has 1 val"),
         (lambda: rollouts.from_prime_rl(prime_rl_sample(completion_logprobs=[-1.0] * 5), uid="q", index=0, version=0), "has 5 values"),
         (lambda: rollouts.from_verl(verl_output(response_mask=[0, 0, 0, 1, 1, 0, 1]), uid="q", index=0), "loss_mask: has 7 values"),

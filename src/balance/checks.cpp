@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "cost/sum_limit.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -37,17 +38,19 @@ std::int64_t checked_total_count_within(BinItems items, BinLimits limits) {
   const auto n = static_cast<std::int64_t>(items.sizes.size());
   const auto require_fit = [&](Item item, std::int64_t count) {
     if (count <= limits.max_items) return;
-    throw LimitError("max_items", "item " + std::to_string(item) + " does not fit in any bin: its count is " +
-                                      std::to_string(count) + ", but a bin holds at most " +
-                                      std::to_string(limits.max_items) + " items");
+    throw LimitError("max_items",
+                     "item " + std::to_string(item) + " does not fit in any bin: its count is " +
+                         std::to_string(count) + ", but a bin holds at most " +
+                         format_plain_count(limits.max_items, "item"),
+                     "Raise max_items");
   };
   if (items.counts.empty()) {
     if (n > 0) require_fit(0, 1);
     return n;
   }
   if (items.counts.size() != items.sizes.size()) {
-    throw InputError("counts", "there are " + std::to_string(items.counts.size()) + " counts for " +
-                                   std::to_string(n) + " sizes; the two numbers must be equal");
+    throw InputError("counts", format_there_are(std::ssize(items.counts), "count") + " for " +
+                                   format_plain_count(n, "size") + "; the two numbers must be equal");
   }
   const std::int64_t sum = checked_sum(items.counts, "counts");
   for (Item item = 0; item < n; ++item) {
@@ -65,8 +68,10 @@ Load checked_load_within(BinItems items, BinLimits limits) {
   const Load load{checked_sum(items.sizes, "sizes"), checked_total_count_within(items, limits)};
   for (std::size_t i = 0; i < items.sizes.size(); ++i) {
     if (items.sizes[i] > limits.max_size) {
-      throw LimitError("sizes", "item " + std::to_string(i) + " has size " + std::to_string(items.sizes[i]) +
-                                    ", above the limit of " + std::to_string(limits.max_size));
+      throw LimitError("sizes",
+                       "item " + std::to_string(i) + " has size " + std::to_string(items.sizes[i]) +
+                           ", above the limit of " + std::to_string(limits.max_size),
+                       "Raise max_size");
     }
   }
   return load;

@@ -37,7 +37,11 @@ int product_of(const GridPoint& sizes) {
   for (const Axis axis : all_axes) {
     EVENKEEL_PRECONDITION(cheap, sizes[axis] >= 1, name_of(axis), sizes[axis]);
     product *= sizes[axis];
-    if (product > most) throw MeshError("mesh", describe(sizes) + " needs more ranks than MPI supports");
+    if (product > most)
+      throw MeshError("mesh",
+                      describe(sizes) + " needs more than " + std::to_string(most) +
+                          " ranks, the maximum that MPI supports",
+                      "Lower one of the sizes");
   }
   return static_cast<int>(product);
 }
@@ -99,7 +103,7 @@ Grid Grid::fill_dp(GridPoint sizes, RankOrder order, int world_size) {
                     "tp " + std::to_string(sizes.tp) + " x cp " + std::to_string(sizes.cp) + " x pp " +
                         std::to_string(sizes.pp) + " = " + std::to_string(rest) + " does not divide the " +
                         format_plain_count(world_size, "rank") + " of the world",
-                    "Start a multiple of " + std::to_string(rest) + " ranks or change the mesh");
+                    "Start a multiple of " + std::to_string(rest) + " ranks, or change the mesh");
   }
   sizes.dp = world_size / rest;
   return {sizes, order};
@@ -141,10 +145,12 @@ std::vector<WorldRank> Grid::line_through(const GridPoint& point, Axis axis) con
 
 void Grid::require_world(int world_size) const {
   if (num_ranks_ == world_size) return;
+  const bool can_fill_dp = world_size % (num_ranks_ / sizes_.dp) == 0;
   throw MeshError("mesh",
                   describe(sizes_) + " = " + format_plain_count(num_ranks_, "rank") + ", but the world has " +
                       std::to_string(world_size),
-                  "Start " + format_plain_count(num_ranks_, "rank") + ", or set mesh.dp: auto");
+                  "Start " + format_plain_count(num_ranks_, "rank") +
+                      (can_fill_dp ? ", or set mesh.dp: auto" : ", or change the mesh"));
 }
 
 }  // namespace evenkeel

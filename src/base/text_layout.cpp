@@ -40,6 +40,10 @@ std::string format_plain_count(std::int64_t number, std::string_view thing, std:
   return std::to_string(number) + format_noun_after_number(number, thing, things);
 }
 
+std::string format_there_are(std::int64_t number, std::string_view thing, std::string_view things) {
+  return (number == 1 ? "there is " : "there are ") + format_plain_count(number, thing, things);
+}
+
 std::string shape_text(std::span<const std::int64_t> shape) {
   return "[" + join(shape, [](std::int64_t size) { return std::to_string(size); }) + "]";
 }

@@ -57,8 +57,8 @@ std::int64_t FieldSpec::row_elements() const {
   std::int64_t elements = 1;
   for (const std::int64_t dimension : trailing) {
     if (dimension > most / elements) {
-      throw InputError(where,
-                       "has rows of shape " + shape_text(trailing) + ", which have 2^63 bytes or more");
+      throw InputError(where, "has rows of shape " + shape_text(trailing) + ", which have 2^63 bytes or more",
+                       "Check the shape");
     }
     elements *= dimension;
   }
@@ -171,9 +171,10 @@ Column Column::borrowing_rows(FieldSpec spec, std::int64_t rows, std::shared_ptr
 Column Column::make_counted(Column rows, FieldKind kind, SampleRows samples) {
   EVENKEEL_PRECONDITION(cheap, is_counted(kind) && !is_counted(rows.spec_.kind), name_of(kind));
   if (rows.rows_ != samples.rows()) {
-    throw InputError(
-        "field '" + rows.spec_.name + "'",
-        "has " + std::to_string(rows.rows_) + " rows; its samples have " + std::to_string(samples.rows()));
+    throw InputError("field '" + rows.spec_.name + "'",
+                     "has " + format_plain_count(rows.rows_, "row") + ", but its samples have " +
+                         std::to_string(samples.rows()) + " in total",
+                     "Make the numbers of rows of the samples add up to the rows of the field");
   }
   rows.spec_.kind = kind;
   rows.samples_ = std::move(samples);
@@ -229,8 +230,10 @@ bool operator==(const Column& a, const Column& b) noexcept {
 
 void Column::require_dtype(DType dtype) const {
   if (dtype == spec_.dtype) return;
-  throw InputError("field '" + spec_.name + "'", "has elements of " + std::string(name_of(spec_.dtype)) +
-                                                     ", but they are read as " + std::string(name_of(dtype)));
+  throw InputError("field '" + spec_.name + "'",
+                   "has elements of " + std::string(name_of(spec_.dtype)) + ", but they are read as " +
+                       std::string(name_of(dtype)),
+                   "Read them as " + std::string(name_of(spec_.dtype)));
 }
 
 SampleRows SampleRows::from_counts(std::span<const std::int64_t> counts) {
@@ -241,10 +244,10 @@ SampleRows SampleRows::from_counts(std::span<const std::int64_t> counts) {
   for (const std::int64_t count : counts) {
     const std::int64_t before = made.offsets_.back();
     if (count < 0 || count > std::numeric_limits<std::int64_t>::max() - before) {
-      throw InputError(
-          "sample " + std::to_string(made.size()) + " of the batch",
-          "has " + std::to_string(count) + " rows, and the samples before it have " + std::to_string(before),
-          "Numbers of rows must be from 0 to 2^63 - 1");
+      throw InputError("sample " + std::to_string(made.size()) + " of the batch",
+                       "has " + format_plain_count(count, "row") + ", and the samples before it have " +
+                           std::to_string(before),
+                       "Numbers of rows must be from 0 to 2^63 - 1");
     }
     made.offsets_.push_back(before + count);
   }

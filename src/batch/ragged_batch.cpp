@@ -25,8 +25,8 @@ void require_countable_tokens(const SampleShape& sample, std::int64_t tokens_bef
   if (sample.prompt <= room && sample.response <= room - sample.prompt) return;
   throw InputError(sample.id, "prompt and response lengths are " + std::to_string(sample.prompt) + " and " +
                                   std::to_string(sample.response) + "; together with the " +
-                                  std::to_string(tokens_before) +
-                                  " tokens of the samples before it, the batch has 2^63 tokens or more");
+                                  format_plain_count(tokens_before, "token") +
+                                  " of the samples before it, the batch has 2^63 tokens or more");
 }
 
 /// Returns the first row of sample `index`; for `index` = size(), the number of rows.
@@ -81,12 +81,12 @@ void RaggedBatch::require_rows_of_samples(const Column& field) const {
     }
     if (field.samples().size() == size()) return;
     throw InputError(where,
-                     "has " + kind + " for " + std::to_string(field.samples().size()) +
-                         " samples, but the batch has " + std::to_string(size()),
+                     "has " + kind + " for " + format_plain_count(field.samples().size(), "sample") +
+                         ", but the batch has " + std::to_string(size()),
                      "Give the number of rows of every sample, including 0");
   }
   if (field.rows() == rows_of(spec.kind)) return;
-  throw InputError(where, "has " + std::to_string(field.rows()) + " rows; a " + kind +
+  throw InputError(where, "has " + format_plain_count(field.rows(), "row") + "; a " + kind +
                               " field of this batch needs " + std::to_string(rows_of(spec.kind)));
 }
 
@@ -97,7 +97,8 @@ Column& RaggedBatch::add_field(FieldSpec spec) {
 
 Column& RaggedBatch::add_field(Column column) {
   const FieldSpec& spec = column.spec();
-  if (find(spec.name) != nullptr) throw InputError("field '" + spec.name + "'", "is already in the batch");
+  if (find(spec.name) != nullptr)
+    throw InputError("field '" + spec.name + "'", "is already in the batch", "Use another name");
   require_rows_of_samples(column);
   return fields_.emplace_back(std::move(column));
 }
@@ -113,9 +114,10 @@ Column* RaggedBatch::find(std::string_view name) noexcept {
 
 const Column& RaggedBatch::at(std::string_view name) const {
   if (const Column* column = find(name)) return *column;
+  const std::string names = join(fields_, [](const Column& column) { return column.spec().name; });
   throw InputError("field '" + std::string(name) + "'",
-                   "is not in the batch; its fields are: " +
-                       join(fields_, [](const Column& column) { return column.spec().name; }));
+                   names.empty() ? "is not in the batch, which has no fields"
+                                 : "is not in the batch; its fields are: " + names);
 }
 
 std::uint64_t group_of_uid(std::string_view text) noexcept {

@@ -131,7 +131,7 @@ Buffer::Buffer(std::unique_ptr<Store> store, stream::StreamSettings settings,
 
 stream::StreamSettings read_settings(const Store& store) {
   const std::optional<std::string> rules = store.note(settings_note);
-  if (!rules) throw InputError(store.name(), "was never used by a buffer");
+  if (!rules) throw InputError(store.name(), "was never used by a buffer", "Name the store of a buffer");
   return parse_settings(nlohmann::json::parse(*rules, nullptr, false));
 }
 
@@ -169,7 +169,7 @@ void Buffer::require_same_group_rules() const {
   const std::int64_t kept = before.group_size;
   if (kept == settings_.group_size) return;
   throw InputError(store_->name(),
-                   "has groups of " + std::to_string(kept) + " samples, " + std::to_string(groups) +
+                   "has groups of " + format_plain_count(kept, "sample") + ", " + std::to_string(groups) +
                        " of which were not trained, but the buffer was started with groups of " +
                        std::to_string(settings_.group_size),
                    "Use the same group size as before (--group-size, or stream.group_size), or a new store");
@@ -178,7 +178,7 @@ void Buffer::require_same_group_rules() const {
 void Buffer::choose_formats(const std::optional<DeclaredFormats>& declared) {
   const std::optional<std::string> note = store_->note(formats_note);
   const DeclaredFormats kept = note ? parse_formats(*note) : stream_formats();
-  formats_ = declared ? add_stream_formats(*declared, "--read-as") : kept;
+  formats_ = declared ? add_stream_formats(*declared, "formats of fields") : kept;
   for (const std::string& field : settings_.late_fields) {
     require_usable_name({field, DType::float32, FieldKind::sample, {}});
     if (formats_.contains(field))
@@ -463,7 +463,7 @@ std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<Receiv
                             std::to_string(fields.key.index) + " of group " +
                             stream::to_text(fields.key.uid) + " than was added before" +
                             (step ? "; the sample is in step " + std::to_string(*step) : ""),
-                        "A value can be added only once. To repeat the request, send the same value");
+                        "Add each value only once. To repeat the request, send the same value");
     }
     ++(names.empty() ? intake.duplicates : intake.added);
     if (names.empty()) continue;

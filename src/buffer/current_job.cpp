@@ -32,7 +32,8 @@ CurrentJob parse_job(const std::string& text) {
     return {stream::require_integer(in.at("number"), "job"), in.at("nonce"), in.at("has_left"),
             parse_acceptance(in.at("accepts")), stream::require_integer(in.at("unchecked"), "job")};
   } catch (const json::exception& error) {
-    throw InputError("job", std::string("cannot be read: ") + error.what());
+    throw InputError("job", std::string("cannot be read: ") + error.what(),
+                     "Restore the store from a backup");
   }
 }
 

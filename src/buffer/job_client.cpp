@@ -22,7 +22,8 @@ constexpr std::chrono::seconds longest_connect{5};
 /// server.
 ErrorReport parse_error_report(const std::string& url, const httplib::Response& response) {
   const json said = json::parse(response.body, nullptr, false);
-  ErrorReport report{ErrorKind::input, url, "answers with status " + std::to_string(response.status), {}, -1};
+  ErrorReport report{ErrorKind::input, url, "answers with status " + std::to_string(response.status),
+                     "Check that this is the address of evenkeel buffer", -1};
   if (said.is_object() && said.contains("message") && said["message"].is_string()) {
     report.where = said.value("where", url);
     report.message = said["message"];
@@ -128,7 +129,7 @@ class JobClient::Connection {
       return read(json::parse(text));
     } catch (const json::exception& error) {
       throw InputError(url_, std::string("sent an answer that cannot be read: ") + error.what(),
-                       "Is this the address of evenkeel buffer?");
+                       "Check that this is the address of evenkeel buffer");
     }
   }
 
@@ -167,9 +168,10 @@ class JobClient::Connection {
     if (!result) {
       const httplib::Error error = result.error();
       if (error == httplib::Error::SSLServerVerification || error == httplib::Error::SSLLoadingCerts)
-        throw ConfigError(url_, "has a certificate that is not trusted: " + httplib::to_string(error));
+        throw ConfigError(url_, "has a certificate that is not trusted: " + httplib::to_string(error),
+                          "Name the certificates to trust (stream.ca_file, or --ca of evenkeel feed)");
       throw IoError(url_, "cannot be reached: " + httplib::to_string(error),
-                    "Is evenkeel buffer running there?");
+                    "Check that evenkeel buffer is running there");
     }
     if (result->status == 200) return result->body;
     if (result->status == 412 && !pass_.rules.empty()) report_rule_changes();
@@ -291,9 +293,10 @@ std::string JobClient::fetch_samples(std::span<const std::int64_t> arrivals) {
   if (detect_form(text) == SampleForm::tensors) return text;
   const std::int64_t lines = std::ranges::count(text, '\n');
   if (lines != std::ssize(arrivals)) {
-    throw IoError("samples", "do not match the request: " + std::to_string(lines) +
-                                 " lines were received, but " + std::to_string(arrivals.size()) +
-                                 " were requested");
+    throw IoError("samples",
+                  "do not match the request: the number received is " + std::to_string(lines) + ", but " +
+                      std::to_string(arrivals.size()) + " were requested",
+                  "Run the job and the buffer with the same version of Evenkeel");
   }
   return text;
 }

@@ -12,6 +12,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* damaged_hint = "Restore the store from a backup";
+
 json json_of(const stream::Amount& amount) {
   return {amount.samples, amount.prompt, amount.response};
 }
@@ -26,7 +28,7 @@ std::int64_t parse_count(const json& number) {
   const std::int64_t count = require_json_integer(number);
   constexpr std::int64_t most = std::int64_t{1} << 53;
   if (count > most || count < -most)
-    throw InputError("totals", "contain " + std::to_string(count) + ", which is too large");
+    throw InputError("totals", "contain " + std::to_string(count) + ", which is too large", damaged_hint);
   return count;
 }
 
@@ -73,7 +75,7 @@ stream::Totals parse_totals(const std::string& text) {
       totals.staleness[require_json_integer(behind.at(0))] = parse_count(behind.at(1));
     return totals;
   } catch (const json::exception& error) {
-    throw InputError("totals", std::string("cannot be read: ") + error.what());
+    throw InputError("totals", std::string("cannot be read: ") + error.what(), damaged_hint);
   }
 }
 
@@ -98,7 +100,7 @@ std::vector<stream::OpenTickets> parse_tickets(const std::string& text) {
     }
     return tickets;
   } catch (const json::exception& error) {
-    throw InputError("tickets", std::string("cannot be read: ") + error.what());
+    throw InputError("tickets", std::string("cannot be read: ") + error.what(), damaged_hint);
   }
 }
 
@@ -115,7 +117,7 @@ stream::Event parse_serialized_event(std::string_view text) {
   try {
     event = json::from_cbor(text);
   } catch (const json::exception& error) {
-    throw InputError("event", std::string("is not valid CBOR: ") + error.what());
+    throw InputError("event", std::string("is not valid CBOR: ") + error.what(), damaged_hint);
   }
   return stream::parse_event(event);
 }
@@ -124,7 +126,7 @@ std::int64_t parse_group_count(std::string_view text) {
   const std::optional<std::int64_t> groups = parse_as<std::int64_t>(text);
   if (!groups || *groups < 1)
     throw InputError("groups of a step",
-                     "are '" + std::string(text) + "', but must be a number of at least 1");
+                     "are '" + std::string(text) + "', but must be a number of at least 1", damaged_hint);
   return *groups;
 }
 

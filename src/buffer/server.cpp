@@ -83,11 +83,12 @@ std::chrono::milliseconds read_wait_time(const Request& request) {
 
 std::vector<std::int64_t> parse_arrivals(const json& asked) {
   if (!asked.contains("arrivals") || !asked["arrivals"].is_array())
-    throw InputError("body", "has no list 'arrivals'");
+    throw InputError("body", "has no list 'arrivals'", "Send {\"arrivals\": [0, 1]}");
   std::vector<std::int64_t> arrivals;
   for (const json& arrival : asked["arrivals"]) {
     const std::optional<std::int64_t> number = stream::parse_integer(arrival);
-    if (!number) throw InputError("body", "has arrivals that are not integers");
+    if (!number)
+      throw InputError("body", "has arrivals that are not integers", "Send {\"arrivals\": [0, 1]}");
     arrivals.push_back(*number);
   }
   return arrivals;
@@ -267,7 +268,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
     std::optional<std::int64_t> index;
     if (given.contains("index")) index = parse_number(given, "index", 0);
     const json reason = given.value("reason", json(""));
-    if (!reason.is_string()) throw InputError("body", "has a 'reason' that is not a string");
+    if (!reason.is_string()) throw InputError("body", "has a 'reason' that is not a string", "Send a string");
     const json in_step = given.value("in_step", json(false));
     if (!in_step.is_boolean() || (in_step && index)) {
       throw InputError("body", "has an 'in_step' that is not true or false, or comes with 'index'",
@@ -297,7 +298,8 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
                          "Set it to a multiple of the buffer's --group-size");
       }
       const json takes_over = given.value("take_over", json(false));
-      if (!takes_over.is_boolean()) throw InputError("body", "has a 'take_over' that is not true or false");
+      if (!takes_over.is_boolean())
+        throw InputError("body", "has a 'take_over' that is not true or false", "Send true or false");
       const std::string pass = buffer_.begin_job(
           samples / group_size, {takes_over, parse_acceptance(given.value("accepts", json::object()))});
       ordered_json begun = ordered_json::parse(buffer_.rules());
@@ -363,7 +365,7 @@ class Answers final : public ServerCalls, public std::enable_shared_from_this<An
                         [=, this](Response& response, const json& given, const std::string& pass) {
                           const json reason = given.value("reason", json(""));
                           if (!reason.is_string())
-                            throw InputError("body", "has a 'reason' that is not a string");
+                            throw InputError("body", "has a 'reason' that is not a string", "Send a string");
                           buffer_.abandon_step(parse_number(given, "step", 0), reason, pass);
                           answer_version(response);
                         });
@@ -472,10 +474,11 @@ BufferServer::BufferServer(Buffer& buffer, const ServerSettings& settings)
 std::string read_token(const std::filesystem::path& path) {
   std::string token;
   std::ifstream file(path);
-  if (!file) throw IoError(path.string(), "cannot be opened");
+  if (!file) throw IoError(path.string(), "cannot be opened", "Name a file that this user can read");
   std::getline(file, token);
   while (!token.empty() && (token.back() == '\r' || token.back() == ' ')) token.pop_back();
-  if (token.empty()) throw ConfigError(path.string(), "has no token in its first line");
+  if (token.empty())
+    throw ConfigError(path.string(), "has an empty first line", "Write the token or the password there");
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     throw ConfigError(path.string(), "can be read by others", "Run chmod 600 " + path.string());

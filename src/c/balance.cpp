@@ -23,7 +23,8 @@ Partition partition_costs(std::int32_t algorithm, std::span<const Cost> costs, s
   if (algorithm == EVENKEEL_KARMARKAR_KARP) return karmarkar_karp(costs, k, size);
   if (algorithm == EVENKEEL_LONGEST_PROCESSING_TIME) return longest_processing_time(costs, k, size);
   throw WrongArgument("argument algorithm",
-                      "is " + std::to_string(algorithm) + ", which is not a valid value");
+                      "is " + std::to_string(algorithm) +
+                          "; it must be EVENKEEL_KARMARKAR_KARP or EVENKEEL_LONGEST_PROCESSING_TIME");
 }
 
 struct Bins {
@@ -55,7 +56,9 @@ Partition pack_with_algorithm(std::int32_t algorithm, const Bins& bins) {
       return balanced_bin_packing(bins.items.sizes, bins.limits.max_size);
     default:
       throw WrongArgument("argument algorithm",
-                          "is " + std::to_string(algorithm) + ", which is not a valid value");
+                          "is " + std::to_string(algorithm) +
+                              "; it must be EVENKEEL_FIRST_FIT_DECREASING, EVENKEEL_BEST_FIT_DECREASING, "
+                              "EVENKEEL_MODIFIED_FIRST_FIT_DECREASING or EVENKEEL_BALANCED_BINS");
   }
 }
 

@@ -38,7 +38,7 @@ Numbers work_of(std::span<const std::int64_t> lengths) {
   Numbers work(lengths.size());
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     if (lengths[i] < 0)
-      throw InputError("seqlen_list[" + std::to_string(i) + "]",
+      throw InputError("lengths[" + std::to_string(i) + "]",
                        "is " + std::to_string(lengths[i]) + "; it must be at least 0");
     work[i] = CostModel::flops_7b()(lengths[i]);
   }
@@ -50,11 +50,13 @@ Numbers work_of(std::span<const std::int64_t> lengths) {
 void require_enough_keys(std::span<const std::uint64_t> keys, std::int64_t k, bool equal) {
   const auto distinct = static_cast<std::int64_t>(std::set<std::uint64_t>(keys.begin(), keys.end()).size());
   if (distinct < k)
-    throw InputError("k_partitions", "is " + std::to_string(k) + ", but there are only " +
-                                         std::to_string(distinct) + " uids, so some groups would be empty");
+    throw InputError("k", "is " + std::to_string(k) + ", but there " + (distinct == 1 ? "is" : "are") +
+                              " only " + format_plain_count(distinct, "distinct key") +
+                              ", so some groups would be empty");
   if (equal && k >= 1 && distinct % k != 0)
-    throw InputError("equal_size", std::to_string(distinct) + " values cannot be divided into " +
-                                       std::to_string(k) + " groups of equal size");
+    throw InputError("equal_groups", format_plain_count(distinct, "distinct key") +
+                                         " cannot be divided into " + format_plain_count(k, "group") +
+                                         " of equal size");
 }
 
 /// Limits of a micro-batch, and the size with which each sample counts toward them.
@@ -82,7 +84,7 @@ void require_each_fits(const BatchLimits& promise) {
   for (std::size_t i = 0; i < promise.sizes.size(); ++i) {
     if (promise.sizes[i] <= promise.limits.max_size) continue;
     throw LimitError("sample " + std::to_string(i),
-                     "takes " + std::to_string(promise.sizes[i]) + " tokens; a micro-batch holds " +
+                     "takes " + format_plain_count(promise.sizes[i], "token") + "; a micro-batch holds " +
                          std::to_string(promise.limits.max_size),
                      "Raise the cap or shorten the sample");
   }
@@ -113,7 +115,8 @@ auto with_settings(const evenkeel_batching* batching, Use use) {
       return use(RollPacking{b.max_tokens, b.min_count, b.multiple_of, b.alignment});
     default:
       throw WrongArgument("batching->system",
-                          "is " + std::to_string(b.system) + ", which is not a valid value");
+                          "is " + std::to_string(b.system) +
+                              "; it must be EVENKEEL_MINDSPEED_RL, EVENKEEL_VERL or EVENKEEL_ROLL");
   }
 }
 
@@ -138,7 +141,8 @@ MindSpeedCp mindspeed_cp_of(const evenkeel_mindspeed_cp* cp) {
   require(cp, "cp");
   if (cp->algorithm < EVENKEEL_CP_RING || cp->algorithm > EVENKEEL_CP_HYBRID)
     throw WrongArgument("cp->algorithm",
-                        "is " + std::to_string(cp->algorithm) + ", which is not a valid value");
+                        "is " + std::to_string(cp->algorithm) +
+                            "; it must be EVENKEEL_CP_RING, EVENKEEL_CP_ULYSSES or EVENKEEL_CP_HYBRID");
   constexpr std::array algorithms{MindSpeedCpAlgorithm::ring, MindSpeedCpAlgorithm::ulysses,
                                   MindSpeedCpAlgorithm::hybrid};
   return {cp->size, algorithms[static_cast<std::size_t>(cp->algorithm)], cp->ulysses_degree,
@@ -348,8 +352,8 @@ evenkeel_status evenkeel_take_rows(const void* source, int64_t num_rows, int64_t
     const Partition groups = c::partition_of(items, num_items, offsets, k);
     for (const Item row : groups.items())
       if (row < 0 || row >= num_rows)
-        throw InputError("partitions", "name row " + std::to_string(row) + ", but there are " +
-                                           std::to_string(num_rows) + " rows");
+        throw InputError("partitions", "name row " + std::to_string(row) + ", but the number of rows is " +
+                                           std::to_string(num_rows));
     require_list(targets, k, "targets");
     if (row_bytes <= 0 || num_items == 0) return;  // rows of zero bytes need not be copied
     require(source, "source");

@@ -70,7 +70,9 @@ void require(const void* pointer, const char* name) {
 void require_index(std::int64_t index, std::int64_t count, const char* name, const char* what) {
   if (index >= 0 && index < count) return;
   throw WrongArgument(std::string("argument ") + name,
-                      "is " + std::to_string(index) + "; there are " + std::to_string(count) + " " + what);
+                      "is " + std::to_string(index) +
+                          (count > 0 ? "; it must be from 0 to " + std::to_string(count - 1)
+                                     : std::string(", but there are no ") + what));
 }
 
 void require_list(const void* first, std::int64_t count, const char* name) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "c/arrays.hpp"
 #include "c/failures.hpp"
 #include "c/layouts.hpp"
@@ -228,7 +229,7 @@ evenkeel_status evenkeel_labels(const evenkeel_layout* layout, int32_t cp_rank, 
     const CpRank rank = checked_cp_rank(of.cp(), cp_rank);
     const std::span<const std::int64_t> ragged = array_of(tokens, num_tokens, "tokens");
     if (num_tokens != of.num_tokens())
-      throw InputError("tokens", "there are " + std::to_string(num_tokens) + " tokens, but the layout has " +
+      throw InputError("tokens", format_there_are(num_tokens, "token") + ", but the layout has " +
                                      std::to_string(of.num_tokens()));
     std::vector<std::int64_t> local(static_cast<std::size_t>(of.local_rows()));
     pack_rows(of, rank, std::as_bytes(ragged), {}, std::as_writable_bytes(std::span(local)));

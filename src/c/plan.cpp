@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "c/arrays.hpp"
 #include "c/config.hpp"
 #include "c/layouts.hpp"
@@ -70,8 +71,8 @@ LengthTable table_of(const evenkeel_lengths* lengths) {
     const std::int64_t tokens = lengths->loss_tokens[i];
     if (tokens < -1 || tokens > entries[i].shape.length())
       throw InputError("loss_tokens[" + std::to_string(i) + "]",
-                       "is " + std::to_string(tokens) + "; the sample has " +
-                           std::to_string(entries[i].shape.length()) + " tokens",
+                       "is " + std::to_string(tokens) + "; it must be from -1 to the sample's length, " +
+                           std::to_string(entries[i].shape.length()),
                        "Pass -1 if all response tokens carry loss");
     entries[i].loss_tokens = tokens;
   }
@@ -93,8 +94,8 @@ std::vector<SharedGroup> trees_of(const evenkeel_lengths& lengths, const LengthT
     const std::int64_t length = table.entries()[static_cast<std::size_t>(i)].shape.length();
     if (offsets[i] < 0 || offsets[i + 1] > std::ssize(all) || offsets[i + 1] - offsets[i] != length)
       throw InputError("tokens[" + std::to_string(i) + "]",
-                       "has " + std::to_string(offsets[i + 1] - offsets[i]) +
-                           " tokens; the sample's length is " + std::to_string(length));
+                       "has " + format_plain_count(offsets[i + 1] - offsets[i], "token") +
+                           "; the sample's length is " + std::to_string(length));
     views.push_back(all.subspan(static_cast<std::size_t>(offsets[i]), static_cast<std::size_t>(length)));
   }
   return prefix_trees(table, views, ahead);
@@ -129,7 +130,8 @@ StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const L
     DpRankPlan& rank = plan.ranks.emplace_back();
     if (ranks[r].size() != ranks[0].size())
       throw InputError("micro_batches",
-                       "DP rank " + std::to_string(r) + " has " + std::to_string(ranks[r].size()) +
+                       "DP rank " + std::to_string(r) + " has " +
+                           format_plain_count(std::ssize(ranks[r]), "micro-batch", "micro-batches") +
                            ", but DP rank 0 has " + std::to_string(ranks[0].size()),
                        "Add empty micro-batches");
     for (const std::int64_t m : ranks[r]) {
@@ -139,7 +141,7 @@ StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const L
         if (sample < 0 || sample >= table.size() || seen[static_cast<std::size_t>(sample)])
           throw InputError("micro_batches", "sample " + std::to_string(sample) +
                                                 " appears twice, or is not one of the " +
-                                                std::to_string(table.size()) + " samples");
+                                                format_plain_count(table.size(), "sample"));
         seen[static_cast<std::size_t>(sample)] = true;
         micro_batch.entries.emplace_back(sample);
       }
@@ -148,7 +150,8 @@ StepPlan plan_of(const Partition& micro_batches, const Partition& ranks, const L
   const auto missing = std::ranges::find(seen, false);
   if (missing != seen.end())
     throw InputError("micro_batches",
-                     "sample " + std::to_string(missing - seen.begin()) + " is in none of them");
+                     "sample " + std::to_string(missing - seen.begin()) + " is in no micro-batch",
+                     "Put every sample into one micro-batch");
   plan.counts = {ranks.size() == 0 ? 0 : std::ssize(ranks[0])};
   return plan;
 }

@@ -41,8 +41,8 @@ PrefixLayout prefix_layout_of(const evenkeel_prefix_groups* groups) {
   require(groups, "groups");
   if (groups->mask != nullptr) return {groups_of(*groups), mask_of(groups->mask)};
   if (groups->side != EVENKEEL_PAD_RIGHT && groups->side != EVENKEEL_PAD_LEFT)
-    throw WrongArgument("argument groups->side",
-                        "is " + std::to_string(groups->side) + ", which is not a valid value");
+    throw WrongArgument("argument groups->side", "is " + std::to_string(groups->side) +
+                                                     "; it must be EVENKEEL_PAD_RIGHT or EVENKEEL_PAD_LEFT");
   return PrefixLayout(groups_of(*groups),
                       groups->side == EVENKEEL_PAD_LEFT ? PaddingSide::left : PaddingSide::right);
 }

@@ -37,7 +37,8 @@ void add_pairs(evenkeel_arrays& arrays, const char* name, const List& list, Pair
 KeyOrder key_order_of(std::int32_t keys) {
   if (keys == EVENKEEL_KEYS_PACKED) return KeyOrder::packed;
   if (keys == EVENKEEL_KEYS_GATHERED) return KeyOrder::gathered;
-  throw WrongArgument("argument keys", "is " + std::to_string(keys) + ", which is not a valid value");
+  throw WrongArgument("argument keys", "is " + std::to_string(keys) +
+                                           "; it must be EVENKEEL_KEYS_PACKED or EVENKEEL_KEYS_GATHERED");
 }
 
 /// The layout of a tree in a packed micro-batch, and one CP rank of its group.

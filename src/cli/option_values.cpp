@@ -68,7 +68,8 @@ std::string check_and_lowercase(std::string& text, const std::vector<std::string
 }
 
 std::string check_not_empty(const std::string& text) {
-  return text.empty() ? "needs a value, but the value is empty. Was a shell variable not set?" : "";
+  return text.empty() ? "needs a value, but the value is empty. Check that shell variables in it are set"
+                      : "";
 }
 
 std::string check_not_an_option(const std::string& text) {

@@ -76,7 +76,7 @@ class PrometheusMetrics::Families {
       throw IoError(
           "--prometheus " + address,
           "cannot listen there: the port is in use or not permitted, or the address is not this machine's",
-          "Give another port; 0 takes any free port");
+          "Give an address of this machine, and another port; 0 takes any free port");
     }
     exposer_->RegisterCollectable(registry_);
   }

@@ -150,7 +150,7 @@ Profile Config::profile(std::string_view name) const {
   const auto found = profiles.find(name);
   if (found != profiles.end()) return found->second;
   throw ConfigError("profiles", "there is no profile '" + std::string(name) + "'",
-                    profiles.empty() ? "The configuration does not define any profiles"
+                    profiles.empty() ? "Define it in section profiles"
                                      : "The profiles are: " + join(profiles | std::views::keys));
 }
 

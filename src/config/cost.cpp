@@ -127,7 +127,8 @@ CostModel read_fixed_cost(const ConfigValue& value) {
   if (value.node.IsScalar()) return cost_choices().read(value);
   if (!value.node.IsMap()) throw_wrong_type(value, "tokens, flops-7b or a map");
   if (!has_key(value, model_key)) return read_coefficient_cost(value);
-  if (value.node.size() > 1) throw ConfigError(value.where, "model can be combined only with encoder");
+  if (value.node.size() > 1)
+    throw ConfigError(value.where, "model can be combined only with encoder", "Leave out the other keys");
   return read_model_cost(value_at(value, model_key));
 }
 
@@ -166,7 +167,8 @@ CostModel read_model_beside_encoder(const ConfigValue& value) {
 
 /// Reads a cost that is given by a field of the samples.
 ConfiguredCost read_cost_of_field(const ConfigValue& value) {
-  if (value.node.size() > 1) throw ConfigError(value.where, "field cannot be combined with other keys");
+  if (value.node.size() > 1)
+    throw ConfigError(value.where, "field cannot be combined with other keys", "Leave out the other keys");
   return {CostModel::tokens(), std::nullopt, std::nullopt, FieldName{}.read(value_at(value, field_key))};
 }
 
@@ -255,7 +257,8 @@ ConfiguredCost CostFormat::read(const ConfigValue& value) const {
   if (has_key(value, encoder_key)) return read_cost_with_encoder(value);
   if (has_key(value, field_key)) return read_cost_of_field(value);
   if (!has_key(value, measured_word)) return {read_fixed_cost(value), std::nullopt, std::nullopt};
-  if (value.node.size() > 1) throw ConfigError(value.where, "measured cannot be combined with other keys");
+  if (value.node.size() > 1)
+    throw ConfigError(value.where, "measured cannot be combined with other keys", "Leave out the other keys");
   return read_fields(value_at(value, measured_word), measured_fields(),
                      ConfiguredCost{CostModel::tokens(), MeasuredCost{}, std::nullopt});
 }

@@ -104,7 +104,8 @@ void require_one_document(const std::string& text, const Place& place) {
     const auto at = std::min(static_cast<std::size_t>(std::max(0, second.mark().pos)), text.size());
     const std::string_view rest = std::string_view(text).substr(at);
     const std::string where = place.describe_position(second.mark());
-    if (rest.starts_with("---")) throw ConfigError(where, "expected one YAML document, found a second one");
+    if (rest.starts_with("---"))
+      throw ConfigError(where, "expected one YAML document, found a second one", "Remove the second one");
     throw_malformed(
         where, "the document has ended before \"" + shorten(rest.substr(0, rest.find('\n'))) + "\"",
         "Remove what follows, or look for an extra bracket or a line that is not indented enough");
@@ -114,7 +115,7 @@ void require_one_document(const std::string& text, const Place& place) {
 void add_base(const YAML::Node& base, const Place& place, std::vector<YAML::Node>& bases) {
   if (!base.IsMap())
     throw ConfigError(place.describe_key_position(base.Mark(), std::string(merge_key)),
-                      "only maps can be merged into one");
+                      "only maps can be merged into a map", "Refer to a map, or leave the key out");
   bases.push_back(base);
 }
 
@@ -186,7 +187,8 @@ YAML::Node parse_document(const std::string& given, const Place& place) {
     return root;
   } catch (const YAML::DeepRecursion& error) {
     throw_malformed(place.describe_position(error.mark),
-                    "it is nested too deeply; the limit is " + std::to_string(deepest) + " levels");
+                    "it is nested too deeply; the limit is " + std::to_string(deepest) + " levels",
+                    "Check for unclosed brackets");
   } catch (const YAML::Exception& error) {
     throw_malformed(place.describe_position(error.mark), error.msg, tab_indentation_hint(text, error.mark));
   }

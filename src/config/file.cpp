@@ -238,13 +238,14 @@ void require_valid_path(const SourceSettings& source, const std::string& where) 
   const bool reads_file = source.kind && source.kind != SourceKind::synthetic &&
                           source.kind != SourceKind::embedded && source.kind != SourceKind::stream;
   if (reads_file && source.path.empty()) {
-    throw ConfigError(where + ".path", "is missing",
-                      "All kinds of source.kind but synthetic, stream and embedded read files");
+    throw ConfigError(
+        where + ".path", "is missing",
+        "Set it to what the source reads; only the kinds synthetic, stream and embedded do not need it");
   }
   const bool reads_several = source.kind == SourceKind::jsonl || source.kind == SourceKind::safetensors;
   if (!source.more_paths.empty() && !reads_several) {
     throw ConfigError(where + ".path", "is a list, but only jsonl and safetensors read several files",
-                      "Name one, or make each file its own source (sources)");
+                      "Name one file, or make each file its own source in section sources");
   }
 }
 
@@ -258,7 +259,7 @@ void require_valid_sources(const Config& config, const std::string& file) {
     const std::string where = file + "sources." + name;
     if (!source.kind || source.kind == SourceKind::embedded || source.kind == SourceKind::stream)
       throw ConfigError(where + ".kind", "is not set to a kind of source that can be mixed",
-                        "Set the kind of each source");
+                        "Set it to jsonl, synthetic, lengths, megatron, safetensors or dump");
     require_valid_path(source, where);
   }
 }
@@ -392,12 +393,13 @@ std::string entries_to_yaml(const NamedSection& named, const Config& config) {
 std::string read_config_text(const std::filesystem::path& file) {
   constexpr std::size_t max_bytes = std::size_t{1} << 20;
   std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) throw IoError(file.string(), "is a folder, not a file");
+  if (std::filesystem::is_directory(file, ignored))
+    throw IoError(file.string(), "is a folder, not a file", "Name a YAML file");
   errno = 0;
   std::ifstream stream(file, std::ios::binary);
   if (!stream) {
     throw IoError(file.string(), "cannot open the configuration: " + system_message(errno),
-                  is_descriptor_path(file) ? hint_for_open_file : "");
+                  is_descriptor_path(file) ? hint_for_open_file : "Check the path and its permissions");
   }
   // Read at most one byte beyond the limit, even from a device or pipe that never ends.
   std::string text(max_bytes + 1, '\0');

@@ -147,7 +147,9 @@ void require_valid_groups(const Config& config) {
                       "Set it to a multiple of stream.group_size");
   }
   if (stream.group_size && stream.min_group.value_or(1) > size) {
-    throw ConfigError("stream.min_group", "is more than stream.group_size, which is " + std::to_string(size),
+    throw ConfigError("stream.min_group",
+                      "is " + std::to_string(*stream.min_group) + ", above stream.group_size, which is " +
+                          std::to_string(size),
                       "Lower it");
   }
 }

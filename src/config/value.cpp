@@ -35,7 +35,7 @@ std::vector<std::pair<std::string, ConfigValue>> entries_of_map(
     const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "?";
     const std::string where = where_of(shorten(name), entry.first.Mark());
     if (!entry.first.IsScalar()) throw_wrong_type({entry.first, where}, "a word as the key");
-    if (!seen.insert(name).second) throw ConfigError(where, "the key is given twice");
+    if (!seen.insert(name).second) throw ConfigError(where, "the key is given twice", "Remove one of them");
     entries.emplace_back(name, ConfigValue{entry.second, where});
   }
   return entries;
@@ -183,7 +183,7 @@ std::filesystem::path FilePath::read(const ConfigValue& value) const {
   if (!value.node.IsScalar()) throw_wrong_type(value, "a path");
   // The system would ignore everything from the NUL byte on, and open a different file.
   if (value.node.Scalar().find('\0') != std::string::npos)
-    throw ConfigError(value.where, "contains a NUL byte, which a path cannot have");
+    throw ConfigError(value.where, "contains a NUL byte, which a path cannot have", "Remove it");
   return value.node.Scalar();
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/list_checks.hpp"
+#include "base/text_layout.hpp"
 #include "cost/sum_limit.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
@@ -15,7 +16,7 @@ namespace evenkeel {
 namespace {
 
 constexpr const char* only_ratio_matters =
-    "Divide both coefficients of balance.cost by the same number, since only their ratio matters, or shorten "
+    "Divide both coefficients of the cost by the same number, since only their ratio matters, or shorten "
     "or drop samples";
 
 /// Returns left * right + addend, or nullopt if that is 2^62 or more. Precondition: no argument is negative.
@@ -76,7 +77,8 @@ Cost CostModel::operator()(std::int64_t tokens) const {
       attention ? multiply_add(linear, tokens, *attention) : std::nullopt;
   if (!cost) {
     throw LimitError(
-        "cost", "the cost of a sample with " + std::to_string(tokens) + " tokens reaches the limit of 2^62",
+        "cost",
+        "the cost of a sample with " + format_plain_count(tokens, "token") + " reaches the limit of 2^62",
         only_ratio_matters);
   }
   return *cost;
@@ -91,9 +93,9 @@ Cost cost_of_group(const CostModel& model, std::int64_t prefix, std::span<const 
     const std::optional<std::int64_t> longer = multiply_add(1, model(prefix + suffix) - of_prefix, sum);
     if (!longer) {
       throw LimitError("cost",
-                       "the cost of a group of " + std::to_string(suffixes.size()) +
-                           " samples with a prefix of " + std::to_string(prefix) +
-                           " tokens reaches the limit of 2^62",
+                       "the cost of a group of " + format_plain_count(std::ssize(suffixes), "sample") +
+                           " with a prefix of " + format_plain_count(prefix, "token") +
+                           " reaches the limit of 2^62",
                        only_ratio_matters);
     }
     sum = *longer;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/id_range.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "exchange/gather/field_agreement.hpp"
@@ -82,14 +83,15 @@ void require_matching_column(const Column* column, const FieldSpec& spec, std::i
   if (column == nullptr)
     throw InputError(where, "is missing; other micro-batches have it", "Add it to every micro-batch");
   if (column->spec() != spec)
-    throw InputError(where, "has a different dtype, kind or shape than in micro-batch 0");
+    throw InputError(where, "has a different dtype, kind or shape than in micro-batch 0",
+                     "Use the same dtype, kind and shape in every micro-batch");
   if (is_counted(spec.kind) && column->samples().size() != rows) {
     throw InputError(where, "has " + std::string(name_of(spec.kind)) + " for " +
-                                std::to_string(column->samples().size()) +
-                                " samples, but the micro-batch has " + std::to_string(rows));
+                                format_plain_count(column->samples().size(), "sample") +
+                                ", but the micro-batch has " + std::to_string(rows));
   }
   if (!is_counted(spec.kind) && column->rows() != rows && spec.row_bytes() != 0) {
-    throw InputError(where, "has " + std::to_string(column->rows()) + " rows; a field of kind " +
+    throw InputError(where, "has " + format_plain_count(column->rows(), "row") + "; a field of kind " +
                                 std::string(name_of(spec.kind)) + " needs " + std::to_string(rows));
   }
 }
@@ -97,8 +99,10 @@ void require_matching_column(const Column* column, const FieldSpec& spec, std::i
 void require_valid_results(const ResultTransfer& step, std::span<const MicroBatchResults> results,
                            DataPlace place) {
   if (results.size() != step.micro_batches.size()) {
-    throw InputError("results", "cover " + std::to_string(results.size()) + " micro-batches; the step has " +
-                                    std::to_string(step.micro_batches.size()));
+    throw InputError("results",
+                     "cover " + format_plain_count(std::ssize(results), "micro-batch", "micro-batches") +
+                         "; the step has " + std::to_string(step.micro_batches.size()),
+                     "Put results for every micro-batch of this step");
   }
   for (std::size_t m = 0; m < results.size(); ++m) {
     if (results[m].fields.size() != results[0].fields.size()) {

@@ -112,7 +112,9 @@ std::vector<std::string> validate_and_list_passes(const JobSettings& options, co
 void make_folder(const std::filesystem::path& folder) {
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
-  if (failure) throw IoError(folder.string(), "cannot be created: " + failure.message());
+  if (failure)
+    throw IoError(folder.string(), "cannot be created: " + failure.message(),
+                  "Give a folder that every rank may write to");
 }
 
 /// Returns a source's name for the report. Only the synthetic kind has neither a path nor a name.

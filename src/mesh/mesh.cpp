@@ -42,7 +42,7 @@ void require_running_mpi() {
   check_mpi(MPI_Finalized(&finalized), "MPI_Finalized");
   if (initialized != 0 && finalized == 0) return;
   throw MpiError("communicator", finalized != 0 ? "MPI has been finalized" : "MPI has not been initialized",
-                 "Create it after MPI_Init, and destroy it before MPI_Finalize");
+                 "Create objects that use MPI after MPI_Init, and destroy them before MPI_Finalize");
 }
 
 }  // namespace

@@ -39,8 +39,9 @@ OpenRequests::~OpenRequests() {
 }
 
 void OpenRequests::resize(std::int64_t count) {
-  requests_.assign(static_cast<std::size_t>(narrow<int>(count, "messages of one exchange")),
-                   MPI_REQUEST_NULL);
+  requests_.assign(
+      static_cast<std::size_t>(narrow<int>(count, "messages of one exchange", hint_for_large_steps)),
+      MPI_REQUEST_NULL);
 }
 
 bool OpenRequests::has_active_requests() const noexcept {

@@ -15,7 +15,7 @@ namespace evenkeel {
 namespace {
 
 int narrow_message_bytes(std::size_t bytes) {
-  return narrow<int>(bytes, "bytes of a message");
+  return narrow<int>(bytes, "bytes of a message", hint_for_large_steps);
 }
 
 /// MPI datatype of `bytes` contiguous bytes.

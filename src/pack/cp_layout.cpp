@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/narrow.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -20,8 +21,10 @@ void require_positive(std::int64_t value, const char* what) {
 
 std::int64_t checked_alignment(std::int64_t alignment) {
   if (alignment <= max_alignment) return alignment;
-  throw LimitError("sequence alignment", "is " + std::to_string(alignment) + ", above the limit of " +
-                                             std::to_string(max_alignment) + " for int32 cu_seqlens");
+  throw LimitError("sequence alignment",
+                   "is " + std::to_string(alignment) + ", above the limit of " +
+                       std::to_string(max_alignment) + " for int32 cu_seqlens",
+                   "Lower the tensor-parallel size, the context-parallel size or the extra alignment");
 }
 
 void require_valid_rank(CpGroup cp, CpRank rank) {
@@ -34,8 +37,8 @@ void require_valid_rank(CpGroup cp, CpRank rank) {
 void require_equal_chunks(std::int64_t aligned_length, std::int64_t chunks) {
   if (aligned_length >= 0 && aligned_length % chunks == 0) return;
   throw InputError("context-parallel cut",
-                   "a length of " + std::to_string(aligned_length) + " rows cannot be cut into " +
-                       std::to_string(chunks) + " equal chunks",
+                   "a length of " + format_plain_count(aligned_length, "row") + " cannot be cut into " +
+                       format_plain_count(chunks, "equal chunk"),
                    "Align every sequence to a multiple of " + std::to_string(chunks) + " first");
 }
 
@@ -93,8 +96,8 @@ CuSeqlensOnRank cu_seqlens_on_cp_rank(std::span<const std::int32_t> cu_seqlens,
   require_cumulative(cu_seqlens, "cu_seqlens");
   require_cumulative(cu_seqlens_padded, "cu_seqlens_padded");
   if (cu_seqlens.size() != cu_seqlens_padded.size()) {
-    throw InputError("cu_seqlens", "has " + std::to_string(cu_seqlens.size()) +
-                                       " entries, but cu_seqlens_padded has " +
+    throw InputError("cu_seqlens", "has " + format_plain_count(std::ssize(cu_seqlens), "entry", "entries") +
+                                       ", but cu_seqlens_padded has " +
                                        std::to_string(cu_seqlens_padded.size()));
   }
   const std::int64_t chunks = 2 * std::int64_t{cp_size};
@@ -104,9 +107,9 @@ CuSeqlensOnRank cu_seqlens_on_cp_rank(std::span<const std::int32_t> cu_seqlens,
     const std::int64_t aligned = std::int64_t{cu_seqlens_padded[i + 1]} - cu_seqlens_padded[i];
     require_equal_chunks(aligned, chunks);
     if (length > aligned) {
-      throw InputError(
-          "sequence " + std::to_string(i),
-          "has " + std::to_string(length) + " tokens, but only " + std::to_string(aligned) + " padded rows");
+      throw InputError("sequence " + std::to_string(i), "has " + format_plain_count(length, "token") +
+                                                            ", but only " +
+                                                            format_plain_count(aligned, "padded row"));
     }
     const std::int64_t chunk = aligned / chunks;
     const auto true_tokens = [&](std::int64_t chunk_number) {

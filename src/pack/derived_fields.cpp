@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "pack/length_checks.hpp"
@@ -129,9 +130,8 @@ void derive_loss_weights(const PackedLayout& layout, std::span<const double> tok
   require_entries(mask.size(), layout.local_rows(), "loss mask");
   require_entries(out.size(), layout.local_rows(), "loss weights");
   if (std::ssize(token_weights) > layout.size()) {
-    throw InputError("token weights", "there are " + std::to_string(token_weights.size()) +
-                                          " token weights for " + std::to_string(layout.size()) +
-                                          " sequences");
+    throw InputError("token weights", format_there_are(std::ssize(token_weights), "token weight") + " for " +
+                                          format_plain_count(layout.size(), "sequence"));
   }
   std::ranges::fill(out, 0.0F);
   for (std::int64_t i = 0; i < std::ssize(token_weights); ++i) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -11,8 +12,9 @@ namespace evenkeel {
 inline void require_valid_prompt(std::int64_t index, std::int64_t prompt, std::int64_t length) {
   if (prompt >= 0 && prompt <= length) return;
   throw InputError("sequence " + std::to_string(index),
-                   "has a prompt of " + std::to_string(prompt) +
-                       " tokens; it must have from 0 to the sequence's length, " + std::to_string(length));
+                   "has a prompt of " + format_plain_count(prompt, "token") +
+                       "; its prompt must have from 0 tokens to the sequence's length, " +
+                       std::to_string(length));
 }
 
 }  // namespace evenkeel

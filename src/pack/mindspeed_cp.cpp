@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/narrow.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -22,9 +23,9 @@ std::vector<std::int64_t> ulysses_columns(const MindSpeedCp& cp, std::int64_t co
   const std::int64_t parts = run == 0 ? 0 : align_up(columns, run) / run;
   if (parts < cp.size) {
     throw InputError("context-parallel cut",
-                     std::to_string(columns) + " columns in runs of " + std::to_string(run) +
-                         " give columns to only " + std::to_string(parts) + " of " + std::to_string(cp.size) +
-                         " ranks",
+                     "cutting " + format_plain_count(columns, "column") + " into runs of " +
+                         std::to_string(run) + " gives columns to only " + std::to_string(parts) + " of " +
+                         std::to_string(cp.size) + " ranks",
                      "Pad the batch to a multiple of the context-parallel size");
   }
   return rows_of(CpRuns({rank.value() * run, std::min(columns, (rank.value() + 1) * run)}));

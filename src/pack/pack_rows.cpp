@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/run_copy.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "pack/packed_walk.hpp"
 #include "pack/row_writer.hpp"
@@ -17,8 +18,10 @@ namespace {
 std::size_t row_bytes_of(const PackedLayout& layout, std::size_t local_bytes) {
   const auto rows = static_cast<std::size_t>(layout.local_rows());
   if (rows == 0 ? local_bytes == 0 : local_bytes % rows == 0) return rows == 0 ? 0 : local_bytes / rows;
-  throw InputError("packed rows", std::to_string(local_bytes) + " bytes cannot be divided into " +
-                                      std::to_string(rows) + " rows of equal size");
+  throw InputError("packed rows", format_plain_count(static_cast<std::int64_t>(local_bytes), "byte") +
+                                      " cannot be divided into " +
+                                      format_plain_count(static_cast<std::int64_t>(rows), "row") +
+                                      " of equal size");
 }
 
 /// Checks the sizes of the buffers and returns the bytes of one row.
@@ -34,9 +37,9 @@ std::size_t checked_row_bytes_of_all(const PackedLayout& layout, std::size_t rag
                                      std::span<const std::span<Byte>> locals) {
   const auto ranks = static_cast<std::size_t>(layout.cp().size);
   if (locals.size() != ranks) {
-    throw InputError("packed rows", "there are buffers for " + std::to_string(locals.size()) +
-                                        " context-parallel ranks, but the number of ranks is " +
-                                        std::to_string(ranks));
+    throw InputError("packed rows", "there are buffers for " +
+                                        format_plain_count(std::ssize(locals), "context-parallel rank") +
+                                        ", but the number of ranks is " + std::to_string(ranks));
   }
   for (const std::span<Byte> local : locals) {
     require_bytes(local.size(), locals.front().size(), "packed rows of a context-parallel rank");
@@ -60,16 +63,16 @@ void require_matching_sequences(const PackedLayout& layout,
                                 std::span<const std::span<const std::byte>> sequences,
                                 std::size_t row_bytes) {
   if (std::ssize(sequences) != layout.size()) {
-    throw InputError("sequences", "there are " + std::to_string(sequences.size()) +
-                                      " sequences, but the layout has " + std::to_string(layout.size()));
+    throw InputError("sequences", format_there_are(std::ssize(sequences), "sequence") +
+                                      ", but the layout has " + std::to_string(layout.size()));
   }
   for (std::int64_t i = 0; i < layout.size(); ++i) {
     const std::size_t bytes = sequences[static_cast<std::size_t>(i)].size();
     if (bytes == bytes_of(layout.length(i), row_bytes)) continue;
-    throw InputError("sequence " + std::to_string(i), "has " + std::to_string(bytes) +
-                                                          " bytes; it must have " +
-                                                          std::to_string(layout.length(i)) + " rows of " +
-                                                          std::to_string(row_bytes) + " bytes");
+    throw InputError("sequence " + std::to_string(i),
+                     "has " + format_plain_count(static_cast<std::int64_t>(bytes), "byte") +
+                         "; it must have " + format_plain_count(layout.length(i), "row") + " of " +
+                         format_plain_count(static_cast<std::int64_t>(row_bytes), "byte"));
   }
 }
 

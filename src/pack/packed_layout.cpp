@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/narrow.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "pack/packed_walk.hpp"
 
@@ -39,9 +40,10 @@ std::int32_t checked_rows(std::int64_t rows) {
 }
 
 std::string text_of(const PackedShape& shape) {
-  return std::to_string(shape.rows) + " rows per rank in " + std::to_string(shape.sequences) +
-         " sequences of at most " + std::to_string(shape.max_seqlen) + " over " + std::to_string(shape.cp) +
-         " context-parallel ranks";
+  return format_plain_count(shape.rows, "row") + " per rank in " +
+         format_plain_count(shape.sequences, "sequence") + " of at most " +
+         format_plain_count(shape.max_seqlen, "token") + " over " +
+         format_plain_count(shape.cp, "context-parallel rank");
 }
 
 }  // namespace
@@ -61,8 +63,9 @@ PackedLayout::PackedLayout(std::span<const std::int64_t> lengths,
     : cp_(cp), alignment_(alignment) {
   require_valid_alignment(alignment, cp);
   if (lengths.size() != aligned_lengths.size()) {
-    throw InputError("packed micro-batch", "has " + std::to_string(lengths.size()) + " lengths but " +
-                                               std::to_string(aligned_lengths.size()) + " aligned lengths");
+    throw InputError("packed micro-batch",
+                     "has " + format_plain_count(std::ssize(lengths), "length") + " but " +
+                         format_plain_count(std::ssize(aligned_lengths), "aligned length"));
   }
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     require_nonnegative_length(size(), lengths[i]);
@@ -86,8 +89,9 @@ PackedLayout PackedLayout::padded_to(std::int64_t rows) const {
   const std::int64_t added = rows - num_rows();
   if (added < 0 || added % alignment_ != 0 || (added > 0 && size() == 0)) {
     throw InputError("packed micro-batch",
-                     "has " + std::to_string(num_rows()) + " rows in " + std::to_string(size()) +
-                         " sequences, which cannot be padded to " + std::to_string(rows) + " rows",
+                     "has " + format_plain_count(num_rows(), "row") + " in " +
+                         format_plain_count(size(), "sequence") + ", which cannot be padded to " +
+                         format_plain_count(rows, "row"),
                      "Padding requires at least one sequence, and adds a multiple of the alignment, " +
                          std::to_string(alignment_));
   }

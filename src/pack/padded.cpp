@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/list_checks.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "pack/length_checks.hpp"
@@ -22,8 +23,9 @@ void require_valid_mask_shape(const PaddedMask& mask) {
       mask.batch >= 0 && mask.seq >= 0 &&
       (mask.seq == 0 ? entries == 0 : entries % mask.seq == 0 && entries / mask.seq == mask.batch);
   if (fits) return;
-  throw InputError("padding mask", "has " + std::to_string(entries) + " entries for a shape of [" +
-                                       std::to_string(mask.batch) + ", " + std::to_string(mask.seq) + "]");
+  throw InputError("padding mask", "has " + format_plain_count(entries, "entry", "entries") +
+                                       " for a shape of [" + std::to_string(mask.batch) + ", " +
+                                       std::to_string(mask.seq) + "]");
 }
 
 [[noreturn]] void reject_entry(std::span<const std::uint8_t> mask) {
@@ -94,8 +96,8 @@ void require_all_kept_rows_valid(std::span<const std::int64_t> lengths, std::spa
                                  std::int64_t seq) {
   if (seq < 0) throw InputError("padded length", "is " + std::to_string(seq) + "; it must be at least 0");
   if (!kept.empty() && kept.size() != lengths.size()) {
-    throw InputError("kept rows", "there are " + std::to_string(kept.size()) + " ranges for " +
-                                      std::to_string(lengths.size()) + " sequences");
+    throw InputError("kept rows", format_there_are(std::ssize(kept), "range") + " for " +
+                                      format_plain_count(std::ssize(lengths), "sequence"));
   }
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     require_valid_kept_rows(static_cast<std::int64_t>(i), kept.empty() ? RowRange{0, lengths[i]} : kept[i],
@@ -169,8 +171,8 @@ void pad_right(std::span<const std::int64_t> lengths, std::span<const RowRange> 
 std::vector<RowRange> response_prediction_rows(std::span<const std::int64_t> lengths,
                                                std::span<const std::int64_t> prompt_lengths) {
   if (lengths.size() != prompt_lengths.size()) {
-    throw InputError("prompt lengths", "there are " + std::to_string(prompt_lengths.size()) + " for " +
-                                           std::to_string(lengths.size()) + " sequences");
+    throw InputError("prompt lengths", format_there_are(std::ssize(prompt_lengths), "prompt length") +
+                                           " for " + format_plain_count(std::ssize(lengths), "sequence"));
   }
   std::vector<RowRange> rows;
   rows.reserve(lengths.size());

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -17,8 +18,8 @@ constexpr std::size_t pad_block_bytes = 4096;
 
 void require_bytes(std::size_t actual, std::size_t needed, const char* what) {
   if (actual == needed) return;
-  throw InputError(what,
-                   "the size is " + std::to_string(actual) + " bytes; it must be " + std::to_string(needed));
+  throw InputError(what, "the size is " + format_plain_count(static_cast<std::int64_t>(actual), "byte") +
+                             "; it must be " + std::to_string(needed));
 }
 
 void require_bytes(std::size_t actual, std::initializer_list<std::size_t> factors, const char* what) {

@@ -66,15 +66,17 @@ void require_usable_form(const FieldSpec& spec) {
   if (!missing) return;
   const bool is_narrow =
       spec.dtype == DType::int32 && (spec.name == input_ids_field || spec.name == labels_field);
-  throw InputError(
-      quoted_name(spec), "is " + description_of(spec) + "; it must have " + std::string(*missing),
-      is_narrow ? "Convert it to int64, such as by astype('int64') of NumPy or long() of PyTorch" : "");
+  throw InputError(quoted_name(spec),
+                   "is " + description_of(spec) + "; it must have " + std::string(*missing),
+                   is_narrow ? "Convert it to int64, such as by astype('int64') of NumPy or long() of PyTorch"
+                             : "Provide it in that form, or under another name");
 }
 
 void require_different_names(std::span<const FieldSpec> fields) {
   std::set<std::string_view> names;
   for (const FieldSpec& field : fields)
-    if (!names.insert(field.name).second) throw InputError(quoted_name(field), "appears twice");
+    if (!names.insert(field.name).second)
+      throw InputError(quoted_name(field), "appears twice", "Give each field its own name");
   for (const FieldSpec& field : fields) {
     if (!is_counted(field.kind)) continue;
     const std::string offsets = offsets_name(field.name);

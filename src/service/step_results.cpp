@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "mesh/fail_together.hpp"
 
 namespace evenkeel {
@@ -12,9 +13,9 @@ namespace {
 std::int64_t rows_in(std::span<const std::byte> values, std::size_t row_bytes, const std::string& where) {
   const std::size_t stray = row_bytes == 0 ? values.size() : values.size() % row_bytes;
   if (stray == 0) return row_bytes == 0 ? 0 : static_cast<std::int64_t>(values.size() / row_bytes);
-  throw InputError(where, "has " + std::to_string(values.size()) +
-                              " bytes, which is not a multiple of the row size of " +
-                              std::to_string(row_bytes) + " bytes");
+  throw InputError(where, "has " + format_plain_count(std::ssize(values), "byte") +
+                              ", which is not a multiple of the row size of " +
+                              format_plain_count(static_cast<std::int64_t>(row_bytes), "byte"));
 }
 
 std::string name_of_result(std::size_t m, const FieldSpec& spec) {
@@ -58,8 +59,8 @@ void StepResults::put(std::size_t m, FieldSpec spec, std::span<const std::int64_
     SampleRows samples = SampleRows::from_counts(counts);
     const std::int64_t rows = rows_in(values, spec.row_bytes(), where);
     if (spec.row_bytes() > 0 && rows != samples.rows()) {
-      throw InputError(
-          where, "has " + std::to_string(rows) + " rows; its samples have " + std::to_string(samples.rows()));
+      throw InputError(where, "has " + format_plain_count(rows, "row") + ", but its samples have " +
+                                  std::to_string(samples.rows()) + " in total");
     }
     fields.push_back(fill_column(Column::uninitialized(std::move(spec), std::move(samples)), values));
   });
@@ -74,8 +75,9 @@ void StepResults::fail(const ErrorReport& report) noexcept {
 // this result.
 std::vector<Column>& StepResults::fields_for(std::size_t m, const FieldSpec& spec) {
   if (m >= micro_batches_.size()) {
-    throw InputError(name_of_result(m, spec), "does not exist: there are results of " +
-                                                  std::to_string(micro_batches_.size()) + " micro-batches");
+    throw InputError(name_of_result(m, spec),
+                     "does not exist: there are results of " +
+                         format_plain_count(std::ssize(micro_batches_), "micro-batch", "micro-batches"));
   }
   std::vector<Column>& fields = micro_batches_[m].fields;
   if (std::ranges::any_of(fields, [&](const Column& c) { return c.spec().name == spec.name; }))

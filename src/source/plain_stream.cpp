@@ -52,11 +52,12 @@ Selection select_samples(const SampleSource& source, const Config& config, std::
       source.num_samples(), [&](std::int64_t position) { return source.tokens_in(position); }, config.filter,
       length, name);
   if (selection.size() == 0) {
-    throw InputError(
-        name,
-        "has no samples left: " + format_plain_count(source.num_samples(), "sample") +
-            " are left out by batch.too_long or batch.empty",
-        "Raise batch.max_length, which is " + std::to_string(length) + ", or choose another filter");
+    throw InputError(name,
+                     "has no samples left: " + format_plain_count(source.num_samples(), "sample") +
+                         (source.num_samples() == 1 ? " is" : " are") +
+                         " left out by batch.too_long or batch.empty",
+                     "Raise batch.max_length, which is " + std::to_string(length) +
+                         ", or change batch.too_long or batch.empty");
   }
   return selection;
 }

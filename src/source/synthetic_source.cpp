@@ -6,6 +6,7 @@
 
 #include "base/hash.hpp"
 #include "base/narrow.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 
@@ -41,10 +42,11 @@ void broadcast_rows(const Communicator& comm, std::vector<FileLengths>& rows) {
 
 [[noreturn]] void reject_length(const std::string& path, std::int64_t sample, const FileLengths& row,
                                 std::int64_t max_tokens) {
-  throw LimitError(path,
-                   "sample " + std::to_string(sample) + " has " + std::to_string(row.prompt + row.response) +
-                       " tokens, above the cap of " + std::to_string(max_tokens) + " tokens",
-                   "Raise micro_batch.max_tokens, or shorten or drop the sample");
+  throw LimitError(
+      path,
+      "sample " + std::to_string(sample) + " has " + format_plain_count(row.prompt + row.response, "token") +
+          ", above the cap of " + format_plain_count(max_tokens, "token"),
+      "Raise micro_batch.max_tokens (or micro_batch.max_tokens_per_rank), or shorten or drop the sample");
 }
 
 }  // namespace

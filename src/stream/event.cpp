@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, num_drop_reasons> reason_names{"stale", "
                                                                       "filtered"};
 
 [[noreturn]] void reject(const std::string& what) {
-  throw InputError("stream event", what);
+  throw InputError("stream event", what, "Restore the store from a backup");
 }
 
 json json_of(const Uid& uid) {

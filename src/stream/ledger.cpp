@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel::stream {
@@ -220,7 +221,7 @@ void Ledger::require_valid_event(std::int64_t number, const StepFormed& formed) 
     if (!waits || !all.insert(key).second)
       reject(number, step + " has group " + to_text(group.uid) + ", which is not waiting for a step");
     if (!is_old && std::ssize(state->samples) != group.samples)
-      reject(number, step + " lists " + std::to_string(group.samples) + " samples for group " +
+      reject(number, step + " lists " + format_plain_count(group.samples, "sample") + " for group " +
                          to_text(group.uid) + ", which has " + std::to_string(state->samples.size()));
   }
 }

@@ -29,7 +29,7 @@ void require_range(const char* key, Number value, Number least, Number most) {
 void require_valid_late_field(const std::string& name) {
   constexpr std::array<std::string_view, 7> keys{"uid",        "index",        "version",  "versions",
                                                  "prompt_ids", "response_ids", "input_ids"};
-  if (name.empty()) throw ConfigError("stream.late_fields", "has an empty name");
+  if (name.empty()) throw ConfigError("stream.late_fields", "lists an empty name", "Remove it");
   if (std::ranges::find(keys, name) == keys.end()) return;
   throw ConfigError("stream.late_fields",
                     "lists '" + name + "', which every sample has when it is first sent", "Remove it");
@@ -64,7 +64,7 @@ void StreamSettings::validate() const {
     require_valid_late_field(late_fields[i]);
     if (std::find(late_fields.begin(), late_fields.begin() + static_cast<std::ptrdiff_t>(i),
                   late_fields[i]) != late_fields.begin() + static_cast<std::ptrdiff_t>(i))
-      throw ConfigError("stream.late_fields", "lists '" + late_fields[i] + "' twice");
+      throw ConfigError("stream.late_fields", "lists '" + late_fields[i] + "' twice", "Name each field once");
   }
 }
 

@@ -31,9 +31,9 @@ at::Tensor to_tensor(std::span<const std::int64_t> numbers) {
 
 at::Tensor merge_cp_rows(const PackedLayout& layout, const at::Tensor& gathered) {
   if (gathered.dim() < 1 || gathered.size(0) != layout.num_rows()) {
-    throw InputError("gathered rows", std::to_string(gathered.dim() < 1 ? 0 : gathered.size(0)) +
-                                          " rows were passed, but the micro-batch has " +
-                                          std::to_string(layout.num_rows()));
+    throw InputError("gathered rows", "there are " +
+                                          std::to_string(gathered.dim() < 1 ? 0 : gathered.size(0)) +
+                                          ", but the micro-batch has " + std::to_string(layout.num_rows()));
   }
   std::vector<std::int64_t> target;
   for (int rank = 0; rank < layout.cp().size; ++rank) {

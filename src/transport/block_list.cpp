@@ -19,14 +19,15 @@ class ChunkBuilder {
     MPI_Aint displacement = 0;
     check_mpi(MPI_Get_address(address, &displacement), "MPI_Get_address");
     displacements_.push_back(displacement);
-    lengths_.push_back(narrow<int>(bytes, "bytes of one block"));
+    lengths_.push_back(narrow<int>(bytes, "bytes of one block", hint_for_large_steps));
   }
 
   [[nodiscard]] MpiDatatype commit() {
     MPI_Datatype type = MPI_DATATYPE_NULL;
-    check_mpi(MPI_Type_create_hindexed(narrow<int>(lengths_.size(), "blocks of one message"), lengths_.data(),
-                                       displacements_.data(), MPI_BYTE, &type),
-              "MPI_Type_create_hindexed");
+    check_mpi(
+        MPI_Type_create_hindexed(narrow<int>(lengths_.size(), "blocks of one message", hint_for_large_steps),
+                                 lengths_.data(), displacements_.data(), MPI_BYTE, &type),
+        "MPI_Type_create_hindexed");
     check_mpi(MPI_Type_commit(&type), "MPI_Type_commit");
     lengths_.clear();
     displacements_.clear();

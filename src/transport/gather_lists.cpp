@@ -19,11 +19,11 @@ struct Piece {
 RankLists::RankLists(std::span<const std::int64_t> counts, std::string_view what) {
   std::int64_t next = 0;
   for (const std::int64_t count : counts) {
-    offsets.push_back(narrow<int>(next, what));
-    sizes.push_back(narrow<int>(count, what));
+    offsets.push_back(narrow<int>(next, what, hint_for_large_steps));
+    sizes.push_back(narrow<int>(count, what, hint_for_large_steps));
     next += count;
   }
-  total = static_cast<std::size_t>(narrow<int>(next, what));
+  total = static_cast<std::size_t>(narrow<int>(next, what, hint_for_large_steps));
 }
 
 std::vector<std::int64_t> gather_counts(const Communicator& comm, std::int64_t mine,

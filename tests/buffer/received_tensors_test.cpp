@@ -262,7 +262,7 @@ TEST(SentSamples, are_refused_if_they_are_not_the_requested_ones) {
   const std::string answer = std::string(lines.samples()[0].body) + "\n";
   const std::vector<std::int64_t> two{1, 2};
   EXPECT_EQ(report_of<InputError>([&] { return parse_samples(answer, two, lines.schema(), {}); }).message,
-            "do not match the request: 1 were received, but 2 were requested");
+            "do not match the request: the number received is 1, but 2 were requested");
   const ReceivedSamples tensors = three().sent();
   const std::string_view body = tensors.samples()[0].body;
   const std::string cut = make_body_frame(body).before + std::string(body.substr(0, body.size() - 1));

@@ -161,7 +161,7 @@ TEST(BufferServer, answers_each_refusal_with_its_status) {
       HasSubstr("body: looks gzip-compressed, but the request has no Content-Encoding header. Add the "
                 "header Content-Encoding: gzip"));
   EXPECT_THAT(server.post("/v1/samples", "x", {}, "application/vnd.safetensors")->body,
-              HasSubstr("body: has 1 bytes; the header's length alone takes 8"));
+              HasSubstr("body: has 1 byte; the header's length alone takes 8"));
   EXPECT_EQ(server.post("/v1/tickets", "{}")->status, 422);
   EXPECT_EQ(server.post("/v1/tickets", "[")->status, 422);
   const auto no_call = server.post("/v1/nonsense", "");

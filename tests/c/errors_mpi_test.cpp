@@ -244,10 +244,10 @@ TEST(CErrors, reach_all_ranks_if_fields_cannot_be_added) {
       EXPECT_EQ(evenkeel_samples_add(samples.get(), &odd), EVENKEEL_ERROR_INPUT);
     }
     expect_everywhere(step_of(service, samples.get()), EVENKEEL_ERROR_INPUT);
-    EXPECT_TRUE(last_error_has("field 'echo': has 1 rows"));
+    EXPECT_TRUE(last_error_has("field 'echo': has 1 row;"));
     expect_everywhere(evenkeel_service_step_again(service.get(), step.get(), "update", samples.get()),
                       EVENKEEL_ERROR_INPUT);
-    EXPECT_TRUE(boost::mpi::communicator().size() > 1 || last_error_has("field 'echo': has 1 rows"));
+    EXPECT_TRUE(boost::mpi::communicator().size() > 1 || last_error_has("field 'echo': has 1 row;"));
   }
 }
 

@@ -115,7 +115,7 @@ TEST(IncompleteCommandLine, names_the_missing_option_and_points_to_help) {
 }
 
 TEST(CommandLineWithoutAValue, is_refused_by_the_option_s_name_in_every_command) {
-  const std::string why = ": needs a value, but the value is empty. Was a shell variable not set?";
+  const std::string why = ": needs a value, but the value is empty. Check that shell variables in it are set";
   for (const auto& [words, option] : std::vector<std::pair<std::string, std::string>>{
            {"run job.yaml --state '' --resume", "--state"},
            {"run job.yaml --dump ''", "--dump"},
@@ -186,7 +186,7 @@ TEST(Inspect, lists_the_kinds_of_files_if_a_name_does_not_imply_one) {
   const ProgramResult result = run_evenkeel("inspect /bin/ls");
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, AllOf(HasSubstr("/bin/ls: has a name that does not imply what kind of file it is"),
-                                HasSubstr(".safetensors"), HasSubstr("folders of runs")));
+                                HasSubstr(".safetensors"), HasSubstr("the folder of a run")));
 }
 
 TEST(Help, of_every_command_has_examples) {

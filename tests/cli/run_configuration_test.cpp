@@ -126,10 +126,10 @@ TEST(PlanConfiguration, suggests_a_cap_that_can_be_set) {
   const std::string plan = "plan --lengths " + (scratch / "long.csv").string() + " --set mesh.dp=1 ";
   const ProgramResult beyond = run_evenkeel(plan + "--set mesh.tp=2");
   EXPECT_EQ(beyond.status, 1);
-  EXPECT_THAT(beyond.err,
-              HasSubstr("Shorten or drop the sample: micro_batch.max_tokens cannot be more than 2147483647"));
+  EXPECT_THAT(beyond.err, HasSubstr("Shorten or drop the sample: the cap cannot be more than 2147483647"));
   const ProgramResult within = run_evenkeel(plan);
-  EXPECT_THAT(within.err, HasSubstr("Raise micro_batch.max_tokens to at least 2147483647"));
+  EXPECT_THAT(within.err, HasSubstr("Raise micro_batch.max_tokens (or micro_batch.max_tokens_per_rank times "
+                                    "cp) to at least 2147483647"));
   EXPECT_EQ(run_evenkeel(plan + "--set micro_batch.max_tokens=2147483647").status, 0);
 }
 

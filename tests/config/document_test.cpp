@@ -41,7 +41,7 @@ TEST(ConfigDocument, content_after_its_end_is_refused_with_its_line) {
 
 TEST(ConfigDocument, a_second_document_is_refused_with_its_line) {
   EXPECT_EQ(refusal("mesh: {}\n---\nmesh: {}\n"),
-            "job.yaml:2:1: expected one YAML document, found a second one");
+            "job.yaml:2:1: expected one YAML document, found a second one. Remove the second one");
   EXPECT_EQ(refusal("---\nmesh: {}\n...\n"), "accepted");
 }
 
@@ -70,7 +70,7 @@ TEST(ConfigDocument, tabs_and_second_keys_are_refused_with_their_line) {
       "job.yaml:3:1: malformed YAML: illegal tab when looking for indentation. Indent with spaces: the line "
       "begins with a tab");
   EXPECT_EQ(refusal("{\"mesh\": {\"tp\": 2},\n \"mesh\": {\"cp\": 2}}"),
-            "job.yaml:2: mesh: the key is given twice");
+            "job.yaml:2: mesh: the key is given twice. Remove one of them");
 }
 
 // yaml-cpp silently ends the document at \x04.
@@ -89,7 +89,7 @@ TEST(ConfigDocument, a_path_may_contain_any_quoted_character_except_nul) {
             "a\x1b[31m\x04"
             "b");
   EXPECT_EQ(refusal(R"(source: {path: "a\0b"})"),
-            "job.yaml:1: source.path: contains a NUL byte, which a path cannot have");
+            "job.yaml:1: source.path: contains a NUL byte, which a path cannot have. Remove it");
 }
 
 TEST(ConfigAliases, expand_to_their_anchors) {
@@ -116,7 +116,8 @@ TEST(ConfigAliases, merge_keys_add_keys_that_a_map_does_not_have) {
 
 TEST(ConfigAliases, merged_keys_are_checked_like_others) {
   EXPECT_EQ(refusal("mesh:\n  <<: {tpp: 3}\n").substr(0, 35), "job.yaml:2: mesh.tpp: unknown key. ");
-  EXPECT_EQ(refusal("mesh: {<<: 4}"), "job.yaml:1: <<: only maps can be merged into one");
+  EXPECT_EQ(refusal("mesh: {<<: 4}"),
+            "job.yaml:1: <<: only maps can be merged into a map. Refer to a map, or leave the key out");
   EXPECT_THAT(refusal("mesh: {\"<<\": {tp: 4}}"), HasSubstr("mesh.<<: unknown key"));
 }
 

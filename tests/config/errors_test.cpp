@@ -203,7 +203,7 @@ TEST(ConfigFieldErrors, name_the_field_and_the_key) {
   EXPECT_THAT(refusal("fields: {x: {layers: [[-1]]}}\n"), testing::HasSubstr("fields.x.layers"));
   EXPECT_EQ(
       refusal("mesh: {pp: 2}\nfields: {x: {layers: [[0]]}}\n"),
-      "job.yaml: fields.x.layers: lists layers for 1 stages, but the mesh has pp 2 x vpp 1. Give one list "
+      "job.yaml: fields.x.layers: lists layers for 1 stage, but the mesh has pp 2 x vpp 1. Give one list "
       "for each virtual stage");
   EXPECT_EQ(
       refusal("fields: {x: {dtype: narrow}}\n"),
@@ -258,14 +258,14 @@ TEST(ConfigCost, refuses_an_invalid_cost) {
   EXPECT_EQ(refusal("balance: {cost: {linear: 0, quadratic: 0}}"),
             "job.yaml:1: balance.cost: linear and quadratic are both 0. Set at least one of them above 0");
   EXPECT_EQ(refusal("balance: {cost: {linear: 1, model: {}}}"),
-            "job.yaml:1: balance.cost: model can be combined only with encoder");
+            "job.yaml:1: balance.cost: model can be combined only with encoder. Leave out the other keys");
   EXPECT_EQ(refusal("balance: {cost: [1]}"),
             "job.yaml:1: balance.cost: expected tokens, flops-7b or a map, found a list");
 }
 
 TEST(ConfigCost, a_cost_of_a_field_has_no_other_keys) {
   EXPECT_EQ(refusal("balance: {cost: {field: work, linear: 2}}"),
-            "job.yaml:1: balance.cost: field cannot be combined with other keys");
+            "job.yaml:1: balance.cost: field cannot be combined with other keys. Leave out the other keys");
   EXPECT_THAT(refusal("balance: {cost: {field: [1]}}"),
               testing::StartsWith("job.yaml:1: balance.cost: field: "));
 }
@@ -325,8 +325,9 @@ TEST(ConfigCost, a_measured_cost_has_only_its_own_keys) {
             "job.yaml:1: balance.cost: measured: window: 15 is out of range; allowed: 16 to 1048576");
   EXPECT_EQ(refusal("balance: {cost: {measured: {initial: measured}}}"),
             "job.yaml:1: balance.cost: measured: initial: measured is not one of: tokens, flops-7b");
-  EXPECT_EQ(refusal("balance: {cost: {measured: {}, linear: 1}}"),
-            "job.yaml:1: balance.cost: measured cannot be combined with other keys");
+  EXPECT_EQ(
+      refusal("balance: {cost: {measured: {}, linear: 1}}"),
+      "job.yaml:1: balance.cost: measured cannot be combined with other keys. Leave out the other keys");
   EXPECT_THAT(
       refusal("balance: {cost: measured, preset: verl}"),
       testing::StartsWith("job.yaml: balance.cost: measured cannot be combined with balance.preset, since"));
@@ -359,10 +360,11 @@ TEST(ConfigSpeeds, are_one_per_dp_rank_if_their_number_is_known) {
 
 TEST(ConfigDuplicate, is_refused_at_its_second_occurrence) {
   EXPECT_EQ(refusal("mesh: {tp: 2}\nbatch: {epochs: 2}\nmesh: {cp: 2}\n"),
-            "job.yaml:3: mesh: the key is given twice");
-  EXPECT_EQ(refusal("mesh:\n  tp: 2\n  tp: 4\n"), "job.yaml:3: mesh.tp: the key is given twice");
+            "job.yaml:3: mesh: the key is given twice. Remove one of them");
+  EXPECT_EQ(refusal("mesh:\n  tp: 2\n  tp: 4\n"),
+            "job.yaml:3: mesh.tp: the key is given twice. Remove one of them");
   EXPECT_EQ(refusal("balance: {cost: {linear: 1, linear: 2}}"),
-            "job.yaml:1: balance.cost: linear: the key is given twice");
+            "job.yaml:1: balance.cost: linear: the key is given twice. Remove one of them");
 }
 
 TEST(ConfigMalformed, names_the_line_and_the_column) {
@@ -394,8 +396,8 @@ TEST(ConfigOverrideErrors, report_maps_that_would_change_nothing) {
 
 TEST(ConfigConsistency, a_source_that_reads_a_file_needs_its_path) {
   EXPECT_EQ(refusal("source: {kind: jsonl}"),
-            "job.yaml: source.path: is missing. All kinds of source.kind but synthetic, stream and embedded "
-            "read files");
+            "job.yaml: source.path: is missing. Set it to what the source reads; only the kinds synthetic, "
+            "stream and embedded do not need it");
   EXPECT_EQ(refusal("source: {kind: lengths, path: ''}").substr(0, 22), "job.yaml: source.path:");
   EXPECT_EQ(refusal("source: {kind: jsonl}", {"source.path=x.jsonl"}), "accepted");
 }

@@ -33,7 +33,7 @@ TEST(CostModel, a_cost_of_two_to_the_62_is_an_error_that_names_the_length_and_sa
     FAIL() << "2^62 must throw";
   } catch (const LimitError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("2147483648 tokens"));
-    EXPECT_THAT(error.report().hint, testing::HasSubstr("Divide both coefficients of balance.cost"));
+    EXPECT_THAT(error.report().hint, testing::HasSubstr("Divide both coefficients of the cost"));
   }
 }
 

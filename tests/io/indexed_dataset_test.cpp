@@ -232,11 +232,11 @@ TEST(IndexedDataset, documents_must_contain_every_sequence_once) {
   EXPECT_EQ(indexed_error(small_index_with(70, bytes_of(std::int64_t{1}))),
             "document 0 starts at sequence 1 (at byte 70); the first one must start at 0");
   EXPECT_EQ(indexed_error(small_index_with(78, bytes_of(std::int64_t{4}))),
-            "document 1 starts at sequence 4 (at byte 78); there are 3 sequences");
+            "document 1 starts at sequence 4 (at byte 78); the number of sequences is 3");
   EXPECT_EQ(indexed_error(small_index_with(78, bytes_of(std::int64_t{-1}))),
             "document 1 starts at sequence -1 (at byte 78), before the previous one, at 0");
   EXPECT_EQ(indexed_error(small_index_with(86, bytes_of(std::int64_t{2}))),
-            "the last document ends at sequence 2 (at byte 86); there are 3 sequences");
+            "the last document ends at sequence 2 (at byte 86); the number of sequences is 3");
   EXPECT_THAT(indexed_error(small_index_with(86, bytes_of(std::int64_t{1}))),
               HasSubstr("before the previous one"));
   EXPECT_THAT(indexed_error(small_index_with(78, bytes_of(std::numeric_limits<std::int64_t>::max()))),

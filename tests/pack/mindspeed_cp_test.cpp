@@ -108,9 +108,9 @@ TEST(MindSpeedColumns, reject_batches_that_cannot_be_cut) {
   EXPECT_THAT(input_error_of([] { (void)held_by(ring(2), 10, 0); }), HasSubstr("10 rows"));
   EXPECT_THAT(input_error_of([] { (void)held_by(hybrid(4, 2), 10, 0); }), HasSubstr("10 rows"));
   EXPECT_THAT(input_error_of([] { (void)held_by(ulysses(8), 9, 0); }),
-              HasSubstr("give columns to only 5 of 8 ranks"));
+              HasSubstr("gives columns to only 5 of 8 ranks"));
   EXPECT_THAT(input_error_of([] { (void)held_by(ulysses(2), 0, 0); }),
-              HasSubstr("give columns to only 0 of 2 ranks"));
+              HasSubstr("gives columns to only 0 of 2 ranks"));
 }
 
 TEST(MindSpeedColumns, reject_sequence_ends_that_do_not_fit_the_batch) {

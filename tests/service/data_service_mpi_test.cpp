@@ -183,7 +183,7 @@ TEST(DataService, columns_modified_outside_of_the_batch_are_everybodys_error) {
   const boost::mpi::communicator world;
   for (const int bad : first_middle_last(world)) {
     EXPECT_THAT(refusal_of(world, bad, [](RaggedBatch& batch) { batch.find("input_ids")->resize(1); }),
-                HasSubstr("field 'input_ids': has 1 rows"));
+                HasSubstr("field 'input_ids': has 1 row;"));
     EXPECT_THAT(refusal_of(world, bad,
                            [](RaggedBatch& batch) {
                              batch.add_field({"twin", DType::int64, FieldKind::token, {}});

@@ -271,7 +271,7 @@ TEST(Profiles, invalid_columns_in_a_step_are_everybodys_error) {
                                   [&](auto& m) {
                                     for (MicroBatch& each : m) each.tensors.fields.emplace_back(own, 1);
                                   }),
-                HasSubstr("field 'own' of micro-batch 0: has 1 rows"));
+                HasSubstr("field 'own' of micro-batch 0: has 1 row;"));
     EXPECT_THAT(pass_over_changed(world, bad,
                                   [&](auto& m) {
                                     m.back().tensors.fields.emplace_back(

@@ -115,7 +115,7 @@ TEST(LateFields, have_names_that_no_sample_brings) {
   };
   EXPECT_THAT(rejection_reason({"values", "version"}), HasSubstr("lists 'version', which every sample has"));
   EXPECT_THAT(rejection_reason({"values", "values"}), HasSubstr("lists 'values' twice"));
-  EXPECT_THAT(rejection_reason({""}), HasSubstr("has an empty name"));
+  EXPECT_THAT(rejection_reason({""}), HasSubstr("lists an empty name"));
 }
 
 }  // namespace

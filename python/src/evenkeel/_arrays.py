@@ -16,6 +16,7 @@ import numpy.typing as npt
 from evenkeel import _c, errors
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
+from evenkeel._text import counted
 
 CPU = 1  # the DLPack device type
 PINNED = 3  # CUDA's page-locked memory, which the CPU can access directly
@@ -61,7 +62,7 @@ def integers(values: Any, name: str) -> npt.NDArray[np.int64]:
         return _integers_of_sequence(values, name)
     found = as_numpy(values, name)
     if found.ndim != 1:
-        _c.raise_error("input", name, f"has {found.ndim} dimensions; it must have one")
+        _c.raise_error("input", name, f"has {counted(found.ndim, 'dimension')}; it must have one")
     if found.size == 0:
         return np.empty(0, np.int64)
     if found.dtype.kind not in "iu":
@@ -372,13 +373,13 @@ def _require_memory(tensor: Any, name: str) -> None:
     storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
     if (tensor.storage_offset() + last + 1) * tensor.element_size() > storage.nbytes():
-        _c.raise_error("input", name, "has lost its memory: its storage was resized")
+        _c.raise_error("input", name, "has lost its memory: its storage was resized", "Pass a tensor that has its memory")
 
 
 def _from_dlpack(value: Any, name: str) -> npt.NDArray[Any]:
     device = value.__dlpack_device__()[0]
     if device not in (CPU, PINNED):
-        _c.raise_error("input", name, f"is on a device of DLPack type {int(device)}; it must be in CPU memory")
+        _c.raise_error("input", name, f"is on a device of DLPack type {int(device)}; it must be in CPU memory", "Copy it to CPU memory")
     try:
         return np.from_dlpack(value)
     except (BufferError, TypeError, RuntimeError) as error:

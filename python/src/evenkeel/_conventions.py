@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evenkeel._text import counted
 from evenkeel.errors import ConfigError, InputError
 
 CONVENTIONS = ("token", "next", "response")
@@ -39,7 +40,7 @@ def of_response(name: str, values: Sequence[Any], at: str, prompt: int, response
     values, tokens, where = list(values), prompt + response, where or name
     lengths = {"token": (tokens,), "next": (tokens, tokens - 1), "response": (response,)}[at]
     if len(values) not in lengths:
-        raise _refused(where, f"has {len(values)} values for {tokens} tokens, {response} of them in the response",
+        raise _refused(where, f"has {counted(len(values), 'value')} for {counted(tokens, 'token')}, {response} of them in the response",
                        f"With at: {at}, a list must have {' or '.join(map(str, lengths))}; pass at={{...}} if it uses another convention")
     if at == "response":
         return values
@@ -51,7 +52,7 @@ def of_response(name: str, values: Sequence[Any], at: str, prompt: int, response
         values = [no_loss or 0, *values][:tokens]  # nothing predicts the first token
     trained = [t for t in range(1, prompt) if values[t] != no_loss] if name in WITHOUT_LOSS else []
     if trained:
-        raise _refused(where, f"is set at token {trained[0]}, which belongs to the prompt of {prompt} tokens",
+        raise _refused(where, f"is set at token {trained[0]}, which belongs to the prompt of {counted(prompt, 'token')}",
                        "Let the prompt end before the first token with loss")
     return values[prompt:]
 

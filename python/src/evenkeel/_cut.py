@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from evenkeel._c import refuse
+from evenkeel._text import counted
 from evenkeel.errors import Error
 from evenkeel.planning import plan
 
@@ -38,7 +39,8 @@ def cut(
     if count > -least:
         refuse(
             "dp_group",
-            f"a rank has only {-least} samples, but each rank needs {count} micro-batches of at most {micro_batch['max_tokens']} tokens",
+            f"a rank has only {counted(-least, 'sample')}, but each rank needs {counted(count, 'micro-batch', 'micro-batches')} of at "
+            f"most {counted(micro_batch['max_tokens'], 'token')}",
             remedy,
         )
     return [[int(index) for index in part.samples] for part in make_plan(min_count=count).ranks[0].micro_batches]

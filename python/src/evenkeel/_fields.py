@@ -262,7 +262,8 @@ def concatenate(rows: Sequence[Any], name: str) -> Any:
         _c.raise_error("input", f"field {name!r}", f"is a list of {type(rows[0]).__name__}, which is not supported",
                           "Pass one tensor of all rows, or one tensor or list of numbers per sample")
     if len({str(row.dtype) for row in rows}) > 1:
-        _c.raise_error("input", f"field {name!r}", f"mixes the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}")
+        _c.raise_error("input", f"field {name!r}", f"mixes the dtypes {', '.join(sorted({str(r.dtype) for r in rows}))}",
+                       "Convert all of them to one dtype")
     if _arrays.is_tensor(rows[0]):
         return sys.modules["torch"].cat(list(rows))
     return np.concatenate(rows)
@@ -276,7 +277,7 @@ def _numbers(values: Sequence[Any], name: str) -> npt.NDArray[Any]:
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError) as error:
-        _c.raise_error("input", f"field {name!r}", f"is not a list of numbers: {error}")
+        _c.raise_error("input", f"field {name!r}", f"is not a list of numbers: {error}", "Pass a list of numbers, or a tensor")
     if array.size == 0:
         return array.astype(np.int64)
     if array.dtype.kind not in "bif":
@@ -300,7 +301,7 @@ def _as_one_type(rows: list[npt.NDArray[Any]], name: str) -> npt.NDArray[Any]:
     if "b" in kinds and len(kinds) > 1:
         _refuse_mixed(name)
     if len({row.shape[1:] for row in full}) > 1:
-        _c.raise_error("input", f"field {name!r}", "has rows of different shapes in its samples")
+        _c.raise_error("input", f"field {name!r}", "has rows of different shapes in its samples", "Give all rows the same shape")
     if not full:
         return np.empty(0, np.int64)
     if "f" not in kinds:
@@ -321,7 +322,7 @@ def _require_exact(whole: npt.NDArray[np.int64], name: str) -> None:
 
 
 def _refuse_mixed(name: str) -> NoReturn:
-    _c.raise_error("input", f"field {name!r}", "mixes booleans and numbers")
+    _c.raise_error("input", f"field {name!r}", "mixes booleans and numbers", "Pass only booleans or only numbers")
 
 
 def to_array_or_tensor(rows: npt.NDArray[Any], dtype: str, tensors: bool) -> Any:

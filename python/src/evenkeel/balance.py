@@ -15,6 +15,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
+from evenkeel._text import counted, there_are
 
 __all__ = [
     "CostModel",
@@ -59,7 +60,7 @@ class Partition:
     def __getitem__(self, group: int) -> Int64s:
         at = operator.index(group)
         if not -len(self) <= at < len(self):
-            raise IndexError(f"group {at} does not exist; there are {len(self)} groups")
+            raise IndexError(f"group {at} does not exist; {there_are(len(self), 'group')}")
         at %= len(self)
         return self._items[self._offsets[at] : self._offsets[at + 1]].copy()
 
@@ -92,7 +93,7 @@ class Partition:
         missing = (self._items < 0) | (self._items >= len(values))
         if missing.any():
             item = int(self._items[missing.argmax()])
-            _c.raise_error("input", "costs", f"there are {len(values)} costs, but item {item} was requested")
+            _c.raise_error("input", "costs", f"{there_are(len(values), 'cost')}, but item {item} was requested")
         before = np.concatenate(([0], np.cumsum(values[self._items])))
         return before[self._offsets[1:]] - before[self._offsets[:-1]]
 
@@ -299,7 +300,8 @@ def _bins(sizes: Any, max_size: int | None, max_items: int | None, counts: Any) 
     values = _arrays.integers(sizes, "sizes")
     of_items = None if counts is None else _arrays.integers(counts, "counts")
     if of_items is not None and len(of_items) not in (0, len(values)):
-        _c.raise_error("input", "counts", f"there are {len(of_items)} counts for {len(values)} sizes; the two numbers must be equal")
+        _c.raise_error("input", "counts", f"{there_are(len(of_items), 'count')} for {counted(len(values), 'size')}; the two numbers "
+                       "must be equal")
     size, items = (_UNLIMITED if limit is None else _c.int64(limit) for limit in (max_size, max_items))
     return values, of_items if of_items is not None and len(of_items) else None, size, items
 
@@ -327,7 +329,7 @@ def max_over_mean(work: Any, speeds: Any = None) -> float:
     values, result = _arrays.integers(work, "work"), ctypes.c_double()
     of_ranks = np.empty(0, np.int64) if speeds is None else _arrays.integers(speeds, "speeds")
     if len(of_ranks) not in (0, len(values)):
-        _c.raise_error("input", "speeds", f"there are {len(of_ranks)} speeds for {len(values)} ranks")
+        _c.raise_error("input", "speeds", f"{there_are(len(of_ranks), 'speed')} for {counted(len(values), 'rank')}")
     lib.evenkeel_max_over_mean(_c.address(values), _c.address(of_ranks) if len(of_ranks) else None, len(values),
                                ctypes.byref(result))
     return result.value

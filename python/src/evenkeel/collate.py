@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel._c import refuse
+from evenkeel._text import counted
 
 __all__ = ["MicroBatches", "Padded", "PaddingFree", "Steps"]
 
@@ -155,7 +156,8 @@ def _sequence_of(sample: Sample, where: str, with_labels: bool) -> tuple[Rows, R
         refuse(f"{where}['input_ids']", "has no token", "Leave empty samples out of the data set")
     labels = _rows(sample["labels"], f"{where}['labels']").copy() if with_labels else tokens.copy()
     if len(labels) != len(tokens):
-        refuse(f"{where}['labels']", f"has {len(labels)} values for {len(tokens)} tokens", "Give each token a label, -100 for no loss")
+        refuse(f"{where}['labels']", f"has {counted(len(labels), 'value')} for {counted(len(tokens), 'token')}",
+               "Give each token a label, -100 for no loss")
     mask = sample.get("attention_mask")
     if mask is not None and (len(mask) != len(tokens) or not np.all(np.asarray(mask) == 1)):
         refuse(f"{where}['attention_mask']", "is not 1 at every token", "Remove padding from the samples of the data set")

@@ -20,6 +20,7 @@ import numpy as np
 
 from evenkeel import _c
 from evenkeel._peers import PEERS, Clock, Peer, Piece, Ranks, Way
+from evenkeel._text import counted
 from evenkeel.balance import CostModel, max_sum_lower_bound
 from evenkeel.errors import ConfigError, Error
 from evenkeel.planning import plan
@@ -80,7 +81,7 @@ def _evenkeel(cost: CostModel, meet: str) -> Way:
 def _installed(package: str) -> tuple[str, Peer]:
     """Returns the package's name with its version, and how it plans."""
     if package not in PEERS:
-        _c.refuse("--with", f"'{package}' is unknown; the known ones are {', '.join(PEERS)}")
+        _c.refuse("--with", f"'{package}' is unknown", f"Name one of {', '.join(PEERS)}")
     try:
         return f"{package} {importlib.metadata.version(package)}", PEERS[package]
     except importlib.metadata.PackageNotFoundError:
@@ -107,7 +108,8 @@ def compare_plans(step: Step, packages: Iterable[str]) -> Iterator[tuple[str, Fi
     for meet in ("step", "micro-batch"):
         yield f"evenkeel, meet: {meet}", *_measure(step, _evenkeel(step.cost, meet))
     if len(step.lengths) % step.dp:
-        _c.refuse("LENGTHS", f"{len(step.lengths)} samples are not a multiple of {step.dp} DP ranks, but frameworks give each rank "
+        _c.refuse("LENGTHS", f"the number of samples, {len(step.lengths)}, is not a multiple of the {counted(step.dp, 'DP rank')}, but "
+                  "frameworks give each rank "
                   "equally many", "Leave out some, or choose another --dp")
     for name, peer in peers:
         for word, way in peer.ways.items():
@@ -115,7 +117,7 @@ def compare_plans(step: Step, packages: Iterable[str]) -> Iterator[tuple[str, Fi
                 yield f"{name}, {word}", *_measure(step, way)
             except Exception as error:
                 _c.refuse(f"{name}, {word}", f"cannot plan this step: {type(error).__name__}: {error}",
-                          f"Version {peer.tested} was tested")
+                          f"Install version {peer.tested}, which was tested")
 
 
 # Command line.
@@ -133,7 +135,7 @@ def read_lengths(path: str) -> list[int]:
     names = ["length"] if "length" in header else ["prompt_length", "response_length"]
     columns = [header.index(name) for name in names] if set(names) <= set(header) else []
     lengths = [_length_of(row, columns, f"{path}:{line}") for line, row in rows[1 if columns else 0 :]]
-    return lengths or _c.refuse(path, "has no lengths")
+    return lengths or _c.refuse(path, "has no lengths", "Write one length per line")
 
 
 def _length_of(row: list[str], columns: list[int], where: str) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 
 from evenkeel._c import refuse
 from evenkeel._grpo import BalancedGRPOTrainer
+from evenkeel._text import counted
 from evenkeel.collate import MicroBatches, Padded, PaddingFree, Steps
 from evenkeel.sampler import BalancedBatchSampler
 
@@ -204,7 +205,7 @@ class _BalancedTrainer(_Base):  # type: ignore[misc]
             refuse("deepspeed", "needs a fixed number of micro-batches per step, but Evenkeel varies it", "Use FSDP or DDP")
         for name, size in (("tensor", self.get_tp_size()), ("context", self.get_cp_size()), ("sequence", self.get_sp_size())):
             if size != 1:
-                refuse(f"{name} parallelism", f"has {size} ranks, but only data parallelism is supported here", "Set it to 1")
+                refuse(f"{name} parallelism", f"has {counted(size, 'rank')}, but only data parallelism is supported here", "Set it to 1")
 
 
 def _batches_of(step: Any) -> list[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from evenkeel import _c
 from evenkeel._fields import RULES
+from evenkeel._text import counted
 from evenkeel.planning import plan
 from evenkeel.service import DataService
 from evenkeel.steps import MicroBatch, Step
@@ -68,7 +69,8 @@ def loss(batch: dict[str, Any], losses: torch.Tensor) -> tuple[torch.Tensor, tor
     if flat.dtype == torch.float64:  # the weights before rounding to float32
         weights = torch.as_tensor(batch["micro_batch"].exact_loss_weights, device=weights.device)
     if flat.shape != weights.shape:
-        _c.raise_error("input", "losses", f"has the shape {list(losses.shape)}; the micro-batch has {len(weights)} rows on this rank")
+        _c.raise_error("input", "losses", f"has the shape {list(losses.shape)}; the micro-batch has {counted(len(weights), 'row')} on "
+                       "this rank")
     part = (weights * flat).sum()
     return part * batch["loss_scale"], torch.ones((), dtype=torch.int, device=part.device), {"loss": part.detach()}
 
@@ -118,7 +120,7 @@ class DataIterator:
                 yield step
                 left = sum(1 for _ in self._left)
                 if left:
-                    _c.raise_error("input", f"step {step.index}", f"has {left} micro-batches that were not consumed",
+                    _c.raise_error("input", f"step {step.index}", f"has {counted(left, 'micro-batch', 'micro-batches')} that were not consumed",
                                       "Pass num_microbatches to forward_backward_func")
 
     def begin(self, step: Step, mini_batch: int | None = None) -> None:
@@ -212,7 +214,8 @@ class DynamicCPScheduler:
         for at_once in zip(*(rank.micro_batches for rank in planned.ranks)):
             groups = {part.context: [ids[index] for index in part.samples] for part in at_once if len(part.samples) > 0}
             if not groups:
-                _c.refuse("sample_id_seqlens", f"has {len(ids)} samples for {planned.num_micro_batches} micro-batches", "Pass more samples")
+                _c.refuse("sample_id_seqlens", f"has {counted(len(ids), 'sample')} for "
+                          f"{counted(planned.num_micro_batches, 'micro-batch', 'micro-batches')}", "Pass more samples")
             columns.append(_on_all_ranks([(size, samples) for (_, size), samples in groups.items()], self.ranks))
         return columns
 

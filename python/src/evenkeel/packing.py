@@ -19,6 +19,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
+from evenkeel._text import counted, there_are
 
 __all__ = [
     "CpGroup",
@@ -119,7 +120,8 @@ class PackedLayout:
         aligned = None if aligned_lengths is None else _arrays.integers(aligned_lengths, "aligned_lengths")
         multiple = sequence_alignment(tp, group) if alignment is None else _c.int64(alignment)
         if aligned is not None and len(aligned) != len(numbers):
-            _c.raise_error("input", "packed micro-batch", f"has {len(numbers)} lengths but {len(aligned)} aligned lengths")
+            _c.raise_error("input", "packed micro-batch", f"has {counted(len(numbers), 'length')} but "
+                           f"{counted(len(aligned), 'aligned length')}")
         true, padded = np.empty(len(numbers) + 1, np.int32), np.empty(len(numbers) + 1, np.int32)
         longest = ctypes.c_int32()
         self._set(group, true, padded, multiple)
@@ -269,7 +271,7 @@ def cu_seqlens_on_cp_rank(cu_seqlens: Any, cu_seqlens_padded: Any, cp_size: int,
     true, padded = (_arrays.small_integers_of(sums, name) for sums, name in (
         (cu_seqlens, "cu_seqlens"), (cu_seqlens_padded, "cu_seqlens_padded")))
     if len(true) != len(padded):
-        _c.raise_error("input", "cu_seqlens", f"has {len(true)} entries, but cu_seqlens_padded has {len(padded)}")
+        _c.raise_error("input", "cu_seqlens", f"has {counted(len(true), 'entry', 'entries')}, but cu_seqlens_padded has {len(padded)}")
     found = [np.empty_like(true) for _ in range(3)]
     lib.evenkeel_cu_seqlens_on_cp_rank(_c.address(true), _c.address(padded), len(true), _c.int32(cp_size), _c.int32(cp_rank),
                                        *map(_c.address, found))
@@ -327,7 +329,7 @@ def merge(layout: PackedLayout, locals: Sequence[Any], *, out: Any = None, threa
         locals = [locals]
     parts = [_rows_of(local, layout.local_rows, f"locals[{r}]") for r, local in enumerate(locals)]
     if len(parts) != layout.cp.size:
-        _c.raise_error("input", "locals", f"has {len(parts)} tensors for {layout.cp.size} context-parallel ranks")
+        _c.raise_error("input", "locals", f"has {counted(len(parts), 'tensor')} for {counted(layout.cp.size, 'context-parallel rank')}")
     _require_alike(parts, "locals")
     target = _result(parts[0], (layout.num_tokens, *parts[0].trailing), out)
     buffers = _buffers(_arrays.readable(part.array, "locals") for part in parts)
@@ -338,7 +340,7 @@ def merge(layout: PackedLayout, locals: Sequence[Any], *, out: Any = None, threa
 def split(layout: PackedLayout, ragged: Any) -> list[Any]:
     """Splits ragged rows [num_tokens, ...] into those of each sequence, which are views of the same memory."""
     if ragged.shape[0] != layout.num_tokens:
-        _c.raise_error("input", "ragged", f"has {ragged.shape[0]} rows; the layout has {layout.num_tokens} tokens")
+        _c.raise_error("input", "ragged", f"has {counted(ragged.shape[0], 'row')}; the layout has {counted(layout.num_tokens, 'token')}")
     bounds = layout.cu_seqlens.tolist()
     return [ragged[begin:end] for begin, end in zip(bounds, bounds[1:])]
 
@@ -398,7 +400,7 @@ def loss_weights(layout: PackedLayout, token_weights: Any, mask: Any) -> Any:
 def _rows_of(value: Any, count: int, name: str) -> _arrays.Rows:
     rows = _arrays.Rows(value, name)
     if rows.array.shape[0] != count:
-        _c.raise_error("input", name, f"has {rows.array.shape[0]} rows; the layout has {count}")
+        _c.raise_error("input", name, f"has {counted(rows.array.shape[0], 'row')}; the layout has {count}")
     return rows
 
 
@@ -406,14 +408,14 @@ def _pack_sequences(
     layout: PackedLayout, sequences: Sequence[Any], cp_rank: int, pad: Any, out: Any, threads: int
 ) -> Any:
     if len(sequences) != len(layout):
-        _c.raise_error("input", "values", f"there are {len(sequences)} sequences, but the layout has {len(layout)}")
+        _c.raise_error("input", "values", f"{there_are(len(sequences), 'sequence')}, but the layout has {len(layout)}")
     if not sequences:
         _c.raise_error("input", "values", "is an empty list, which has no dtype", "Pass ragged rows")
     parts = [_arrays.Rows(sequence, f"values[{i}]") for i, sequence in enumerate(sequences)]
     _require_alike(parts, "values")
     for i, (part, length) in enumerate(zip(parts, layout.lengths.tolist())):
         if part.array.shape[0] != length:
-            _c.raise_error("input", f"values[{i}]", f"has {part.array.shape[0]} rows; the layout has {length}")
+            _c.raise_error("input", f"values[{i}]", f"has {counted(part.array.shape[0], 'row')}; the layout has {length}")
     target = _result(parts[0], (layout.local_rows, *parts[0].trailing), out)
     buffers = _buffers(_arrays.readable(part.array, f"values[{i}]") for i, part in enumerate(parts))
     pad_row = parts[0].row_of(pad, "pad")

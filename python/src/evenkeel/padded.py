@@ -12,6 +12,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel._conventions import CONVENTIONS, LOSS_MASK, OF_INPUTS, WITHOUT_LOSS, require_conventions
 from evenkeel._fields import RULES
+from evenkeel._text import counted
 from evenkeel.samples import Samples, build_or_keep_error
 
 __all__ = ["results_like", "samples_of"]
@@ -117,7 +118,7 @@ def results_like(
     else:
         _c.raise_error("input", f"field {name!r}", f"is of {kind}, which has no padded form")
     if len(rows) != where.sum():
-        _c.raise_error("input", f"field {name!r}", f"has {len(rows)} rows; the batch has {int(where.sum())} such tokens",
+        _c.raise_error("input", f"field {name!r}", f"has {counted(len(rows), 'row')}; the batch has {counted(int(where.sum()), 'such token')}",
                           "Pass the batch from which the samples were made")
     if _arrays.is_tensor(rows):
         import torch
@@ -150,12 +151,12 @@ class _Places:
         n, width = tokens.shape
         if mask.ndim != 2 or mask.shape[0] != n or not 0 < mask.shape[1] <= width or at == "sample":
             _refuse(response_mask, f"has the shape {list(mask.shape)}, but {MASK} has {list(tokens.shape)}",
-                    "It must have one column for each token, or for each response token, which are the last columns")
+                    "Give it one column for each token, or for each response token, which are the last columns")
         columns = mask.shape[1]
         at = at or ("token" if columns == width else "response")
         fitting = {"token": (width,), "next": (width, width - 1), "response": range(1, width)}[at]
         if columns not in fitting:
-            _refuse(response_mask, f"has {columns} columns, which does not match at: {at} for {width} columns of tokens")
+            _refuse(response_mask, f"has {counted(columns, 'column')}, which does not match at: {at} for {counted(width, 'column')} of tokens")
         offset = {"token": 0, "next": 1, "response": width - columns}[at]
         carries = _by_token(mask, offset, width)
         if (carries & ~tokens).any() or at == "next" and columns == width and mask[:, -1].any():
@@ -177,7 +178,7 @@ class _Places:
         """Returns the kind of field that a column becomes, and the column of a token minus that of its value."""
         shape, (n, width) = tuple(column.shape), self.tokens.shape
         if shape[:1] != (n,):
-            _refuse(name, f"has the shape {list(shape)}; the batch has {n} samples")
+            _refuse(name, f"has the shape {list(shape)}; the batch has {counted(n, 'sample')}")
         if at == "sample" or len(shape) == 1 and at is None:
             return "sample", 0
         wide = shape[1] if len(shape) > 1 else None
@@ -193,14 +194,15 @@ class _Places:
             if self.at != "response":
                 return "response_token", self.offset
             if self.r == width or name in WITHOUT_LOSS:
-                _refuse(name, f"has {width} columns, but it is not specified which of them holds the value of a token",
+                _refuse(name, f"has {counted(width, 'column')}, but it is not specified which of them holds the value of a token",
                         f"Pass at={{{name!r}: 'token'}}, 'next' (shifted) or 'response'")
             return "token", 0
         if wide == width - 1:
             return "response_token", 1
         if wide == self.r:
             return "response_token", width - wide
-        _refuse(name, f"has the shape {list(shape)}, but {wide} columns fit neither the {width} of the tokens, nor {width - 1}, "
+        _refuse(name, f"has the shape {list(shape)}, but {counted(wide, 'column')} {'fits' if wide == 1 else 'fit'} neither the {width} "
+                f"of the tokens, nor {width - 1}, "
                 "nor those of the response", f"If it is a vector for each sample, pass at={{{name!r}: 'sample'}}")
 
     def require_no_loss_of_prompts(self, name: str, column: Any, offset: int) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
+from evenkeel._text import counted
 
 __all__ = ["lengths_of_mask", "pad_right", "remove_padding", "response_prediction_rows", "restore_padding"]
 
@@ -59,7 +60,7 @@ def pad_right(ragged: Any, lengths: Any, *, seq: int | None = None, kept: Any = 
         _c.raise_error("input", "seq", f"is {seq}; it must be at least 0")
     target = rows.empty(len(numbers), seq, *rows.trailing)
     if not len(numbers) == len(begins) == len(ends):
-        _c.raise_error("input", "kept", f"has {len(begins)} range starts and {len(ends)} range ends")
+        _c.raise_error("input", "kept", f"has {counted(len(begins), 'range start')} and {counted(len(ends), 'range end')}")
     pad_row = rows.row_of(pad, "pad")
     lib.evenkeel_pad_right(_c.address(numbers), _c.address(begins), _c.address(ends), len(numbers), _c.int64(seq),
                            _arrays.row_bytes_of(target.array, 2), _arrays.readable(rows.array, "ragged"),
@@ -72,7 +73,7 @@ def response_prediction_rows(lengths: Any, prompt_lengths: Any) -> tuple[npt.NDA
     int64. Nothing predicts the first token of a sequence without a prompt, so its row is -1."""
     numbers, prompts = _arrays.integers(lengths, "lengths"), _arrays.integers(prompt_lengths, "prompt_lengths")
     if len(prompts) != len(numbers):
-        _c.raise_error("input", "prompt_lengths", f"has {len(prompts)} entries for {len(numbers)} sequences")
+        _c.raise_error("input", "prompt_lengths", f"has {counted(len(prompts), 'entry', 'entries')} for {counted(len(numbers), 'sequence')}")
     begins, ends = np.empty_like(numbers), np.empty_like(numbers)
     lib.evenkeel_response_prediction_rows(_c.address(numbers), _c.address(prompts), len(numbers), _c.address(begins),
                                           _c.address(ends))
@@ -89,7 +90,7 @@ def _lengths_of(places: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
 def c_mask(places: npt.NDArray[np.uint8]) -> Any:
     """Returns a mask's bytes in the form that the library reads."""
     if places.ndim != 2:
-        _c.raise_error("input", "mask", f"has {places.ndim} dimensions; it must have two, [batch, seq]")
+        _c.raise_error("input", "mask", f"has {counted(places.ndim, 'dimension')}; it must have two, [batch, seq]")
     return c.evenkeel_mask(*places.shape, _arrays.readable(places, "mask").data)
 
 

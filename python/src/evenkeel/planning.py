@@ -12,6 +12,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
+from evenkeel._text import counted, there_are
 from evenkeel.config import Config, ConfigLike
 from evenkeel.packing import CpGroup, PackedLayout
 from evenkeel.prefix import PackedTreeLayout, PrefixTree
@@ -410,7 +411,7 @@ class _Samples:
 
     def __init__(self, prompts: Int64s, responses: Int64s, groups: Any, loss_tokens: Any, tokens: Any) -> None:
         if len(prompts) != len(responses):
-            _c.raise_error("input", "lengths", f"there are {len(prompts)} prompts but {len(responses)} responses",
+            _c.raise_error("input", "lengths", f"{there_are(len(prompts), 'prompt')} but {counted(len(responses), 'response')}",
                            "Give one of each for every sample")
         self._count = len(prompts)
         self._prompts, self._responses = prompts, responses
@@ -424,7 +425,7 @@ class _Samples:
 
     def _checked(self, given: Any, name: str) -> Any:
         if len(given) not in (0, self._count) or (name == "tokens" and len(given) != self._count):
-            _c.raise_error("input", name, f"has {len(given)} entries for {self._count} samples")
+            _c.raise_error("input", name, f"has {counted(len(given), 'entry', 'entries')} for {counted(self._count, 'sample')}")
         return given if len(given) else None if name != "tokens" else given
 
 
@@ -443,11 +444,11 @@ def _prompts_and_responses(lengths: Any, prompts: Any, responses: Any) -> tuple[
 
 def _responses_of(lengths: Int64s, prompts: Int64s) -> Int64s:
     if lengths.shape != prompts.shape:
-        _c.raise_error("input", "prompts", f"has {len(prompts)} entries for {len(lengths)} samples")
+        _c.raise_error("input", "prompts", f"has {counted(len(prompts), 'entry', 'entries')} for {counted(len(lengths), 'sample')}")
     responses: Int64s = lengths - prompts
     if (responses < 0).any():
         at = int(np.argmax(responses < 0))
-        _c.raise_error("input", f"prompts[{at}]", f"is {prompts[at]}, but the sample has {lengths[at]} tokens")
+        _c.raise_error("input", f"prompts[{at}]", f"is {prompts[at]}, but the sample has {counted(lengths[at], 'token')}")
     return responses
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
+from evenkeel._text import counted, there_are
 from evenkeel.packing import CpGroup, PackedLayout
 from evenkeel.padding import c_mask, lengths_of_mask, mask_bytes
 
@@ -72,9 +73,9 @@ class PrefixGroups:
         prefixes, suffixes = (lengths_of_mask(mask).tolist() for mask in (prefix_mask, suffix_mask))
         sizes = _arrays.integers(group_sizes, "group_sizes").tolist()
         if len(sizes) != len(prefixes):
-            _c.refuse("group sizes", f"there are {len(sizes)} sizes for {len(prefixes)} prefixes")
+            _c.refuse("group sizes", f"{there_are(len(sizes), 'size')} for {counted(len(prefixes), 'prefix', 'prefixes')}")
         if min(sizes, default=0) < 0 or sum(sizes) != len(suffixes):
-            _c.refuse("group sizes", f"the sizes {sizes} do not add up to the {len(suffixes)} suffixes")
+            _c.refuse("group sizes", f"the sizes {sizes} do not add up to the number of suffixes, {len(suffixes)}")
         following = iter(suffixes)
         return PrefixGroups([prefix, *itertools.islice(following, size)] for prefix, size in zip(prefixes, sizes))
 
@@ -139,7 +140,7 @@ class TokenPlaces:
             _c.refuse("width", f"is {shape[1]}; it must be at least 0")
         if (wrong := (sizes < 0) | (sizes > shape[1])).any():
             row = int(wrong.argmax())
-            _c.refuse(f"padded row {row}", f"{sizes[row]} tokens do not fit into a shape of {list(shape)}")
+            _c.refuse(f"padded row {row}", f"a row of {counted(sizes[row], 'token')} does not fit into a shape of {list(shape)}")
         runs = np.stack([np.arange(len(sizes)), shape[1] - sizes if at_left else np.zeros_like(sizes), sizes], axis=1)
         return TokenPlaces(shape, runs[sizes > 0])
 
@@ -247,7 +248,7 @@ class PrefixTree:
     def __init__(self, parents: Any, tokens: Any, sample_ends: Any) -> None:
         before, lengths = _arrays.integers(parents, "parents"), _arrays.integers(tokens, "tokens")
         if len(before) != len(lengths):
-            _c.raise_error("input", "tokens", f"has {len(lengths)} entries for {len(before)} segments")
+            _c.raise_error("input", "tokens", f"has {counted(len(lengths), 'entry', 'entries')} for {counted(len(before), 'segment')}")
         self._set(before, lengths, _arrays.integers(sample_ends, "sample_ends"))
 
     def _set(self, parents: Int64s, tokens: Int64s, sample_ends: Int64s) -> None:
@@ -633,10 +634,10 @@ def tree_rows(tree: PrefixTree, samples: Sequence[Any]) -> Any:
     """Returns the rows of a tree, [num_rows, ...], taken from each sample's rows [length, ...]: the rows that
     PackedTreeLayout.segments packs. A shared row is taken from the first sample that has it."""
     if len(samples) != tree.num_samples:
-        _c.raise_error("input", "samples", f"there are {len(samples)} samples, but the tree has {tree.num_samples}")
+        _c.raise_error("input", "samples", f"{there_are(len(samples), 'sample')}, but the tree has {tree.num_samples}")
     for i, sample in enumerate(samples):
         if sample.shape[0] != tree.sample_length(i):
-            _c.raise_error("input", f"samples[{i}]", f"has {sample.shape[0]} rows; the tree has {tree.sample_length(i)}")
+            _c.raise_error("input", f"samples[{i}]", f"has {counted(sample.shape[0], 'row')}; the tree has {tree.sample_length(i)}")
     if len(tree) == 0:
         return samples[0][:0] if samples else np.empty(0, np.int64)
     places = zip(tree.first_samples.tolist(), tree.depths.tolist(), tree.lengths.tolist())
@@ -653,14 +654,14 @@ def _pair(prefix: Any, suffix: Any, leading: int) -> tuple[_arrays.Rows, _arrays
     rows = _arrays.Rows(prefix, "prefix"), _arrays.Rows(suffix, "suffix")
     for part, name in zip(rows, ("prefix", "suffix")):
         if part.array.ndim < leading:
-            _c.raise_error("input", name, f"has {part.array.ndim} dimensions; it must have at least {leading}")
+            _c.raise_error("input", name, f"has {counted(part.array.ndim, 'dimension')}; it must have at least {leading}")
     if rows[0].dtype != rows[1].dtype:
         _c.raise_error("input", "suffix", f"has the dtype {rows[1].dtype}; the prefix has {rows[0].dtype}")
     if rows[0].array.shape[leading:] != rows[1].array.shape[leading:]:
         _c.raise_error("input", "suffix", f"has rows of {rows[1].array.shape[leading:]}; the prefix has rows of "
                           f"{rows[0].array.shape[leading:]}")
     if leading == 3 and rows[0].array.shape[1] != rows[1].array.shape[1]:
-        _c.raise_error("input", "suffix", f"has {rows[1].array.shape[1]} heads; the prefix has "
+        _c.raise_error("input", "suffix", f"has {counted(rows[1].array.shape[1], 'head')}; the prefix has "
                           f"{rows[0].array.shape[1]}")
     return rows
 
@@ -669,10 +670,10 @@ def _require_lengths(mask: Any, lengths: Int64s, name: str) -> None:
     """Raises InputError unless a mask has one row per length, with that many ones."""
     found = lengths_of_mask(mask_bytes(mask))
     if len(found) != len(lengths):
-        _c.refuse(f"{name} mask", f"has {len(found)} rows; it must have {len(lengths)}, one for each {name}")
+        _c.refuse(f"{name} mask", f"has {counted(len(found), 'row')}; it must have {len(lengths)}, one for each {name}")
     if (wrong := found != lengths).any():
         row = int(wrong.argmax())
-        _c.refuse(f"{name} mask", f"row {row} has {found[row]} ones; {name} {row} has {lengths[row]} tokens")
+        _c.refuse(f"{name} mask", f"row {row} has {counted(found[row], 'one')}; {name} {row} has {counted(lengths[row], 'token')}")
 
 
 def _require_width(rows: _arrays.Rows, places: TokenPlaces, heads_first: bool, name: str) -> None:
@@ -696,7 +697,7 @@ def _move_padded(places: Places, values: Any, pad: Any, heads_first: bool, same_
     rows = _arrays.Rows(values, "values")
     leading = 3 if heads_first else 2
     if rows.array.ndim < leading:
-        _c.raise_error("input", "values", f"have {rows.array.ndim} dimensions; it must have at least {leading}")
+        _c.raise_error("input", "values", f"have {counted(rows.array.ndim, 'dimension')}; they must have at least {leading}")
     _require_width(rows, places[0], heads_first, "values")
     target = _empty_at(rows, places[1], heads_first)
     pad_row = _pad_row(rows, leading, pad)

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from evenkeel._conventions import LOSS_MASK, of_response, require_conventions
+from evenkeel._text import counted, there_are
 from evenkeel.errors import InputError
 
 __all__ = ["from_prime_rl", "from_slime", "from_verl"]
@@ -71,7 +72,7 @@ def from_slime(sample: Mapping[str, Any], *, group_size: int, version: int | Non
     given = dict(sample)
     tokens, response = list(given.pop("tokens")), int(given.pop("response_length"))
     if not 0 <= response <= len(tokens):
-        raise _refused("response_length", f"is {response}, but there are {len(tokens)} tokens")
+        raise _refused("response_length", f"is {response}, but {there_are(len(tokens), 'token')}")
     others = require_conventions(at)
     mask_at = others.pop(LOSS_MASK, "response")
     is_removed, mask = given.pop("remove_sample", False), given.pop(LOSS_MASK, None)
@@ -117,7 +118,7 @@ def from_prime_rl(sample: Mapping[str, Any], *, uid: str | int, index: int, vers
     if "token_ids" in given:
         tokens, mask = list(given.pop("token_ids")), [bool(is_sampled) for is_sampled in given.pop("mask")]
         if len(mask) != len(tokens):
-            raise _refused("mask", f"has {len(mask)} entries, but there are {len(tokens)} tokens")
+            raise _refused("mask", f"has {counted(len(mask), 'entry', 'entries')}, but {there_are(len(tokens), 'token')}")
         begin = max(mask.index(True), 1) if True in mask else len(tokens)  # nothing predicts the first token
         parts = {"prompt_ids": tokens[:begin], "response_ids": tokens[begin:], LOSS_MASK: mask}
         usual = {name: "token" for name, values in given.items() if _are_numbers(values)} | {LOSS_MASK: "token"}

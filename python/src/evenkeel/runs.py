@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel import _arrays, _c
+from evenkeel._text import counted
 
 __all__ = ["expand", "segments"]
 
@@ -46,7 +47,7 @@ def _rows_of(pairs: Any, sample: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         _c.raise_error("input", where, "are not pairs of integers", "Write [[value, tokens], ...]")
     values, counts = array[:, 0], array[:, 1]
     if (counts < 0).any():
-        _c.raise_error("input", where, f"have a run of {int(counts.min())} tokens; the length of a run cannot be negative")
+        _c.raise_error("input", where, f"have a run of {counted(int(counts.min()), 'token')}; the length of a run cannot be negative")
     limits = np.iinfo(dtype)
     for value in (int(values.min()), int(values.max())):
         if not limits.min <= value <= limits.max:

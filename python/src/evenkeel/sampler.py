@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel._c import raise_error, refuse
+from evenkeel._text import counted, there_are
 from evenkeel.config import Config, ConfigLike
 from evenkeel.planning import StepPlan, plan
 
@@ -80,7 +81,7 @@ class BalancedBatchSampler:
         self.global_batch = _at_least(1, global_batch, "global_batch")
         self.ranks = _at_least(1, ranks, "ranks")
         if rank != "all" and not 0 <= rank < ranks:
-            refuse("rank", f"is {rank}, but there are {ranks} ranks", f'Pass 0 to {ranks - 1}, or "all"')
+            refuse("rank", f"is {rank}, but {there_are(ranks, 'rank')}", f'Pass 0 to {ranks - 1}, or "all"')
         self.rank = rank
         self.shuffle = shuffle
         self.seed = _at_least(0, seed, "seed")
@@ -168,7 +169,7 @@ class BalancedBatchSampler:
         """
         _require_equal(state, self._identity())
         if not 0 <= state["step"] <= self.num_steps:
-            refuse("state_dict['step']", f"is {state['step']}, but an epoch has {self.num_steps} steps", "Load a complete state")
+            refuse("state_dict['step']", f"is {state['step']}, but an epoch has {counted(self.num_steps, 'step')}", "Load a complete state")
         _require_equal(state, self._identity_inside(state["epoch"], state["step"], state["micro_batch"]))
         self._move(state["epoch"], state["step"], state["micro_batch"])
         self._loaded = True
@@ -195,7 +196,7 @@ class BalancedBatchSampler:
 
     def _indices(self, epoch: int, step: int) -> npt.NDArray[np.int64]:
         if not 0 <= step < self.num_steps:
-            refuse("step", f"is {step}, but an epoch has {self.num_steps} steps", "Pass a step of the epoch")
+            refuse("step", f"is {step}, but an epoch has {counted(self.num_steps, 'step')}", "Pass a step of the epoch")
         if self._ordered[0] != epoch:
             # RandomState's numbers never change between versions of NumPy, unlike those of default_rng.
             random = np.random.RandomState([self.seed % 2**32, self.seed >> 32, epoch])

@@ -12,6 +12,7 @@ from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import service as lib
 from evenkeel._fields import RULES, SHAPE, Block, WithFields, columns_of, concatenate, count_rows, field_of, fields_of
+from evenkeel._text import counted
 
 __all__ = ["Samples"]
 
@@ -191,7 +192,7 @@ def _create(ids: Any, groups: Any, prompt_lengths: Any, response_lengths: Any) -
     prompts, responses = _arrays.integers(prompt_lengths, "prompt_lengths"), _arrays.integers(response_lengths, "response_lengths")
     for name, entries in (("groups", of), ("prompt_lengths", prompts), ("response_lengths", responses)):
         if entries is not None and len(entries) != len(numbers):
-            _c.refuse(name, f"has {len(entries)} entries for {len(numbers)} ids")
+            _c.refuse(name, f"has {counted(len(entries), 'entry', 'entries')} for {counted(len(numbers), 'id')}")
     pointer = _arrays.create(lib.evenkeel_samples_create, len(numbers), _c.address(numbers), None if of is None else _c.address(of),
                            _c.address(prompts), _c.address(responses))
     return _arrays.Handle(pointer, lib.evenkeel_samples_destroy)
@@ -201,7 +202,7 @@ def _groups(groups: Any) -> npt.NDArray[np.int64]:
     """Converts integers or texts to group numbers."""
     if isinstance(groups, (list, tuple)) and any(isinstance(entry, str) for entry in groups):
         if not all(isinstance(entry, str) for entry in groups):
-            _c.refuse("groups", "mix strings with other types")
+            _c.refuse("groups", "mix strings with other types", "Pass only strings or only integers")
         return np.array([lib.evenkeel_group_of_uid(_c.encoded(entry), 0) for entry in groups], np.int64)
     numbers = _arrays.integers(groups, "groups")
     for i in np.flatnonzero(numbers < 0):

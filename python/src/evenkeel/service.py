@@ -15,6 +15,7 @@ from evenkeel import _prototypes as c
 from evenkeel._c import service as lib
 from evenkeel._ranks import Ranks, ranks_of
 from evenkeel._ranks import exit as _exit
+from evenkeel._text import counted
 from evenkeel.config import Config, ConfigLike
 from evenkeel.errors import Error, MpiError, UnknownLengthError
 from evenkeel.samples import Samples, core_of, samples_of_error
@@ -213,7 +214,7 @@ class DataService:
             _c.raise_error(
                 "input",
                 "service",
-                f"has delivered all {len(self)} steps of its {self._config.settings()['batch.epochs']} epochs",
+                f"has delivered all {counted(len(self), 'step')} of its {counted(self._config.settings()['batch.epochs'], 'epoch')}",
                 "Set batch.epochs to the number of times samples should come; steps are counted over all of them",
             )
 
@@ -363,7 +364,8 @@ def _read_for_all(ranks: Ranks, where: str, read: Callable[[], T]) -> T:
 
 def _parse_state(state: Mapping[str, Any]) -> _State:
     if "evenkeel" not in state:
-        _c.raise_error("input", "state", f"has no key 'evenkeel'; its keys are: {', '.join(map(str, state)) or 'none'}")
+        _c.raise_error("input", "state", f"has no key 'evenkeel'; its keys are: {', '.join(map(str, state)) or 'none'}",
+                       "Pass what state_dict() returned")
     return _State.of(state["evenkeel"])
 
 

@@ -14,6 +14,7 @@ from evenkeel import _arrays, _c, errors, routes
 from evenkeel import _prototypes as c
 from evenkeel._c import service as lib
 from evenkeel._fields import RULES, SHAPE, Block, WithFields, columns_of, count_rows, field_of, fields_of, on_device, to_array_or_tensor
+from evenkeel._text import counted
 from evenkeel.packing import CpGroup, PackedLayout
 from evenkeel.prefix import PackedTreeLayout, PrefixTree, schedule_of
 
@@ -369,7 +370,7 @@ class MicroBatch(WithFields):
             _c.raise_error(
                 "input",
                 f"field {name!r}",
-                f"has {len(rows)} rows here, which are not those of {len(self.samples)} whole sequences",
+                f"has {counted(len(rows), 'row')} here, not those of {counted(len(self.samples), 'whole sequence')}",
                 "Set mesh.cp: 1 or pack.deliver: samples, and prefix.share: false",
             )
         starts, lengths = padded[:-1].tolist(), np.diff(true).tolist()
@@ -445,7 +446,7 @@ class MicroBatch(WithFields):
         _c.raise_error(
             "input",
             what,
-            f"describes whole sequences; samples share prefixes here, and their {len(self.cu_seqlens) - 1} segments see others",
+            "describes whole sequences; samples share prefixes here, and their segments see others",
             "Take micro_batch.tree.attention(), or one of its masks (docs/prefix-sharing.md), or set prefix.share: false",
         )
 

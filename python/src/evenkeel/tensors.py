@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenkeel import _arrays, _c, packing
+from evenkeel._text import counted
 from evenkeel.packing import PackedLayout
 from evenkeel.planning import MicroBatchPlan
 
@@ -84,7 +85,7 @@ class _Maker:
         rows = self.fields[name]
         last = max(self.samples, default=-1)
         if last >= len(rows):
-            _c.raise_error("input", f"fields[{name!r}]", f"has {len(rows)} samples, but the micro-batch contains sample {last}",
+            _c.raise_error("input", f"fields[{name!r}]", f"has {counted(len(rows), 'sample')}, but the micro-batch contains sample {last}",
                               "Pass the field of all samples of the step")
         return [rows[i] for i in self.samples]
 

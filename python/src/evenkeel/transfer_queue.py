@@ -32,6 +32,7 @@ from transfer_queue.storage.managers.base import StorageManager
 from transfer_queue.utils import serial_utils
 
 from evenkeel import packing, values
+from evenkeel._text import counted, there_are
 from evenkeel.balance import CostModel, karmarkar_karp
 from evenkeel.errors import ConfigError, InputError, LimitError, MissingFieldError
 from evenkeel.values import ValueClient, Values
@@ -105,7 +106,7 @@ def _prepare(conf: Any) -> dict[str, Any]:
     client = settings.client()
     stored = client.status()["values"]
     if stored and settings.existing == "refuse":
-        raise ConfigError(f"backend.{_NAME}.url: the store at {settings.url} has {stored} values, which belong to another job or an "
+        raise ConfigError(f"backend.{_NAME}.url: the store at {settings.url} has {counted(stored, 'value')} of another job or an "
                           f"earlier run. Set backend.{_NAME}.existing to clear, to remove them, or to keep, if you load the "
                           "controller's checkpoint of that run")
     if settings.existing == "clear":
@@ -313,7 +314,8 @@ class BalancedSampler(BaseSampler):
         if dp_size < 1 or group_size < 1:
             raise ConfigError(f"dp_size: is {dp_size} and group_size {group_size}; both must be at least 1")
         if group_size > 1 and group_tag is None:
-            raise ConfigError(f"group_tag: is missing, but groups have {group_size} samples. Name the tag that samples of a group share")
+            raise ConfigError(f"group_tag: is missing, but groups have {counted(group_size, 'sample')}. Name the tag that samples of a "
+                              "group share")
         self._dp_size, self._group_size, self._group_tag = dp_size, group_size, group_tag
         self._length_tag, self._max_tokens, self._cost = length_tag, max_tokens, cost or CostModel.tokens()
         self._untagged_since: dict[tuple[str, str], dict[int, float]] = {}  # by partition and task
@@ -324,12 +326,12 @@ class BalancedSampler(BaseSampler):
         until enough groups are ready for all ranks."""
         for name in ("task_name", "dp_rank", "batch_index"):
             if config.get(name) is None:
-                raise ConfigError(f"sampling_config.{name}: is missing")
+                raise ConfigError(f"sampling_config.{name}: is missing. Set it")
         rank, batch = int(config["dp_rank"]), config["batch_index"]
         if not 0 <= rank < self._dp_size:
-            raise ConfigError(f"sampling_config.dp_rank: is {rank}, but there are {self._dp_size} ranks")
+            raise ConfigError(f"sampling_config.dp_rank: is {rank}, but {there_are(self._dp_size, 'rank')}")
         if batch_size % self._group_size:
-            raise ConfigError(f"batch_size: is {batch_size}, which is not a multiple of the {self._group_size} samples of a group")
+            raise ConfigError(f"batch_size: is {batch_size}, which is not a multiple of the {counted(self._group_size, 'sample')} of a group")
         states = self._states.setdefault(partition.partition_id, {}).setdefault(config["task_name"], {})
         if batch not in states.get(rank, {}):
             # The controller knows which samples were fetched, and reuses their indexes once they are cleared.
@@ -362,7 +364,7 @@ class BalancedSampler(BaseSampler):
             groups.setdefault(self._tag(index, self._group_tag or "", partition), []).append(index)
         for name, group in groups.items():
             if len(group) > self._group_size:
-                raise InputError(f"group {name!r}: has {len(group)} samples, but group_size is {self._group_size}")
+                raise InputError(f"group {name!r}: has {counted(len(group), 'sample')}, but group_size is {self._group_size}")
         return [group for group in groups.values() if len(group) == self._group_size]
 
     def _distribute(self, groups: list[list[int]], partition: Any) -> list[list[int]]:
@@ -373,7 +375,8 @@ class BalancedSampler(BaseSampler):
     def _length(self, index: int, partition: Any) -> int:
         length = int(self._tag(index, self._length_tag, partition))
         if self._max_tokens is not None and length > self._max_tokens:
-            raise LimitError(f"sample {index}: has {length} tokens, but max_tokens is {self._max_tokens}. Raise the cap or cut the sample")
+            raise LimitError(f"sample {index}: has {counted(length, 'token')}, but max_tokens is {self._max_tokens}. Raise the cap or "
+                             "cut the sample")
         return length
 
     def _tag(self, index: int, name: str, partition: Any) -> Any:

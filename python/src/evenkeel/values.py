@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from evenkeel._answer_files import UNUSABLE, AnswerFileRefused, AnswerFiles, Bytes, FileAnswer
 from evenkeel._http import Server
+from evenkeel._text import counted
 from evenkeel.errors import InputError, LimitError, MissingFieldError
 
 __all__ = ["ValueClient", "Values"]
@@ -108,7 +109,7 @@ class Values(Sequence[Any]):
         """Returns all values as one array [values, ...]. Raises InputError unless they have one dtype and one shape."""
         if not self.dtype or self.dtype == BYTES or len(set(self.shapes)) != 1:
             raise InputError(f"the values have the dtypes {', '.join(sorted(set(self.dtypes))) or 'of none'} and "
-                             f"{len(set(self.shapes))} shapes; to stack them, they need one dtype and one shape")
+                             f"{counted(len(set(self.shapes)), 'shape')}; to stack them, they need one dtype and one shape")
         return self.data.view(_DTYPES[self.dtype][0]).reshape(len(self), *self.shapes[0])
 
     def flat_tensor(self) -> Any:
@@ -304,7 +305,7 @@ def _column(name: str, rows: Any, count: int) -> _Column:
     else:
         column = _of_list(name, list(rows))
     if len(column.shapes) != count:
-        raise InputError(f"field {name!r}: has {len(column.shapes)} values for {count} indexes")
+        raise InputError(f"field {name!r}: has {counted(len(column.shapes), 'value')} for {counted(count, 'index', 'indexes')}")
     return column
 
 

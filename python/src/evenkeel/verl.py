@@ -24,6 +24,7 @@ from typing import Any
 
 from evenkeel._c import refuse
 from evenkeel._cut import cut
+from evenkeel._text import counted
 from evenkeel.planning import plan
 
 __all__ = ["install", "install_dynamic_cp", "install_in_trainer", "partitions_of_mini_batches", "prepare_micro_batches", "tensordict_of"]
@@ -92,7 +93,8 @@ def partitions_of_mini_batches(lengths: Sequence[int], ranks: int, mini_batches:
     equal work. Raises InputError unless ``ranks * mini_batches`` divides the number of samples."""
     if len(lengths) % (ranks * mini_batches) != 0:
         refuse(
-            "lengths", f"has {len(lengths)} samples, which is not a multiple of {mini_batches} mini-batches on {ranks} ranks",
+            "lengths", f"has {counted(len(lengths), 'sample')}, which is not a multiple of "
+            f"{counted(mini_batches, 'mini-batch', 'mini-batches')} on {counted(ranks, 'rank')}",
             "Change the number of samples, or ppo_mini_batch_size",
         )
     planned = plan(

@@ -119,7 +119,7 @@ def test_an_option_without_a_value_is_refused(command):
     write("good.yaml", "rollout_batch_size: 8\n")
     for option in ("--from", "--output"):
         assert command("good.yaml", option, "")[0] == 2
-    assert "needs a value, but the value is empty. Was a shell variable not set?" in command("good.yaml", "--output", "")[2]
+    assert "needs a value, but the value is empty. Check that shell variables in it are set" in command("good.yaml", "--output", "")[2]
 
 
 def test_help_has_all_options(command):

@@ -87,8 +87,8 @@ def test_the_safety_margin_lowers_the_cap():
     ({}, [1, 2], {"mesh": {"dp": 4}}, "mesh: is decided by the framework"),
     ({}, [1, 2], {"batch": {"mini_batches": 2}}, "batch: is decided by the framework"),
     ({}, [1, 2], {"global_batch_size": 3}, "is 3, but there are only 2 rollouts"),
-    ({}, [1, 2], {"rollout_indices": [0]}, "has 1 entries for 2 samples"),
-    ({}, [1], {"global_batch_size": 1, "rollout_indices": [0]}, "step 0: has 1 samples for 2 micro-batches on 2 ranks"),
+    ({}, [1, 2], {"rollout_indices": [0]}, "has 1 entry for 2 samples"),
+    ({}, [1], {"global_batch_size": 1, "rollout_indices": [0]}, "step 0: has 1 sample for 2 micro-batches on 2 ranks"),
 ])
 def test_unsupported_settings_of_slime_are_refused(options, lengths, more, message):
     settings = {"global_batch_size": 2, "rollout_indices": [0, 1]} | more

@@ -196,7 +196,7 @@ def test_rows_text_and_bytes_are_delivered_and_collected_with_their_samples(rank
         places = ranks // (2 if "tensor" in mode or "context" in mode or "messages" in mode else 1)
         assert sum(found["samples"] for found in of_ranks) == 23 * ranks // places, mode
     for few, mixed, no_bytes, falling, ranges, not_split in (rank["refused"] for rank in results):
-        assert "text for 1 samples, but the batch has 2" in few
+        assert "text for 1 sample, but the batch has 2" in few
         assert "has a bytes where a str is expected" in mixed
         assert "has a str where a bytes is expected" in no_bytes
         assert "start at 0 and never decrease" in falling
@@ -280,7 +280,7 @@ def test_shared_prefixes_are_delivered_with_their_tree(share):
         assert rank["segments"] == [2, 1, 1]
         assert rank["positions"] and rank["offsets"]
         flash, megatron, nested, iterator = rank["refused"]
-        assert "3 segments see others. Take micro_batch.tree.attention()" in flash
+        assert "their segments see others. Take micro_batch.tree.attention()" in flash
         assert megatron.startswith("packed_seq_params") and "whole sequences" in nested
         assert iterator.startswith(f"prefix.share: is {str(share).lower()}")
 

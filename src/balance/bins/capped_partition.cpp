@@ -15,6 +15,7 @@
 #include "balance/groups/group_balance.hpp"
 #include "balance/partition/lpt.hpp"
 #include "balance/quality.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -85,8 +86,9 @@ class LimitedItems {
   LimitedItems(std::span<const Cost> costs, BinItems items, BinLimits limits)
       : costs_(costs), items_(items), limits_(limits) {
     if (costs.size() != items.sizes.size()) {
-      throw InputError("sizes", "there are " + std::to_string(items.sizes.size()) + " sizes for " +
-                                    std::to_string(costs.size()) + " costs; the two numbers must be equal");
+      throw InputError("sizes", format_there_are(std::ssize(items.sizes), "size") + " for " +
+                                    format_plain_count(std::ssize(costs), "cost") +
+                                    "; the two numbers must be equal");
     }
     balance_checks::checked_sum(costs, "costs");
     sum_bound_ = sum_bound(balance_checks::checked_load_within(items, limits), limits);
@@ -275,10 +277,10 @@ Partition partition_under_limits(std::span<const Cost> costs, BinItems items, Bi
     return *std::move(partition);
   throw LimitError("k",
                    "is " + std::to_string(k) + ", but no way was found to pack the " +
-                       std::to_string(costs.size()) +
-                       " items into so few groups within the limits; at least " +
-                       std::to_string(min_bins_lower_bound(items, limits)) + " groups are required",
-                   "Call count_groups() for a number of groups that works");
+                       format_plain_count(std::ssize(costs), "item") +
+                       " into so few groups within the limits; the lower bound is " +
+                       format_plain_count(min_bins_lower_bound(items, limits), "group"),
+                   "Allow more groups, or raise the limits");
 }
 
 }  // namespace evenkeel

@@ -6,6 +6,7 @@
 #include "balance/checks.hpp"
 #include "balance/context/levels.hpp"
 #include "balance/context/speeds.hpp"
+#include "base/text_layout.hpp"
 #include "cost/sum_limit.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -40,7 +41,8 @@ void require_valid_parameters(const Problem& problem) {
 
 void require_length(std::size_t has, std::size_t wanted, const std::string& what) {
   if (has == wanted) return;
-  throw InputError(what, "has " + std::to_string(has) + " entries; it must have " + std::to_string(wanted));
+  throw InputError(what, "has " + format_plain_count(static_cast<std::int64_t>(has), "entry", "entries") +
+                             "; it must have " + std::to_string(wanted));
 }
 
 void require_valid_speeds(const Problem& problem) {
@@ -66,7 +68,8 @@ void require_consistent_lists(const Problem& problem) {
     const bool ends_agree = problem.offsets.front() >= 0 &&
                             problem.offsets.back() <= static_cast<std::int64_t>(problem.lengths.size());
     if (!ends_agree || !std::ranges::is_sorted(problem.offsets))
-      throw InputError("offsets", "must not decrease, and must be within the lengths");
+      throw InputError("offsets", "must not decrease, and must be from 0 to the number of lengths, " +
+                                      std::to_string(problem.lengths.size()));
   }
   if (n == 0) return;
   if (problem.alignments.size() <= static_cast<std::size_t>(problem.max_size))
@@ -140,11 +143,12 @@ void require_valid_items(const Problem& problem) {
 
 [[noreturn]] void throw_too_large(const Problem& problem, Item item) {
   const std::int64_t size = group_sizes_up_to(problem.max_size).back();
-  throw LimitError("items", "item " + std::to_string(item) + " does not fit in any group: on " +
-                                std::to_string(size) + " ranks it has " +
-                                std::to_string(problem.aligned_size(item, size)) +
-                                " aligned tokens, but a micro-batch holds at most " +
-                                std::to_string(cap_of(problem.limits, size)));
+  throw LimitError("items",
+                   "item " + std::to_string(item) + " does not fit in any group: on " +
+                       format_plain_count(size, "rank") + " it has " +
+                       format_plain_count(problem.aligned_size(item, size), "aligned token") +
+                       ", but a micro-batch holds at most " + std::to_string(cap_of(problem.limits, size)),
+                   "Raise limits.max_size, or use shorter samples");
 }
 
 }  // namespace
@@ -170,7 +174,8 @@ void require_schedulable(const Problem& problem) {
       throw LimitError("max_items",
                        "item " + std::to_string(item) + " does not fit in any group: its count is " +
                            std::to_string(problem.count_of(item)) + ", but a micro-batch holds at most " +
-                           std::to_string(problem.limits.max_items) + " items");
+                           format_plain_count(problem.limits.max_items, "item"),
+                       "Raise limits.max_items");
     }
     const bool fits = std::ranges::any_of(sizes, [&](std::int64_t size) {
       return problem.aligned_size(item, size) <= cap_of(problem.limits, size);

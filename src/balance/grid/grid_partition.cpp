@@ -11,6 +11,7 @@
 #include "balance/checks.hpp"
 #include "balance/grid/cells.hpp"
 #include "balance/grid/start.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -163,9 +164,9 @@ class RowExchanges {
 Partition partition_into_grid(std::span<const Cost> costs, BinItems items, BinLimits limits,
                               GridShape shape) {
   if (shape.rows < 1 || shape.columns < 1) {
-    throw InputError("shape", "has " + std::to_string(shape.rows) + " rows and " +
-                                  std::to_string(shape.columns) +
-                                  " columns; it must have at least one of each");
+    throw InputError("shape", "has " + format_plain_count(shape.rows, "row") + " and " +
+                                  format_plain_count(shape.columns, "column") +
+                                  "; it must have at least one of each");
   }
   const ExchangeRules rules{.items = items, .limits = limits};
   const GridStart start(costs, shape, rules);

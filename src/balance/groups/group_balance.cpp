@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "balance/checks.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/balance/karmarkar_karp.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
@@ -54,8 +55,9 @@ Cost sum_of(const std::vector<Item>& items, std::span<const Cost> costs) {
 Partition balance_whole_groups(std::span<const Cost> costs, std::span<const std::uint64_t> keys,
                                std::int64_t k, GroupSize groups_per_part) {
   if (keys.size() != costs.size()) {
-    throw InputError("keys", "there are " + std::to_string(keys.size()) + " keys for " +
-                                 std::to_string(costs.size()) + " costs; the two numbers must be equal");
+    throw InputError("keys", format_there_are(std::ssize(keys), "key") + " for " +
+                                 format_plain_count(std::ssize(costs), "cost") +
+                                 "; the two numbers must be equal");
   }
   balance_checks::checked_sum(costs, "costs");
   const Partition groups{items_by_key(keys)};

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "balance/checks.hpp"
+#include "base/text_layout.hpp"
 #include "cost/sum_limit.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -21,7 +22,7 @@ class ValueMatrix {
   ValueMatrix(std::span<const std::int64_t> values, std::int64_t n)
       : values_(values), size_(static_cast<std::size_t>(std::max<std::int64_t>(n, 0))) {
     if (n < 0 || values.size() != size_ * size_) {
-      throw InputError("values", std::to_string(values.size()) + " values cannot form a " +
+      throw InputError("values", format_plain_count(std::ssize(values), "value") + " cannot form a " +
                                      std::to_string(n) + " x " + std::to_string(n) + " matrix");
     }
     for (const std::int64_t value : values) {

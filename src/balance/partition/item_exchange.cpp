@@ -8,6 +8,7 @@
 #include "balance/groups/exchanges.hpp"
 #include "balance/quality.hpp"
 #include "base/list_checks.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -156,8 +157,8 @@ void require_equal_counts(const Partition& partition) {
   for (std::int64_t g = 0; g < partition.size(); ++g) {
     const auto count = static_cast<std::int64_t>(partition[g].size());
     if (count < fewest || count > most) {
-      throw InputError("start", "group " + std::to_string(g) + " has " + std::to_string(count) +
-                                    " items, but with equal counts it must have " + std::to_string(fewest) +
+      throw InputError("start", "group " + std::to_string(g) + " has " + format_plain_count(count, "item") +
+                                    ", but with equal counts it must have " + std::to_string(fewest) +
                                     " or " + std::to_string(most));
     }
   }
@@ -274,8 +275,9 @@ std::int64_t count_bins(std::span<const Item> items, const ExchangeRules& rules)
 
 Partition refine(std::span<const Cost> costs, Partition start, GroupSize group_size) {
   if (start.num_items() != static_cast<std::int64_t>(costs.size())) {
-    throw InputError("start", "has " + std::to_string(start.num_items()) + " items for " +
-                                  std::to_string(costs.size()) + " costs; the two numbers must be equal");
+    throw InputError("start", "has " + format_plain_count(start.num_items(), "item") + " for " +
+                                  format_plain_count(std::ssize(costs), "cost") +
+                                  "; the two numbers must be equal");
   }
   EVENKEEL_PRECONDITION(thorough, is_permutation(start.items(), start.num_items()), start.num_items());
   const Cost bound = max_sum_lower_bound(costs, start.size(), group_size);

@@ -11,6 +11,7 @@
 #include "balance/checks.hpp"
 #include "balance/partition/automatic.hpp"
 #include "balance/quality.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -192,8 +193,8 @@ class TwoCostGroups {
 
 Partition partition_by_two_costs(const TwoCosts& costs, std::int64_t k) {
   if (costs.model.size() != costs.encoder.size()) {
-    throw InputError("costs", "there are " + std::to_string(costs.model.size()) +
-                                  " costs for the model and " + std::to_string(costs.encoder.size()) +
+    throw InputError("costs", format_there_are(std::ssize(costs.model), "cost") + " for the model and " +
+                                  std::to_string(costs.encoder.size()) +
                                   " for the encoder; the two numbers must be equal");
   }
   const Cost model = balance_checks::checked_sum(costs.model, "costs of the model");

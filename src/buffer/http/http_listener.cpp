@@ -42,7 +42,7 @@ TlsContext make_tls_context(const ServerSettings& settings) {
       ::SSL_CTX_check_private_key(tls.get()) != 1) {
     throw IoError(settings.certificate.string(),
                   "cannot be used as a certificate with the key " + settings.key.string(),
-                  "Both must be PEM files, and the key must belong to the certificate");
+                  "Use PEM files, with the key that belongs to the certificate");
   }
   ::SSL_CTX_set_options(tls.get(), SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
   ::SSL_CTX_set_mode(tls.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -77,8 +77,10 @@ class HttpListener::Server : public httplib::Server {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.size() >= sizeof address.sun_path) {
-      throw IoError(path, "is too long for a socket: " + std::to_string(path.size()) +
-                              " bytes; the maximum is " + std::to_string(sizeof address.sun_path - 1));
+      throw IoError(path,
+                    "is too long for a socket: " + std::to_string(path.size()) + " bytes; the maximum is " +
+                        std::to_string(sizeof address.sun_path - 1),
+                    "Use a shorter path");
     }
     std::ranges::copy(path, address.sun_path);
     const auto* const generic = reinterpret_cast<const sockaddr*>(&address);
@@ -191,7 +193,7 @@ void HttpListener::bind_and_listen() {
   if (port_ < 0) {
     throw IoError(settings_.address + ":" + std::to_string(settings_.port),
                   "cannot be used: listening on it failed",
-                  "Does another program use the port? Try another one");
+                  "Use an address of this machine, and a port that no other program uses");
   }
   server_->listen_with_backlog(backlog);
 }

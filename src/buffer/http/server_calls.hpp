@@ -112,7 +112,7 @@ class ServerCalls {
 
   static nlohmann::json parse_object(const std::string& body) {
     nlohmann::json parsed = nlohmann::json::parse(body.empty() ? "{}" : body, nullptr, false);
-    if (!parsed.is_object()) throw InputError("body", "is not a JSON object");
+    if (!parsed.is_object()) throw InputError("body", "is not a JSON object", "Send a JSON object");
     return parsed;
   }
 

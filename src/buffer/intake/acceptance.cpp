@@ -82,7 +82,8 @@ Acceptance parse_acceptance(const json& in) {
       acceptance.at.emplace(field, row_convention_of(at.get<std::string>()));
     return acceptance;
   } catch (const json::exception& error) {
-    throw InputError("accepts", std::string("cannot be read: ") + error.what());
+    throw InputError("accepts", std::string("cannot be read: ") + error.what(),
+                     "Use the same version of Evenkeel for the job, the buffer and its store");
   }
 }
 

@@ -38,14 +38,15 @@ std::int64_t parse_index(const JsonLine& line, const element& value) {
             late_fields.empty() ? "List the fields that are added later when you start the buffer "
                                   "(--late-fields, or stream.late_fields "
                                   "for a job's own buffer)"
-                                : "Its late fields are: " + join(late_fields));
+                                : "Send only its late fields: " + join(late_fields));
 }
 
 ReceivedFields parse_fields_line(const JsonLine& line, std::span<const std::string> late_fields) {
   ReceivedFields fields{{}, {}, line.ref.number};
   std::set<std::string_view> keys;
   for (const auto& [key, value] : line.object) {
-    if (!keys.insert(key).second) line.fail("has the key '" + std::string(key) + "' twice");
+    if (!keys.insert(key).second)
+      line.fail("has the key '" + std::string(key) + "' twice", "Remove one of them");
     const std::string name(key);
     if (name == "uid") {
       fields.key.uid = parse_line_uid(line, value);

@@ -60,14 +60,15 @@ std::vector<std::int64_t> oldest_versions(const RaggedBatch& batch, std::span<co
   const Column* const column = batch.find("versions");
   if (column == nullptr) return {};
   if (column->spec().dtype != DType::int64)
-    throw InputError("body:1", "field 'versions' (runs) has numbers that are not integers");
+    throw InputError("body:1", "field 'versions' (runs) has numbers that are not integers",
+                     "Send runs of integers, such as [[0, 17]]");
   const std::span<const std::int64_t> values = column->values<std::int64_t>();
   std::vector<std::int64_t> oldest;
   for (std::int64_t i = 0; i < batch.size(); ++i) {
     const RowRange rows = batch.rows_of(*column, i);
     if (rows.begin == rows.end) {
       throw InputError(names.where(lines[static_cast<std::size_t>(i)].number),
-                       "field 'versions' has no version for a sample without tokens");
+                       "field 'versions' has no version for a sample without tokens", "Send version instead");
     }
     oldest.push_back(*std::min_element(values.begin() + rows.begin, values.begin() + rows.end));
   }
@@ -133,7 +134,7 @@ DeclaredFormats add_stream_formats(const DeclaredFormats& declared, const std::s
       throw ConfigError(where,
                         "declares '" + name + "' as " + std::string(name_of(known->second)) +
                             ", but in a stream it is read as " + std::string(name_of(format)),
-                        "Leave it out");
+                        "Leave it out (--read-as, or fields." + name + ".read_as)");
     }
   }
   return formats;

@@ -207,9 +207,10 @@ class Versions {
   explicit Versions(const SampleTensors& tensors)
       : version_(tensors, "version"), versions_(tensors, "versions") {
     if (version_.is_present() && !version_.is_one_per_sample())
-      reject_body("field 'version' is not one integer per sample");
+      reject_body("field 'version' is not one integer per sample", "Send a list of integers, one per sample");
     if (versions_.is_present() && !versions_.is_one_per_token())
-      reject_body("field 'versions' is not one integer per token or response token");
+      reject_body("field 'versions' is not one integer per token or response token",
+                  "Send a list of integers, one per token or response token");
     if (!version_.is_present() && !versions_.is_present())
       reject_body("has no field 'version'",
                   "Add the version of the policy that generated each sample, or versions with one per token");
@@ -223,7 +224,9 @@ class Versions {
     if (!versions_.is_present()) return declared_version();
     const RowRange rows = versions_.rows_of(lengths, place);
     const std::string name = "sample " + std::to_string(sample);
-    if (rows.size() == 0) reject_body(name + ": field 'versions' has no version for a sample without tokens");
+    if (rows.size() == 0)
+      reject_body(name + ": field 'versions' has no version for a sample without tokens",
+                  "Send version instead");
     const std::int64_t oldest =
         *std::min_element(of_tokens_.begin() + rows.begin, of_tokens_.begin() + rows.end);
     if (version_.is_present() && declared_version() != oldest) {
@@ -254,7 +257,8 @@ void ReceivedSamples::read_tensors() {
   if (!index.is_present())
     reject_body("has no field 'index'",
                 "Number the responses of a group, starting at 0, with one integer per sample");
-  if (!index.is_one_per_sample()) reject_body("field 'index' is not one integer per sample");
+  if (!index.is_one_per_sample())
+    reject_body("field 'index' is not one integer per sample", "Send a list of integers, one per sample");
   const std::vector<std::int64_t> indexes = index.read_values();
   const Versions versions(tensors);
   if (std::holds_alternative<std::monostate>(tensors.uid_of(0)))

@@ -17,10 +17,13 @@ namespace {
 
 constexpr const char* answer_name = "samples of a step";
 constexpr std::size_t size_bytes = 8;
+constexpr const char* same_version_hint = "Run the job and the buffer with the same version of Evenkeel";
 
 [[noreturn]] void reject_sample_count(std::int64_t come, std::size_t wanted) {
-  throw InputError(answer_name, "do not match the request: " + std::to_string(come) + " were received, but " +
-                                    std::to_string(wanted) + " were requested");
+  throw InputError(answer_name,
+                   "do not match the request: the number received is " + std::to_string(come) + ", but " +
+                       std::to_string(wanted) + " were requested",
+                   same_version_hint);
 }
 
 RaggedBatch parse_line_samples(const JsonlSchema& schema, const DeclaredFormats& declared,
@@ -63,11 +66,11 @@ std::vector<OpenSample> open_samples(std::string_view bodies, std::span<const st
     std::uint64_t size = 0;
     if (bodies.size() >= size_bytes) std::memcpy(&size, bodies.data(), size_bytes);
     if (bodies.size() < size_bytes || size > bodies.size() - size_bytes)
-      throw InputError(answer_name, "are truncated");
+      throw InputError(answer_name, "are truncated", same_version_hint);
     if (samples.size() == arrivals.size()) reject_sample_count(std::ssize(samples) + 1, arrivals.size());
     const std::string name = "sample " + std::to_string(arrivals[samples.size()]);
     SampleTensors tensors(std::make_unique<TensorFile>(name, bodies.substr(size_bytes, size)));
-    if (tensors.num_samples() != 1) throw InputError(name, "is not one sample");
+    if (tensors.num_samples() != 1) throw InputError(name, "is not one sample", same_version_hint);
     const TensorSample lengths = tensors.lengths({0, 1}).front();
     bodies.remove_prefix(size_bytes + size);
     samples.push_back({std::move(tensors), lengths, extract_added_fields(bodies)});
@@ -93,7 +96,8 @@ void require_same_fields(const OpenSample& sample, std::span<const FieldSpec> wa
     return a.name == b.name && is_counted(a.kind) == is_counted(b.kind) &&
            a.rule().is_per_sample() == b.rule().is_per_sample();
   });
-  if (!are_same) throw InputError(sample.tensors.file().path(), "has different fields than the stream");
+  if (!are_same)
+    throw InputError(sample.tensors.file().path(), "has different fields than the stream", same_version_hint);
 }
 
 /// Reads a sample's tensors into the columns of its tokens and then of each of its fields.
@@ -108,7 +112,8 @@ void read_sample_tensors(std::span<Column* const> columns, const RaggedBatch& ba
     if (f == 0 || rows.size() == 0) continue;
     const FieldSpec& mine = sample.tensors.fields()[f - 1];
     if (mine.dtype != column.spec().dtype || mine.trailing != column.spec().trailing)
-      throw InputError(name, "has a different type of field '" + mine.name + "' than the stream");
+      throw InputError(name, "has a different type of field '" + mine.name + "' than the stream",
+                       same_version_hint);
   }
   sample.tensors.read(0, sample.lengths, {0, 0}, out);
 }
@@ -121,7 +126,8 @@ RaggedBatch parse_added_fields(const JsonlSchema& schema, std::span<const OpenSa
   std::string lines;
   for (const OpenSample& sample : samples) {
     if (sample.added.size() < 2)
-      throw InputError(sample.tensors.file().path(), "lacks the fields that were added to other samples");
+      throw InputError(sample.tensors.file().path(), "lacks the fields that were added to other samples",
+                       "Add the same fields to all samples");
     const std::string_view fields = sample.added.substr(1, sample.added.size() - 2);  // without braces
     lines += make_line_with_zero_tokens(fields, sample.lengths.prompt, sample.lengths.response) + "\n";
   }

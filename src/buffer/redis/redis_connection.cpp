@@ -28,7 +28,7 @@ void ignore_broken_pipes() {
     throw LimitError(name, "has no memory left (maxmemory)",
                      "Wait until samples are trained, or give Redis more memory");
   }
-  throw IoError(name, "answers: " + std::string(said));
+  throw IoError(name, "answers: " + std::string(said), "Check the log and the configuration of Redis");
 }
 
 std::int64_t read_commit_count(RedisConnection& connection, const std::string& about) {
@@ -77,10 +77,11 @@ RedisConnection::RedisConnection(const RedisAddress& address, const RedisAddress
   redisContext* const opened = server.host.starts_with('/')
                                    ? ::redisConnectUnixWithTimeout(server.host.c_str(), time)
                                    : ::redisConnectWithTimeout(server.host.c_str(), server.port, time);
-  if (opened == nullptr) throw IoError(name_, "cannot be reached: out of memory");
+  if (opened == nullptr) throw IoError(name_, "cannot be reached: out of memory", "Try again");
   context_ = std::shared_ptr<redisContext>(opened, ::redisFree);
   if (opened->err != 0)
-    throw IoError(name_, "cannot be reached: " + std::string(opened->errstr), "Is it running there?");
+    throw IoError(name_, "cannot be reached: " + std::string(opened->errstr),
+                  "Check that it is running there");
   ::redisSetTimeout(opened, time);
   log_in(address);
 }
@@ -113,13 +114,13 @@ RedisReply RedisConnection::call(std::span<const std::string_view> words) {
     texts.push_back(word.data());
     sizes.push_back(word.size());
   }
-  if (!is_open_) throw IoError(name_, "is no longer connected");
+  if (!is_open_) throw IoError(name_, "is no longer connected", "Try again");
   void* answer = nullptr;
   if (::redisAppendCommandArgv(context_.get(), static_cast<int>(words.size()), texts.data(), sizes.data()) !=
           REDIS_OK ||
       ::redisGetReply(context_.get(), &answer) != REDIS_OK) {
     is_open_ = false;
-    throw IoError(name_, "does not answer: " + std::string(context_->errstr));
+    throw IoError(name_, "does not answer: " + std::string(context_->errstr), "Check that it is running");
   }
   const std::shared_ptr<const redisReply> reply(static_cast<redisReply*>(answer),
                                                 [](redisReply* it) { ::freeReplyObject(it); });

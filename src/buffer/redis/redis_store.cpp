@@ -85,9 +85,11 @@ class RedisStore : public Store {
     std::int64_t cost = 0;
     for (const StoreChange::Record& body : change.bodies) cost += cost_of(std::ssize(body.bytes));
     if (cost > 0 && bytes_in_use() + cost > capacity()) {
-      throw LimitError(name(), "has no room for " + std::to_string(cost) +
-                                   " bytes: " + std::to_string(bytes_in_use()) + " bytes of " +
-                                   std::to_string(capacity()) + " are in use");
+      throw LimitError(name(),
+                       "has no room for " + std::to_string(cost) +
+                           " bytes: " + std::to_string(bytes_in_use()) + " bytes of " +
+                           std::to_string(capacity()) + " are in use",
+                       no_room_hint);
     }
     if (writer_ == nullptr) throw IoError(name(), "is not connected", "Try again");
     try {
@@ -102,7 +104,7 @@ class RedisStore : public Store {
 
   void read_body(std::int64_t number, const std::function<void(std::string_view)>& take) const override {
     const RedisReply reply = run_read_command({"HGET", keys_.bodies, std::to_string(number)});
-    if (reply.is_null()) throw InputError(name(), "has no sample " + std::to_string(number));
+    if (reply.is_null()) throw InputError(name(), "has no sample " + std::to_string(number), no_sample_hint);
     take(record_content(RecordKind::body, number, reply.text(), name()));
   }
 

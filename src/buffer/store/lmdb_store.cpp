@@ -38,10 +38,10 @@ constexpr std::int64_t max_parts = std::int64_t{1} << part_bits;
     throw IoError(folder, what + ": " + ::mdb_strerror(code),
                   code == ENOSPC || code == EDQUOT || code == EFBIG
                       ? "Free disk space: the buffer then continues"
-                      : "");
+                      : "Check the disk, and the permissions of the folder");
   }
   if (code == MDB_MAP_FULL || code == MDB_TXN_FULL)
-    throw LimitError(folder, what + ": " + ::mdb_strerror(code));
+    throw LimitError(folder, what + ": " + ::mdb_strerror(code), no_room_hint);
   throw IoError(folder, what + ": it is damaged (" + ::mdb_strerror(code) + ")",
                 "Check the disk, and restore the folder from a backup");
 }
@@ -109,7 +109,7 @@ class LmdbStore : public Store {
     const std::int64_t size = std::max((capacity / 20 * 21) / page * page, folder_.file_bytes());
     const bool is_writer = access == StoreFolder::Access::write;
     if (folder_.file_bytes() == 0) {
-      if (!is_writer) throw InputError(name_, "was never used by a buffer");
+      if (!is_writer) throw InputError(name_, "was never used by a buffer", "Name the folder of a buffer");
       initialize_folder();
     }
     require_whole_file();
@@ -135,9 +135,11 @@ class LmdbStore : public Store {
     std::int64_t cost = 0;
     for (const StoreChange::Record& body : change.bodies) cost += cost_of(std::ssize(body.bytes));
     if (cost > 0 && bytes_in_use() + cost > capacity_) {
-      throw LimitError(name_, "has no room for " + std::to_string(cost) +
-                                  " bytes: " + std::to_string(bytes_in_use()) + " bytes of " +
-                                  std::to_string(capacity_) + " are in use");
+      throw LimitError(name_,
+                       "has no room for " + std::to_string(cost) +
+                           " bytes: " + std::to_string(bytes_in_use()) + " bytes of " +
+                           std::to_string(capacity_) + " are in use",
+                       no_room_hint);
     }
     require_not_removed();
     try {
@@ -261,8 +263,10 @@ class LmdbStore : public Store {
     MDB_val value{};
     const int code = ::mdb_get(transaction.get(), bodies_, &key, &value);
     if (code == MDB_NOTFOUND) {
-      throw InputError(name_, part == 0 ? "has no sample " + std::to_string(number)
-                                        : "lacks a part of sample " + std::to_string(number));
+      throw InputError(name_,
+                       part == 0 ? "has no sample " + std::to_string(number)
+                                 : "lacks a part of sample " + std::to_string(number),
+                       no_sample_hint);
     }
     transaction.require_success(code, "cannot be read");
     return record_content(RecordKind::body, record_number_of_part(number, part), text_of(value), name_);
@@ -401,8 +405,10 @@ class LmdbStore : public Store {
 
   void put_body(const Transaction& transaction, const StoreChange::Record& body) const {
     if (std::ssize(body.bytes) / part_bytes() >= max_parts) {
-      throw LimitError(name_, "cannot keep a sample of " + std::to_string(body.bytes.size()) +
-                                  " bytes; the limit is " + std::to_string(max_parts * part_bytes()));
+      throw LimitError(name_,
+                       "cannot keep a sample of " + std::to_string(body.bytes.size()) +
+                           " bytes; the limit is " + std::to_string(max_parts * part_bytes()),
+                       "Shorten the sample");
     }
     const auto size = static_cast<std::uint32_t>(body.bytes.size());
     std::string first(reinterpret_cast<const char*>(&size), sizeof size);

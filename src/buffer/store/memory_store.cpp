@@ -21,8 +21,10 @@ class MemoryStore : public Store {
     for (const StoreChange::Record& body : change.bodies) used += cost_of(std::ssize(body.bytes));
     for (const auto& [number, event] : change.events) used += cost_of_event(std::ssize(event));
     if (!change.bodies.empty() && used + bytes_of_keys() > capacity_) {
-      throw LimitError(memory_name, "has no room: " + std::to_string(used + bytes_of_keys()) + " bytes of " +
-                                        std::to_string(capacity_) + " would be used");
+      throw LimitError(memory_name,
+                       "has no room: " + std::to_string(used + bytes_of_keys()) + " bytes of " +
+                           std::to_string(capacity_) + " would be used",
+                       no_room_hint);
     }
     used_ = used;
     for (const std::int64_t number : change.erased) {
@@ -44,7 +46,7 @@ class MemoryStore : public Store {
     const std::shared_lock lock(mutex_);
     const auto found = bodies_.find(number);
     if (found == bodies_.end()) {
-      throw InputError(memory_name, "has no sample " + std::to_string(number));
+      throw InputError(memory_name, "has no sample " + std::to_string(number), no_sample_hint);
     }
     return found->second;
   }

@@ -16,6 +16,11 @@
 
 namespace evenkeel {
 
+/// Hint of errors about a store that has no room for new content.
+inline constexpr const char* no_room_hint =
+    "Free content, or raise the capacity (--capacity, or stream.capacity)";
+/// Hint of errors about a sample that a store does not have.
+inline constexpr const char* no_sample_hint = "Request only samples that the buffer still has";
 /// Kind of a record in a store. Checksums cover these numbers, so the numbers must not change.
 enum class RecordKind : std::uint8_t { body = 1, event = 2, note = 3, seen = 4 };
 

@@ -21,13 +21,15 @@ constexpr int not_usable = 424;
 constexpr int wrong_request = 400;
 constexpr std::size_t pending_bytes = std::size_t{256} << 10;  // fits into a core's cache
 constexpr std::string_view link_of_answer_file = "/memfd:evenkeel-answer";
+constexpr const char* without_file_hint = "Send the request without this header";
 
 int parse_descriptor(const httplib::Request& request) {
   const std::string text = request.get_header_value(answer_file_header);
   const std::optional<int> number = parse_as<int>(text);
   if (!number || *number < 0) {
     throw AnswerFileError(
-        wrong_request, fmt::format("is '{}'; the number of a file descriptor is needed", text.substr(0, 40)));
+        wrong_request, fmt::format("is '{}'; it must be the number of a file descriptor", text.substr(0, 40)),
+        "Send the descriptor of a memory file, or send the request without this header");
   }
   return *number;
 }
@@ -38,7 +40,8 @@ FileDescriptor open_reference(pid_t process, int descriptor) {
   FileDescriptor file(::open(path.c_str(), O_PATH | O_CLOEXEC));
   if (file.get() < 0) {
     throw AnswerFileError(
-        not_usable, fmt::format("cannot be opened at {}: {}", path, std::generic_category().message(errno)));
+        not_usable, fmt::format("cannot be opened at {}: {}", path, std::generic_category().message(errno)),
+        without_file_hint);
   }
   return file;
 }
@@ -64,7 +67,7 @@ std::optional<AnswerFile> AnswerFile::open(const httplib::Request& request, cons
   if (client.pid <= 0) {
     throw AnswerFileError(
         not_usable, "can only be used over the server's UNIX socket, by a process that the server can see",
-        "Send the request without this header");
+        without_file_hint);
   }
   const FileDescriptor reference = open_reference(client.pid, descriptor);
   const std::string path = fmt::format("/proc/self/fd/{}", reference.get());
@@ -72,12 +75,14 @@ std::optional<AnswerFile> AnswerFile::open(const httplib::Request& request, cons
     throw AnswerFileError(not_usable,
                           fmt::format("is descriptor {} of process {}, which is not a memory file named "
                                       "evenkeel-answer of the same user",
-                                      descriptor, client.pid));
+                                      descriptor, client.pid),
+                          without_file_hint);
   }
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (file.get() < 0) {
     throw AnswerFileError(not_usable,
-                          fmt::format("cannot be opened: {}", std::generic_category().message(errno)));
+                          fmt::format("cannot be opened: {}", std::generic_category().message(errno)),
+                          without_file_hint);
   }
   return AnswerFile(std::move(file));
 }

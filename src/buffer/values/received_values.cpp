@@ -2,12 +2,15 @@
 
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
 namespace {
 
 constexpr const char* sent_body = "body";
+constexpr const char* frame_hint =
+    "Send 8 bytes with the size of the JSON (little-endian), the JSON, and the values";
 
 }  // namespace
 
@@ -29,7 +32,7 @@ void ReceivedValues::mark_received(std::int64_t bytes) {
       throw InputError(sent_body,
                        "begins with " + std::to_string(text) + " as the size of its JSON; the maximum is " +
                            std::to_string(max_head_of_frame),
-                       "Send 8 bytes with the size of the JSON (little-endian), the JSON, and the values");
+                       frame_hint);
     }
     text_.resize(text);
     part_ = Part::text;
@@ -37,7 +40,7 @@ void ReceivedValues::mark_received(std::int64_t bytes) {
   }
   if (part_ == Part::text && in_part_ == std::ssize(text_)) parse_head_and_allocate();
   if (part_ == Part::values && next_ == places_.size() && in_part_ > 0)
-    throw InputError(sent_body, "has more bytes than its JSON describes");
+    throw InputError(sent_body, "has more bytes than its JSON describes", frame_hint);
   skip_full_places();
 }
 
@@ -59,8 +62,10 @@ void ReceivedValues::parse_head_and_allocate() {
   }
   const std::int64_t described = size_ + values_bytes_;
   if (announced_ > 0 && announced_ != described) {
-    throw InputError(sent_body, "has " + std::to_string(announced_) + " bytes, and its JSON describes " +
-                                    std::to_string(described));
+    throw InputError(sent_body,
+                     "has " + format_plain_count(announced_, "byte") + ", but its JSON describes " +
+                         std::to_string(described),
+                     frame_hint);
   }
   for (Block& block : blocks_)
     block.memory = std::make_shared_for_overwrite<char[]>(static_cast<std::size_t>(block.bytes));
@@ -93,8 +98,9 @@ std::vector<NewRecord> ReceivedValues::records() const {
 
 void ReceivedValues::require_complete() {
   if (part_ == Part::values && next_ == places_.size()) return;
-  throw InputError(sent_body, "ends after " + std::to_string(size_) + " bytes, in the middle of a frame",
-                   "Send 8 bytes with the size of the JSON (little-endian), the JSON, and the values");
+  throw InputError(sent_body,
+                   "ends after " + format_plain_count(size_, "byte") + ", in the middle of a frame",
+                   frame_hint);
 }
 
 }  // namespace evenkeel

@@ -1,5 +1,6 @@
 #include "buffer/values/value_cut.hpp"
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -18,16 +19,21 @@ ValueCut::ValueCut(const TensorForm& form, std::span<const AxisSlice> slices, st
     : form_(form) {
   for (const AxisSlice& slice : slices) {
     if (slice.axis >= std::ssize(form.shape)) {
-      throw InputError(where, "has " + std::to_string(form.shape.size()) + " axes, but a slice is on axis " +
-                                  std::to_string(slice.axis));
+      throw InputError(where,
+                       "has " +
+                           format_plain_count(static_cast<std::int64_t>(form.shape.size()), "axis", "axes") +
+                           ", but a slice is on axis " + std::to_string(slice.axis),
+                       "Slice along an axis of the value");
     }
     const std::vector<AxisRange>& ranges = slice.ranges_for(place);
     const auto axis = static_cast<std::size_t>(slice.axis);
     const std::int64_t size = form.shape[axis];
     if (!ranges.empty() && ranges.back().end > size) {
-      throw InputError(where, "has " + std::to_string(size) + " positions along axis " +
-                                  std::to_string(slice.axis) + ", but a range ends at " +
-                                  std::to_string(ranges.back().end));
+      throw InputError(where,
+                       "has " + format_plain_count(size, "position") + " along axis " +
+                           std::to_string(slice.axis) + ", but a range ends at " +
+                           std::to_string(ranges.back().end),
+                       "Send ranges within the shape of the value");
     }
     while (axes_.size() < axis) axes_.push_back({0, {{0, form.shape[axes_.size()]}}});
     axes_.push_back({0, ranges});

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "stream/event.hpp"
 #include "stream/ledger.hpp"
@@ -18,7 +19,8 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t alignment_of_values = 64;
 
-[[noreturn]] void reject(const std::string& what, const std::string& hint = {}) {
+[[noreturn]] void reject(const std::string& what,
+                         const std::string& hint = "See docs/formats.md for the JSON of values") {
   throw InputError("body", what, hint);
 }
 
@@ -41,9 +43,9 @@ void require_known_members(const ordered_json& in, std::initializer_list<std::st
 void require_few_values(std::size_t indexes, std::size_t fields) {
   if (fields == 0 || indexes <= max_values_of_frame / fields) return;
   throw LimitError("body",
-                   "has " + std::to_string(indexes) + " indexes and " + std::to_string(fields) +
-                       " fields; a request may have at most " + std::to_string(max_values_of_frame) +
-                       " values",
+                   "has " + format_plain_count(static_cast<std::int64_t>(indexes), "index", "indexes") +
+                       " and " + format_plain_count(static_cast<std::int64_t>(fields), "field") +
+                       "; a request may have at most " + std::to_string(max_values_of_frame) + " values",
                    "Send fewer values in a request");
 }
 
@@ -73,8 +75,8 @@ std::string describe_field(const std::string& name) {
 
 void require_valid_name(const std::string& name) {
   if (!name.empty() && std::ssize(name) <= stream::max_name_bytes) return;
-  reject("has a field whose name has " + std::to_string(name.size()) + " bytes; it must have from 1 to " +
-         std::to_string(stream::max_name_bytes));
+  reject("has a field whose name has " + format_plain_count(std::ssize(name), "byte") +
+         "; it must have from 1 to " + std::to_string(stream::max_name_bytes));
 }
 
 ValueType parse_type(const ordered_json& name, const std::string& whose) {
@@ -129,9 +131,10 @@ FrameHead::Field parse_field(const std::string& name, const ordered_json& in, st
   const ValueType opaque = *parse_value_type("BYTES");
   for (const TensorForm& form : field.forms) {
     if (form.type == opaque && form.shape.size() != 1)
-      reject(
-          "has a shape with " + std::to_string(form.shape.size()) + " axes for the dtype BYTES in " + whose,
-          "Send a shape with one size");
+      reject("has a shape with " +
+                 format_plain_count(static_cast<std::int64_t>(form.shape.size()), "axis", "axes") +
+                 " for the dtype BYTES in " + whose,
+             "Send a shape with one size");
     if (!bytes_of(form)) reject("has a shape in " + whose + " of more bytes than a value can have");
   }
   return field;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "buffer/values/value_file.hpp"
 
 namespace evenkeel {
@@ -28,10 +29,11 @@ bool visit_runs(std::string_view value, const ValueCut* cut, const Take& take) {
 }  // namespace
 
 MissingValuesError::MissingValuesError(const std::string& first, std::int64_t count)
-    : InputError(
-          first,
-          "does not exist" + (count > 1 ? ", nor do " + std::to_string(count - 1) + " other values" : ""),
-          "Store it first"),
+    : InputError(first,
+                 "does not exist" + (count > 1 ? ", nor do" + std::string(count == 2 ? "es " : " ") +
+                                                     format_plain_count(count - 1, "other value")
+                                               : ""),
+                 "Store it first"),
       count_(count) {}
 
 bool FoundValues::for_each_run(const std::function<bool(std::string_view)>& take) const {
@@ -196,8 +198,8 @@ void ValueStore::add(const std::vector<NewRecord>& records, bool replaces_all) {
   for (const NewRecord& record : records) {
     if (record.bytes > store_->max_body_bytes()) {
       throw LimitError("index " + std::to_string(record.event.index),
-                       "has " + std::to_string(record.bytes) +
-                           " bytes of values; a request to this store may have at most " +
+                       "has " + format_plain_count(record.bytes, "byte") +
+                           " of values; a request to this store may have at most " +
                            std::to_string(store_->max_body_bytes()) + " of one index",
                        "Send its fields in several requests");
     }

@@ -61,8 +61,10 @@ SampleRows sample_rows_of(const evenkeel_field& field, const std::string& where)
           ? SampleRows()
           : SampleRows::from_offsets(std::vector(field.offsets, field.offsets + field.num_samples + 1));
   if (samples.rows() == field.rows) return samples;
-  throw InputError(where, "has " + std::to_string(field.rows) + " rows, but its offsets end at " +
-                              std::to_string(samples.rows()));
+  throw InputError(where,
+                   "has " + format_plain_count(field.rows, "row") + ", but its offsets end at " +
+                       std::to_string(samples.rows()),
+                   "Make the last offset equal to the number of rows");
 }
 
 // Throws InputError if a field of an uncounted kind has offsets or ranges.
@@ -70,7 +72,7 @@ void require_no_samples(const evenkeel_field& field, FieldKind kind, const std::
   if (field.offsets == nullptr && field.ranges == nullptr && field.num_samples == 0) return;
   throw InputError(
       where, "is of kind " + std::string(name_of(kind)) + ", whose rows follow from the samples' lengths",
-      "Set num_samples, offsets and ranges to 0, or provide rows, text or bytes");
+      "Set num_samples to 0, and offsets and ranges to NULL, or use kind rows, text or bytes");
 }
 
 }  // namespace
@@ -89,7 +91,8 @@ CheckedField check_field(const evenkeel_field* field) {
   const std::size_t row_bytes = spec.row_bytes();
   constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
   if (field->rows < 0 || (row_bytes > 0 && static_cast<std::size_t>(field->rows) > most / row_bytes))
-    throw WrongArgument(where, "cannot have " + std::to_string(field->rows) + " rows");
+    throw WrongArgument(where, "cannot have " + std::to_string(field->rows) +
+                                   " rows: a field has at least 0 rows and less than 2^63 bytes");
   const std::size_t bytes = row_bytes * static_cast<std::size_t>(field->rows);
   if (bytes > 0) require(field->data, (where + ", data").c_str());
   result.bytes = {static_cast<const std::byte*>(field->data), bytes};

@@ -67,7 +67,7 @@ class CallerRanks final : public NonMpiRanks {
     const Waiting waiting(name);
     if (make() != EVENKEEL_OK) {
       throw MpiError(std::string("process group, ") + name, evenkeel_last_error_what(),
-                     "Do all ranks make the same calls?");
+                     "Check that all ranks make the same calls");
     }
   }
   [[nodiscard]] Communicator split(const char* name, std::int32_t how, int color = 0, int key = 0) const {

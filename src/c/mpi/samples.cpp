@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "c/failures.hpp"
 #include "c/mpi/fields.hpp"
 #include "c/mpi/handles.hpp"
@@ -24,8 +25,9 @@ Column copy_field(CheckedField field, std::int64_t rows, const RaggedBatch& batc
   const FieldKind kind = field.spec.kind;
   if (!field.samples && rows != batch.rows_of(kind)) {
     throw InputError("field '" + field.spec.name + "'",
-                     "has " + std::to_string(rows) + " rows; a field of kind " + std::string(name_of(kind)) +
-                         " has " + std::to_string(batch.rows_of(kind)) + " over all samples");
+                     "has " + format_plain_count(rows, "row") + "; a field of kind " +
+                         std::string(name_of(kind)) + " has " + std::to_string(batch.rows_of(kind)) +
+                         " over all samples");
   }
   Column column = field.samples ? Column::uninitialized(std::move(field.spec), *std::move(field.samples))
                                 : Column::uninitialized(std::move(field.spec), rows);

@@ -80,7 +80,7 @@ class Lengths {
 };
 
 void require_samples(bool any, const InputFile& file) {
-  if (!any) throw InputError(file.path(), "has no samples");
+  if (!any) throw InputError(file.path(), "has no samples", "Name a file with at least one sample");
 }
 
 /// Reads every sample in blocks, as a job does, so it rejects everything that a job would reject.
@@ -282,7 +282,7 @@ void inspect_files_of_lines(const std::vector<std::filesystem::path>& paths, con
     }
     before += found.newlines;
   }
-  if (lines.empty()) throw InputError(pattern, "has no samples");
+  if (lines.empty()) throw InputError(pattern, "has no samples", "Name files with at least one sample");
   inspect_rollouts(LineFiles(file_pointers(files), std::move(first_lines)), lines, declared, pattern);
 }
 
@@ -292,9 +292,8 @@ void require_csv_extension(std::filesystem::path path) {
   if (path.extension() == ".csv") return;
   throw InputError(
       name, "has a name that does not imply what kind of file it is",
-      "Supported are rollouts and lengths (.jsonl, .csv; also .gz and .zst), samples and tensors "
-      "(.safetensors), Megatron datasets (.bin, .idx), reports and states (.json), and "
-      "folders of runs");
+      "Name a file of rollouts or lengths (.jsonl, .csv; also .gz and .zst), samples or tensors "
+      "(.safetensors), a Megatron dataset (.bin, .idx), or a state (.json), or the folder of a run");
 }
 
 /// Returns whether a JSON file begins with a complete rollout on its first line, so that it contains JSON

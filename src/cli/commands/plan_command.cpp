@@ -296,7 +296,7 @@ void require_lengths_suffice(const PlanOptions& options, const PlanSettings& set
     throw ConfigError("balance.cost",
                       "counts the work of an encoder by the rows of '" + settings.balance.encoder->field +
                           "', but " + option + " only uses lengths",
-                      "Plan without encoder: --set balance.cost to the model's cost");
+                      "Set balance.cost to the cost of the model alone");
 }
 
 /// Warns if a run may differ from this plan because plans depend on which rank reads which samples.
@@ -315,7 +315,7 @@ std::int64_t num_groups_per_step(const Config& config, std::int64_t group_size) 
   throw ConfigError("--group-size",
                     "is " + std::to_string(group_size) + ", but batch.global_batch, " +
                         std::to_string(samples) + ", is not a multiple of " + std::to_string(group_size),
-                    "Steps consist of whole groups; change one of the two");
+                    "Change one of the two, since steps consist of whole groups");
 }
 
 /// Forms steps from samples as they arrive, both first come, first served and with look-ahead, and compares
@@ -327,7 +327,8 @@ int plan_arrivals(const PlanOptions& options, const Config& config, const PlanSe
   const std::int64_t groups = num_groups_per_step(config, options.group_size);
   const Arrivals arrivals = read_arrivals(options.arrivals);
   if (options.max_staleness && !arrivals.has_versions)
-    throw InputError(options.arrivals.string(), "has no column version, which --max-staleness needs");
+    throw InputError(options.arrivals.string(), "has no column version, which --max-staleness needs",
+                     "Add the column, or leave --max-staleness out");
   stream::StreamSettings ahead;
   ahead.group_size = options.group_size;
   ahead.max_staleness = options.max_staleness;

@@ -104,7 +104,7 @@ std::string explain_buffer(const std::string& place, const std::string& token) {
     lines.add_line("more may come", status.at("ended").get<bool>() ? "no" : "yes");
   } catch (const json::exception& error) {
     throw InputError(place, std::string("sent an answer that cannot be read: ") + error.what(),
-                     "Is this the address of evenkeel buffer?");
+                     "Check that this is the address of evenkeel buffer");
   }
   return std::move(lines).text();
 }

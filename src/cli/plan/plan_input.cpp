@@ -179,7 +179,7 @@ PlanInput read_plan_input(const std::filesystem::path& path, PrefixSharing shari
   print_reading_note(path.string(), std::span(&path, 1));
   PlanInput input = is_dataset_file_name(path) ? read_document_input(path, sharing)
                                                : read_sample_input(path, sharing, fields, ahead);
-  if (input.table.size() == 0) throw InputError(path.string(), "has no samples", "A plan needs at least one");
+  if (input.table.size() == 0) throw InputError(path.string(), "has no samples", "Give at least one sample");
   return input;
 }
 

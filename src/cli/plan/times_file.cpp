@@ -51,7 +51,8 @@ struct Columns {
 TimedMicroBatch read_row(const std::string& line, const Columns& columns, const std::string& where) {
   const std::vector<std::string> values = split(line, ',');
   if (values.size() <= std::max(columns.lengths, columns.seconds))
-    throw InputError(where, "has fewer values than the first line has columns");
+    throw InputError(where, "has fewer values than the first line has columns",
+                     "Give every line a value for each column");
   TimedMicroBatch row;
   for (const std::string& text : split(values[columns.lengths], ' ')) {
     if (trim(text).empty()) continue;
@@ -61,7 +62,8 @@ TimedMicroBatch read_row(const std::string& line, const Columns& columns, const 
     row.lengths.push_back(*length);
   }
   const std::optional<double> seconds = parse_as<double>(trim(values[columns.seconds]));
-  if (row.lengths.empty()) throw InputError(where, "has no length");
+  if (row.lengths.empty())
+    throw InputError(where, "has no length", "Give the length of each sample of the micro-batch");
   if (!seconds || !(*seconds > 0) || *seconds > 1e9)
     throw InputError(where, "'" + trim(values[columns.seconds]) + "' is not a number of seconds above 0");
   row.seconds = *seconds;
@@ -91,7 +93,7 @@ std::vector<TimedMicroBatch> read_times(const std::filesystem::path& path) {
   for (std::int64_t number = 2; std::getline(file, line); ++number)
     if (!trim(line).empty()) times.push_back(read_row(line, columns, where(number)));
   if (file.bad()) throw IoError(path.string(), "cannot be read to its end", "Check the disk");
-  if (times.empty()) throw InputError(path.string(), "has no times");
+  if (times.empty()) throw InputError(path.string(), "has no times", "Give at least 16 times");
   return times;
 }
 

@@ -43,10 +43,11 @@ void require_equal_fields(std::span<const FieldSpec> reference, std::size_t refe
       const FieldSpec* one = find(reference, field.name);
       const FieldSpec* other = find(fields, field.name);
       if (one != nullptr && other != nullptr && *one == *other) continue;
-      throw InputError("field '" + field.name + "'",
-                       "differs between ranks: " + describe_on_rank(reference_rank, one) + ", " +
-                           describe_on_rank(rank, other),
-                       "Every rank that holds samples must provide the same fields");
+      throw InputError(
+          "field '" + field.name + "'",
+          "differs between ranks: " + describe_on_rank(reference_rank, one) + ", " +
+              describe_on_rank(rank, other),
+          "Provide the same fields, of the same kinds, dtypes and shapes, on every rank that holds samples");
     }
   }
 }
@@ -61,7 +62,8 @@ void require_equal_fields(std::span<const FieldSpec> reference, std::size_t refe
     for (std::size_t rank = reference + 1; rank < all.size(); ++rank) {
       if (digests[rank].has_data != 0) require_equal_fields(all[reference], reference, all[rank], rank);
     }
-    throw InputError("fields", "have equal descriptions but different hashes on some ranks");
+    throw InputError("fields", "have equal descriptions but different hashes on some ranks",
+                     "Run the same version of Evenkeel on all ranks");
   });
   fail_with_report_of(comm, 0, work.error());
 }

@@ -50,7 +50,7 @@ GatheredLengths gather_lengths(const Communicator& comm, std::span<const SampleS
   OwnFields own;
   std::vector<LengthEntry> my_entries;
   work([&] {
-    (void)narrow<std::int32_t>(mine.size(), "samples of one rank in a step");
+    (void)narrow<std::int32_t>(mine.size(), "samples of one rank in a step", hint_for_large_steps);
     own = OwnFields(std::move(fields));
     my_entries = entries_of(mine, WorldRank{comm.rank()});
   });

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/system_error.hpp"
 
@@ -43,7 +44,7 @@ struct stat file_status(int descriptor, const std::string& path) {
 /// Returns the version of an open file. Throws IoError if it is not a regular file.
 FileVersion regular_file_version(int descriptor, const std::string& path) {
   const struct stat status = file_status(descriptor, path);
-  if (S_ISDIR(status.st_mode)) throw IoError(path, "is a folder, not a file");
+  if (S_ISDIR(status.st_mode)) throw IoError(path, "is a folder, not a file", "Name a file");
   if (!S_ISREG(status.st_mode)) throw IoError(path, "is not a regular file", "Save the data to a file first");
   return version_of(status);
 }
@@ -124,7 +125,7 @@ void InputFile::fill(const Piece& piece) const {
     if (got == 0) {
       require_unchanged();
       throw IoError(path_, "ends at byte " + std::to_string(offset) + ", earlier than expected",
-                    "Was it changed while it was being read?");
+                    while_in_use);
     }
     out = out.subspan(static_cast<std::size_t>(got));
     offset += got;
@@ -173,8 +174,8 @@ void InputFile::require_unchanged() const {
   const FileVersion now = version_of(file_status(descriptor_, path_));
   if (now.bytes != version_.bytes) {
     throw IoError(path_,
-                  "has changed while in use: it had " + std::to_string(version_.bytes) +
-                      " bytes when it was opened and has " + std::to_string(now.bytes) + " now",
+                  "has changed while in use: it had " + format_plain_count(version_.bytes, "byte") +
+                      " when it was opened and has " + std::to_string(now.bytes) + " now",
                   while_in_use);
   }
   if (now.modified != version_.modified) {

@@ -19,9 +19,10 @@ namespace {
 void require_replaceable(const std::filesystem::path& path) {
   std::error_code ignored;  // if the file cannot be examined, opening it will fail with a better message
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
-  if (std::filesystem::is_directory(status)) throw IoError(path.string(), "is a folder, not a file");
+  if (std::filesystem::is_directory(status))
+    throw IoError(path.string(), "is a folder, not a file", "Give the name of a file");
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    throw IoError(path.string(), "exists and is not a regular file");
+    throw IoError(path.string(), "exists and is not a regular file", "Give another name");
   }
 }
 
@@ -144,7 +145,7 @@ AppendedFile::AppendedFile(std::filesystem::path path, std::int64_t kept) : path
   if (is_cut) return;
   const int reason = errno;
   ::close(std::exchange(descriptor_, -1));
-  if (!is_file) throw IoError(path_.string(), "exists and is not a regular file");
+  if (!is_file) throw IoError(path_.string(), "exists and is not a regular file", "Move it away");
   throw system_error(path_.string(), "cannot be shortened", reason);
 }
 

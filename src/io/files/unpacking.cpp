@@ -49,8 +49,8 @@ class PackedBytes {
   std::int64_t read_ = 0;
 };
 
-constexpr const char* is_whole_gzip = "Is this a complete gzip file? Try gzip -t";
-constexpr const char* is_whole_zstd = "Is this a complete zstd file? Try zstd -t";
+constexpr const char* is_whole_gzip = "Check with gzip -t that this is a complete gzip file";
+constexpr const char* is_whole_zstd = "Check with zstd -t that this is a complete zstd file";
 
 /// Decompression state of zlib for gzip files, including the pointers to its input and output.
 class Inflation {

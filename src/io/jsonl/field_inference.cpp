@@ -15,6 +15,9 @@ using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::element_type;
 
+constexpr const char* one_type_hint = "Write only booleans or only numbers";
+constexpr const char* one_shape_hint = "Give all rows the same shape";
+
 /// Returns a field of the kind that a list of `rows` rows has in this sample, with `kind_open` set if both
 /// token and response_token fit. Returns nullopt if neither fits.
 std::optional<FieldView> list_field(const RolloutLine& rollout, std::int64_t rows) {
@@ -88,8 +91,8 @@ Survey survey_numbers(const JsonLine& line, const std::string& field, const elem
   Survey survey;
   survey.walk(value, 0);
   if (!survey.others.empty()) reject_non_numbers(line, field, value);
-  if (survey.mixed) line.fail(field + " mixes booleans and numbers");
-  if (survey.ragged) line.fail(field + " has rows of different shapes");
+  if (survey.mixed) line.fail(field + " mixes booleans and numbers", one_type_hint);
+  if (survey.ragged) line.fail(field + " has rows of different shapes", one_shape_hint);
   require_exact_integers(line, field, survey);
   return survey;
 }
@@ -148,7 +151,7 @@ FieldView runs_field(const JsonLine& line, const RolloutLine& rollout, const std
   });
   if (!are_runs || !survey.dimensions.empty() || !survey.others.empty())
     line.fail(words + " " + describe_invalid_runs(value));
-  if (survey.mixed) line.fail(words + " mixes booleans and numbers");
+  if (survey.mixed) line.fail(words + " mixes booleans and numbers", one_type_hint);
   require_exact_integers(line, words, survey);
   FieldView field = declared_list_field(line, rollout, name, rows);
   set_element_properties(line, survey, field);
@@ -224,8 +227,8 @@ Inferred infer_field(const JsonLine& line, const RolloutLine& rollout, const std
                      const Survey& survey) {
   if (name == input_ids_field) return std::set{SkipReason::own_name};
   if (!survey.others.empty() && !survey.dtype) return survey.others;
-  if (survey.mixed) line.fail("field '" + name + "' mixes booleans and numbers");
-  if (survey.ragged) line.fail("field '" + name + "' has rows of different shapes");
+  if (survey.mixed) line.fail("field '" + name + "' mixes booleans and numbers", one_type_hint);
+  if (survey.ragged) line.fail("field '" + name + "' has rows of different shapes", one_shape_hint);
   require_exact_integers(line, "field '" + name + "'", survey);
   require_elements(line, "field '" + name + "'", survey);
 

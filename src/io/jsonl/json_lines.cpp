@@ -101,7 +101,7 @@ std::string describe_error_position(std::string_view text) {
   }
   throw InputError(
       where, "is not valid JSON" + describe_error_position(text) + ": " + simdjson::error_message(error),
-      text.starts_with('[') || text == "{" ? "Write one complete object per line" : "");
+      "Write one complete object per line");
 }
 
 simdjson::dom::object parse(simdjson::dom::parser& parser, std::string_view text, const LineNames& names,
@@ -238,7 +238,9 @@ std::optional<LineFault> find_string_fault(std::string_view line, std::size_t& a
                        {}};
     }
     const std::size_t bytes = utf8_sequence_length(line.substr(at));
-    if (bytes == 0) return LineFault{at, "has bytes that are not UTF-8", "JSON Lines must be UTF-8", {}};
+    if (bytes == 0)
+      return LineFault{at, "has bytes that are not UTF-8", "JSON Lines must be UTF-8",
+                       "Encode them as UTF-8"};
     at += bytes;
   }
   at = std::min(at + 1, line.size());

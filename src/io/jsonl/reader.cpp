@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/jsonl/base64.hpp"
 #include "io/jsonl/field_inference.hpp"
@@ -107,14 +108,14 @@ class RowReader {
     if (declared_ == LineFormat::axes) return read_axes(value, rows, out);
     if (declared_ == LineFormat::runs) return read_runs(value, rows, out);
     if (spec_.rule().is_per_sample()) return read_row(value, spec_.trailing, out);
-    read_list(value, rows, "rows; the sample needs", spec_.trailing, out);
+    read_list(value, rows, "row", "; the sample needs ", spec_.trailing, out);
   }
 
   template <typename T>
   void read_row(const element& value, std::span<const std::int64_t> trailing, T*& out) const {
     if (!trailing.empty()) {
-      return read_list(value, trailing.front(), "elements in a row; other samples have", trailing.subspan(1),
-                       out);
+      return read_list(value, trailing.front(), "element", " in a row; other samples have ",
+                       trailing.subspan(1), out);
     }
     read_number(value, *out++);
   }
@@ -132,12 +133,12 @@ class RowReader {
     const std::int64_t axes = spec_.trailing.empty() ? 0 : spec_.trailing.front();
     array lists;
     if (value.get(lists) || count_of(lists) != axes)
-      fail("is " + text_of(value) + "; it must be a list of " + std::to_string(axes) +
-           " lists, one for each axis");
+      fail("is " + text_of(value) + "; it must be a list of " + format_plain_count(axes, "list") +
+           ", one for each axis");
     for (const element item : lists) {
       array list;
       if (item.get(list) || count_of(list) != rows)
-        fail("has an axis " + text_of(item) + "; it must be a list of " + std::to_string(rows) + " numbers");
+        fail("has an axis " + text_of(item) + "; it must be a list of " + format_plain_count(rows, "number"));
       T* to = out++;
       for (const element number : list) {
         read_number(number, *to);
@@ -150,23 +151,23 @@ class RowReader {
   void read_runs(const element& value, std::int64_t rows, T* out) const {
     std::int64_t left = rows;
     const bool are_runs = for_each_run(value, [&](const element& of_run, std::int64_t count) {
-      if (count > left) fail("has runs that add up to more than " + std::to_string(rows) + " tokens");
+      if (count > left) fail("has runs that add up to more than " + format_plain_count(rows, "token"));
       left -= count;
       T number{};
       read_number(of_run, number);
       out = std::fill_n(out, count, number);
     });
     if (!are_runs) fail(describe_invalid_runs(value));
-    if (left > 0) fail("has runs that add up to fewer than " + std::to_string(rows) + " tokens");
+    if (left > 0) fail("has runs that add up to fewer than " + format_plain_count(rows, "token"));
   }
 
   template <typename T>
-  void read_list(const element& value, std::int64_t count, const char* of_what,
+  void read_list(const element& value, std::int64_t count, const char* thing, const char* needed,
                  std::span<const std::int64_t> trailing, T*& out) const {
     array list;
     if (value.get(list)) fail("has " + text_of(value) + " where a list is expected");
     if (count_of(list) != count) {
-      fail("has " + std::to_string(count_of(list)) + " " + of_what + " " + std::to_string(count));
+      fail("has " + format_plain_count(count_of(list), thing) + needed + std::to_string(count));
     }
     for (const element item : list) read_row(item, trailing, out);
   }
@@ -277,7 +278,8 @@ class BatchBuilder {
     const FieldSpec& spec = column.spec();
     const auto field = std::ranges::lower_bound(rollout_.fields, spec.name, {}, &KeyValue::first);
     if (field == rollout_.fields.end() || field->first != spec.name) {
-      line.fail("has no field '" + spec.name + "', which other samples have");
+      line.fail("has no field '" + spec.name + "', which other samples have",
+                "Give all samples the same fields");
     }
     const RowReader reader(line, spec, declared_format(spec.name));
     const SampleShape& shape = shapes_.back();

@@ -28,7 +28,8 @@ simdjson::dom::array token_list(const JsonLine& line, std::string_view key) {
 void sort_and_require_unique(const JsonLine& line, std::vector<KeyValue>& fields) {
   std::ranges::sort(fields, {}, &KeyValue::first);
   const auto twice = std::ranges::adjacent_find(fields, {}, &KeyValue::first);
-  if (twice != fields.end()) line.fail("has the key '" + std::string(twice->first) + "' twice");
+  if (twice != fields.end())
+    line.fail("has the key '" + std::string(twice->first) + "' twice", "Remove one of them");
 }
 
 /// Fills `fields` with all keys except uid, prompt_ids and response_ids, sorted by name. Throws InputError if

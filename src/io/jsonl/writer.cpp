@@ -132,7 +132,8 @@ void append_field(std::string& text, const Column& column, const RaggedBatch& ba
     append_value(text, column, batch.rows_of(column, index));
   } catch (const InputError& error) {
     const auto sample = std::to_string(batch.samples()[static_cast<std::size_t>(index)].id.value());
-    throw InputError("sample " + sample + ", field '" + name + "'", error.report().message);
+    throw InputError("sample " + sample + ", field '" + name + "'", error.report().message,
+                     "Use another format, or leave the field out");
   }
 }
 
@@ -143,7 +144,8 @@ void append_uid(std::string& text, const Uid& uid, const SampleShape& sample) {
   try {
     if (const auto* value = std::get_if<std::string>(&uid)) append_text(text, *value);
   } catch (const InputError& error) {
-    throw InputError("sample " + std::to_string(sample.id.value()) + ", uid", error.report().message);
+    throw InputError("sample " + std::to_string(sample.id.value()) + ", uid", error.report().message,
+                     "Use a uid in UTF-8");
   }
   if (const auto* value = std::get_if<std::int64_t>(&uid)) append_element(text, *value);
   if (const auto* value = std::get_if<std::uint64_t>(&uid)) append_element(text, *value);
@@ -178,7 +180,7 @@ void require_writable_names(const RaggedBatch& batch) {
   for (const std::string_view key : {uid_key, prompt_key, response_key}) {
     if (batch.find(key) == nullptr) continue;
     throw InputError("field '" + std::string(key) + "'",
-                     "has a name that JSON Lines use for the rollout itself");
+                     "has a name that JSON Lines use for the rollout itself", "Rename the field");
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/text_layout.hpp"
 #include "batch/integers.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/megatron/indexed_dataset.hpp"
@@ -112,13 +113,13 @@ IndexedDataset::IndexedDataset(const std::filesystem::path& prefix)
 }
 
 void IndexedDataset::fail(const std::string& message) const {
-  throw InputError(index_.path(), message, "Is this a complete index of a Megatron-Core dataset?");
+  throw InputError(index_.path(), message, "Check that this is a complete index of a Megatron-Core dataset");
 }
 
 void IndexedDataset::read_header() {
   const std::int64_t size = index_.size();
   if (size < indexed_dataset::header_bytes) {
-    fail("has " + std::to_string(size) + " bytes; the header of an index alone has " +
+    fail("has " + format_plain_count(size, "byte") + "; the header of an index alone has " +
          std::to_string(indexed_dataset::header_bytes));
   }
   std::array<char, indexed_dataset::magic.size()> magic{};
@@ -145,7 +146,7 @@ void IndexedDataset::read_counts() {
   const std::int64_t size = index_.size();
   auto left = static_cast<std::uint64_t>(size - indexed_dataset::header_bytes);
   if (sequences > left / (length_bytes + offset_bytes)) {
-    fail("has " + std::to_string(sequences) + " sequences" +
+    fail("has " + format_plain_count(static_cast<std::int64_t>(sequences), "sequence") +
          byte_position_text(indexed_dataset::sequences_at) + ", which is more than its " +
          std::to_string(size) + " bytes can hold");
   }
@@ -157,12 +158,15 @@ void IndexedDataset::read_counts() {
   if (ends > left / offset_bytes) {
     fail("has " + std::to_string(ends) + " starts of documents" +
          byte_position_text(indexed_dataset::documents_at) + ", which is more than its " +
-         std::to_string(size) + " bytes can hold after " + std::to_string(sequences) + " sequences");
+         std::to_string(size) + " bytes can hold after " +
+         format_plain_count(static_cast<std::int64_t>(sequences), "sequence"));
   }
   left -= ends * offset_bytes;
   if (left != 0 && left != sequences) {
-    fail("has " + std::to_string(left) + " bytes after " + std::to_string(sequences) + " sequences and " +
-         std::to_string(ends) + " starts of documents; only a mode for each sequence may follow");
+    fail("has " + format_plain_count(static_cast<std::int64_t>(left), "byte") + " after " +
+         format_plain_count(static_cast<std::int64_t>(sequences), "sequence") + " and " +
+         format_plain_count(static_cast<std::int64_t>(ends), "start of a document", "starts of documents") +
+         "; only a mode for each sequence may follow");
   }
   has_modes_ = left != 0;
   num_documents_ = static_cast<std::int64_t>(ends) - 1;
@@ -180,24 +184,24 @@ void IndexedDataset::read_lengths() {
     const std::int64_t length = lengths_[i];
     const auto place = [&] {
       const auto offset = indexed_dataset::header_bytes + static_cast<std::int64_t>(i) * length_bytes;
-      return "sequence " + std::to_string(i) + " has " + std::to_string(length) + " tokens" +
+      return "sequence " + std::to_string(i) + " has " + format_plain_count(length, "token") +
              byte_position_text(offset);
     };
     if (length < 0) fail(place() + "; a length cannot be negative");
     if (length > capacity - tokens) {
       fail(place() + " and starts at token " + std::to_string(tokens) + "; " + data_.path() + " has " +
-           std::to_string(capacity) + " tokens of " + std::string(name_of(dtype_)) + " in " +
-           std::to_string(data_.size()) + " bytes");
+           format_plain_count(capacity, "token") + " of " + std::string(name_of(dtype_)) + " in " +
+           format_plain_count(data_.size(), "byte"));
     }
     tokens += length;
   }
   block_starts_.push_back(tokens);
   if (tokens * element != data_.size()) {
     throw InputError(data_.path(),
-                     "has " + std::to_string(data_.size()) + " bytes, but its index " + index_.path() +
-                         " lists " + std::to_string(tokens) + " tokens of " + std::string(name_of(dtype_)) +
-                         ", which have " + std::to_string(tokens * element),
-                     "Do both files come from the same run?");
+                     "has " + format_plain_count(data_.size(), "byte") + ", but its index " + index_.path() +
+                         " lists " + format_plain_count(tokens, "token") + " of " +
+                         std::string(name_of(dtype_)) + ", which have " + std::to_string(tokens * element),
+                     "Check that both files come from the same run");
   }
 }
 
@@ -229,7 +233,7 @@ void IndexedDataset::read_documents() {
     if (document == 0 && start != 0) fail(place() + "; the first one must start at 0");
     if (start < before) fail(place() + ", before the previous one, at " + std::to_string(before));
     if (start > num_sequences() || (is_end && start != num_sequences())) {
-      fail(place() + "; there are " + std::to_string(num_sequences()) + " sequences");
+      fail(place() + "; the number of sequences is " + std::to_string(num_sequences()));
     }
     before = start;
     if (one_to_one && start != document) {

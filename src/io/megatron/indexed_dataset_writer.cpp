@@ -66,14 +66,15 @@ void IndexedDatasetWriter::add_sequence(std::span<const std::int64_t> tokens) {
 void IndexedDatasetWriter::add_bytes(std::span<const std::byte> elements) {
   const std::size_t length = elements.size() / size_of(dtype_);
   if (elements.size() % size_of(dtype_) != 0) {
-    throw InputError(data_path_, name_of_next_sequence() + " has " + std::to_string(elements.size()) +
-                                     " bytes, which is not a multiple of " + std::to_string(size_of(dtype_)) +
+    throw InputError(data_path_, name_of_next_sequence() + " has " +
+                                     format_plain_count(std::ssize(elements), "byte") +
+                                     ", which is not a multiple of " + std::to_string(size_of(dtype_)) +
                                      ", the size of a " + std::string(name_of(dtype_)));
   }
   if (length > longest_sequence) {
     throw InputError(data_path_,
                      name_of_next_sequence() + " has " + std::to_string(length) +
-                         " tokens; the format allows " + std::to_string(longest_sequence),
+                         " elements; the format allows " + std::to_string(longest_sequence),
                      "Cut it into several sequences");
   }
   append(elements);

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/safetensors/header.hpp"
 
@@ -66,7 +67,7 @@ class HeaderReader {
   }
 
   [[noreturn]] void fail(const std::string& message) const {
-    throw InputError(path_, message, "Is this a complete safetensors file?");
+    throw InputError(path_, message, "Check that this is a complete safetensors file");
   }
 
   std::vector<SafetensorsEntry> entries;
@@ -141,7 +142,7 @@ SafetensorsLayout read_safetensors_layout(const InputFile& file) {
   HeaderReader header(file.path());
   std::uint64_t header_bytes = 0;
   if (file.size() < std::int64_t{sizeof header_bytes}) {
-    header.fail("has " + std::to_string(file.size()) + " bytes; the header's length alone takes 8");
+    header.fail("has " + format_plain_count(file.size(), "byte") + "; the header's length alone takes 8");
   }
   file.read({reinterpret_cast<char*>(&header_bytes), sizeof header_bytes}, 0);
   if (header_bytes > safetensors::max_header_bytes) {

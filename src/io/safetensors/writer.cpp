@@ -5,6 +5,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/files/output_file.hpp"
 #include "io/safetensors/header.hpp"
@@ -39,7 +40,8 @@ std::string describe_tensor(const std::string& name) {
 
 std::int64_t validate_and_count_bytes(const TensorStream& tensor) {
   if (tensor.name == safetensors::metadata_key)
-    throw InputError(describe_tensor(tensor.name), "has a name that is reserved for the metadata");
+    throw InputError(describe_tensor(tensor.name), "has a name that is reserved for the metadata",
+                     "Rename the tensor");
   const std::optional<std::int64_t> bytes = safetensors::bytes_of(tensor.dtype, tensor.shape);
   if (!bytes)
     throw InputError(describe_tensor(tensor.name),
@@ -50,7 +52,7 @@ std::int64_t validate_and_count_bytes(const TensorStream& tensor) {
 void require_matching_bytes(const TensorStream& tensor, std::int64_t bytes, std::int64_t needed) {
   if (bytes == needed) return;
   throw InputError(describe_tensor(tensor.name),
-                   "has " + std::to_string(bytes) + " bytes; " + text_of(tensor.shape) + " of " +
+                   "has " + format_plain_count(bytes, "byte") + "; " + text_of(tensor.shape) + " of " +
                        std::string(name_of(tensor.dtype)) + " needs " + std::to_string(needed));
 }
 
@@ -61,7 +63,8 @@ Json header_of(std::span<const TensorStream* const> order,
   std::int64_t offset = 0;
   for (const TensorStream* tensor : order) {
     const std::int64_t end = offset + validate_and_count_bytes(*tensor);
-    if (header.contains(tensor->name)) throw InputError(describe_tensor(tensor->name), "appears twice");
+    if (header.contains(tensor->name))
+      throw InputError(describe_tensor(tensor->name), "appears twice", "Give each tensor its own name");
     header[tensor->name] = {{"dtype", safetensors::name_of(tensor->dtype)},
                             {"shape", tensor->shape},
                             {"data_offsets", {offset, end}}};
@@ -85,8 +88,10 @@ std::string make_header_bytes(std::span<const TensorStream* const> order,
                               const std::map<std::string, std::string>& metadata, const std::string& what) {
   const std::string header = pad_header_text(header_of(order, metadata));
   if (header.size() > safetensors::max_header_bytes) {
-    throw InputError(what, "needs a header of " + std::to_string(header.size()) +
-                               " bytes; safetensors allow " + std::to_string(safetensors::max_header_bytes));
+    throw InputError(what,
+                     "needs a header of " + std::to_string(header.size()) + " bytes; safetensors allow " +
+                         std::to_string(safetensors::max_header_bytes),
+                     "Write fewer tensors to one file, or use shorter names");
   }
   const std::uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header;

@@ -100,9 +100,10 @@ class CsvLine {
 /// Throws InputError unless `length` is the sum of the row's prompt and response lengths.
 void require_sum(std::int64_t length, const FileLengths& row, const std::string& where) {
   if (length == row.prompt + row.response) return;
-  throw InputError(where, "length is " + std::to_string(length) +
-                              ", but prompt_length and response_length are " + std::to_string(row.prompt) +
-                              " and " + std::to_string(row.response));
+  throw InputError(where,
+                   "length is " + std::to_string(length) + ", but prompt_length and response_length are " +
+                       std::to_string(row.prompt) + " and " + std::to_string(row.response),
+                   "Make length their sum, or leave it out");
 }
 
 /// Positions of the relevant columns in a row.
@@ -126,8 +127,9 @@ class CsvColumns {
   [[nodiscard]] FileLengths parse_row(const std::vector<std::string>& values, const LineRef& line,
                                       const std::string& where) const {
     if (values.size() != count_) {
-      throw InputError(where, "has " + std::to_string(values.size()) + " values; the header names " +
-                                  std::to_string(count_) + " columns");
+      throw InputError(where, "has " + format_plain_count(std::ssize(values), "value") +
+                                  "; the header names " +
+                                  format_plain_count(static_cast<std::int64_t>(count_), "column"));
     }
     FileLengths row;
     if (prompt_) {
@@ -158,7 +160,8 @@ class CsvColumns {
     std::erase(header, "");  // spreadsheets write extra columns without content
     std::ranges::sort(header);
     const auto twice = std::ranges::adjacent_find(header);
-    if (twice != header.end()) throw InputError(where, "has the column " + quote(*twice) + " twice");
+    if (twice != header.end())
+      throw InputError(where, "has the column " + quote(*twice) + " twice", "Remove or rename one of them");
   }
 
   static std::int64_t parse_csv_length(std::string_view text, std::string_view name,
@@ -270,7 +273,8 @@ void add_json_integer(const JsonLine& line, Table& table) {
   const std::size_t lines_before = table.rows.size() - 1;
   if (has_it != (table.integers->size() == lines_before) && lines_before > 0)
     line.fail(std::string(has_it ? "has '" : "has no '") + std::string(table.name) +
-              (has_it ? "', but earlier lines do not" : "', but earlier lines do"));
+                  (has_it ? "', but earlier lines do not" : "', but earlier lines do"),
+              "Give it to all lines, or to none");
   if (!has_it) return;
   std::int64_t value = 0;
   if (element.get(value) || value < 0 || value > largest_integer)
@@ -292,14 +296,16 @@ void require_valid_total(std::span<const FileLengths> rows, const std::string& p
   std::int64_t sum = 0;
   for (const FileLengths& row : rows) {
     sum += row.prompt + row.response;
-    if (sum > most) throw InputError(path, "has lengths that add up to more than 2^62 tokens");
+    if (sum > most)
+      throw InputError(path, "has lengths that add up to more than 2^62 tokens", "Check the lengths");
   }
 }
 
 void read_table(const InputFile& file, Table& table) {
   const std::string ending = std::filesystem::path(file.path()).extension().string();
   if (ending != ".csv" && ending != ".jsonl") {
-    throw InputError(file.path(), "ends in " + quote(ending) + "; a length table is a .csv or a .jsonl file");
+    throw InputError(file.path(), "ends in " + quote(ending) + "; a length table is a .csv or a .jsonl file",
+                     "Rename the file, or convert it");
   }
   const std::vector<LineRef> lines = scan_lines(file).lines;
   ending == ".csv" ? read_csv(file, lines, table) : read_jsonl(file, lines, table);

@@ -2,6 +2,7 @@
 #include <array>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
 #include "io/samples/sample_tensors.hpp"
@@ -68,8 +69,10 @@ void SampleTensors::add_field(std::size_t tensor) {
         std::ranges::any_of(kinds, has_matching_rows) ||
         (is_padded() && rule.is_per_sample() && !stored.shape.empty() && stored.rows() == num_samples_);
     if (!fits)
-      fail(tensor, "does not have the shape of a field of kind " + std::string(name_of(declared->second)) +
-                       ", although the file declares it as one");
+      fail(tensor,
+           "does not have the shape of a field of kind " + std::string(name_of(declared->second)) +
+               ", although the file declares it as one",
+           "Correct the kind in the metadata " + std::string(tensor_names::field_kinds));
     kinds = {declared->second};
   }
   if (kinds.empty() && is_padded() && stored.shape.size() > 1 && stored.rows() == num_samples_) {
@@ -149,7 +152,7 @@ SampleRows SampleTensors::sample_rows_from_offsets(std::size_t offsets, std::siz
   }
   if (rows.rows() != at(tensor).rows()) {
     fail(offsets, "ends at " + std::to_string(rows.rows()) + "; '" + at(tensor).name + "' has " +
-                      std::to_string(at(tensor).rows()) + " rows");
+                      format_plain_count(at(tensor).rows(), "row"));
   }
   return rows;
 }

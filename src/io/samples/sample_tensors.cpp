@@ -79,7 +79,8 @@ std::vector<TensorSample> SampleTensors::ragged_lengths(RowRange samples) const 
       if (prompt < 0 || prompt > end - first) {
         fail(prompt_lengths_ ? *prompt_lengths_ : *prompt_offsets_,
              "says that the prompt of sample " + std::to_string(part.begin + i) + " has " +
-                 std::to_string(prompt) + " tokens; it must have from 0 to " + std::to_string(end - first));
+                 format_plain_count(prompt, "token") + "; it must have from 0 to " +
+                 std::to_string(end - first));
       }
       lengths.push_back({prompt, end - first - prompt});
     }
@@ -87,7 +88,7 @@ std::vector<TensorSample> SampleTensors::ragged_lengths(RowRange samples) const 
     const std::int64_t tokens = at(tokens_).rows();
     if (last > tokens || (part.end == num_samples_ && last != tokens)) {
       fail(*offsets_, "ends at " + std::to_string(last) + " in element " + std::to_string(part.end) + "; '" +
-                          at(tokens_).name + "' has " + std::to_string(tokens) + " rows");
+                          at(tokens_).name + "' has " + format_plain_count(tokens, "row"));
     }
   }
   return lengths;
@@ -137,7 +138,7 @@ std::vector<TensorSample> SampleTensors::padded_lengths(RowRange samples) const 
         if (prompt < 0 || prompt > tokens || (response_width_ && prompt != tokens - response)) {
           fail(prompt_lengths_ ? *prompt_lengths_ : *prompt_offsets_,
                "says that the prompt of sample " + std::to_string(part.begin + i) + " has " +
-                   std::to_string(prompt) + " tokens; it must have " +
+                   format_plain_count(prompt, "token") + "; it must have " +
                    (response_width_ ? std::to_string(tokens - response) + ", as the mask says"
                                     : "from 0 to " + std::to_string(tokens)));
         }
@@ -224,7 +225,8 @@ void SampleTensors::read(std::int64_t sample, const TensorSample& lengths, const
   if (is_padded()) {
     columns = token_columns_of(sample);
     if (std::ssize(columns) != lengths.prompt + lengths.response)
-      fail(*mask_, "has changed since it was opened, in row " + std::to_string(sample));
+      fail(*mask_, "has changed since it was opened, in row " + std::to_string(sample),
+           "Do not modify a file that is in use");
   }
   std::vector<std::byte> row;
   const auto read_field = [&](std::size_t tensor, FieldKind kind, std::size_t row_bytes, std::int64_t wide,
@@ -295,7 +297,7 @@ SampleTensors::SampleTensors(std::unique_ptr<const TensorFile> file) : file_(std
          "Read the whole dump: source.kind dump, with the folder as source.path");
   const std::optional<std::size_t> tokens = find_either(input_ids_field, tensor_names::tokens);
   if (!tokens)
-    fail("has neither input_ids nor tokens", "Samples need integer tokens with one of these names");
+    fail("has neither input_ids nor tokens", "Store the tokens as integers under one of these names");
   tokens_ = *tokens;
   if (!file_->has_integers(tokens_) || at(tokens_).dtype == DType::boolean)
     fail(tokens_, "holds " + at(tokens_).stored + "; tokens must be integers");
@@ -386,8 +388,8 @@ void SampleTensors::find_prompts() {
   (are_lengths ? prompt_lengths_ : prompt_offsets_) = found;
   const std::int64_t rows = num_samples_ + (are_lengths ? 0 : 1);
   if (at(*found).rows() != rows)
-    fail(*found, "does not have the " + std::to_string(rows) + " elements that " +
-                     std::to_string(num_samples_) + " samples need");
+    fail(*found, "must have " + format_plain_count(rows, "element") + " for " +
+                     format_plain_count(num_samples_, "sample"));
   if (is_padded()) return;
   std::uint64_t sum = 0;  // invalid lengths are reported together with their samples
   for (RowRange part{0, 0}; part.begin < num_samples_; part.begin = part.end) {
@@ -414,7 +416,7 @@ void SampleTensors::find_response_width() {
   if (const auto prompts = width_of(tensor_names::prompts)) {
     const std::int64_t rest = width_ - *prompts;
     if (response_width_ && *response_width_ != rest) {
-      fail("has prompts of " + std::to_string(*prompts) + " columns and responses of " +
+      fail("has prompts of " + format_plain_count(*prompts, "column") + " and responses of " +
            std::to_string(*response_width_) + ", which do not add up to the " + std::to_string(width_) +
            " columns of '" + at(tokens_).name + "'");
     }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -108,7 +109,7 @@ void validate(const LengthDistribution& lengths, const std::string& name) {
 void require_sample_exists(const SyntheticSpec& spec, SampleId id) {
   if (id.value() >= 0 && id.value() < spec.samples()) return;
   throw InputError("sample " + std::to_string(id.value()),
-                   "does not exist; the source has " + std::to_string(spec.samples()) + " samples");
+                   "does not exist; the source has " + format_plain_count(spec.samples(), "sample"));
 }
 
 std::int64_t prompt_index_of(const SyntheticSpec& spec, SampleId id) {

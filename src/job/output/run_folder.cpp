@@ -281,9 +281,10 @@ void RunFolder::reject_used_folder(const fs::path& first_file) const {
   if (damaged_) reject(fmt::format("has a damaged {}", RunMarker::file_name), hint);
   if (!earlier_) reject(fmt::format("has files of an earlier run, {}", example), hint);
   if (earlier_->state == RunMarker::State::complete) {
-    reject(fmt::format("holds an earlier run of {} steps ({}, complete {})", earlier_->steps,
-                       describe_run(earlier_->by), earlier_->ended),
-           hint);
+    reject(
+        fmt::format("holds an earlier run of {} ({}, complete {})",
+                    format_plain_count(earlier_->steps, "step"), describe_run(earlier_->by), earlier_->ended),
+        hint);
   }
   reject(fmt::format("holds the files of a run that did not finish ({}), {}", describe_run(earlier_->by),
                      example),

@@ -19,6 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* hint_for_marker =
+    "Check that evenkeel run wrote the file, and that it was not modified";
 constexpr std::array all_outputs{RunOutput::dump, RunOutput::results, RunOutput::report, RunOutput::trace};
 
 std::string host_name() {
@@ -111,16 +113,17 @@ std::optional<RunMarker> read_run_marker(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / RunMarker::file_name;
   const std::filesystem::file_status status = std::filesystem::symlink_status(path);
   if (!std::filesystem::exists(status)) return std::nullopt;
-  if (!std::filesystem::is_regular_file(status)) throw InputError(path.string(), "is not a regular file");
+  if (!std::filesystem::is_regular_file(status))
+    throw InputError(path.string(), "is not a regular file", hint_for_marker);
   std::ifstream file(path);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file) throw IoError(path.string(), "cannot be read");
   try {
     return marker_of(Json::parse(text));
   } catch (const Json::exception& error) {
-    throw InputError(path.string(), std::string("does not describe a run: ") + error.what());
+    throw InputError(path.string(), std::string("does not describe a run: ") + error.what(), hint_for_marker);
   } catch (const InputError& error) {
-    throw InputError(path.string(), error.report().message);
+    throw InputError(path.string(), error.report().message, hint_for_marker);
   }
 }
 

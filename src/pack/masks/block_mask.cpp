@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/prefix/packed.hpp"
 
@@ -85,9 +86,9 @@ class TileColumn {
 void require_valid_tile_size(TileSize tile) {
   if (tile.queries >= 1 && tile.keys >= 1) return;
   throw InputError("block mask tile",
-                   "is " + std::to_string(tile.queries) + " queries by " + std::to_string(tile.keys) +
-                       " keys; it must be at least 1 by 1",
-                   "FlexAttention uses 128 by 128");
+                   "is " + format_plain_count(tile.queries, "query", "queries") + " by " +
+                       format_plain_count(tile.keys, "key") + "; it must be at least 1 by 1",
+                   "Use 128 by 128, as FlexAttention does");
 }
 
 }  // namespace

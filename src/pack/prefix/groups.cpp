@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -32,7 +33,8 @@ std::int64_t checked_tokens(std::size_t group, std::span<const std::int64_t> len
     if (lengths[i] > max_group_tokens - tokens) {
       throw LimitError(name_of_group(group),
                        "has more than " + std::to_string(max_group_tokens) + " tokens in " +
-                           std::to_string(lengths.size() - 1) + " suffixes and the prefix",
+                           format_plain_count(std::ssize(lengths) - 1, "suffix", "suffixes") +
+                           " and the prefix",
                        "Split the group");
     }
     tokens += lengths[i];
@@ -43,21 +45,22 @@ std::int64_t checked_tokens(std::size_t group, std::span<const std::int64_t> len
 void require_valid_group_sizes(std::span<const std::int64_t> sizes, std::int64_t groups,
                                std::int64_t suffixes) {
   if (static_cast<std::int64_t>(sizes.size()) != groups) {
-    throw InputError("group sizes", "there are " + std::to_string(sizes.size()) + " sizes for " +
-                                        std::to_string(groups) + " prefixes");
+    throw InputError("group sizes", format_there_are(std::ssize(sizes), "size") + " for " +
+                                        format_plain_count(groups, "prefix", "prefixes"));
   }
   std::int64_t left = suffixes;
   for (const std::int64_t size : sizes) {
     if (size < 0 || size > left) {
-      throw InputError("group sizes", "do not add up to the " + std::to_string(suffixes) +
-                                          " suffixes: a size of " + std::to_string(size) + " exceeds the " +
-                                          std::to_string(left) + " that remain");
+      throw InputError("group sizes", "do not add up to the number of suffixes, " + std::to_string(suffixes) +
+                                          ": a size of " + std::to_string(size) +
+                                          " exceeds the remaining number, " + std::to_string(left));
     }
     left -= size;
   }
   if (left == 0) return;
-  throw InputError("group sizes", "leave " + std::to_string(left) + " of " + std::to_string(suffixes) +
-                                      " suffixes without a group");
+  throw InputError("group sizes", "leave " + std::to_string(left) + " of " +
+                                      format_plain_count(suffixes, "suffix", "suffixes") +
+                                      " without a group");
 }
 
 }  // namespace

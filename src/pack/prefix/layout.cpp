@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/narrow.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/prefix/packed.hpp"
 #include "pack/attention_entries.hpp"
@@ -24,15 +25,17 @@ std::vector<std::int64_t> tokens_per_group(const PrefixGroups& groups) {
 TokenPlaces checked_token_places(const PrefixGroups& groups, const PaddedMask& padding) {
   const std::vector<std::int64_t> lengths = lengths_of(padding);
   if (std::ssize(lengths) != groups.size()) {
-    throw InputError("padding mask", "has " + std::to_string(lengths.size()) + " rows; it must have " +
-                                         std::to_string(groups.size()) + ", one for each prefix group");
+    throw InputError("padding mask", "has " + format_plain_count(std::ssize(lengths), "row") +
+                                         "; it must have " + std::to_string(groups.size()) +
+                                         ", one for each prefix group");
   }
   for (std::int64_t g = 0; g < groups.size(); ++g) {
     const std::int64_t length = lengths[static_cast<std::size_t>(g)];
     if (length == groups.num_tokens(g)) continue;
-    throw InputError("padding mask", "row " + std::to_string(g) + " has " + std::to_string(length) +
-                                         " ones; prefix group " + std::to_string(g) + " has " +
-                                         std::to_string(groups.num_tokens(g)) + " tokens");
+    throw InputError("padding mask", "row " + std::to_string(g) + " has " +
+                                         format_plain_count(length, "one") + "; prefix group " +
+                                         std::to_string(g) + " has " +
+                                         format_plain_count(groups.num_tokens(g), "token"));
   }
   return TokenPlaces(padding);
 }
@@ -41,9 +44,9 @@ void require_min_prefix_length(const PrefixGroups& groups, std::int64_t needed) 
   for (std::int64_t g = 0; g < groups.size(); ++g) {
     if (groups.prefix(g) >= needed) continue;
     throw InputError("include_prefix_last",
-                     std::to_string(needed) + " tokens cannot be taken from the prefix of group " +
-                         std::to_string(g) + ", which has " + std::to_string(groups.prefix(g)),
-                     "Use at most the length of the shortest prefix, or padding (ShortPrefix::pad)");
+                     "is " + std::to_string(needed) + ", but the prefix of group " + std::to_string(g) +
+                         " has only " + format_plain_count(groups.prefix(g), "token"),
+                     "Use at most the length of the shortest prefix, or pad short prefixes");
   }
 }
 
@@ -147,8 +150,8 @@ PackedPrefixLayout::PackedPrefixLayout(PrefixGroups groups, std::span<const Samp
                                        std::int64_t alignment, CpGroup cp)
     : groups_(std::move(groups)), segments_(segment_lengths(groups_), alignment, cp) {
   if (static_cast<std::int64_t>(samples.size()) != groups_.num_suffixes()) {
-    throw InputError("prefix groups", "there are " + std::to_string(samples.size()) + " samples for " +
-                                          std::to_string(groups_.num_suffixes()) + " suffixes");
+    throw InputError("prefix groups", format_there_are(std::ssize(samples), "sample") + " for " +
+                                          format_plain_count(groups_.num_suffixes(), "suffix", "suffixes"));
   }
   for (std::int64_t g = 0; g < groups_.size(); ++g) {
     const RowRange suffixes = groups_.suffixes_of(g);
@@ -181,9 +184,9 @@ PrefixAttentionPlan plan_prefix_attention(const PackedPrefixLayout& layout, CpRa
 std::int64_t score_entries(std::span<const std::int32_t> cu_seqlens_q,
                            std::span<const std::int32_t> cu_seqlens_k) {
   if (cu_seqlens_q.size() != cu_seqlens_k.size()) {
-    throw InputError("cu_seqlens_k", "has " + std::to_string(cu_seqlens_k.size()) +
-                                         " entries, but cu_seqlens_q has " +
-                                         std::to_string(cu_seqlens_q.size()));
+    throw InputError("cu_seqlens_k", "has " +
+                                         format_plain_count(std::ssize(cu_seqlens_k), "entry", "entries") +
+                                         ", but cu_seqlens_q has " + std::to_string(cu_seqlens_q.size()));
   }
   std::int64_t entries = 0;
   for (std::size_t e = 1; e < cu_seqlens_q.size(); ++e) {
@@ -191,9 +194,10 @@ std::int64_t score_entries(std::span<const std::int32_t> cu_seqlens_q,
     const std::int64_t keys = std::int64_t{cu_seqlens_k[e]} - cu_seqlens_k[e - 1];
     if (queries < 0) throw InputError("cu_seqlens_q", "decreases at entry " + std::to_string(e));
     if (keys < queries) {
-      throw InputError("cu_seqlens_k", "sequence " + std::to_string(e - 1) + " has " + std::to_string(keys) +
-                                           " keys, but " + std::to_string(queries) +
-                                           " queries. It needs at least as many keys as queries");
+      throw InputError("cu_seqlens_k",
+                       "sequence " + std::to_string(e - 1) + " has " + format_plain_count(keys, "key") +
+                           ", but " + format_plain_count(queries, "query", "queries"),
+                       "Give each sequence at least as many keys as queries");
     }
     entries += queries * (keys - queries) + queries * (queries + 1) / 2;
   }

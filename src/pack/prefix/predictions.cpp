@@ -76,7 +76,7 @@ void require_inside(std::span<const std::int64_t> numbers, std::int64_t size, co
   const auto [least, most] = std::ranges::minmax(numbers);
   if (least >= 0 && most < size) return;
   throw InputError(what, "the predictions refer to rows " + std::to_string(least) + " to " +
-                             std::to_string(most) + ", but there are " + std::to_string(size) + " rows");
+                             std::to_string(most) + ", but the number of rows is " + std::to_string(size));
 }
 
 /// Calls visit(local, response) for each prediction. The arguments are the indexes of the first elements of

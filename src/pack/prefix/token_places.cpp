@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/run_copy.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "pack/position_runs.hpp"
 #include "pack/row_writer.hpp"
@@ -30,8 +31,8 @@ void require_inside(TokenRun run, PaddedShape shape) {
                       run.column <= shape.width && run.size <= shape.width - run.column;
   if (inside) return;
   throw InputError("padded row " + std::to_string(run.row),
-                   std::to_string(run.size) + " tokens starting at column " + std::to_string(run.column) +
-                       " do not fit into a shape of " + text_of(shape));
+                   "a run of " + format_plain_count(run.size, "token") + " starting at column " +
+                       std::to_string(run.column) + " does not fit into a shape of " + text_of(shape));
 }
 
 /// The bytes of a padded tensor, addressed by row, head and column.
@@ -160,7 +161,8 @@ TokenPlaces TokenPlaces::select(std::span<const RowRange> tokens) const {
   for (const RowRange range : tokens) {
     if (range.begin < 0 || range.begin > range.end || range.end > size_) {
       throw InputError("token range", "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) +
-                                          ") is not within the " + std::to_string(size_) + " tokens");
+                                          ") is not within the range of the tokens, [0, " +
+                                          std::to_string(size_) + ")");
     }
     if (range.empty()) continue;
     const auto after = std::ranges::upper_bound(first_token_, range.begin);
@@ -201,23 +203,23 @@ void require_same_rows(const TokenPlaces& from, const TokenPlaces& to) {
   const std::vector<std::int64_t> source = tokens_per_row(from);
   const std::vector<std::int64_t> target = tokens_per_row(to);
   if (source.size() != target.size()) {
-    throw InputError("padding conversion", "there are " + std::to_string(source.size()) +
-                                               " source rows and " + std::to_string(target.size()) +
-                                               " target rows; the two numbers must be equal");
+    throw InputError("padding conversion", format_there_are(std::ssize(source), "source row") + " and " +
+                                               format_plain_count(std::ssize(target), "target row") +
+                                               "; the two numbers must be equal");
   }
   for (std::size_t row = 0; row < source.size(); ++row) {
     if (source[row] == target[row]) continue;
     throw InputError("padding conversion", "row " + std::to_string(row) + " has " +
-                                               std::to_string(source[row]) + " tokens, but " +
-                                               std::to_string(target[row]) + " places");
+                                               format_plain_count(source[row], "token") + ", but " +
+                                               format_plain_count(target[row], "place"));
   }
 }
 
 void move_tokens(const TokenPlaces& from, const TokenPlaces& to, RowFormat format,
                  std::span<const std::byte> source, std::span<std::byte> target) {
   if (from.size() != to.size()) {
-    throw InputError("token places", std::to_string(from.size()) + " tokens cannot be moved to " +
-                                         std::to_string(to.size()) + " places");
+    throw InputError("token places", format_plain_count(from.size(), "token") + " cannot be moved to " +
+                                         format_plain_count(to.size(), "place"));
   }
   const PaddedBytes<const std::byte> read(from.shape(), format, source);
   const PaddedBytes<std::byte> write(to.shape(), format, target);

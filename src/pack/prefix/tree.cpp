@@ -44,8 +44,8 @@ void require_valid_sample_ends(std::span<const std::int64_t> sample_ends, std::i
   for (std::size_t i = 0; i < sample_ends.size(); ++i) {
     if (sample_ends[i] >= -1 && sample_ends[i] < segments) continue;
     throw InputError("sample " + std::to_string(i) + " of the tree",
-                     "ends at segment " + std::to_string(sample_ends[i]) + ", but there are " +
-                         std::to_string(segments) + " segments");
+                     "ends at segment " + std::to_string(sample_ends[i]) +
+                         ", but the number of segments is " + std::to_string(segments));
   }
 }
 

@@ -40,14 +40,13 @@ void require_sample_fits(std::int64_t sample, std::int64_t length, std::int64_t 
   const std::int64_t aligned = align_up(length, alignment);
   if (aligned <= max_tokens) return;
   constexpr std::int64_t largest_cap = std::numeric_limits<std::int32_t>::max();  // limit of int32 cu_seqlens
-  throw LimitError("sample " + std::to_string(sample) + " of the group",
-                   "has " + format_plain_count(length, "token") + ", " + std::to_string(aligned) +
-                       " after alignment to " + std::to_string(alignment) + ", above the cap of " +
-                       format_plain_count(max_tokens, "token"),
-                   aligned <= largest_cap
-                       ? "Raise micro_batch.max_tokens to at least " + std::to_string(aligned) +
-                             ", or shorten or drop the sample"
-                       : "Shorten or drop the sample: a cap can be at most " + std::to_string(largest_cap));
+  throw LimitError(
+      "sample " + std::to_string(sample) + " of the group",
+      "has " + format_plain_count(length, "token") + ", " + std::to_string(aligned) + " after alignment to " +
+          std::to_string(alignment) + ", above the cap of " + format_plain_count(max_tokens, "token"),
+      aligned <= largest_cap
+          ? "Raise the cap to at least " + std::to_string(aligned) + ", or shorten or drop the sample"
+          : "Shorten or drop the sample: a cap can be at most " + std::to_string(largest_cap));
 }
 
 }  // namespace
@@ -74,8 +73,7 @@ std::vector<SubTree> split_tree(const PrefixTree& tree, std::int64_t alignment, 
   if (alignment < 1)
     throw InputError("sequence alignment", "is " + std::to_string(alignment) + "; it must be at least 1");
   (void)narrow<std::int32_t>(alignment, "sequence alignment");  // ensures that rounding up cannot overflow
-  if (max_tokens < 1)
-    throw InputError("cap", "is " + std::to_string(max_tokens) + " tokens; it must be at least 1");
+  if (max_tokens < 1) throw InputError("cap", "is " + std::to_string(max_tokens) + "; it must be at least 1");
   for (std::int64_t i = 0; i < tree.num_samples(); ++i) {
     require_sample_fits(i, tree.sample_length(i), alignment, max_tokens);
   }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -22,14 +23,16 @@ void require_member(const PackedLayout& layout, RowMember member) {
   require_inside(member.cp_rank.value(), cp, "context-parallel rank");
   require_inside(member.tp.rank, member.tp.size, "tensor-parallel rank");
   if (member.tp.size > std::numeric_limits<int>::max() / cp) {
-    throw InputError("tensor-parallel size", std::to_string(member.tp.size) + " times " + std::to_string(cp) +
-                                                 " context-parallel ranks cannot be numbered in 31 bits");
+    throw InputError("tensor-parallel size", std::to_string(member.tp.size) +
+                                                 " times the context-parallel size, " + std::to_string(cp) +
+                                                 ", exceeds the limit of " +
+                                                 std::to_string(std::numeric_limits<int>::max()));
   }
   if (layout.local_rows() % member.tp.size == 0) return;
   throw InputError("sequence-parallel cut",
-                   "the " + std::to_string(layout.local_rows()) +
-                       " rows of a context-parallel rank cannot be cut into " +
-                       std::to_string(member.tp.size) + " equal parts",
+                   "the " + format_plain_count(layout.local_rows(), "row") +
+                       " of a context-parallel rank cannot be cut into " + std::to_string(member.tp.size) +
+                       " equal parts",
                    "Align every sequence to a multiple of cp * tp");
 }
 
@@ -61,10 +64,10 @@ void CutRows::cut_sequences(const PackedLayout& layout, CpLayout cut, int tp) {
     const std::int64_t length = layout.aligned_length(s);
     if (length % chunks != 0) {
       throw InputError("sequence " + std::to_string(s),
-                       "has " + std::to_string(length) + " rows, which cannot be cut into " +
+                       "has " + format_plain_count(length, "row") + ", which cannot be cut into " +
                            std::to_string(chunks) + " equal chunks",
                        "Align every sequence to a multiple of " + std::to_string(chunks) +
-                           ", for instance with pack.align_lcm");
+                           " (in a configuration, with pack.align_lcm)");
     }
     const std::int64_t chunk = length / chunks;
     const std::int64_t local = layout.local_range(s).begin;

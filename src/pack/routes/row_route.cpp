@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/row_routes.hpp"
 #include "pack/routes/cut_rows.hpp"
@@ -82,8 +83,8 @@ void require_valid_width(std::int64_t width, std::int64_t max_runs) {
   if (width < 1) throw InputError(where, "is " + std::to_string(width) + "; it must be at least 1");
   if (width - 1 <= std::int64_t{std::numeric_limits<Integer>::max()} / std::max(max_runs, std::int64_t{1}))
     return;
-  throw InputError(where, "is " + std::to_string(width) + "; with " + std::to_string(max_runs) +
-                              " runs of rows, positions exceed int" + std::to_string(8 * sizeof(Integer)));
+  throw InputError(where, "is " + std::to_string(width) + "; with " + format_plain_count(max_runs, "run") +
+                              " of rows, positions exceed int" + std::to_string(8 * sizeof(Integer)));
 }
 
 template <typename Integer>

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/cp_layout.hpp"
@@ -17,19 +18,18 @@ namespace {
 using MicroBatches = std::vector<PaddedMicroBatch>;
 
 void validate(const PaddedBatchingSettings& settings) {
-  plan_checks::require_at_least(1, settings.dp, "mesh.dp");
-  plan_checks::require_at_least(1, settings.max_tokens, "micro_batch.max_tokens");
-  plan_checks::require_at_least(1, settings.length_round, "micro_batch.length_round");
-  plan_checks::require_at_least(1, settings.max_samples, "micro_batch.max_samples");
-  plan_checks::require_at_least(1, settings.min_count, "micro_batch.min_count");
-  plan_checks::require_at_least(1, settings.count_multiple, "micro_batch.multiple_of");
+  plan_checks::require_at_least(1, settings.dp, "dp");
+  plan_checks::require_at_least(1, settings.max_tokens, "max_tokens");
+  plan_checks::require_at_least(1, settings.length_round, "length_round");
+  plan_checks::require_at_least(1, settings.max_samples, "max_samples");
+  plan_checks::require_at_least(1, settings.min_count, "min_count");
+  plan_checks::require_at_least(1, settings.count_multiple, "count_multiple");
   if (settings.widen_empty_samples && settings.max_tokens < settings.length_round) {
-    throw ConfigError(
-        "micro_batch.max_tokens",
-        "the cap of " + std::to_string(settings.max_tokens) +
-            " tokens is less than the smallest padded sample, whose length is micro_batch.length_round: " +
-            std::to_string(settings.length_round) + " tokens",
-        "Raise the cap or lower micro_batch.length_round");
+    throw ConfigError("max_tokens",
+                      "the cap of " + format_plain_count(settings.max_tokens, "token") +
+                          " is less than the smallest padded sample, whose length is length_round: " +
+                          std::to_string(settings.length_round) + " tokens",
+                      "Raise the cap or lower length_round");
   }
 }
 

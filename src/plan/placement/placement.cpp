@@ -9,6 +9,7 @@
 
 #include "balance/partition/assignment.hpp"
 #include "base/list_checks.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/settings/checks.hpp"
@@ -20,7 +21,8 @@ namespace {
 void require_entry_count(std::string_view what, std::size_t given, std::int64_t wanted) {
   if (static_cast<std::int64_t>(given) == wanted) return;
   throw InputError(std::string(what),
-                   "has " + std::to_string(given) + " entries; it must have " + std::to_string(wanted));
+                   "has " + format_plain_count(static_cast<std::int64_t>(given), "entry", "entries") +
+                       "; it must have " + std::to_string(wanted));
 }
 
 void require_value_in_range(std::string_view what, std::int64_t value, std::int64_t from, std::int64_t end) {
@@ -45,9 +47,11 @@ void require_valid_input(const Partition& parts, const PlacementInput& input) {
       (std::int64_t{1} << 62) / std::max<std::int64_t>(input.own_weight * parts.size(), 1);
   const std::int64_t total = plan_checks::total_of(input.bytes);
   if (total >= most) {
-    throw InputError("bytes", "there are " + std::to_string(total) + ", which times own_weight, " +
-                                  std::to_string(input.own_weight) + ", and the number of parts, " +
-                                  std::to_string(parts.size()) + ", exceeds the limit of 2^62");
+    throw InputError("bytes",
+                     "there are " + std::to_string(total) + ", which times own_weight, " +
+                         std::to_string(input.own_weight) + ", and the number of parts, " +
+                         std::to_string(parts.size()) + ", exceeds the limit of 2^62",
+                     "Use a larger unit, which makes the numbers smaller");
   }
 }
 

@@ -34,13 +34,13 @@ std::int64_t count_by_tokens(std::span<const std::int64_t> lengths, std::int64_t
 }
 
 void require_valid(std::int64_t max_tokens, std::int64_t min_count, std::int64_t multiple_of) {
-  require_at_least(1, max_tokens, "micro_batch.max_tokens");
-  require_at_least(1, min_count, "micro_batch.min_count");
-  require_at_least(1, multiple_of, "micro_batch.multiple_of");
+  require_at_least(1, max_tokens, "max_tokens");
+  require_at_least(1, min_count, "min_count");
+  require_at_least(1, multiple_of, "multiple_of");
 }
 
 std::vector<std::int64_t> align_lengths(std::span<const std::int64_t> lengths, std::int64_t alignment) {
-  require_at_least(1, alignment, "pack.align");
+  require_at_least(1, alignment, "alignment");
   static_cast<void>(plan_checks::total_of(lengths));  // rounding would hide a negative length
   std::vector<std::int64_t> rounded(lengths.begin(), lengths.end());
   for (std::int64_t& length : rounded) length = align_up(length, alignment);
@@ -82,8 +82,8 @@ std::vector<Item> order_with_cheap_ends(std::span<const Item> ascending) {
 }  // namespace
 
 std::int64_t reference_count(std::span<const std::int64_t> lengths, const MindSpeedBatching& batching) {
-  require_at_least(1, batching.max_tokens, "micro_batch.max_tokens");
-  require_at_least(1, batching.max_samples.value_or(1), "micro_batch.max_samples");
+  require_at_least(1, batching.max_tokens, "max_tokens");
+  require_at_least(1, batching.max_samples.value_or(1), "max_samples");
   const std::int64_t first_guess =
       std::max<std::int64_t>(1, ceil_div(plan_checks::total_of(lengths), batching.max_tokens));
   const std::int64_t count =
@@ -163,7 +163,7 @@ NamedMetrics seqlen_balance_metrics(std::span<const std::int64_t> lengths, const
 
 Partition roll_batch_balance(std::span<const std::int64_t> lengths, int dp,
                              std::optional<std::int64_t> mini_batch) {
-  plan_checks::require_at_least(1, dp, "mesh.dp");
+  plan_checks::require_at_least(1, dp, "dp");
   plan_checks::require_at_least(1, mini_batch.value_or(1), "mini_batch");
   static_cast<void>(plan_checks::total_of(lengths));
   std::vector<Cost> work;

@@ -28,14 +28,14 @@ std::int64_t count_draws(const std::vector<ScheduledSource>& sources) {
     require_at_least(1, source.epochs, "source.epochs");
     require_at_least(1, source.weight, "source.weight");
     if (source.weight > largest_weight)
-      throw ConfigError("source.weight", "is " + std::to_string(source.weight) + ", which is too large",
-                        "Use smaller weights");
+      throw ConfigError("source.weight", "is " + std::to_string(source.weight) + "; it must be at most " +
+                                             std::to_string(largest_weight));
     if (source.samples < 1)
       throw InputError("source", "has no samples", "Give a source with at least one sample");
     if (source.samples > (max_draws - draws) / source.epochs) {
       throw ConfigError(
           "source.epochs",
-          "is " + std::to_string(source.epochs) + ", so the number of samples does not fit in 64 bits",
+          "is " + std::to_string(source.epochs) + ", so the number of samples exceeds the limit of 2^60",
           "Lower source.epochs");
     }
     draws += source.draws();
@@ -104,8 +104,8 @@ BatchSchedule::BatchSchedule(std::vector<ScheduledSource> sources, const Schedul
   if (settings.epochs > std::numeric_limits<std::int64_t>::max() / steps_per_epoch()) {
     throw ConfigError("batch.epochs",
                       "is " + std::to_string(settings.epochs) + ", so with " +
-                          std::to_string(steps_per_epoch()) +
-                          " steps per epoch, the number of steps does not fit in 64 bits",
+                          format_plain_count(steps_per_epoch(), "step") +
+                          " per epoch, the number of steps is 2^63 or more",
                       "Lower batch.epochs");
   }
   blend_ = std::make_unique<Blend>(std::move(sources), settings.shuffle, settings.seed);

@@ -52,9 +52,10 @@ void require_valid_convention(const FieldSpec& spec, std::optional<RowConvention
   }
   const FieldKind needed = at == RowConvention::response ? FieldKind::response_token : FieldKind::token;
   if (spec.kind == needed) return;
-  throw InputError(where, "has one row per " + std::string(name_of(spec.kind)) + "; fields." + spec.name +
-                              ".at: " + std::string(name_of(*at)) + " needs one per " +
-                              std::string(name_of(needed)));
+  throw InputError(where,
+                   "has one row per " + std::string(name_of(spec.kind)) + "; fields." + spec.name +
+                       ".at: " + std::string(name_of(*at)) + " needs one per " + std::string(name_of(needed)),
+                   "Provide it in that form, or change fields." + spec.name + ".at");
 }
 
 /// Returns the row, in a field with one row per token, that predicts the sample's response token `index`; -1

@@ -31,19 +31,18 @@ std::int64_t total_of(std::span<const std::int64_t> lengths) {
   return max_sum_lower_bound(lengths, 1);  // with a single group, the bound on the maximum sum is the total
 }
 
-void throw_above_cap(SampleId sample, const AboveCap& lengths) {
+void throw_above_cap(SampleId sample, const AboveCap& lengths, std::string_view cap_name) {
   // Largest possible cap. Cumulative lengths are 32-bit integers.
   constexpr std::int64_t largest_cap = std::numeric_limits<std::int32_t>::max();
   const bool fits_any = lengths.aligned <= largest_cap;
-  throw LimitError(sample,
-                   "has " + format_plain_count(lengths.length, "token") + ", " +
-                       std::to_string(lengths.aligned) + " after alignment to " +
-                       std::to_string(lengths.alignment) + ", above the cap of " +
-                       format_plain_count(lengths.cap, "token"),
-                   fits_any ? "Raise micro_batch.max_tokens to at least " + std::to_string(lengths.aligned) +
-                                  ", or shorten or drop the sample"
-                            : "Shorten or drop the sample: micro_batch.max_tokens cannot be more than " +
-                                  std::to_string(largest_cap));
+  throw LimitError(
+      sample,
+      "has " + format_plain_count(lengths.length, "token") + ", " + std::to_string(lengths.aligned) +
+          " after alignment to " + std::to_string(lengths.alignment) + ", above the cap of " +
+          format_plain_count(lengths.cap, "token"),
+      fits_any ? "Raise " + std::string(cap_name) + " to at least " + std::to_string(lengths.aligned) +
+                     ", or shorten or drop the sample"
+               : "Shorten or drop the sample: the cap cannot be more than " + std::to_string(largest_cap));
 }
 
 void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t alignment, std::int64_t cap) {
@@ -51,7 +50,8 @@ void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t ali
     if (lengths[i] < 0) continue;
     const std::int64_t aligned = align_up(lengths[i], alignment);
     if (aligned > cap)
-      throw_above_cap(SampleId{static_cast<std::int64_t>(i)}, {lengths[i], aligned, alignment, cap});
+      throw_above_cap(SampleId{static_cast<std::int64_t>(i)}, {lengths[i], aligned, alignment, cap},
+                      "max_tokens");
   }
 }
 

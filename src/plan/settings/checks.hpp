@@ -30,7 +30,7 @@ struct AboveCap {
 };
 
 /// Throws LimitError naming the sample, its lengths and the cap.
-[[noreturn]] void throw_above_cap(SampleId sample, const AboveCap& lengths);
+[[noreturn]] void throw_above_cap(SampleId sample, const AboveCap& lengths, std::string_view cap_name);
 
 /// Throws LimitError (throw_above_cap) for the first length that, rounded up to a multiple of `alignment`,
 /// exceeds the cap. The sample's id is the position in `lengths`. Ignores negative lengths, which total_of()

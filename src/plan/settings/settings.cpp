@@ -90,10 +90,10 @@ std::int64_t PlanSettings::alignment(int group_size) const {
   if (!align) return sequence_alignment(tp, group, rounding);
   if (*align < 1 || *align % group.chunks() != 0) {
     throw ConfigError("pack.align",
-                      "is " + std::to_string(*align) + ", which is not a multiple of the " +
-                          std::to_string(group.chunks()) +
-                          " chunks that context parallelism cuts a sequence into",
-                      "Use a multiple of " + std::to_string(group.chunks()) + ", or auto");
+                      "is " + std::to_string(*align) + ", which is not a positive multiple of the " +
+                          format_plain_count(group.chunks(), "chunk") +
+                          " that context parallelism cuts a sequence into",
+                      "Use a positive multiple of " + std::to_string(group.chunks()) + ", or auto");
   }
   return common_multiple(*align, rounding);
 }
@@ -199,9 +199,9 @@ void PlanSettings::validate() const {
     if (cap(group) >= alignment(group)) continue;
     throw ConfigError(
         planning.has_flexible_groups() ? "micro_batch.max_tokens_per_rank" : "micro_batch.max_tokens",
-        "the cap of " + std::to_string(cap(group)) + " tokens is below the alignment of one sequence, " +
-            std::to_string(alignment(group)) + " tokens" +
-            (planning.has_flexible_groups() ? ", in a CP group of " + std::to_string(group) + " ranks" : ""),
+        "the cap of " + format_plain_count(cap(group), "token") +
+            " is below the alignment of one sequence, " + format_plain_count(alignment(group), "token") +
+            (planning.has_flexible_groups() ? ", in a CP group of " + format_plain_count(group, "rank") : ""),
         "Raise the cap or lower tp, cp, pack.align_lcm or, for padded micro-batches, "
         "micro_batch.length_round");
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "plan/assign/dp_assignment.hpp"
@@ -65,8 +66,8 @@ void require_padded_work_fits(const LengthTable& table, const PlanSettings& sett
   constexpr Cost most = Cost{1} << 62;
   if (settings.balance.cost(padded) < most / std::max<std::int64_t>(1, table.size())) return;
   throw LimitError("balance.cost",
-                   std::to_string(table.size()) + " samples padded to " + std::to_string(padded) +
-                       " tokens can cost 2^62 or more",
+                   format_plain_count(table.size(), "sample") + " padded to " +
+                       format_plain_count(padded, "token") + " can cost 2^62 or more",
                    "Divide both coefficients by the same number, since only their ratio matters");
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -26,9 +27,8 @@ void require_valid(const LayerMap& map, const std::string& where, int pp, int vp
   if (map.stages.empty()) return;
   if (std::ssize(map.stages) != std::int64_t{pp} * vpp) {
     throw ConfigError(where,
-                      "lists layers for " + std::to_string(map.stages.size()) +
-                          " stages, but the mesh has pp " + std::to_string(pp) + " x vpp " +
-                          std::to_string(vpp),
+                      "lists layers for " + format_plain_count(std::ssize(map.stages), "stage") +
+                          ", but the mesh has pp " + std::to_string(pp) + " x vpp " + std::to_string(vpp),
                       "Give one list for each virtual stage");
   }
   for (std::size_t stage = 0; stage < map.stages.size(); ++stage) {
@@ -44,9 +44,10 @@ std::vector<std::vector<std::int64_t>> split_layers_evenly(std::int64_t layers, 
   const std::int64_t stages = std::int64_t{pp} * vpp;
   if (layers % stages != 0) {
     throw InputError(where,
-                     "has " + std::to_string(layers) + " layers, which cannot be divided evenly among pp " +
-                         std::to_string(pp) + " x vpp " + std::to_string(vpp) + " stages",
-                     "List them for each stage: layers: [[0, 1, ...], ...]");
+                     "has " + format_plain_count(layers, "layer") +
+                         ", which cannot be divided evenly among pp " + std::to_string(pp) + " x vpp " +
+                         std::to_string(vpp) + " stages",
+                     "List the layers of each stage: layers: [[0, 1, ...], ...]");
   }
   std::vector<std::vector<std::int64_t>> of_stages(static_cast<std::size_t>(stages));
   for (std::int64_t layer = 0; layer < layers; ++layer)
@@ -66,10 +67,11 @@ bool describes_samples_only(const FieldSettings& field, std::string_view name) {
 void require_all_named(const LayerMap& map, std::int64_t layers, const std::string& where) {
   std::set<std::int64_t> named;
   for (const std::vector<std::int64_t>& stage : map.stages) named.insert(stage.begin(), stage.end());
-  const std::string has = "has " + std::to_string(layers) + " layers, but its list of layers per stage ";
+  const std::string has =
+      "has " + format_plain_count(layers, "layer") + ", but its list of layers per stage ";
   if (!named.empty() && *named.rbegin() >= layers)
     throw InputError(where, has + "contains layer " + std::to_string(*named.rbegin()),
-                     "Layers are numbered from 0");
+                     "Number layers from 0 to " + std::to_string(layers - 1));
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     if (!named.contains(layer))
       throw InputError(where, has + "does not contain layer " + std::to_string(layer),
@@ -138,9 +140,10 @@ void require_route_field(const FieldSpec& spec, std::int64_t experts) {
   if (!spec.rule().is_per_token()) reject("has one row per " + std::string(name_of(spec.kind)));
   if (!is_integer(spec.dtype)) reject("has elements of " + std::string(name_of(spec.dtype)));
   if (!range_of(spec.dtype).contains({0, experts - 1}))
-    reject("has elements of " + std::string(name_of(spec.dtype)) + ", which cannot number them");
+    reject("has elements of " + std::string(name_of(spec.dtype)) +
+           ", which cannot represent the number of every expert");
   if (!spec.trailing.empty() && spec.trailing.back() > experts)
-    reject("has " + std::to_string(spec.trailing.back()) + " different experts per row");
+    reject("has " + std::to_string(spec.trailing.back()) + " experts per row");
 }
 
 CarriedField& field_of_ranges(std::vector<CarriedField>& carried, const CarriedField& cut,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 
 namespace evenkeel {
@@ -48,7 +49,7 @@ void TokensOfRows::require_valid(const SampleShape& sample, const std::string& f
     const RowRange tokens = (*this)[row];
     const std::string said = "gives row " + std::to_string(row) + " the tokens " + text_of(tokens);
     if (tokens.begin < 0 || tokens.begin >= tokens.end || tokens.end > length) {
-      throw make_field_error(sample, field, said + " of " + std::to_string(length),
+      throw make_field_error(sample, field, said + "; the sample has " + format_plain_count(length, "token"),
                              "Give each row at least one token of its sample, as [first, after the last]");
     }
     if (tokens.begin < before.begin || tokens.end < before.end) {
@@ -89,8 +90,8 @@ void require_valid_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows,
   tokens.require_valid(sample, by);
   if (rows == tokens.size()) return;
   throw make_field_error(sample, field,
-                         "has " + std::to_string(rows) + " rows, but '" + by + "', which cuts it, has " +
-                             std::to_string(tokens.size()),
+                         "has " + format_plain_count(rows, "row") + ", but '" + by +
+                             "', which cuts it, has " + std::to_string(tokens.size()),
                          "Provide the tokens of every row");
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/narrow.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/assertions.hpp"
 #include "evenkeel/base/error.hpp"
 
@@ -36,8 +37,8 @@ LengthTable LengthTable::from_lengths(std::span<const std::int64_t> prompts,
                                       std::span<const std::int64_t> responses) {
   if (prompts.size() != responses.size()) {
     throw InputError("lengths",
-                     "there are " + std::to_string(prompts.size()) + " prompts but " +
-                         std::to_string(responses.size()) + " responses",
+                     format_there_are(std::ssize(prompts), "prompt") + " but " +
+                         format_plain_count(std::ssize(responses), "response"),
                      "Give one of each for every sample");
   }
   std::vector<LengthEntry> entries(prompts.size());

@@ -129,7 +129,7 @@ void PackUnits::add(SharedGroup unit, const PlanSettings& settings) {
   trees_.push_back(std::move(unit));
 }
 
-std::vector<std::int64_t> PackUnits::sums_of(std::span<const std::int64_t> of_entries,
+std::vector<std::int64_t> PackUnits::sums_of(std::span<const std::int64_t> of_entries, const char* where,
                                              const char* what) const {
   if (!shared_) return {of_entries.begin(), of_entries.end()};  // each unit has the same number as its entry
   std::vector<std::int64_t> sums;
@@ -139,9 +139,8 @@ std::vector<std::int64_t> PackUnits::sums_of(std::span<const std::int64_t> of_en
     for (const EntryId entry : unit.entries) {
       const std::int64_t own = of_entries[entry.index()];
       if (own >= max_work - sum) {
-        throw LimitError("balance.cost",
-                         std::string(what) + " for samples that share a prefix is 2^62 or more",
-                         "Use a larger unit, which makes the numbers smaller");
+        throw LimitError(where, std::string(what) + " for samples that share a prefix is 2^62 or more",
+                         "Use smaller numbers, or fewer samples with the same prefix");
       }
       sum += own;
     }
@@ -151,11 +150,11 @@ std::vector<std::int64_t> PackUnits::sums_of(std::span<const std::int64_t> of_en
 }
 
 void PackUnits::set_costs(std::span<const Cost> of_entries) {
-  costs_ = sums_of(of_entries, "the work of the field");
+  costs_ = sums_of(of_entries, "balance.cost", "the work of the field");
 }
 
 void PackUnits::set_encoder_costs(std::span<const Cost> of_entries) {
-  encoder_costs_ = sums_of(of_entries, "an encoder's work");
+  encoder_costs_ = sums_of(of_entries, "balance.cost", "an encoder's work");
 }
 
 void PackUnits::set_limits(std::span<const RowCap> caps, const BinLimits& limits_of_all) {
@@ -163,7 +162,8 @@ void PackUnits::set_limits(std::span<const RowCap> caps, const BinLimits& limits
   if (caps.empty()) return;
   std::vector<LimitedAmount> limits;
   for (const RowCap& cap : caps)
-    capped_rows_.push_back({sums_of(cap.rows, "the number of rows of a field"), cap.most});
+    capped_rows_.push_back(
+        {sums_of(cap.rows, "micro_batch.max_rows", "the number of rows of a field"), cap.most});
   for (const CappedRows& capped : capped_rows_) limits.push_back({capped.of_units, capped.most});
   std::vector<std::int64_t> ones;
   if (!shared_) ones.assign(costs_.size(), 1);

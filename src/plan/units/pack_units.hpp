@@ -111,7 +111,7 @@ class PackUnits {
   void set_limits(std::span<const RowCap> caps, const BinLimits& limits_of_all);
   /// Returns, for each unit, the sum of its entries' values. Throws LimitError if a sum is 2^62 or more;
   /// `what` is the subject of the error's text.
-  [[nodiscard]] std::vector<std::int64_t> sums_of(std::span<const std::int64_t> of_entries,
+  [[nodiscard]] std::vector<std::int64_t> sums_of(std::span<const std::int64_t> of_entries, const char* where,
                                                   const char* what) const;
 
   bool shared_ = false;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/id_range.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "pack/prefix/fewest_repeats.hpp"
 #include "pack/prefix/tree_split.hpp"
@@ -272,7 +273,8 @@ void require_each_entry_once(const LengthTable& table, std::span<const SharedGro
     for (const EntryId entry : group.entries) {
       if (entry < EntryId{0} || entry >= EntryId{table.size()} || seen[entry.index()]) {
         throw InputError("prefix trees",
-                         "entry " + std::to_string(entry.value()) + " is in two trees, or not in the table");
+                         "entry " + std::to_string(entry.value()) + " is in two trees, or not in the table",
+                         "Put every sample of the table into exactly one tree");
       }
       seen[entry.index()] = true;
       ++count;
@@ -281,8 +283,8 @@ void require_each_entry_once(const LengthTable& table, std::span<const SharedGro
   if (count == table.size()) return;
   throw InputError(
       "prefix trees",
-      "are given for " + std::to_string(count) + " of " + std::to_string(table.size()) + " samples",
-      "prefix.share: tree needs the trees of the samples' tokens");
+      "are given for " + std::to_string(count) + " of " + format_plain_count(table.size(), "sample"),
+      "Pass a tree for every sample");
 }
 
 std::int64_t repeated_ahead(const LengthTable& table, const SharedGroup& group,

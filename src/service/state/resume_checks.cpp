@@ -71,12 +71,13 @@ void require_equal_states(const Communicator& comm, const ServiceState& from) {
 }  // namespace
 
 void throw_unchecked_sources(const ServiceState& saved) {
-  throw ConfigError(std::string(state_to_resume_from),
-                    "was saved with " + format_plain_count(std::ssize(saved.sources), "source") + " (" +
-                        join(saved.sources, &SourceFingerprint::name) + "), which " +
-                        (saved.sources.size() == 1 ? "has" : "have") + " not been checked against this job",
-                    "Call require_same_sources(stream) or steps(stream) first, or accept changes when "
-                    "resuming (ChangedJob::accepted; accept_changes in C) to skip the check");
+  throw ConfigError(
+      std::string(state_to_resume_from),
+      "was saved with " + format_plain_count(std::ssize(saved.sources), "source") + " (" +
+          join(saved.sources, &SourceFingerprint::name) + "), which " +
+          (saved.sources.size() == 1 ? "has" : "have") + " not been checked against this job",
+      "Let the service check the sources of a sample stream first, or accept changes when resuming "
+      "(accept_changes in C and Python; ChangedJob::accepted in C++)");
 }
 
 void require_resumable(const Communicator& comm, const Config& config, const ServiceState& from,

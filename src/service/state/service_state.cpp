@@ -311,7 +311,9 @@ ServiceState state_of(const Json& json) {
   const Reader reader(json, "the state");
   const std::int64_t of_text = reader.integer("evenkeel_state", 1, any_size);
   if (of_text != version)
-    reader.reject(fmt::format("has version {}; this program supports version {}", of_text, version));
+    throw InputError(
+        "", fmt::format("the state has version {}; this program supports version {}", of_text, version),
+        "Resume with the version of Evenkeel that wrote the state");
   ServiceState state;
   state.next_step = reader.integer("next_step", 0, max_steps);
   state.job = require_valid_job_name(reader.text("job"));
@@ -370,7 +372,7 @@ void require_same_job(const ServiceState& saved, const ServiceState& now, std::s
   throw ConfigError(
       std::string(name), message,
       "Restore the settings and files that it was saved with, or accept the changes (--accept-changes; "
-      "accept_changes=True in Python)");
+      "accept_changes in C and Python; ChangedJob::accepted in C++)");
 }
 
 std::string to_text(const ServiceState& state) {
@@ -394,7 +396,8 @@ ServiceState parse_state(std::string_view text, std::string_view name) {
   } catch (const Json::exception& error) {
     throw InputError(std::string(name), std::string("is not a state: ") + error.what(), hint);
   } catch (const InputError& error) {
-    throw InputError(std::string(name), error.report().message, hint);
+    throw InputError(std::string(name), error.report().message,
+                     error.report().hint.empty() ? hint : error.report().hint);
   }
 }
 

@@ -65,9 +65,10 @@ void require_valid_field(const RaggedBatch& batch, const Column& column) {
   require_usable_name(spec);
   require_usable_form(spec);
   if (column.row_bytes() > max_row_bytes) {
-    throw LimitError(name_of(spec), "is " + description_of(spec) + ", each of " +
-                                        std::to_string(column.row_bytes()) + " bytes; a row has at most " +
-                                        std::to_string(max_row_bytes));
+    throw LimitError(name_of(spec),
+                     "is " + description_of(spec) + ", each of " + std::to_string(column.row_bytes()) +
+                         " bytes; a row has at most " + std::to_string(max_row_bytes),
+                     "Use smaller rows");
   }
   if (!spec.rule().has_numbers()) require_valid_bytes(batch, column);
   batch.require_rows_of_samples(column);
@@ -83,13 +84,13 @@ void require_row_count(const Column& column, const PackedMicroBatch& micro_batch
     const std::int64_t samples = std::ssize(micro_batch.samples);
     if (column.samples().size() == samples) return;
     throw InputError(name_of(spec) + of_micro_batch,
-                     "has " + kind + " for " + std::to_string(column.samples().size()) +
-                         " samples, but the micro-batch has " + std::to_string(samples));
+                     "has " + kind + " for " + format_plain_count(column.samples().size(), "sample") +
+                         ", but the micro-batch has " + std::to_string(samples));
   }
   const std::int64_t rows = micro_batch.rows_of(spec.kind);
   if (column.rows() == rows) return;
-  throw InputError(name_of(spec) + of_micro_batch, "has " + std::to_string(column.rows()) +
-                                                       " rows; a field of kind " + kind + " needs " +
+  throw InputError(name_of(spec) + of_micro_batch, "has " + format_plain_count(column.rows(), "row") +
+                                                       "; a field of kind " + kind + " needs " +
                                                        std::to_string(rows));
 }
 
@@ -106,7 +107,7 @@ void require_valid_ids(const RaggedBatch& batch) {
   const auto wrong = std::ranges::find_if(batch.samples(),
                                           [](const SampleShape& sample) { return sample.id < SampleId{0}; });
   if (wrong == batch.samples().end()) return;
-  throw InputError(wrong->id, "has a negative id, but ids are line numbers of the source");
+  throw InputError(wrong->id, "has a negative id", "Use ids of at least 0");
 }
 
 void require_valid_tokens(const RaggedBatch& batch) {
@@ -117,7 +118,7 @@ void require_valid_tokens(const RaggedBatch& batch) {
   const auto after = std::ranges::upper_bound(batch.token_offsets(), row);
   const auto sample = static_cast<std::size_t>(after - batch.token_offsets().begin() - 1);
   throw InputError(batch.samples()[sample].id, "token " + std::to_string(*negative) + " is negative",
-                   "Token ids start at 0");
+                   "Use token ids of at least 0");
 }
 
 std::string describe_lengths(const SampleShape& sample) {
@@ -128,12 +129,16 @@ std::string describe_lengths(const SampleShape& sample) {
 /// Throws InputError unless `added` matches `brought`, the original sample at the same position.
 void require_same_sample(const SampleShape& brought, const SampleShape& added) {
   if (added.id != brought.id) {
-    throw InputError("added fields", "are not in the order in which the samples were passed: " +
-                                         name_of(brought) + " is in a different position");
+    throw InputError("added fields",
+                     "are not in the order in which the samples were passed: " + name_of(brought) +
+                         " is in a different position",
+                     "Pass them in the order of the samples");
   }
   if (added.length() != brought.length() || added.prompt != brought.prompt) {
-    throw InputError("added fields", "have " + describe_lengths(added) + " tokens for " + name_of(brought) +
-                                         ", which was passed with " + describe_lengths(brought));
+    throw InputError("added fields",
+                     "have " + describe_lengths(added) + " tokens for " + name_of(brought) +
+                         ", which was passed with " + describe_lengths(brought),
+                     "Pass the lengths of the samples unchanged");
   }
   if (added.group != brought.group) {
     const bool is_missing = is_single_sample_group(added.group);
@@ -240,8 +245,10 @@ void require_addable(const LengthTable& table, const NamedFields& fields, WorldR
   require_valid_fields(added);
   require_rows_in_place(added, fields);
   if (added.size() != owned) {
-    throw InputError("added fields", "cover " + std::to_string(added.size()) +
-                                         " samples, but this rank provided " + std::to_string(owned));
+    throw InputError("added fields",
+                     "cover " + format_plain_count(added.size(), "sample") + ", but this rank provided " +
+                         std::to_string(owned),
+                     "Add the fields of all samples that this rank provided");
   }
   for (const LengthEntry& entry : table.entries()) {
     if (entry.owner == rank)

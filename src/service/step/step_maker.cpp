@@ -6,6 +6,7 @@
 
 #include "base/activity.hpp"
 #include "base/sample_names_in_errors.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "service/passes/later_pass.hpp"
 #include "service/step/collected.hpp"
@@ -38,8 +39,8 @@ void StepMaker::report_time(const Step& step, std::size_t micro_batch, double se
   const std::string where = "time of micro-batch " + std::to_string(micro_batch);
   const std::vector<MicroBatchPlan>& plans = step.record->plan.micro_batches;
   if (micro_batch >= plans.size())
-    throw InputError(where, "cannot be reported: " + name_of(step) + " has " + std::to_string(plans.size()) +
-                                " micro-batches");
+    throw InputError(where, "cannot be reported: " + name_of(step) + " has " +
+                                format_plain_count(std::ssize(plans), "micro-batch", "micro-batches"));
   if (!std::isfinite(seconds) || seconds <= 0)
     throw InputError(where, "is " + std::to_string(seconds) + " seconds, which is not a valid time",
                      "Report seconds above 0");

@@ -50,7 +50,9 @@ bool is_any_address(const std::string& address) {
 
 std::string url_of_machine(int port) {
   std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) throw IoError("this machine", "has no hostname");
+  if (::gethostname(name.data(), name.size() - 1) != 0)
+    throw IoError("this machine", "has no hostname",
+                  "Set one, or set stream.listen to the address of a network interface");
   return std::string("http://") + name.data() + ":" + std::to_string(port);
 }
 

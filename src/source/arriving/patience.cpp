@@ -68,11 +68,11 @@ void Patience::on_unformed(const UnformedStep& lack) {
   const double waited = std::chrono::duration<double>(Clock::now() - begun_).count();
   const double idle = std::min(waited, lack.seconds_since_last_sample.value_or(waited));
   if (most_ && idle > *most_) {
-    throw IoError(
-        "step " + std::to_string(lack.step),
-        fmt::format("has received no samples for {:.0f} s (stream.patience: {:g}). It {}", idle, *most_,
-                    describe_lack(lack)),
-        "Are the producers running? GET /v1/status of " + where_ + " shows which samples were received");
+    throw IoError("step " + std::to_string(lack.step),
+                  fmt::format("has received no samples for {:.0f} s (stream.patience: {:g}). It {}", idle,
+                              *most_, describe_lack(lack)),
+                  "Check that the producers are running; GET /v1/status of " + where_ +
+                      " shows which samples were received");
   }
   send_note_if_due([&] {
     return fmt::format("waiting for samples for {:.0f} s: step {} {}", waited, lack.step,

@@ -50,11 +50,14 @@ struct Marker {
 Marker read_marker(const fs::path& path) {
   const InputFile file(path);
   if (file.size() > longest_marker)
-    throw InputError(path.string(), "has more than 1 MiB, so it does not describe a run");
+    throw InputError(path.string(), "has more than 1 MiB, so it does not describe a run",
+                     "Give the folder of evenkeel run --dump");
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   file.read(text, 0);
   const JsonText json(text);
-  if (!json.object()) throw InputError(path.string(), "does not describe a run: it is not a JSON object");
+  if (!json.object())
+    throw InputError(path.string(), "does not describe a run: it is not a JSON object",
+                     "Give the folder of evenkeel run --dump");
   const simdjson::dom::object& object = *json.object();
   Marker marker;
   simdjson::dom::element ignored;
@@ -74,7 +77,7 @@ Marker read_marker(const fs::path& path) {
 
 [[noreturn]] void reject_missing(const fs::path& file) {
   throw InputError(file.string(), "is missing, although the run wrote it",
-                   "evenkeel inspect FOLDER shows what else is missing");
+                   "Restore it, or dump the job again; evenkeel inspect FOLDER shows what else is missing");
 }
 
 DumpedPart make_part_at(std::int64_t step, bool flexible, std::int32_t place) {
@@ -157,7 +160,7 @@ class StepLister {
                      "has no file of a micro-batch that is shared by ranks data-" +
                          std::to_string(group.first) + " to data-" +
                          std::to_string(group.first + group.size - 1) + ", although the run wrote one",
-                     "evenkeel inspect FOLDER shows what else is missing");
+                     "Restore it, or dump the job again; evenkeel inspect FOLDER shows what else is missing");
   }
 
   const fs::path& folder_;
@@ -203,7 +206,9 @@ DumpedSteps steps_of_dump(const fs::path& folder) {
     throw InputError(folder.string(), "has a folder for each profile: " + marker.profiles,
                      "Give one of these folders");
   }
-  if (marker.steps < 0) throw InputError(path.string(), "does not specify the number of steps");
+  if (marker.steps < 0)
+    throw InputError(path.string(), "does not specify the number of steps",
+                     "Give the folder of evenkeel run --dump");
   if (marker.from < 0 || marker.from >= marker.steps)
     throw InputError(folder.string(), "is a dump without steps", "Give the folder of a run that made some");
   return {marker.from, marker.steps};

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/batch/field.hpp"
 #include "evenkeel/batch/ragged_batch.hpp"
@@ -100,7 +101,7 @@ void DumpSource::require_same_fields(const DumpedMicroBatch& micro_batch) const 
   throw InputError(micro_batch.path(),
                    "differs from " + fields_from_ + ": tensor '" + name +
                        "' is in only one of them, or has another type or shape",
-                   "With dtype: narrow types may change from step to step; dump without it");
+                   "With dtype: narrow, types may change from step to step: dump without it");
 }
 
 void DumpSource::find_samples(const Communicator& comm) {
@@ -137,9 +138,9 @@ void DumpSource::require_all_samples(std::span<const DumpedSample> samples) cons
     const DumpedPart& part = parts_[first_parts_[m]];
     if (found[part.step] == part.samples) continue;
     throw InputError(folder_.string(),
-                     "has " + std::to_string(found[part.step]) + " of the " + std::to_string(part.samples) +
-                         " samples of step " + std::to_string(part.step),
-                     "evenkeel inspect FOLDER shows what is missing");
+                     "has " + std::to_string(found[part.step]) + " of the " +
+                         format_plain_count(part.samples, "sample") + " of step " + std::to_string(part.step),
+                     "Dump the job again; evenkeel inspect FOLDER shows what is missing");
   }
 }
 

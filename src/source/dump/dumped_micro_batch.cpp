@@ -15,7 +15,8 @@
 namespace evenkeel {
 namespace {
 
-constexpr const char* of_a_dump = "Is it a file of evenkeel run --dump, as the run wrote it?";
+constexpr const char* of_a_dump =
+    "Check that evenkeel run --dump wrote the file, and that it was not modified";
 
 bool is_ascending_from_0(std::span<const std::int64_t> offsets) {
   return !offsets.empty() && offsets.front() == 0 && std::ranges::is_sorted(offsets);
@@ -62,14 +63,15 @@ void DumpedMicroBatch::open_stage(const std::filesystem::path& folder, std::span
     DumpSchema schema = parse_dump_schema(opened);
     require_matching_place(schema, parts[rank], static_cast<std::int64_t>(stage), opened.path());
     if (std::cmp_not_equal(schema.context.size, parts.size()))
-      fail(opened, "belongs to a group of " + std::to_string(schema.context.size) + " ranks, but " +
-                       std::to_string(parts.size()) + " files of the group were found");
+      fail(opened, "belongs to a group of " + format_plain_count(schema.context.size, "rank") + ", but " +
+                       format_plain_count(std::ssize(parts), "file") + " of the group " +
+                       (parts.size() == 1 ? "was" : "were") + " found");
     if (rank == 0) fields_[stage] = schema.fields;
     const bool is_same = schema.fields == fields_[stage];
     if (rank == 0 && stage + 1 == fields_.size()) schema_ = std::move(schema);
     if (!is_same || !std::ranges::equal(fields_[stage], schema_.fields, is_same_field))
       fail(opened, "has different fields than " + path() + ", or different layers",
-           "Were both written by one run?");
+           "Check that one run wrote both files");
   }
 }
 
@@ -104,9 +106,10 @@ void DumpedMicroBatch::read_sequences() {
     const auto all = static_cast<std::int64_t>(sequences);
     const bool is_even = !is_padded_ || (padded_.back() % all == 0 && aligned == padded_.back() / all);
     if (aligned % cp.chunks() == 0 && tokens <= aligned && schema_.prompts[i] <= tokens && is_even) continue;
-    fail(first, "has an invalid sequence " + std::to_string(i) + ": it has " + std::to_string(tokens) +
-                    " tokens, with a prompt of " + std::to_string(schema_.prompts[i]) + ", in " +
-                    std::to_string(aligned) + " rows on " + std::to_string(cp.size) + " ranks");
+    fail(first, "has an invalid sequence " + std::to_string(i) + ": it has " +
+                    format_plain_count(tokens, "token") + ", with a prompt of " +
+                    std::to_string(schema_.prompts[i]) + ", in " + format_plain_count(aligned, "row") +
+                    " on " + format_plain_count(cp.size, "rank"));
   }
 }
 
@@ -138,7 +141,7 @@ void DumpedMicroBatch::require_all_layers(const DumpedField& field, const Source
   std::set<std::int64_t> found;
   for (const Source::Stage& stage : source.stages) found.insert(stage.layers.begin(), stage.layers.end());
   if (std::cmp_equal(found.size(), field.spec.trailing.front())) return;
-  fail(last_stage_file(0), "has " + std::to_string(field.spec.trailing.front()) + " layers of '" +
+  fail(last_stage_file(0), "has " + format_plain_count(field.spec.trailing.front(), "layer") + " of '" +
                                field.spec.name + "', but the files of its pipeline stages have " +
                                std::to_string(found.size()));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "io/samples/ragged_body.hpp"
 #include "source/arriving/patience.hpp"
@@ -93,14 +94,14 @@ std::vector<std::string> Feeder::assign_uids_and_indices(RaggedBatch& samples) {
 
 std::int64_t Feeder::assign_index(const SampleShape& sample) {
   const std::string limit =
-      "the groups of the buffer at " + settings_.url + " have " + std::to_string(group_size_);
+      "the groups of the buffer at " + settings_.url + " have " + format_plain_count(group_size_, "sample");
   if (is_single_sample_group(sample.group))
     throw InputError(
-        name_of_sample(next_), "has no uid, but " + limit + " samples",
+        name_of_sample(next_), "has no uid, but " + limit,
         "Give the responses to one prompt the same uid, or start the buffer with --group-size 1");
   const std::int64_t index = in_group_[sample.group]++;
   if (index < group_size_) return index;
-  throw InputError(name_of_sample(next_), "is one too many for its group: " + limit + " samples",
+  throw InputError(name_of_sample(next_), "is one too many for its group: " + limit,
                    "Start the buffer with a larger --group-size, or read the source once (epochs: 1)");
 }
 
@@ -143,8 +144,9 @@ Config config_of_feeder(const Config& job) {
                       "is stream, but a feeder sends samples to a stream and cannot read from one",
                       "Name the files to read, or a configuration with other sources");
   if (job.delay.is_on())
-    throw ConfigError("batch.delay_outliers", "depends on the job's mesh, which a feeder does not know",
-                      "Leave it out: the step former of a stream looks ahead (stream.look_ahead)");
+    throw ConfigError("batch.delay_outliers",
+                      "is set, but the job that receives the samples of a feeder forms the steps",
+                      "Leave it out, or set stream.look_ahead in that job instead");
   if (job.filter.too_long != TooLong::error && !job.filter.max_length)
     throw ConfigError("batch.max_length", "is auto, which depends on the job's caps and mesh",
                       "Set it to a number of tokens");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "mesh/fail_together.hpp"
 #include "transport/gather_lists.hpp"
@@ -38,12 +39,12 @@ std::string on_rank_text(std::size_t rank) {
 
 [[noreturn]] void reject(const InputFile& file, const std::string& what) {
   throw IoError(file.path(), what,
-                "All ranks must read one finished file, or identical copies of it on all nodes");
+                "Let all ranks read one finished file, or identical copies of it on all nodes");
 }
 
 void require_equal_sizes(const InputFile& file, const std::vector<ObservedFile>& sights) {
   const auto bytes = [&](std::size_t rank) {
-    return std::to_string(sights[rank].version.bytes) + " bytes" + on_rank_text(rank);
+    return format_plain_count(sights[rank].version.bytes, "byte") + on_rank_text(rank);
   };
   for (std::size_t rank = 1; rank < sights.size(); ++rank) {
     if (sights[rank].version.bytes == sights[0].version.bytes) continue;

@@ -61,8 +61,9 @@ std::vector<std::string> expand_pattern(const std::string& pattern) {
   std::vector<std::string> names = Matches(pattern).names();
   std::erase_if(names, [&](const std::string& name) { return fs::is_directory(name, unknown); });
   if (names.empty()) {
-    throw IoError(pattern, "matches no file",
-                  "Patterns have *, ? and [...]; rank 0 expands them in the folder where the job is started");
+    throw IoError(
+        pattern, "matches no file",
+        "Check the pattern (*, ? and [...]); rank 0 expands it in the folder where the job is started");
   }
   std::ranges::sort(names);
   return names;

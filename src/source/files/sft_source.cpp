@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "base/text_layout.hpp"
 #include "evenkeel/base/error.hpp"
 #include "evenkeel/pack/packed_micro_batch.hpp"
 #include "io/files/input_file.hpp"
@@ -79,7 +80,7 @@ void require_valid_document(std::span<const IndexedDataset> parts, const SftDocu
     const std::int64_t label = document.labels[t];
     if (token < 0) {
       reject(parts[0], document, t, "the token " + std::to_string(token),
-             "A token must be an integer of at least 0; ids above 32767 do not fit into int16");
+             "Preprocess again with token ids of at least 0; ids above 32767 do not fit into int16");
     }
     if (document.mask[t] != 1) {
       reject(parts[1], document, t, "the value " + std::to_string(document.mask[t]),
@@ -88,7 +89,7 @@ void require_valid_document(std::span<const IndexedDataset> parts, const SftDocu
     if (label != token && label != ignored_label) {
       reject(parts[2], document, t,
              "the label " + std::to_string(label) + " beside the token " + std::to_string(token),
-             "Labels must be at their own tokens, with -100 where a token carries no loss");
+             "Put each label at its own token, with -100 where a token carries no loss");
     }
   }
 }
@@ -121,7 +122,8 @@ SftSource::SftSource(const fs::path& prefix)
   for (const IndexedDataset& part : parts_) {
     if (part.has_integers()) continue;
     throw InputError(part.files()[0]->path(),
-                     "has elements of " + std::string(name_of(part.dtype())) + "; they must be integers");
+                     "has elements of " + std::string(name_of(part.dtype())) + ", but they must be integers",
+                     "Preprocess the data again, with integers in every part");
   }
   require_equal_documents();
 }
@@ -130,15 +132,18 @@ void SftSource::require_equal_documents() const {
   for (std::size_t p = 1; p < parts_.size(); ++p) {
     const std::string path = parts_[p].files()[0]->path();
     if (parts_[p].num_documents() != tokens().num_documents()) {
-      throw InputError(path, "has " + std::to_string(parts_[p].num_documents()) +
-                                 " documents, but the token dataset has " +
-                                 std::to_string(tokens().num_documents()));
+      throw InputError(path,
+                       "has " + format_plain_count(parts_[p].num_documents(), "document") +
+                           ", but the token dataset has " + std::to_string(tokens().num_documents()),
+                       "Preprocess all parts of the dataset together");
     }
     for (std::int64_t d = 0; d < tokens().num_documents(); ++d) {
       const std::int64_t size = parts_[p].tokens_in(parts_[p].document(d));
       if (size == tokens_in(d)) continue;
-      throw InputError(path, "has " + std::to_string(size) + " elements in document " + std::to_string(d) +
-                                 ", which has " + std::to_string(tokens_in(d)) + " tokens");
+      throw InputError(path,
+                       "has " + format_plain_count(size, "element") + " in document " + std::to_string(d) +
+                           ", which has " + format_plain_count(tokens_in(d), "token"),
+                       "Preprocess all parts of the dataset together");
     }
   }
 }

@@ -39,7 +39,7 @@ Messages::Messages(const std::vector<BlockList>& sends, const WantedRanks& to,
 std::int64_t Messages::count(const std::vector<Chunks>& sides) {
   std::int64_t messages = 0;
   for (const Chunks& chunks : sides) {
-    (void)narrow<int>(chunks.size(), "chunks of one message");
+    (void)narrow<int>(chunks.size(), "chunks of one message", hint_for_large_steps);
     messages += std::ssize(chunks);
   }
   return messages;

@@ -23,9 +23,8 @@ std::uint64_t secret_number() {
   return std::uint64_t{device()} << 32 | device();
 }
 
-[[noreturn]] void throw_unreadable(pid_t process, const std::string& what) {
-  throw IoError("shared memory",
-                what + " of process " + std::to_string(process) + ": " + std::strerror(errno),
+[[noreturn]] void throw_unreadable(pid_t process, const std::string& what, const std::string& reason) {
+  throw IoError("shared memory", what + " of process " + std::to_string(process) + reason,
                 "Ranks of one node must run as one user in one container, with /proc mounted");
 }
 
@@ -34,14 +33,16 @@ std::uint64_t secret_number() {
 MappedFile::MappedFile(pid_t process, std::int64_t file) {
   const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(file);
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) throw_unreadable(process, "cannot open the memory");
+  if (descriptor < 0)
+    throw_unreadable(process, "cannot open the memory", std::string(": ") + std::strerror(errno));
   struct stat status {};
   void* begin = MAP_FAILED;
   if (fstat(descriptor, &status) == 0 && status.st_size > 0) {
     begin = mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_SHARED, descriptor, 0);
   }
   close(descriptor);
-  if (begin == MAP_FAILED) throw_unreadable(process, "cannot map the memory");
+  if (begin == MAP_FAILED)
+    throw_unreadable(process, "cannot map the memory", std::string(": ") + std::strerror(errno));
   bytes_ = {static_cast<const std::byte*>(begin), static_cast<std::size_t>(status.st_size)};
 }
 
@@ -121,7 +122,7 @@ void NodeMemory::open_neighbor_memory(const Introduction& other) {
   words_of_neighbors_[rank] = other.place;
   const auto seen = view(rank, other.place, sizeof other.secret);
   if (std::memcmp(seen.data(), &other.secret, seen.size()) != 0)
-    throw_unreadable(process_of(rank), "found unexpected bytes in the memory");
+    throw_unreadable(process_of(rank), "found unexpected bytes in the memory", "");
 }
 
 std::span<const std::byte> NodeMemory::view(int rank, const SharedHeap::Place& place, std::size_t bytes) {

@@ -169,7 +169,7 @@ def test_a_wrong_configuration_is_refused_by_the_name_of_its_key(section, why):
 def test_values_of_an_earlier_run_are_refused_kept_or_cleared_as_configured(store):
     put({"field": torch.arange(2)})
     client = evenkeel.values.ValueClient(store.url)
-    with pytest.raises(evenkeel.ConfigError, match="has 2 values, which belong to another job or an earlier run. Set backend.Evenkeel.existing"):
+    with pytest.raises(evenkeel.ConfigError, match="has 2 values of another job or an earlier run. Set backend.Evenkeel.existing"):
         evenkeel.transfer_queue._prepare(config(url=store.url))
     evenkeel.transfer_queue._prepare(OmegaConf.create(config(url=store.url, existing="keep"), flags={"allow_objects": True}))
     assert client.status()["values"] == 2

@@ -72,4 +72,4 @@ def test_all_ranks_raise_if_one_cannot_cut_its_samples(found):
     assert "has 70 tokens" in texts[-1][0]
     if len(texts) == 2:
         assert texts[0][0] == "dp_group: another rank cannot cut its samples into micro-batches. See the error of that rank"
-        assert all("a rank has only 1 samples, but each rank needs 3 micro-batches" in rank[1] for rank in texts)
+        assert all("a rank has only 1 sample, but each rank needs 3 micro-batches" in rank[1] for rank in texts)

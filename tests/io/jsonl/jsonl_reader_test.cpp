@@ -348,7 +348,7 @@ TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {
   EXPECT_EQ(jsonl_error(rollout_with("\"x\": 1"), {count}).message,
             "has no field 'n', which other samples have");
   EXPECT_EQ(jsonl_error(rollout_with("\"adv\": [1]"), {advantages}).message,
-            "field 'adv' (response_token, float32) has 1 rows; the sample needs 2");
+            "field 'adv' (response_token, float32) has 1 row; the sample needs 2");
   EXPECT_EQ(jsonl_error(rollout_with("\"adv\": 1"), {advantages}).message,
             "field 'adv' (response_token, float32) has 1 where a list is expected");
   EXPECT_EQ(jsonl_error(rollout_with("\"adv\": [1, true]"), {advantages}).message,
@@ -363,7 +363,7 @@ TEST(ReadSamples, a_field_that_does_not_fit_the_schema_is_an_error) {
   EXPECT_THAT(jsonl_error(rollout_with("\"mask\": [true, 1, false]"), {mask}).message,
               HasSubstr("it must be true or false"));
   EXPECT_EQ(jsonl_error(rollout_with("\"top\": [[1, 2], [3]]"), {pairs}).message,
-            "field 'top' (response_token, int64) has 1 elements in a row; other samples have 2");
+            "field 'top' (response_token, int64) has 1 element in a row; other samples have 2");
   EXPECT_THAT(jsonl_error(rollout_with("\"top\": [[1, 2], [3, [4]]]"), {pairs}).message,
               HasSubstr("has an element [4]"));
 }

@@ -81,9 +81,9 @@ TEST(PrefixGroups, from_masks_refuse_sizes_that_do_not_fit) {
     return [&, sizes] { (void)PrefixGroups::from_masks({2, 1, Entries{1, 1}}, {3, 1, ones}, sizes); };
   };
   EXPECT_THAT(message_of(made({1, 1})), HasSubstr("leave 1 of 3 suffixes without a group"));
-  EXPECT_THAT(message_of(made({2, 2})), HasSubstr("a size of 2 exceeds the 1 that remain"));
-  EXPECT_THAT(message_of(made({3})), HasSubstr("there are 1 sizes for 2 prefixes"));
-  EXPECT_THAT(message_of(made({4, -1})), HasSubstr("do not add up to the 3 suffixes"));
+  EXPECT_THAT(message_of(made({2, 2})), HasSubstr("a size of 2 exceeds the remaining number, 1"));
+  EXPECT_THAT(message_of(made({3})), HasSubstr("there is 1 size for 2 prefixes"));
+  EXPECT_THAT(message_of(made({4, -1})), HasSubstr("do not add up to the number of suffixes, 3"));
   EXPECT_THROW((void)PrefixGroups::from_masks({2, 1, Entries{1, 1}}, {3, 1, ones}, 2), InputError);
 }
 

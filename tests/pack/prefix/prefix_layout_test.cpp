@@ -83,7 +83,7 @@ TEST(PrefixLayout, refuses_a_mask_with_another_number_of_tokens_or_groups) {
   // The total is correct, but a row is not.
   const Entries swapped{1, 1, 0, 1, 1, 1};
   EXPECT_THAT(message_of(made({2, 3, swapped})), HasSubstr("row 0 has 2 ones"));
-  EXPECT_THAT(message_of(made({1, 3, Entries(3, 1)})), HasSubstr("has 1 rows; it must have 2"));
+  EXPECT_THAT(message_of(made({1, 3, Entries(3, 1)})), HasSubstr("has 1 row; it must have 2"));
 }
 
 TEST(SplitOutput, with_no_prefix_token_included_is_plain_ungrouping) {
@@ -108,7 +108,7 @@ TEST(SplitOutput, of_more_tokens_than_a_prefix_has_is_an_error_that_names_the_gr
   EXPECT_THAT(message_of([] {
                 (void)PrefixLayout(PrefixGroups(GroupInfo{{1, 1}})).split(2);
               }),
-              HasSubstr("2 tokens cannot be taken from the prefix of group 0, which has 1"));
+              HasSubstr("is 2, but the prefix of group 0 has only 1 token"));
   EXPECT_THAT(message_of([] {
                 (void)PrefixLayout(PrefixGroups(GroupInfo{{2, 1}, {1, 1}})).split(2);
               }),

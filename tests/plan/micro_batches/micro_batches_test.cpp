@@ -187,8 +187,7 @@ TEST(RequireSamplesFit, suggests_no_cap_above_the_maximum) {
       require_samples_fit(table_of({length}), settings);
       FAIL() << length << " tokens are above every cap";
     } catch (const LimitError& error) {
-      EXPECT_EQ(error.report().hint,
-                "Shorten or drop the sample: micro_batch.max_tokens cannot be more than 2147483647");
+      EXPECT_EQ(error.report().hint, "Shorten or drop the sample: the cap cannot be more than 2147483647");
     }
   }
 }

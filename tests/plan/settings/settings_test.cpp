@@ -294,7 +294,7 @@ TEST(PlanSettings, a_cap_too_small_for_one_sequence_in_any_group_size_is_refused
   EXPECT_THAT(
       refusal(settings).second,
       testing::HasSubstr(
-          "cap of 15 tokens is below the alignment of one sequence, 16 tokens, in a CP group of 1 ranks"));
+          "cap of 15 tokens is below the alignment of one sequence, 16 tokens, in a CP group of 1 rank"));
 }
 
 TEST(PlanSettings, presets_cannot_measure_their_costs) {

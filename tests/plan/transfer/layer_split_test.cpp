@@ -52,7 +52,7 @@ TEST(LayersOfRanks, layers_that_cannot_be_split_are_refused_with_the_reason) {
   };
   EXPECT_THAT(refusal({}, 6),
               HasSubstr("has 6 layers, which cannot be divided evenly among pp 2 x vpp 2 stages"));
-  EXPECT_THAT(refusal({}, 6), HasSubstr("List them for each stage"));
+  EXPECT_THAT(refusal({}, 6), HasSubstr("List the layers of each stage"));
   EXPECT_THAT(refusal({{{0}, {1}, {2}, {4}}}, 4), HasSubstr("contains layer 4"));
   EXPECT_THAT(refusal({{{0}, {1}, {3}, {}}}, 4), HasSubstr("does not contain layer 2"));
 }
@@ -73,7 +73,7 @@ TEST(FieldSettings, reject_inconsistent_settings) {
   axes.read_as = LineFormat::rows;
   EXPECT_THAT(refusal(axes, "position_ids").message, HasSubstr("is a built-in field"));
   EXPECT_THAT(refusal({LayerMap{{{0}}}}).message,
-              HasSubstr("lists layers for 1 stages, but the mesh has pp 2 x vpp 1"));
+              HasSubstr("lists layers for 1 stage, but the mesh has pp 2 x vpp 1"));
   EXPECT_THAT(refusal({LayerMap{{{0}, {1, 1}}}}).message, HasSubstr("lists a layer twice for stage 1"));
   require_valid({LayerMap{}}, "x", 2, 1);
   require_valid({}, "input_ids", 2, 1);

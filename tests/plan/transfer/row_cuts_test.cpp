@@ -88,9 +88,10 @@ TEST(TokensOfRows, reject_ranges_that_are_empty_outside_the_sample_or_out_of_ord
   };
   EXPECT_NO_THROW(TokensOfRows(std::vector<std::int64_t>{0, 3, 0, 8, 7, 8})
                       .require_valid({SampleId{4}, 0, 0, 8}, "spans"));
-  EXPECT_THAT(why({0, 3, 3, 3}), HasSubstr("field 'spans' of sample 4: gives row 1 the tokens [3, 3) of 8"));
+  EXPECT_THAT(why({0, 3, 3, 3}),
+              HasSubstr("field 'spans' of sample 4: gives row 1 the tokens [3, 3); the sample has 8 tokens"));
   EXPECT_THAT(why({-1, 3}), HasSubstr("row 0 the tokens [-1, 3)"));
-  EXPECT_THAT(why({0, 9}), HasSubstr("row 0 the tokens [0, 9) of 8"));
+  EXPECT_THAT(why({0, 9}), HasSubstr("row 0 the tokens [0, 9); the sample has 8 tokens"));
   EXPECT_THAT(why({4, 5, 3, 6}),
               HasSubstr("row 1 the tokens [3, 6), but the previous row has tokens [4, 5)"));
   EXPECT_THAT(why({2, 6, 3, 5}),

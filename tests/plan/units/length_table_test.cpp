@@ -63,7 +63,7 @@ TEST(LengthTable, of_negative_lengths_or_lists_of_different_sizes_is_an_error) {
   EXPECT_THAT(message_of([] {
                 (void)LengthTable::from_lengths(Lengths{1}, Lengths{5, 6});
               }),
-              HasSubstr("1 prompts but 2 responses"));
+              HasSubstr("1 prompt but 2 responses"));
 }
 
 }  // namespace

@@ -277,7 +277,7 @@ TEST(CutRows, are_refused_on_every_rank_if_one_rank_lacks_their_token_ranges) {
     *batch.find("spans") =
         Column({"spans", DType::int64, FieldKind::rows, {2}}, SampleRows::from_counts(none));
   };
-  EXPECT_THAT(refusal(shorter), HasSubstr("rows, but 'spans', which cuts it, has 0"));
+  EXPECT_THAT(refusal(shorter), HasSubstr(", but 'spans', which cuts it, has 0"));
 }
 
 TEST(CutRows, stay_together_with_their_token_ranges) {

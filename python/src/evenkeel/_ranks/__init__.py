@@ -167,7 +167,8 @@ class TorchRanks:
         import torch.distributed as distributed
 
         if members != sorted(members):
-            _c.raise_error("input", "group", f"has its ranks in the order {members}, but new groups have them in ascending order")
+            _c.raise_error("input", "group", f"has its ranks in the order {members}, but new groups have them in ascending order",
+                           "Create it with its ranks in ascending order")
         self._dist = distributed
         self._group = group
         self._members = members  # ranks of the members in the default group, for broadcast()

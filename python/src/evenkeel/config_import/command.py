@@ -41,7 +41,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _word(text: str) -> str:
     if not text:
-        raise argparse.ArgumentTypeError("needs a value, but the value is empty. Was a shell variable not set?")
+        raise argparse.ArgumentTypeError("needs a value, but the value is empty. Check that shell variables in it are set")
     return text
 
 

@@ -84,8 +84,8 @@ def import_config(
     imported.yaml = settings_yaml(table.title, facts.settings)
     report(facts, imported)
     if not imported.keys and not imported.files and not imported.lost_files:
-        what = f"none of its {len(imported.unused)} keys says how {table.title} makes batches"
-        refuse(name, what, f"The first is {imported.unused[0].foreign}" if imported.unused else "")
+        what = f"has no key that says how {table.title} makes batches"
+        refuse(name, what, f"Check that it is the right file; its first key is {imported.unused[0].foreign}" if imported.unused else "")
     return imported
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evenkeel._text import counted
 from evenkeel.config_import.facts import LARGEST_COUNT, Facts
 from evenkeel.config_import.tables import Trainer
 
@@ -51,7 +52,7 @@ def _import_vpp_of_layers(facts: Facts) -> None:
         return
     stages = facts.mesh_size("pp") * of_stage
     if layers % stages:
-        facts.refuse("vpp_layers", f"{layers} layers cannot be divided evenly by pp times this")
+        facts.refuse("vpp_layers", f"{counted(layers, 'layer')} cannot be divided evenly by pp times this")
     facts.set("mesh.vpp", layers // stages, "vpp_layers layers", "layers / pp / this")
 
 
@@ -120,7 +121,7 @@ def _samples_of_update(facts: Facts) -> int | None:
         return None
     of_model = facts.mesh_size("tp") * facts.mesh_size("cp") * facts.mesh_size("pp")
     if devices % of_model:
-        facts.refuse("devices", f"{devices} devices cannot be divided evenly by {of_model}, the product of tp, cp and pp")
+        facts.refuse("devices", f"{counted(devices, 'device')} cannot be divided evenly by {of_model}, the product of tp, cp and pp")
     return min(rank_batch * accumulation, LARGEST_COUNT) * (devices // of_model)
 
 

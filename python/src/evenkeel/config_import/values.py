@@ -117,7 +117,7 @@ class _Reader:
             refuse(
                 f"{self.place(node)}:{node.start_mark.column + 1}",
                 f"has more than {MOST_VALUES} values or {DEEPEST} levels, aliases followed",
-                "An alias expands to too many values here, or to something that contains the alias",
+                "Check whether an alias expands to too many values here, or refers to something that contains it",
             )
         value = Value(place=self.place(node))
         if isinstance(node, yaml.MappingNode):
@@ -143,11 +143,11 @@ class _Reader:
                 merged += value.data if isinstance(value.data, list) else [value]
                 continue
             if key.value in entries:
-                refuse(f"{self.place(key)}: {where}", "the key is given twice")
+                refuse(f"{self.place(key)}: {where}", "the key is given twice", "Remove one of them")
             entries[key.value] = value
         for base in merged:  # YAML 1.1's "<<: *other" adds the keys that the map does not have
             if not isinstance(base.data, dict):
-                refuse(f"{base.place}: <<", "only maps can be merged into one")
+                refuse(f"{base.place}: <<", "only maps can be merged into a map", "Refer to a map, or leave the key out")
             for name, value in base.data.items():
                 entries.setdefault(name, value)
         return entries
@@ -175,7 +175,7 @@ def read_yaml(text: str, name: str) -> Value:
         mark = error.problem_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
         if error.context == "expected a single document in the stream":
-            refuse(where, "expected one YAML document, found a second one")
+            refuse(where, "expected one YAML document, found a second one", "Remove the second one")
         line = text.split("\n")[mark.line] if mark else ""
         tabbed = re.match(r" *\t", line) is not None
         hint = "Indent with spaces: the line begins with a tab" if tabbed else ""

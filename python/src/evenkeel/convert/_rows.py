@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Optional
 
 from evenkeel import _c
 from evenkeel._conventions import IGNORED, OF_INPUTS, WITHOUT_LOSS, of_response, require_conventions
+from evenkeel._text import counted
 from evenkeel.errors import InputError
 
 MASKS = ("assistant_masks", "assistant_mask", "assistant_tokens_mask", "completion_mask", "loss_mask", "response_mask")
@@ -70,12 +71,12 @@ class Rows:
     def require_whole(self) -> None:
         self._at = "dataset"
         if self.summary.samples == 0:
-            self._refuse("", "has no rows")
+            self._refuse("", "has no rows", "Pass at least one row")
         for name in sorted((self._drop | self._as_is | set(self._at_of)) - self._names):
             self._refuse(name, f"does not exist; the columns are {', '.join(sorted(self._names))}")
         if self.summary.mask not in (None, "all") and self.summary.without_response == self.summary.samples:
             self._refuse(str(self.summary.mask), "does not mark any token in any row, so there is nothing to train",
-                         "Does the chat template have {% generation %} around the assistant's messages?")
+                         "Put {% generation %} around the assistant's messages in the chat template")
 
     def _require_columns(self, names: set[str]) -> None:
         if self.summary.samples == 0:
@@ -92,12 +93,12 @@ class Rows:
                              "Leave mask out; a loss_mask is carried as it is")
             for name in ("prompt_ids", "response_ids"):
                 if name not in columns:
-                    self._refuse(name, "is missing", "Rows have prompt_ids and response_ids, or input_ids and a mask")
+                    self._refuse(name, "is missing", "Give rows prompt_ids and response_ids, or input_ids and a mask")
                 line[name] = self._tokens(name, columns.pop(name))
             return None
         if "input_ids" not in columns:
             self._refuse("input_ids", f"does not exist; the columns are {', '.join(sorted(columns)) or 'no others'}",
-                         "Rows have prompt_ids and response_ids, input_ids, or a chat")
+                         "Give rows prompt_ids and response_ids, input_ids, or a chat")
         tokens = self._tokens("input_ids", columns.pop("input_ids"))
         kept = None
         if "attention_mask" in columns:
@@ -119,7 +120,8 @@ class Rows:
         """Returns which tokens carry loss, and removes the columns that specify it."""
         name = self._mask or self._only_mask(columns)
         if self.summary.mask not in (None, name):
-            self._refuse(name, f"specifies which tokens carry loss, but {self.summary.mask} did so in earlier rows")
+            self._refuse(name, f"specifies which tokens carry loss, but {self.summary.mask} did so in earlier rows",
+                         "Give all rows the same columns")
         self.summary.mask = name
         labels = self._integers("labels", columns.pop("labels"), len(tokens)) if "labels" in columns else None
         if name == "all":
@@ -202,7 +204,7 @@ class Rows:
                              "Remove it, or write input_ids and a mask instead")
             flags[name] = bool(value)
         if len(set(flags.values())) > 1:
-            self._refuse(self._messages, f"has {flags} in message {number}, which contradict each other")
+            self._refuse(self._messages, f"has {flags} in message {number}, which contradict each other", "Remove one of them")
         return next(iter(flags.values()), None)
 
     def _tokens_of_message(self, chat: Any, number: int, tokens: list[int], arguments: dict[str, Any]) -> tuple[int, int]:
@@ -233,7 +235,8 @@ class Rows:
         elif kept is not None and at == "next" and len(plain) == len(kept) - 1:
             plain = _select([None, *plain], kept)[1:]
         elif at is None and len(plain) not in (tokens, responses):
-            self._refuse(name, f"has {len(plain)} values; the sample has {tokens} tokens, {responses} of them in the response",
+            self._refuse(name, f"has {counted(len(plain), 'value')}; the sample has {counted(tokens, 'token')}, {responses} of them in "
+                         "the response",
                          "Drop it, or pass it as_is and declare in the job's fields how to read it")
         if any(isinstance(each, str) for each in plain):
             self._refuse(name, "is a list of strings; a sample can have only one string", "Drop it, or carry it as_is")
@@ -281,7 +284,7 @@ class Rows:
         if not isinstance(plain, list) or not all(isinstance(each, int) for each in plain):
             self._refuse(name, "is not a list of whole numbers")
         if size is not None and len(plain) != size:
-            self._refuse(name, f"has {len(plain)} values for {size} tokens")
+            self._refuse(name, f"has {counted(len(plain), 'value')} for {counted(size, 'token')}")
         return [int(each) for each in plain]
 
     def _tokens(self, name: str, value: Any) -> list[int]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from evenkeel import _c
+from evenkeel._text import counted
 
 
 def rows_of(source: Any) -> Iterator[Any]:
@@ -36,7 +37,8 @@ def _rows_of_columns(columns: Mapping[Any, Any]) -> Iterator[Any]:
         if sizes[name] and isinstance(next(iter(column)), Mapping):
             _c.raise_error("input", "dataset", f"has several splits: {', '.join(map(str, columns))}", f"Choose one: dataset[{name!r}]")
         if sizes[name] != max(sizes.values()):
-            _c.raise_error("input", f"column {name!r}", f"has {sizes[name]} rows; other columns have {max(sizes.values())}")
+            _c.raise_error("input", f"column {name!r}", f"has {counted(sizes[name], 'row')}; other columns have {max(sizes.values())}",
+                           "Give all columns equally many rows")
     for values in zip(*columns.values()):
         yield dict(zip(columns, values))
 
@@ -44,7 +46,7 @@ def _rows_of_columns(columns: Mapping[Any, Any]) -> Iterator[Any]:
 def files_of(name: str) -> list[str]:
     found = [name] if os.path.exists(name) else sorted(glob.glob(name), key=os.fsencode)
     if not found:
-        _c.raise_error("io", name, "names no file")
+        _c.raise_error("io", name, "names no file", "Check the name or the pattern")
     return found
 
 

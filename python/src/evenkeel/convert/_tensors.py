@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenkeel import _c
+from evenkeel._text import counted
 
 ENDINGS = (".npz", ".npy", ".safetensors")
 _TYPES = {"BOOL": "?", "U8": "<u1", "I8": "<i1", "I16": "<i2", "U16": "<u2", "I32": "<i4", "U32": "<u4", "I64": "<i8",
@@ -42,7 +43,7 @@ class Tensors:
 
     def add(self, where: str, name: str, read: Any) -> None:
         if name in self._open:
-            _refuse(where, f"has a tensor {name!r}, which another file also has")
+            _refuse(where, f"has a tensor {name!r}, which another file also has", "Rename one of them")
         self._open[name] = read
 
     def add_array(self, where: str, name: str, array: NDArray[Any]) -> None:
@@ -57,7 +58,7 @@ class Tensors:
         elif array.dtype.newbyteorder("<") in _NAMES:
             self.add(where, name, lambda: np.asarray(array))
         else:
-            _refuse(where, f"has an array {name!r} of {array.dtype}, which safetensors cannot store")
+            _refuse(where, f"has an array {name!r} of {array.dtype}, which safetensors cannot store", "Convert it to a dtype of numbers")
 
 
 def _read_npz(path: str, tensors: Tensors) -> None:
@@ -75,7 +76,7 @@ def _read_safetensors(path: str, tensors: Tensors) -> None:
     with open(path, "rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         if length > size - 8:
-            raise ValueError(f"its header has {length} bytes, but the file has only {size}")
+            raise ValueError(f"its header has {counted(length, 'byte')}, but the file has only {size}")
         header = json.loads(file.read(length))
     tensors.metadata.update(header.pop("__metadata__", {}))
     for name, entry in header.items():
@@ -105,11 +106,11 @@ def read_tensors(paths: Sequence[str]) -> Tensors:
         except OSError as error:
             _c.raise_error("io", path, f"cannot be read: {error.strerror or error}")
         except (ValueError, KeyError, TypeError, struct.error, EOFError) as error:
-            _refuse(path, f"is damaged: {error}")
+            _refuse(path, f"is damaged: {error}", "Write the file again")
         except Exception as error:
             if type(error).__module__ != "zipfile":
                 raise
-            _refuse(path, f"is damaged: {error}")
+            _refuse(path, f"is damaged: {error}", "Write the file again")
     return tensors
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from evenkeel._text import counted
 from evenkeel.drop_in import _shared
 
 
@@ -51,7 +52,8 @@ def _require_whole(ranges: list[tuple[int, int]], lengths: list[int], num_sample
     ends = [0, *(end for _, end in ranges)]
     begins = [*(begin for begin, _ in ranges), num_samples]
     if len(lengths) != len(ranges) or begins != ends or any(begin > end for begin, end in ranges):
-        _shared.refuse("data.meta_info", f"has micro-batches {ranges} with {len(lengths)} lengths for {num_samples} samples",
+        _shared.refuse("data.meta_info", f"has micro-batches {ranges} with {counted(len(lengths), 'length')} for "
+                       f"{counted(num_samples, 'sample')}",
                        "Give it contiguous ranges that cover the complete local batch, with a length each")
 
 
@@ -59,7 +61,7 @@ def _cut_at(size: int | None, parts: list[Any]) -> list[list[Any]]:
     """Returns the micro-batches of each mini-batch of ``size`` samples."""
     num_samples = parts[-1][0][1] if parts else 0
     if size is None or size < 1 or num_samples % size != 0:
-        _shared.refuse("mini_batch_size", f"is {size}, which does not divide the {num_samples} samples")
+        _shared.refuse("mini_batch_size", f"is {size}, which does not divide the {counted(num_samples, 'sample')}")
     groups: list[list[Any]] = [[] for _ in range(num_samples // size)]
     for (begin, end), length in parts:
         while begin < end:
@@ -80,7 +82,8 @@ def _split_to(multiple: int, group: list[Any], strict: bool) -> list[Any]:
             middle = (begin + end) // 2
             group[at : at + 1] = [((begin, middle), length), ((middle, end), length)]
         elif strict:
-            _shared.refuse("pipeline_model_parallel_size", f"is {multiple}, which does not divide the {len(group)} micro-batches of a "
+            _shared.refuse("pipeline_model_parallel_size", f"is {multiple}, which does not divide the "
+                           f"{counted(len(group), 'micro-batch', 'micro-batches')} of a "
                            f"mini-batch in which every sample already has its own micro-batch")
         else:
             last = group[-1][0][1]

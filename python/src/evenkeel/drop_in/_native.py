@@ -15,6 +15,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c, packing, padding, prefix
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
+from evenkeel._text import counted, there_are
 from evenkeel.balance import compute_bins, compute_partition, lists_of
 from evenkeel.errors import InputError
 
@@ -76,9 +77,9 @@ def longest_processing_time(seqlen_list: Numbers, k_partitions: int, equal_size:
 def _partition(algorithm: int, seqlen_list: Numbers, k_partitions: int, equal_size: bool, checked: bool) -> Lists:
     costs, k = whole_numbers(seqlen_list, "seqlen_list"), _c.int64(k_partitions)
     if checked and len(costs) < k:
-        _c.raise_error("input", "k_partitions", f"is {k}, but there are only {len(costs)} values, so some groups would be empty")
+        _c.raise_error("input", "k_partitions", f"is {k}, but {there_are(len(costs), 'value', only=True)}, so some groups would be empty")
     if equal_size and k >= 1 and len(costs) % k != 0:
-        _c.raise_error("input", "equal_size", f"{len(costs)} values cannot be divided into {k} groups of equal size")
+        _c.raise_error("input", "equal_size", f"{counted(len(costs), 'value')} cannot be divided into {counted(k, 'group')} of equal size")
     items, offsets = compute_partition(algorithm, costs, k, equal_size)
     if checked:
         lib.evenkeel_sort_groups(_c.address(items), len(items), _c.address(offsets), k)
@@ -101,10 +102,15 @@ def balanced_bin_packing(seqlen_list: Numbers, max_capacity: int) -> Lists:
 def balance_whole_groups(seqlen_list: Numbers, keys: Numbers, k_partitions: int, equal_groups: bool) -> Lists:
     lengths, numbers, k = whole_numbers(seqlen_list, "seqlen_list"), whole_numbers(keys, "uid_list"), _c.int64(k_partitions)
     if len(numbers) != len(lengths):
-        _c.raise_error("input", "uid_list", f"has {len(numbers)} entries for {len(lengths)} lengths")
+        _c.raise_error("input", "uid_list", f"has {counted(len(numbers), 'entry', 'entries')} for {counted(len(lengths), 'length')}")
     items, offsets = np.empty_like(lengths), np.empty(max(k, 0) + 1, np.int64)
-    lib.evenkeel_partition_whole_groups(_c.address(lengths), _c.address(numbers), len(lengths), k, bool(equal_groups),
-                                        _c.address(items), _c.address(offsets))
+    try:
+        lib.evenkeel_partition_whole_groups(_c.address(lengths), _c.address(numbers), len(lengths), k, bool(equal_groups),
+                                            _c.address(items), _c.address(offsets))
+    except InputError as error:  # in C, the arguments have other names
+        names = {"lengths": "seqlen_list", "k": "k_partitions", "equal_groups": "equal_size"}
+        name, bracket, index = error.where.partition("[")
+        _c.refuse(names.get(name, name) + bracket + index, error.message, error.hint)
     return lists_of(items, offsets)
 
 
@@ -277,6 +283,6 @@ def take_rows(
     """Copies rows between addresses in memory owned by the caller."""
     items, offsets = _groups_of(partitions)
     if len(targets) != len(offsets) - 1:
-        _c.raise_error("input", "targets", f"there are {len(targets)} for {len(offsets) - 1} groups")
+        _c.raise_error("input", "targets", f"there are {len(targets)} for {counted(len(offsets) - 1, 'group')}")
     lib.evenkeel_take_rows(source, num_rows, row_bytes, _c.address(items), len(items), _c.address(offsets), len(offsets) - 1,
                            (ctypes.c_void_p * len(targets))(*targets), threads)

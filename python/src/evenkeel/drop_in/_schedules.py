@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenkeel._c import refuse
+from evenkeel._text import counted
 from evenkeel.planning import plan
 
 
@@ -33,7 +34,8 @@ def plan_without_empty(
     ranks = plan_micro_batches(lengths, dp, micro_batch, sections)
     parts = [part for rank in ranks for part in rank]
     if len(lengths) < len(parts):
-        refuse(where, f"has {len(lengths)} samples for {len(parts)} micro-batches on {dp} ranks, but no micro-batch can be empty",
+        refuse(where, f"has {counted(len(lengths), 'sample')} for {counted(len(parts), 'micro-batch', 'micro-batches')} on "
+               f"{counted(dp, 'rank')}, but no micro-batch can be empty",
                "Give a step more samples, or use fewer data-parallel ranks")
     for empty in (part for part in parts if not part):
         _, sample, source = min((lengths[sample], sample, part) for part in parts if len(part) > 1 for sample in part)

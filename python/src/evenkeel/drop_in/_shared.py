@@ -114,7 +114,7 @@ def _split_column(name: str, values: Any, partitions: Sequence[Sequence[int]]) -
         return [rows_of(values, partition) for partition in partitions]
     storage = values.untyped_storage() if hasattr(values, "untyped_storage") else values.storage()
     if (values.storage_offset() + values.numel()) * values.element_size() > storage.nbytes():
-        refuse(name, "has lost its memory: its storage was resized")
+        refuse(name, "has lost its memory: its storage was resized", "Pass a tensor that has its memory")
     parts = [values.new_empty((len(partition), *values.shape[1:])) for partition in partitions]
     row_bytes = values.element_size() * values[0].numel() if len(values) else 0
     targets = [part.data_ptr() for part in parts]
@@ -204,7 +204,7 @@ def _largest(compute: Callable[[], int], group: Any) -> int:
     if failure is not None:
         raise failure
     if largest == FAILED:
-        refuse("dp_group", "another rank could not plan its samples; see its error for the reason")
+        refuse("dp_group", "another rank could not plan its samples", "See the error of that rank")
     return largest
 
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from evenkeel._text import counted
 from evenkeel.drop_in import _native, _shared
 from evenkeel.drop_in.verl import get_reverse_idx, karmarkar_karp
 
@@ -87,7 +88,7 @@ def rearrange_micro_batches(
 
     def planner() -> Any:
         if strict_reference and len(seqlen_list) == 0:
-            _shared.refuse("seqlen_list", "is empty")
+            _shared.refuse("seqlen_list", "is empty", "Pass at least one length")
         return _native.mindspeed_micro_batches(seqlen_list, max_token_len, dynamic_max_batch_size)
 
     return _shared.plan_together(planner, dp_group, together=_shared.is_distributed(), strict=strict_reference)
@@ -165,13 +166,13 @@ def postprocess_packed_seqs(
     lengths = seqlens_in_batch.tolist()
     starts = cu_seqlens_padded.tolist()[:-1]
     if len(starts) != len(lengths):
-        _shared.refuse("cu_seqlens_padded", f"has {len(starts) + 1} entries for {len(lengths)} sequences")
+        _shared.refuse("cu_seqlens_padded", f"has {counted(len(starts) + 1, 'entry', 'entries')} for {counted(len(lengths), 'sequence')}")
     kept = _kept_rows(lengths, starts, prompt_length, strict_reference)
     for i, (start, (begin, end)) in enumerate(zip(starts, kept)):
         if end - begin > seq_len:
-            _shared.refuse("seq_len", f"{seq_len} columns do not hold the {end - begin} rows of sequence {i}")
+            _shared.refuse("seq_len", f"is {seq_len}, but sequence {i} has {counted(end - begin, 'row')}")
         if start + end > output.shape[1]:
-            _shared.refuse("output", f"has {output.shape[1]} rows, but sequence {i} ends at row {start + end}")
+            _shared.refuse("output", f"has {counted(output.shape[1], 'row')}, but sequence {i} ends at row {start + end}")
     source, target = [], []
     for i, (start, (begin, end)) in enumerate(zip(starts, kept)):
         first = begin if strict_reference else max(begin, 0)  # a sequence's first token is not predicted

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from evenkeel._text import counted, there_are
 from evenkeel.drop_in import _native, _shared
 
 __all__ = ["GroupInfo", "Info", "PrefixGrouper", "PrefixGrouperForPackedSequence"]
@@ -112,7 +113,8 @@ class PrefixGrouper:
         groups = prefix_mask.shape[0]
         sizes = [group_sizes] * groups if isinstance(group_sizes, int) else [int(size) for size in group_sizes]
         if len(sizes) != groups or sum(sizes) != suffix_mask.shape[0] or min(sizes, default=0) < 0:
-            _shared.refuse("group_sizes", f"is {group_sizes}, but there are {groups} prefixes and {suffix_mask.shape[0]} suffixes")
+            _shared.refuse("group_sizes", f"is {group_sizes}, but {there_are(groups, 'prefix', 'prefixes')} and "
+                           f"{counted(suffix_mask.shape[0], 'suffix', 'suffixes')}")
         suffixes = iter(_lengths_of(suffix_mask).tolist())
         group_info = [[prefix, *(next(suffixes) for _ in range(size))]
                       for prefix, size in zip(_lengths_of(prefix_mask).tolist(), sizes)]
@@ -347,7 +349,7 @@ class PrefixGrouperForPackedSequence(PrefixGrouper):
         tokens = int(padded.sum())
         mask = torch.ones(tokens) if padding_mode is None else padding_mode
         if not isinstance(mask, torch.Tensor) or mask.dim() != 1 or int((mask != 0).sum()) != tokens:
-            _shared.refuse("padding_mode", f"is not a mask [s] of the {tokens} tokens that group_info has")
+            _shared.refuse("padding_mode", f"is not a mask [s] of the {counted(tokens, 'token')} that group_info has")
         _shared.require_flags(mask, "padding_mode")
         mask = (mask != 0).to(padded.device)
         self._tokens = mask.nonzero()[:, 0]

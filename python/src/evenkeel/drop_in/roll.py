@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel import _c
+from evenkeel._text import counted
 from evenkeel.drop_in import _native, _shared, verl
 from evenkeel.drop_in._dynamic_batching import (
     get_dynamic_batching_loss_scale,
@@ -81,7 +82,7 @@ def batch_balance(
         if keep_minibatch:
             planned -= planned % minibatch_size
         if planned == 0 or run % dp_size != 0:
-            _shared.refuse("batch", f"{len(lengths)} samples cannot be distributed to {dp_size} ranks, {run} at a time",
+            _shared.refuse("batch", f"{counted(len(lengths), 'sample')} cannot be distributed to {counted(dp_size, 'rank')}, {run} at a time",
                            "Choose a minibatch_size that is divisible by dp_size and at most the number of samples")
     partitions = _native.roll_batch_balance(lengths[:planned], dp_size, minibatch_size if keep_minibatch else None)
     _shared.reorder(batch, [sample for partition in partitions for sample in partition])
@@ -129,7 +130,7 @@ def dynamic_batching_shard(
         _require_one_split(lengths, multiple, settings)
     elif max_tokens_per_microbatch < sequence_length_round:
         _c.raise_error("limit", "max_tokens_per_microbatch",
-                          f"is {max_tokens_per_microbatch}, less than one sample of {sequence_length_round} tokens")
+                          f"is {max_tokens_per_microbatch}, less than one sample of {counted(sequence_length_round, 'token')}")
     shards, positions, padded_lengths, padded_tokens = _native.padded_batches(lengths, *settings, multiple)
 
     batch = _shared.select(origin_batch, [sample for shard in shards for sample in shard])
@@ -149,7 +150,7 @@ def _require_one_split(lengths: list[int], multiple: int, settings: tuple[int, i
     splitting each micro-batch once."""
     dp_size, num_samples = settings[0], len(lengths)
     if dp_size > 0 and num_samples % dp_size != 0:
-        _shared.refuse("origin_batch", f"{num_samples} samples cannot be distributed equally to {dp_size} ranks")
+        _shared.refuse("origin_batch", f"{counted(num_samples, 'sample')} cannot be distributed equally to {counted(dp_size, 'rank')}")
     if multiple <= 1:
         return
     positions = _native.padded_batches(lengths, *settings, 1)[1]
@@ -157,7 +158,7 @@ def _require_one_split(lengths: list[int], multiple: int, settings: tuple[int, i
     splittable = sum(end - begin > 1 for begin, end in positions)
     if max(count, multiple) > num_samples // dp_size or count - len(positions) > splittable:
         _shared.refuse("pipeline_model_parallel_size",
-                       f"{len(positions)} micro-batches cannot be made a multiple of {multiple}")
+                       f"{counted(len(positions), 'micro-batch', 'micro-batches')} cannot be made a multiple of {multiple}")
 
 
 # Sequence packing: which samples are packed together
@@ -199,7 +200,7 @@ class SequencePackingPacker:
         if not micro_batch_size or micro_batch_size < 1:
             _shared.refuse("micro_batch_size", f"is {micro_batch_size}; it must be at least 1")
         if size % micro_batch_size != 0:
-            _shared.refuse("mini_batch", f"{size} samples cannot be split into micro-batches of {micro_batch_size}")
+            _shared.refuse("mini_batch", f"{counted(size, 'sample')} cannot be split into micro-batches of {micro_batch_size}")
         mini_batch.meta_info["partition_indices_list"] = []
         mini_batch.meta_info["num_micro_batchs"] = size // micro_batch_size
         runs = [list(range(i, i + micro_batch_size)) for i in range(0, size, micro_batch_size)]
@@ -237,22 +238,23 @@ class LoadBalancePacker(SequencePackingPacker):
         least = getattr(self.config, f"min_num_micro_batches_{phase}") or 1
         together = _shared.is_distributed()
         if together and dp_group is None:
-            _shared.refuse("dp_group", "is None, though torch.distributed is initialized")
+            _shared.refuse("dp_group", "is None, though torch.distributed is initialized",
+                           "Pass the process group of the data-parallel ranks")
 
         def planner() -> Any:
             if cap is None:
-                _shared.refuse(f"max_packed_sequence_length_{phase}", "is not set")
+                _shared.refuse(f"max_packed_sequence_length_{phase}", "is not set", "Set it to the cap of a micro-batch")
             mask = mini_batch.batch["attention_mask"]
             if self.strict_reference and cap < mask.shape[-1]:
                 _shared.refuse(f"max_packed_sequence_length_{phase}",
-                               f"is {cap}, less than the {mask.shape[-1]} columns of the batch")
+                               f"is {cap}, less than the {counted(mask.shape[-1], 'column')} of the batch")
             alignment = self.get_pad_factor(cp_size, tp_size)
             return _native.roll_micro_batches(_shared.lengths_of(mask), cap, least, max(1, vp_size or 1), alignment)
 
         partitions = _shared.plan_together(planner, dp_group, together=together, strict=self.strict_reference)
         size = _shared.size_of(mini_batch)
         if self.strict_reference and len(partitions) > size:
-            _shared.refuse("mini_batch", f"has {size} samples for {len(partitions)} micro-batches")
+            _shared.refuse("mini_batch", f"has {counted(size, 'sample')} for {counted(len(partitions), 'micro-batch', 'micro-batches')}")
         mini_batch.meta_info["partition_indices_list"] = list(partitions)
         return (self._micro_batch(mini_batch, size, partitions, i) for i in range(len(partitions)))
 
@@ -281,7 +283,7 @@ class LoadBalancePacker(SequencePackingPacker):
         for key, values in results.items():
             has_rows = isinstance(values, torch.Tensor) and values.dim() > 0
             if has_rows and values.shape[0] != len(order):
-                _shared.refuse(f"results[{key!r}]", f"has {values.shape[0]} rows for {len(order)} samples")
+                _shared.refuse(f"results[{key!r}]", f"has {counted(values.shape[0], 'row')} for {counted(len(order), 'sample')}")
             restored[key] = _shared.rows_of(values, order) if has_rows else values
         return restored
 

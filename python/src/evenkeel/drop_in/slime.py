@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evenkeel._c import refuse
+from evenkeel._text import counted, there_are
 from evenkeel.drop_in._schedules import plan_without_empty
 
 __all__ = ["build_dp_schedule"]
@@ -79,7 +80,7 @@ def _cap_of(args: Any, cp: int) -> int:
         refuse("args.use_dynamic_batch_size", "is off, so micro-batches have a fixed number of samples and there is nothing to plan",
                "Use slime's own function, or --use-dynamic-batch-size")
     if args.max_tokens_per_gpu is None:
-        refuse("args.max_tokens_per_gpu", "is missing, but it must be set as the cap of a micro-batch")
+        refuse("args.max_tokens_per_gpu", "is missing, but it is the cap of a micro-batch", "Set --max-tokens-per-gpu")
     return max(1, int(args.max_tokens_per_gpu * cp * getattr(args, "packing_safety_margin", 1.0)))
 
 
@@ -95,7 +96,7 @@ def _require_supported(args: Any, sample_is_multimodal: Sequence[bool] | None) -
 def _rollouts_of(rollout_indices: Sequence[int], num_samples: int) -> list[list[int]]:
     """Returns the samples of each rollout, in the order in which rollouts first appear."""
     if len(rollout_indices) != num_samples:
-        refuse("rollout_indices", f"has {len(rollout_indices)} entries for {num_samples} samples")
+        refuse("rollout_indices", f"has {counted(len(rollout_indices), 'entry', 'entries')} for {counted(num_samples, 'sample')}")
     rollouts: dict[int, list[int]] = {}
     for sample, rollout in enumerate(rollout_indices):
         rollouts.setdefault(rollout, []).append(sample)
@@ -104,7 +105,7 @@ def _rollouts_of(rollout_indices: Sequence[int], num_samples: int) -> list[list[
 
 def _sizes_of_steps(args: Any, rollouts: list[list[int]], global_batch_size: int, dp: int) -> list[int]:
     if not 1 <= global_batch_size <= len(rollouts):
-        refuse("global_batch_size", f"is {global_batch_size}, but there are only {len(rollouts)} rollouts, too few for a step")
+        refuse("global_batch_size", f"is {global_batch_size}, but {there_are(len(rollouts), 'rollout', only=True)}, too few for a step")
     whole, rest = divmod(len(rollouts), global_batch_size)
     is_step = getattr(args, "allow_partial_train_step", False) and rest > 0 and sum(map(len, rollouts[-rest:])) >= dp
     return [global_batch_size] * whole + [rest] * is_step

@@ -14,6 +14,7 @@ from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evenkeel import _c
+from evenkeel._text import counted
 from evenkeel.drop_in import _native, _shared
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def roundup_divisible(a: int, b: int) -> int:
 def balanced_chunk_range(num_items: int, num_chunks: int, chunk_idx: int) -> tuple[int, int]:
     """Returns the items [begin, end) of one of `num_chunks` chunks of `num_items` items; the first chunks may be one longer."""
     if num_items < 0 or num_chunks < 1 or not 0 <= chunk_idx < num_chunks:
-        _shared.refuse("chunk_idx", f"{chunk_idx} is not a chunk of {num_items} items in {num_chunks} chunks")
+        _shared.refuse("chunk_idx", f"{chunk_idx} is not a chunk of {counted(num_items, 'item')} in {counted(num_chunks, 'chunk')}")
     size, longer = divmod(num_items, num_chunks)
     begin = chunk_idx * size + min(chunk_idx, longer)
     return begin, begin + size + (chunk_idx < longer)
@@ -72,7 +73,7 @@ def karmarkar_karp(seqlen_list: Sequence[int], k_partitions: int, equal_size: bo
     Raises InputError for an empty list. Takes O(n log n) time.
     """
     if len(seqlen_list) == 0:
-        _shared.refuse("seqlen_list", "is empty")
+        _shared.refuse("seqlen_list", "is empty", "Pass at least one length")
     return _native.karmarkar_karp(seqlen_list, k_partitions, equal_size, False)
 
 
@@ -88,7 +89,7 @@ def greedy_partition(seqlen_list: Sequence[int], k_partitions: int, equal_size: 
     if k_partitions < 1:
         _shared.refuse("k_partitions", f"is {k_partitions}; it must be at least 1")
     if equal_size and len(seqlen_list) % k_partitions != 0:
-        _shared.refuse("equal_size", f"{len(seqlen_list)} values cannot be divided into {k_partitions} groups")
+        _shared.refuse("equal_size", f"{counted(len(seqlen_list), 'value')} cannot be divided into {counted(k_partitions, 'group')}")
     partitions: list[list[int]] = [[] for _ in range(k_partitions)]
     lightest = [(0, 0, group) for group in range(k_partitions)]  # (number of values if equal_size, sum, group)
     for item, length in enumerate(seqlen_list):
@@ -178,7 +179,7 @@ def rearrange_micro_batches(
         lengths, width = _lengths_and_width(_shared.tensors_of(batch))
         num_samples = len(lengths)
         if strict_reference and max_token_len < width:
-            _shared.refuse("max_token_len", f"is {max_token_len}, less than the {width} columns of the batch")
+            _shared.refuse("max_token_len", f"is {max_token_len}, less than the {counted(width, 'column')} of the batch")
         settings = (max_token_len, min_num_micro_batch or 1, num_batches_divided_by or 1, use_dynamic_bsz_balance)
         if force_group_size == 1:
             return _native.verl_micro_batches(lengths, *settings)
@@ -186,7 +187,7 @@ def rearrange_micro_batches(
 
     partitions = _shared.plan_together(planner, dp_group, together=together, strict=strict_reference)
     if strict_reference and len(partitions) > num_samples // force_group_size:
-        _shared.refuse("batch", f"has {num_samples} samples for {len(partitions)} micro-batches")
+        _shared.refuse("batch", f"has {counted(num_samples, 'sample')} for {counted(len(partitions), 'micro-batch', 'micro-batches')}")
     return _shared.split(batch, partitions), partitions
 
 
@@ -206,7 +207,7 @@ class _GroupedMicroBatches:
         self, lengths: list[int], group_size: int, max_tokens: int, min_count: int, multiple_of: int, pipeline_order: bool
     ) -> None:
         if group_size < 1 or len(lengths) % group_size != 0:
-            _shared.refuse("force_group_size", f"{len(lengths)} samples cannot be split into groups of {group_size}")
+            _shared.refuse("force_group_size", f"{counted(len(lengths), 'sample')} cannot be split into groups of {group_size}")
         groups = [lengths[i : i + group_size] for i in range(0, len(lengths), group_size)]
         self.group_size = group_size
         self.pipeline_order = pipeline_order
@@ -226,7 +227,9 @@ class _GroupedMicroBatches:
     def count_under_cap(self, count: int) -> int:
         for group, tokens in enumerate(self.tokens):
             if tokens > self.max_tokens:
-                _c.raise_error("limit", f"group {group}", f"takes {tokens} tokens, but a micro-batch can hold only {self.max_tokens}")
+                _c.raise_error("limit", f"group {group}", f"takes {counted(tokens, 'token')}, but a micro-batch can hold only "
+                               f"{self.max_tokens}",
+                               "Raise max_token_len, or shorten the samples of the group")
         count = self.agreed_count(count)
         while count < len(self.tokens) and not self._is_kept(count):
             count = self.agreed_count(count + 1)
@@ -288,7 +291,7 @@ def restore_dynamic_batch(data: torch.Tensor, batch_idx_list: Sequence[Sequence[
     InputError unless the lists contain every row exactly once."""
     order = [index for indices in batch_idx_list for index in indices]
     if len(order) != data.shape[0]:
-        _shared.refuse("data", f"has {data.shape[0]} rows for {len(order)} samples")
+        _shared.refuse("data", f"has {counted(data.shape[0], 'row')} for {counted(len(order), 'sample')}")
     return _shared.rows_of(data, _native.inverse_order(order))
 
 
@@ -335,7 +338,8 @@ def build_pg_from_micro_batch(
         uids = uids.data
     uids = [_plain(uid) for uid in uids]
     if not len(uids) == prompts.shape[0] == responses.shape[0]:
-        _shared.refuse("micro_batch", f"has {prompts.shape[0]} prompts, {responses.shape[0]} responses and {len(uids)} uids")
+        _shared.refuse("micro_batch", f"has {counted(prompts.shape[0], 'prompt')}, {counted(responses.shape[0], 'response')} and "
+                       f"{counted(len(uids), 'uid')}")
     sizes = [len(list(same)) for _, same in itertools.groupby(uids)]
     first = torch.tensor([0, *itertools.accumulate(sizes)][:-1], dtype=torch.long, device=prompts.device)
     prefixes = prompts.index_select(0, first)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from evenkeel import _arrays, _c
 from evenkeel import _prototypes as c
 from evenkeel._c import lib
+from evenkeel._text import counted
 from evenkeel.packing import PackedLayout
 from evenkeel.prefix import PackedTreeLayout
 
@@ -71,7 +72,7 @@ class RowRoute(NamedTuple):
         torch.distributed (None: all ranks), whose ranks are the members in order; local for one member. Gradients take the
         reverse route, and are added if a row was sent to several positions."""
         if rows.shape[0] != self.num_rows_before:
-            _c.raise_error("input", "rows", f"has {rows.shape[0]} rows, but the route has {self.num_rows_before}")
+            _c.raise_error("input", "rows", f"has {counted(rows.shape[0], 'row')}, but the route has {self.num_rows_before}")
         from evenkeel.routes.moving import Moving  # requires torch
 
         return Moving.apply(rows, self.to(rows.device), group)

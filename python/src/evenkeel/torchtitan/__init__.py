@@ -23,6 +23,7 @@ from torchtitan.components.dataloader import BaseDataLoader
 from torchtitan.components.loss import IGNORE_INDEX
 
 from evenkeel._c import raise_error, refuse
+from evenkeel._text import counted
 from evenkeel.collate import sequences_of
 from evenkeel.planning import StepPlan, plan
 
@@ -73,7 +74,8 @@ class BalancedDataLoader(BaseDataLoader):
         rows = config.global_batch_size if config.global_batch_size > 0 else dp_world_size * local_batch_size
         if rows % (dp_world_size * local_batch_size) != 0:
             refuse(
-                "global_batch_size", f"is {rows}, which is not a multiple of {dp_world_size} ranks with batches of {local_batch_size} rows",
+                "global_batch_size", f"is {rows}, which is not a multiple of {counted(dp_world_size, 'rank')} with batches of "
+                f"{counted(local_batch_size, 'row')}",
                 "Pass training.global_batch_size",
             )
         self.config, self.ranks, self.rank, self.seq_len = config, dp_world_size, dp_rank, seq_len
@@ -160,7 +162,7 @@ class BalancedDataLoader(BaseDataLoader):
             if tokens < 2:
                 refuse(where, f"has {tokens} token, but at least 2 are required to predict one", "Leave the sample out of the data set")
             raise_error(
-                "limit", where, f"has {tokens} tokens, above the {self.seq_len + 1} of a row and the token it predicts last",
+                "limit", where, f"has {counted(tokens, 'token')}, above the {self.seq_len + 1} of a row and the token it predicts last",
                 f"Raise training.seq_len to at least {self.lengths.max()}, or truncate or leave out the sample",
             )
         if len(self.lengths) == 0:
