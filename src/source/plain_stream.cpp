@@ -70,7 +70,7 @@ std::uint64_t group_in_source(std::uint64_t group, std::size_t source) {
 }  // namespace
 
 struct PlainStream::Parts {
-  /// A source, and the offsets of its entries and samples in the joint lists of all sources.
+  /// A source, and the offsets of its entries and samples in the combined lists of all sources.
   struct OpenSource {
     std::unique_ptr<SampleSource> samples;
     Selection selection{0};

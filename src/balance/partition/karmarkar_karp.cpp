@@ -41,7 +41,8 @@ constexpr bool is_greater(const Set& left, const Set& right) noexcept {
   return left.head > right.head;
 }
 
-/// The non-empty sets of a state, in descending order. The state's other sets, up to k, are empty.
+/// The non-empty sets of a state, sorted by is_greater() (largest sum first). A state has k sets; the others
+/// are empty and are not stored.
 using State = std::vector<Set>;
 
 /// The priority of a state. The state with the greatest priority is merged next.

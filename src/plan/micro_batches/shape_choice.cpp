@@ -125,7 +125,7 @@ class Candidates {
   std::int64_t sequences_ = 1;
   std::int64_t max_samples_ = 1;
   std::int64_t max_seqlen_ = 1;
-  std::vector<EqualMicroBatches> alike_;  // by ascending level; entries without a level are last
+  std::vector<EqualMicroBatches> alike_;  // ascending by level; entries without a level are last
   std::vector<std::int64_t> levels_;
 };
 
@@ -188,7 +188,8 @@ class LevelChoice {
  private:
   std::span<const std::int64_t> levels_;
   std::int64_t as_they_are_;
-  // By number of shapes and highest chosen level: the next lower chosen level.
+  // below_[s - 1][b]: if s levels are chosen and levels_[b - 1] is the highest, levels_[below_[s - 1][b] - 1]
+  // is the next lower one; 0 if there is none.
   std::vector<std::vector<std::size_t>> below_;
   std::vector<std::int64_t> rows_;  // by number of shapes
   std::vector<std::size_t> top_;

@@ -78,8 +78,8 @@ class Table {
   std::vector<std::int64_t> numbers_;
 };
 
-/// Returns a table whose row p, column r is the value of part p at DP rank r. Bytes held by the ranks of DP
-/// rank r count with own_weight; other bytes on its nodes count with node_weight.
+/// Returns a table whose entry (p, r) is the value of part p at DP rank r. Bytes held by DP rank r's own
+/// ranks are weighted by own_weight; other bytes on its nodes, by node_weight.
 Table values_of(const Partition& parts, const PlacementInput& input) {
   const std::int64_t dp = parts.size();
   const auto num_nodes = input.node_of_rank.empty() ? 0 : std::ranges::max(input.node_of_rank) + 1;

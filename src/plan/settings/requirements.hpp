@@ -21,20 +21,20 @@ struct Choices {
   MicroBatchKeys micro_batch{};
   MiniBatchSettings mini_batches{};
   PrefixSharing sharing = PrefixSharing::none;
-  bool caps_paths = false;  ///< prefix.max_path_tokens
+  bool caps_paths = false;  ///< whether prefix.max_path_tokens is set
   SegmentSchedule schedule = SegmentSchedule::packed;
-  bool caps_kept = false;          ///< prefix.max_kept_tokens
+  bool caps_kept = false;          ///< whether prefix.max_kept_tokens is set
   std::int64_t predict_ahead = 0;  ///< pack.predict_ahead
   LossAggregation loss = LossAggregation::token_mean;
   DelaySettings delay{};
-  bool flexible_cp = false;         ///< mesh.cp: flexible
-  bool has_max_group_size = false;  ///< mesh.max_cp
+  bool flexible_cp = false;         ///< whether mesh.cp is flexible
+  bool has_max_group_size = false;  ///< whether mesh.max_cp is set
   int cp = 1;
   int pp = 1;
   std::int64_t count_multiple = 1;  ///< PlanSettings::count_multiple
-  bool has_alignment = false;       ///< pack.align
+  bool has_alignment = false;       ///< whether pack.align is set
   Delivery delivery = Delivery::packed;
-  bool has_cap_of_a_rank = true;  ///< micro_batch.max_tokens_per_rank
+  bool has_cap_of_a_rank = true;  ///< whether micro_batch.max_tokens_per_rank is set
   /// Whether samples come from sources; false if the program supplies them step by step.
   bool are_samples_read = true;
   bool are_lines_read = true;        ///< whether a source may have JSON lines

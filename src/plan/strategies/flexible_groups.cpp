@@ -153,8 +153,8 @@ std::vector<std::int32_t> groups_of(const JointMicroBatches& joint, const GroupN
                    "drop the sample");
 }
 
-/// The MicroBatcher of ContextTreeStrategy. Returns the micro-batches in which a DP rank takes part, each
-/// with its own group, and does not append empty micro-batches.
+/// The MicroBatcher of ContextTreeStrategy. Returns the micro-batches that a DP rank runs, each with its own
+/// group, and does not append empty ones.
 class TreeMicroBatcher final : public JointMicroBatcher {
  public:
   using JointMicroBatcher::JointMicroBatcher;

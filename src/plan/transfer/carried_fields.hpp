@@ -61,9 +61,8 @@ struct FieldRouting {
   bool sends_messages = true;  ///< whether any ranks exchange fields by messages
 };
 
-/// Returns whether a field's integers travel in a narrower type than samples supply, which requires that the
-/// settings request it. A field that is delivered in its original type is narrowed only if ranks exchange
-/// fields by messages.
+/// Returns whether a field's integers may be sent in a narrower type: wire_dtype must be narrow and, unless
+/// the field is also delivered in a narrow type, ranks must exchange fields by messages.
 [[nodiscard]] bool is_sent_narrow(const FieldSettings& settings, bool sends_messages) noexcept;
 
 /// Returns the fields that travel. A field without settings travels unchanged; a field with layers becomes

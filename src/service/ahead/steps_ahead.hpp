@@ -93,7 +93,7 @@ class StepsAhead {
   StepMaker maker_;
   Steps::Reader read_;
   std::string profile_;
-  std::int64_t steps_;      // number of the first step that is not made
+  std::int64_t steps_;      // only steps below this number are made (StepsRequest::steps)
   std::int64_t depth_;      // exchange.prefetch: maximum number of steps in `ready_`
   std::int64_t made_;       // next step to make; used by the thread that makes steps
   std::int64_t taken_;      // next step that the trainer takes
