@@ -105,8 +105,9 @@ struct PlainStream::Parts {
   NamedFields field_settings;
   std::vector<StreamSource> told;
   std::vector<OpenSource> open_sources;
-  std::vector<FieldsOfPart> declared_fields;  // per source; empty for one source that is not cut
-  std::vector<SourceField> fields;            // agreed by all sources
+  // Per source; empty if there is only one source and its samples are not cut.
+  std::vector<FieldsOfPart> declared_fields;
+  std::vector<SourceField> fields;  // agreed by all sources
   std::optional<BatchSchedule> schedule;
   std::int64_t samples = 0;
   std::int64_t steps = 0;

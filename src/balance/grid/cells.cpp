@@ -20,7 +20,7 @@ class PeakExchanges {
       by_cost_[cell / grid.rows].emplace(grid.cells[cell].cost, cell);
   }
 
-  /// Improves columns in turn until no column improves, the meeting cost is close to `goal`, or the budget is
+  /// Improves columns in turn until no column improves, meeting_cost() is close to `goal`, or the budget is
   /// used up. Returns whether any exchange was made.
   bool run(Cost goal) {
     Cost meeting = grid_.meeting_cost();

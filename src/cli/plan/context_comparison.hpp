@@ -24,8 +24,8 @@ struct ComparedContext {
 /// Comparison of choices of context parallelism for these samples. All choices use the settings' number of
 /// places (ranks divided by tp and pp) and cap per rank.
 struct ContextComparison {
-  /// The best fixed cp, and groups of different sizes: first for ranks that meet once per step, then for
-  /// ranks that meet at every micro-batch.
+  /// The best fixed cp, and groups of different sizes: first for ranks that synchronize once per step, then
+  /// for ranks that synchronize at every micro-batch.
   std::vector<ComparedContext> ways;
   Cost lower_bound = 0;  ///< lower bound on `end` for all choices
   std::string advice;    ///< advice in one sentence

@@ -191,7 +191,7 @@ class LevelChoice {
   // below_[s - 1][b]: if s levels are chosen and levels_[b - 1] is the highest, levels_[below_[s - 1][b] - 1]
   // is the next lower one; 0 if there is none.
   std::vector<std::vector<std::size_t>> below_;
-  std::vector<std::int64_t> rows_;  // by number of shapes
+  std::vector<std::int64_t> rows_;  // rows_[s - 1]: minimum total rows with s new shapes
   std::vector<std::size_t> top_;
 };
 

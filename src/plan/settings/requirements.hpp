@@ -54,7 +54,7 @@ struct Choices {
 struct Feature {
   std::string_view key;      ///< "balance.strategy"
   std::string_view value;    ///< "grid", or ".encoder" for a nested key; empty if any value counts
-  std::string_view instead;  ///< how to avoid it: "balance.strategy: hierarchical", "remove KEY"
+  std::string_view instead;  ///< remedy without the feature: "balance.strategy: hierarchical", "remove KEY"
   bool (*is_used)(const Choices& choices);
 };
 
@@ -93,8 +93,8 @@ struct Exclusion {
 /// Replaces an automatic balance.strategy if groups have different sizes. Returns the only strategy,
 /// hierarchical or grid, that is compatible with the other choices, or hierarchical if both are compatible.
 /// Throws ConfigError if both are compatible and balance.meet is not set, since a wrong guess would hang a
-/// trainer whose ranks meet at every micro-batch. If the strategy is not automatic or groups have equal
-/// sizes, returns balance.strategy unchanged.
+/// trainer whose ranks synchronize at every micro-batch. If the strategy is not automatic or groups have
+/// equal sizes, returns balance.strategy unchanged.
 [[nodiscard]] Strategy strategy_of_groups(Choices choices);
 
 /// Returns the settings of the chosen strategy, with groups of at most `largest_group` ranks if groups have

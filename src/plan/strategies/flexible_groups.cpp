@@ -333,8 +333,8 @@ std::unique_ptr<const MicroBatcher> ContextWavesStrategy::micro_batcher(
 }
 
 Cost end_time_of(const StepPlan& plan, bool meets) {
-  // For each mini-batch: the longest total time of any rank or, if ranks meet at every micro-batch, the time
-  // of the longest micro-batch of each wave.
+  // For each mini-batch: the longest total time of any rank or, if ranks synchronize at every micro-batch,
+  // the time of the longest micro-batch of each wave.
   std::vector<std::vector<Cost>> longest(plan.counts.size());
   for (const DpRankPlan& rank : plan.ranks) {
     std::vector<std::size_t> next(longest.size());

@@ -114,9 +114,11 @@ struct ServiceParts {
   std::optional<ServiceState> unchecked;  // state to resume from, until its sources have been compared
   bool has_made_steps = false;            // whether steps were made from the trainer's samples
   const RaggedBatch no_fields;
-  std::optional<ServiceState> position;  // state after the previous Steps; used if `ahead` is not set
-  std::optional<StepsAhead> ahead;  // of the latest Steps; kept after they are destroyed, for their position
-  bool makes_ahead = false;         // whether Steps exist
+  // State after the steps of the previous Steps object; used if `ahead` is not set.
+  std::optional<ServiceState> position;
+  // Of the latest Steps object; kept after that object is destroyed, since it has the position.
+  std::optional<StepsAhead> ahead;
+  bool makes_ahead = false;  // whether a Steps object exists
 
   [[nodiscard]] ServiceState state() const;
 };
