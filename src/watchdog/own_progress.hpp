@@ -22,7 +22,7 @@ class OwnProgress {
   /// Processor time of a thread, in seconds.
   struct Used {
     double total = 0;
-    double at_work = 0;  ///< time not spent waiting, since progress was last detected
+    double at_work = 0;  ///< part used while not waiting, since progress was last detected
   };
 
   void update_cpu_time();

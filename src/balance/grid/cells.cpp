@@ -96,7 +96,7 @@ class PeakExchanges {
   CellGrid& grid_;
   const ExchangeRules& rules_;
   std::int64_t budget_;
-  std::vector<ByCost> by_cost_;  ///< cells of each column
+  std::vector<ByCost> by_cost_;  ///< by column: its cells, ordered by cost
 };
 
 }  // namespace

@@ -54,7 +54,7 @@ std::optional<std::int64_t> common_alignment(std::span<const PassNeeds> passes, 
 struct EqualMicroBatches {
   std::int64_t level = 0;  ///< rows of the smallest new shape that holds them; no_rows if there is none
   std::int64_t rows = 0;
-  std::int64_t most = 0;  ///< rows per CP rank at the cap
+  std::int64_t most = 0;  ///< maximum number of rows per CP rank under the cap
   std::int64_t count = 0;
 };
 
@@ -90,8 +90,8 @@ class Candidates {
   [[nodiscard]] std::span<const std::int64_t> levels() const noexcept { return levels_; }
   [[nodiscard]] std::int64_t cp() const noexcept { return cp_; }
 
-  /// Returns, for each n, the total rows of the micro-batches in the first n levels if the ones that fit may
-  /// also be padded to a new shape with `rows` rows.
+  /// Returns a list whose element n is the total number of rows, after padding, of the micro-batches in the
+  /// first n levels if micro-batches that fit may also be padded to a new shape with `rows` rows.
   [[nodiscard]] std::vector<std::int64_t> rows_with(std::int64_t rows) const {
     std::vector<std::int64_t> sums{0};
     auto next = alike_.begin();

@@ -113,7 +113,7 @@ Table values_of(const Partition& parts, const PlacementInput& input) {
   return values;
 }
 
-/// Groups the DP ranks by speed. Each group is in ascending order.
+/// Groups the DP ranks by speed. The ranks of a group are in ascending order.
 std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64_t> speeds, std::int64_t dp) {
   std::map<std::int64_t, std::vector<std::int64_t>> ranks;
   for (std::int64_t r = 0; r < dp; ++r)
