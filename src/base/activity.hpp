@@ -8,7 +8,7 @@ namespace evenkeel {
 
 /// Activity of the threads of this process. Each thread reports its own activity, and a watchdog may read the
 /// reports at any time. A report takes a few stores. It does not lock, allocate or make system calls, except
-/// for a thread's first report. All texts must be string literals, since only their addresses are stored.
+/// for a thread's first report. Strings must be literals, since only their addresses are stored.
 
 /// The party that a thread is waiting for.
 enum class WaitFor : std::uint8_t {

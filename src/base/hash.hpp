@@ -33,7 +33,7 @@ class Fnv1a {
   std::uint64_t hash_ = fnv1a_basis;
 };
 
-/// Returns the FNV-1a hash of a text. Used to derive a group number from a uid. Examples: the empty text
+/// Returns the FNV-1a hash of a string. Used to derive a group number from a uid. Examples: the empty string
 /// gives 0xcbf29ce484222325, "a" gives 0xaf63dc4c8601ec8c.
 [[nodiscard]] constexpr std::uint64_t fnv1a_64(std::string_view text) noexcept {
   Fnv1a hash;

@@ -32,7 +32,7 @@ namespace evenkeel {
 [[nodiscard]] std::string format_there_are(std::int64_t number, std::string_view thing,
                                            std::string_view things = {});
 
-/// Returns the texts of all elements as "a, b, c".
+/// Returns the elements, converted by `text_of`, as "a, b, c".
 template <std::ranges::input_range Range, typename TextOf = std::identity>
 [[nodiscard]] std::string join(const Range& range, TextOf text_of = {}) {
   std::string joined;

@@ -164,8 +164,8 @@ class Buffer {
   /// nothing.
   void end_stream();
   /// Returns the uid of the group with this name in a URL. A name that is an integer, such as 7, may mean the
-  /// integer 7 or the text "7": returns the uid that is known; throws InputError if both are known, and
-  /// UnknownGroupError if neither is. Any other name is a text, even if no group has this uid.
+  /// integer 7 or the string "7": returns the uid that is known; throws InputError if both are known, and
+  /// UnknownGroupError if neither is. Any other name is a string, even if no group has this uid.
   [[nodiscard]] Uid find_uid_by_name(const std::string& name) const;
 
   /// Begins a job and fences all earlier jobs: their calls fail from then on. `groups_per_step` is the number

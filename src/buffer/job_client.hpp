@@ -44,8 +44,9 @@ struct BufferRules {
 struct Receipt {
   std::int64_t accepted = 0;    ///< new and kept
   std::int64_t duplicates = 0;  ///< the buffer had them already
-  std::int64_t stale = 0;       ///< new, but dropped as too old
-  std::int64_t dropped = 0;  ///< new, but their group was aborted, is too small, has ended, or is in a step
+  std::int64_t stale = 0;       ///< not duplicates, but dropped because their policy version was too old
+  /// Not duplicates, but dropped because their group was aborted, is too small, has ended, or is in a step.
+  std::int64_t dropped = 0;
   std::int64_t version = 0;  ///< policy version
 };
 
@@ -137,7 +138,8 @@ class JobClient {
   /// Returns the samples with these arrival numbers, in this order, as input for parse_samples(). Throws
   /// InputError if a sample is damaged or was freed.
   std::string fetch_samples(std::span<const std::int64_t> arrivals);
-  /// Returns the schema of the samples so far, with which parse_samples() reads samples.
+  /// Returns the schema of all samples received so far, including fields added later. Pass it to
+  /// parse_samples().
   JsonlSchema schema();
   /// Returns the answer of GET /v1/status as JSON.
   std::string status();

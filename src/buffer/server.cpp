@@ -94,8 +94,8 @@ std::vector<std::int64_t> parse_arrivals(const json& asked) {
   return arrivals;
 }
 
-/// Returns the value of a header, or an empty text if the request does not have it. Throws InputError if the
-/// value is too long or not printable ASCII.
+/// Returns the value of a header, or an empty string if the request does not have it. Throws InputError if
+/// the value is too long or not printable ASCII.
 std::string read_header(const Request& request, const char* header) {
   const std::string name = request.get_header_value(header);
   const bool is_plain = std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });

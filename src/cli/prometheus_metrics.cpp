@@ -27,7 +27,7 @@ bool is_port(std::string_view text) {
   return parse_as<std::uint16_t>(text).has_value();
 }
 
-/// Returns whether a text is an IPv4 address. Does not resolve host names. Does not accept IPv6, because
+/// Returns whether the string is an IPv4 address. Does not resolve host names. Does not accept IPv6, because
 /// Debian builds the HTTP library that serves the metrics without IPv6 support.
 bool is_address(const std::string& text) {
   in_addr address{};

@@ -53,12 +53,12 @@ struct ConfigValue {
 [[nodiscard]] inline bool is_word(const YAML::Node& node, std::string_view word) {
   return node.IsScalar() && node.Scalar() == word;
 }
-/// Returns a text as a double-quoted YAML scalar.
+/// Returns the string as a double-quoted YAML scalar.
 [[nodiscard]] std::string quote_yaml(const std::string& text);
 /// Returns whether the text is an optional sign and decimal digits.
 [[nodiscard]] bool is_integer_text(std::string_view text);
 
-/// Error texts for an integer that has the wrong type or is out of range.
+/// Error messages for an integer that has the wrong type or is out of range.
 struct IntegerMessages {
   std::string expected;
   std::string allowed;

@@ -38,7 +38,7 @@ JobState::JobState(const boost::mpi::communicator& world, const StateSettings& s
   work.agree(world);
 }
 
-// Returns the text of the state to resume from, or an empty text for a new job. A state from before a job's
+// Returns the text of the state to resume from, or an empty string for a new job. A state from before a job's
 // first step may be replaced, since that job has not left anything else behind.
 std::string JobState::read_state_to_resume(bool overwrite) {
   const std::optional<ServiceState> found = settings_.resume || !overwrite ? folder_->read() : std::nullopt;

@@ -43,7 +43,7 @@ ErrorReport make_current_exception_report() {
   }
 }
 
-/// Fixed-size part of a report, which is broadcast before the texts.
+/// Fixed-size part of a report, which is broadcast before its strings.
 struct ReportHeader {
   std::int64_t kind = 0;
   std::int64_t rank = -1;
@@ -51,7 +51,7 @@ struct ReportHeader {
   std::int64_t samples = 0;
 };
 
-// Broadcasts a text of `size` bytes. `own` is the root's text, and null on other ranks.
+// Broadcasts a string of `size` bytes. `own` is the root's string, and null on other ranks.
 std::string broadcast_text(const Communicator& comm, const std::string* own, std::int64_t size, int root) {
   std::string text = own == nullptr ? std::string(static_cast<std::size_t>(size), ' ') : *own;
   comm.broadcast(std::as_writable_bytes(std::span(text)), root);

@@ -69,7 +69,7 @@ class GuardedWork {
   GuardedWork& operator=(const GuardedWork&) = delete;
   ~GuardedWork() = default;
 
-  /// Runs a part that uses this rank's own data.
+  /// Runs `work`, which may fail on this rank only, and records its error. Does nothing if failed().
   template <typename Work>
   void operator()(Work&& work) noexcept {
     if (!is_skipping_parts()) error_ = try_locally(std::forward<Work>(work));

@@ -12,7 +12,7 @@ namespace evenkeel {
 namespace {
 
 /// Returns, for each micro-batch index, the maximum time over the DP ranks. This is how long the micro-batch
-/// takes if DP ranks meet after every micro-batch.
+/// takes if DP ranks synchronize after every micro-batch.
 std::vector<double> meeting_times(const StepPicture& step) {
   std::vector<double> longest(static_cast<std::size_t>(step.micro_batches));
   for (const DpRankPicture& rank : step.dp_ranks) {

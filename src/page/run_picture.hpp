@@ -59,8 +59,8 @@ struct DpRankTotals {
   std::int64_t samples = 0, tokens = 0, rows = 0, cost = 0;
   std::int64_t cost_before = 0, tokens_before = 0;
   double time = 0;
-  double waits_at_end = 0;   ///< waiting time if DP ranks meet only at the end of each step
-  double waits_at_each = 0;  ///< waiting time if DP ranks meet after every micro-batch
+  double waits_at_end = 0;   ///< waiting time if DP ranks synchronize only at the end of each step
+  double waits_at_each = 0;  ///< waiting time if DP ranks synchronize after every micro-batch
 };
 
 /// Data of one step for charts that show all steps.
@@ -73,7 +73,7 @@ struct StepPoint : PassFigures {
 /// A step that is kept with its micro-batches, to be shown in detail.
 struct KeptStep {
   std::int64_t step = 0;
-  /// Fraction of the step during which an average DP rank waits if ranks meet after every micro-batch.
+  /// Fraction of the step during which an average DP rank waits if ranks synchronize after every micro-batch.
   double waiting = 0;
   std::vector<DpRankPicture> dp_ranks;
 };

@@ -84,7 +84,7 @@ struct PlanningPicture {
   std::string cost;  ///< description of work, such as "tokens"
 };
 
-/// Data of one pass over a step, over all ranks, for the report page.
+/// Data of all ranks about one pass over a step, for the report page.
 struct StepPicture : PassFigures {
   std::int64_t step = 0;
   std::string profile;

@@ -48,7 +48,8 @@ namespace evenkeel {
                                                        const LossSettings& settings, int dp,
                                                        std::int64_t ahead = 0);
 
-/// Returns the weights of all micro-batches of a DP rank, which are grouped by mini-batch. See above.
+/// Returns the weights of a DP rank's micro-batches of all mini-batches, which are grouped by mini-batch. See
+/// loss_weights() for one mini-batch.
 [[nodiscard]] std::vector<MicroBatchLoss> loss_weights(const LengthTable& table,
                                                        const StepAssignment& assignment,
                                                        std::span<const MicroBatchPlan> micro_batches,

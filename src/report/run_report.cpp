@@ -19,7 +19,7 @@ double percent_of(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// Builds a text with one label and its value per line.
+/// Builds text with one label and its value per line.
 class Table {
  public:
   explicit Table(bool is_colored) : is_colored_(is_colored) {}
@@ -89,8 +89,8 @@ nlohmann::json delay_json(const std::optional<DelayFigures>& delay) {
             {"once", relative_time(delay->planned.once, delay->in_order.once)}}}};
 }
 
-/// Formats a text such as "; 3 samples have none; 2 samples without were dropped"; empty if all samples have
-/// tokens with loss.
+/// Formats a message such as "; 3 samples have none; 2 samples without were dropped"; empty if all samples
+/// have tokens with loss.
 std::string samples_without_loss_text(const PassFigures& total) {
   std::string text;
   if (total.without_loss > 0)

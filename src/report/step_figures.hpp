@@ -44,7 +44,7 @@ struct ShapeFigures {
 
 /// Decision made by balance.strategy: auto, with its reason.
 struct StrategyFigures {
-  SyncPoint meet = SyncPoint::step;  ///< how often the trainer's ranks meet
+  SyncPoint meet = SyncPoint::step;  ///< how often the trainer's ranks synchronize
   std::int64_t steps = 0;
   std::int64_t grids = 0;  ///< number of steps for which grid was chosen
   /// Sums of the steps' planned end times, in units of cost: if all steps used hierarchical, if all steps

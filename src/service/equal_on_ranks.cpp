@@ -47,7 +47,7 @@ std::uint64_t hash_of(const std::vector<ConfigSetting>& settings) {
 }
 
 bool all_equal(const Communicator& comm, std::uint64_t mine) {
-  // The minimum of the complements is the complement of the maximum.
+  // Compute the maximum in the same all-reduce: it is the complement of the minimum of the complements.
   const auto word = static_cast<std::int64_t>(mine);
   std::array<std::int64_t, 2> least{word, ~word};
   comm.all_reduce(least, ReduceOp::min);

@@ -71,7 +71,7 @@ std::uint64_t group_in_source(std::uint64_t group, std::size_t source) {
 }  // namespace
 
 struct PlainStream::Parts {
-  /// A source, and the offsets of its entries and samples in the joint lists of all sources.
+  /// A source, and the offsets of its entries and samples in the combined lists of all sources.
   struct OpenSource {
     std::unique_ptr<SampleSource> samples;
     Selection selection{0};
@@ -106,8 +106,9 @@ struct PlainStream::Parts {
   NamedFields field_settings;
   std::vector<StreamSource> told;
   std::vector<OpenSource> open_sources;
-  std::vector<FieldsOfPart> declared_fields;  // per source; empty for one source that is not cut
-  std::vector<SourceField> fields;            // agreed by all sources
+  // Per source; empty if there is only one source and its samples are not cut.
+  std::vector<FieldsOfPart> declared_fields;
+  std::vector<SourceField> fields;  // agreed by all sources
   std::optional<BatchSchedule> schedule;
   std::int64_t samples = 0;
   std::int64_t steps = 0;

@@ -49,7 +49,7 @@ struct SampleAccepted {
   SampleKey key;
   std::int64_t prompt = 0;    ///< number of tokens
   std::int64_t response = 0;  ///< number of tokens
-  std::int64_t version = 0;   ///< version of its oldest token
+  std::int64_t version = 0;   ///< policy version of its oldest token
   std::int64_t bytes = 0;     ///< size in the store, which counts toward the capacity
   std::uint32_t content = 0;  ///< hash of the content without versions; equal if a sample is repeated
   /// Producer that sent the sample; empty if the sender did not name one. If the sample starts a group, the

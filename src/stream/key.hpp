@@ -22,8 +22,8 @@ struct SampleKey {
   friend auto operator<=>(const SampleKey&, const SampleKey&) = default;
 };
 
-/// A uid hashed to 16 bytes: 128-bit FNV-1a over the kind and then the value, so the text "7" and the number
-/// 7 have different keys. The probability that any two of a billion uids collide is about 10^-21.
+/// A uid hashed to 16 bytes: 128-bit FNV-1a over the kind and then the value, so the string "7" and the
+/// number 7 have different keys. The probability that any two of a billion uids collide is about 10^-21.
 struct GroupKey {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
@@ -38,7 +38,7 @@ struct GroupKeyHash {
 /// Returns the same key on every platform. Signed and unsigned integers of equal value have equal keys.
 [[nodiscard]] GroupKey group_key(const Uid& uid) noexcept;
 
-/// Returns the uid for messages: a text in quotation marks, or a number.
+/// Returns the uid for messages: a string in quotation marks, or a number.
 [[nodiscard]] std::string to_text(const Uid& uid);
 
 /// Entry of SeenKeys: `slot` is the key and `bits` the value. A later value of the same slot replaces an

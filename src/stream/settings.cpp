@@ -11,7 +11,7 @@
 namespace evenkeel::stream {
 namespace {
 
-/// Returns the shortest text that parses to this number; for example, 1e308 does not get 309 digits.
+/// Returns the shortest string that parses to this number; for example, 1e308 does not get 309 digits.
 template <typename Number>
 std::string short_text(Number value) {
   std::array<char, 32> text{};

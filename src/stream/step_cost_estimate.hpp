@@ -36,7 +36,7 @@ class StepCostEstimate {
 
   struct Time {
     double all = 0;   ///< time of the step, including the overhead of its micro-batches
-    double idle = 0;  ///< additional time compared with an even plan, caused by long samples
+    double idle = 0;  ///< time beyond that of an even plan, caused by long samples
   };
   /// Sums over a step's groups that determine its time.
   struct Sums {

@@ -17,8 +17,9 @@ namespace evenkeel {
 
 /// Last known state of a rank. Times are in seconds of the caller's clock.
 struct RankState : WatchedRank {
-  bool waits = false;       ///< whether a thread waits for other ranks
-  bool stays_away = false;  ///< whether a thread is not waiting; other ranks may be waiting for it
+  bool waits = false;  ///< whether a thread waits for other ranks
+  /// Whether any thread is not waiting (WaitFor::nobody), so the rank may be holding up the others.
+  bool stays_away = false;
   /// Whether the rank is shutting down, and waits for the other ranks to do the same. A rank that waits for
   /// it in any other collective call will wait forever.
   bool is_ending = false;
@@ -37,8 +38,8 @@ struct Verdict {
   enum class Kind : std::uint8_t {
     healthy,
     silent,  ///< heartbeats of the blamed ranks have stopped
-    /// No progress, and the blamed ranks have never sent a heartbeat, although every rank sends one when the
-    /// watchdogs meet.
+    /// No progress, and the blamed ranks have never sent a heartbeat, although every rank sends one in
+    /// start_watching().
     missing,
     absent,  ///< no progress, and other ranks wait for the blamed ranks
     crossed  ///< no progress, and all ranks wait for each other
@@ -55,10 +56,11 @@ enum class Unheard : std::uint8_t {
   has_not_come,  ///< the rank has not begun start_watching(), in which all ranks send heartbeats
 };
 
-/// Returns a verdict other than healthy after `patience` seconds without heartbeats or without progress. If
-/// any rank is silent for `patience` seconds, blames all ranks that have been silent for at least half of
-/// that time. A lack of progress is inconclusive while any rank waits for producers. It is also inconclusive
-/// while there is an unheard rank, if unheard ranks may be well. O(ranks).
+/// Decides whether the job can continue. If the last heartbeat of any running rank is more than `patience`
+/// seconds old, returns `silent` and blames all ranks that have been silent for more than `patience` / 2
+/// seconds. Otherwise, returns a verdict other than healthy only if no running rank has made progress for
+/// more than `patience` seconds, at least one of them waits for other ranks, and none waits for producers.
+/// With Unheard::may_be_well, also requires that every running rank has been heard. O(ranks).
 [[nodiscard]] Verdict judge(std::span<const RankState> ranks, double patience,
                             Unheard unheard = Unheard::may_be_well);
 

@@ -9,20 +9,20 @@
 
 namespace evenkeel {
 
-/// Detects whether this process makes progress. Only one thread may take samples. The processor time of that
-/// thread does not count.
+/// Detects whether this process makes progress. Only one thread may call sample(). The processor time of that
+/// thread does not count as progress.
 class OwnProgress {
  public:
-  /// Takes a sample of the process, `seconds` after the previous one.
+  /// Checks for progress since the previous call, which was `seconds` ago.
   void sample(double seconds);
-  /// Returns the number of samples so far that detected progress.
+  /// Returns the number of calls of sample() that have detected progress.
   [[nodiscard]] std::uint64_t count() const noexcept { return efforts_; }
 
  private:
   /// Processor time of a thread, in seconds.
   struct Used {
     double total = 0;
-    double at_work = 0;  ///< time not spent waiting, since progress was last detected
+    double at_work = 0;  ///< part used while not waiting, since progress was last detected
   };
 
   void update_cpu_time();

@@ -218,7 +218,8 @@ class Watchdog::Runner {
       places_[rank].assign(1, from);
       if (kind != static_cast<char>(Kind::sign)) return;
       send(rank, Kind::answer, own_heartbeat());
-      if (!is_judge() && rank < own_index()) reports_at_ = now_ + interval() / 2;  // that rank will report
+      // The lower rank will report.
+      if (!is_judge() && rank < own_index()) reports_at_ = now_ + interval() / 2;
     }
   }
 
@@ -286,7 +287,7 @@ class Watchdog::Runner {
       if (rank.rank != rank_) send(static_cast<std::size_t>(rank.rank), kind, text);
     }
   }
-  /// Sends to the ranks that judge this one: to the judge or, if this rank is the judge, to all other ranks.
+  /// Sends `text` to the judge or, if this rank is the judge, to all other ranks.
   void send_to_partners(Kind kind, const std::string& text) const {
     is_judge() ? send_to_all(kind, text) : send(judge_index(), kind, text);
   }

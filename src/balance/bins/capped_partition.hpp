@@ -45,7 +45,7 @@ struct EmptyGroup {
 /// How thoroughly groups under limits are balanced.
 enum class EvenBins : std::uint8_t {
   by_items,  ///< by moves and swaps of single items
-  by_sets,   ///< also by exchanges of sets of items, and from an additional start; takes milliseconds
+  by_sets,   ///< also by exchanges of sets of items, and from one more starting partition; takes milliseconds
 };
 
 /// Partitions n items into exactly k groups, balanced on `costs`, and keeps every group within `limits`.

@@ -50,7 +50,7 @@ class Feasibility {
     const Cost all = area + groups * cost.overhead;
     if (levels_->speeds().mean_time_rounded_up(all) > limit) return false;
     if (first_pooled < levels_->count()) return true;
-    // The giants may use their minimum area, plus the area that remains after the needs of all items are met.
+    // The giants may use their minimum area, plus the area that remains after every item gets its minimum.
     return giants_.can_fit(limit, limit - cost.overhead,
                            giants_.min_area(0, limit) + levels_->speeds().total_work_in(limit) - all);
   }

@@ -44,7 +44,7 @@ class FreeRanks {
   // The members below are used only if speeds differ.
   std::vector<bool> taken_;  ///< by rank
   std::int64_t speed_ = 0;   ///< sum of the free ranks' speeds
-  /// By level: position in speeds().blocks_by_speed(level) before which all blocks are known to be used.
+  /// By level: position in speeds().blocks_by_speed(level) before which all blocks are known to be in use.
   mutable std::vector<std::size_t> first_free_;
 };
 

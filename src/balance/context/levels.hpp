@@ -87,7 +87,7 @@ class Levels {
   Speeds speeds_;
 };
 
-/// Returns all items by descending work, the smaller item first on a tie.
+/// Returns all items by descending work; on a tie, the item with the lower number first.
 [[nodiscard]] std::vector<Item> sort_by_descending_work(const Levels& levels);
 
 /// Returns lower_bound() of the problem. Precondition: the problem has items.

@@ -65,7 +65,9 @@ class Companions {
   }
 
   std::vector<std::pair<std::int64_t, Item>> by_tokens_;
-  std::vector<Cost> most_;  ///< most_[i]: maximum hidden communication per token over the first i entries
+  /// most_[i]: maximum communication per token that any of the first i items in by_tokens_ can hide for other
+  /// items.
+  std::vector<Cost> most_;
   bool without_tokens_ = false;
 };
 

@@ -20,7 +20,7 @@ class PeakExchanges {
       by_cost_[cell / grid.rows].emplace(grid.cells[cell].cost, cell);
   }
 
-  /// Improves columns in turn until no column improves, the meeting cost is close to `goal`, or the budget is
+  /// Improves columns in turn until no column improves, meeting_cost() is close to `goal`, or the budget is
   /// used up. Returns whether any exchange was made.
   bool run(Cost goal) {
     Cost meeting = grid_.meeting_cost();
@@ -96,7 +96,7 @@ class PeakExchanges {
   CellGrid& grid_;
   const ExchangeRules& rules_;
   std::int64_t budget_;
-  std::vector<ByCost> by_cost_;  ///< cells of each column
+  std::vector<ByCost> by_cost_;  ///< by column: its cells, ordered by cost
 };
 
 }  // namespace

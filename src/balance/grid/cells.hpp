@@ -31,14 +31,14 @@ struct CellGrid {
   [[nodiscard]] std::vector<Cost> row_costs() const;
 
   /// Puts the costliest cells in column 0, the next costliest ones in column 1, and so on. For the given
-  /// cells, this minimizes the meeting cost.
+  /// cells, this minimizes meeting_cost().
   void sort_into_columns();
   /// Sorts whole columns by descending peak.
   void sort_columns();
 };
 
-/// Lowers the meeting cost: moves items from the costliest cell of a column to cells that remain below the
-/// peak of their own column. Never increases the meeting cost. Examines O(items) exchanges.
+/// Lowers meeting_cost(): moves items from the costliest cell of a column to cells that remain below the peak
+/// of their own column. Never increases meeting_cost(). Examines O(items) exchanges.
 void lower_peaks(CellGrid& grid, const ExchangeRules& rules);
 
 /// Evens out the rows' total costs: assigns each column's cells to rows, then swaps cells within columns and

@@ -35,7 +35,7 @@ class GridStart {
   /// The columns that were filled, and the remaining items.
   struct Filled {
     CellGrid grid;
-    std::vector<Item> left;  ///< ascending
+    std::vector<Item> left;  ///< ascending by number
     std::size_t cells_left = 0;
   };
 

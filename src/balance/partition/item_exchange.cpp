@@ -138,7 +138,7 @@ ItemSubset single_item_subset(const ItemGroup& group, std::size_t at) {
   return {group.items[at].cost, 1, {static_cast<std::uint32_t>(at)}};
 }
 
-/// Adds the supersets of `set` whose additional items are at positions >= `next`.
+/// Adds the supersets of `set` that contain further items at positions >= `next`.
 void add_supersets(const ItemGroup& group, const ItemSubset& set, std::size_t next, std::size_t most,
                    std::vector<ItemSubset>& sets) {
   if (set.count == most) return;

@@ -33,7 +33,7 @@ struct ItemGroup {
   std::int64_t size = 0;
   std::int64_t count = 0;
   std::int64_t bins = 1;          ///< maintained only if groups may have several bins
-  std::vector<CostedItem> items;  ///< ascending
+  std::vector<CostedItem> items;  ///< ascending by (cost, item)
 
   [[nodiscard]] bool is_full(const ExchangeRules& rules) const {
     return rules.bins == 1 && count >= rules.limits.max_items;

@@ -52,10 +52,11 @@ struct CostedItem {
 /// bounded width.
 std::vector<CostedItem> ascending_items(std::span<const Cost> costs);
 
-/// Returns the items by descending (cost, item): the larger item first if costs are equal.
+/// Returns the items by descending (cost, item), so if costs are equal, the item with the higher number is
+/// first.
 std::vector<CostedItem> descending_items(std::span<const Cost> costs);
 
-/// Returns the items by descending cost, the smaller item first if costs are equal.
+/// Returns the items by descending cost; if costs are equal, the item with the lower number is first.
 std::vector<CostedItem> descending_items_smaller_first(std::span<const Cost> costs);
 
 /// Returns the position of each item in `order`: inverse_order(order)[order[i]] = i. Throws InputError if

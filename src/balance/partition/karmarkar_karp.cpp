@@ -41,7 +41,8 @@ constexpr bool is_greater(const Set& left, const Set& right) noexcept {
   return left.head > right.head;
 }
 
-/// The non-empty sets of a state, in descending order. The state's other sets, up to k, are empty.
+/// The non-empty sets of a state, sorted by is_greater() (largest sum first). A state has k sets; the others
+/// are empty and are not stored.
 using State = std::vector<Set>;
 
 /// The priority of a state. The state with the greatest priority is merged next.
@@ -220,7 +221,7 @@ class Differencing {
     merge_sorted(into, std::span(other).first(k_ - size));
   }
 
-  /// Moves the last set to its position among the other sets, which are in order.
+  /// Moves the last set to its position among the other sets, which are already sorted.
   static void move_last_to_sorted_position(State& state) {
     const Set last = state.back();
     const auto place = std::upper_bound(state.begin(), state.end() - 1, last, is_greater);
@@ -236,7 +237,7 @@ class Differencing {
     std::swap(state, scratch_);
   }
 
-  /// Merges `sets`, which are in descending order, into the state.
+  /// Merges `sets`, which are sorted by is_greater(), into the state.
   void merge_sorted(State& state, std::span<const Set> sets) {
     if (sets.size() == 1) {
       state.push_back(sets.front());
@@ -274,12 +275,12 @@ class Differencing {
   std::vector<HeapEntry> heap_;  ///< merged states, as a max-heap
   std::vector<State> slots_;
   std::vector<std::size_t> free_slots_;
-  std::vector<State> spare_;  ///< storage of consumed states
+  std::vector<State> spare_;  ///< memory of merged states, for reuse
   State scratch_;
 };
 
-/// Returns the result for one group: the items in descending order, since the state with the largest item
-/// always keeps the greatest priority.
+/// Returns the result for one group: the items in descending order of (cost, item), since the state with the
+/// largest item always keeps the greatest priority.
 Partition single_group(std::span<const Cost> costs) {
   std::vector<Item> items;
   items.reserve(costs.size());

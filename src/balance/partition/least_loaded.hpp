@@ -89,7 +89,7 @@ class EarliestFinish {
   void set_load_of_found(Cost free) { classes_[found_].least.set_least_load(free); }
 
  private:
-  /// Blocks of equal speed, ascending.
+  /// The blocks of one speed, in ascending order of their numbers.
   struct Class {
     std::int64_t speed;
     LeastLoaded least;

@@ -136,7 +136,7 @@ Partition lpt_with_free_counts(std::span<const Cost> costs, std::int64_t k) {
 }
 
 /// Partitions with equal counts: each group takes n / k items, rounded down. The first n mod k groups that
-/// are chosen again after that take one additional item.
+/// are chosen again after that take one more item.
 Partition lpt_with_equal_counts(std::span<const Cost> costs, std::int64_t k) {
   const auto n = static_cast<std::int64_t>(costs.size());
   const std::int64_t quota = n / k;

@@ -10,7 +10,7 @@ namespace evenkeel {
 /// Longest processing time first (Graham, 1969): assigns items by descending cost, each to the lightest
 /// group. The result is identical to that of MindSpeed-RL's DP batch balance (`heapq_partition`), including
 /// ties and the order of groups:
-/// - If costs are equal, the larger item is first.
+/// - If costs are equal, the item with the higher number is first.
 /// - Groups are chosen by (sum, count, number).
 /// - With GroupSize::equal, full groups come first, in the order in which they filled up, then the others in
 ///   the order of the reference's heap.

@@ -22,8 +22,8 @@ struct TwoCosts {
 ///    No group's sum of the first kind may exceed the start's maximum by more than 1/512.
 /// If the second kind has no work, the result is that of balance_items().
 ///
-/// Deterministic, local; the work in addition to balance_items() is O(n). Throws InputError if the lists
-/// differ in length, k < 1, a cost is negative, or the costs of one kind sum to 2^62 or more.
+/// Deterministic, local; takes O(n) more time than balance_items(). Throws InputError if the lists differ in
+/// length, k < 1, a cost is negative, or the costs of one kind sum to 2^62 or more.
 ///
 /// Example: model costs {4, 4, 2, 2}, encoder costs {3, 0, 3, 0} and k = 2 give {0, 3} and {1, 2}, with sums
 /// of 6 and 3 each. Balancing the model only could give {0, 2} and {1, 3}, with 6 and 0 for the encoder.

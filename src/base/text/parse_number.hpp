@@ -8,9 +8,9 @@
 
 namespace evenkeel {
 
-/// Parses a text that consists of one number: digits with an optional minus sign and, for floating point, the
-/// other forms that std::from_chars accepts. Returns nullopt for any other text, such as one with spaces or a
-/// plus sign, and if `Number` cannot represent the number.
+/// Parses a string that consists of one number: digits with an optional minus sign and, for floating point,
+/// the other forms that std::from_chars accepts. Returns nullopt for any other string, such as one with
+/// spaces or a plus sign, and if `Number` cannot represent the number.
 template <typename Number>
 [[nodiscard]] std::optional<Number> parse_as(std::string_view text) noexcept {
   Number number{};

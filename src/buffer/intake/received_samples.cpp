@@ -286,8 +286,8 @@ JsonlSchema join_schemas(const JsonlSchema& so_far, const JsonlSchema& more, boo
                          so_far.element_open == more.element_open &&
                          so_far.wide_integers.size() == more.wide_integers.size();
   if (are_equal) return so_far;
-  // Treat all earlier samples as one line before the lines of the new request, so that errors name the
-  // request.
+  // Number all earlier samples as line 0 and the lines of the request from 1. merge() reports a conflict at
+  // the later line, so its errors point to a line of the request.
   const LineNames names({"earlier samples", "body"}, {0, 1});
   const auto moved = [](JsonlSchema schema, std::int64_t scale, std::int64_t first) {
     schema.first_line = schema.first_line * scale + first;

@@ -33,8 +33,8 @@ struct BodyFrame {
 /// Returns the body with its frame.
 [[nodiscard]] std::string frame_body(std::string_view body);
 
-/// Returns the line of a sample of these lengths that has zeros as tokens. `fields` is the part of a line
-/// that defines fields, such as `"reward":1,"values":[0.5]`.
+/// Returns the JSON line of a sample with these lengths whose tokens are all 0. `fields` is the part of a
+/// line that defines fields, such as `"reward":1,"values":[0.5]`.
 [[nodiscard]] std::string make_line_with_zero_tokens(std::string_view fields, std::int64_t prompt,
                                                      std::int64_t response);
 

@@ -18,7 +18,7 @@ struct redisReply;
 
 namespace evenkeel {
 
-/// Reply from Redis: null, a text, a number, or a list.
+/// Reply from Redis: null, a string, a number, or a list.
 class RedisReply {
  public:
   explicit RedisReply(std::shared_ptr<const redisReply> reply) : reply_(std::move(reply)) {}

@@ -50,10 +50,11 @@ struct StoreChange {
     std::shared_ptr<const void> keeper{};
   };
   std::vector<Record> bodies;  ///< new bodies in ascending order of numbers, which exceed all earlier numbers
-  std::vector<std::pair<std::int64_t, std::string>> events;  ///< new events, also in ascending order
-  std::vector<std::int64_t> erased;                          ///< numbers of erased events and bodies
-  std::vector<stream::SeenSlot> seen;                        ///< slots to set
-  std::map<std::string, std::string> notes;                  ///< notes to set, by name
+  /// New events, in ascending order of their numbers.
+  std::vector<std::pair<std::int64_t, std::string>> events;
+  std::vector<std::int64_t> erased;          ///< numbers of erased events and bodies
+  std::vector<stream::SeenSlot> seen;        ///< slots to set
+  std::map<std::string, std::string> notes;  ///< notes to set, by name
 
   /// Removes bodies and events that the change both adds and erases. Sorts `erased`.
   void drop_erased_additions();

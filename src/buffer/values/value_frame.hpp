@@ -38,7 +38,7 @@ inline constexpr std::int64_t max_head_of_frame = std::int64_t{16} << 20;
 /// Returns the size stored at the start of a frame. Precondition: there are at least frame_prefix bytes.
 [[nodiscard]] std::uint64_t size_in_prefix(std::string_view bytes) noexcept;
 
-/// The positions from `begin` to `end` - 1 along an axis.
+/// Half-open range [begin, end) of positions along an axis.
 struct AxisRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;

@@ -26,7 +26,7 @@ struct ServerOptions {
   std::filesystem::path key{};
 };
 
-/// Phrases inserted into the help texts of these options, with examples.
+/// Phrases inserted into the help of these options, with examples.
 struct ServerHelpTexts {
   std::string clients;    ///< "producers and the job find it"
   std::string content;    ///< "samples"

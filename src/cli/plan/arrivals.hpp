@@ -44,14 +44,14 @@ struct ArrivedSteps {
   [[nodiscard]] double time() const noexcept;
 };
 
-/// Forms steps as in a job that trains more slowly than samples arrive: forms a step only after the samples
-/// for it, and for the steps to which it looks ahead, have arrived. At the end, forms the last steps from the
-/// remaining samples. Throws InputError for a sample that any buffer would refuse. Also throws if a step
-/// cannot be planned (see plan_step()).
+/// Forms steps as in a job that trains more slowly than samples arrive: forms a step only after enough groups
+/// have arrived for this step and its look-ahead. At the end, forms steps from the remaining samples. Throws
+/// InputError if a sample is invalid (Ledger::rejection_reason()) or its index is not below
+/// settings.group_size. Also throws if a step cannot be planned (see plan_step()).
 [[nodiscard]] ArrivedSteps replay_arrivals(const Arrivals& arrivals, const stream::StreamSettings& settings,
                                            std::int64_t groups_of_step, const PlanSettings& plan);
 
-/// Returns a text table that compares the ways of forming steps with the first one.
+/// Formats a table that compares each way of forming steps with the first one.
 [[nodiscard]] std::string arrivals_table(const std::vector<ArrivedSteps>& ways);
 /// Returns a JSON array with the steps of each way of forming steps.
 [[nodiscard]] nlohmann::json arrivals_json(const std::vector<ArrivedSteps>& ways);

@@ -13,8 +13,8 @@
 
 namespace evenkeel::cli {
 
-/// The results of `evenkeel plan --compare`: strategies for planning without shared prefixes, if cp is fixed;
-/// choices of cp; and methods of sharing prefixes, if the settings share prefixes.
+/// Results of `evenkeel plan --compare`. Compares strategies (only if cp is fixed; without shared prefixes),
+/// choices of cp, and ways to share prefixes (only if the settings enable sharing).
 class Comparison {
  public:
   /// `input` must outlive the comparison. Throws if a step cannot be planned (see plan_step()).

@@ -171,7 +171,7 @@ std::string describe_context(const ComparedContext& way) {
          (way.meets ? ", ranks meet" : "");
 }
 
-/// Returns a text with the number of samples that need more than one rank.
+/// Returns a sentence with the number of samples that need more than one rank.
 std::string long_samples_text(const LengthTable& table, const ContextWays& ways) {
   const std::int64_t count = std::ranges::count_if(table.entries(), [&](const LengthEntry& entry) {
     return entry.shape.length() > ways.tokens_per_rank();

@@ -13,8 +13,9 @@ namespace evenkeel::cli {
 
 /// The time of a step for one choice of context parallelism.
 struct ComparedContext {
-  int cp = 0;                      ///< the fixed cp; 0 if the groups of micro-batches have different sizes
-  bool meets = false;              ///< whether ranks wait for each other at every micro-batch, not only once
+  int cp = 0;  ///< the fixed cp; 0 if the groups of micro-batches have different sizes
+  /// Whether ranks synchronize at every micro-batch instead of once per step (balance.meet).
+  bool meets = false;
   Cost end = 0;                    ///< time at which the last rank ends, in the units of the cost
   std::int64_t micro_batches = 0;  ///< maximum number on any rank
   double seconds = 0;              ///< time spent planning
@@ -23,8 +24,8 @@ struct ComparedContext {
 /// Comparison of choices of context parallelism for these samples. All choices use the settings' number of
 /// places (ranks divided by tp and pp) and cap per rank.
 struct ContextComparison {
-  /// The best fixed cp, and groups of different sizes: first for ranks that meet once per step, then for
-  /// ranks that meet at every micro-batch.
+  /// The best fixed cp, and groups of different sizes: first for ranks that synchronize once per step, then
+  /// for ranks that synchronize at every micro-batch.
   std::vector<ComparedContext> ways;
   Cost lower_bound = 0;  ///< lower bound on `end` for all choices
   std::string advice;    ///< advice in one sentence

@@ -34,9 +34,9 @@ struct ComparedPlan {
 
 /// Plans one step in source order, by the strategies of other systems and of Evenkeel, with the mesh, cap,
 /// counts and mini-batches of `settings`. Micro-batches are packed, and prefixes are not shared. Work is
-/// measured by comparison_cost_model(). If the settings have speeds, or a count chosen by time, there is an
-/// additional strategy for each; with speeds, waiting is measured in time. Throws if a step cannot be planned
-/// (see plan_step()).
+/// measured by comparison_cost_model(). If the settings have speeds, or a count chosen by time, one more
+/// strategy is compared for each of them; with speeds, waiting is measured in time. Throws if a step cannot
+/// be planned (see plan_step()).
 [[nodiscard]] std::vector<ComparedPlan> compare_plans(const LengthTable& table, const PlanSettings& settings);
 
 /// Returns a human-readable table.

@@ -37,9 +37,9 @@ void add_pipeline(nlohmann::json& json, const StepPlan& plan, const PlanSettings
 struct ShapedPlan {
   std::vector<PackedShape> shapes;
   std::int64_t rows = 0;     ///< number of rows needed over all CP ranks, including filler
-  std::int64_t padding = 0;  ///< number of additional rows
+  std::int64_t padding = 0;  ///< number of pad rows added to reach the shapes, over all CP ranks
 
-  /// Returns the number of additional rows per needed row.
+  /// Returns the number of pad rows per needed row.
   [[nodiscard]] double padding_ratio() const {
     return static_cast<double>(padding) / static_cast<double>(rows);
   }

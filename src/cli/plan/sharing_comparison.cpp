@@ -144,7 +144,7 @@ double ratio_to_bound(double amount, double bound) {
   return bound > 0 ? amount / bound : 1;
 }
 
-/// Plans with one method of sharing, for ranks that meet as specified by `meet`.
+/// Plans with one method of sharing, for ranks that synchronize as specified by `meet`.
 ComparedSharing plan_sharing(const PlanInput& input, PlanSettings settings, const SharingWay& of, Cost once,
                              SyncPoint meet) {
   set_meeting(settings, meet);

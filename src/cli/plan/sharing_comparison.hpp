@@ -12,8 +12,9 @@
 
 namespace evenkeel::cli {
 
-/// The figures of a step for one method of sharing prefixes. They apply to ranks that meet once per step, to
-/// ranks that meet at every micro-batch or, if both compute the same tokens, to both.
+/// The figures of a step for one method of sharing prefixes. They apply to ranks that synchronize once per
+/// step, to ranks that synchronize at every micro-batch or, if the same tokens are computed in both cases, to
+/// both cases.
 struct ComparedSharing {
   std::string name;
   PrefixSharing sharing = PrefixSharing::none;
@@ -34,11 +35,11 @@ struct ComparedSharing {
   /// Lower bound on `work` if the cap limits the rows of a micro-batch, for any way of splitting groups;
   /// nullopt for schedules that keep fewer rows than they compute.
   std::optional<double> least_work = std::nullopt;
-  /// Time at which the last rank ends, without bubbles, if ranks meet once; nullopt if the figures apply only
-  /// to ranks that meet at every micro-batch.
+  /// Time at which the last rank ends, without bubbles, if ranks synchronize once per step; nullopt if the
+  /// figures apply only to ranks that synchronize at every micro-batch.
   std::optional<double> end_once = std::nullopt;
-  /// The same time if ranks meet at every micro-batch; nullopt if the figures apply only to ranks that meet
-  /// once, and for depth-first schedules.
+  /// The same time if ranks synchronize at every micro-batch; nullopt if the figures apply only to ranks that
+  /// synchronize once per step, and for depth-first schedules.
   std::optional<double> end_meeting = std::nullopt;
   double seconds = 0;  ///< time spent planning
 };
@@ -46,7 +47,7 @@ struct ComparedSharing {
 /// Plans the step without sharing; with shared prompts; and, if the input has trees, with trees that are
 /// packed and (if the settings permit it) with trees that are run depth first. Other settings are unchanged.
 /// - A grid may cut trees to equalize work. If a method computes different tokens depending on whether ranks
-///   meet once or at every micro-batch, the result has a line for each case.
+///   synchronize once per step or at every micro-batch, the result has a line for each case.
 /// - In the bound, tokens that trees share count once. Without trees, only tokens of shared prompts count
 ///   once.
 /// - Work is measured by comparison_cost_model(). Recomputing a row counts as a third of its work, since only

@@ -16,7 +16,7 @@ namespace evenkeel {
 /// Description of a step's samples before any token is transferred. Replicated.
 struct GatheredLengths {
   LengthTable table;
-  std::vector<FieldSpec> fields;  ///< see agree_on_fields
+  std::vector<FieldSpec> fields;  ///< fields on which all ranks have agreed (agree_on_fields)
 };
 
 /// Collective over `comm`: gathers the sample lengths of all ranks in a length table on every rank, and

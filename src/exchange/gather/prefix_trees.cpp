@@ -14,7 +14,7 @@ namespace {
 using Tokens = std::span<const std::int64_t>;
 
 /// Builds the trees of the groups whose first entry this rank owns. Uses the tokens (or segment keys) of all
-/// samples of these groups; this rank receives those of samples that other ranks own.
+/// samples of these groups, and receives them for samples that other ranks own.
 class TreeBuilder {
  public:
   TreeBuilder(const Communicator& comm, const LengthTable& table, const RaggedBatch& mine,

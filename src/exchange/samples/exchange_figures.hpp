@@ -15,7 +15,7 @@ struct FieldVolume {
   /// Bytes received from owners, including bytes that this rank keeps for itself. The sum over all ranks
   /// equals the bytes that owners sent or kept.
   std::int64_t received = 0;
-  /// Bytes copied from the rank of this node that received them on this rank's behalf.
+  /// Bytes copied from another rank of the node, which received them on this rank's behalf.
   std::int64_t copied = 0;
 
   friend bool operator==(const FieldVolume&, const FieldVolume&) = default;

@@ -23,7 +23,7 @@ std::map<std::string, IntegerRange, std::less<>> OwnRanges::agree(const Communic
   const auto is_narrow = [&](const FieldSpec& field) { return ranges_.contains(field.name); };
   if (std::ranges::none_of(fields, is_narrow)) return ranges_;
   std::vector<std::int64_t> words;
-  // The maximum of the complements is the complement of the minimum.
+  // Compute minima in the same all-reduce: a minimum is the complement of the maximum of the complements.
   for (const auto& [name, range] : ranges_) words.insert(words.end(), {~range.least, range.most});
   comm.all_reduce(words, ReduceOp::max);
   auto ranges = ranges_;

@@ -25,8 +25,8 @@ class Receivers {
     if (std::ranges::any_of(step.fields, is_for_one_stage)) of_stage_ = stage_receivers(grid_, mesh.nodes());
   }
 
-  /// Returns the fields that owners send to `receiver` on behalf of `rank`, in transfer order. Both may be
-  /// the same rank.
+  /// Returns the fields that owners send to `receiver` on behalf of `rank`, in transfer order. `rank` and
+  /// `receiver` may be equal.
   [[nodiscard]] std::vector<FieldTransfer> fields_for(int rank, int receiver) const {
     std::vector<FieldTransfer> fields = fields_sent_to(step_, grid_.point_of(WorldRank{rank}), grid_.sizes());
     std::erase_if(fields, [&](const FieldTransfer& field) {

@@ -391,7 +391,7 @@ class RunningExchange {
     values_.add_to(moved_.volumes);
   }
 
-  /// Columns that one peer receives from owners or derives, and that it lends to the other peers. Used if
+  /// Columns that one peer receives from owners or derives itself, and lends to the other peers. Used if
   /// peers share tensors.
   struct Loan {
     int lender = 0;

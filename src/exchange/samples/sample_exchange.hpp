@@ -39,7 +39,7 @@ struct StepTransfer {
 
 /// Result of an exchange on one rank.
 struct ExchangedSamples {
-  std::vector<PackedMicroBatch> micro_batches;  ///< the rank's K micro-batches
+  std::vector<PackedMicroBatch> micro_batches;  ///< this rank's micro-batches
   ExchangeFigures moved;
 };
 

@@ -116,7 +116,8 @@ class PackedSide {
     std::size_t micro_batch = 0;
     std::int64_t first_row = 0;  ///< position in the local packed rows
     std::int64_t first_run = 0;  ///< position among the micro-batch's runs
-    std::int64_t branch = 0;     ///< position in the micro-batch's halo; used with shared prefixes
+    /// Position of the branch_of() tokens in the micro-batch's halo; used with shared prefixes.
+    std::int64_t branch = 0;
   };
   /// Positions of a sample's rows in a micro-batch's columns.
   struct SampleSlot {

@@ -51,8 +51,8 @@ void write_text_file_durably(const std::filesystem::path& path, std::string_view
 /// Returns whether the name exists, even if it is a dangling link; false if this cannot be determined.
 [[nodiscard]] bool is_name_taken(const std::filesystem::path& path);
 
-/// A file to which text is appended while other processes read it. Readers see each appended text immediately
-/// and as a whole, unless the program or the machine crashes during the write.
+/// A file to which text is appended while other processes read it. Readers see each append immediately and as
+/// a whole, unless the program or the machine crashes during the write.
 ///
 /// Every error is an IoError naming the file and the system's reason.
 class AppendedFile {

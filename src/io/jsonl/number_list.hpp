@@ -15,8 +15,8 @@ struct NumberList {
   bool has_wide = false;
 };
 
-/// Number of bytes that must be readable after a text that is scanned. At least one of the first 16 must be a
-/// byte that cannot continue a list, such as 0.
+/// Number of bytes that must be readable after the scanned text. At least one of the first 16 must be a byte
+/// that cannot continue a list, such as 0.
 inline constexpr std::int64_t number_list_padding = 80;
 
 /// Scans a list, from the byte after its opening bracket, if it is a list of plain numbers: valid JSON,

@@ -20,8 +20,8 @@ using simdjson::dom::element_type;
 
 constexpr int deepest = 500;  // limit on nested lists and objects; the parser has the same limit
 
-/// Thrown for a text that is not plain. This is not an error: it means that outline_samples() cannot
-/// guarantee its results for this text.
+/// Thrown if the text is not plain. This is not an error: it means that outline_samples() cannot guarantee
+/// its results for this text.
 struct NotPlain {};
 
 /// A key and its value: the text of the value, and the properties that can be determined without a parser.
@@ -33,7 +33,7 @@ struct PlainValue {
   bool is_text = false;  ///< whether the value is an ASCII string without escapes
 };
 
-/// Scans the lines of a text, and the keys and values of each line's object.
+/// Scans the lines of the text, and the keys and values of each line's object.
 class PlainText {
  public:
   explicit PlainText(std::string_view text)

@@ -28,13 +28,13 @@ struct SampleOutlines {
   std::vector<SampleOutline> samples;  ///< one per line that is not blank
 };
 
-/// Number of bytes after a text that must be readable and must be zero.
+/// Number of bytes after the text that must be readable and must be zero.
 inline constexpr std::size_t outline_padding = 128;
 
-/// Reads the outlines of rollouts from a text in memory. This is much faster than parsing, because most
-/// values are only scanned, in one pass. The schema equals the result of infer_schema(), and read_samples()
-/// will not throw for these lines. Returns nullopt if the text is too complex to guarantee this. It may still
-/// be valid, so call infer_schema() and read_samples() in that case. `watched` contains names of fields.
+/// Reads the outlines of rollouts from text in memory. This is much faster than parsing, because most values
+/// are only scanned, in one pass. The schema equals the result of infer_schema(), and read_samples() will not
+/// throw for these lines. Returns nullopt if the text is too complex to guarantee this. It may still be
+/// valid, so call infer_schema() and read_samples() in that case. `watched` contains names of fields.
 /// `declared` may only declare the format `runs`. O(bytes).
 [[nodiscard]] std::optional<SampleOutlines> outline_samples(std::string_view text,
                                                             const DeclaredFormats& declared,

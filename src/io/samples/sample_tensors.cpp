@@ -358,7 +358,7 @@ void SampleTensors::find_padded_samples() {
   width_ = at(tokens_).shape[1];
 }
 
-/// Finds the uids: one integer per sample, or the bytes of texts with an offsets tensor.
+/// Finds the uids: one integer per sample, or the bytes of strings with an offsets tensor.
 void SampleTensors::find_uids() {
   uid_ = file_->find(tensor_names::uid);
   if (!uid_) return;

@@ -96,7 +96,7 @@ class SampleTensors {
   [[nodiscard]] std::vector<TensorSample> lengths(RowRange samples) const;
 
   /// Returns the sample's value in the tensor `uid`, or std::monostate if the file does not have this tensor.
-  /// Throws InputError for a text that is not UTF-8.
+  /// Throws InputError for a string that is not UTF-8.
   [[nodiscard]] Uid uid_of(std::int64_t sample) const;
 
   /// Reads a sample's tokens into out[0] and its rows of fields() into out[1 ...], in order. Precondition:

@@ -12,7 +12,7 @@ namespace {
 struct KeyRun {
   std::int64_t segment = 0;
   RowRange rows;           ///< relative to the segment
-  std::int64_t first = 0;  ///< key of the first row
+  std::int64_t first = 0;  ///< index of the run's first row among the micro-batch's keys
 };
 
 /// Calls visit(KeyRun) for all keys of a micro-batch, in the order of the keys.

@@ -77,7 +77,7 @@ class TileColumn {
   // Number of keys seen by each tile, minus the number seen by the tile before it.
   std::vector<std::int32_t> changes_;
   std::int64_t tile_queries_;
-  // Smallest range that contains all tiles that see a key; tiles inside the range may not see any.
+  // Smallest range that contains all tiles that see a key. Can also contain tiles that do not see a key.
   RowRange seen_ = nothing;
   std::int64_t last_begin_ = 0;
   std::int64_t first_end_ = nothing.begin;

@@ -38,8 +38,9 @@ struct AssignedWork {
 };
 
 /// Balances work over the DP ranks: group r of the result holds the items of DP rank r, ascending (or in the
-/// reference's order if a preset assigns). Accepts any number of items; with fewer items than ranks, some
-/// ranks get no items. Local and deterministic on replicated input, so every rank computes the same result.
+/// reference system's order if balance.preset determines the assignment). Accepts any number of items; with
+/// fewer items than ranks, some ranks get no items. Local and deterministic on replicated input, so every
+/// rank computes the same result.
 [[nodiscard]] Partition assign_to_dp_ranks(const AssignedWork& work, const PlanSettings& settings);
 
 /// Returns the work of each entry on its own, without prefix sharing, under the settings' cost. Throws

@@ -41,8 +41,8 @@ class RankPlanner {
         num_mini_batches_(std::ssize(assignment.mini_batches)),
         batcher_(strategy_of(problem.settings).make_micro_batcher(problem, assignment)) {}
 
-  /// Counts the micro-batches that each rank needs. Returns, for each mini-batch, the maximum over these
-  /// ranks.
+  /// Counts the micro-batches that each of this process's DP ranks needs in each mini-batch. Returns the
+  /// maximum over these ranks for each mini-batch.
   [[nodiscard]] std::vector<std::int64_t> count() {
     std::vector<std::int64_t> needed;
     for (const DpRank rank : ranks_) {

@@ -63,9 +63,9 @@ struct AssignedPlan {
                                                 std::span<const std::int64_t> fewest,
                                                 const PlanSettings& settings);
 
-/// Returns, for each mini-batch, the count at which ranks that meet at every micro-batch finish first, by
-/// estimated_time with the settings' overhead and pipeline stages. The smallest count wins ties. `slowest` is
-/// the element-wise maximum of times_at_counts() over all DP ranks. Deterministic, local.
+/// Returns, for each mini-batch, the count at which ranks that synchronize at every micro-batch finish first,
+/// by estimated_time with the settings' overhead and pipeline stages. The smallest count wins ties. `slowest`
+/// is the element-wise maximum of times_at_counts() over all DP ranks. Deterministic, local.
 ///
 /// Example: two ranks have samples of {4, 4, 4} and {2, 2, 2, 2, 2, 2} tokens under a cap of 8. With two
 /// micro-batches, the first rank has 8 and 4 tokens and the second has 6 and 6, which takes 8 + 6 = 14. With

@@ -13,8 +13,9 @@ namespace evenkeel {
 
 /// The assignment of one mini-batch. Replicated.
 struct MiniBatchAssignment {
-  IdGroups<UnitId>
-      units;  ///< units of each group, ascending (or in the reference's order if a preset assigns)
+  /// Units of each group, ascending (or in the reference system's order if balance.preset determines the
+  /// assignment).
+  IdGroups<UnitId> units;
   JointMicroBatches joint;
 
   friend bool operator==(const MiniBatchAssignment&, const MiniBatchAssignment&) = default;

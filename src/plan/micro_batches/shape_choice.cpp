@@ -54,7 +54,7 @@ std::optional<std::int64_t> common_alignment(std::span<const PassNeeds> passes, 
 struct EqualMicroBatches {
   std::int64_t level = 0;  ///< rows of the smallest new shape that holds them; no_rows if there is none
   std::int64_t rows = 0;
-  std::int64_t most = 0;  ///< rows per CP rank at the cap
+  std::int64_t most = 0;  ///< maximum number of rows per CP rank under the cap
   std::int64_t count = 0;
 };
 
@@ -90,8 +90,8 @@ class Candidates {
   [[nodiscard]] std::span<const std::int64_t> levels() const noexcept { return levels_; }
   [[nodiscard]] std::int64_t cp() const noexcept { return cp_; }
 
-  /// Returns, for each n, the total rows of the micro-batches in the first n levels if the ones that fit may
-  /// also be padded to a new shape with `rows` rows.
+  /// Returns a list whose element n is the total number of rows, after padding, of the micro-batches in the
+  /// first n levels if micro-batches that fit may also be padded to a new shape with `rows` rows.
   [[nodiscard]] std::vector<std::int64_t> total_rows_by_level(std::int64_t rows) const {
     std::vector<std::int64_t> sums{0};
     auto next = alike_.begin();
@@ -125,7 +125,7 @@ class Candidates {
   std::int64_t sequences_ = 1;
   std::int64_t max_samples_ = 1;
   std::int64_t max_seqlen_ = 1;
-  std::vector<EqualMicroBatches> alike_;  // by ascending level; entries without a level are last
+  std::vector<EqualMicroBatches> alike_;  // ascending by level; entries without a level are last
   std::vector<std::int64_t> levels_;
 };
 
@@ -188,9 +188,10 @@ class LevelChoice {
  private:
   std::span<const std::int64_t> levels_;
   std::int64_t as_they_are_;
-  // By number of shapes and highest chosen level: the next lower chosen level.
+  // below_[s - 1][b]: if s levels are chosen and levels_[b - 1] is the highest, levels_[below_[s - 1][b] - 1]
+  // is the next lower one; 0 if there is none.
   std::vector<std::vector<std::size_t>> below_;
-  std::vector<std::int64_t> rows_;  // by number of shapes
+  std::vector<std::int64_t> rows_;  // rows_[s - 1]: minimum total rows with s new shapes
   std::vector<std::size_t> top_;
 };
 

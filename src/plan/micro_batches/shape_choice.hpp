@@ -51,7 +51,7 @@ struct PassNeeds {
   std::vector<PackedShape> needed;
 };
 
-/// See shapes_to_add().
+/// Each added shape must save at least 1 / rows_saved_at_least of the needed rows (see shapes_to_add()).
 inline constexpr std::int64_t rows_saved_at_least = 400;
 
 /// Returns shapes to add to `shapes`, for all passes of a step together. Fills at most a third of the free

@@ -34,8 +34,8 @@ std::int64_t num_warm_up_passes(PipelineShape shape, std::int64_t stage) noexcep
 /// Times of micro-batches in the order in which a pipeline runs them.
 using Times = std::vector<Cost>;
 
-/// Returns the times of the micro-batches by mini-batch and pipeline. If ranks meet at every micro-batch,
-/// each mini-batch has one pipeline, with the longest time of each wave.
+/// Returns the times of the micro-batches by mini-batch and pipeline. If ranks synchronize at every
+/// micro-batch, each mini-batch has one pipeline, with the longest time of each wave.
 std::vector<std::vector<Times>> micro_batch_times(const StepPlan& plan, const PlanSettings& settings) {
   const std::optional<SyncPoint> told = settings.balance.meet;
   const bool meet =

@@ -101,15 +101,15 @@ struct SimulatedStep {
 
 /// Simulates a plan made with these settings, with micro-batches in the plan's order. DP ranks wait for each
 /// other at the end of each mini-batch, so a mini-batch takes as long as its slowest DP rank. The bubble is
-/// that of the slowest DP ranks. If ranks meet at every micro-batch (balance.meet, or if that is unset, the
-/// strategy), the longest micro-batch of each wave determines the time. The end is rounded up for each
-/// mini-batch. Returns nullopt for one stage, or if the simulations would take more than 2^26 steps.
+/// that of the slowest DP ranks. If ranks synchronize at every micro-batch (balance.meet or, if that is
+/// unset, the strategy), the longest micro-batch of each wave determines the time. The end is rounded up for
+/// each mini-batch. Returns nullopt for one stage, or if the simulations would take more than 2^26 steps.
 /// Deterministic, local.
 [[nodiscard]] std::optional<SimulatedStep> simulate_step(const StepPlan& plan, const PlanSettings& settings);
 
 /// Returns the end time of a step if pipelines had no bubbles: the sum over mini-batches of the time of the
-/// slowest DP rank or, if ranks meet at every micro-batch, of the longest micro-batch of each wave. Each
-/// micro-batch takes `overhead` longer than its cost. Deterministic, local.
+/// slowest DP rank or, if ranks synchronize at every micro-batch, of the longest micro-batch of each wave.
+/// Each micro-batch takes `overhead` longer than its cost. Deterministic, local.
 [[nodiscard]] Cost end_time_without_bubbles(const StepPlan& plan, const PlanSettings& settings,
                                             Cost overhead = 0);
 

@@ -82,8 +82,8 @@ class Table {
   std::vector<std::int64_t> numbers_;
 };
 
-/// Returns a table whose row p, column r is the value of part p at DP rank r. Bytes held by the ranks of DP
-/// rank r count with own_weight; other bytes on its nodes count with node_weight.
+/// Returns a table whose entry (p, r) is the value of part p at DP rank r. Bytes held by DP rank r's own
+/// ranks are weighted by own_weight; other bytes on its nodes, by node_weight.
 Table values_of(const Partition& parts, const PlacementInput& input) {
   const std::int64_t dp = parts.size();
   const auto num_nodes = input.node_of_rank.empty() ? 0 : std::ranges::max(input.node_of_rank) + 1;
@@ -117,7 +117,7 @@ Table values_of(const Partition& parts, const PlacementInput& input) {
   return values;
 }
 
-/// Groups the DP ranks by speed. Each group is in ascending order.
+/// Groups the DP ranks by speed. The ranks of a group are in ascending order.
 std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64_t> speeds, std::int64_t dp) {
   std::map<std::int64_t, std::vector<std::int64_t>> ranks;
   for (std::int64_t r = 0; r < dp; ++r)

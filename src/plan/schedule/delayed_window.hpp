@@ -23,11 +23,11 @@ struct DelayedStep {
 ///    outliers_per_step.
 ///
 /// For each move, the changed steps are planned again, and the sum of their end times is compared with that
-/// before the move: once for ranks that meet at every micro-batch, and once for ranks that meet once per
-/// step. The move is undone unless one of the two sums decreases and neither increases. A window therefore
-/// never ends later than it would without delays, if plan_step() plans it with `delay.plan`. A window with a
-/// sample above the cap is not changed, so the error occurs in the step that contains the sample and in no
-/// other step.
+/// before the move: once for ranks that synchronize at every micro-batch, and once for ranks that synchronize
+/// once per step. The move is undone unless one of the two sums decreases and neither increases. A window
+/// therefore never ends later than it would without delays, if plan_step() plans it with `delay.plan`. A
+/// window with a sample above the cap is not changed, so the error occurs in the step that contains the
+/// sample and in no other step.
 ///
 /// A pure function: all ranks compute the same result. Every step keeps its number of samples; outliers never
 /// move to an earlier step or out of the window. The idea is based on the outlier queue of WLB-LLM (Wang et

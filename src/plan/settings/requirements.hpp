@@ -21,20 +21,20 @@ struct Choices {
   MicroBatchKeys micro_batch{};
   MiniBatchSettings mini_batches{};
   PrefixSharing sharing = PrefixSharing::none;
-  bool caps_paths = false;  ///< prefix.max_path_tokens
+  bool caps_paths = false;  ///< whether prefix.max_path_tokens is set
   SegmentSchedule schedule = SegmentSchedule::packed;
-  bool caps_kept = false;          ///< prefix.max_kept_tokens
+  bool caps_kept = false;          ///< whether prefix.max_kept_tokens is set
   std::int64_t predict_ahead = 0;  ///< pack.predict_ahead
   LossAggregation loss = LossAggregation::token_mean;
   DelaySettings delay{};
-  bool flexible_cp = false;         ///< mesh.cp: flexible
-  bool has_max_group_size = false;  ///< mesh.max_cp
+  bool flexible_cp = false;         ///< whether mesh.cp is flexible
+  bool has_max_group_size = false;  ///< whether mesh.max_cp is set
   int cp = 1;
   int pp = 1;
   std::int64_t count_multiple = 1;  ///< PlanSettings::count_multiple
-  bool has_alignment = false;       ///< pack.align
+  bool has_alignment = false;       ///< whether pack.align is set
   Delivery delivery = Delivery::packed;
-  bool has_cap_of_a_rank = true;  ///< micro_batch.max_tokens_per_rank
+  bool has_cap_of_a_rank = true;  ///< whether micro_batch.max_tokens_per_rank is set
   /// Whether samples come from sources; false if the program supplies them step by step.
   bool are_samples_read = true;
   bool are_lines_read = true;        ///< whether a source may have JSON lines
@@ -54,7 +54,7 @@ struct Choices {
 struct Feature {
   std::string_view key;      ///< "balance.strategy"
   std::string_view value;    ///< "grid", or ".encoder" for a nested key; empty if any value counts
-  std::string_view instead;  ///< how to avoid it: "balance.strategy: hierarchical", "remove KEY"
+  std::string_view instead;  ///< remedy without the feature: "balance.strategy: hierarchical", "remove KEY"
   bool (*is_used)(const Choices& choices);
 };
 
@@ -93,8 +93,8 @@ struct Exclusion {
 /// Replaces an automatic balance.strategy if groups have different sizes. Returns the only strategy,
 /// hierarchical or grid, that is compatible with the other choices, or hierarchical if both are compatible.
 /// Throws ConfigError if both are compatible and balance.meet is not set, since a wrong guess would hang a
-/// trainer whose ranks meet at every micro-batch. If the strategy is not automatic or groups have equal
-/// sizes, returns balance.strategy unchanged.
+/// trainer whose ranks synchronize at every micro-batch. If the strategy is not automatic or groups have
+/// equal sizes, returns balance.strategy unchanged.
 [[nodiscard]] Strategy resolve_strategy(Choices choices);
 
 /// Returns the settings of the chosen strategy, with groups of at most `largest_group` ranks if groups have

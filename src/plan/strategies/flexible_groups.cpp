@@ -153,8 +153,8 @@ std::vector<std::int32_t> group_numbers_of(const JointMicroBatches& joint, const
                    "drop the sample");
 }
 
-/// The MicroBatcher of ContextTreeStrategy. Returns the micro-batches in which a DP rank takes part, each
-/// with its own group, and does not append empty micro-batches.
+/// The MicroBatcher of ContextTreeStrategy. Returns the micro-batches that a DP rank runs, each with its own
+/// group, and does not append empty ones.
 class TreeMicroBatcher final : public JointMicroBatcher {
  public:
   using JointMicroBatcher::JointMicroBatcher;
@@ -333,8 +333,8 @@ std::unique_ptr<const MicroBatcher> ContextWavesStrategy::make_micro_batcher(
 }
 
 Cost end_time_of(const StepPlan& plan, bool meets) {
-  // For each mini-batch: the longest total time of any rank or, if ranks meet at every micro-batch, the time
-  // of the longest micro-batch of each wave.
+  // For each mini-batch: the longest total time of any rank or, if ranks synchronize at every micro-batch,
+  // the time of the longest micro-batch of each wave.
   std::vector<std::vector<Cost>> longest(plan.counts.size());
   for (const DpRankPlan& rank : plan.ranks) {
     std::vector<std::size_t> next(longest.size());

@@ -307,7 +307,7 @@ std::vector<std::int64_t> column_order(const PackUnits& units, const PlannedGrid
   return order;
 }
 
-/// Returns the time that a grid takes if ranks meet at every column.
+/// Returns the time that a grid takes if ranks synchronize at every column.
 Cost time_of_columns(std::span<const Cost> costs, const Partition& cells, GridShape shape,
                      GroupTiming timing) {
   const std::vector<Cost> sums = group_sums(cells, costs);

@@ -25,8 +25,8 @@ struct PlannedGrid {
 };
 
 /// Levels the columns of grids whose units are trees of samples, so that the columns end earlier. DP ranks
-/// that meet at every micro-batch wait for the costliest cell of each column. Only a few trees fit in a cell,
-/// so grids of whole trees waste several percent of a step.
+/// that synchronize at every micro-batch wait for the costliest cell of each column. Only a few trees fit in
+/// a cell, so grids of whole trees waste several percent of a step.
 ///
 /// Repeatedly moves samples that are consecutive in depth-first order from the costliest cell of a column to
 /// another cell, as long as this reduces the sum of the costs of the columns' costliest cells. After a cut,
@@ -46,15 +46,15 @@ void level_grids(const StepProblem& problem, PackUnits& units, std::span<Planned
 
 /// First packs each mini-batch, then distributes it: makes dp * K micro-batches from all its units, and
 /// arranges them so that, for every j, the DP ranks' j-th micro-batches cost nearly the same. The second goal
-/// is that the ranks' totals are nearly equal (partition_into_grid). Meant for ranks that meet at every
-/// micro-batch, as with FSDP or the all-to-all of experts.
+/// is that the ranks' totals are nearly equal (partition_into_grid). Meant for ranks that synchronize at
+/// every micro-batch, as with FSDP or the all-to-all of experts.
 ///
 /// K is agreed_count() of the number of required cells divided by dp, rounded up. It is never larger than if
 /// each rank were planned separately. With CountRule::fastest, K may be larger by up to 7 * count_multiple():
-/// the count with which ranks that meet at every micro-batch are expected to finish first (estimated_time
-/// with the settings' overhead and pipeline stages). The cap and the limit on samples always hold;
-/// micro-batches may be empty. MicroBatchSettings::order applies to whole columns, whose cost is that of
-/// their costliest micro-batch, so the execution order is the same on all ranks.
+/// the count with which ranks that synchronize at every micro-batch are expected to finish first
+/// (estimated_time with the settings' overhead and pipeline stages). The cap and the limit on samples always
+/// hold; micro-batches may be empty. MicroBatchSettings::order applies to whole columns, whose cost is that
+/// of their costliest micro-batch, so the execution order is the same on all ranks.
 class GridStrategy final : public PlanningStrategy {
  public:
   void assign(const StepProblem& problem, StepAssignment& assignment) const override;

@@ -22,8 +22,9 @@ class PackedMicroBatcher final : public MicroBatcher {
                 std::int64_t count) const override;
 };
 
-/// Packed micro-batches; each DP rank packs and orders its own. Units are assigned so that no DP rank needs
-/// additional micro-batches unless they save more time than their overhead costs (balance_binned_items).
+/// Packed micro-batches; each DP rank packs and orders its own. Units are assigned so that DP ranks need few
+/// micro-batches: a rank gets one more only if that saves more time than the overhead of a micro-batch
+/// (balance_binned_items).
 class PackedStrategy : public HierarchicalStrategy {
  public:
   [[nodiscard]] Partition assign_automatically(const AssignedWork& work,

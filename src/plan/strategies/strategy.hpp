@@ -50,8 +50,8 @@ class PlanningStrategy {
   [[nodiscard]] virtual std::unique_ptr<const MicroBatcher> make_micro_batcher(
       const StepProblem& problem, const StepAssignment& assignment) const = 0;
 
-  /// Returns whether plans assume that DP ranks meet at every micro-batch, so that the longest of all ranks'
-  /// j-th micro-batches determines when these micro-batches end. Otherwise, ranks meet at the end of each
+  /// Returns whether plans assume that DP ranks synchronize at every micro-batch, so the ranks' j-th
+  /// micro-batches all take as long as the longest one. Otherwise, ranks synchronize at the end of each
   /// mini-batch.
   [[nodiscard]] virtual bool ranks_meet_at_micro_batches() const noexcept { return false; }
 

@@ -28,7 +28,7 @@ void require_valid(const FieldSettings& field, const std::string& name, int pp, 
                                                                      int pp, int vpp,
                                                                      const std::string& where);
 
-/// A field, or the layers of a field for one pipeline stage, as it travels from owners to consumers.
+/// A field, or the layers of a field for one pipeline stage, as it is sent from owners to consumers.
 struct CarriedField {
   FieldSpec spec;          ///< spec during the transfer
   DType brought;           ///< element type supplied by samples
@@ -51,9 +51,10 @@ struct CarriedField {
   friend bool operator==(const CarriedField&, const CarriedField&) = default;
 };
 
-/// The settings of fields, and the properties of the job that decide how fields travel.
+/// The settings of fields, and the properties of the job that determine how fields are transferred.
 struct FieldRouting {
-  std::map<std::string, FieldSettings, std::less<>> settings;  ///< by name; other fields travel unchanged
+  /// By name; other fields are transferred unchanged.
+  std::map<std::string, FieldSettings, std::less<>> settings;
   /// By name: range of the field's values over all ranks, for fields that are transferred in a narrower type.
   std::map<std::string, IntegerRange, std::less<>> ranges;
   int pp = 1;
@@ -61,16 +62,15 @@ struct FieldRouting {
   bool sends_messages = true;  ///< whether any ranks exchange fields by messages
 };
 
-/// Returns whether a field's integers travel in a narrower type than samples supply, which requires that the
-/// settings request it. A field that is delivered in its original type is narrowed only if ranks exchange
-/// fields by messages.
+/// Returns whether a field's integers may be sent in a narrower type: wire_dtype must be narrow and, unless
+/// the field is also delivered in a narrow type, ranks must exchange fields by messages.
 [[nodiscard]] bool is_sent_narrow(const FieldSettings& settings, bool sends_messages) noexcept;
 
-/// Returns the fields that travel. A field without settings travels unchanged; a field with layers becomes
-/// one carried field of the same name per pipeline stage; a field that cuts others is itself cut in the same
-/// way. Pure and deterministic, so the result is the same on all ranks. Throws InputError naming the field if
-/// its shape or element type does not suit its settings. Preconditions: require_valid() accepts the settings;
-/// each field that travels narrow has a range.
+/// Returns the fields to transfer. A field without settings is transferred unchanged; a field with layers
+/// becomes one CarriedField of the same name per pipeline stage; a field that cuts others is itself cut in
+/// the same way. Pure and deterministic, so the result is the same on all ranks. Throws InputError naming the
+/// field if its shape or element type does not suit its settings. Preconditions: require_valid() accepts the
+/// settings; each field for which is_sent_narrow() is true has a range.
 [[nodiscard]] std::vector<CarriedField> carried_fields(std::span<const FieldSpec> brought,
                                                        const FieldRouting& ways = {});
 
@@ -78,7 +78,7 @@ struct FieldRouting {
 [[nodiscard]] std::vector<CarriedField> fields_for_profile(std::string_view profile,
                                                            std::span<const CarriedField> fields);
 
-/// Returns the specs of a consumer's columns, one per carried field, with the delivered element types.
+/// Returns the specs of a consumer's columns, one per CarriedField, with the delivered element types.
 [[nodiscard]] std::vector<FieldSpec> delivered_fields(std::span<const CarriedField> carried);
 
 /// Returns whether a field is changed on the way from the sample to the consumer: whether it is split by

@@ -29,7 +29,7 @@ struct PipelineStage {
 /// The transfer of one field from owners to consumers.
 struct FieldTransfer {
   FieldSpec spec;          ///< spec of the consumer's column
-  std::size_t source = 0;  ///< position in the list of carried fields
+  std::size_t source = 0;  ///< position in the list of CarriedFields
   /// `token` if rows move with segments; any other kind if they move with samples.
   FieldKind moved_as = FieldKind::token;
   /// Row offset for a token field that moves with response tokens: response token i takes the sample's row
@@ -39,10 +39,10 @@ struct FieldTransfer {
   bool with_halo = false;
 };
 
-/// Returns the transfers of the fields that a pipeline stage gets, in the order in which they travel. With
-/// shared prefixes, fields whose rows describe the next token (labels, loss mask) move with response tokens
-/// if samples supply them. Fields that store equal values once are not included, since
-/// exchange/samples/value_exchange moves them.
+/// Returns the transfers of the fields that a pipeline stage gets, in transfer order. With shared prefixes,
+/// fields whose rows describe the next token (labels, loss mask) move with response tokens if samples supply
+/// them. Fields that store equal values once are not included, since exchange/samples/value_exchange moves
+/// them.
 [[nodiscard]] std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields,
                                                          PipelineStage stage, bool shared);
 

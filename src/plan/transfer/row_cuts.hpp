@@ -58,8 +58,8 @@ class TokensOfRows {
 void require_valid_tokens_of_rows(const TokensOfRows& tokens, std::int64_t rows, const SampleShape& sample,
                                   const std::string& field, const std::string& by);
 
-/// The number of rows that each member of a sample's group gets, for the fields that one field of token
-/// ranges cuts for context parallelism. Replicated.
+/// Row counts for the fields that are cut for context parallelism by the same field of token ranges
+/// (FieldSettings::cut_by): the number of a sample's rows that each member of its CP group gets. Replicated.
 class RowCuts {
  public:
   /// Initializes all counts to zero. `group_sizes` has the size of each sample's group, by entry of the

@@ -37,7 +37,8 @@ struct TransferEnds {
 /// sample exactly once to each place of its group. Pure; O(samples) time, O(samples of this rank) memory.
 [[nodiscard]] TransferPlan<EntryId> plan_transfers(const LengthTable& table, const IdGroups<EntryId>& shares,
                                                    std::span<const ContextGroup> groups, TransferEnds ends);
-/// Plans the transfers of segments, as above. The owner of a segment's entry sends it.
+/// Plans the transfers of segments; group g gets segments.shares()[g]. A segment is sent by the owner of its
+/// entry (Segment::entry).
 [[nodiscard]] TransferPlan<SegmentId> plan_transfers(const LengthTable& table, const SegmentTable& segments,
                                                      std::span<const ContextGroup> groups, TransferEnds ends);
 

@@ -149,9 +149,9 @@ struct RegroupedUnits {
 };
 
 /// Makes new units from pieces of `units`. Each piece becomes a unit, except that pieces of one group in the
-/// same micro-batch are joined if they have tokens in common and joining them does not take more rows.
-/// Additional repeated tokens are counted under the reason "equal_work". Preconditions: units share prefixes;
-/// pieces ascend by unit and samples, and each sample is in exactly one piece.
+/// same micro-batch are joined if they have tokens in common and joining them does not take more rows. Tokens
+/// that are repeated because of these cuts are counted under the reason "equal_work". Preconditions: units
+/// share prefixes; pieces ascend by unit and samples, and each sample is in exactly one piece.
 [[nodiscard]] RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
                                            std::span<const UnitPiece> pieces);
 

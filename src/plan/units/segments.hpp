@@ -65,7 +65,7 @@ class SegmentTable {
   IdGroups<SegmentId> shares_;
 };
 
-/// The field with which samples define their prefix tree under PrefixSharing::trees: the segment number of
+/// The field in which samples declare their prefix tree under PrefixSharing::trees: the segment number of
 /// each token. Samples with the same uid share the longest prefix on which their segment numbers agree.
 /// Tokens with different numbers are never shared, even if the tokens are equal.
 inline constexpr std::string_view segment_ids_field = "segment_ids";

@@ -93,7 +93,7 @@ class StepsAhead {
   StepMaker maker_;
   Steps::Reader read_;
   std::string profile_;
-  std::int64_t steps_;      // number of the first step that is not made
+  std::int64_t steps_;      // only steps below this number are made (StepsRequest::steps)
   std::int64_t depth_;      // exchange.prefetch: maximum number of steps in `ready_`
   std::int64_t made_;       // next step to make; used by the thread that makes steps
   std::int64_t taken_;      // next step that the trainer takes
@@ -114,9 +114,11 @@ struct ServiceParts {
   std::optional<ServiceState> unchecked;  // state to resume from, until its sources have been compared
   bool has_made_steps = false;            // whether steps were made from the trainer's samples
   const RaggedBatch no_fields;
-  std::optional<ServiceState> position;  // state after the previous Steps; used if `ahead` is not set
-  std::optional<StepsAhead> ahead;  // of the latest Steps; kept after they are destroyed, for their position
-  bool makes_ahead = false;         // whether Steps exist
+  // State after the steps of the previous Steps object; used if `ahead` is not set.
+  std::optional<ServiceState> position;
+  // Of the latest Steps object; kept after that object is destroyed, since it has the position.
+  std::optional<StepsAhead> ahead;
+  bool makes_ahead = false;  // whether a Steps object exists
 
   [[nodiscard]] ServiceState state() const;
 };

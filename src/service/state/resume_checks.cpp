@@ -15,7 +15,7 @@
 namespace evenkeel {
 namespace {
 
-/// Adds a text to the hash, preceded by the text's length, so that adjacent texts remain separate.
+/// Adds a string to the hash, prefixed with its length, so that ("ab", "c") and ("a", "bc") hash differently.
 void add(Fnv1a& hash, std::string_view text) {
   hash.add(static_cast<std::int64_t>(text.size()));
   hash.add(text);

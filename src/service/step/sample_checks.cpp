@@ -38,8 +38,8 @@ std::string name_of(const SampleShape& sample) {
 /// Maximum size of a row. With this limit and at most 2^31 - 1 rows, the size of a column fits in 64 bits.
 constexpr std::size_t max_row_bytes = std::numeric_limits<std::int32_t>::max();
 
-/// Throws InputError unless a field of texts or bytes has single uint8 elements and, for texts, every
-/// sample's text is valid UTF-8.
+/// Throws InputError unless a field of kind text or bytes has single uint8 elements and, for text, every
+/// sample's value is valid UTF-8.
 void require_valid_bytes(const RaggedBatch& batch, const Column& column) {
   const FieldSpec& spec = column.spec();
   const std::string kind(name_of(spec.kind));

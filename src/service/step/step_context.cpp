@@ -15,8 +15,8 @@
 namespace evenkeel {
 namespace {
 
-// Returns the grid of the configuration. First throws ConfigError on all ranks if their configurations
-// differ, since later communication depends on the configuration.
+// Checks that all ranks have the same configuration, since later communication depends on it, and returns the
+// configuration's grid. Throws ConfigError on all ranks if the configurations differ.
 Grid make_checked_grid(const Communicator& world, const Config& config) {
   require_ranks_of_one_group(world);
   require_equal_on_ranks(world, run_together(world, [&] { return list_settings(config); }),

@@ -16,11 +16,11 @@ namespace evenkeel {
 /// buffer. May be called from any thread.
 using WaitingNotes = std::function<void(const std::string& line)>;
 
-/// Sets the destination of waiting notes in this process, for example its log. The default is standard error.
-/// Call this before creating the first stream.
+/// Sets this process's callback for such lines, for example one that writes to its log. By default, the lines
+/// are written to standard error. Call this before creating the first stream.
 void set_waiting_notes_destination(WaitingNotes notes);
 
-/// Sends a line to the destination of waiting notes.
+/// Passes a line to the callback that send_waiting_notes_to() set; by default, writes it to standard error.
 void send_waiting_note(const std::string& line);
 
 /// Data about a step that cannot be formed yet, for messages.
@@ -35,12 +35,13 @@ struct UnformedStep {
   std::map<std::string, std::int64_t> missing_fields{};  ///< number of samples that lack each late field
 };
 
-/// Enforces the time limit of one wait for a buffer, which begins at construction, and logs what the rank is
-/// waiting for. Does not poll the buffer itself: the caller polls, and calls these functions between polls.
+/// Enforces the time limit of one wait for a buffer, which begins at construction, and can report what the
+/// rank is waiting for. Does not poll the buffer itself: the caller polls, and calls these functions between
+/// polls.
 class Patience {
  public:
   /// `most` is the time limit in seconds; unlimited if unset. `where` is the address of the buffer. If
-  /// `tells` is true, this object sends waiting notes.
+  /// `tells` is true, this object reports what it is waiting for (note_waiting).
   Patience(std::optional<double> most, std::string where, bool tells)
       : most_(most), where_(std::move(where)), tells_(tells) {}
 

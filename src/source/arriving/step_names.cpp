@@ -11,7 +11,8 @@
 namespace evenkeel {
 namespace {
 
-/// Returns the sample's index and group, or nullopt if the sample is not in the step.
+/// Returns the sample's name for error messages, "index I of group G", or nullopt if the sample is not in the
+/// step.
 std::optional<std::string> find_sample_name(const stream::FormedStep& step, SampleId sample) {
   for (const stream::WaitingGroup& group : step.groups) {
     for (const stream::WaitingSample& of : group.samples) {

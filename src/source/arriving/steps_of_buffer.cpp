@@ -23,7 +23,8 @@ constexpr std::chrono::seconds no_wait{0};
 constexpr std::chrono::milliseconds first_pause{50};
 constexpr int max_tries = 3;                       // number of attempts of try_briefly()
 constexpr std::chrono::seconds longest_moment{2};  // answer timeout of ShortTimeout
-constexpr int max_changes = 100;                   // limit for changes_
+// Maximum number of failed attempts to form one step (changes_).
+constexpr int max_changes = 100;
 
 /// Shortens a client's answer timeout for the lifetime of this object.
 class ShortTimeout {

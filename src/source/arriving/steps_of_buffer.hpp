@@ -46,8 +46,8 @@ struct FormingRules {
 /// readers wait until a step is recorded in the buffer.
 ///
 /// Local; not thread-safe. If the buffer cannot be reached, calls retry for the configured time
-/// (BufferAccess::patience). The reader that forms steps sends waiting notes after 10 seconds without enough
-/// samples, or after the buffer has been unreachable for one second.
+/// (BufferAccess::patience). The reader that forms steps reports what it is waiting for (note_waiting) after
+/// 10 seconds without enough samples, or after the buffer has been unreachable for one second.
 class StepsOfBuffer {
  public:
   /// Another thread can end waiting by setting `must_stop`, which must outlive this object.

@@ -32,7 +32,7 @@ struct DumpedContext {
   std::int64_t first = 0;  ///< place along dp and cp (DataPlace) of the group's first rank
   std::int64_t size = 1;
   std::int64_t rank = 0;
-  std::int64_t number = 0;  ///< number among the group's micro-batches in the step
+  std::int64_t number = 0;  ///< index among the group's micro-batches in the step
 
   friend auto operator<=>(const DumpedContext&, const DumpedContext&) = default;
 };
@@ -53,7 +53,7 @@ struct DumpSchema {
   /// have separate folders.
   std::int64_t writers = 1;
   std::int64_t micro_batches = 1;  ///< number of this rank's files in this step
-  std::int64_t micro_batch = 0;    ///< number of this file
+  std::int64_t micro_batch = 0;    ///< index of this file among the rank's files in this step
   DumpedContext context;
   CpLayout cut = CpLayout::zigzag;
   std::vector<DumpedField> fields;    ///< sorted by name, without input_ids

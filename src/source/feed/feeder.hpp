@@ -29,9 +29,10 @@ struct FeedSettings {
 struct FeedFigures {
   std::int64_t accepted = 0;
   std::int64_t duplicates = 0;  ///< already in the buffer
-  std::int64_t stale = 0;       ///< new, but dropped as too old
-  std::int64_t dropped = 0;  ///< new, but their group was aborted, is too small, has ended, or is in a step
-  std::int64_t tokens = 0;   ///< number of tokens of all samples
+  std::int64_t stale = 0;       ///< not duplicates, but dropped because their policy version was too old
+  /// Not duplicates, but dropped because their group was aborted, is too small, has ended, or is in a step.
+  std::int64_t dropped = 0;
+  std::int64_t tokens = 0;  ///< number of tokens of all samples
 
   [[nodiscard]] std::int64_t samples() const noexcept { return accepted + duplicates + stale + dropped; }
 };
@@ -42,7 +43,7 @@ struct FeedFigures {
 ///
 /// - groups of one sample: uid "NAME:N" for sample N of the stream, index 0
 /// - larger groups: uid "NAME:GROUP", where GROUP is the sample's own uid (an integer, or the hash of a
-///   text). The index numbers the samples of a group.
+///   string). The index numbers the samples of a group.
 ///
 /// If the samples have a field named `index`, its value is their index in both cases.
 ///

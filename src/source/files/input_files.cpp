@@ -53,8 +53,8 @@ class Matches {
 };
 
 /// Returns the files that match the pattern, sorted by bytes regardless of the locale. Returns an empty list
-/// if the text has no wildcards or is the name of an existing file. Throws IoError if the pattern does not
-/// match any file.
+/// if the pattern does not have wildcards or is the name of an existing file. Throws IoError if the pattern
+/// does not match any file.
 std::vector<std::string> expand_pattern(const std::string& pattern) {
   std::error_code unknown;  // errors are reported when the file is opened
   if (pattern.find_first_of("*?[") == std::string::npos || fs::exists(pattern, unknown)) return {};

@@ -54,7 +54,7 @@ class JsonlSource : public SampleSource {
   DeclaredFormats told_;
   JsonlSchema schema_;
   std::vector<LineRef> lines_;
-  std::vector<std::int64_t> tokens_;  // per line
+  std::vector<std::int64_t> tokens_;  // number of tokens of each line
 };
 
 }  // namespace evenkeel

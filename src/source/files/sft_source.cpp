@@ -30,7 +30,7 @@ fs::path part_path(const fs::path& prefix, std::string_view part) {
   return fs::path(prefix.string() + std::string(part));
 }
 
-/// Returns the path without the suffix of a part.
+/// Returns the dataset's prefix: the path without .bin or .idx and without one of the suffixes in part_names.
 fs::path strip_part(const fs::path& path) {
   const std::string name = dataset_prefix(path).string();
   for (const std::string_view part : part_names) {
@@ -39,8 +39,8 @@ fs::path strip_part(const fs::path& path) {
   return name;
 }
 
-/// Returns whether a path names an SFT dataset: it ends with the suffix of a part, or it is the prefix of
-/// existing parts.
+/// Returns whether a path names an SFT dataset: it ends with a suffix in part_names, or it is the prefix of
+/// an existing SFT dataset but not the name of an indexed dataset.
 bool is_sft_dataset(const fs::path& path) {
   const fs::path name = dataset_prefix(path);
   if (strip_part(path) != name) return true;
@@ -58,7 +58,7 @@ std::vector<std::int64_t> read_elements(const IndexedDataset& part, std::span<co
   return elements;
 }
 
-/// A document's number, and its elements in each part.
+/// A document's number, and its elements in each of the three indexed datasets.
 struct SftDocument {
   std::int64_t number = 0;
   std::span<const std::int64_t> tokens;

@@ -57,7 +57,7 @@ class TensorSource : public SampleSource {
   std::string name_;  // as configured
   std::vector<std::unique_ptr<const SampleTensors>> files_;
   std::vector<SourceField> fields_;          // common fields, in the order of the fields of each file
-  std::vector<std::int64_t> first_samples_;  // per file
+  std::vector<std::int64_t> first_samples_;  // number of each file's first sample
   std::vector<std::int64_t> tokens_{0};      // number of tokens before each sample, followed by the total
   std::vector<std::int64_t> responses_{0};
 };

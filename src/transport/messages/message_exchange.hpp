@@ -39,7 +39,7 @@ struct MessageTraffic {
 /// Columns allocated afterwards are in the process's shared heap, regardless of the exchange path, unless the
 /// program has set its own memory (set_column_memory). The other ranks of the node can read columns in that
 /// heap. The heap reuses its pages in every step; otherwise, the system would have to map and clear new
-/// pages. Exchanges through shared memory copy older columns one additional time.
+/// pages. Exchanges through shared memory copy columns outside that heap one more time.
 ///
 /// Throws the same error on every rank: the error of a rank that cannot use shared memory, if `options`
 /// requires it; ConfigError if `options` requires leaders and MPI does not connect the ranks; LimitError if a

@@ -98,7 +98,7 @@ class Notices {
 ///
 /// 1. Each owner copies bytes that are outside its shared heap (small columns, columns allocated before the
 ///    heap was in use) into the heap.
-/// 2. The owner tells each neighbor the places of the bytes for that neighbor, and their views.
+/// 2. The owner sends each neighbor the locations of the bytes for that neighbor, and their views.
 /// 3. The neighbor copies the bytes from the owner's heap directly to their destinations.
 ///
 /// The constructor allocates all memory and may throw. After that, only failed communication throws; other

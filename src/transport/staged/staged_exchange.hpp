@@ -79,7 +79,7 @@ class StagedViews {
   void make_plain(BlockList& list, const std::byte*& staging) const;
 
   const std::vector<BlockList>& lists_;
-  BlockList viewed_;  // the blocks with a view in the lists of all `wanted` ranks
+  BlockList viewed_;  // all blocks with a view from the `wanted` ranks' lists, concatenated
   HeapBytes bytes_;
   BlockList staged_;              // staging memory for `viewed_`, in the transfer format
   std::vector<BlockList> plain_;  // a copy of `lists_` for messages; empty if nothing is staged

@@ -269,7 +269,7 @@ class TreeSearch {
 
 /// A possible place for an item.
 struct Spot {
-  Cost area = -1;  ///< additional area: ranks times the additional time
+  Cost area = -1;  ///< increase in area: number of ranks times the increase in time
   Cost end = 0;
   std::size_t task = 0;
   int level = 0;  ///< level of the micro-batch

@@ -87,7 +87,7 @@ class WaveBeam {
     placements_ -= std::ssize(builder_.order());
     for (std::size_t t = before; t < longer.waves.tasks.size(); ++t)
       for (const Item item : longer.waves.tasks[t].items) longer.left -= min_area(item);
-    std::int64_t no_looks = 0;  // examine no places; only recompute the end, including the small items
+    std::int64_t no_looks = 0;  // do not examine places; only recompute the end, including the small items
     improve_waves(longer.waves, levels_, small_, no_looks);
     // The factor accounts for idle ranks in later waves.
     longer.score = longer.waves.end + levels_.speeds().mean_time(longer.left) * 9 / 8;

@@ -29,7 +29,7 @@ constexpr std::int64_t max_in_a_grid = 1 << 14;
 constexpr Cost waves_near_enough = 4096;
 /// Maximum number of places examined per item when waves are improved.
 constexpr std::int64_t wave_looks_per_item = 1 << 12;
-/// Maximum number of starts of each kind that are improved.
+/// Maximum number of starts from built_starts(), and of starts from searched_starts(), that are improved.
 constexpr std::int64_t max_started = 24;
 /// Maximum number of improved starts that are completed with all items.
 constexpr std::size_t max_filled = 4;
@@ -196,7 +196,7 @@ class WaveSearch {
   };
 
   /// Returns waves of all items. Completes several starts, then varies the best of them: spreads the
-  /// remaining items evenly, and tries several heights for the additional waves.
+  /// remaining items evenly, and tries several heights for the waves that are added.
   [[nodiscard]] std::vector<Waves> fill_starts(const std::vector<Start>& starts) {
     constexpr std::int64_t few_items = 1 << 15;
     std::int64_t fills = (levels_.num_items() <= few_items ? 2 * max_wave_placements : max_wave_placements) /
