@@ -62,7 +62,7 @@ class PieceFetcher {
       : view_(view),
         first_row_(row),
         row_bytes_(view.row_bytes),
-        group_(std::max(bytes_in_group / view.bytes_in_memory(), std::size_t{1})),
+        group_(std::max(bytes_in_group / view.selected_bytes_per_row(), std::size_t{1})),
         next_(view.pieces.front().from) {
     std::size_t lines = 0;
     for (const RowView::Piece& piece : view.pieces) lines += num_lines_of(piece.bytes);
@@ -202,7 +202,7 @@ void put_pieces(const ViewedRows& rows, std::size_t at, std::size_t bytes, Targe
     return target.put(rows.first + at, bytes, NothingToFetch());
   }
   const RowView& view = *rows.view;
-  const std::size_t taken = view.bytes_in_memory();
+  const std::size_t taken = view.selected_bytes_per_row();
   const std::byte* row = rows.first + at / taken * view.row_bytes;
   std::size_t skipped = at % taken;
   PieceFetcher fetch(view, row, bytes / taken);
@@ -223,7 +223,7 @@ void put_pieces(const ViewedRows& rows, std::size_t at, std::size_t bytes, Targe
 
 }  // namespace
 
-std::size_t RowView::bytes_in_memory() const noexcept {
+std::size_t RowView::selected_bytes_per_row() const noexcept {
   if (pieces.empty()) return row_bytes;
   std::size_t bytes = 0;
   for (const Piece& piece : pieces) bytes += piece.bytes;

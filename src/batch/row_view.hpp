@@ -33,11 +33,11 @@ struct RowView {
   /// Returns whether rows are transferred whole and unchanged, so the view can be ignored.
   [[nodiscard]] bool is_plain() const noexcept { return pieces.empty() && in_memory == on_the_way; }
   /// Returns the number of transferred bytes per row in memory. Precondition: the view is not plain.
-  [[nodiscard]] std::size_t bytes_in_memory() const noexcept;
+  [[nodiscard]] std::size_t selected_bytes_per_row() const noexcept;
   /// Returns the number of transferred bytes per row in the transfer format. Precondition: the view is not
   /// plain.
   [[nodiscard]] std::size_t wire_bytes() const noexcept {
-    return bytes_in_memory() / size_of(in_memory) * size_of(on_the_way);
+    return selected_bytes_per_row() / size_of(in_memory) * size_of(on_the_way);
   }
 
   friend bool operator==(const RowView&, const RowView&) = default;

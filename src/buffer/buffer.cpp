@@ -393,7 +393,8 @@ const stream::WaitingSample* Buffer::find_stored_sample(const ReceivedFields& fi
 }
 
 /// Checks the values in the same way as values that arrive with samples, and returns their schema.
-JsonlSchema Buffer::check_fields(std::span<const ReceivedFields> received, const CurrentJob& job) const {
+JsonlSchema Buffer::check_fields_and_join_schemas(std::span<const ReceivedFields> received,
+                                                  const CurrentJob& job) const {
   constexpr std::int64_t max_tokens_at_once = std::int64_t{1} << 20;
   JsonlSchema schema;
   std::vector<const ReceivedFields*> fields;
@@ -476,7 +477,7 @@ std::vector<Buffer::Addition> Buffer::select_new_fields(const std::vector<Receiv
 
 FieldIntake Buffer::add_fields(const std::vector<ReceivedFields>& received) {
   const CurrentJob job = current_job();
-  const JsonlSchema schema = check_fields(received, job);
+  const JsonlSchema schema = check_fields_and_join_schemas(received, job);
   std::int64_t bytes = 0;
   for (const ReceivedFields& fields : received)
     for (const auto& [name, value] : fields.values) bytes += store_->cost_of(std::ssize(name + value));

@@ -293,8 +293,8 @@ class Buffer {
     std::string body;
   };
   [[nodiscard]] const stream::WaitingSample* find_stored_sample(const ReceivedFields& fields) const;
-  [[nodiscard]] JsonlSchema check_fields(std::span<const ReceivedFields> received,
-                                         const CurrentJob& job) const;
+  [[nodiscard]] JsonlSchema check_fields_and_join_schemas(std::span<const ReceivedFields> received,
+                                                          const CurrentJob& job) const;
   [[nodiscard]] std::vector<Addition> select_new_fields(const std::vector<ReceivedFields>& received,
                                                         FieldIntake& intake) const;
   void require_room(const Change& change, std::int64_t cost);

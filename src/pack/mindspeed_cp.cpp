@@ -44,8 +44,8 @@ std::vector<std::int64_t> hybrid_columns(const MindSpeedCp& cp, std::int64_t col
   return held;
 }
 
-std::vector<std::int64_t> columns_of_each_sequence(const MindSpeedCp& cp, std::int64_t columns,
-                                                   std::span<const std::int64_t> sequence_ends, CpRank rank) {
+std::vector<std::int64_t> columns_cut_by_sequence(const MindSpeedCp& cp, std::int64_t columns,
+                                                  std::span<const std::int64_t> sequence_ends, CpRank rank) {
   std::vector<std::int32_t> cu_seqlens{0};
   for (const std::int64_t end : sequence_ends) {
     const std::int64_t on_one_rank = narrow<std::int32_t>(end, "sequence ends");
@@ -84,7 +84,7 @@ std::vector<std::int64_t> mindspeed_columns(const MindSpeedCp& cp, std::int64_t 
   if (cp.algorithm == MindSpeedCpAlgorithm::ulysses) return ulysses_columns(cp, columns, rank);
   if (cp.algorithm == MindSpeedCpAlgorithm::hybrid) return hybrid_columns(cp, columns, rank);
   if (cp.cut_each_sequence && cp.size > 1) {
-    return columns_of_each_sequence(cp, columns, sequence_ends, rank);
+    return columns_cut_by_sequence(cp, columns, sequence_ends, rank);
   }
   return rows_of(cp_runs(columns, {cp.size, CpLayout::zigzag}, rank));
 }

@@ -23,7 +23,7 @@ bool has_one_value_per_token(const FieldSpec& spec) {
 }
 
 /// Returns a description of the required form if the field does not have this form, otherwise nullopt.
-std::optional<std::string_view> missing_form(const FieldSpec& spec) {
+std::optional<std::string_view> unmet_form_requirement(const FieldSpec& spec) {
   const auto unless = [](bool fits, std::string_view form) {
     return fits ? std::nullopt : std::optional(form);
   };
@@ -62,7 +62,7 @@ void require_usable_name(const FieldSpec& spec) {
 }
 
 void require_usable_form(const FieldSpec& spec) {
-  const std::optional<std::string_view> missing = missing_form(spec);
+  const std::optional<std::string_view> missing = unmet_form_requirement(spec);
   if (!missing) return;
   const bool is_narrow =
       spec.dtype == DType::int32 && (spec.name == input_ids_field || spec.name == labels_field);

@@ -94,7 +94,7 @@ Verdict judge_stalled_job(std::span<const RankState> ranks, bool all_end) {
 }
 
 // Returns whether two ranks can share a line in the report.
-bool have_equal_state(const WatchedRank& a, const WatchedRank& b) {
+bool can_share_line(const WatchedRank& a, const WatchedRank& b) {
   return a.host == b.host && a.threads == b.threads && a.was_heard == b.was_heard &&
          a.has_ended == b.has_ended && std::abs(a.silent_seconds - b.silent_seconds) < 1 &&
          std::abs(a.stalled_seconds - b.stalled_seconds) < 1;
@@ -219,7 +219,7 @@ std::string WatchdogReport::text() const {
     // Compares only with the last few lines, since a job may have many ranks.
     const auto from = lines.end() - std::min<std::ptrdiff_t>(std::ssize(lines), 8);
     auto line = std::find_if(from, lines.end(), [&](const auto& alike) {
-      return have_equal_state(ranks[static_cast<std::size_t>(alike.front())], ranks[i]);
+      return can_share_line(ranks[static_cast<std::size_t>(alike.front())], ranks[i]);
     });
     if (line == lines.end()) line = lines.insert(lines.end(), std::vector<int>());
     line->push_back(static_cast<int>(i));

@@ -168,7 +168,7 @@ FieldView declared_field(const JsonLine& line, const RolloutLine& rollout, const
 
 }  // namespace
 
-bool is_wide_integer(const element& value) {
+bool is_integer_inexact_in_float32(const element& value) {
   if (value.type() == element_type::INT64) return !is_exact_in_float32(value.get_int64().value_unsafe());
   return value.type() == element_type::UINT64 && !is_exact_in_float32(value.get_uint64().value_unsafe());
 }

@@ -18,7 +18,7 @@
 namespace evenkeel {
 
 /// Returns whether the value is an integer that float32 cannot represent exactly.
-[[nodiscard]] bool is_wide_integer(const simdjson::dom::element& value);
+[[nodiscard]] bool is_integer_inexact_in_float32(const simdjson::dom::element& value);
 
 /// Shape and element type of a value, determined by walking it once.
 struct Survey {

@@ -56,7 +56,7 @@ bool read_element(const element& value, float& out) {
   if (value.get(number) || std::abs(number) > static_cast<double>(std::numeric_limits<float>::max())) {
     return false;
   }
-  if (std::abs(number) > max_exact && is_wide_integer(value)) return false;
+  if (std::abs(number) > max_exact && is_integer_inexact_in_float32(value)) return false;
   out = static_cast<float>(number);
   return true;
 }

@@ -46,7 +46,7 @@ class OrderedRows {
 };
 
 /// Returns the index of each run among the runs of its member.
-std::vector<std::int64_t> run_indexes_on_members(const CutRows& cut) {
+std::vector<std::int64_t> run_indexes_within_members(const CutRows& cut) {
   std::vector<std::int64_t> numbers;
   numbers.reserve(cut.runs().size());
   std::vector<std::int64_t> next(static_cast<std::size_t>(cut.num_members()));
@@ -56,7 +56,7 @@ std::vector<std::int64_t> run_indexes_on_members(const CutRows& cut) {
 
 std::vector<SequenceRun> find_runs_of_member(const OrderedRows& rows, RowMember member) {
   const std::vector<PlacedRun>& runs = rows.cut.runs();
-  const std::vector<std::int64_t> numbers = run_indexes_on_members(rows.cut);
+  const std::vector<std::int64_t> numbers = run_indexes_within_members(rows.cut);
   std::vector<SequenceRun> found;
   for (const PlacedRun& run : runs) {
     if (run.member != member.number()) continue;
@@ -90,7 +90,7 @@ void require_valid_width(std::int64_t width, std::int64_t max_runs) {
 template <typename Integer>
 RowRoute<Integer> make_halo_route(const OrderedRows& rows, RowMember member, std::int64_t width) {
   const std::vector<PlacedRun>& runs = rows.cut.runs();
-  const std::vector<std::int64_t> numbers = run_indexes_on_members(rows.cut);
+  const std::vector<std::int64_t> numbers = run_indexes_within_members(rows.cut);
   require_valid_width<Integer>(width, numbers.empty() ? 0 : std::ranges::max(numbers) + 1);
   const int here = member.number();
   RouteSide sent(rows.cut.num_members());

@@ -273,7 +273,7 @@ class Reader {
 
 constexpr std::int64_t any_size = std::numeric_limits<std::int64_t>::max();
 
-SourceFingerprint source_of(const Json& json) {
+SourceFingerprint parse_source(const Json& json) {
   const Reader reader(json, "a source");
   return {reader.text("name"), reader.integer("samples", 0, any_size), reader.integer("bytes", 0, any_size),
           reader.hash("digest"), reader.has("whole") ? std::optional(reader.hash("whole")) : std::nullopt};
@@ -322,7 +322,7 @@ ServiceState state_of(const Json& json) {
   state.mesh = {.tp = axis("tp"), .cp = axis("cp"), .dp = axis("dp"), .pp = axis("pp")};
   state.order = reader.hash("order");
   for (const Json& source : reader.items("sources", Json::value_t::array))
-    state.sources.push_back(source_of(source));
+    state.sources.push_back(parse_source(source));
   for (const auto& [path, value] : reader.items("settings", Json::value_t::object).items()) {
     if (!value.is_string()) reader.reject("has a setting that is not a string");
     state.settings.push_back({path, value.get<std::string>()});

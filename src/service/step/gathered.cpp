@@ -40,7 +40,7 @@ void use_measured_cost(const StepContext& context, Gathered& gathered, GuardedWo
 }
 
 // Starts a pass with the settings of `profile`. Both arguments must be replicated.
-Pass begin_pass(const StepContext& context, std::string_view profile) {
+Pass make_pass(const StepContext& context, std::string_view profile) {
   PlanSettings settings = context.plan_settings(profile);
   const std::uint64_t cut = context.cut_hash(settings);
   return {std::string(profile), std::move(settings), context.derived_settings(profile), cut, {}, {}};
@@ -81,7 +81,7 @@ std::pair<Gathered, RaggedBatch> gather_first_pass(const StepContext& context,
   std::optional<std::vector<FieldSpec>> fields;
   OwnRanges ranges;
   CallKey call;
-  work.run_on_replicated_data([&] { gathered.pass = begin_pass(context, profile); });
+  work.run_on_replicated_data([&] { gathered.pass = make_pass(context, profile); });
   work([&] {
     ranges = OwnRanges(mine, config.fields, context.sends_messages);
     summaries = shares_prefixes ? summaries_for_sharing(mine) : summaries_of(mine);
@@ -117,7 +117,7 @@ std::pair<Gathered, Added> gather_later_pass(const StepContext& context, const S
   FieldAgreementInput brought;
   OwnRanges ranges;
   work([&] { require_not_moved_from(before); });
-  work.run_on_replicated_data([&] { gathered.pass = begin_pass(context, profile); });
+  work.run_on_replicated_data([&] { gathered.pass = make_pass(context, profile); });
   work([&] {
     const LengthTable& table = before.record->table();
     brought.call = context.key_of("passes over", before, profile_text(profile));
