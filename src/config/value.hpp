@@ -282,7 +282,7 @@ struct OptionalFieldName {
 struct FieldNames {
   using value_type = std::vector<std::string>;
   [[nodiscard]] std::string type() const { return "list"; }
-  [[nodiscard]] std::string values() const { return "a list of names of different fields"; }
+  [[nodiscard]] std::string values() const { return "a list of distinct field names"; }
   [[nodiscard]] value_type read(const ConfigValue& value) const;
   [[nodiscard]] std::string write(const value_type& names) const;
 };

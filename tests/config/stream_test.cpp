@@ -51,7 +51,7 @@ TEST(ConfigStream, round_trips) {
 TEST(ConfigStream, lists_late_fields_once) {
   EXPECT_EQ(refusal(own, {"stream.late_fields=[]"}), "accepted");
   EXPECT_THAT(refusal(own, {"stream.late_fields=[a, a]"}), HasSubstr("names 'a' twice"));
-  EXPECT_THAT(refusal(own, {"stream.late_fields=values"}), HasSubstr("a list of names of different fields"));
+  EXPECT_THAT(refusal(own, {"stream.late_fields=values"}), HasSubstr("a list of distinct field names"));
 }
 
 TEST(ConfigStream, excludes_settings_of_the_jobs_own_buffer_if_it_names_another) {
