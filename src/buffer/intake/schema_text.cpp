@@ -17,19 +17,19 @@ constexpr const char* tensors_word = "safetensors";
 constexpr std::array all_formats{LineFormat::rows, LineFormat::text, LineFormat::bytes, LineFormat::axes,
                                  LineFormat::runs};
 
-constexpr const char* same_version_hint =
+constexpr const char* same_store_version_hint =
     "Use the same version of Evenkeel for the job, the buffer and its store";
 
 template <typename Value>
 Value parse_enum_name(std::span<const Value> all, const std::string& name) {
   const auto found = std::ranges::find_if(all, [&](Value value) { return name_of(value) == name; });
-  if (found == all.end()) throw InputError("fields", "have the unknown word " + name, same_version_hint);
+  if (found == all.end()) throw InputError("fields", "have the unknown word " + name, same_store_version_hint);
   return *found;
 }
 
 FieldKind parse_kind(const std::string& name) {
   if (const FieldRule* const rule = find_rule(name)) return rule->kind;
-  throw InputError("fields", "have the unknown word " + name, same_version_hint);
+  throw InputError("fields", "have the unknown word " + name, same_store_version_hint);
 }
 
 std::vector<std::int64_t> parse_extents(const nlohmann::json& list) {
@@ -74,7 +74,7 @@ JsonlSchema parse_schema(const std::string& text) {
     }
     return schema;
   } catch (const nlohmann::json::exception& error) {
-    throw InputError("fields", std::string("cannot be read: ") + error.what(), same_version_hint);
+    throw InputError("fields", std::string("cannot be read: ") + error.what(), same_store_version_hint);
   }
 }
 
@@ -98,7 +98,7 @@ DeclaredFormats parse_formats(const std::string& text) {
       declared.emplace(name, parse_enum_name<LineFormat>(all_formats, format));
     return declared;
   } catch (const nlohmann::json::exception& error) {
-    throw InputError("formats of fields", std::string("cannot be read: ") + error.what(), same_version_hint);
+    throw InputError("formats of fields", std::string("cannot be read: ") + error.what(), same_store_version_hint);
   }
 }
 

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <utility>
 
-#include "base/hash.hpp"
 #include "base/text/parse_number.hpp"
 #include "buffer/redis/redis_scripts.hpp"
 #include "buffer/store/store.hpp"
@@ -25,14 +24,6 @@ constexpr std::size_t max_idle = 16;  // maximum number of idle connections kept
 
 std::string_view bytes_of_slot(const stream::GroupKey& slot) {
   return {reinterpret_cast<const char*>(&slot), sizeof slot};
-}
-
-std::int64_t record_number_of_slot(const stream::GroupKey& slot) {
-  return static_cast<std::int64_t>(slot.high ^ (slot.low << 1));
-}
-
-std::int64_t record_number_of_note(std::string_view name) {
-  return static_cast<std::int64_t>(fnv1a_64(name));
 }
 
 /// List argument of a script, encoded as described in redis_scripts.hpp.

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/hash.hpp"
 #include "buffer/store/lmdb_check.hpp"
 #include "buffer/store/store.hpp"
 #include "buffer/store/store_folder.hpp"
@@ -56,10 +55,6 @@ std::string_view text_of(const MDB_val& value) {
   return {static_cast<const char*>(value.mv_data), value.mv_size};
 }
 
-std::int64_t record_number_of_note(std::string_view name) {
-  return static_cast<std::int64_t>(fnv1a_64(name));
-}
-
 /// Returns a key that refers to `number`, which must outlive the key.
 MDB_val key_of(const std::int64_t& number) {
   return {sizeof number, const_cast<std::int64_t*>(&number)};
@@ -73,10 +68,6 @@ std::int64_t key_of_part(std::int64_t number, std::int64_t part) {
 std::string_view bytes_of(const stream::GroupKey& slot) {
   static_assert(sizeof slot == 16);
   return {reinterpret_cast<const char*>(&slot), sizeof slot};
-}
-
-std::int64_t record_number_of_slot(const stream::GroupKey& slot) {
-  return static_cast<std::int64_t>(slot.high ^ (slot.low << 1));
 }
 
 class Transaction {

@@ -60,6 +60,14 @@ void StoreChange::drop_erased_additions() {
   std::erase_if(events, [&](const auto& event) { return is_erased(event.first); });
 }
 
+std::int64_t record_number_of_slot(const stream::GroupKey& slot) noexcept {
+  return static_cast<std::int64_t>(slot.high ^ (slot.low << 1));
+}
+
+std::int64_t record_number_of_note(std::string_view name) noexcept {
+  return static_cast<std::int64_t>(fnv1a_64(name));
+}
+
 std::string record_header(RecordKind kind, std::int64_t number, std::string_view content) {
   std::array<unsigned char, 9> place{static_cast<unsigned char>(kind)};
   for (std::size_t i = 0; i < 8; ++i)
