@@ -38,7 +38,7 @@ struct Choices {
   /// Whether samples come from sources; false if the program supplies them step by step.
   bool are_samples_read = true;
   bool are_lines_read = true;        ///< whether a source may have JSON lines
-  bool are_samples_awaited = false;  ///< source.kind: stream
+  bool are_samples_awaited = false;  ///< whether source.kind is stream
   ScheduleSettings batch{};
   FilterSettings filter{};
   std::int64_t source_epochs = 1;
@@ -54,7 +54,7 @@ struct Choices {
 struct Feature {
   std::string_view key;      ///< "balance.strategy"
   std::string_view value;    ///< "grid", or ".encoder" for a nested key; empty if any value counts
-  std::string_view instead;  ///< remedy without the feature: "balance.strategy: hierarchical", "remove KEY"
+  std::string_view instead;  ///< remedy: a setting such as "balance.strategy: hierarchical", or "remove KEY"
   bool (*is_used)(const Choices& choices);
 };
 
