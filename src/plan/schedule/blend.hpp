@@ -47,7 +47,8 @@ class Blend {
   std::int64_t round_ = -1;  // round described by `states_`
   std::int64_t taken_ = 0;   // number of draws taken in that round
   std::vector<State> states_;
-  std::vector<std::size_t> heap_;  // parts with remaining samples, as a heap; the next one is on top
+  // Parts with remaining samples, as a heap; the next one to draw from is on top.
+  std::vector<std::size_t> heap_;
 
   struct Order {
     std::int64_t epoch = -1;
