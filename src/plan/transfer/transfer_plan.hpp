@@ -15,8 +15,8 @@
 namespace evenkeel {
 
 /// The transfers of one rank: samples by EntryId, or segments by SegmentId. Every list is in the order of the
-/// shares. Sender and receiver rely on this order, and on the order of fields and of rows_to_copy(), without
-/// communicating.
+/// shares, which list the ids of each group. Sender and receiver rely on this order, and on the order of
+/// fields and of rows_to_copy(), without communicating.
 ///
 /// The sender needs only the shares; only the receiving group knows which micro-batch contains a sample.
 template <typename I>
@@ -37,12 +37,12 @@ struct TransferEnds {
 /// sample exactly once to each place of its group. Pure; O(samples) time, O(samples of this rank) memory.
 [[nodiscard]] TransferPlan<EntryId> plan_transfers(const LengthTable& table, const IdGroups<EntryId>& shares,
                                                    std::span<const ContextGroup> groups, TransferEnds ends);
-/// Plans the transfers of segments; group g gets segments.shares()[g]. A segment is sent by the owner of its
-/// entry (Segment::entry).
+/// Plans the transfers of segments; group g gets segments.segments_by_group()[g]. A segment is sent by the
+/// owner of its entry (Segment::entry).
 [[nodiscard]] TransferPlan<SegmentId> plan_transfers(const LengthTable& table, const SegmentTable& segments,
                                                      std::span<const ContextGroup> groups, TransferEnds ends);
 
-/// The groups to which each place belongs.
+/// For each place (DataPlace): the groups to which it belongs.
 class GroupsOfPlaces {
  public:
   struct Membership {
@@ -82,10 +82,11 @@ class RowCopies {
 
 /// The part of a sample's segment that one CP rank receives.
 struct SequenceCut {
-  std::int64_t prompt = 0;          ///< length of the prompt of the whole sample
-  std::int64_t length = 0;          ///< length of the whole sample
-  RowRange rows;                    ///< the sample's rows that form the segment
-  std::int64_t aligned_length = 0;  ///< aligned rows of the segment
+  std::int64_t prompt = 0;  ///< length of the prompt of the whole sample
+  std::int64_t length = 0;  ///< length of the whole sample
+  RowRange rows;            ///< the sample's rows that form the segment
+  /// Rows of the segment over the whole CP group, including alignment or padding.
+  std::int64_t aligned_length = 0;
   CpGroup cp;
   CpRank rank{0};
 };
