@@ -21,12 +21,12 @@ namespace evenkeel {
 /// The sender needs only the shares; only the receiving group knows which micro-batch contains a sample.
 template <typename I>
 struct TransferPlan {
-  std::vector<std::vector<I>> to_group;    ///< by group: ids that this owner sends to its members
+  std::vector<std::vector<I>> to_group;    ///< by group: ids that this owner sends to the group's members
   std::vector<std::vector<I>> from_owner;  ///< by world rank: ids that this consumer gets from that owner
 };
 
-/// The roles of one rank in transfers: it sends as world rank `owner`, and receives as place `consumer` if
-/// that is valid.
+/// The roles of one rank in transfers: it sends as world rank `owner`, and receives as place `consumer`, or
+/// does not receive if that place is not in any group.
 struct TransferEnds {
   WorldRank owner{0};
   DataPlace consumer{0};

@@ -19,7 +19,7 @@ namespace evenkeel {
 /// A unit of assignment and packing: one sample, or samples that share prefixes. A unit goes to one DP rank
 /// and into one micro-batch as a whole. A view, valid as long as its PackUnits object exists.
 struct PackUnit {
-  std::span<const EntryId> entries;  ///< its samples, in packed order
+  std::span<const EntryId> entries;  ///< the unit's samples, in packed order
   std::int64_t rows = 0;             ///< tokens without padding; shared tokens count once
   std::int64_t aligned_rows = 0;     ///< rows over the whole CP group, including alignment
   Cost cost = 0;                     ///< work; shared tokens and their attention count once
