@@ -12,10 +12,10 @@ namespace evenkeel {
 /// block returns to the pool when the last pointer to it or into it is destroyed.
 ///
 /// Requested sizes are rounded up to 4096 bytes or, above that size, by at most an eighth, so that slightly
-/// different requests can share blocks. A block serves requests of at least half its size. Used and kept
-/// blocks together never exceed 5/4 of the maximum number of bytes in use so far: if a new block would exceed
-/// this limit, kept blocks are deallocated first. The smallest blocks are deallocated before others, since
-/// they can serve the fewest requests.
+/// different requests can share blocks. A block serves requests of at least half its size. Blocks in use and
+/// blocks kept for reuse together never exceed 5/4 of the maximum number of bytes in use so far: if a new
+/// block would exceed this limit, kept blocks are deallocated first. The smallest blocks are deallocated
+/// before others, since they can serve the fewest requests.
 ///
 /// Thread-safe. Calls the memory resource without holding the pool's lock, since the resource may also use
 /// locks.
@@ -52,13 +52,14 @@ class BlockPool {
   [[nodiscard]] Block find_or_make(std::size_t bytes);
   [[nodiscard]] Block make(std::size_t bytes);
   void return_block(const Block& block) noexcept;
-  /// Deallocates kept blocks, smallest first: all of them, or until used and kept bytes are within the limit.
+  /// Deallocates blocks kept for reuse, smallest first: all of them if `all`; otherwise, only until the bytes
+  /// in use and kept are within the limit described at BlockPool.
   void free_cached_blocks(bool all) noexcept;
   /// Removes the kept block at `index` and returns it. Precondition: the lock is held.
   Block remove(std::size_t index) noexcept;
 
   std::mutex mutex_;
-  std::vector<Block> kept_;  // in the order in which they returned to the pool
+  std::vector<Block> kept_;  // blocks kept for reuse, in the order in which they returned to the pool
   std::size_t kept_bytes_ = 0;
   std::size_t in_use_ = 0;
   std::size_t max_in_use_ = 0;

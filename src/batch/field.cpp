@@ -190,7 +190,8 @@ void Column::grow_to(std::int64_t rows) {
   const std::size_t bytes = spec_.bytes_of(rows);
   if (is_borrowed() || (elsewhere_ && rows > rows_)) copy_to_own_memory();
   const std::size_t before = own_.size();
-  // Memory that is placed elsewhere is always large enough, since the column can only shrink.
+  // A column that still uses memory placed elsewhere does not grow here (see above), so that memory is large
+  // enough.
   if (!elsewhere_) own_.resize(bytes);
   rows_ = rows;
   if (own_.size() > before) std::memset(own_.data() + before, 0, own_.size() - before);

@@ -129,7 +129,8 @@ std::uint64_t group_of_uid(std::int64_t number) noexcept {
   return number >= 0 ? bits : mix_64(bits) & below_own_groups;
 }
 
-// Mix twice, so that the group differs from the group of the negative number with the same bits.
+// A number from first_own_group on is mixed twice. The negative int64 with the same bits is mixed only once,
+// so the two uids get different groups.
 std::uint64_t group_of_uid(std::uint64_t number) noexcept {
   return number < first_own_group ? number : mix_64(mix_64(number)) & below_own_groups;
 }

@@ -100,11 +100,11 @@ class PieceFetcher {
   const std::byte* first_row_;
   std::size_t row_bytes_;
   std::size_t group_;      // rows per group
-  std::size_t next_;       // offset of the next line, in bytes from the first row
-  std::size_t rows_ = 0;   // offset of the group, in bytes from the first row
+  std::size_t next_;       // offset of the next cache line to prefetch, in bytes from the first row
+  std::size_t rows_ = 0;   // offset of the current group of rows, in bytes from the first row
   std::size_t row_ = 0;    // index of the row in the group
   std::size_t piece_ = 0;  // index of the piece in the row
-  std::size_t line_ = 0;   // offset of the line, in bytes from the piece's start
+  std::size_t line_ = 0;   // offset of the cache line, in bytes from the piece's start
 };
 
 /// Used in place of PieceFetcher when whole rows are copied.

@@ -54,7 +54,7 @@ struct RowView {
 struct ViewedRows {
   const std::byte* first = nullptr;  ///< start of the first row
   const RowView* view = nullptr;     ///< null if the bytes are in the transfer format
-  std::size_t at = 0;                ///< position, in bytes of the transfer format
+  std::size_t at = 0;  ///< offset of the position from the first row, in bytes of the transfer format
 
   /// Returns the element type of the transfer; nullopt if the bytes are already in the transfer format.
   [[nodiscard]] std::optional<DType> transfer_dtype() const noexcept {

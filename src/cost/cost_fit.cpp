@@ -24,7 +24,8 @@ struct Unit {
 };
 
 Unit unit_of(const TimeModel& times, TokenUnits lone_token = TokenUnits::one) {
-  constexpr double longest = 1 << 30;  // in tokens; longer sequences are not considered
+  // Length in tokens. If attention takes less time than linear work even at this length, it is ignored.
+  constexpr double longest = 1 << 30;
   if (times.linear > longest * times.quadratic) {
     const auto token = static_cast<std::int64_t>(lone_token);
     return {times.linear / static_cast<double>(token), {token, 0}};
@@ -91,8 +92,8 @@ struct ScaledTimes {
                      each.ranks <= ranks_per_node ? std::size_t{0} : std::size_t{1}, each.seconds});
   }
 
-  // Removes the observations of each link that has too few of them to fit its hop. Otherwise, the fit would
-  // attribute their communication to other terms.
+  // Removes the observations of each kind of link if they are too few to fit the time of a hop over it
+  // (TimeFit::fewest_exposed). Otherwise, the fit would attribute their communication to other terms.
   void drop_sparse_links() {
     for (std::size_t link = 0; link < num_links; ++link) {
       const auto is_of_link = [&](const ScaledTime& time) { return time.hops > 0 && time.link == link; };

@@ -33,7 +33,9 @@ struct TimeModel {
   /// c(g) for groups inside a node: the seconds to pass one token's keys and values to the next rank; nullopt
   /// if the observations do not determine it.
   std::optional<double> inside_node = std::nullopt;
-  std::optional<double> between_nodes = std::nullopt;  ///< c(g) for larger groups
+  /// c(g) for groups of more ranks than FitGroups::ranks_per_node: the seconds to pass one token's keys and
+  /// values to the next rank; nullopt if the observations do not determine it.
+  std::optional<double> between_nodes = std::nullopt;
 
   /// Returns the predicted seconds on a single rank. Ignores `observation.ranks`.
   [[nodiscard]] double operator()(const CostObservation& observation) const noexcept {
@@ -56,10 +58,11 @@ struct AssumedHop {
 
 /// Parameters for fitting the communication of groups of several ranks.
 struct FitGroups {
-  std::int64_t ranks_per_node = 1;  ///< size of the largest group to which inside_node applies
+  /// Number of ranks per node. Groups of up to this size use inside_node; larger groups use between_nodes.
+  std::int64_t ranks_per_node = 1;
   double overlap = 1;          ///< v, the fraction of attention time that can hide communication, from 0 to 1
-  AssumedHop inside_node{};    ///< assumed c(g) for groups inside a node
-  AssumedHop between_nodes{};  ///< assumed c(g) for larger groups
+  AssumedHop inside_node{};    ///< assumed TimeModel::inside_node
+  AssumedHop between_nodes{};  ///< assumed TimeModel::between_nodes
 };
 
 /// Fits a time model by least squares without negative coefficients, made robust by Huber's weights (1964): a
@@ -90,11 +93,11 @@ struct FitGroups {
 [[nodiscard]] std::optional<TimeModel> fit_time_model(std::span<const CostObservation> observations,
                                                       const FitGroups& groups = {});
 
-/// Cost of one token in cost models without a quadratic term. The choice does not affect the proportions of
-/// such costs, but finer units reduce the rounding error of other costs, such as communication.
+/// Cost of one token in cost models without a quadratic term. The choice does not affect the ratio of the
+/// costs of two samples, but finer units reduce the rounding error of other costs, such as communication.
 enum class TokenUnits : std::int16_t {
   one = 1,
-  fine = 24576,  ///< used with communication, which is cheaper than the work of a token
+  fine = 24576,  ///< used if communication has a cost, which is less than the work of a token
 };
 
 /// Returns a cost model with integer coefficients, which partitions need, in the proportions of `times`. The

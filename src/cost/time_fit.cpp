@@ -11,8 +11,8 @@ namespace evenkeel {
 
 namespace {
 
-constexpr std::size_t hop_term = 3;  // index of the first link's hop among the terms
-constexpr int few_rounds = 6;        // enough to compare choices
+constexpr std::size_t hop_term = 3;  // index in Terms of communication over the first kind of link
+constexpr int few_rounds = 6;        // rounds of fit_iteratively() that suffice to compare choices
 
 unsigned link_bit(std::size_t link) {
   return 1U << (hop_term + link);
@@ -48,8 +48,8 @@ std::optional<TimeFit::Result> TimeFit::best() const {
   return result;
 }
 
-// Tries to fit no hops, each hop alone, and both hops. A fit that makes more assumptions wins only if it
-// explains the times better by more than the noise.
+// Tries to fit the hop (see TimeFit) of no link, of each link alone, and of both links. A fit that makes more
+// assumptions wins only if it explains the times better by more than the noise.
 TimeFit::Choice TimeFit::find_best_choice() const {
   const Choice all_kept{{}, std::vector<char>(times_.size())};
   std::optional<Fit> best;
@@ -77,7 +77,8 @@ TimeFit::Choice TimeFit::find_best_choice() const {
   return best ? best->choice : all_kept;
 }
 
-// Returns the sum of both links' weights. The more a fit assumes about a link, the higher the link's weight:
+// Returns the sum of both links' weights. The more a fit assumes about a link, the higher the link's weight
+// (for hops and exposed times, see TimeFit):
 // - 0: the hop is not fitted, and no times are exposed.
 // - 1: the hop is fitted, and it affects the times.
 // - 1.5: the hop is not fitted, but its assumed value affects the times.
@@ -101,8 +102,8 @@ bool TimeFit::has_exposed_times(const Choice& choice, std::size_t link) const {
   return false;
 }
 
-// Returns choices in which none, a quarter, half or all of each fitted link's times are initially exposed.
-// Times with the least attention to hide their communication are exposed first.
+// Returns choices in which none, a quarter, half or all of each fitted link's times are initially classified
+// as exposed (see TimeFit). Times with the least attention to hide their communication come first.
 std::vector<TimeFit::Choice> TimeFit::starting_choices(Choice choice,
                                                        const std::array<bool, num_links>& fitted) const {
   std::vector<Choice> starts;
@@ -165,8 +166,9 @@ std::optional<TimeFit::Fit> TimeFit::fit_iteratively(Choice choice, int rounds) 
   return fit;
 }
 
-// Sets the terms, seconds and offsets of all rows, but not their weights. If a time is exposed and its link's
-// hop is fitted, the hop has its own term.
+// Sets the terms, seconds and offsets of all rows, but not their weights. If a time is exposed (see TimeFit),
+// its communication is included: as a term of its own if its link's hop is fitted, otherwise with the assumed
+// hop.
 void TimeFit::fill(std::vector<Row>& rows, const Choice& choice) const {
   for (std::size_t i = 0; i < times_.size(); ++i) {
     const ScaledTime& time = times_[i];
@@ -195,13 +197,15 @@ unsigned TimeFit::extra_terms(const Choice& choice) const {
   return extra;
 }
 
-// Reclassifies which times are exposed, given the coefficients. Returns whether any classification changed.
+// Reclassifies the times by whether their communication is exposed (see TimeFit), given the coefficients.
+// Returns whether any classification changed.
 bool TimeFit::reclassify_exposed(Choice& choice, const Terms& coefficients) const {
   std::array<double, num_links> hops{};
   for (std::size_t link = 0; link < num_links; ++link) {
     hops[link] = choice.fitted[link] ? coefficients[hop_term + link]
                                      : present_[link](coefficients[1], coefficients[2]);
-    // A time is exposed if its ratio of squares to hops is at most this.
+    // If time.squares / time.hops is at most this ratio, attention hides too little of the communication, so
+    // the time is exposed.
     const double ratio = hops[link] / (overlap_ * coefficients[2]);
     const std::vector<double>& thresholds = thresholds_[link];
     if (choice.fitted[link] && !std::isnan(ratio) &&
@@ -220,8 +224,9 @@ bool TimeFit::reclassify_exposed(Choice& choice, const Terms& coefficients) cons
   return moved;
 }
 
-// Returns a link's hop according to the fit. If the hop was fitted but no times are exposed, returns the
-// smaller of the assumed hop and the upper bound that the times give.
+// Returns a link's hop (see TimeFit) according to the fit: the assumed hop if it was not fitted. If it was
+// fitted but none of the link's times are exposed, returns the smaller of the assumed hop and the upper bound
+// that the times give.
 double TimeFit::hop_of(std::size_t link, const Fit& fit) const {
   const double present = present_[link](fit.coefficients[1], fit.coefficients[2]);
   if (!fit.choice.fitted[link]) return present;
@@ -241,8 +246,8 @@ std::vector<double> TimeFit::absolute_residuals_of(const Fit& fit) const {
   return distances;
 }
 
-// Returns how much the log-likelihood of `fit` exceeds that of `over`, assuming Laplace-distributed errors.
-// Errors far above the usual noise of the machine are truncated.
+// Returns how much the log-likelihood of `fit` exceeds that of `over`, assuming Laplace-distributed
+// residuals. Residuals above 10 times the usual noise are truncated to that.
 double TimeFit::log_likelihood_gain(const Fit& fit, const Fit& over) const {
   const double usual =
       std::max(rounding_, std::min(median(fit.distances), median(over.distances)) / std::log(2.0));

@@ -56,14 +56,14 @@ class TimeFit {
   [[nodiscard]] std::optional<Result> best() const;
 
  private:
-  /// The hops to fit, and the times that are assumed to be exposed.
+  /// The links whose hop (see TimeFit) is fitted, and the times that are assumed to be exposed.
   struct Choice {
     std::array<bool, num_links> fitted{};
     std::vector<char> exposed;
   };
   struct Fit {
     Choice choice;
-    unsigned told = 0;  ///< bit mask of the communication terms in the equations
+    unsigned told = 0;  ///< bit mask, over Terms, of the communication terms that were fitted
     Terms coefficients{};
     std::vector<double> distances;
   };
@@ -87,9 +87,9 @@ class TimeFit {
   std::vector<ScaledTime> times_;
   double overlap_;
   std::array<AssumedHop, num_links> present_;
-  // For each link, the ratios of squares to hops of the link's times, ascending.
+  // For each link, the ratios ScaledTime::squares / ScaledTime::hops of the link's times, ascending.
   std::array<std::vector<double>, num_links> thresholds_;
-  double rounding_ = 0;  // distances up to this are rounding errors
+  double rounding_ = 0;  // absolute residuals up to this are considered rounding errors
 };
 
 }  // namespace evenkeel

@@ -47,7 +47,7 @@ ErrorReport make_current_exception_report() {
 struct ReportHeader {
   std::int64_t kind = 0;
   std::int64_t rank = -1;
-  std::array<std::int64_t, 3> sizes{};  // sizes of where, message and hint
+  std::array<std::int64_t, 3> sizes{};  // sizes in bytes of the report's strings: where, message and hint
   std::int64_t samples = 0;
 };
 

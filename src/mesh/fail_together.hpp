@@ -63,13 +63,14 @@ std::invoke_result_t<Work> run_together(const Communicator& comm, Work&& work) {
 class GuardedWork {
  public:
   GuardedWork() = default;
-  /// Starts with an error that has already occurred; nullopt if there is none.
+  /// Starts with an error that has already occurred on this rank, or without an error if `error` is nullopt.
   explicit GuardedWork(const std::optional<ErrorReport>& error) noexcept { add(error); }
   GuardedWork(const GuardedWork&) = default;
   GuardedWork& operator=(const GuardedWork&) = delete;
   ~GuardedWork() = default;
 
-  /// Runs `work`, which may fail on this rank only, and records its error. Does nothing if failed().
+  /// Runs `work`, which may fail on this rank only, and records its error. Does nothing if
+  /// is_skipping_parts().
   template <typename Work>
   void operator()(Work&& work) noexcept {
     if (!is_skipping_parts()) error_ = try_locally(std::forward<Work>(work));

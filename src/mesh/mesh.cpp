@@ -97,8 +97,9 @@ const Communicator& Mesh::context(const ContextGroup& group) const {
   return contexts_[level];
 }
 
-// Every rank takes part in every split. The last ranks get a null communicator if they do not fill a group of
-// the current size.
+// Creates the communicator of each possible group of 1, 2, 4, ... places. Splits are collective over the
+// world, so every rank takes part in each split. If the last places do not fill a group, their ranks get a
+// null communicator.
 void Mesh::connect_groups() {
   const GridPoint& sizes = grid_.sizes();
   const int places = sizes.dp * sizes.cp;

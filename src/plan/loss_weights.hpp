@@ -35,13 +35,13 @@ namespace evenkeel {
 
 /// Returns the weights of a DP rank's micro-batches of one mini-batch. `mini_batch` has the mini-batch's
 /// entries over all DP ranks. With `ahead` > 0, returns the weights of the separate loss of the tokens
-/// `ahead` positions after the labels. Pure and exact: T, B and P are integers over the whole mini-batch,
-/// each weight is one division, and nothing is added to a denominator. A mini-batch without loss tokens has
-/// zero weights.
+/// `ahead` positions after the labels. Pure and exact: the numbers of loss tokens, samples and prompts are
+/// integers over the whole mini-batch, each weight is one division, and nothing is added to a denominator. A
+/// mini-batch without loss tokens has zero weights.
 ///
-/// Invariants: in every mean mode except mindspeed_rl and seq_mean_token_sum(_norm), omega sums to 1 over the
-/// mini-batch's loss tokens (unless fully masked samples count); the loss is the same for every split, order,
-/// number of empty micro-batches and CP size. Throws ConfigError if norm_length < 1.
+/// Invariants: in every mean mode except mindspeed_rl and seq_mean_token_sum(_norm), the token weights sum to
+/// 1 over the mini-batch's loss tokens (unless fully masked samples count); the loss is the same for every
+/// split, order, number of empty micro-batches and CP size. Throws ConfigError if norm_length < 1.
 [[nodiscard]] std::vector<MicroBatchLoss> loss_weights(const LengthTable& table,
                                                        std::span<const EntryId> mini_batch,
                                                        std::span<const MicroBatchPlan> micro_batches,

@@ -72,7 +72,7 @@ IdGroups<UnitId> assign(const PackUnits& units, IdView<UnitId> mini_batch, const
 std::vector<IdGroups<UnitId>> balance_then_cut(const StepProblem& problem, const PackUnits& units) {
   const PlanSettings& settings = problem.settings;
   AssignedWork work = work_of(units);
-  if (settings.mini_batches.count > 1) work.items = {};  // shares are cut before they are packed
+  if (settings.mini_batches.count > 1) work.items = {};  // no limits: shares are cut before they are packed
   const IdGroups<UnitId> ranks(assign_to_dp_ranks(work, settings));
   std::vector<std::vector<std::vector<UnitId>>> mini_batches(
       static_cast<std::size_t>(settings.mini_batches.count));

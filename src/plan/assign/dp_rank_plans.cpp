@@ -59,7 +59,7 @@ class RankPlanner {
     return needed;
   }
 
-  /// Sets the count of each mini-batch from the maximum number of micro-batches that any rank needs.
+  /// Sets the number of micro-batches of each mini-batch, given the maximum number that any DP rank needs.
   void set_counts(std::span<const std::int64_t> largest_needed) {
     for (const std::int64_t largest : largest_needed)
       plan_.counts.push_back(agreed_count(largest, settings_));

@@ -35,7 +35,7 @@ IdGroups<EntryId> entries_by_group(const StepAssignment& assignment) {
   return IdGroups<EntryId>(shares);
 }
 
-/// Returns, for each DP rank, the group that consists of its places.
+/// Returns one group per DP rank, which consists of the places (DataPlace) of this DP rank.
 std::vector<ContextGroup> groups_of_dp_ranks(const PlanSettings& settings) {
   std::vector<ContextGroup> groups;
   for (int r = 0; r < settings.dp; ++r) groups.push_back(settings.context_of(DpRank{r}));

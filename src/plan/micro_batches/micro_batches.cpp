@@ -30,7 +30,8 @@ RunOrder order_by_rule(const std::vector<MicroBatchPlan>& micro_batches, MicroBa
     return std::tuple(m.cost, first_entry(m));
   });
   if (rule == MicroBatchOrder::cost) return order;
-  // The costliest are in the middle, and cheap ones at both ends, where pipelines fill and drain.
+  // Put the costliest micro-batches in the middle and cheap ones at both ends, where pipelines fill and
+  // drain.
   RunOrder ends_cheap;
   ends_cheap.reserve(order.size());
   for (std::size_t i = 0; i < order.size(); i += 2) ends_cheap.push_back(order[i]);

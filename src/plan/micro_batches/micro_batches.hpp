@@ -102,7 +102,7 @@ class JointMicroBatches {
     return of_ranks_[rank.index()];
   }
 
-  GroupCount count;  ///< number of micro-batches that a DP rank needs
+  GroupCount count;  ///< number of micro-batches that a DP rank needs, and a lower bound on it
 
   friend bool operator==(const JointMicroBatches&, const JointMicroBatches&) = default;
 

@@ -79,9 +79,9 @@ struct PaddedBatches {
                                                 const PaddedBatchingSettings& settings);
 
 /// Cuts samples that are already assigned to DP ranks: sorts each share by ascending (length, sample), then
-/// does steps 2 to 4 above. Share r belongs to DP rank r; shares may differ in size. In each micro-batch,
-/// every DP rank's rows of each capped field also stay within the field's cap. Precondition: each sample is
-/// within the caps.
+/// does steps 2 to 4 of the function above. Share r belongs to DP rank r; shares may differ in size. In each
+/// micro-batch, every DP rank's rows of each capped field also stay within the field's cap. Precondition:
+/// each sample is within the caps.
 [[nodiscard]] PaddedBatches plan_padded_batches(const Partition& shares,
                                                 std::span<const std::int64_t> lengths,
                                                 const PaddedBatchingSettings& settings,

@@ -50,7 +50,7 @@ std::optional<std::int64_t> common_alignment(std::span<const PassNeeds> passes, 
 }
 
 /// Micro-batches that have the same cap, are padded to the same number of rows without new shapes, and need a
-/// new shape of the same level.
+/// new shape of the same level (a row count of new shapes).
 struct EqualMicroBatches {
   std::int64_t level = 0;  ///< rows of the smallest new shape that holds them; no_rows if there is none
   std::int64_t rows = 0;
@@ -103,7 +103,7 @@ class Candidates {
     }
     return sums;
   }
-  /// Returns the total rows without new shapes.
+  /// Returns the total number of rows of all micro-batches after padding, without new shapes.
   [[nodiscard]] std::int64_t rows_without_new_shapes() const {
     std::int64_t sum = 0;
     for (const EqualMicroBatches& a : alike_) sum += a.count * a.rows;
@@ -169,7 +169,7 @@ class LevelChoice {
 
   /// Returns the maximum number of shapes that can be chosen.
   [[nodiscard]] std::int64_t max_shapes() const noexcept { return std::ssize(rows_); }
-  /// Returns the total rows with this number of new shapes.
+  /// Returns the total number of rows, after padding, with this number of new shapes.
   [[nodiscard]] std::int64_t rows(std::int64_t shapes) const {
     return shapes == 0 ? as_they_are_ : rows_[static_cast<std::size_t>(shapes) - 1];
   }
@@ -205,7 +205,8 @@ class SizeChoice {
 
   /// Returns the maximum number of shapes that can be chosen.
   [[nodiscard]] std::int64_t max_shapes() const noexcept { return std::ssize(rows_) - 1; }
-  /// Returns the total rows over the ranks of all groups, with this number of new shapes.
+  /// Returns the total number of rows, after padding, over the ranks of all groups, with this number of new
+  /// shapes.
   [[nodiscard]] std::int64_t rows(std::int64_t shapes) const {
     return rows_[static_cast<std::size_t>(shapes)];
   }

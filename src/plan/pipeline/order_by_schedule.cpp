@@ -70,7 +70,8 @@ class OrderSearch {
     }
   }
 
-  /// Simulates all orders if the budget allows. Returns whether it did.
+  /// Simulates all orders if there are at most `left_`, the number of simulations left. Returns whether it
+  /// did.
   bool try_all() {
     std::int64_t orders = 1;
     for (std::int64_t n = 2; n <= count(); ++n) {

@@ -35,7 +35,8 @@ std::int64_t num_warm_up_passes(PipelineShape shape, std::int64_t stage) noexcep
 using Times = std::vector<Cost>;
 
 /// Returns the times of the micro-batches by mini-batch and pipeline. If ranks synchronize at every
-/// micro-batch, each mini-batch has one pipeline, with the longest time of each wave.
+/// micro-batch, each mini-batch has one pipeline, whose j-th time is the longest of the DP ranks' j-th
+/// micro-batches.
 std::vector<std::vector<Times>> micro_batch_times(const StepPlan& plan, const PlanSettings& settings) {
   const std::optional<SyncPoint> told = settings.balance.meet;
   const bool meet =
@@ -73,7 +74,7 @@ bool is_too_large_to_simulate(const std::vector<std::vector<Times>>& times, Pipe
 /// The time at which one pipeline ends, and the work of its stages.
 struct Simulated {
   Cost end = 0;
-  Cost work = 0;  ///< sum over all stages
+  Cost work = 0;  ///< time in which the stages are not idle, summed over all stages
 };
 
 Simulated simulate(Times times, PipelineShape shape) {

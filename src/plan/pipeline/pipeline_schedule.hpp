@@ -63,7 +63,7 @@ class PipelineSimulation {
     std::int64_t warm_up = 0;    // number of forward passes before the first backward pass
     std::int64_t forwards = 0;   // number of forward passes done
     std::int64_t backwards = 0;  // number of backward passes done
-    std::int64_t time = 0;       // end of the last pass
+    std::int64_t time = 0;       // end of the last pass that was simulated
   };
 
   /// Returns the index of the end time of pass `pass` of stage `stage`.
@@ -81,7 +81,7 @@ class PipelineSimulation {
   std::int64_t passes_ = 0;
   std::int64_t ring_ = 1;  // number of passes per stage whose end times are kept; a power of two
   std::vector<Stage> stages_;
-  std::vector<std::int32_t> micro_batch_;  // by pass; the same for forward and backward passes
+  std::vector<std::int32_t> micro_batch_;  // micro-batch of each forward pass, and of each backward pass
   // By pass: whether the micro-batch has already passed through another chunk. If so, the stage that runs
   // this pass first waits for that chunk.
   std::vector<bool> follows_;
@@ -102,14 +102,14 @@ struct SimulatedStep {
 /// Simulates a plan made with these settings, with micro-batches in the plan's order. DP ranks wait for each
 /// other at the end of each mini-batch, so a mini-batch takes as long as its slowest DP rank. The bubble is
 /// that of the slowest DP ranks. If ranks synchronize at every micro-batch (balance.meet or, if that is
-/// unset, the strategy), the longest micro-batch of each wave determines the time. The end is rounded up for
-/// each mini-batch. Returns nullopt for one stage, or if the simulations would take more than 2^26 steps.
-/// Deterministic, local.
+/// unset, the strategy), the longest of the DP ranks' j-th micro-batches determines the time of all of them.
+/// The end is rounded up for each mini-batch. Returns nullopt for one stage, or if the simulations would take
+/// more than 2^26 steps. Deterministic, local.
 [[nodiscard]] std::optional<SimulatedStep> simulate_step(const StepPlan& plan, const PlanSettings& settings);
 
 /// Returns the end time of a step if pipelines had no bubbles: the sum over mini-batches of the time of the
-/// slowest DP rank or, if ranks synchronize at every micro-batch, of the longest micro-batch of each wave.
-/// Each micro-batch takes `overhead` longer than its cost. Deterministic, local.
+/// slowest DP rank or, if ranks synchronize at every micro-batch, of the longest of their j-th micro-batches,
+/// summed over j. Each micro-batch takes `overhead` longer than its cost. Deterministic, local.
 [[nodiscard]] Cost end_time_without_bubbles(const StepPlan& plan, const PlanSettings& settings,
                                             Cost overhead = 0);
 

@@ -127,7 +127,8 @@ std::vector<std::vector<std::int64_t>> ranks_by_speed(std::span<const std::int64
   return groups;
 }
 
-/// Reassigns the parts of `ranks`, which have equal speeds, among these ranks if that increases the value.
+/// Reassigns the parts of `ranks`, which have equal speeds, among these ranks if that increases
+/// Placement::value.
 void place_parts_on(std::span<const std::int64_t> ranks, const Table& values, Placement& placement) {
   constexpr std::int64_t max_exact = 256;
   const std::int64_t n = std::ssize(ranks);
@@ -214,7 +215,8 @@ class HeldPieces {
  private:
   std::vector<WorldRank> owners_;
   std::vector<std::int64_t> tokens_;
-  std::vector<std::int64_t> first_of_unit_;  // empty if each unit is one piece
+  // First piece of each unit, then the total number of pieces; empty if each unit is one piece.
+  std::vector<std::int64_t> first_of_unit_;
 };
 
 /// Returns the units of each DP rank over all mini-batches, as items for placement.
@@ -230,8 +232,8 @@ Partition concatenate_shares(const StepAssignment& assignment, int dp) {
   return Partition(shares);
 }
 
-/// Returns whether the only micro-batches planned so far are those of grids. Micro-batches that follow from
-/// the shares must be planned after placement.
+/// Returns whether the only micro-batches planned so far are those of grids. Other micro-batches are made
+/// from the shares of DP ranks, so they must be planned after placement.
 bool only_grids_are_planned(const StepProblem& problem, const StepAssignment& assignment) {
   const bool follows = strategy_of(problem.settings).shares_are_derived_from_units();
   return std::ranges::all_of(assignment.mini_batches, [&](const MiniBatchAssignment& mini_batch) {

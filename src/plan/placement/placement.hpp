@@ -40,7 +40,7 @@ struct PlacementInput {
 
 /// An assignment of parts to DP ranks.
 struct Placement {
-  std::vector<std::int64_t> part_of_rank;  ///< a permutation of 0..dp-1
+  std::vector<std::int64_t> part_of_rank;  ///< by DP rank: the part that it gets
   std::int64_t value = 0;                  ///< weighted number of bytes that need not move
   std::int64_t identity_value = 0;         ///< `value` of the identity: DP rank r gets part r
   std::int64_t upper_bound =

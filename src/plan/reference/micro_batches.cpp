@@ -25,7 +25,7 @@ std::int64_t ceil_div(std::int64_t value, std::int64_t divisor) {
   return align_up(value, divisor) / divisor;
 }
 
-/// Returns the count used by verl and ROLL, which depends on the number of tokens.
+/// Returns the number of micro-batches that verl and ROLL make, which depends on the number of tokens.
 std::int64_t count_by_tokens(std::span<const std::int64_t> lengths, std::int64_t max_tokens,
                              std::int64_t min_count) {
   const std::int64_t by_tokens = ceil_div(plan_checks::total_of(lengths), max_tokens);
@@ -41,7 +41,8 @@ void require_valid(std::int64_t max_tokens, std::int64_t min_count, std::int64_t
 
 std::vector<std::int64_t> align_lengths(std::span<const std::int64_t> lengths, std::int64_t alignment) {
   require_at_least(1, alignment, "alignment");
-  static_cast<void>(plan_checks::total_of(lengths));  // rounding would hide a negative length
+  // Check lengths now, since rounding would hide a negative length.
+  static_cast<void>(plan_checks::total_of(lengths));
   std::vector<std::int64_t> rounded(lengths.begin(), lengths.end());
   for (std::int64_t& length : rounded) length = align_up(length, alignment);
   return rounded;

@@ -25,7 +25,7 @@ namespace evenkeel {
 /// MindSpeed-RL's dynamic batch size (`rearrange_micro_batches`). As in the reference, a sample above
 /// max_tokens is not an error: it raises the count, which adds empty micro-batches.
 struct MindSpeedBatching {
-  std::int64_t max_tokens = 8192;  ///< `max_packing_token_size`
+  std::int64_t max_tokens = 8192;  ///< MindSpeed-RL's `max_packing_token_size`
   std::optional<std::int64_t>
       max_samples;  ///< `dynamic_max_batch_size`: at least ceil(samples / max_samples) micro-batches
 
@@ -35,9 +35,9 @@ struct MindSpeedBatching {
 /// verl's `rearrange_micro_batches`. Throws LimitError for a sample above max_tokens; the reference compares
 /// the width of the padded batch instead.
 struct VerlBatching {
-  std::int64_t max_tokens = 8192;  ///< `max_token_len`
-  std::int64_t min_count = 1;      ///< `min_num_micro_batch`
-  std::int64_t multiple_of = 1;    ///< `num_batches_divided_by`
+  std::int64_t max_tokens = 8192;  ///< verl's `max_token_len`
+  std::int64_t min_count = 1;      ///< verl's `min_num_micro_batch`
+  std::int64_t multiple_of = 1;    ///< verl's `num_batches_divided_by`
   bool pipeline_order = true;      ///< `use_dynamic_bsz_balance`: cheap micro-batches at both ends
 
   friend bool operator==(const VerlBatching&, const VerlBatching&) = default;
@@ -46,8 +46,8 @@ struct VerlBatching {
 /// ROLL's sequence packing with `algorithm: load_balance`. Throws LimitError for a sample above max_tokens
 /// before alignment; the reference compares the width of the padded batch instead.
 struct RollPacking {
-  std::int64_t max_tokens = 8192;  ///< `max_packed_sequence_length_train` or `_forward`
-  std::int64_t min_count = 1;      ///< `min_num_micro_batches_train` or `_forward`
+  std::int64_t max_tokens = 8192;  ///< ROLL's `max_packed_sequence_length_train` or `_forward`
+  std::int64_t min_count = 1;      ///< ROLL's `min_num_micro_batches_train` or `_forward`
   std::int64_t multiple_of = 1;    ///< the number of virtual pipeline stages
   std::int64_t alignment = 16;     ///< ROLL's pad factor: sequence_alignment(tp, cp, 16)
 

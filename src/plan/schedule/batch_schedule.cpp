@@ -73,7 +73,8 @@ class BatchSchedule::Delayed {
     return steps_[static_cast<std::size_t>(step - first_)].samples;
   }
   [[nodiscard]] bool has_figures(std::int64_t step) const noexcept { return figures_.contains(step); }
-  /// Returns the figures of a step and drops those of earlier steps, since a run may have millions of steps.
+  /// Returns the delay figures of a step and drops those of earlier steps, since a run may have millions of
+  /// steps.
   [[nodiscard]] DelayFigures advance_figures_to(std::int64_t step) {
     figures_.erase(figures_.begin(), figures_.find(step));
     return figures_.begin()->second;

@@ -45,9 +45,10 @@ class Blend {
   std::int64_t size_ = 0;
 
   std::int64_t round_ = -1;  // round described by `states_`
-  std::int64_t taken_ = 0;   // number of draws taken in that round
+  std::int64_t taken_ = 0;   // number of draws taken in round `round_`
   std::vector<State> states_;
-  std::vector<std::size_t> heap_;  // parts with remaining samples, as a heap; the next one is on top
+  // Parts with remaining samples, as a heap; the next one to draw from is on top.
+  std::vector<std::size_t> heap_;
 
   struct Order {
     std::int64_t epoch = -1;

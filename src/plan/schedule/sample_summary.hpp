@@ -10,8 +10,8 @@ namespace evenkeel {
 /// The properties of one sample that its owner sends to the other ranks.
 struct SampleSummary {
   SampleShape shape;
-  std::int64_t loss_tokens = -1;  ///< see LengthEntry
-  std::uint64_t prompt_hash = 0;  ///< see LengthEntry
+  std::int64_t loss_tokens = -1;  ///< same as LengthEntry::loss_tokens
+  std::uint64_t prompt_hash = 0;  ///< same as LengthEntry::prompt_hash
 };
 
 /// Returns the summaries of a batch's samples. Loss tokens are counted if the batch has a loss mask with one

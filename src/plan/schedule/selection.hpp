@@ -52,7 +52,7 @@ class Selection {
   [[nodiscard]] std::int64_t count_entries(std::int64_t tokens, const FilterSettings& settings);
   void add_entries(std::int64_t position, std::int64_t entries);
 
-  std::int64_t max_length_ = 0;  // 0 if entries are whole samples
+  std::int64_t max_length_ = 0;  // maximum length of an entry in tokens; 0 if entries are whole samples
   FilterCounts counts_;
   /// Position of each entry's sample; empty if every entry e is sample e. The entries of one sample are
   /// consecutive.

@@ -21,7 +21,7 @@ void require_valid_size(std::int64_t value, std::string_view key);
 /// Returns the sum of lengths. Throws InputError if a length is negative or the sum reaches 2^62.
 std::int64_t total_of(std::span<const std::int64_t> lengths);
 
-/// The lengths of a sample that exceeds the cap of a micro-batch.
+/// The lengths, before and after alignment, of a sample that exceeds the cap of a micro-batch.
 struct AboveCap {
   std::int64_t length = 0;
   std::int64_t aligned = 0;
@@ -32,16 +32,15 @@ struct AboveCap {
 /// Throws LimitError naming the sample, its lengths and the cap.
 [[noreturn]] void throw_above_cap(SampleId sample, const AboveCap& lengths, std::string_view cap_name);
 
-/// Throws LimitError (throw_above_cap) for the first length that, rounded up to a multiple of `alignment`,
-/// exceeds the cap. The sample's id is the position in `lengths`. Ignores negative lengths, which total_of()
-/// rejects.
+/// Calls throw_above_cap() for the first length that, rounded up to a multiple of `alignment`, exceeds the
+/// cap. The sample's id is the position in `lengths`. Ignores negative lengths, which total_of() rejects.
 void require_lengths_fit(std::span<const std::int64_t> lengths, std::int64_t alignment, std::int64_t cap);
 
 }  // namespace evenkeel::plan_checks
 
 namespace evenkeel {
 
-/// Maximum number of samples in an arriving group.
+/// Maximum number of samples in a group of a stream source.
 inline constexpr std::int64_t max_in_group = 4096;
 /// Maximum number of steps to look ahead when a step is formed from arriving samples.
 inline constexpr std::int64_t max_ahead = 64;

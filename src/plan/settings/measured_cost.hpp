@@ -44,11 +44,12 @@ struct CostInUse {
   std::optional<TimeModel>
       times;  ///< times from which the model was made; unset if the model is the configured one
   std::int64_t observations = 0;  ///< number of observations in the last attempt at a fit
-  bool kept = false;              ///< whether that attempt found no model, so the previous one is kept
+  bool kept = false;              ///< whether the last attempt at a fit failed, so the previous model is kept
 
   /// Measured constant cost of a micro-batch in the model's units; nullopt before the first fit.
   std::optional<Cost> overhead = std::nullopt;
-  /// Set since the first fit if micro-batches have groups of different sizes.
+  /// Communication costs in use. Set by the first fit if micro-batches have groups of different sizes;
+  /// nullopt before it, and with groups of equal size.
   std::optional<CommunicationInUse> communication = std::nullopt;
 
   /// Replaces the configured costs in `balance` with the measured ones.

@@ -38,7 +38,7 @@ struct Choices {
   /// Whether samples come from sources; false if the program supplies them step by step.
   bool are_samples_read = true;
   bool are_lines_read = true;        ///< whether a source may have JSON lines
-  bool are_samples_awaited = false;  ///< source.kind: stream
+  bool are_samples_awaited = false;  ///< whether source.kind is stream
   ScheduleSettings batch{};
   FilterSettings filter{};
   std::int64_t source_epochs = 1;
@@ -52,15 +52,15 @@ struct Choices {
 
 /// A setting that needs or excludes some other settings.
 struct Feature {
-  std::string_view key;      ///< "balance.strategy"
-  std::string_view value;    ///< "grid", or ".encoder" for a nested key; empty if any value counts
-  std::string_view instead;  ///< remedy without the feature: "balance.strategy: hierarchical", "remove KEY"
+  std::string_view key;    ///< key of the setting, such as "balance.strategy"
+  std::string_view value;  ///< value, such as "grid", or nested key, such as ".encoder"; empty for any value
+  std::string_view instead;  ///< remedy: a setting such as "balance.strategy: hierarchical", or "remove KEY"
   bool (*is_used)(const Choices& choices);
 };
 
 /// A setting of another key that a feature needs.
 struct Need {
-  std::string_view key;    ///< "micro_batch.mode"
+  std::string_view key;    ///< key of the needed setting, such as "micro_batch.mode"
   std::string_view value;  ///< the needed value: "packed or fixed"; empty if the key only has to be set
   std::string_view words;  ///< meaning of the value: "sequences back to back"; if `value` is empty, a hint
                            ///< on how to set the key

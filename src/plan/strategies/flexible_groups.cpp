@@ -38,8 +38,8 @@ ContextGroup context_group_of(const context::Task& task) {
   return {DataPlace{static_cast<int>(task.first)}, static_cast<int>(task.size)};
 }
 
-/// Returns each wave's position in the execution order. Orders one placeholder micro-batch per wave as
-/// configured; its cost is the time of the wave's slowest task.
+/// Returns the position of each wave (context::Schedule) in the execution order. Orders one placeholder
+/// micro-batch per wave as configured; its cost is the time of the wave's slowest task.
 std::vector<std::int64_t> wave_order(const context::Schedule& schedule, const PlanSettings& settings) {
   std::vector<MicroBatchPlan> stand_ins(static_cast<std::size_t>(schedule.waves));
   for (std::int64_t w = 0; w < schedule.waves; ++w)
@@ -93,7 +93,8 @@ GroupCount max_micro_batches_per_rank(const JointMicroBatches& joint, const cont
   return count;
 }
 
-/// Numbers the groups that run units by descending size, then by ascending first place.
+/// Numbers the groups that run any units. Larger groups come first; groups of equal size are in the order of
+/// their first places.
 class GroupNumbers {
  public:
   explicit GroupNumbers(std::int64_t ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
@@ -124,7 +125,8 @@ class GroupNumbers {
   static constexpr std::int32_t named = 0;
 
   std::size_t ranks_;
-  std::map<int, std::vector<std::int32_t>, std::greater<>> numbers_;  // by size, then by first place
+  // The number of each group, by size, then by first place.
+  std::map<int, std::vector<std::int32_t>, std::greater<>> numbers_;
 };
 
 /// Adds the groups of all non-empty micro-batches to `numbers`.

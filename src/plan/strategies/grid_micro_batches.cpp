@@ -31,19 +31,19 @@ constexpr Cost least_gain = 512;           // a move must reduce a column's cost
 /// The totals of a Run.
 struct RunFigures {
   Cost cost = 0;
-  std::int64_t rows = 0;  ///< after alignment
+  std::int64_t rows = 0;  ///< number of rows after alignment
   std::int64_t samples = 0;
 };
 
 /// Consecutive samples of a unit, in depth-first order.
 struct Run {
   UnitId unit{0};
-  RowRange samples;  ///< positions in depth-first order
+  RowRange samples;  ///< positions of the samples in the depth-first order of the unit's tree
   RunFigures figures;
 };
 
-/// A run cut in two: one part moves to another cell, and the other stays. If the whole run moves, no part
-/// stays.
+/// A run cut in two: one part moves to another cell (micro-batch) of the grid, and the other stays. If the
+/// whole run moves, no part stays.
 struct Cut {
   Run goes;
   std::optional<Run> stays;
@@ -146,7 +146,7 @@ struct Move {
   Cost gain = 0;
 };
 
-/// A grid whose columns are being leveled.
+/// A grid whose columns are being leveled (see level_grids()).
 class Leveling {
  public:
   Leveling(const PlannedGrid& grid, const PackUnits& units, const PlanSettings& settings,
@@ -196,8 +196,8 @@ class Leveling {
            cell.figures.samples + more.samples <= units_.limits().max_items;
   }
 
-  /// Returns whether moving samples out of `top`, the costliest cell of its column, could gain more than the
-  /// required minimum.
+  /// Returns whether moving samples out of `top`, the costliest cell of its column, could reduce
+  /// the cost of the column by more than 1 / least_gain.
   [[nodiscard]] bool is_uneven(std::size_t top) const {
     Cost sum = 0;
     for (std::size_t c = top % columns_; c < cells_.size(); c += columns_) sum += cells_[c].figures.cost;
@@ -387,7 +387,7 @@ void level_grids(const StepProblem& problem, PackUnits& units, std::span<Planned
   for (const PlannedGrid& grid : grids)
     leveled.emplace_back(grid, units, problem.settings, costs_of_entries).level();
   const std::vector<UnitPiece> pieces = pieces_of(leveled);
-  std::vector<std::size_t> cells;  // by unit: number of its cell over all grids
+  std::vector<std::size_t> cells;  // by unit: number of its cell, counted over all grids
   if (std::ssize(pieces) > units.size()) {
     RegroupedUnits regrouped = regroup_units(problem, units, pieces);
     units = std::move(regrouped.units);

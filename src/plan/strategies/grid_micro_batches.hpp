@@ -16,7 +16,7 @@ namespace evenkeel {
 /// lists its units, ascending.
 struct PlannedGrid {
   GridShape shape;
-  GroupCount count;  ///< number of micro-batches that a DP rank needs
+  GroupCount count;  ///< number of micro-batches that a DP rank needs, and a lower bound on it
   std::vector<std::vector<UnitId>> cells;
 
   [[nodiscard]] const std::vector<UnitId>& at(std::int64_t rank, std::int64_t column) const {

@@ -36,8 +36,8 @@ class MicroBatcher {
   /// Returns at most `count` micro-batches.
   [[nodiscard]] virtual std::vector<MicroBatchPlan> pack_at_most(MiniBatchShare share,
                                                                  std::int64_t count) const = 0;
-  /// Appends empty micro-batches up to the count, and sets the group of each micro-batch to the DP rank's
-  /// places.
+  /// Appends empty micro-batches up to the count, and sets the CP group of each micro-batch to the places
+  /// (DataPlace) of the DP rank.
   virtual void complete(std::vector<MicroBatchPlan>& micro_batches, MiniBatchShare share,
                         std::int64_t count) const;
 
@@ -56,7 +56,8 @@ class MicroBatcher {
   const StepAssignment& assignment_;
 };
 
-/// A MicroBatcher that only looks up this rank's part of a precomputed joint plan.
+/// A MicroBatcher that only looks up the DP rank's micro-batches in a joint plan made earlier
+/// (JointMicroBatches).
 class JointMicroBatcher : public MicroBatcher {
  public:
   using MicroBatcher::MicroBatcher;

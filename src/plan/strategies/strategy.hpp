@@ -62,7 +62,8 @@ class PlanningStrategy {
   [[nodiscard]] virtual bool has_flexible_groups() const noexcept { return false; }
   /// Returns whether the samples of a micro-batch are padded to one length.
   [[nodiscard]] virtual bool pads_micro_batches() const noexcept { return false; }
-  /// Returns whether micro-batches are cut by their number of samples.
+  /// Returns whether micro-batches have a fixed number of samples instead of being filled up to a cap on
+  /// tokens.
   [[nodiscard]] virtual bool has_fixed_micro_batches() const noexcept { return false; }
   /// Returns the name of the system whose plans are reproduced, a value of balance.preset; empty for
   /// Evenkeel's own plans.
@@ -86,7 +87,8 @@ class HierarchicalStrategy : public PlanningStrategy {
   [[nodiscard]] bool shares_are_derived_from_units() const noexcept override { return true; }
 
  private:
-  /// Decides which DP rank gets which share, if the strategy does not determine that.
+  /// Decides which DP rank gets which share (place_shares). Strategies that determine this themselves
+  /// override it to do nothing.
   virtual void place(const StepProblem& problem, StepAssignment& assignment) const;
 };
 

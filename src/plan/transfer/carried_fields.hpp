@@ -39,12 +39,12 @@ struct CarriedField {
   bool to_all_stages = false;
   /// Layers of the supplied rows, in this order; nullopt if rows are transferred whole.
   std::optional<std::vector<std::int64_t>> layers;
-  bool shares_equal = false;  ///< equal values of an owner are sent and stored once per node
+  bool shares_equal = false;  ///< whether equal values of an owner are sent and stored only once per node
   /// Name of the field of token ranges by which rows are cut for context parallelism, possibly this field.
   /// Empty if counted rows are not cut.
   std::string cut_by{};
-  std::vector<std::string> profiles{};  ///< profiles of the passes that get it; all passes if empty
-  std::int64_t spread_pads = 0;         ///< see FieldSettings
+  std::vector<std::string> profiles{};  ///< profiles whose passes get the field; all passes if empty
+  std::int64_t spread_pads = 0;         ///< same as FieldSettings::spread_pads
 
   [[nodiscard]] const std::string& name() const noexcept { return spec.name; }
 

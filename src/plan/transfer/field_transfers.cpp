@@ -41,7 +41,7 @@ std::vector<FieldTransfer> field_transfers(std::span<const CarriedField> fields,
     const FieldKind kind = spec.kind;
     if (!shared) {
       if (rule_of(kind).is_per_response_token())
-        spec.kind = FieldKind::token;  // consumers have each value in the row of its label
+        spec.kind = FieldKind::token;  // for consumers, each value is in the row that predicts its token
       moved.push_back({std::move(spec), f, kind, 0});
       continue;
     }

@@ -15,18 +15,18 @@
 namespace evenkeel {
 
 /// The transfers of one rank: samples by EntryId, or segments by SegmentId. Every list is in the order of the
-/// shares. Sender and receiver rely on this order, and on the order of fields and of rows_to_copy(), without
-/// communicating.
+/// shares, which list the ids of each group. Sender and receiver rely on this order, and on the order of
+/// fields and of rows_to_copy(), without communicating.
 ///
 /// The sender needs only the shares; only the receiving group knows which micro-batch contains a sample.
 template <typename I>
 struct TransferPlan {
-  std::vector<std::vector<I>> to_group;    ///< by group: ids that this owner sends to its members
+  std::vector<std::vector<I>> to_group;    ///< by group: ids that this owner sends to the group's members
   std::vector<std::vector<I>> from_owner;  ///< by world rank: ids that this consumer gets from that owner
 };
 
-/// The roles of one rank in transfers: it sends as world rank `owner`, and receives as place `consumer` if
-/// that is valid.
+/// The roles of one rank in transfers: it sends as world rank `owner`, and receives as place `consumer`, or
+/// does not receive if that place is not in any group.
 struct TransferEnds {
   WorldRank owner{0};
   DataPlace consumer{0};
@@ -37,12 +37,12 @@ struct TransferEnds {
 /// sample exactly once to each place of its group. Pure; O(samples) time, O(samples of this rank) memory.
 [[nodiscard]] TransferPlan<EntryId> plan_transfers(const LengthTable& table, const IdGroups<EntryId>& shares,
                                                    std::span<const ContextGroup> groups, TransferEnds ends);
-/// Plans the transfers of segments; group g gets segments.shares()[g]. A segment is sent by the owner of its
-/// entry (Segment::entry).
+/// Plans the transfers of segments; group g gets segments.segments_by_group()[g]. A segment is sent by the
+/// owner of its entry (Segment::entry).
 [[nodiscard]] TransferPlan<SegmentId> plan_transfers(const LengthTable& table, const SegmentTable& segments,
                                                      std::span<const ContextGroup> groups, TransferEnds ends);
 
-/// The groups to which each place belongs.
+/// For each place (DataPlace): the groups to which it belongs.
 class GroupsOfPlaces {
  public:
   struct Membership {
@@ -82,10 +82,11 @@ class RowCopies {
 
 /// The part of a sample's segment that one CP rank receives.
 struct SequenceCut {
-  std::int64_t prompt = 0;          ///< length of the prompt of the whole sample
-  std::int64_t length = 0;          ///< length of the whole sample
-  RowRange rows;                    ///< the sample's rows that form the segment
-  std::int64_t aligned_length = 0;  ///< aligned rows of the segment
+  std::int64_t prompt = 0;  ///< length of the prompt of the whole sample
+  std::int64_t length = 0;  ///< length of the whole sample
+  RowRange rows;            ///< the sample's rows that form the segment
+  /// Rows of the segment over the whole CP group, including alignment or padding.
+  std::int64_t aligned_length = 0;
   CpGroup cp;
   CpRank rank{0};
 };

@@ -27,7 +27,8 @@ std::vector<SharedGroup> groups_of(const StepProblem& problem) {
   return {problem.trees.begin(), problem.trees.end()};
 }
 
-/// The pieces of one group. Two pieces in the same micro-batch are joined if they have tokens in common.
+/// The pieces (UnitPiece) of one group of samples that share prefixes. Two pieces in the same micro-batch are
+/// joined if they have tokens in common.
 class GroupOfPieces {
  public:
   struct Part {
@@ -250,7 +251,8 @@ RegroupedUnits regroup_units(const StepProblem& problem, const PackUnits& units,
   all.repeated_ = units.repeated_;
   const std::int64_t rows = std::reduce(all.rows_.begin(), all.rows_.end());
   std::int64_t more = rows - std::reduce(units.rows_.begin(), units.rows_.end());
-  // Joining pieces of a split group may repeat fewer tokens than the sub-groups from which they were cut.
+  // If `more` is negative, the joined pieces repeat fewer tokens than the sub-groups from which they were
+  // cut, so reduce the counts of the reasons before "predict_ahead".
   for (std::size_t l = 0; more < 0 && l < ahead_reason; ++l) {
     const std::int64_t less = std::min(all.repeated_[l], -more);
     all.repeated_[l] -= less;

@@ -19,18 +19,18 @@ namespace evenkeel {
 /// A unit of assignment and packing: one sample, or samples that share prefixes. A unit goes to one DP rank
 /// and into one micro-batch as a whole. A view, valid as long as its PackUnits object exists.
 struct PackUnit {
-  std::span<const EntryId> entries;  ///< its samples, in packed order
+  std::span<const EntryId> entries;  ///< the unit's samples, in packed order
   std::int64_t rows = 0;             ///< tokens without padding; shared tokens count once
-  std::int64_t aligned_rows = 0;     ///< rows over the whole CP group, with alignment
+  std::int64_t aligned_rows = 0;     ///< rows over the whole CP group, including alignment
   Cost cost = 0;                     ///< work; shared tokens and their attention count once
   const PrefixTree* tree = nullptr;  ///< the prefix tree of its samples; null for a single sample
 };
 
-/// Some samples of one unit that are consecutive in depth-first order, and the number of the micro-batch to
-/// which they belong.
+/// Some samples of one unit that are consecutive in depth-first order, and the micro-batch to which they
+/// belong.
 struct UnitPiece {
   UnitId unit{0};
-  RowRange samples;  ///< positions in depth-first order
+  RowRange samples;  ///< positions of the samples in the depth-first order of the unit's tree
   std::size_t micro_batch = 0;
 
   friend constexpr bool operator==(const UnitPiece&, const UnitPiece&) = default;
@@ -122,12 +122,12 @@ class PackUnits {
   std::vector<CappedRows> capped_rows_;
   JointLimit parts_;  // combines the caps on rows and the limit on samples
   BinLimits limits_;
-  std::vector<EntryId> entries_;  // 0..n-1 without shared prefixes, otherwise empty
+  std::vector<EntryId> entries_;  // entries 0..n-1 without shared prefixes; empty with them
   // The following lists are empty without shared prefixes.
   std::vector<std::int64_t> samples_;
   std::vector<SharedGroup> trees_;
-  std::vector<SegmentId> first_segments_;  // by unit, then the total number of segments
-  std::vector<UnitId> first_of_group_;     // by group, then the total number of units
+  std::vector<SegmentId> first_segments_;  // first segment of each unit, then the total number of segments
+  std::vector<UnitId> first_of_group_;     // first unit of each group, then the total number of units
   RepeatedTokens repeated_{};
 };
 

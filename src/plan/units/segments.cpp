@@ -22,8 +22,8 @@ void require_integers_of_tokens(const FieldSpec& field) {
                    "Provide the number of each token's segment, or rename the field");
 }
 
-/// Mixes each piece's context into the keys of its tokens, so that pieces with different contexts have
-/// different keys.
+/// Mixes the context of each piece of a sample (RaggedBatch::contexts) into the keys of its tokens, so that
+/// pieces with different contexts have different keys.
 void mix_contexts_into_keys(const RaggedBatch& batch, std::span<std::int64_t> keys) {
   constexpr std::uint64_t sign = std::uint64_t{1} << 63;  // keys with this bit are negative, unlike token ids
   for (std::size_t i = 0; i < batch.contexts().size(); ++i) {

@@ -19,7 +19,7 @@ struct Segment {
   EntryId entry{0};                 ///< the sample that supplies the rows
   RowRange rows;                    ///< range of that sample's rows
   std::int64_t aligned_length = 0;  ///< rows over the whole CP group, including alignment or padding
-  int group_size = 1;               ///< size of the CP group over which it is cut
+  int group_size = 1;               ///< size of the CP group over which the segment is cut
 
   friend constexpr bool operator==(const Segment&, const Segment&) = default;
 };
@@ -29,18 +29,19 @@ inline constexpr SegmentId no_segment{-1};
 
 /// The path of segments of each sample, linked from its last segment back to its first one.
 struct SegmentPaths {
-  std::vector<SegmentId> parents;  ///< by segment: the preceding segment, or no_segment
-  std::vector<SegmentId> ends;     ///< by entry: the last segment, or no_segment
+  std::vector<SegmentId> parents;  ///< by segment: the preceding segment of the path, or no_segment
+  std::vector<SegmentId> ends;     ///< by entry: the sample's last segment, or no_segment
 };
 
 /// The segments of a step, and the path of segments that makes up each sample. Replicated. A value type.
 class SegmentTable {
  public:
   SegmentTable() = default;
-  /// Makes one segment per sample, numbered like the sample's entry. `shares` holds the entries of each
-  /// group.
+  /// Makes one segment per sample, numbered like the sample's entry. `shares` holds the entries of each of
+  /// StepAssignment::groups.
   SegmentTable(std::vector<Segment> whole_samples, const IdGroups<EntryId>& shares);
-  /// Makes a table of segments that samples may share. `shares` holds the segments of each group.
+  /// Makes a table of segments that samples may share. `shares` holds the segments of each of
+  /// StepAssignment::groups.
   SegmentTable(std::vector<Segment> segments, const SegmentPaths& paths, IdGroups<SegmentId> shares);
 
   [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(segments_.size()); }
@@ -53,7 +54,7 @@ class SegmentTable {
         .subspan(static_cast<std::size_t>(path_offsets_[at]),
                  static_cast<std::size_t>(path_offsets_[at + 1] - path_offsets_[at]));
   }
-  /// Returns the segments of each group.
+  /// Returns the segments of each of StepAssignment::groups.
   [[nodiscard]] const IdGroups<SegmentId>& segments_by_group() const noexcept { return shares_; }
 
   friend bool operator==(const SegmentTable&, const SegmentTable&) = default;

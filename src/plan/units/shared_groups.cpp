@@ -86,7 +86,7 @@ SharedGroup make_prompt_group(const LengthTable& table, Entries entries, std::in
 
 /// A part of a group that exceeds a limit.
 struct GroupPart {
-  std::vector<std::int64_t> samples;  ///< positions in the group, ascending
+  std::vector<std::int64_t> samples;  ///< positions of the samples in the whole group, ascending
   SharedGroup group;
   std::int64_t repeated = 0;  ///< number of tokens that earlier parts also have
   std::size_t forced_by = 0;  ///< index of the limit that forced the cut; see SubTree
