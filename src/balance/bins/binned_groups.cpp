@@ -142,7 +142,8 @@ class BinnedSearch {
   }
 
   /// Improves `start` by exchanges that keep each group within `bins` bins or, if a group already needs more,
-  /// by exchanges under unlimited_bin_rules(). Offers the result. Does nothing if `start` is empty.
+  /// by exchanges under unlimited_bin_rules(). Passes the result to offer(). Does nothing if `start` is
+  /// empty.
   void improve_and_offer(const Partition& start, std::int64_t bins) {
     if (start.size() != shape_.groups) return;
     if (std::ranges::max(bin_counts_of_groups(start)) > bins) {
@@ -179,8 +180,8 @@ class BinnedSearch {
       assign_and_offer((fewest + more) * multiple);
   }
 
-  /// Deals the items to groups with `bins` bins in total, exchanges items between the groups, and offers the
-  /// result.
+  /// Assigns the items to groups that have `bins` bins in total, improves the groups by exchanges, and passes
+  /// the result to offer().
   void assign_and_offer(std::int64_t bins) {
     const Cost goal = goal_ + shape_.bin_cost / shape_.groups * bins;
     if (goal >= best_end_) return;

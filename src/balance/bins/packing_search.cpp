@@ -29,7 +29,7 @@ struct BinLoad {
 /// A set of items that fills a bin.
 struct Completion {
   std::int64_t size = 0;
-  std::vector<std::size_t> positions;  ///< positions in the list of remaining items
+  std::vector<std::size_t> positions;  ///< positions in Filling::left, the list of remaining items
 };
 
 class PackingSearch {

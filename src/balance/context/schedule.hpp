@@ -62,7 +62,7 @@ struct Schedule {
   std::vector<Task> tasks;
   Partition items;         ///< items of each task, ascending; no task is empty
   std::int64_t waves = 0;  ///< number of waves if ranks synchronize after every micro-batch; otherwise 0
-  Cost end = 0;            ///< time at which the last rank finishes
+  Cost end = 0;            ///< time at which the last rank finishes the last micro-batch
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };

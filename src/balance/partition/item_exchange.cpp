@@ -130,7 +130,7 @@ class BestExchange {
   WantedShift wanted_;
   const ExchangeRules& rules_;
   std::int64_t& budget_;
-  Cost distance_;  ///< twice the distance of the best shift so far from the ideal
+  Cost distance_;  ///< twice the difference between the cost that best_ moves and the ideal (WantedShift)
   std::optional<Exchange> best_;
 };
 

@@ -32,7 +32,7 @@ struct ItemGroup {
   Cost cost = 0;
   std::int64_t size = 0;
   std::int64_t count = 0;
-  std::int64_t bins = 1;          ///< maintained only if groups may have several bins
+  std::int64_t bins = 1;  ///< number of bins of the group; maintained only if ExchangeRules::bins is above 1
   std::vector<CostedItem> items;  ///< ascending by (cost, item)
 
   [[nodiscard]] bool is_full(const ExchangeRules& rules) const {

@@ -23,8 +23,8 @@ namespace {
 // 2. Empty sets always come last, so only the others are stored.
 // 3. All lists are linked through one array, so joining two lists is O(1).
 
-/// An item, or a virtual item of zero cost that fills up a short run. Virtual items come first, and are
-/// dropped at the end.
+/// The number of an item, or of a virtual item of zero cost. Virtual items pad the number of items to a
+/// multiple of the run length (see Differencing). They have the lowest numbers, and are dropped at the end.
 using Node = std::int32_t;
 constexpr Node end_of_list = -1;
 
@@ -267,10 +267,11 @@ class Differencing {
   std::size_t k_;
   std::size_t run_length_;
   std::int64_t num_virtual_ = 0;
-  std::vector<CostedItem> sorted_;  ///< items by rank; each item is also the number of a node
+  std::vector<CostedItem> sorted_;  ///< items in ascending order of (cost, item); item numbers are nodes
   std::vector<Node> next_;          ///< by node: the next node of its list
   std::vector<Node> tail_;          ///< by first node of a list: the last node of the list
-  /// Ranks at which the remaining runs begin; the run with the greatest priority is last.
+  /// Positions in `sorted_` at which the runs begin that are not merged yet; the run with the greatest
+  /// priority is last.
   std::vector<std::size_t> runs_;
   std::vector<HeapEntry> heap_;  ///< merged states, as a max-heap
   std::vector<State> slots_;

@@ -56,7 +56,7 @@ class WaveBeam {
   struct State {
     Waves waves;
     Cost left = 0;   ///< sum of the minimum areas of the remaining items
-    Cost score = 0;  ///< estimated end
+    Cost score = 0;  ///< estimated end of the complete schedule
   };
 
   [[nodiscard]] Cost min_area(Item item) const {
