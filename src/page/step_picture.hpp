@@ -47,7 +47,7 @@ struct DpRankPicture {
 struct RankPicture {
   PhaseTimes seconds{};
   double waited = 0;            ///< part of `seconds` during which the rank's trainer waited
-  std::int64_t peak_bytes = 0;  ///< maximum size of the rank's columns so far
+  std::int64_t peak_bytes = 0;  ///< maximum number of bytes of the rank's column memory so far
   std::int64_t sent_bytes = 0;  ///< bytes sent to other ranks
   std::int64_t kept_bytes = 0;  ///< bytes that stay on the rank
 };
