@@ -166,7 +166,8 @@ class BinnedSearch {
     const Cost goal = goal_ + shape_.bin_cost * all_bins_ / shape_.groups;
     offer(improve_by_exchanges(best, unlimited_bin_rules(), goal));
     if (!(even == best)) offer(improve_by_exchanges(even, unlimited_bin_rules(), goal));
-    // With more items, the remaining starts improve the result too little for the time they take.
+    // If there are more items than this, the remaining starts improve the result too little for the time they
+    // take.
     constexpr std::size_t most_items = 4096;
     if (costs_.size() > most_items) return;
     offer(improve_by_exchanges(distribute_bins(best_fit_decreasing(items_, shape_.limits)),
@@ -202,7 +203,7 @@ class BinnedSearch {
   const BinnedGroups& shape_;
   Cost goal_;
   std::int64_t all_bins_ = 0;  ///< lower bound on the total number of bins
-  std::int64_t fewest_ = 1;    ///< lower bound on the maximum number of bins per group
+  std::int64_t fewest_ = 1;    ///< lower bound on the number of bins of the group with the most bins
   std::optional<Partition> best_;
   Cost best_end_ = 0;
   std::int64_t best_most_bins_ = 0;

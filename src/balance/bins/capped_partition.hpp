@@ -45,7 +45,8 @@ struct EmptyGroup {
 /// How thoroughly groups under limits are balanced.
 enum class EvenBins : std::uint8_t {
   by_items,  ///< by moves and swaps of single items
-  /// Also by exchanges of sets of items, and from one more starting partition, which takes milliseconds.
+  /// Like by_items, and also by exchanges of sets of items and from one more starting partition. Takes
+  /// milliseconds.
   by_sets,
 };
 

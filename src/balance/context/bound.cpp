@@ -15,7 +15,7 @@ using balance_checks::ceil_div;
 struct Needs {
   Cost work = 0;
   Cost longest = 0;         ///< maximum over all items of the item's min_time()
-  std::int64_t groups = 1;  ///< sum of the group sizes over all micro-batches
+  std::int64_t groups = 1;  ///< lower bound on the sum of the group sizes over all micro-batches
 };
 
 Needs needs_of(const Levels& levels) {

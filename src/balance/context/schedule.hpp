@@ -49,10 +49,12 @@ struct Problem {
 struct Task {
   std::int64_t first = 0;
   std::int64_t size = 1;
-  std::int64_t wave = -1;  ///< number of its wave if ranks synchronize after every micro-batch; otherwise -1
+  /// Index of the task's wave if ranks synchronize after every micro-batch, as in schedule_waves(); otherwise
+  /// -1.
+  std::int64_t wave = -1;
   std::int64_t tokens = 0;
-  std::int64_t aligned_tokens = 0;  ///< number of tokens after alignment for the size of its group
-  Cost time = 0;                    ///< time for which each of its ranks is busy
+  std::int64_t aligned_tokens = 0;  ///< number of tokens after alignment for the group's size
+  Cost time = 0;                    ///< time for which each rank of the group is busy
 
   friend constexpr bool operator==(const Task&, const Task&) = default;
 };

@@ -76,7 +76,7 @@ Cost Speeds::mean_time_rounded_up(Cost work) const noexcept {
 }
 
 Cost Speeds::even_end(std::span<const Cost> starts, Cost work) const {
-  std::vector<std::pair<Cost, std::int64_t>> ranks;  // start and speed of each rank
+  std::vector<std::pair<Cost, std::int64_t>> ranks;  // (start time, speed) of each rank
   ranks.reserve(starts.size());
   for (std::size_t r = 0; r < starts.size(); ++r) ranks.emplace_back(starts[r], slowest_speed(0, r));
   std::ranges::sort(ranks);

@@ -77,7 +77,7 @@ class Speeds {
  private:
   struct Level {
     std::vector<std::int64_t> slowest;  ///< speed of each block's slowest rank
-    std::vector<std::int64_t> sum;      ///< sum of each block's speeds
+    std::vector<std::int64_t> sum;      ///< sum of the speeds of each block's ranks
     std::vector<std::int64_t> fastest_first;
     std::int64_t best = 0;      ///< speed of the level's fastest block
     std::int64_t even_sum = 0;  ///< sum of the speeds of the block with the most equal speeds

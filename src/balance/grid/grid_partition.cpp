@@ -156,7 +156,7 @@ class RowExchanges {
   const ExchangeRules& rules_;
   std::int64_t budget_ = 1 << 20;                   ///< number of items that may still be examined
   std::vector<Cost> peaks_;                         ///< by column: cost of its costliest cell
-  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< total cost and number of each row
+  std::set<std::pair<Cost, std::size_t>> by_cost_;  ///< (total cost, index) of each row
 };
 
 }  // namespace

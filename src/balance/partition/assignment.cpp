@@ -143,14 +143,14 @@ class AugmentingPaths {
   std::vector<std::int64_t> column_potential_;
   std::vector<std::size_t> row_of_column_;
   std::vector<std::int64_t> distance_;
-  std::vector<std::size_t> previous_;  ///< by column: the preceding column on the shortest path
+  std::vector<std::size_t> previous_;  ///< by column: the preceding column on the shortest path to it
   std::vector<bool> is_done_;
 };
 
 /// Matches the largest values first; on a tie, the first row and column. Remaining rows get the remaining
 /// columns in order.
 std::vector<std::int64_t> match_greedily(const ValueMatrix& values) {
-  std::vector<std::tuple<std::int64_t, std::size_t, std::size_t>> order;  // value negated, row, column
+  std::vector<std::tuple<std::int64_t, std::size_t, std::size_t>> order;  // (-value, row, column)
   for (std::size_t row = 0; row < values.size(); ++row) {
     for (std::size_t column = 0; column < values.size(); ++column) {
       if (values.at(row, column) > 0) order.emplace_back(-values.at(row, column), row, column);

@@ -48,7 +48,7 @@ using State = std::vector<Set>;
 /// The priority of a state. The state with the greatest priority is merged next.
 struct Priority {
   Cost spread = 0;
-  Cost sum = 0;  ///< sum of the first set; the members below also describe the first set
+  Cost sum = 0;  ///< sum of the state's first set; the members below also describe this set
   std::int32_t count = 0;
   Node head = 0;
 
@@ -268,15 +268,15 @@ class Differencing {
   std::size_t run_length_;
   std::int64_t num_virtual_ = 0;
   std::vector<CostedItem> sorted_;  ///< items in ascending order of (cost, item); item numbers are nodes
-  std::vector<Node> next_;          ///< by node: the next node of its list
+  std::vector<Node> next_;          ///< by node: the next node of its list, or end_of_list
   std::vector<Node> tail_;          ///< by first node of a list: the last node of the list
   /// Positions in `sorted_` at which the runs begin that are not merged yet; the run with the greatest
   /// priority is last.
   std::vector<std::size_t> runs_;
-  std::vector<HeapEntry> heap_;  ///< merged states, as a max-heap
+  std::vector<HeapEntry> heap_;  ///< states that result from merging, as a max-heap by priority
   std::vector<State> slots_;
   std::vector<std::size_t> free_slots_;
-  std::vector<State> spare_;  ///< memory of merged states, for reuse
+  std::vector<State> spare_;  ///< memory of states that were merged into others, for reuse
   State scratch_;
 };
 

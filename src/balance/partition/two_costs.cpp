@@ -41,7 +41,7 @@ struct TwoCostItem {
 
 struct TwoCostGroup {
   Both sums;
-  std::vector<TwoCostItem> items;  ///< by ascending (first, item)
+  std::vector<TwoCostItem> items;  ///< in ascending order of (costs.first, item)
 
   /// Appends an item. Call sort() before relying on the order of items.
   void append(const TwoCostItem& entry) {

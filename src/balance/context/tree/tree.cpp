@@ -257,8 +257,8 @@ class TreeSearch {
 
   const Levels& levels_;
   Cost bound_;
-  std::vector<Item> longs_;   ///< in descending order of work; only for these, a Choice has a place
-  std::vector<Item> shorts_;  ///< in descending order of work
+  std::vector<Item> longs_;   ///< long items in descending order of work; a Choice has a place for each
+  std::vector<Item> shorts_;  ///< the other items, in descending order of work
   Cost leaf_work_ = 0;        ///< sum of leaf_work() over all items
   std::vector<Cost> times_;   ///< time of each long item on each level; -1 if it does not fit
   std::vector<Cost> areas_;
@@ -270,10 +270,10 @@ class TreeSearch {
 
 /// A possible place for an item: a micro-batch, or a block on which a new micro-batch could run.
 struct Spot {
-  Cost area = -1;  ///< increase in area: number of ranks times the increase in time
+  Cost area = -1;  ///< number of ranks times the increase in time; -1 if there is no place
   Cost end = 0;
   std::size_t task = 0;
-  int level = 0;  ///< level of the micro-batch
+  int level = 0;  ///< level (index of the group size) of the micro-batch
   std::size_t block = 0;
 };
 

@@ -36,7 +36,7 @@ struct WaveSpot {
   Cost idle = 0;  ///< work that the group could do while it waits for other groups
   std::size_t wave = 0;
   std::size_t task = 0;    ///< index in OpenWave::tasks; the number of tasks if a new task is needed
-  int level = 0;           ///< level of the task
+  int level = 0;           ///< level (index of the group size) of the task
   std::int64_t first = 0;  ///< first rank of the task
 
   [[nodiscard]] bool is_better_than(const WaveSpot& other) const {
@@ -137,7 +137,7 @@ class WaveMoves {
   /// within the last 1 / share of the wave's time, or all micro-batches if `share` is 0.
   struct Ruin {
     std::size_t first = 0;
-    std::size_t second = 0;  ///< at least `first`
+    std::size_t second = 0;  ///< index of the second wave; at least `first`
     Cost share = 0;
   };
 

@@ -276,7 +276,7 @@ class WaveSearch {
   std::vector<Item> order_;
   WaveBuilder builder_;
   Cost full_time_ = 0;
-  std::vector<Item> longs_;  ///< in descending order of work
+  std::vector<Item> longs_;  ///< the long items, in descending order of work
   SmallItems small_;         ///< totals of the items that are not long
   std::vector<Cost> limits_;
   std::vector<Cost> heights_;
