@@ -41,7 +41,7 @@ class RowFill {
  private:
   std::span<const std::byte> pad_row_;
   std::size_t row_bytes_;
-  bool uniform_;  // whether all bytes of the row are equal, so that a single memset is enough
+  bool uniform_;  // whether all bytes of the pad row are equal, so that a single memset is enough
 };
 
 /// Memory locations of the source rows of a call's runs.
