@@ -78,7 +78,8 @@ struct KeptStep {
   std::vector<DpRankPicture> dp_ranks;
 };
 
-/// Data of all passes of a run under one profile. Memory grows by only one StepPoint per step.
+/// Data of all passes of a run under one profile: a kind of pass, such as log_prob, or a strategy of a
+/// comparison. Memory grows by only one StepPoint per step.
 class RunPicture {
  public:
   /// Maximum number of steps whose micro-batches are kept: the first and the latest step, and the steps with
