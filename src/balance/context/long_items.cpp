@@ -16,7 +16,7 @@ using balance_checks::ceil_div;
 /// nothing, to save time.
 constexpr std::int64_t max_companions = 1 << 18;
 
-/// Returns the maximum communication that an item's attention hides, rounded up.
+/// Returns the maximum amount of communication that the item's own attention can hide, rounded up.
 Cost hidden_communication(const ContextWork& work, const CommunicationCost& cost) {
   return work.attention / 1000 * cost.overlap + ceil_div(work.attention % 1000 * cost.overlap, 1000);
 }

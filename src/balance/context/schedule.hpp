@@ -30,7 +30,7 @@ struct Problem {
   /// its size.
   std::int64_t max_size = 1;
   /// Limits of a micro-batch. max_size is the maximum number of aligned tokens per rank, so a group of g
-  /// ranks can hold g times as many. max_items is the maximum number of samples of the whole group.
+  /// ranks can hold g times as many. max_items is the maximum number of samples in the whole micro-batch.
   BinLimits limits;
   CommunicationCost communication;
   /// Speed of each rank in any common unit, 1 to 2^31; empty if all are equal. Members of a group wait for

@@ -45,7 +45,8 @@ constexpr bool is_greater(const Set& left, const Set& right) noexcept {
 /// are empty and are not stored.
 using State = std::vector<Set>;
 
-/// The priority of a state. The state with the greatest priority is merged next.
+/// The priority of a state, compared member by member. `spread` is the largest sum of its k sets minus the
+/// smallest one. The state with the greatest priority is merged next.
 struct Priority {
   Cost spread = 0;
   Cost sum = 0;  ///< sum of the state's first set; the members below also describe this set
@@ -75,8 +76,9 @@ void sort_descending(std::span<Set> sets, State& scratch) {
 
 class Differencing {
  public:
-  /// Makes an initial state from each run of `run_length` (1 or k) items in ascending order. Preconditions: k
-  /// >= 2, costs are non-negative, and `costs` is not empty.
+  /// Makes an initial state from each run of `run_length` items in ascending order of cost: k items for
+  /// groups of equal counts, otherwise 1. Preconditions: k >= 2, costs are non-negative, and `costs` is not
+  /// empty.
   Differencing(std::span<const Cost> costs, std::int64_t k, std::int64_t run_length)
       : k_(static_cast<std::size_t>(k)), run_length_(static_cast<std::size_t>(run_length)) {
     EVENKEEL_PRECONDITION(cheap, k >= 2 && !costs.empty(), k, costs.size());
@@ -139,7 +141,7 @@ class Differencing {
   void order_runs() {
     runs_.reserve(sorted_.size() / run_length_);
     for (std::size_t first = 0; first < sorted_.size(); first += run_length_) runs_.push_back(first);
-    // Single items are already in order, since their spread is their cost.
+    // Runs of a single item are already in order of priority, since their spread is the item's cost.
     if (run_length_ > 1)
       std::ranges::sort(runs_, {}, [this](std::size_t first) { return priority_of_run(first); });
   }

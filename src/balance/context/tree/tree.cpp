@@ -174,7 +174,8 @@ class TreeSearch {
     return levels_.speeds().even_end(trial_top_.heights, leaves);
   }
 
-  /// Builds the tree for a choice, and keeps it if it is the best tree so far. Returns whether it is.
+  /// Builds the tree for a choice, and keeps the tree if it ends earlier than all trees before. Returns
+  /// whether the tree was kept.
   bool try_choice(const Choice& choice) {
     TreeTop top;
     top.tasks.reserve(static_cast<std::size_t>(levels_.num_items()));
@@ -193,8 +194,8 @@ class TreeSearch {
     return true;
   }
 
-  /// Merges the short items into the leaves in order of work, since some long items have less work than some
-  /// short ones.
+  /// Merges the short items into `leaves` (the items for single ranks) in descending order of work, since
+  /// some long items have less work than some short ones.
   void merge_shorts(std::vector<Item>& leaves) const {
     const auto middle = static_cast<std::ptrdiff_t>(leaves.size());
     leaves.insert(leaves.end(), shorts_.begin(), shorts_.end());

@@ -16,7 +16,7 @@ namespace {
 /// Maximum number of waves for which ruin and recreate is applied to pairs of waves.
 constexpr std::size_t max_waves_in_pairs = 12;
 
-/// A wave: its micro-batches, and the free ranks.
+/// A wave: its micro-batches, and the ranks that do not run any of them.
 struct OpenWave {
   std::vector<OpenTask> tasks{};
   FreeRanks free{};

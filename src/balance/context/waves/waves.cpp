@@ -126,7 +126,7 @@ class WaveSearch {
 
   static bool ends_earlier(const Start& left, const Start& right) { return left.waves.end < right.waves.end; }
 
-  /// Returns waves of long items only, most promising ones first.
+  /// Returns waves that contain only the long items, in ascending order of end.
   [[nodiscard]] std::vector<Start> build_starts() const {
     std::vector<Start> starts;
     // Without long items, both starts have no waves. In the first, the first item of a wave gets the group
