@@ -44,7 +44,7 @@ class RowFill {
   bool uniform_;  // whether all bytes of the pad row are equal, so that a single memset is enough
 };
 
-/// Memory locations of the source rows of a call's runs.
+/// Memory layout of the source rows of successive RowWriter::copy() calls.
 enum class Sources : std::uint8_t {
   /// Each source begins approximately where an earlier source ended, which another writer may have copied.
   consecutive,
